@@ -1,0 +1,45 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST := $(BIN)/python -m pytest
+WORKERS ?= 2
+
+.PHONY: demo test test-all lint bench docs clean
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: $(BIN)/python pyproject.toml
+	$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.runtime tests/constraints.txt
+	$(PIP) install --constraint tests/constraints.txt --editable ".[test,oracles,assembler,cuda,cute,docs]"
+	$(PIP) install --constraint tests/constraints.txt --no-deps nvidia-cutlass  # for pycute and the C++ headers: what the wheel asks for is not needed
+	@touch $@
+
+demo: $(VENV)/.runtime
+	$(BIN)/python examples/gemm/demo.py
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check --no-cache src tests examples benchmarks
+	$(BIN)/ruff format --no-cache --check src tests examples benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not slow"
+
+test-all: lint
+	$(PYTEST) -n $(WORKERS) --dist loadgroup
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.test
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

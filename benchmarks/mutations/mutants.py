@@ -1,0 +1,120 @@
+"""Mutations of a lowered program: one instruction does nothing, or does it wrongly.
+
+The compiled code stays as it is; only what the machine and the checks are told about the instruction changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ptxlab.engine._program import Program
+from ptxlab.isa._catalogue import Qualifiers
+from ptxlab.isa._operands import Op
+from ptxlab.isa.sync import _mbarrier as mbarrier
+from ptxlab.isa.sync._places import mbarrier_at, targets
+
+Handler = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: ``family`` is what a repair would put back."""
+
+    index: int
+    line: int
+    family: str
+    how: str
+    program: Program
+
+
+def _nothing(t: Any) -> None:
+    return None
+
+
+def _pass(t: Any) -> None:
+    t.write(0, 1, 1)
+
+
+class _Flipped:
+    """Waits for the other parity."""
+
+    @staticmethod
+    def done(barrier: Any, operand: int) -> bool:
+        return bool(barrier.completed(operand & 1 ^ 1))
+
+    text = staticmethod(lambda barrier, operand: f"waits for the phase of parity {operand & 1 ^ 1} to complete")
+
+
+def _other_parity(t: Any) -> Any:
+    return mbarrier._try_wait(t, _Flipped, 32)
+
+
+def _bytes(original: Handler, more: int) -> Handler:
+    def handler(t: Any) -> Any:
+        for address, _ in targets(t, 1):
+            mbarrier_at(t, address).expect_tx(more)
+        return original(t)
+
+    return handler
+
+
+FAMILIES: tuple[tuple[str, str], ...] = (
+    ("bar.sync", "barrier"),
+    ("barrier.sync", "barrier"),
+    ("bar.arrive", "barrier"),
+    ("barrier.cluster.arrive", "barrier.cluster"),
+    ("barrier.cluster.wait", "barrier.cluster"),
+    ("mbarrier.arrive", "mbarrier.arrive"),
+    ("mbarrier.try_wait", "mbarrier.wait"),
+    ("mbarrier.test_wait", "mbarrier.wait"),
+    ("tcgen05.commit", "tcgen05.commit"),
+    ("tcgen05.wait::ld", "tcgen05.wait::ld"),
+    ("tcgen05.wait::st", "tcgen05.wait::st"),
+    ("tcgen05.dealloc", "tcgen05.dealloc"),
+    ("fence.proxy.async", "fence.proxy.async"),
+    ("cp.async.bulk.wait_group", "cp.async.bulk.wait_group"),
+    ("cp.async.bulk.commit_group", "cp.async.bulk.commit_group"),
+    ("cp.async.wait", "cp.async.wait"),
+    ("cp.async.commit_group", "cp.async.commit_group"),
+    ("wgmma.wait_group", "wgmma.wait_group"),
+    ("wgmma.commit_group", "wgmma.commit_group"),
+)
+LETTER: tuple[tuple[str, str], ...] = (("tcgen05.fence", "tcgen05.fence"),)
+"""What only ``model="spec"`` asks for."""
+_PAIR, _SINGLE = "cta_group::2", "cta_group::1"
+
+
+def _with(program: Program, op: Op, handler: Handler, opcode: str = "removed", q: Qualifiers | None = None) -> Program:
+    ops = list(program.ops)
+    row = replace(op.row, semantics=handler) if op.row.kind == "service" else op.row
+    ops[op.index] = Op(op.index, opcode, row, q or op.q, op.operands, op.guard, op.line, op.column, op.targets)
+    return replace(program, ops=ops)
+
+
+def mutants(program: Program, model: str) -> Iterator[Mutant]:
+    """All mutants of a program, in the order of its text."""
+    for op in sorted(program.ops, key=lambda o: (o.line, o.index)):
+        yield from _removals(program, op, FAMILIES if model == "practice" else LETTER)
+        if model == "practice":
+            yield from _changes(program, op)
+
+
+def _removals(program: Program, op: Op, families: tuple[tuple[str, str], ...]) -> Iterator[Mutant]:
+    family = next((f for prefix, f in families if op.opcode.startswith(prefix)), None)
+    if family is not None:
+        waits = op.opcode.startswith(("mbarrier.try_wait", "mbarrier.test_wait"))
+        yield Mutant(op.index, op.line, family, "removed", _with(program, op, _pass if waits else _nothing))
+
+
+def _changes(program: Program, op: Op) -> Iterator[Mutant]:
+    if op.opcode.startswith("mbarrier.try_wait.parity"):
+        yield Mutant(op.index, op.line, "mbarrier.wait", "other parity", _with(program, op, _other_parity, op.opcode))
+    if "expect_tx" in op.opcode:
+        handler = op.row.semantics
+        yield Mutant(op.index, op.line, "bytes", "16 bytes too many", _with(program, op, _bytes(handler, 16), op.opcode))
+        yield Mutant(op.index, op.line, "bytes", "16 bytes too few", _with(program, op, _bytes(handler, -16), op.opcode))
+    if _PAIR in op.opcode:
+        q = Qualifiers({**vars(op.q), "group": _SINGLE})
+        yield Mutant(op.index, op.line, "cta_group", _SINGLE, _with(program, op, op.row.semantics, op.opcode.replace(_PAIR, _SINGLE), q))

@@ -1,0 +1,179 @@
+"""One measurement in a process of its own; prints JSON. The parent sets the cache folder and the environment."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+
+def main(task: str, *arguments: str) -> None:
+    tasks = {f.__name__: f for f in (launch, cold, first_instruction, interpret, scalar, services, parse, addresses, numerics)}
+    result = tasks[task](*arguments)
+    result["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(result))
+
+
+def timed(call: Any) -> tuple[Any, float]:
+    started = time.perf_counter()
+    value = call()
+    return value, time.perf_counter() - started
+
+
+def launch(name: str, check: str, repeats: str) -> dict[str, Any]:
+    """The first launch of this process, then more; the result is compared with float64."""
+    import ptxlab
+
+    from .workloads import KERNELS, WORKLOADS
+
+    work = WORKLOADS[name]
+    arrays = work.arrays()
+    kernel = ptxlab.load(KERNELS / f"{work.ptx}.ptx").kernel()
+    arguments = work.arguments(arrays)
+    options = {} if check == "default" else {"check": check}
+
+    def once() -> Any:
+        return kernel.launch(**work.geometry, args=arguments, **options)
+
+    result, first = timed(once)
+    result.raise_for_errors()
+    warm = [timed(once)[1] for _ in range(int(repeats))]
+    worst = float(abs(arrays[-1] - work.near(arrays)).max())
+    return {"first_s": first, "warm_s": warm, "instructions": result.stats.instructions, "worst": worst, "good": worst <= work.tolerance}
+
+
+def cold() -> dict[str, Any]:
+    """One CTA of causal attention: a kernel of about 2,000 instructions."""
+    import numpy as np
+
+    import ptxlab
+
+    from .workloads import KERNELS, SCALE, attention
+
+    generator = np.random.default_rng(1)
+    q, k, v = ((generator.standard_normal((1, 128, 64)) * 0.5).astype(np.float16) for _ in range(3))
+    o, lse = np.zeros_like(q), np.zeros((1, 128), np.float32)
+    kernel = ptxlab.load(KERNELS / "flash_causal_fp16.ptx").kernel()
+    arguments = [q, k, v, o, lse, 128, SCALE, None, None]
+    kernel.launch(grid=1, block=128, shared_bytes=65568, args=arguments).raise_for_errors()
+    worst = float(abs(o - attention(q, k, v, causal=True)).max())
+    return {"worst": worst, "good": worst < 0.01}
+
+
+def first_instruction(lines: str) -> dict[str, Any]:
+    """A kernel of so many lines: from its text to the end of its first few instructions, after which it returns."""
+    started, busy = time.perf_counter(), time.process_time()
+    import ptxlab
+
+    from .unrolled import unrolled
+    from .workloads import KERNELS
+
+    text, making = timed(lambda: unrolled((KERNELS / "flash_causal_fp16.ptx").read_text(), int(lines)))
+    kernel = ptxlab.loads(text).kernel()
+    nothing = [None if p.type == "u64" else 0 for p in kernel.parameters]
+    result = kernel.launch(grid=1, block=128, shared_bytes=65568, args=nothing)
+    result.raise_for_errors()
+    return {
+        "lines": text.count("\n"),
+        "instructions": result.stats.instructions,
+        "seconds": time.perf_counter() - started - making,
+        "cpu_s": time.process_time() - busy - making,
+    }
+
+
+def interpret(name: str, repeats: str) -> dict[str, Any]:
+    """The same source under TRITON_INTERPRET=1, on torch CPU tensors."""
+    import torch
+
+    from .workloads import WORKLOADS, source
+
+    work = WORKLOADS[name]
+    arrays = work.arrays()
+    tensors = [torch.from_numpy(a) for a in arrays]
+    module = source(work.source)
+    _, first = timed(lambda: work.interpret(module, tensors))
+    warm = [timed(lambda: work.interpret(module, tensors))[1] for _ in range(int(repeats))]
+    worst = float(abs(arrays[-1] - work.near(arrays)).max())
+    return {"first_s": first, "warm_s": warm, "worst": worst, "good": worst <= work.tolerance}
+
+
+def _per_instruction(text: str, counts: tuple[int, int], repeats: int, times: int = 0, further: Sequence[Any] = ()) -> dict[str, Any]:
+    """Seconds per warp-instruction: the difference between a long and a short loop, so that launches cancel out.
+
+    With ``times``: seconds for each of the instructions that stand so many times in a turn.
+    """
+    import ptxlab
+
+    kernel = ptxlab.loads(text).kernel()
+    options = {"grid": 1, "block": 128, "check": "none", "max_instructions": 1 << 40}
+    kernel.launch(args=[None, 1, *further], **options).raise_for_errors()
+    found = []
+    for _ in range(repeats):
+        short, long = (timed(lambda n=n: kernel.launch(args=[None, n, *further], **options)) for n in counts)
+        long[0].raise_for_errors()
+        executed = long[0].stats.instructions - short[0].stats.instructions
+        found.append((long[1] - short[1]) / (times * (counts[1] - counts[0]) or executed))
+    return {"seconds": found}
+
+
+def scalar(repeats: str) -> dict[str, Any]:
+    from .generated import ARITHMETIC
+
+    return _per_instruction(ARITHMETIC, (200, 20_000), int(repeats))
+
+
+def services(name: str, repeats: str) -> dict[str, Any]:
+    import numpy as np
+
+    import ptxlab
+
+    from .generated import services
+
+    loop = services()[name]
+    further = []
+    if loop.box is not None:
+        further = [ptxlab.TensorMap(np.ones(loop.box[::-1], np.float16), box=loop.box, swizzle="128B")]
+    return _per_instruction(loop.text, (20, 20 + 15_000 // (16 + 8 * loop.times)), int(repeats), loop.times, further)
+
+
+def parse(repeats: str) -> dict[str, Any]:
+    """Lines a second over every kernel of the tests."""
+    import ptxlab
+
+    from .workloads import KERNELS
+
+    texts = [path.read_text() for path in sorted(KERNELS.glob("*.ptx"))]
+    lines = sum(text.count("\n") for text in texts)
+    ptxlab.loads(texts[0])
+    seconds = [timed(lambda: [ptxlab.loads(text) for text in texts])[1] for _ in range(int(repeats))]
+    return {"lines": lines, "lines_per_s": [lines / s for s in seconds]}
+
+
+def addresses(repeats: str) -> dict[str, Any]:
+    """Addresses a second of each sort, over the modes, sizes and shapes that kernels use; nothing comes from a cache of layouts."""
+    from .generated import addresses, forget_layouts
+
+    found = {}
+    for name, calls in addresses().items():
+
+        def once(calls: Any = calls) -> int:
+            forget_layouts()
+            return sum(call() for call in calls)
+
+        once()
+        runs = [timed(lambda: sum(once() for _ in range(10))) for _ in range(int(repeats))]
+        found[name] = [count / seconds for count, seconds in runs]
+    return {"addresses_per_s": found}
+
+
+def numerics(repeats: str) -> dict[str, Any]:
+    from .numerics import measure
+
+    return {"cases": measure(int(repeats))}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

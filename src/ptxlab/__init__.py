@@ -1,0 +1,94 @@
+"""ptxlab: run, check and explain NVIDIA tensor-core PTX on a computer without a GPU."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ptxlab._version import __version__
+
+if TYPE_CHECKING:
+    from ptxlab import descriptors, layout, numerics
+    from ptxlab.check import lint, lint_instruction
+    from ptxlab.descriptors import TensorMap, explain
+    from ptxlab.diagnostics import Diagnostic, Place, PtxlabError
+    from ptxlab.machine import (
+        Buffer,
+        Device,
+        Kernel,
+        KernelError,
+        LaunchError,
+        Module,
+        Provenance,
+        Result,
+        load,
+        loads,
+        read_bundle,
+    )
+    from ptxlab.ptx import PtxSyntaxError
+    from ptxlab.view.trace import Trace
+
+__all__ = [
+    "Buffer",
+    "Device",
+    "Diagnostic",
+    "Kernel",
+    "KernelError",
+    "LaunchError",
+    "Module",
+    "Place",
+    "Provenance",
+    "PtxSyntaxError",
+    "PtxlabError",
+    "Result",
+    "TensorMap",
+    "Trace",
+    "__version__",
+    "descriptors",
+    "explain",
+    "layout",
+    "lint",
+    "lint_instruction",
+    "load",
+    "loads",
+    "numerics",
+    "read_bundle",
+]
+
+_PACKAGES = ("descriptors", "layout", "numerics")
+_HOMES = {
+    "descriptors": ("TensorMap", "explain"),
+    "diagnostics": ("Diagnostic", "Place", "PtxlabError"),
+    "machine": (
+        "Buffer",
+        "Device",
+        "Kernel",
+        "KernelError",
+        "LaunchError",
+        "Module",
+        "Provenance",
+        "Result",
+        "load",
+        "loads",
+        "read_bundle",
+    ),
+    "ptx": ("PtxSyntaxError",),
+    "view.trace": ("Trace",),
+}
+_HOME = {name: package for package, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    # Everything is imported when it is first named: `import ptxlab` costs next to nothing.
+    if name in _PACKAGES:
+        return import_module(f"ptxlab.{name}")
+    if name in _HOME:
+        value = globals()[name] = getattr(import_module(f"ptxlab.{_HOME[name]}"), name)
+        return value
+    if name in ("lint", "lint_instruction"):
+        return getattr(import_module("ptxlab.check"), name)
+    raise AttributeError(f"module 'ptxlab' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

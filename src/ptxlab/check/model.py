@@ -1,0 +1,184 @@
+"""The memory model that the sanitizer holds a launch against, in the order of the specification's sections.
+
+Agents are warps and asynchronous operations. What an agent does is numbered by the clock of a *slot*; a slot has two *components*:
+`DONE`, how far its accesses are performed as far as somebody knows, and `EARLY`, a weaker knowledge that is enough for some pairs. What
+a warp knows of all slots are the *rows* of its clock: an access of kind ``k`` may follow an earlier one of kind ``e`` to the same bytes
+if the warp's row for that pair has reached the earlier access's number, in the component for that pair (`rule`).
+
+A warp's knowledge grows by its own waits, by what it acquires from barriers and memory, and by fences (`Clocks`).
+
+Kernel start: what the host and earlier launches have done is visible to all proxies; of a launch that may start early, only behind
+griddepcontrol.wait (`GridBefore`). Kernel end: what has not been waited for may still use the CTA's shared memory (`Sanitizer.ended`).
+The constant proxy has nothing to order: no kernel can write the constant bank or its parameters, so that no access through another proxy
+conflicts with a read through this one. Nor has fence.proxy.alias: no two addresses of a device name the same memory.
+
+Section "Memory Consistency Model for 5th generation of TensorCore operations" and the ISA's chapter "Memory Consistency Model"; where real
+compilers rely on less than the letter, the model ``practice`` differs from ``spec`` and says so here.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ASYNC_PROXY", "TENSOR_PIPES", "TENSOR_SPACE", "Component", "Kind", "Row", "Rule", "Rules", "rule"]
+
+
+class Kind(IntEnum):
+    """What accesses memory, and how."""
+
+    GENERIC = 0
+    """ld, st, ldmatrix, stmatrix and whatever else a warp does itself, weak"""
+    STRONG = 1
+    """atom, red, and ld and st with an order: two of them never race"""
+    COPY = 2
+    """cp.async: performed by an agent of its own, in the generic proxy"""
+    BULK = 3
+    """cp.async.bulk and tensor copies: the async proxy"""
+    REDUCE = 4
+    """cp.reduce.async.bulk: as BULK, atomic towards each other and STRONG"""
+    WGMMA = 5
+    """wgmma.mma_async reading shared memory: the async proxy"""
+    MMA = 6
+    CP = 7
+    """tcgen05.cp of all shapes but CP_4X256B"""
+    SHIFT = 8
+    LD = 9
+    ST = 10
+    ALLOC = 11
+    """tcgen05.alloc and dealloc: as if they wrote all columns; alloc's store of the address needs no proxy fence in practice"""
+    SILENT = 12
+    """a weak store of what was there already: it races with no other store, as compilers let all threads store one value"""
+    STORE = 13
+    """st.async: performed by an agent of its own, in the generic proxy"""
+    CP_4X256B = 14
+    """tcgen05.cp.4x256b, the only shape that forms a pipeline behind tcgen05.shift"""
+
+
+_COPIES = frozenset({Kind.CP, Kind.CP_4X256B})
+
+ASYNC_PROXY = frozenset({Kind.BULK, Kind.REDUCE, Kind.WGMMA, Kind.MMA}) | _COPIES
+"""Kinds that reach shared and global memory through the async proxy: section "Shared Memory Accesses"."""
+
+TENSOR_PIPES = frozenset({Kind.MMA, Kind.SHIFT}) | _COPIES
+"""Asynchronous instructions whose completion tcgen05.commit tracks: section "mbarrier based completion mechanism"."""
+
+TENSOR_SPACE = TENSOR_PIPES | {Kind.LD, Kind.ST, Kind.ALLOC}
+
+_ATOMIC = frozenset({Kind.STRONG, Kind.REDUCE})
+_GENERIC_PROXY = frozenset({Kind.GENERIC, Kind.STRONG, Kind.COPY, Kind.SILENT, Kind.STORE})
+
+_PIPELINES = frozenset(
+    {(Kind.MMA, Kind.MMA), (Kind.SHIFT, Kind.MMA), (Kind.SHIFT, Kind.CP_4X256B), (Kind.MMA, Kind.SHIFT)} | {(c, Kind.MMA) for c in _COPIES}
+)
+"""Pairs that execute in the order of issue: section "Pipelined tcgen05 Instructions".
+
+Their conditions: that the cta_group is the same goes without saying, as a kernel that mixes them is refused (T606). Two tcgen05.mma must
+have the same accumulator, which is that both write it (`_pipelined`), and the same shape (`Accumulators`).
+"""
+
+_IN_PRACTICE = _PIPELINES | {(earlier, later) for earlier in _COPIES | {Kind.MMA} for later in _COPIES} | {(Kind.ST, Kind.ST)}
+"""Real kernels rely on more: they write columns twice with tcgen05.st, copy the scale factors of the next step over those that a
+tcgen05.mma of the same thread reads, and let a tcgen05.mma overwrite what an earlier one reads as its matrix A, in whatever shape. Nobody
+relies on more of tcgen05.shift.
+"""
+
+
+class Component(IntEnum):
+    """Of a slot."""
+
+    DONE = 0
+    """performed"""
+    EARLY = 1
+    """issued (tcgen05 pipes and st), read (bulk copies' sources), or all destination registers consumed (tcgen05.ld)"""
+
+
+class Row(IntEnum):
+    """What a warp knows, by what the knowledge is good for."""
+
+    EXECUTION = 0
+    """all accesses but those of the other rows"""
+    ASYNC_SHARED = 1
+    """generic writes to shared memory that an access through the async proxy may follow"""
+    ASYNC_GLOBAL = 2
+    """the same for global memory"""
+    TENSOR = 3
+    """tcgen05 accesses that a tcgen05 access may follow"""
+    RELEASED = 4
+    """spec: what of TENSOR the warp's next releases carry"""
+    ACQUIRED = 5
+    """spec: what TENSOR gains at the next tcgen05.fence::after_thread_sync"""
+
+
+class Rule(NamedTuple):
+    """How an access may follow an earlier one to the same bytes."""
+
+    conflict: bool
+    """whether they may not be concurrent at all"""
+    component: Component
+    row: Row
+    formal: bool = False
+    """whether `Component.DONE` is what the letter asks for, `component` what practice relies on"""
+
+
+def rule(earlier: Kind, wrote: bool, later: Kind, writes: bool, model: str = "practice") -> Rule:
+    """What the order of two accesses needs.
+
+    Examples
+    --------
+    >>> rule(Kind.GENERIC, True, Kind.MMA, False).row.name
+    'ASYNC_SHARED'
+    >>> rule(Kind.MMA, True, Kind.LD, False).component.name, rule(Kind.CP, True, Kind.MMA, False).component.name
+    ('DONE', 'EARLY')
+    """
+    conflict = (wrote or writes) and not (earlier in _ATOMIC and later in _ATOMIC)
+    if later is Kind.SILENT and earlier in (Kind.GENERIC, Kind.SILENT):
+        conflict = False
+    row = Row.EXECUTION
+    if earlier in TENSOR_SPACE and later in TENSOR_SPACE:
+        # Section "Specialized Inter-thread Synchronization for tcgen05 instructions".
+        row = Row.TENSOR
+    elif wrote and earlier in _GENERIC_PROXY and later in ASYNC_PROXY:
+        # Only writes need a proxy fence: what was read is read when the reader synchronises.
+        row = Row.ASYNC_SHARED
+    component, formal = Component.DONE, False
+    if (earlier, later) in _IN_PRACTICE if model == "practice" else _pipelined(earlier, wrote, later, writes):
+        component = Component.EARLY
+    elif earlier is Kind.LD and later in TENSOR_SPACE and model == "practice":
+        # Section "Register dependencies, same thread": consumed registers order the value; the letter asks for wait::ld.
+        component, formal = Component.EARLY, True
+    elif earlier in (Kind.BULK, Kind.REDUCE) and not wrote:
+        # cp.async.bulk.wait_group.read
+        component = Component.EARLY
+    return Rule(conflict, component, row, formal)
+
+
+def _pipelined(earlier: Kind, wrote: bool, later: Kind, writes: bool) -> bool:
+    # An mma that reads what another one wrote, or overwrites what it reads, has another accumulator.
+    return (earlier, later) in _PIPELINES and ((earlier, later) != (Kind.MMA, Kind.MMA) or (wrote and writes))
+
+
+class Rules:
+    """`rule` for all pairs as a table for compiled code.
+
+    Attributes
+    ----------
+    table : uint8[1024], index (kind << 1 | write) of the earlier access << 5 | the same of the later one; bits: 0 component, 1-2 row,
+        3 formal, 6 whether whatever conflicts with the earlier one conflicts with the later one, too, 7 conflict
+    """
+
+    def __init__(self, model: str) -> None:
+        self.table: NDArray[np.uint8] = np.zeros(1024, np.uint8)
+        for earlier in Kind:
+            for later in Kind:
+                for wrote in (False, True):
+                    for writes in (False, True):
+                        found = rule(earlier, wrote, later, writes, model)
+                        index = (earlier << 1 | wrote) << 5 | later << 1 | writes
+                        self.table[index] = found.component | found.row << 1 | found.formal << 3 | found.conflict << 7
+        conflicts = (self.table >> 7).reshape(32, 32).astype(bool)
+        covers = ~(conflicts[:, None] & ~conflicts[None, :]).any(axis=2)
+        self.table |= covers.reshape(-1).astype(np.uint8) << 6

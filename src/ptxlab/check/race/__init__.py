@@ -1,0 +1,27 @@
+"""The race sanitizer: happens-before over shared, global and tensor memory (`ptxlab.check.model` is what it checks against)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ptxlab.check.race import _codes as _codes  # registers the codes
+
+if TYPE_CHECKING:
+    from ptxlab.check.race._sanitizer import Sanitizer
+    from ptxlab.machine._launch import Launch
+
+__all__ = ["observe", "warm"]
+
+
+def observe(launch: Launch) -> Sanitizer:
+    """The observer of a launch."""
+    from ptxlab.check.race._sanitizer import Sanitizer
+
+    return Sanitizer(launch)
+
+
+def warm() -> None:
+    """Compile the shadow's functions into the cache."""
+    from ptxlab.check.race._shadow import shadow_functions
+
+    shadow_functions()

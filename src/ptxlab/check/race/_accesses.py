@@ -1,0 +1,105 @@
+"""The ground of the observer: a warp's clocks, and accesses asked of the shadow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.model import TENSOR_SPACE, Component, Kind, Rules
+from ptxlab.check.race._clocks import Agent, Clocks, Slot
+from ptxlab.check.race._consumption import Consumption
+from ptxlab.check.race._findings import Findings
+from ptxlab.check.race._ops import op_table
+from ptxlab.check.race._shadow import Shadow
+from ptxlab.check.race._shadow_ir import HOW_SHIFT, READS_TOO, StateWord
+from ptxlab.isa._machine import Touch
+from ptxlab.isa._operands import Op
+from ptxlab.machine._observer import Observer
+
+if TYPE_CHECKING:
+    from ptxlab.machine._launch import Launch
+    from ptxlab.machine._warp import Warp
+
+__all__ = ["Accesses", "Rows"]
+
+_ROWS_WORD, _WIDTH_WORD, _CLUSTER_WORD, _SLOT_WORD, _CLOCK_WORD = map(int, list(StateWord)[:5])
+_SUSPECTS_WORD = int(StateWord.SUSPECT_COUNT)
+Rows = NDArray[np.uint32]
+
+
+class Accesses(Observer):
+    """See the module."""
+
+    def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
+        self.launch = launch
+        self.rules = Rules(launch.model)
+        self.shadow = shadow(op_table(launch.program), self.rules.table)
+        self.consumption = Consumption(launch.program)
+        self.findings = Findings(launch, self.shadow)
+        self._loaded = 0
+        self._accumulator: tuple[Touch, int, Kind] | None = None
+
+    def _agent(self, warp: Warp) -> tuple[Clocks, Agent]:
+        found: tuple[Clocks, Agent] = warp.state["race"]
+        return found
+
+    def _running(self) -> tuple[Warp, Clocks, Agent] | None:
+        warp = self.launch.scheduler.current
+        return None if warp is None else (warp, *self._agent(warp))
+
+    def _load(self, clocks: Clocks, agent: Agent) -> None:
+        """Make a warp the running agent of the compiled functions."""
+        words = self.shadow.words
+        if self._loaded != agent.address:
+            self._loaded = agent.address
+            words[_ROWS_WORD] = agent.address
+            words[_WIDTH_WORD] = agent.rows.shape[1]
+            words[_CLUSTER_WORD] = clocks.serial
+            words[_SLOT_WORD] = clocks.name(agent.main)
+        words[_CLOCK_WORD] = agent.main.clock
+
+    def _consume(self, clocks: Clocks, agent: Agent, index: int) -> None:
+        """Learn which tcgen05.ld have had all their registers read when op ``index`` executes."""
+        loads = agent.loads
+        done = 0
+        while done < len(loads) and self.consumption.consumed(loads[done][0], index):
+            done += 1
+        if done:
+            clocks.know(clocks.of(agent), agent.slots[Kind.LD], Component.EARLY, loads[done - 1][1])
+            del loads[:done]
+
+    def _touch_all(
+        self, clocks: Clocks, agent: Agent, slot: Slot, kind: Kind, op: Op, touches: Iterable[Touch], rows: Rows | None = None
+    ) -> None:
+        for touch in touches:
+            self._access(clocks, agent, slot, kind, op, touch, rows)
+        if self.shadow.words[_SUSPECTS_WORD]:
+            self._judge(clocks, agent)
+
+    def touched(self, warp: Warp, touches: Iterable[Touch]) -> None:
+        """A service instruction's own accesses."""
+        clocks, agent = self._agent(warp)
+        self._touch_all(clocks, agent, agent.main, Kind.GENERIC, warp.op, touches)
+
+    def _access(self, clocks: Clocks, agent: Agent, slot: Slot, kind: Kind, op: Op, touch: Touch, rows: Rows | None = None) -> None:
+        self._load(clocks, agent)
+        if rows is not None:
+            self.shadow.words[_ROWS_WORD], self.shadow.words[_WIDTH_WORD] = rows.ctypes.data, rows.shape[1]
+            self._loaded = 0
+        who = clocks.name(slot) << 32 | slot.clock
+        if touch.write and kind in TENSOR_SPACE:
+            # An accumulator is written again and again with nothing in between.
+            again = touch, who, kind
+            if again == self._accumulator:
+                return
+            self._accumulator = again
+        elif kind in (Kind.LD, Kind.ST):
+            self._accumulator = None
+        self.shadow.access(touch, who, op.index | (kind << 1 | touch.write | (READS_TOO if touch.reads else 0)) << HOW_SHIFT)
+
+    def _judge(self, clocks: Clocks, agent: Agent) -> None:
+        if self.shadow.words[_SUSPECTS_WORD]:
+            self.findings.judge(clocks, agent, self.shadow.suspects())

@@ -1,0 +1,130 @@
+"""Asynchronous operations: what they reach when they are issued, and what their completion will tell."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import numpy as np
+
+from ptxlab.check.model import TENSOR_PIPES, Component, Kind, Row
+from ptxlab.check.race._accumulators import Accumulators
+from ptxlab.check.race._barriers import Flight
+from ptxlab.check.race._clocks import Agent, Clocks, Slot, joined
+from ptxlab.check.race._ops import async_kind
+from ptxlab.check.race._services import Services
+from ptxlab.check.race._shadow import Shadow
+from ptxlab.isa._machine import AsyncOperation, Touch
+from ptxlab.isa._operands import Op
+
+if TYPE_CHECKING:
+    from ptxlab.machine._launch import Launch
+    from ptxlab.machine._warp import Warp
+
+__all__ = ["Asynchronous"]
+
+
+class Asynchronous(Services):
+    """See the module."""
+
+    def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
+        super().__init__(launch, shadow)
+        self.accumulators = Accumulators(self.shadow) if launch.model == "spec" else None
+
+    def issued(self, operation: AsyncOperation) -> None:
+        """An asynchronous operation's accesses follow what its issuer knows."""
+        running = self._running()
+        if running is None:
+            return
+        warp, clocks, agent = running
+        opcode = operation.op.opcode
+        kind = async_kind(opcode)
+        lane = operation.thread[-1] if isinstance(operation.thread, tuple) else 0
+        if agent.loads:
+            self._consume(clocks, agent, operation.op.index)
+        touches = list(operation.touches()) if operation.touches is not None else []
+        if kind in TENSOR_PIPES:
+            slot = self._pipe(clocks, agent, lane)
+            self._touch_all(clocks, agent, slot, kind, operation.op, touches)
+            if kind is Kind.MMA and self.accumulators is not None:
+                self._accumulate(warp, clocks, agent, slot, operation.op, lane, touches)
+        elif opcode.startswith("tcgen05.commit"):
+            # What one thread issues between two commits is one number: only commits tell of it.
+            slot = self._pipe(clocks, agent, lane)
+            operation.agent = flight = self._flight(clocks, agent)
+            flight.slots[0] = slot, slot.clock
+            slot.clock += 1
+            agent.rows[Row.TENSOR, slot.number + Component.EARLY] = slot.clock
+        elif kind is Kind.WGMMA:
+            slot = self._wgmma_slot(clocks, warp)
+            slot.clock += 1
+            slot.op = operation.op
+            rows = joined(self._shares.pop((id(warp.cta), warp.warp // 4, slot.clock), None), clocks.of(agent))
+            self._touch_all(clocks, agent, slot, kind, operation.op, touches, rows)
+        elif kind in (Kind.STRONG, Kind.STORE) and not any(t.signal is not None for t in touches):
+            self._touch_all(clocks, agent, agent.main, Kind.STRONG, operation.op, touches)
+        elif kind is not None:
+            self._bulk(clocks, agent, operation, kind, lane, touches)
+        elif opcode.startswith("cp.async.mbarrier.arrive"):
+            slot = clocks.own(agent, "cp.async")
+            slot.clock += 1
+            operation.agent = flight = self._flight(clocks, agent)
+            flight.slots[0] = slot, slot.clock
+        else:
+            operation.agent = self._flight(clocks, agent)
+
+    def _accumulate(self, warp: Warp, clocks: Clocks, agent: Agent, slot: Slot, op: Op, lane: int, touches: Iterable[Touch]) -> None:
+        """The letter: another accumulator or shape forms no pipeline."""
+        assert self.accumulators is not None
+        name, who = self.accumulators.name(warp, op, lane), clocks.name(slot) << 32 | slot.clock
+        for touch in touches:
+            suspect = self.accumulators.write(touch, name, who, op, agent.rows) if touch.write else None
+            if suspect is not None:
+                self.findings.judge(clocks, agent, suspect)
+
+    def _pipe(self, clocks: Clocks, agent: Agent, lane: int) -> Slot:
+        """The slot of a thread's asynchronous operations on tensor memory."""
+        slot = clocks.own(agent, ("tcgen05", lane))
+        if not slot.clock:
+            slot.clock = 1
+            agent.rows[Row.TENSOR, slot.number + Component.EARLY] = 1
+        return slot
+
+    def _flight(self, clocks: Clocks, agent: Agent) -> Flight:
+        """What the completion of an operation tells: what its issuer knew, the issuer's own accesses not included."""
+        rows = clocks.carried(agent).copy()
+        rows[:, agent.main.number] = 0
+        return Flight(agent, rows)
+
+    def _bulk(self, clocks: Clocks, agent: Agent, operation: AsyncOperation, kind: Kind, lane: int, touches: list[Touch]) -> None:
+        signals: dict[int, Any] = {id(t.signal): t.signal for t in touches if t.signal is not None}
+        slots = {key: clocks.own(agent, ("bulk", barrier.rank, barrier.offset)) for key, barrier in signals.items()}
+        first = clocks.own(agent, ("bulk reads" if slots else "bulk group", lane))
+        first.clock += 1
+        operation.agent = flight = self._flight(clocks, agent)
+        for key, slot in slots.items():
+            slot.clock += 1
+            flight.slots[key] = slot, slot.clock
+        if slots:
+            flight.reads = first, first.clock
+        else:
+            self.findings.clusters.stored(clocks.name(first), first.clock, _contents(touches))
+        for touch in touches:
+            slot = first if touch.signal is None else flight.slots[id(touch.signal)][0]
+            slot.op = operation.op
+            self._access(clocks, agent, slot, kind, operation.op, touch)
+        self._judge(clocks, agent)
+
+
+def _contents(touches: Iterable[Touch]) -> int:
+    """A digest of what a copy reads and where it writes it, to know copies that do the same twice."""
+    digest = 0
+    for touch in touches:
+        if touch.write:
+            digest = crc32(touch.starts.tobytes(), digest)
+        else:
+            for start, size in zip(touch.starts.tolist(), np.broadcast_to(touch.sizes, touch.starts.shape).tolist(), strict=True):
+                digest = crc32(ctypes.string_at(start, size), digest)
+    return digest

@@ -1,0 +1,138 @@
+"""What arrivals at barriers gather, and what waits learn from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ptxlab.check.model import Component, Row
+from ptxlab.check.race._accesses import Accesses, Rows
+from ptxlab.check.race._clocks import Agent, Clocks, Meeting, Slot, Use, joined
+from ptxlab.check.race._phases import look, passed
+from ptxlab.check.race._releases import relaxed, relaxed_wait
+from ptxlab.isa._operands import Op
+
+__all__ = ["Barriers", "Flight"]
+
+
+class Flight:
+    """An asynchronous operation on its way: what its completion tells, and its slots by the mbarrier that signals them."""
+
+    __slots__ = ("issuer", "reads", "rows", "slots")
+
+    def __init__(self, issuer: Agent, rows: Rows) -> None:
+        self.issuer = issuer
+        self.rows = rows
+        self.slots: dict[int, tuple[Slot, int]] = {}
+        self.reads: tuple[Slot, int] | None = None
+        """What a copy to shared memory reads: its source and its tensor map."""
+
+
+class Barriers(Accesses):
+    """See the module."""
+
+    def initialised(self, barrier: Any) -> None:
+        """Note who made an mbarrier object."""
+        barrier.clock = made = Meeting()
+        running = self._running()
+        if running is not None:
+            warp, clocks, agent = running
+            slot = clocks.own(agent, "mbarrier.init")
+            slot.clock += 1
+            clocks.know(agent.rows, slot, Component.DONE, slot.clock)
+            made.made = Use(agent, slot.number, slot.clock, warp.op)
+
+    def _use(self, barrier: Any, agent: Agent, rows: Rows, op: Op) -> None:
+        """Report a warp that uses an mbarrier object without knowing that it has been made; each warp is asked once."""
+        meeting: Meeting = barrier.clock
+        made = meeting.made
+        meeting.users |= 1 << agent.index
+        if made is None:
+            return
+        if agent is not made.agent and (made.slot >= rows.shape[1] or rows[Row.EXECUTION, made.slot] < made.clock):
+            self.findings.unmade(barrier, agent, op, made)
+
+    def arrived(self, barrier: Any) -> None:
+        """Gather what the running agent knows."""
+        meeting: Meeting = barrier.clock
+        if meeting is None:
+            meeting = barrier.clock = Meeting()
+        operation = self.launch.scheduler.performing
+        if operation is not None:
+            flight: Flight | None = operation.agent
+            if flight is not None:
+                rows = flight.rows
+                if not meeting.users >> flight.issuer.index & 1:
+                    self._use(barrier, flight.issuer, rows, operation.op)
+                found = flight.slots.get(id(barrier)) or flight.slots.get(0)
+                meeting.take(rows)
+                assert meeting.gathered is not None
+                if found is not None and barrier.rank != flight.issuer.cta.rank:
+                    meeting.remote[found[0].number] = Use(flight.issuer, found[0].number, found[1], operation.op)
+                for slot, clock in filter(None, (found, flight.reads)):
+                    at = slice(slot.number, slot.number + len(Component))
+                    for row in (Row.EXECUTION, Row.TENSOR):
+                        np.maximum(meeting.gathered[row, at], clock, out=meeting.gathered[row, at])
+            return
+        running = self._running()
+        if running is None:
+            return
+        warp, clocks, agent = running
+        if agent.loads:
+            self._consume(clocks, agent, warp.op.index)
+        rows = clocks.carried(agent)
+        if not meeting.users >> agent.index & 1:
+            self._use(barrier, agent, agent.rows, warp.op)
+        if ".relaxed" in warp.op.opcode:
+            rows = relaxed(clocks, agent, warp.op.opcode)
+            meeting.looks.pop(agent.index, None)  # published or not, the phase waits for this arrival, which is behind the look
+            if meeting.made is None:
+                meeting.met = joined(meeting.met, agent.rows[Row.EXECUTION])
+        elif warp.op.opcode.startswith("cp.async.mbarrier"):
+            rows = rows.copy()
+            slot = clocks.own(agent, "cp.async")
+            slot.clock += 1
+            rows[Row.EXECUTION, slot.number] = slot.clock
+        meeting.take(rows)
+        if meeting.made is not None and barrier.rank != agent.cta.rank:
+            meeting.remote[agent.main.number] = Use(agent, agent.main.number, agent.main.clock, warp.op)
+        for serial, foreign in agent.foreign.items():
+            meeting.foreign[serial] = joined(meeting.foreign.get(serial), foreign)
+        agent.barrier = barrier
+        clocks.tick(agent)
+
+    def completed(self, barrier: Any) -> None:
+        """The next phase gathers anew."""
+        meeting: Meeting | None = barrier.clock
+        if meeting is None:
+            return
+        operation = self.launch.scheduler.performing
+        running = self._running()
+        if meeting.looks and operation is not None:
+            passed(self.findings, barrier, meeting, operation.op)
+        elif meeting.looks and running is not None:
+            warp, _, agent = running
+            meeting.looks.pop(agent.index, None)  # expect_tx publishes nothing, but is behind its own look
+            passed(self.findings, barrier, meeting, warp.op)
+        meeting.complete()
+
+    def acquired(self, barrier: Any) -> None:
+        """The running warp has waited for a phase."""
+        running = self._running()
+        if running is not None:
+            warp, clocks, agent = running
+            if not barrier.clock.users >> agent.index & 1:
+                self._use(barrier, agent, agent.rows, warp.op)
+            look(barrier.clock, agent, warp.op)
+            self._learn(clocks, agent, barrier.clock, warp.op.opcode)
+
+    def _learn(self, clocks: Clocks, agent: Agent, meeting: Meeting | None, opcode: str = "") -> None:
+        if meeting is None or meeting.done is None:
+            return
+        if ".relaxed" in opcode:
+            relaxed_wait(clocks, agent, opcode, meeting.done)
+            return
+        clocks.learn(agent, meeting.done)
+        for serial, rows in meeting.foreign.items():
+            clocks.hear(agent, serial, rows)

@@ -1,0 +1,85 @@
+"""What is still under way when a CTA exits: asynchronous operations on its shared memory, and what other CTAs do there.
+
+Everything is judged by what the CTA's warps know when the last of them exits, not by whether the operation happens to be complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.model import Component, Kind, Row
+from ptxlab.check.race._clocks import Agent, Clocks, Meeting, joined
+from ptxlab.check.race._findings import Findings
+from ptxlab.check.race._shadow import Object
+from ptxlab.check.race._shadow_ir import CLUSTER_SHIFT, HOW_SHIFT
+
+__all__ = ["Exits"]
+
+_REMOTE = np.array([Kind.GENERIC, Kind.STRONG, Kind.SILENT], np.uint64)
+_COPY = np.array([Kind.COPY], np.uint64)
+
+
+class Exits:
+    """Judges the exit of CTAs; ``copies``: the program has cp.async."""
+
+    def __init__(self, findings: Findings, copies: bool) -> None:
+        self._findings = findings
+        self._copies = copies
+
+    def leave(self, clocks: Clocks, cta: Any, shared: Object) -> None:
+        """All threads of a CTA have exited."""
+        own = clocks.agents[cta.rank * clocks.warps : (cta.rank + 1) * clocks.warps]
+        known = np.maximum.reduce([agent.rows[Row.EXECUTION] for agent in own])
+        self._bulk(clocks, cta, known)
+        self._wgmma(clocks, cta, known)
+        if self._copies:
+            for op, agent in self._entries(clocks, shared, _COPY, known):
+                self._findings.unjoined(agent, op, reads=False)
+        if len(clocks.agents) > len(own):
+            self._remote(clocks, cta, shared, joined(clocks.met.get(cta.rank), known))
+
+    def _bulk(self, clocks: Clocks, cta: Any, known: NDArray[np.uint32]) -> None:
+        for agent in clocks.agents:
+            for what, slot in agent.slots.items():
+                if not isinstance(what, tuple) or not slot.clock:
+                    continue
+                read = agent.rows[Row.EXECUTION, slot.number + Component.EARLY] >= slot.clock
+                if what[0] == "bulk group" and agent.cta is cta and not read:
+                    self._findings.unjoined(agent, slot.op, reads=True)
+                if what[0] == "bulk" and what[1] == cta.rank and known[slot.number] < slot.clock:
+                    self._findings.unjoined(agent, slot.op, reads=False)
+
+    def _wgmma(self, clocks: Clocks, cta: Any, known: NDArray[np.uint32]) -> None:
+        for what, slot in clocks.shared.items():
+            if isinstance(what, tuple) and what[:2] == ("wgmma", cta.rank) and known[slot.number] < slot.clock:
+                owner = clocks.owners[slot.number // 2][0]
+                assert owner is not None
+                self._findings.unjoined(owner, slot.op, reads=True)
+
+    def _remote(self, clocks: Clocks, cta: Any, shared: Object, known: NDArray[np.uint32]) -> None:
+        for op, agent in self._entries(clocks, shared, _REMOTE, known):
+            if agent.cta is not cta:
+                self._findings.outlived(cta, agent, op)
+        for barrier in cta.mbarriers.values():
+            meeting: Meeting | None = barrier.clock
+            for slot, use in meeting.remote.items() if meeting is not None else ():
+                if known[slot] < use.clock:
+                    self._findings.outlived(cta, use.agent, use.op)
+
+    def _entries(self, clocks: Clocks, shared: Object, kinds: NDArray[np.uint64], known: NDArray[np.uint32]) -> Iterator[tuple[Any, Agent]]:
+        """The instruction and warp of each access of these kinds in the shadow of shared memory that the CTA does not know to be done."""
+        cells = shared.cells.reshape(-1, 2)
+        cells = cells[np.isin(cells[:, 1] >> np.uint64(HOW_SHIFT + 1), kinds) & (cells[:, 1] != 0)]
+        slots = (cells[:, 0] >> np.uint64(32)).astype(np.int64)
+        columns = slots & (1 << CLUSTER_SHIFT) - 1
+        late = (slots >> CLUSTER_SHIFT == clocks.serial) & (
+            known[np.where(columns < len(known), columns, 0)] < (cells[:, 0] & np.uint64(0xFFFFFFFF))
+        )
+        for column, index in sorted(set(zip(columns[late].tolist(), (cells[late, 1] & np.uint64(0xFFFFFF)).tolist(), strict=True))):
+            agent = clocks.owners[column // 2][0]
+            if agent is not None:
+                yield self._findings.op(index), agent

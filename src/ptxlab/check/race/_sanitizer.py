@@ -1,0 +1,181 @@
+"""The observer: turns what a launch does into accesses and knowledge, and asks the shadow whether they may follow each other.
+
+Its layers stand in modules of their own: accesses, barriers, service instructions, asynchronous operations; here are the life of CTAs and
+what compiled code has recorded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ptxlab.check.model import Component, Kind, Row
+from ptxlab.check.race._asynchronous import Asynchronous
+from ptxlab.check.race._clocks import Agent, Clocks
+from ptxlab.check.race._exits import Exits
+from ptxlab.check.race._grids import GridBefore
+from ptxlab.check.race._ops import follows
+from ptxlab.check.race._places import tensor_ranges
+from ptxlab.check.race._releases import Releases
+from ptxlab.check.race._shadow import MEMORY_GRANULE, TENSOR_GRANULE, Object, Shadow
+from ptxlab.check.race._shadow_ir import BEFORE, StateWord
+from ptxlab.engine._support_record import ROW_WORDS
+from ptxlab.isa._machine import Touch
+from ptxlab.isa._natives import CopyAsync, Nothing, TensorAccess
+from ptxlab.isa._operands import Const, Op
+from ptxlab.machine._event_buffer import EventBuffer
+
+if TYPE_CHECKING:
+    from ptxlab.machine._cta import CtaState
+    from ptxlab.machine._launch import Launch
+    from ptxlab.machine._warp import Warp
+
+__all__ = ["Sanitizer"]
+
+_SHARED_ENTRIES, _GLOBAL_ENTRIES, _TENSOR_ENTRIES = 8, 4, 6
+_COPY_SLOT_WORD, _COPY_CLOCK_WORD, _SUSPECTS_WORD = map(int, (StateWord.COPY_SLOT, StateWord.COPY_CLOCK, StateWord.SUSPECT_COUNT))
+
+
+class Sanitizer(Asynchronous):
+    """See the module; one for each launch."""
+
+    def __init__(self, launch: Launch, shadow: type[Shadow] = Shadow) -> None:
+        super().__init__(launch, shadow)
+        self.ops = launch.program.ops
+        self.natives = launch.program.natives
+        self._buffer = EventBuffer(launch, self.drain)
+        self._heads = self._buffer.rows.reshape(-1).data.cast("B").cast("Q")
+        self._serial = BEFORE + 1
+        self._objects: dict[int, list[Object]] = {}
+        self.releases = Releases(self.ops)
+        self._copies = any(isinstance(native, CopyAsync) for native in self.natives.values())
+        self.exits = Exits(self.findings, self._copies)
+        self._global = [
+            self.shadow.watch(allocation.data, MEMORY_GRANULE, _GLOBAL_ENTRIES, Row.ASYNC_GLOBAL, allocation)
+            for allocation in launch.device.memory.live()
+            if allocation.size and allocation.writable
+        ]
+        self._follow(launch.before)
+
+    # ------------------------------------------------------------------------------------------------------- life of CTAs
+
+    def fill(self, warp: Warp) -> None:
+        """Let a warp's recorded rows go into the common buffer."""
+        self._buffer.fill(warp)
+        clocks: Clocks = warp.cta.state["race"]
+        warp.state["race"] = clocks, clocks.agents[warp.cta.rank * clocks.warps + warp.warp]
+
+    def started(self, ctas: tuple[CtaState, ...]) -> None:
+        """Watch the shared and tensor memory of a new cluster."""
+        clocks = Clocks(self._serial, ctas, self.launch.warps_per_cta, self.launch.model)
+        self.findings.clusters.start(clocks)
+        self._serial += 1
+        for cta in ctas:
+            cta.state["race"] = clocks
+            self._objects[id(cta)] = [self.shadow.watch(cta.shared, MEMORY_GRANULE, _SHARED_ENTRIES, Row.ASYNC_SHARED, cta, fresh=True)]
+            tensor = cta.tensor
+            if id(tensor) not in self._tensors:
+                memory = tensor.words.reshape(-1).view(np.uint8)
+                self._tensors[id(tensor)] = self.shadow.watch(memory, TENSOR_GRANULE, _TENSOR_ENTRIES, Row.EXECUTION, tensor, fresh=True)
+            self._granted[id(cta)] = set()
+
+    def _follow(self, before: Any) -> None:
+        """Memory has been used by the grid before, if this launch may have started before that one was complete."""
+        if isinstance(before, GridBefore) and follows(self.launch.program):
+            self.findings.before = before
+            for made in self._global:
+                before.seed(made)
+
+    def ended(self, cta: CtaState) -> None:
+        """Its shared memory is nobody's any more."""
+        if self.launch.done_ctas == self.launch.total_ctas:
+            self.launch.device.left = GridBefore.of(self.launch, self._global)
+        for made in self._objects.pop(id(cta), ()):
+            self.exits.leave(cta.state["race"], cta, made)
+            self.shadow.forget(made)
+        self._granted.pop(id(cta), None)
+        self._granter.pop(id(cta), None)
+        self.releases.forget(int(cta.shared.ctypes.data), cta.shared.nbytes)
+        if all(other.exited for other in cta.group.ctas):
+            self.findings.clusters.leave(cta.state["race"])
+
+    # ------------------------------------------------------------------------------------------------- what warps recorded
+
+    def drain(self, warp: Warp) -> None:
+        """Read the rows that compiled code has left."""
+        count = self._buffer.take(warp)
+        if not count:
+            return
+        clocks, agent = self._agent(warp)
+        shadow = self.shadow
+        if self._copies:
+            copy = clocks.own(agent, "cp.async")
+            shadow.words[_COPY_SLOT_WORD] = clocks.name(copy)
+            shadow.words[_COPY_CLOCK_WORD] = copy.clock + 1
+        at = 0
+        while True:
+            self._load(clocks, agent)
+            at = shadow.drain(self._buffer.address, at, count)
+            if at == count:
+                break
+            self._row(warp, clocks, agent, at)
+            at += 1
+        if shadow.words[_SUSPECTS_WORD]:
+            self.findings.judge(clocks, agent, shadow.suspects(), self._buffer.rows[:count])
+
+    def _row(self, warp: Warp, clocks: Clocks, agent: Agent, at: int) -> None:
+        """A recorded row that moves clocks, or reaches tensor memory."""
+        head = self._heads[at * ROW_WORDS]
+        index = head & 0xFFFFFFFF
+        native = self.natives[index]
+        op = self.ops[index]
+        if isinstance(native, TensorAccess):
+            self._tensor(warp, clocks, agent, op, native, self._heads[at * ROW_WORDS + 1])
+        elif isinstance(native, Nothing):
+            self._fence(clocks, agent, op.opcode)
+        else:
+            hosts = self._buffer.rows[at, 2:][(head >> 32 >> np.arange(32) & 1).astype(bool)]
+            self.releases.access(clocks, agent, op.opcode, np.unique(hosts).tolist())
+
+    def _tensor(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op, access: TensorAccess, address: int) -> None:
+        split = op.operands[access.split] if access.split >= 0 else Const(0)
+        half = split.value if isinstance(split, Const) else 0
+        offsets, sizes = tensor_ranges(access, half, address & 0xFFFFFFFF, warp.warp % 4)
+        kind = Kind.ST if access.write else Kind.LD
+        slot = clocks.own(agent, kind)
+        slot.clock += 1
+        if access.write:
+            self._consume(clocks, agent, op.index)
+        else:
+            agent.loads.append((op.index, slot.clock))
+        starts = offsets + np.uint64(warp.cta.tensor.words.ctypes.data)
+        self._access(clocks, agent, slot, kind, op, Touch(starts, sizes, access.write))
+        if access.write:
+            clocks.of(agent)[Row.TENSOR, slot.number + Component.EARLY] = slot.clock
+
+    def _fence(self, clocks: Clocks, agent: Agent, opcode: str) -> None:
+        words = opcode.split(".")
+        if opcode.startswith("tcgen05.wait"):
+            kind = Kind.LD if words[1] == "wait::ld" else Kind.ST
+            slot = agent.slots.get(kind)
+            if slot is not None:
+                for component in Component:
+                    clocks.know(clocks.of(agent), slot, component, slot.clock)
+            if kind is Kind.LD:
+                agent.loads.clear()
+        elif opcode.startswith("tcgen05.fence"):
+            if words[1] == "fence::before_thread_sync":
+                clocks.before_thread_sync(agent)
+            else:
+                clocks.after_thread_sync(agent)
+        elif "proxy" in words:
+            proxy, space = words[words.index("proxy") + 1], words[-1]
+            if proxy.startswith("async"):
+                clocks.proxy_fence(agent, not space.startswith("global"), not space.startswith("shared"))
+            elif proxy == "tensormap::generic" and "acquire" in words:
+                clocks.proxy_fence(agent, False, True)
+        elif opcode == "griddepcontrol.wait":
+            clocks.grid_wait(agent)
+        elif words[0] in ("fence", "membar"):
+            self.releases.fence(clocks, agent, opcode)

@@ -1,0 +1,336 @@
+"""The compiled part of the sanitizer: what was last done to each granule of memory, and whether an access may follow it.
+
+A granule is 32 bytes of shared or global memory, or 32 lanes of one column of tensor memory. Its cell holds a few entries, each one access:
+two words, ``slot << 32 | clock`` and ``op | bytes << 24 | (kind << 1 | write) << 56``. Entries that a new access follows in order and
+covers are dropped, so that those which stay are concurrent. Everything works on tables that `Shadow` lays out.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from ptxlab.check.model import Kind
+from ptxlab.engine._emit import Code, Unit, Value
+from ptxlab.engine._support_record import ROW_WORDS
+
+__all__ = [
+    "BEFORE",
+    "CLUSTER_SHIFT",
+    "CONCURRENT",
+    "FORMAL",
+    "HOW_SHIFT",
+    "OBJECT_WORDS",
+    "OP_WORDS",
+    "READS_TOO",
+    "SUSPECT_WORDS",
+    "UNWRITTEN",
+    "OpWord",
+    "StateWord",
+    "emit_shadow",
+]
+
+CLUSTER_SHIFT = 12
+"""A slot's number is the cluster's << 12 | its number in the cluster."""
+BEFORE = 0
+"""In place of a cluster's number: the grid before, whose slot 0 all clusters know."""
+HOW_SHIFT = 56
+"""Where kind and write stand in the second word of an entry."""
+OBJECT_WORDS = 6
+"""Host address, bytes, address of the cells, entries of a cell | granule shift << 8 | mask unit shift << 16, row of the async proxy, and
+the address of the masks of what has been written (0 where all memory starts with a value)."""
+SUSPECT_WORDS = 6
+"""The earlier entry, the later one, the granule's host address, and what is wrong: `CONCURRENT`, `FORMAL` or `UNWRITTEN`."""
+CONCURRENT, FORMAL, UNWRITTEN = range(3)
+READS_TOO = 0x20
+"""Beside kind and write: what is written is read before."""
+OP_WORDS = 2
+_ROW_BYTES = 8 * ROW_WORDS
+_STORE, _SILENT = Kind.GENERIC << 1 | 1, Kind.SILENT << 1 | 1
+
+
+class OpWord(IntEnum):
+    """Of the table of ops."""
+
+    HOW = 0
+    """kind << 1 | write; bit 8: cp.async; bit 16: the row is for Python; bit 17: it is an access besides"""
+    SIZE = 1
+
+
+class StateWord(IntEnum):
+    """Of the state that the compiled functions share."""
+
+    ROWS = 0
+    """the clock of the running agent, uint32[row][slot component]"""
+    WIDTH = 1
+    CLUSTER = 2
+    SLOT = 3
+    CLOCK = 4
+    COPY_SLOT = 5
+    COPY_CLOCK = 6
+    OBJECTS = 7
+    OBJECT_COUNT = 8
+    LAST = 9
+    OPS = 10
+    RULES = 11
+    SUSPECTS = 12
+    SUSPECT_COUNT = 13
+    SUSPECT_CAPACITY = 14
+
+
+def emit_shadow(unit: Unit) -> None:
+    """``drain`` and ``ranges``."""
+    _find(unit)
+    _visit(unit)
+    _span(unit)
+    _drain(unit)
+    _ranges(unit)
+
+
+def _find(unit: Unit) -> None:
+    """``ptr find(state, address)``: the object that a host address lies in, or null."""
+    c = Code(unit, "find", "ptr", [("ptr", "state"), ("i64", "address")], attributes="nounwind", linkage="internal")
+    state, address = c.params
+    objects = c.pointer(state, StateWord.OBJECTS)
+    last = c.at(objects, c.word(state, StateWord.LAST) * (8 * OBJECT_WORDS))
+    with c.if_((address - c.load("i64", last, 8)).ult(c.load("i64", c.at(last, 8), 8)), returns=True):
+        c.ret(last)
+    low = c.variable("i64", 0)
+    high = c.variable("i64", c.word(state, StateWord.OBJECT_COUNT))
+    head, body, done = c.label("search"), c.label("step"), c.label("found")
+    c.jump(head)
+    c.place(head)
+    a, b = c.load("i64", low, 8), c.load("i64", high, 8)
+    c.branch(a.ult(b), body, done)
+    c.place(body)
+    middle = (a + b) >> 1
+    before = c.load("i64", c.at(objects, middle * (8 * OBJECT_WORDS)), 8).compare("ule", address)
+    c.store(c.select(before, middle + 1, a), low, 8)
+    c.store(c.select(before, b, middle), high, 8)
+    c.jump(head)
+    c.place(done)
+    after = c.load("i64", low, 8)
+    with c.if_(after.ne(0)):
+        row = c.at(objects, (after - 1) * (8 * OBJECT_WORDS))
+        with c.if_((address - c.load("i64", row, 8)).ult(c.load("i64", c.at(row, 8), 8)), returns=True):
+            c.set_word(state, StateWord.LAST, after - 1)
+            c.ret(row)
+    c.ret(0)
+    c.finish()
+
+
+def _suspect(c: Code, state: Value, words: tuple[Value | int, ...]) -> None:
+    count = c.word(state, StateWord.SUSPECT_COUNT)
+    with c.if_(count.ult(c.word(state, StateWord.SUSPECT_CAPACITY))):
+        row = c.at(c.pointer(state, StateWord.SUSPECTS), count * (8 * SUSPECT_WORDS))
+        for i, word in enumerate(words):
+            c.store(c.of(word, "i64"), c.at(row, 8 * i), 8)
+        c.set_word(state, StateWord.SUSPECT_COUNT, count + 1)
+
+
+def _visit(unit: Unit) -> None:
+    """``void visit(state, cell, entries, who, what, async, place)``: one access to one granule.
+
+    Entries in use stand in front; those that the access replaces are squeezed out.
+    """
+    params = [("ptr", "state"), ("ptr", "cell"), ("i64", "entries"), ("i64", "who"), ("i64", "what"), ("i64", "proxy"), ("i64", "place")]
+    c = Code(unit, "visit", "void", params, attributes="nounwind", linkage="internal")
+    state, cell, entries, who, what, proxy, place = c.params
+    mask, how = (what >> 24) & 0xFFFFFFFF, (what >> HOW_SHIFT) & 31
+    _repeated(c, cell, who, mask, how)
+    at, kept = c.variable("i64", 0), c.variable("i64", 0)
+    merged, read = c.variable("i64", 0), c.variable("i64", -1)
+    head, body, following, done = c.label("next"), c.label("entry"), c.label("following"), c.label("done")
+    c.jump(head)
+    c.place(head)
+    i = c.load("i64", at, 8)
+    room = c.label("within")
+    c.branch(i.ult(entries), room, done)
+    c.place(room)
+    entry = c.at(cell, i << 4)
+    held = c.load("i64", c.at(entry, 8), 8)
+    c.branch(held.ne(0), body, done)
+    c.place(body)
+    c.store(i + 1, at, 8)
+    whose = c.load("i64", entry, 8)
+    held_how, held_mask = (held >> HOW_SHIFT) & 31, (held >> 24) & 0xFFFFFFFF
+    same, apart, keep, judge = (c.label() for _ in range(4))
+    c.branch(whose.eq(who) & held_how.eq(how), same, apart)
+    c.place(same)
+    c.store(c.const("i64", 1), merged, 8)
+    _keep(c, cell, kept, whose, held | (mask << 24))
+    c.jump(following)
+    c.place(apart)
+    c.branch((held_mask & mask).eq(0), keep, judge)
+    c.place(judge)
+    stale = _judge(c, state, (whose, held), (who, what), proxy, place)
+    c.branch(stale, following, keep)
+    c.place(keep)
+    with c.if_((held_how & 1).eq(0)):
+        c.store(c.load("i64", kept, 8), read, 8)
+    _keep(c, cell, kept, whose, held)
+    c.jump(following)
+    c.place(following)
+    c.jump(head)
+    c.place(done)
+    used = c.load("i64", kept, 8)
+    with c.if_(c.load("i64", merged, 8).eq(0)):
+        evicted = c.load("i64", read, 8)
+        full = c.select(evicted.compare("sge", 0), evicted, 0)
+        victim = c.at(cell, c.select(used.ult(entries), used, full) << 4)
+        c.store(who, victim, 8)
+        c.store(what, c.at(victim, 8), 8)
+        c.store(c.select(used.ult(entries), used + 1, used), kept, 8)
+    last, first = c.load("i64", at, 8), c.load("i64", kept, 8)
+    with c.if_(first.ult(last)), c.repeat(last - first) as k:
+        c.store(c.const("i64", 0), c.at(cell, ((first + k) << 4) + 8), 8)
+    c.ret()
+    c.finish()
+
+
+def _repeated(c: Code, cell: Value, who: Value, mask: Value, how: Value) -> None:
+    """Return at once if the only entry is this very access: an accumulator is written again and again with nothing in between."""
+    held = c.load("i64", c.at(cell, 8), 8)
+    same = c.load("i64", cell, 8).eq(who) & ((held >> HOW_SHIFT) & 31).eq(how) & (mask & ~(held >> 24)).eq(0)
+    with c.if_(same & c.load("i64", c.at(cell, 24), 8).eq(0), returns=True):
+        c.ret()
+
+
+def _keep(c: Code, cell: Value, kept: Value, whose: Value, held: Value) -> None:
+    """Put an entry behind those that stay."""
+    j = c.load("i64", kept, 8)
+    place = c.at(cell, j << 4)
+    c.store(whose, place, 8)
+    c.store(held, c.at(place, 8), 8)
+    c.store(j + 1, kept, 8)
+
+
+def _judge(c: Code, state: Value, earlier: tuple[Value, Value], later: tuple[Value, Value], proxy: Value, place: Value) -> Value:
+    """Report two accesses to the same bytes if they may not be concurrent; whether the later one makes the earlier entry superfluous."""
+    (whose, held), (who, what) = earlier, later
+    rows, width, cluster = c.pointer(state, StateWord.ROWS), c.word(state, StateWord.WIDTH), c.word(state, StateWord.CLUSTER)
+    how, held_how = (what >> HOW_SHIFT) & 31, (held >> HOW_SHIFT) & 31
+    found = c.load("i8", c.at(c.pointer(state, StateWord.RULES), (held_how << 5) | how), 1).to("i64")
+    slot, clock = whose >> 32, whose & 0xFFFFFFFF
+    whole = slot >> CLUSTER_SHIFT
+    ours = whole.eq(cluster) | whole.eq(BEFORE)
+    wanted = (found >> 1) & 3
+    row = c.select(wanted.eq(1), proxy, wanted)
+    base = c.select(ours, row * width + (slot & ((1 << CLUSTER_SHIFT) - 1)), 0)
+    reached = c.load("i32", c.at(rows, (base + (found & 1)) << 2), 4).to("i64")
+    performed = ours & c.load("i32", c.at(rows, base << 2), 4).to("i64").compare("uge", clock)
+    ordered = ours & reached.compare("uge", clock)
+    conflict = (found & 128).ne(0)
+    with c.if_(conflict & ~ordered):
+        _suspect(c, state, (whose, held, who, what, place, CONCURRENT))
+    with c.if_(conflict & ordered & (found & 8).ne(0) & ~performed):
+        _suspect(c, state, (whose, held, who, what, place, FORMAL))
+    # Slots number what one agent does in order, so that a later number of the same slot and kind covers an earlier one.
+    own = (whose >> 32).eq(who >> 32) & held_how.eq(how)
+    covered = ((held >> 24) & 0xFFFFFFFF & ~((what >> 24) & 0xFFFFFFFF)).eq(0) & (found & 64).ne(0)
+    return covered & (performed | own | conflict)
+
+
+def _span(unit: Unit) -> None:
+    """``void span(state, address, size, who, what)``: one access to a range of bytes; ``what`` without its mask."""
+    params = [("ptr", "state"), ("i64", "address"), ("i64", "size"), ("i64", "who"), ("i64", "what")]
+    c = Code(unit, "span", "void", params, attributes="nounwind", linkage="internal")
+    state, address, size, who, what = c.params
+    found = c.call("find", "ptr", state, address)
+    assert found is not None
+    with c.if_(found.eq(0), returns=True):
+        c.ret()
+    packed = c.load("i64", c.at(found, 24), 8)
+    entries, shift, unit_shift = packed & 0xFF, (packed >> 8) & 0xFF, (packed >> 16) & 0xFF
+    cells, proxy = c.load("ptr", c.at(found, 16), 8), c.load("i64", c.at(found, 32), 8)
+    written = c.load("ptr", c.at(found, 40), 8)
+    origin = c.load("i64", found, 8)
+    begin = address - origin
+    stop_at, limit = begin + size, c.load("i64", c.at(found, 8), 8)
+    end = c.select(stop_at.ult(limit), stop_at, limit)
+    first, last = begin >> shift, (end - 1) >> shift
+    with c.repeat(last - first + 1) as i:
+        granule = first + i
+        start = granule << shift
+        low = c.select(begin.compare("ugt", start), begin - start, 0) >> unit_shift
+        stop = start + (c.const("i64", 1) << shift)
+        high = (c.select(end.ult(stop), end, stop) - start + ((c.const("i64", 1) << unit_shift) - 1)) >> unit_shift
+        bits = ((c.const("i64", 1) << high) - 1) & ~((c.const("i64", 1) << low) - 1)
+        with c.if_(written.ne(0)):
+            _initialised(c, state, c.at(written, granule << 2), who, what | (bits << 24), origin + start)
+        cell = c.at(cells, (granule * entries) << 4)
+        c.call("visit", "void", state, cell, entries, who, what | (bits << 24), proxy, origin + start)
+    c.ret()
+    c.finish()
+
+
+def _initialised(c: Code, state: Value, written: Value, who: Value, what: Value, place: Value) -> None:
+    """Report a read of what nothing has written, once; note what is written."""
+    mask, how = ((what >> 24) & 0xFFFFFFFF).to("i32"), what >> HOW_SHIFT
+    known = c.load("i32", written, 4)
+    missing = mask & ~known
+    with c.if_(missing.ne(0)):
+        with c.if_((how & 1).eq(0) | (how & READS_TOO).ne(0)):
+            _suspect(c, state, (0, missing.to("i64") << 24, who, what, place, UNWRITTEN))
+        c.store(known | mask, written, 4)
+
+
+def _lanes(c: Code, state: Value, row: Value, access: tuple[Value, Value, Value, Value]) -> None:
+    """The accesses of a row's lanes; neighbours in memory are one range."""
+    who, op, how, size = access
+    lanes, silent = c.load("i64", row, 8) >> 32, c.load("i64", c.at(row, 8), 8)
+    begin, length, kind = (c.variable("i64", 0) for _ in range(3))
+
+    def end_range() -> None:
+        known = c.load("i64", length, 8)
+        with c.if_(known.ne(0)):
+            c.call("span", "void", state, c.load("i64", begin, 8), known, who, c.load("i64", kind, 8))
+
+    with c.each_lane(lanes.to("i32")) as lane:
+        is_silent = how.eq(_STORE) & ((silent >> lane) & 1).ne(0)
+        what = op | (c.select(is_silent, _SILENT, how) << HOW_SHIFT)
+        address = c.load("i64", c.at(c.at(row, 16), lane << 3), 8)
+        apart = address.ne(c.load("i64", begin, 8) + c.load("i64", length, 8)) | what.ne(c.load("i64", kind, 8))
+        with c.if_(apart):
+            end_range()
+            c.store(address, begin, 8)
+            c.store(c.const("i64", 0), length, 8)
+            c.store(what, kind, 8)
+        c.store(c.load("i64", length, 8) + size, length, 8)
+    end_range()
+
+
+def _drain(unit: Unit) -> None:
+    """``i64 drain(state, rows, first, count)``: recorded rows in order; the index of one that Python has to see, or ``count``."""
+    c = Code(unit, "drain", "i64", [("ptr", "state"), ("ptr", "rows"), ("i64", "first"), ("i64", "count")], attributes="nounwind")
+    state, rows, start, count = c.params
+    ops = c.pointer(state, StateWord.OPS)
+    with c.repeat(count - start) as i:
+        index = start + i
+        row = c.at(rows, index * _ROW_BYTES)
+        head = c.load("i64", row, 8)
+        op = head & 0xFFFFFFFF
+        info = c.at(ops, op * (8 * OP_WORDS))
+        how, size = c.load("i64", info, 8), c.load("i64", c.at(info, 8), 8)
+        copy = (how & 0x100).ne(0)
+        slot = c.select(copy, c.word(state, StateWord.COPY_SLOT), c.word(state, StateWord.SLOT))
+        clock = c.select(copy, c.word(state, StateWord.COPY_CLOCK), c.word(state, StateWord.CLOCK))
+        who = (slot << 32) | clock
+        with c.if_(((how & 0x10000).eq(0) | (how & 0x20000).ne(0)) & size.ne(0)):
+            _lanes(c, state, row, (who, op, how & 31, size))
+        with c.if_((how & 0x10000).ne(0), returns=True):
+            c.ret(index)
+    c.ret(count)
+    c.finish()
+
+
+def _ranges(unit: Unit) -> None:
+    """``void ranges(state, starts, sizes, step, count, who, what)``: one access to many ranges; step 0: all of one size."""
+    params = [("ptr", "state"), ("ptr", "starts"), ("ptr", "sizes"), ("i64", "step"), ("i64", "count"), ("i64", "who"), ("i64", "what")]
+    c = Code(unit, "ranges", "void", params, attributes="nounwind")
+    state, starts, sizes, step, count, who, what = c.params
+    with c.repeat(count) as i:
+        size = c.load("i32", c.at(sizes, i * step), 4).to("i64")
+        with c.if_(size.ne(0)):
+            c.call("span", "void", state, c.load("i64", c.at(starts, i << 3), 8), size, who, what)
+    c.ret()
+    c.finish()

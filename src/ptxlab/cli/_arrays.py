@@ -1,0 +1,139 @@
+"""Arrays that a launch file describes: generated, read from ``.npy`` files, or computed as an expectation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["FILLS", "MAX_BYTES", "ArrayError", "dtype_of", "generate", "read_npy"]
+
+MAX_BYTES = 8 << 30
+"""The largest array that a launch file may ask for."""
+
+EXTENDED_DTYPES = (
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e8m0fnu",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float4_e2m1fn",
+)
+
+Array = NDArray[Any]
+
+
+class ArrayError(ValueError):
+    """An array cannot be made; the text says why."""
+
+
+def dtype_of(name: object) -> np.dtype[Any]:
+    """The NumPy or ml_dtypes element type of that name.
+
+    Raises
+    ------
+    ArrayError
+        if there is no such type, or one that holds no plain numbers
+    """
+    if not isinstance(name, str):
+        raise ArrayError(f"dtype must be a name such as 'float16', not {name!r}")
+    if name in EXTENDED_DTYPES:
+        import ml_dtypes
+
+        extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return extended
+    try:
+        dtype = np.dtype(name)
+    except (TypeError, ValueError, SyntaxError):
+        raise ArrayError(f"unknown dtype {name!r}; NumPy names and {', '.join(EXTENDED_DTYPES)} are known") from None
+    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+        raise ArrayError(f"dtype {name!r} holds no numbers that a kernel could read")
+    return dtype
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, ...], spec: Mapping[str, Any]) -> Array:
+    return rng.standard_normal(shape, dtype=np.float32) * np.float32(spec.get("scale", 1.0))
+
+
+def _uniform(rng: np.random.Generator, shape: tuple[int, ...], spec: Mapping[str, Any]) -> Array:
+    return rng.uniform(spec.get("low", 0.0), spec.get("high", 1.0), shape).astype(np.float32)
+
+
+def _integers(rng: np.random.Generator, shape: tuple[int, ...], spec: Mapping[str, Any]) -> Array:
+    return rng.integers(spec.get("low", 0), spec.get("high", 16), shape)
+
+
+def _constant(rng: np.random.Generator, shape: tuple[int, ...], spec: Mapping[str, Any]) -> Array:
+    return np.full(shape, spec.get("value", 0))
+
+
+def _arange(rng: np.random.Generator, shape: tuple[int, ...], spec: Mapping[str, Any]) -> Array:
+    return np.arange(math.prod(shape)).reshape(shape)
+
+
+FILLS: dict[str, Callable[[np.random.Generator, tuple[int, ...], Mapping[str, Any]], Array]] = {
+    "normal": _normal,
+    "uniform": _uniform,
+    "integers": _integers,
+    "constant": _constant,
+    "arange": _arange,
+}
+"""How an array may be filled. ``scale`` belongs to normal, ``low`` and ``high`` to uniform and integers, ``value`` to constant."""
+
+ARRAY_KEYS = {"shape", "dtype", "fill", "seed", "scale", "low", "high", "value"}
+
+
+def generate(spec: Mapping[str, Any]) -> Array:
+    """Make the array of an ``array = {shape, dtype, fill, seed, ...}`` table; the default fill is zeros.
+
+    Raises
+    ------
+    ArrayError
+        for unknown keys, impossible shapes and sizes over `MAX_BYTES`
+    """
+    unknown = set(spec) - ARRAY_KEYS
+    if unknown:
+        raise ArrayError(f"unknown key {min(unknown)!r} in array; known are {', '.join(sorted(ARRAY_KEYS))}")
+    shape = spec.get("shape")
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape) or len(shape) > 16:
+        raise ArrayError(f"shape must be a list of at most 16 sizes, not {shape!r}")
+    dtype = dtype_of(spec.get("dtype", "float32"))
+    size = math.prod(shape) * dtype.itemsize
+    if size > MAX_BYTES:
+        raise ArrayError(f"an array of {size} bytes is over the limit of {MAX_BYTES}")
+    fill = spec.get("fill", "constant")
+    if not isinstance(fill, str) or fill not in FILLS:
+        raise ArrayError(f"unknown fill {fill!r}; known are {', '.join(FILLS)}")
+    for key in ("scale", "low", "high", "value"):
+        if key in spec and type(spec[key]) not in (int, float):
+            raise ArrayError(f"{key} must be a number, not {spec[key]!r}")
+    seed = spec.get("seed", 0)
+    if type(seed) is not int or seed < 0:
+        raise ArrayError(f"seed must be a whole number of at least 0, not {seed!r}")
+    try:
+        with np.errstate(all="ignore"):
+            return FILLS[fill](np.random.default_rng(seed), tuple(shape), spec).astype(dtype)
+    except (ValueError, OverflowError, MemoryError) as error:
+        raise ArrayError(f"the array cannot be filled: {error}") from None
+
+
+def read_npy(path: Path) -> Array:
+    """Read a ``.npy`` file without unpickling.
+
+    Raises
+    ------
+    ArrayError
+        if it cannot be read or holds objects
+    """
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        raise ArrayError(f"{path.name} cannot be read as .npy: {error}") from None
+    if not isinstance(loaded, np.ndarray):
+        raise ArrayError(f"{path.name} holds no single array")
+    return loaded

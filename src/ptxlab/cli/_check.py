@@ -1,0 +1,115 @@
+"""``ptxlab check``: a launch file under several schedules with every check, and whether the results depend on the schedule."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from ptxlab.cli._launchable import Launchable, launch, read_launchable
+from ptxlab.cli._run import compare, findings
+from ptxlab.diagnostics import Diagnostic, PtxlabError, diagnose, render_sarif, render_text
+
+__all__ = ["check"]
+
+_ORDER_DEPENDENT = "M410"
+
+
+@dataclass(slots=True)
+class _Found:
+    """Findings of several launches: equal ones (same code, same place) once, with the schedules that showed them."""
+
+    listed: dict[tuple[str, str], tuple[Diagnostic, list[str]]] = field(default_factory=dict)
+
+    def add(self, diagnostics: tuple[Diagnostic, ...], schedule: str) -> None:
+        for each in diagnostics:
+            self.listed.setdefault((each.code, str(each.place)), (each, []))[1].append(schedule)
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return tuple(replace(d, details=(*d.details, ("found under", ", ".join(names)))) for d, names in self.listed.values())
+
+
+@click.command()
+@click.argument("launch_file", type=click.Path(path_type=Path))
+@click.option("--seeds", type=click.IntRange(0, 1000), default=3, show_default=True, help="Random schedules besides eager and lazy.")
+@click.option("--model", type=click.Choice(["practice", "spec"]), help="Rules of ordering: what compilers rely on, or the letter.")
+@click.option("--progress/--no-progress", default=None, help="Show a progress bar (default: on a terminal).")
+@click.option("--json", "form", flag_value="json", help="Print the result as JSON.")
+@click.option("--sarif", "form", flag_value="sarif", help="Print the findings as SARIF 2.1.0.")
+def check(launch_file: Path, seeds: int, model: str | None, progress: bool | None, form: str | None) -> None:
+    """Run LAUNCH_FILE with every check under several schedules, and compare the results."""
+    schedules = [("eager", 0), ("lazy", 0), *(("random", seed) for seed in range(1, seeds + 1))]
+    found, first = _Found(), None
+    try:
+        with _bar(schedules, sys.stderr.isatty() and not form if progress is None else progress) as steps:
+            for policy, seed in steps:
+                name = policy if policy != "random" else f"random {seed}"
+                spec = read_launchable(launch_file)
+                result = _launch(spec, policy, seed, model)
+                found.add(result.diagnostics, name)
+                if result.completed:
+                    arrays = spec.arrays
+                    first = first or (name, arrays)
+                    found.add(_differences(*first, name, arrays), name)
+                    found.add(tuple(d for e in spec.expectations if (d := compare(e, spec)) is not None), name)
+    except PtxlabError as error:
+        _print(error.diagnostics, len(schedules), form)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    listed = found.diagnostics()
+    if any(d.code == _ORDER_DEPENDENT for d in listed):
+        listed = tuple(d for d in listed if d.code != "F106")
+    _print(listed, len(schedules), form)
+    sys.exit(1 if findings(listed) else 0)
+
+
+def _bar(schedules: list[tuple[str, int]], show: bool) -> Any:
+    """Go through the schedules, with a bar on standard error if that is wanted."""
+    return click.progressbar(schedules, label="schedules", file=sys.stderr, hidden=not show)
+
+
+def _launch(spec: Launchable, policy: str, seed: int, model: str | None) -> Any:
+    spec.options.update(policy=policy, seed=seed, check="all")
+    if model is not None:
+        spec.options["model"] = model
+    return launch(spec)
+
+
+def _differences(name: str, before: dict[str, Any], other: str, after: dict[str, Any]) -> tuple[Diagnostic, ...]:
+    """Outputs that are not the same bits under two schedules."""
+    made = []
+    for array, old in before.items():
+        wrong = np.flatnonzero(_bytes(old) != _bytes(after[array]))
+        if len(wrong):
+            element = np.unravel_index(int(wrong[0]) // old.itemsize, old.shape)
+            index = ", ".join(str(int(i)) for i in element)
+            made.append(
+                diagnose(
+                    "F106",
+                    f"{array}[{index}] is {old[element]} under the schedule {name} and {after[array][element]} under {other}",
+                    fix="look at the other findings first; without any, the kernel depends on an order that nothing guarantees",
+                )
+            )
+    return tuple(made)
+
+
+def _bytes(array: Any) -> Any:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _print(diagnostics: tuple[Diagnostic, ...], schedules: int, form: str | None) -> None:
+    count = findings(diagnostics)
+    if form == "sarif":
+        click.echo(render_sarif(diagnostics))
+    elif form == "json":
+        click.echo(json.dumps({"ok": not count, "schedules": schedules, "diagnostics": [d.as_dict() for d in diagnostics]}))
+    else:
+        if diagnostics:
+            click.echo(render_text(diagnostics, color=sys.stdout.isatty()))
+        click.echo(f"{count} finding{'s' * (count != 1)} under {schedules} schedules")

@@ -1,0 +1,151 @@
+"""``ptxlab exec``: a Python script runs as it is, and its kernels execute in ptxlab."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Iterable
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import click
+
+from ptxlab.diagnostics import Diagnostic, PtxlabError, render_sarif, render_text
+from ptxlab.interop._extras import EXTRAS, missing
+from ptxlab.interop._imports import after_import
+from ptxlab.interop._session import Session, Settings, activate, launched_at, raise_site
+from ptxlab.interop.cute import install_on_import
+from ptxlab.machine import KernelError
+
+__all__ = ["exec_"]
+
+Status = int
+
+
+@click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("script", type=click.Path(exists=True, dir_okay=False))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--target", help="sm_90a, sm_100a (default) or sm_103a.")
+@click.option("--check", help="all (default), none, or names separated by commas.")
+@click.option("--policy", type=click.Choice(["eager", "lazy", "random"]), help="When asynchronous operations perform.")
+@click.option("--seed", help="Seed of the random policy.")
+@click.option("--model", type=click.Choice(["practice", "spec"]), help="Ordering rules.")
+@click.option("--only", help="Run only the clusters that hold these CTAs: x,y,z;x,y,z ...")
+@click.option("--sms", help="Streaming multiprocessors of the device.")
+@click.option("--trace", help="Write the timeline of all launches to this file, for Perfetto.")
+@click.option("--sarif", type=click.Path(dir_okay=False, path_type=Path), help="Write the findings to this file as SARIF.")
+@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Write the PTX of kernels with findings to this folder.")
+@click.option("--keep-inputs", flag_value="1", help="Keep the memory before each launch: with --keep, write replay bundles too.")
+@click.option("--json", "as_json", is_flag=True, help="Print launches and findings as JSON; the script prints to standard error.")
+def exec_(script: str, arguments: tuple[str, ...], sarif: Path | None, keep: Path | None, as_json: bool, **settings: str | None) -> None:
+    """Run a Python script whose Triton and CuTe DSL kernels execute in ptxlab.
+
+    ARGUMENTS are the script's own. Each option may also be set by a variable: PTXLAB_TARGET, PTXLAB_CHECK and so on.
+
+    Exit status: 0 clean, 1 findings or an exception in the script, 2 wrong use; else what the script exits with.
+    """
+    try:
+        asked = {name: text for name, text in settings.items() if text is not None}
+        session = Session(Settings.from_environment().with_texts({**asked, "keep_going": "1"}), (lambda _: None) if as_json else _print)
+    except PtxlabError as error:
+        _print(*error.diagnostics)
+        sys.exit(2)
+    session.keep = None if keep is None else _folder(keep)
+    if sarif is not None:
+        _write(sarif, ())
+        sarif = sarif.absolute()
+    with activate(session), redirect_stdout(sys.stderr if as_json else sys.stdout):
+        status = _run(script, arguments, session)
+    if sarif is not None:
+        _write(sarif, session.diagnostics)
+    if as_json:
+        launches = [launch.as_dict() for launch in session.launches]
+        click.echo(json.dumps({"ok": session.ok, "launches": launches, "diagnostics": [d.as_dict() for d in session.diagnostics]}))
+    elif not any(d.code == "I301" for d in session.diagnostics):  # whose one line says all
+        click.echo(_summary(session), err=True)
+    sys.exit(status or (0 if session.ok else 1))
+
+
+def _folder(path: Path) -> Path:
+    """A folder that can be written to, whatever folder the script goes to."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        (path / ".ptxlab").touch()
+        (path / ".ptxlab").unlink()
+    except OSError as error:
+        raise click.UsageError(f"cannot write to {path}: {error.strerror}") from None
+    return path.absolute()
+
+
+def _write(path: Path, diagnostics: Iterable[Diagnostic]) -> None:
+    try:
+        path.write_text(render_sarif(diagnostics))
+    except OSError as error:
+        raise click.UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _run(script: str, arguments: tuple[str, ...], session: Session) -> Status:
+    """Run the script as ``python script`` does; the status that it would end with."""
+    os.environ["TRITON_DEFAULT_BACKEND"] = "ptxlab"
+    install_on_import()
+    after_import("torch", _redirect_torch)
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, str(Path(script).resolve().parent))
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        return _exit_status(end)
+    except KeyboardInterrupt:
+        return 130
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            return _traceback(error)
+        session.note(missing(f"{script} needs the package {package}", EXTRAS[package]))
+        return 2
+    except PtxlabError as error:
+        site = raise_site(error, "triton", "torch", "cutlass")
+        for diagnostic in error.diagnostics:
+            session.note(diagnostic if isinstance(error, KernelError) else launched_at(diagnostic, site))
+        return 1
+    except Exception as error:
+        return _traceback(error)
+    return 0
+
+
+def _redirect_torch() -> None:
+    from ptxlab.interop._torch import install
+
+    install()
+
+
+def _exit_status(end: SystemExit) -> Status:
+    if end.code is None or isinstance(end.code, int):
+        return end.code or 0
+    print(end.code, file=sys.stderr)
+    return 1
+
+
+def _traceback(error: BaseException) -> Status:
+    """Print the traceback that Python would print: without the frames that started the script."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_globals.get("__name__") != "__main__":
+        frames = frames.tb_next
+    traceback.print_exception(type(error), error, frames or error.__traceback__)
+    return 1
+
+
+def _print(*diagnostics: Diagnostic) -> None:
+    click.echo(render_text(diagnostics, color=sys.stderr.isatty()), err=True)
+
+
+def _summary(session: Session) -> str:
+    count = len(session.launches)
+    found = sum(d.severity != "note" for d in session.diagnostics)
+    if not count:
+        return "ptxlab: no kernel was launched"
+    findings = f"{found} finding{'s' * (found != 1)}" if found else "nothing found"
+    return f"ptxlab: {count} launch{'es' * (count != 1)} on {session.settings.target}, {findings}"

@@ -1,0 +1,49 @@
+"""The command group: a command's module is imported when the command is used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+__all__ = ["COMMANDS", "cli"]
+
+COMMANDS = {
+    "check": "Run LAUNCH_FILE with every check under several schedules, and compare the results.",
+    "diff": "Compare EXPECTED.npy with ACTUAL.npy, or with what a launch gives: the first wrong tile, and who wrote it.",
+    "exec": "Run a Python script whose Triton and CuTe DSL kernels execute in ptxlab.",
+    "explain": "Say what VALUE means: its fields, the layout, whether it is legal, and what may have been meant.",
+    "layout": "Where is element (m, k)? Draw operands, accumulators and register fragments.",
+    "lint": "Check a PTX file: syntax, names, operands, and the legality of its instructions.",
+    "rule": "Explain a diagnostic code such as L113; for an instruction such as tcgen05.cp, print its legal forms.",
+    "run": "Run the kernel that LAUNCH_FILE (TOML, or a replay bundle) describes.",
+    "warmup": "Fill the code cache: the helpers of every launch, and every kernel of the PTX files.",
+}
+"""The commands by name, with the first line of their help. ``exec`` stands in ``ptxlab.cli._exec`` as ``exec_``, the others likewise."""
+
+
+class _Commands(click.Group):
+    """Lists its commands from the table, so that ``--help`` imports none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"ptxlab.cli._{cmd_name}")
+        found: click.Command = getattr(module, "exec_" if cmd_name == "exec" else cmd_name)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="ptxlab", prog_name="ptxlab")
+def cli() -> None:
+    """Run and check NVIDIA tensor-core PTX on a computer without a GPU.
+
+    Exit status: 0 clean, 1 findings, 2 wrong use.
+    """

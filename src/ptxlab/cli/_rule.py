@@ -1,0 +1,62 @@
+"""``ptxlab rule``: what a diagnostic code means."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from ptxlab.diagnostics import CODES
+
+__all__ = ["load_codes", "page", "rule"]
+
+
+def load_codes() -> None:
+    """Fill the registry: every package registers its codes on import."""
+    import ptxlab
+    from ptxlab.isa import load_all
+
+    for path in Path(ptxlab.__file__).parent.rglob("_codes.py"):
+        import_module(".".join(("ptxlab", *path.relative_to(Path(ptxlab.__file__).parent).with_suffix("").parts)))
+    for package in ("descriptors", "isa", "layout.cute", "check"):
+        import_module(f"ptxlab.{package}")
+    load_all()
+
+
+def page(code: str) -> str:
+    """The page of a code, from the installed package or from a source tree; empty if it has none."""
+    here = Path(__file__).parents[1]
+    for folder in (here / "rules", here.parents[1] / "docs" / "rules"):
+        path = folder / f"{code}.md"
+        if path.is_file():
+            return path.read_text()
+    return ""
+
+
+@click.command()
+@click.argument("code")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def rule(code: str, as_json: bool) -> None:
+    """Explain a diagnostic code such as L113; for an instruction such as tcgen05.cp, print its legal forms."""
+    load_codes()
+    info = CODES.get(code.upper())
+    if info is None:
+        from ptxlab.isa.legality import find_forms, help_text
+
+        forms = find_forms(code)
+        if not forms:
+            raise click.UsageError(f"there is no code {code!r}, and no instruction of this name is declared")
+        click.echo("\n\n".join(map(help_text, forms)))
+        return
+    text = page(info.code)
+    if as_json:
+        fields = {"code": info.code, "severity": info.severity, "title": info.title, "section": info.section, "page": text}
+        click.echo(json.dumps(fields))
+        return
+    click.echo(f"{info.severity}[{info.code}]: {info.title}")
+    if info.section:
+        click.echo(f"section: {info.section}")
+    if text:
+        click.echo("\n" + text.rstrip())

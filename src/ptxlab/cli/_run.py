@@ -1,0 +1,142 @@
+"""``ptxlab run``: launch the kernel of a launch file or a bundle, report what was found, compare with what was expected."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from ptxlab.cli._launchable import Launchable, kernel_name, launch, read_launchable, save_bundle
+from ptxlab.diagnostics import Diagnostic, PtxlabError, diagnose, render_sarif
+from ptxlab.diagnostics import render_text as render
+from ptxlab.machine._replay import Expectation
+
+__all__ = ["compare", "findings", "run"]
+
+Progress = Callable[[int, int], None]
+
+
+@click.command()
+@click.argument("launch_file", type=click.Path(path_type=Path))
+@click.option("--policy", type=click.Choice(["eager", "lazy", "random"]), help="When asynchronous operations perform.")
+@click.option("--seed", type=int, help="Seed of the random policy.")
+@click.option("--check", help="all, none, or names separated by commas.")
+@click.option("--save", type=click.Path(path_type=Path, file_okay=False), help="Write every named array to this folder as .npy.")
+@click.option("--bundle", type=click.Path(path_type=Path, dir_okay=False), help="Write the launch to a file for `ptxlab run`.")
+@click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write a timeline for Perfetto to this file.")
+@click.option("--progress/--no-progress", default=None, help="Show a progress bar (default: on a terminal).")
+@click.option("--json", "form", flag_value="json", help="Print the result as JSON.")
+@click.option("--sarif", "form", flag_value="sarif", help="Print the findings as SARIF 2.1.0.")
+def run(
+    launch_file: Path,
+    policy: str | None,
+    seed: int | None,
+    check: str | None,
+    save: Path | None,
+    bundle: Path | None,
+    trace: Path | None,
+    progress: bool | None,
+    form: str | None,
+) -> None:
+    """Run the kernel that LAUNCH_FILE (TOML, or a replay bundle) describes."""
+    try:
+        spec = read_launchable(launch_file)
+        spec.options.update({k: v for k, v in (("policy", policy), ("seed", seed), ("check", _checks(check))) if v is not None})
+        with _progress_bar(kernel_name(spec), sys.stderr.isatty() and not form if progress is None else progress) as bar:
+            result = launch(spec, bar, keep_inputs=bundle is not None, trace=trace)
+    except PtxlabError as error:
+        _print(error.diagnostics, None, form)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        click.echo("interrupted: no array was written back", err=True)
+        sys.exit(130)
+    found = list(result.diagnostics)
+    if result.completed:
+        found += [d for e in spec.expectations if (d := compare(e, spec)) is not None]
+    if save is not None:
+        _save(spec, save)
+    if bundle is not None:
+        save_bundle(bundle, spec, result)
+    _print(tuple(found), result, form)
+    sys.exit(1 if findings(found) else 0)
+
+
+def findings(diagnostics: Iterable[Diagnostic]) -> int:
+    """How many there are, notes not counted."""
+    return sum(d.severity != "note" for d in diagnostics)
+
+
+def _checks(text: str | None) -> str | set[str] | None:
+    return text if text in (None, "all", "none") else set(text.split(","))
+
+
+@contextmanager
+def _progress_bar(name: str, show: bool) -> Any:
+    """Yield a progress callback that draws a bar on standard error, or None; what is no terminal gets its last state."""
+    if not show:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("CTAs"), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=console.is_terminal) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def compare(expectation: Expectation, spec: Launchable) -> Diagnostic | None:
+    """Compare an output with its expectation; the first difference makes the diagnostic."""
+    got = spec.arrays[expectation.name]
+    if expectation.exact:
+        wrong = got != expectation.value.astype(got.dtype)
+        wrong &= ~(np.isnan(got.astype(np.float64)) & np.isnan(expectation.value.astype(np.float64)))
+        limit = "bit for bit"
+    else:
+        wide = got.astype(np.float64)
+        wrong = ~np.isclose(wide, expectation.value, rtol=expectation.rtol, atol=expectation.atol, equal_nan=True)
+        limit = f"within rtol={expectation.rtol:g}, atol={expectation.atol:g}"
+    if not wrong.any():
+        return None
+    index = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return diagnose(
+        "F105",
+        f"{expectation.name}{list(index)} is {got[index]}, expected {expectation.value[index]} ({limit}); "
+        f"{int(wrong.sum())} of {wrong.size} elements differ",
+    )
+
+
+def _save(spec: Launchable, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, array in spec.arrays.items():
+            np.save(folder / f"{Path(name).name}.npy", array)
+    except OSError as error:
+        raise click.UsageError(f"cannot write to {folder}: {error.strerror}") from None
+
+
+def _print(diagnostics: tuple[Diagnostic, ...], result: Any, form: str | None) -> None:
+    if form == "sarif":
+        click.echo(render_sarif(diagnostics))
+        return
+    if form == "json":
+        stats = None if result is None else result.stats.as_dict()
+        printed = "" if result is None else result.stdout
+        listed = [d.as_dict() for d in diagnostics]
+        click.echo(json.dumps({"ok": not findings(diagnostics), "diagnostics": listed, "stats": stats, "stdout": printed}))
+        return
+    if result is not None and result.stdout:
+        click.echo(result.stdout, nl=not result.stdout.endswith("\n"))
+    if diagnostics:
+        click.echo(render(diagnostics, color=sys.stdout.isatty()))
+    if result is not None:
+        count = findings(diagnostics)
+        head = f"{count} finding{'s' * (count > 1)}" if count else "finished"
+        click.echo(f"{head}: {result.stats}")

@@ -1,0 +1,45 @@
+"""Bit-field codecs: descriptors of shared memory and instructions, and tensor maps."""
+
+from ptxlab.descriptors._bitfields import BitField, BitFormat
+from ptxlab.descriptors._errors import DescriptorError, Finding, TensorMapError
+from ptxlab.descriptors._explain import READINGS, explain
+from ptxlab.descriptors._explanation import Explanation, FieldRow, Hint, Interpretation
+from ptxlab.descriptors._formats import format_of
+from ptxlab.descriptors._instruction import InstructionDescriptor
+from ptxlab.descriptors._legality import check_fragment, check_mma
+from ptxlab.descriptors._shared_memory import SharedMemoryDescriptor, WgmmaDescriptor
+from ptxlab.descriptors._tensor_address import TensorMemoryAddress
+from ptxlab.descriptors._tensor_map import TENSOR_MAP_BYTES, TensorMapFields, decode_tensor_map, replace_field
+from ptxlab.descriptors._tensor_map_encode import encode_tensor_map
+from ptxlab.descriptors._tensor_map_object import TensorMap
+from ptxlab.descriptors._tile import OperandTile
+from ptxlab.descriptors._zero_columns import ZeroColumnMask
+
+__all__ = [
+    "READINGS",
+    "TENSOR_MAP_BYTES",
+    "BitField",
+    "BitFormat",
+    "DescriptorError",
+    "Explanation",
+    "FieldRow",
+    "Finding",
+    "Hint",
+    "InstructionDescriptor",
+    "Interpretation",
+    "OperandTile",
+    "SharedMemoryDescriptor",
+    "TensorMap",
+    "TensorMapError",
+    "TensorMapFields",
+    "TensorMemoryAddress",
+    "WgmmaDescriptor",
+    "ZeroColumnMask",
+    "check_fragment",
+    "check_mma",
+    "decode_tensor_map",
+    "encode_tensor_map",
+    "explain",
+    "format_of",
+    "replace_field",
+]

@@ -1,0 +1,192 @@
+"""Shared-memory descriptors of tcgen05 (section "Shared memory descriptor") and wgmma ("Matrix Descriptor Format")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from ptxlab.descriptors._bitfields import BitField, BitFormat
+from ptxlab.descriptors._errors import Finding
+from ptxlab.descriptors._notebook import html_of
+from ptxlab.layout import Major
+from ptxlab.tables import SWIZZLES
+
+__all__ = ["TCGEN05_FORMAT", "WGMMA_FORMAT", "SharedMemoryDescriptor", "WgmmaDescriptor"]
+
+_TABLE = 'Shared memory descriptor, table "Shared memory descriptor layout"'
+_COMBINATIONS = "Valid Combinations of Type-Size, Major-ness and Swizzling"
+_ABSOLUTE = "Restrictions on the Leading Dimension Absolute Address Stride"
+
+_COMMON = (
+    BitField("start", 0, 14, "Matrix start address", shift=4),
+    BitField("leading", 16, 14, "Leading dimension byte offset", shift=4),
+    BitField("stride", 32, 14, "Stride dimension byte offset", shift=4),
+    BitField("base_offset", 49, 3, "Matrix base offset"),
+)
+
+TCGEN05_FORMAT = BitFormat(
+    "shared memory descriptor",
+    _TABLE,
+    64,
+    (
+        *_COMMON,
+        BitField("leading_mode", 52, 1, "Leading dimension stride mode", values={"relative": 0, "absolute": 1}),
+        BitField("swizzle", 61, 3, "The swizzling mode", values={mode.name: mode.tcgen05 for mode in SWIZZLES.values()}),
+    ),
+    fixed=0b001 << 46,
+)
+
+WGMMA_FORMAT = BitFormat(
+    "matrix descriptor",
+    "Matrix Descriptor Format",
+    64,
+    (
+        *_COMMON,
+        BitField(
+            "swizzle", 62, 2, "The swizzling mode", values={mode.name: mode.wgmma for mode in SWIZZLES.values() if mode.wgmma is not None}
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemoryDescriptor:
+    """A 64-bit descriptor of tcgen05.mma and tcgen05.cp. Addresses and strides are in bytes.
+
+    Attributes
+    ----------
+    start : matrix start address, bits 0-17 of a shared memory address
+    leading : leading dimension byte offset; with ``leading_mode="absolute"`` the address of the next buffer
+    stride : stride dimension byte offset
+    swizzle : ``none``, ``32B``, ``64B``, ``128B`` or ``128B_32B`` (128B swizzling with 32B atomicity)
+    base_offset : 0-7
+    reserved : unnamed bits that are not what they must be
+
+    Examples
+    --------
+    >>> d = SharedMemoryDescriptor(start=0x400, leading=16, stride=1024, swizzle="128B")
+    >>> hex(int(d))
+    '0x4000404000010040'
+    >>> SharedMemoryDescriptor.decode(int(d)) == d
+    True
+    """
+
+    start: int = 0
+    leading: int = 0
+    stride: int = 0
+    swizzle: str = "none"
+    base_offset: int = 0
+    leading_mode: Literal["relative", "absolute"] = "relative"
+    reserved: int = 0
+
+    def __int__(self) -> int:
+        return TCGEN05_FORMAT.encode(_values(self), self.reserved)
+
+    @classmethod
+    def decode(cls, value: int) -> SharedMemoryDescriptor:
+        """Read the 64 bits; every value can be read, `findings` says what is wrong with it."""
+        return _decode(value)
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
+
+    def fields(self) -> list[tuple[str, object]]:
+        """Names and values, for a report."""
+        return list(_values(self).items())
+
+    def findings(self, major: Major | None = None, bits: int | None = None) -> list[Finding]:
+        """What is not legal: the fields alone, and with ``major`` and element ``bits`` (container of the type) the combination."""
+        found = list(TCGEN05_FORMAT.findings(_values(self), "D702"))
+        # Without swizzling nothing depends on it: Triton sets it from the address there, and its kernels work.
+        if self.base_offset and self.swizzle == "128B_32B":
+            found.append(
+                _finding("base_offset", f"the matrix base offset is {self.base_offset} with swizzling mode {self.swizzle}", _TABLE)
+            )
+        if self.leading_mode == "absolute":
+            found += self._check_absolute(major)
+        if major == "mn" and bits is not None:
+            found += self._check_transposed(bits)
+        return found
+
+    def _check_absolute(self, major: Major | None) -> list[Finding]:
+        found = []
+        if self.swizzle != "128B":
+            found.append(_finding("leading_mode", f"the absolute leading dimension needs 128B swizzling, not {self.swizzle}", _ABSOLUTE))
+        if major == "mn":
+            found.append(_finding("leading_mode", "the absolute leading dimension needs a K-major operand", _ABSOLUTE))
+        if self.base_offset:
+            found.append(_finding("base_offset", "the matrix base offset must be 0 with an absolute leading dimension", _ABSOLUTE))
+        return found
+
+    def _check_transposed(self, bits: int) -> list[Finding]:
+        atom = self.swizzle == "128B_32B"
+        if bits == 32 and not atom:
+            message = f"a transposed (MN-major) operand of 32-bit elements with swizzling mode {self.swizzle}"
+            fix = "use 128B swizzling with 32B atomicity (layout code 1), or a K-major operand"
+        elif bits in (8, 16) and atom:
+            message = f"a transposed (MN-major) operand of {bits}-bit elements with 128B swizzling of 32B atomicity"
+            fix = "use another swizzling mode, or a K-major operand"
+        elif bits < 8:
+            message = f"a transposed (MN-major) operand of {bits}-bit elements"
+            fix = "lay the operand out K-major"
+        else:
+            return []
+        return [Finding("D705", "swizzle", f"{message} is not supported", _COMBINATIONS, fix)]
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaDescriptor:
+    """A 64-bit matrix descriptor of wgmma.mma_async; attributes as in `SharedMemoryDescriptor`.
+
+    Examples
+    --------
+    >>> hex(int(WgmmaDescriptor(start=0x400, leading=16, stride=1024, swizzle="128B")))
+    '0x4000004000010040'
+    """
+
+    start: int = 0
+    leading: int = 0
+    stride: int = 0
+    swizzle: str = "none"
+    base_offset: int = 0
+    reserved: int = 0
+
+    def __int__(self) -> int:
+        return WGMMA_FORMAT.encode(_values(self), self.reserved)
+
+    @classmethod
+    def decode(cls, value: int) -> WgmmaDescriptor:
+        """Read the 64 bits."""
+        return cls(**WGMMA_FORMAT.decode(value))
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
+
+    def fields(self) -> list[tuple[str, object]]:
+        """Names and values, for a report."""
+        return list(_values(self).items())
+
+    def findings(self, major: Major | None = None, bits: int | None = None) -> list[Finding]:
+        """What is not legal: the fields alone, and with ``major`` and element ``bits`` the combination."""
+        found = list(WGMMA_FORMAT.findings(_values(self), "D702"))
+        if self.base_offset and self.swizzle == "none":
+            message = f"the matrix base offset is {self.base_offset} without swizzling"
+            found.append(_finding("base_offset", message, WGMMA_FORMAT.section))
+        if major == "mn" and bits is not None and bits != 16:
+            message = f"an MN-major operand of {bits}-bit elements; only 16-bit elements can be transposed"
+            found.append(Finding("D705", "swizzle", message, "Shared Memory Matrix Layout", "lay the operand out K-major"))
+        return found
+
+
+def _values(descriptor: SharedMemoryDescriptor | WgmmaDescriptor) -> dict[str, object]:
+    return {name: getattr(descriptor, name) for name in descriptor.__slots__}
+
+
+def _finding(field: str, message: str, section: str) -> Finding:
+    return Finding("D702", field, message, section)
+
+
+@lru_cache(maxsize=4096)
+def _decode(value: int) -> SharedMemoryDescriptor:
+    return SharedMemoryDescriptor(**TCGEN05_FORMAT.decode(value))

@@ -1,0 +1,67 @@
+"""Tensor memory addresses: section "Tensor Memory Addressing"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptxlab.descriptors._bitfields import BitField, BitFormat
+from ptxlab.descriptors._errors import Finding
+from ptxlab.descriptors._notebook import html_of
+
+__all__ = ["TENSOR_ADDRESS_FORMAT", "TensorMemoryAddress"]
+
+_SECTION = "Tensor Memory Addressing"
+LANES, COLUMNS = 128, 512
+
+TENSOR_ADDRESS_FORMAT = BitFormat(
+    "tensor memory address",
+    _SECTION,
+    32,
+    (BitField("column", 0, 16, "Column index"), BitField("lane", 16, 16, "Lane index")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMemoryAddress:
+    """A 32-bit address: lane and column.
+
+    Examples
+    --------
+    >>> a = TensorMemoryAddress.decode(0x00200040)
+    >>> a.lane, a.column, a.warp, hex(int(a))
+    (32, 64, 1, '0x200040')
+    """
+
+    lane: int = 0
+    column: int = 0
+
+    def __int__(self) -> int:
+        return TENSOR_ADDRESS_FORMAT.encode({"lane": self.lane, "column": self.column})
+
+    @classmethod
+    def decode(cls, value: int) -> TensorMemoryAddress:
+        """Read the 32 bits."""
+        found = TENSOR_ADDRESS_FORMAT.decode(value)
+        return cls(found["lane"], found["column"])
+
+    @property
+    def warp(self) -> int:
+        """The warp of a warpgroup that reaches the lane with tcgen05.ld and st."""
+        return self.lane // 32
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
+
+    def fields(self) -> list[tuple[str, object]]:
+        """Names and values, for a report."""
+        return [("lane", self.lane), ("column", self.column)]
+
+    def findings(self) -> list[Finding]:
+        """What lies outside tensor memory."""
+        found = []
+        if self.lane >= LANES:
+            found.append(Finding("D702", "lane", f"lane {self.lane} is outside the {LANES} lanes of tensor memory", "Tensor Memory"))
+        if self.column >= COLUMNS:
+            message = f"column {self.column} is outside the {COLUMNS} columns of tensor memory"
+            found.append(Finding("D702", "column", message, "Tensor Memory"))
+        return found

@@ -1,0 +1,28 @@
+"""Diagnostics: what is wrong, where, why, and how to fix it."""
+
+from ptxlab.diagnostics._codes import CODES, CodeInfo, register_codes
+from ptxlab.diagnostics._diagnostic import (
+    Diagnostic,
+    Place,
+    PtxlabError,
+    Severity,
+    diagnose,
+)
+from ptxlab.diagnostics._excerpt import clean_line
+from ptxlab.diagnostics._render import render_json, render_text
+from ptxlab.diagnostics._sarif import render_sarif
+
+__all__ = [
+    "CODES",
+    "CodeInfo",
+    "Diagnostic",
+    "Place",
+    "PtxlabError",
+    "Severity",
+    "clean_line",
+    "diagnose",
+    "register_codes",
+    "render_json",
+    "render_sarif",
+    "render_text",
+]

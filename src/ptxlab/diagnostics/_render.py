@@ -1,0 +1,121 @@
+"""Diagnostics as text for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ptxlab.diagnostics._diagnostic import Diagnostic, Place
+from ptxlab.diagnostics._excerpt import clean_line, window
+
+__all__ = ["render_json", "render_text"]
+
+_WIDTH = 110
+_LARGEST_SOURCE = 1 << 22
+_SEVERITY_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
+
+Segment = tuple[str, str]
+
+
+def render_text(diagnostics: Iterable[Diagnostic], color: bool = False) -> str:
+    """Write diagnostics for a person.
+
+    Each has its headline, the PTX line with a caret, the line of source code behind it where the file is at hand, the
+    facts, the reason and the fix.
+
+    Parameters
+    ----------
+    diagnostics : what to write, in this order
+    color : whether to add the colours of a terminal
+
+    Examples
+    --------
+    >>> from ptxlab.diagnostics import Diagnostic, Place
+    >>> finding = Diagnostic("X100", "error", "no such register", fix="declare it")
+    >>> print(render_text([finding.at(Place("k.ptx", 7, 10, 3), " add.s32 %r1, %r2, %r3;")]))
+    error[X100]: no such register
+      --> k.ptx:7:10
+      7 |  add.s32 %r1, %r2, %r3;
+        |          ^^^
+      fix: declare it
+    """
+    sources: dict[str, list[str]] = {}
+    blocks = [list(_segments(d, sources)) for d in diagnostics]
+    if not color:
+        return "\n\n".join("".join(text for text, _ in block) for block in blocks)
+    return "\n\n".join(map(_colored, blocks))
+
+
+def render_json(diagnostics: Iterable[Diagnostic]) -> str:
+    """Write diagnostics as a JSON array of objects; empty fields are left out.
+
+    Examples
+    --------
+    >>> from ptxlab.diagnostics import Diagnostic
+    >>> render_json([Diagnostic("X100", "note", "so it is")])
+    '[{"code": "X100", "severity": "note", "message": "so it is"}]'
+    """
+    return json.dumps([d.as_dict() for d in diagnostics], ensure_ascii=False)
+
+
+def _segments(d: Diagnostic, sources: dict[str, list[str]]) -> Iterator[Segment]:
+    yield f"{d.severity}[{d.code}]", _SEVERITY_STYLES[d.severity]
+    yield f": {d.message}", "bold"
+    if d.place:
+        yield f"\n  --> {d.place}", "blue"
+        yield from _excerpt(d.place, d.excerpt, _SEVERITY_STYLES[d.severity])
+    if d.source:
+        yield "\n  source: ", "blue"
+        yield str(d.source), ""
+        yield from _excerpt(d.source, _source_line(d.source, d.place, sources), "blue")
+    facts = [*d.shown_details(), ("why", d.reason), ("fix", d.fix)]
+    for name, value in facts:
+        if value:
+            yield f"\n  {name}: ", "green" if name == "fix" else "blue"
+            yield value, ""
+
+
+def _excerpt(place: Place, line: str, style: str) -> Iterator[Segment]:
+    if not line.strip():
+        return
+    shown, column, length = window(clean_line(line).rstrip(), place.column, max(place.length, 1), _WIDTH)
+    number = str(place.line)
+    yield f"\n  {number} | ", "blue"
+    yield shown, ""
+    if place.column and column <= len(shown) + 1:
+        yield f"\n  {' ' * len(number)} | ", "blue"
+        yield " " * (column - 1) + "^" * length, style
+
+
+def _source_line(source: Place, place: Place | None, sources: dict[str, list[str]]) -> str:
+    """The line of source code, if the file stands where it says or beside the PTX file."""
+    if source.file not in sources:
+        sources[source.file] = _read(source.file, place)
+    lines = sources[source.file]
+    return lines[source.line - 1] if 0 < source.line <= len(lines) else ""
+
+
+def _read(file: str, place: Place | None) -> list[str]:
+    candidates = [Path(file)]
+    if place is not None:
+        candidates.append(Path(place.file).parent / file)
+    for path in candidates:
+        try:
+            if path.is_file() and path.stat().st_size <= _LARGEST_SOURCE:
+                return path.read_text(encoding="utf-8", errors="replace").split("\n")
+        except (OSError, ValueError):
+            continue
+    return []
+
+
+def _colored(block: list[Segment]) -> str:
+    from io import StringIO
+
+    from rich.console import Console
+    from rich.text import Text
+
+    out = StringIO()
+    console = Console(file=out, force_terminal=True, color_system="standard", legacy_windows=False, width=_WIDTH)
+    console.print(Text.assemble(*block), soft_wrap=True, end="")
+    return out.getvalue()

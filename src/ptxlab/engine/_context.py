@@ -1,0 +1,132 @@
+"""The block of 64-bit words through which the machine and compiled code speak: one for each warp.
+
+Machine and engine see the same words, by name here and by index in LLVM code.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, unique
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["WORDS", "Context", "Status", "Word"]
+
+
+@unique
+class Word(IntEnum):
+    """Index of a word of the context."""
+
+    FRAME = 0
+    """in: address of the register file (64-byte aligned)"""
+    MASK = 1
+    """in/out: lanes of the split; lanes that exit leave it"""
+    PC = 2
+    """in/out: index of the next op"""
+    LIMIT = 3
+    """in: stop before a block that starts at or behind this op index (the earliest pc of the warp's other splits)"""
+    FUEL = 4
+    """in/out: warp-instructions left in this slice (signed)"""
+    STATUS = 5
+    """out: a `Status`"""
+    INFO = 6
+    """out: index of the op that ended the run"""
+    ACTIVE = 7
+    """out: lanes whose guard holds (SERVICE, CONVERGE), or that take the branch (DIVERGE)"""
+    TAKEN = 8
+    """out, DIVERGE: op index where the ACTIVE lanes go on"""
+    NEXT = 9
+    """out, DIVERGE: op index where the other lanes go on"""
+    EXITED = 10
+    """out: lanes that exited in this run"""
+    FAULT = 11
+    """out, FAULT: a fault code of the engine"""
+    FAULT_LANE = 12
+    FAULT_ADDRESS = 13
+    SHARED = 14
+    """in: address of the CTA's shared memory (window offset 0)"""
+    SHARED_SIZE = 15
+    """in: bytes of it, the reserved ones counted"""
+    SHARED_RANK = 16
+    """in: %cluster_ctarank << 24"""
+    CLUSTER = 17
+    """in: address of rows (address, size) of every CTA's shared memory in the cluster, by rank; size 0 for one that has exited"""
+    CLUSTER_SIZE = 18
+    PARAM = 19
+    """in: address of the parameter bytes (param offset PARAM_BASE)"""
+    PARAM_SIZE = 20
+    ALLOCATIONS = 21
+    """in: address of rows (base, size, host address, flags) of all device allocations sorted by base
+
+    Flags bit 0: readable, bit 1: writable.
+    """
+    ALLOCATION_COUNT = 22
+    LAST_ALLOCATION = 23
+    """in/out: row that was hit last"""
+    SYMBOLS = 24
+    """in: address of the device addresses of the program's global and const symbols"""
+    TENSOR = 25
+    """in: address of tensor memory, uint32[512][128] by column, lane; 0 if there is none"""
+    TENSOR_OWNED = 26
+    """in: address of uint8[512]: 1 where the column is allocated by this CTA"""
+    QUADRANT = 27
+    """in: %warpid % 4"""
+    LOCAL = 28
+    """in: address of local memory, lane after lane"""
+    LOCAL_SIZE = 29
+    """in: bytes of local memory of one lane"""
+    DEFERRED = 30
+    """in: non-zero when non-bulk asynchronous copies wait in PENDING (policies other than eager)"""
+    PENDING = 31
+    """in: address of rows (shared offset, global address, size | source size << 8 | lane << 16)"""
+    PENDING_COUNT = 32
+    PENDING_CAPACITY = 33
+    LIVE = 34
+    """in: lanes of the warp that have not exited, in all splits"""
+    CLOCK = 35
+    """in: scheduler rounds"""
+    EVENTS = 36
+    """in: address of the rows in which recorded regions note accesses and fences (`_support_record`)"""
+    EVENT_COUNT = 37
+    EVENT_CAPACITY = 38
+    EVENT_DRAIN = 39
+    """in: address of ``void drain(context)``, which empties the rows"""
+    ADDITIONS = 40
+    """in: address of the table that floating-point atomics note additions in (`_additions`); 0 if nobody asks"""
+    AGENT = 41
+    """in: 32 times a number that only this warp has"""
+    EVENT_SAVED = 42
+    """in: address of room for what a store overwrites (recorded regions)"""
+
+
+WORDS = 48
+
+
+class Status(IntEnum):
+    """Why compiled code came back."""
+
+    EXIT = 0
+    """no lane of the split is left"""
+    DIVERGE = 1
+    """a branch parted the lanes: ACTIVE go to TAKEN, the rest of MASK to NEXT"""
+    YIELD = 2
+    """PC has reached LIMIT"""
+    SERVICE = 3
+    """op INFO wants its handler, with lanes ACTIVE; PC stands behind it (ops whose guard is false in all lanes are passed over)"""
+    FUEL = 4
+    """FUEL is used up; PC is where to go on"""
+    FAULT = 5
+    """op INFO broke a rule: FAULT, FAULT_LANE, FAULT_ADDRESS"""
+    CONVERGE = 6
+    """op INFO exchanges data with lanes that are not in the split; PC still stands at it"""
+
+
+class Context:
+    """The words of one warp, kept alive with what they point to."""
+
+    __slots__ = ("address", "keep", "words")
+
+    def __init__(self) -> None:
+        self.words: NDArray[np.uint64] = np.zeros(WORDS, np.uint64)
+        self.address: int = self.words.ctypes.data
+        self.keep: list[object] = []

@@ -1,0 +1,148 @@
+"""Control flow: basic blocks in scheduling order.
+
+Blocks are ordered so that every loop is contiguous and its exits come behind it (a weak topological order), text order
+deciding among equals. A split at a smaller position then always runs first, and splits meet again where control flow
+joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+
+__all__ = ["order_blocks"]
+
+_DEEPEST = 24
+"""Loops nested deeper than this keep the order of the text, so that no text takes quadratic time."""
+
+
+def _components(nodes: list[int], successors: Sequence[Sequence[int]], inside: list[int], mark: int) -> list[list[int]]:
+    """Strongly connected components of the subgraph whose nodes have ``inside[n] == mark`` (Tarjan, without recursion)."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on_stack: set[int] = set()
+    found: list[list[int]] = []
+    for root in nodes:
+        if root in index:
+            continue
+        work = [(root, iter(successors[root]))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            node, rest = work[-1]
+            for to in rest:
+                if inside[to] != mark:
+                    continue
+                if to not in index:
+                    index[to] = low[to] = len(index)
+                    stack.append(to)
+                    on_stack.add(to)
+                    work.append((to, iter(successors[to])))
+                    break
+                if to in on_stack and index[to] < low[node]:
+                    low[node] = index[to]
+            else:
+                work.pop()
+                if work and low[node] < low[work[-1][0]]:
+                    low[work[-1][0]] = low[node]
+                if low[node] == index[node]:
+                    component = []
+                    while True:
+                        member = stack.pop()
+                        on_stack.discard(member)
+                        component.append(member)
+                        if member == node:
+                            break
+                    found.append(component)
+    return found
+
+
+def _arrange(components: list[list[int]], successors: Sequence[Sequence[int]], inside: list[int], mark: int) -> list[list[int]]:
+    """Components in topological order; among those that are ready, the first in the text."""
+    of = {node: i for i, component in enumerate(components) for node in component}
+    waiting = [0] * len(components)
+    edges: list[set[int]] = [set() for _ in components]
+    for node, i in of.items():
+        for to in successors[node]:
+            if inside[to] == mark and of[to] != i and of[to] not in edges[i]:
+                edges[i].add(of[to])
+                waiting[of[to]] += 1
+    first = [min(component) for component in components]
+    ready = [(first[i], i) for i in range(len(components)) if not waiting[i]]
+    heapify(ready)
+    ordered = []
+    while ready:
+        _, i = heappop(ready)
+        ordered.append(components[i])
+        for to in edges[i]:
+            waiting[to] -= 1
+            if not waiting[to]:
+                heappush(ready, (first[to], to))
+    return ordered
+
+
+def order_blocks(successors: Sequence[Sequence[int]]) -> tuple[list[int], list[int], list[int]]:
+    """Order the blocks reachable from block 0.
+
+    Returns
+    -------
+    the blocks in scheduling order, and for each of these its loop depth and the position in that order of its innermost
+    loop's header (-1: none)
+
+    >>> order_blocks([[2], [1, 3], [1], []])      # 1 is a loop
+    ([0, 2, 1, 3], [0, 0, 1, 0], [-1, -1, 2, -1])
+    """
+    count = len(successors)
+    inside = [-1] * count
+    reached = [0]
+    inside[0] = 0
+    for node in reached:
+        for to in successors[node]:
+            if inside[to] < 0:
+                inside[to] = 0
+                reached.append(to)
+    predecessors: list[list[int]] = [[] for _ in range(count)]
+    for node in reached:
+        for to in successors[node]:
+            predecessors[to].append(node)
+    order: list[int] = []
+    depths: list[int] = []
+    headers: list[int] = []
+    marks = 0
+    # a task is a component of the graph marked `mark`, or a single node; `header` is the position of the innermost loop around it
+    tasks: list[tuple[list[int], int, int]] = []
+
+    def push(nodes: list[int], mark: int, depth: int, header: int) -> None:
+        found = _arrange(_components(sorted(nodes), successors, inside, mark), successors, inside, mark)
+        tasks.extend((component, depth, header) for component in reversed(found))
+
+    push(reached, 0, 0, -1)
+    while tasks:
+        component, depth, header = tasks.pop()
+        if len(component) == 1 and component[0] not in successors[component[0]]:
+            order.append(component[0])
+            depths.append(depth)
+            headers.append(header)
+            continue
+        members = set(component)
+        component.sort()
+        entered = [n for n in component if n == 0 or any(p not in members for p in predecessors[n])]
+        head = min(entered or component)
+        position = len(order)
+        order.append(head)
+        depths.append(depth + 1)
+        headers.append(position)
+        rest = [n for n in component if n != head]
+        if depth >= _DEEPEST:
+            order.extend(rest)
+            depths.extend([depth + 1] * len(rest))
+            headers.extend([position] * len(rest))
+        elif rest:
+            marks += 1
+            inside[head] = -2
+            for node in rest:
+                inside[node] = marks
+            push(rest, marks, depth + 1, position)
+    return order, depths, headers

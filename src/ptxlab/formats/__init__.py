@@ -1,0 +1,22 @@
+"""Element types: bit patterns to values and back, and how they are packed."""
+
+from ptxlab.formats._arrays import ArrayError, array_of
+from ptxlab.formats._decode import decode
+from ptxlab.formats._encode import Rounding, Saturation, encode
+from ptxlab.formats._pack import Packing, pack, unpack
+from ptxlab.formats._table import FORMATS, Format, FormatError
+
+__all__ = [
+    "FORMATS",
+    "ArrayError",
+    "Format",
+    "FormatError",
+    "Packing",
+    "Rounding",
+    "Saturation",
+    "array_of",
+    "decode",
+    "encode",
+    "pack",
+    "unpack",
+]

@@ -1,0 +1,136 @@
+"""DLPack: the memory of another library's array as a NumPy array over it, of every element type that NumPy can hold with ml_dtypes."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, py_object
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Tensor", "dlpack_view"]
+
+_HOST = (1, 3)
+"""Devices whose memory the computer addresses: its own, and what it has pinned for CUDA."""
+_COMPLEX, _BOOL = 5, 6
+_NUMPY = {0: "i", 1: "u", 2: "f", _COMPLEX: "c"}
+_ML_DTYPES = {
+    4: "bfloat16", 7: "float8_e3m4", 8: "float8_e4m3", 9: "float8_e4m3b11fnuz", 10: "float8_e4m3fn", 11: "float8_e4m3fnuz",
+    12: "float8_e5m2", 13: "float8_e5m2fnuz", 14: "float8_e8m0fnu",
+}  # fmt: skip
+"""Type codes of DLPack with types of ml_dtypes."""
+_READ_ONLY, _COPIED = 1, 2
+
+
+class Tensor(ctypes.Structure):
+    """``DLTensor``."""
+
+    _fields_ = (
+        ("data", c_void_p),
+        ("device_type", c_int32),
+        ("device_id", c_int32),
+        ("rank", c_int32),
+        ("code", c_uint8),
+        ("bits", c_uint8),
+        ("lanes", c_uint16),
+        ("shape", ctypes.POINTER(c_int64)),
+        ("strides", ctypes.POINTER(c_int64)),
+        ("byte_offset", c_uint64),
+    )
+
+
+class _Versioned(ctypes.Structure):
+    """``DLManagedTensorVersioned``; the older form starts with the tensor."""
+
+    _fields_ = (
+        ("major", c_uint32),
+        ("minor", c_uint32),
+        ("context", c_void_p),
+        ("deleter", c_void_p),
+        ("flags", c_uint64),
+        ("tensor", Tensor),
+    )
+
+
+_name = ctypes.PYFUNCTYPE(c_char_p, py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+_pointer = ctypes.PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+
+
+def dlpack_view(value: Any) -> NDArray[Any]:
+    """The elements behind ``__dlpack__``, sharing their memory; the array keeps them alive.
+
+    Raises
+    ------
+    BufferError
+        if they are elsewhere, or of a type that no array has
+
+    Examples
+    --------
+    >>> owner = np.arange(6).reshape(2, 3)
+    >>> dlpack_view(owner)[:, 1:]
+    array([[1, 2],
+           [4, 5]])
+    >>> np.shares_memory(owner, dlpack_view(owner))
+    True
+    """
+    if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] not in _HOST:
+        raise BufferError("its memory is not the computer's")
+    try:
+        capsule = value.__dlpack__(max_version=(1, 1))
+    except TypeError:  # from before DLPack had versions
+        capsule = value.__dlpack__()
+    name = _name(capsule)
+    address = _pointer(capsule, name)
+    if name == b"dltensor":
+        return _view(Tensor.from_address(address), capsule, 0)
+    held = _Versioned.from_address(address)
+    if held.major != 1:
+        raise BufferError(f"DLPack {held.major}.{held.minor} is unknown")
+    return _view(held.tensor, capsule, held.flags)
+
+
+def _view(tensor: Tensor, capsule: Any, flags: int) -> NDArray[Any]:
+    if flags & _COPIED:
+        raise BufferError("DLPack gives a copy of its data")
+    if tensor.device_type not in _HOST:
+        raise BufferError("its memory is not the computer's")
+    dtype = _dtype(tensor)
+    shape = tuple(tensor.shape[: tensor.rank])
+    steps = tensor.strides[: tensor.rank] if tensor.strides else _packed(shape)
+    strides = tuple(step * dtype.itemsize for step in steps)
+    spans = [(length - 1) * step for length, step in zip(shape, strides, strict=True)]
+    low, high = sum(min(span, 0) for span in spans), sum(max(span, 0) for span in spans) + dtype.itemsize
+    if not all(shape):
+        return np.empty(shape, dtype)
+    memory: Any = (c_uint8 * (high - low)).from_address(tensor.data + tensor.byte_offset + low)
+    memory.capsule = capsule  # which gives the memory back when it goes
+    array = np.ndarray(shape, dtype, memory, -low, strides)
+    array.flags.writeable = not flags & _READ_ONLY
+    return array
+
+
+def _packed(shape: tuple[int, ...]) -> list[int]:
+    steps = [1]
+    for length in reversed(shape[1:]):
+        steps.append(steps[-1] * length)
+    return steps[::-1][: len(shape)]
+
+
+def _dtype(tensor: Tensor) -> np.dtype[Any]:
+    """The type of the elements; bytes and words for those that NumPy cannot name."""
+    bits = tensor.bits * tensor.lanes
+    if bits not in (8, 16, 32, 64) and (tensor.code, bits) != (_COMPLEX, 128):
+        raise BufferError(f"its elements have {bits} bits")
+    if tensor.lanes == 1 and tensor.code in _ML_DTYPES:
+        import ml_dtypes
+
+        known: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[tensor.code]))
+        return known
+    if tensor.lanes == 1 and tensor.code == _BOOL:
+        return np.dtype(bool)
+    kind = _NUMPY.get(tensor.code, "u") if tensor.lanes == 1 else "u"
+    try:
+        return np.dtype(f"{kind}{bits // 8}")
+    except TypeError:
+        return np.dtype(f"u{bits // 8}")

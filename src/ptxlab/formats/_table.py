@@ -1,0 +1,106 @@
+"""The element types of the tensor cores, as data (sections "Fundamental Types", "Alternate floating-point data formats")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ptxlab.diagnostics import CodeInfo, PtxlabError, diagnose, register_codes
+
+__all__ = ["FORMATS", "Format", "FormatError", "find"]
+
+register_codes(CodeInfo("N102", "error", "a format, value or mode that does not exist or does not fit"))
+
+
+class FormatError(PtxlabError, ValueError):
+    """A format, value or mode that does not exist or does not fit."""
+
+    def __init__(self, message: str, fix: str = "") -> None:
+        super().__init__(diagnose("N102", message, fix=fix))
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """An element type.
+
+    Attributes
+    ----------
+    name : as PTX spells it
+    bits : bits of a code, right-aligned in its container; tf32 has the 32 bits of its container
+    exponent, mantissa : field widths; 0 exponent bits: an integer
+    bias : of the exponent
+    signed : whether the top bit is a sign; in ue4m3 the top bit is ignored
+    inf : magnitude code of infinity, if there is one
+    nan : smallest magnitude code of a NaN, if there are any
+    dropped : low bits of the container that are cleared before everything else
+    """
+
+    name: str
+    bits: int
+    exponent: int
+    mantissa: int
+    bias: int
+    signed: bool = True
+    inf: int | None = None
+    nan: int | None = None
+    dropped: int = 0
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether this is an integer type."""
+        return self.exponent == 0
+
+    @property
+    def emin(self) -> int:
+        """The exponent of subnormal numbers and of the smallest normal ones."""
+        return 1 - self.bias
+
+    @property
+    def magnitude_mask(self) -> int:
+        """The bits of a code below the sign that take part."""
+        return ((1 << (self.exponent + self.mantissa)) - 1) << self.dropped
+
+    @property
+    def sign_mask(self) -> int:
+        """The sign bit, or 0."""
+        return 1 << (self.bits - 1) if self.signed else 0
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest unsigned dtype that holds a code."""
+        return np.dtype(np.uint8 if self.bits <= 8 else np.uint16 if self.bits <= 16 else np.uint32)
+
+
+def _ieee(name: str, bits: int, exponent: int, mantissa: int, dropped: int = 0) -> Format:
+    infinity = ((1 << exponent) - 1) << (mantissa + dropped)
+    return Format(name, bits, exponent, mantissa, (1 << (exponent - 1)) - 1, True, infinity, infinity + (1 << dropped), dropped)
+
+
+FORMATS: dict[str, Format] = {
+    row.name: row
+    for row in (
+        _ieee("f32", 32, 8, 23),
+        _ieee("tf32", 32, 8, 10, dropped=13),
+        _ieee("f16", 16, 5, 10),
+        _ieee("bf16", 16, 8, 7),
+        _ieee("e5m2", 8, 5, 2),
+        Format("e4m3", 8, 4, 3, 7, nan=0x7F),
+        Format("e3m2", 6, 3, 2, 3),
+        Format("e2m3", 6, 2, 3, 1),
+        Format("e2m1", 4, 2, 1, 1),
+        Format("ue8m0", 8, 8, 0, 127, signed=False, nan=0xFF),
+        Format("ue4m3", 8, 4, 3, 7, signed=False, nan=0x7F),
+        Format("s8", 8, 0, 7, 0),
+        Format("u8", 8, 0, 8, 0, signed=False),
+    )
+}
+
+
+def find(name: str) -> Format:
+    """The format of a name."""
+    try:
+        return FORMATS[name]
+    except KeyError:
+        raise FormatError(f"no element type {name!r}; there are {', '.join(FORMATS)}") from None

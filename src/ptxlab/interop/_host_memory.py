@@ -1,0 +1,178 @@
+"""Host memory as device memory: every tensor stands at its own address, so that nothing is copied and pointers may lie in memory."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.interop import _codes  # noqa: F401  (registers the codes)
+from ptxlab.machine import Device
+from ptxlab.machine._arguments import as_array
+from ptxlab.machine._memory import Allocation
+from ptxlab.machine._options import refuse
+from ptxlab.machine._replay import Placed
+
+__all__ = ["HostArray", "HostMemory", "attached", "placed"]
+
+_FIRST_ADDRESS, _HOST_END = 0xFFFF, 1 << 47
+"""Where addresses of the computer's memory lie."""
+
+
+class HostArray:
+    """A NumPy array with the methods that a pointer argument has."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        self.dtype = array.dtype
+        self.shape = array.shape
+
+    @classmethod
+    def zeros(cls, size: int) -> HostArray:
+        """Zeroed bytes."""
+        return cls(np.zeros(size, np.int8))
+
+    def data_ptr(self) -> int:
+        return int(self.array.ctypes.data)
+
+    def stride(self, axis: int | None = None) -> Any:
+        strides = tuple(step // self.array.itemsize for step in self.array.strides)
+        return strides if axis is None else strides[axis]
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemory:
+    """A stretch of host memory that an argument lies in.
+
+    Attributes
+    ----------
+    low, high : host addresses
+    name : what findings call it
+    words : the 64-bit words that may be pointers to further memory, or None
+    """
+
+    low: int
+    high: int
+    name: str
+    writable: bool = True
+    words: NDArray[Any] | None = None
+
+
+def _tensor_of(value: Any) -> Any:
+    """The tensor or array that a host descriptor is made of; anything else as it is."""
+    while not hasattr(value, "untyped_storage") and not isinstance(value, (HostArray, int)) and hasattr(value, "base"):
+        value = value.base
+    return value
+
+
+def placed(values: Iterable[tuple[str, Any]]) -> tuple[Placed, ...]:
+    """The arrays among named arguments, where they lie."""
+    found = ((name, _tensor_of(value)) for name, value in values)
+    arrays = [(name, value.array if isinstance(value, HostArray) else as_array(value, name)) for name, value in found]
+    return tuple(Placed(name, int(a.ctypes.data), a.shape, a.dtype, a.strides, a) for name, a in arrays if a is not None)
+
+
+def memory_of(value: Any, name: str) -> HostMemory | None:
+    """The memory behind a pointer argument: the whole storage of a tensor, the whole array of a view; None for numbers."""
+    value = _tensor_of(value)
+    if hasattr(value, "untyped_storage"):
+        return _of_tensor(value, f"argument {name}")
+    if isinstance(value, HostArray):
+        return _of_array(value.array, f"argument {name}")
+    if not hasattr(value, "data_ptr"):
+        return None
+    raise refuse(
+        "I302",
+        f"argument {name}: a {type(value).__name__} has an address, but nobody knows how much memory lies there",
+        fix="pass a torch tensor or a NumPy array",
+    )
+
+
+def _of_tensor(tensor: Any, name: str) -> HostMemory:
+    if tensor.device.type != "cpu":
+        raise refuse("I302", f"{name}: a torch tensor on {tensor.device}; ptxlab runs on CPU tensors", fix="call .cpu() first")
+    storage = tensor.untyped_storage()
+    low, size = storage.data_ptr(), storage.nbytes()
+    pointers = str(tensor.dtype) in ("torch.int64", "torch.uint64")
+    words = tensor.detach().contiguous().numpy().reshape(-1) if pointers else None
+    return HostMemory(low, low + size, _title(name, str(tensor.dtype).removeprefix("torch."), tensor.shape), words=words)
+
+
+def _of_array(array: NDArray[Any], name: str) -> HostMemory:
+    root = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    low, high = np.lib.array_utils.byte_bounds(root)
+    words = np.ravel(array) if array.dtype in (np.int64, np.uint64) else None
+    return HostMemory(low, high, _title(name, str(array.dtype), array.shape), array.flags.writeable, words)
+
+
+def _title(name: str, dtype: str, shape: Iterable[int]) -> str:
+    return f"{name} ({dtype}[{', '.join(map(str, shape))}])"
+
+
+def _reached(pieces: list[HostMemory], numbers: list[int]) -> list[HostMemory]:
+    """The tensors that addresses in memory or in numbers point into, as in a table of pointers."""
+    words = [np.array([n for n in numbers if 0 <= n < 1 << 64], np.uint64)]
+    words += [piece.words.view(np.uint64) for piece in pieces if piece.words is not None]
+    found = np.concatenate(words)
+    addresses = np.unique(found[(found > _FIRST_ADDRESS) & (found < _HOST_END)])
+    if not addresses.size:
+        return []
+    return [m for m in _live() if np.searchsorted(addresses, m.low) < np.searchsorted(addresses, m.high)]
+
+
+def _live() -> Iterator[HostMemory]:
+    """The memory of every CPU tensor that the program holds."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    plain = (torch.Tensor, torch.nn.Parameter)
+    for thing in gc.get_objects():
+        if type(thing) in plain and thing.device.type == "cpu" and thing.layout == torch.strided:
+            yield _of_tensor(thing, "tensor behind a pointer")
+
+
+def _merged(pieces: list[HostMemory]) -> list[HostMemory]:
+    """Overlapping pieces as one."""
+    merged: list[HostMemory] = []
+    for piece in sorted((p for p in pieces if p.high > p.low), key=lambda p: p.low):
+        last = merged[-1] if merged else None
+        if last is not None and piece.low < last.high:
+            name = last.name if piece.name in last.name else f"{last.name}, {piece.name}"
+            merged[-1] = HostMemory(last.low, max(last.high, piece.high), name, last.writable or piece.writable)
+        else:
+            merged.append(piece)
+    return merged
+
+
+@contextmanager
+def attached(device: Device, values: Iterable[tuple[str, Any]]) -> Iterator[None]:
+    """Let a device see the memory of arguments, and what pointers in them point to, at the host's addresses.
+
+    Parameters
+    ----------
+    device : whose memory
+    values : names and arguments; numbers may be addresses too
+    """
+    pairs = list(values)
+    pieces = [memory for name, value in pairs if (memory := memory_of(value, name)) is not None]
+    numbers = [value for _, value in pairs if isinstance(value, int)]
+    allocations = [_attach(device, piece) for piece in _merged(pieces + _reached(pieces, numbers))]
+    try:
+        yield
+    finally:
+        for allocation in allocations:
+            device.memory.detach(allocation)
+
+
+def _attach(device: Device, piece: HostMemory) -> Allocation:
+    data = np.ctypeslib.as_array((ctypes.c_uint8 * (piece.high - piece.low)).from_address(piece.low))
+    return device.memory.attach(piece.low, data, piece.name, writable=piece.writable)

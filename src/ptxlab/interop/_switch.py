@@ -1,0 +1,64 @@
+"""The switch for everything that can launch a kernel: Triton, CuTe DSL and `ptxlab.Kernel.launch` itself, in one session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+from ptxlab.interop._imports import after_import
+from ptxlab.interop._session import Session, activate, launch_site
+from ptxlab.machine import Kernel, Result
+from ptxlab.machine._options import dimensions
+
+__all__ = ["switched"]
+
+
+def _triton() -> AbstractContextManager[None]:
+    from ptxlab.interop.triton._version import require_triton
+
+    require_triton()
+    from ptxlab.interop.triton._runtime import installed
+
+    return installed()
+
+
+def _cute() -> AbstractContextManager[None]:
+    from ptxlab.interop.cute._scripts import installed
+
+    return installed()
+
+
+_SWITCHES: dict[str, Callable[[], AbstractContextManager[None]]] = {"triton": _triton, "cutlass.cute": _cute}
+"""By the module that a program imports; one that is never imported costs nothing."""
+
+
+def _enter(stack: ExitStack, switch: Callable[[], AbstractContextManager[None]]) -> None:
+    stack.enter_context(switch())
+
+
+@contextmanager
+def switched(session: Session) -> Iterator[Session]:
+    """Let all kernels of a ``with`` statement belong to a session: its settings hold for them, and it takes up what they find."""
+    with activate(session), _plain_launches(session), ExitStack() as stack:
+        for module, switch in _SWITCHES.items():
+            stack.callback(after_import(module, partial(_enter, stack, switch)))
+        yield session
+
+
+@contextmanager
+def _plain_launches(session: Session) -> Iterator[None]:
+    """The settings are the defaults of `ptxlab.Kernel.launch`; what a launch finds is raised, as for other kernels."""
+    plain = Kernel.launch
+
+    def launch(kernel: Kernel, grid: Any = 1, *args: Any, **options: Any) -> Result:
+        result = plain(kernel, grid, *args, **session.launch_options() | options)
+        session.take(kernel, launch_site(), dimensions("grid", grid), result)
+        return result
+
+    setattr(Kernel, "launch", launch)  # noqa: B010  (an assignment would be one to a method)
+    try:
+        yield
+    finally:
+        setattr(Kernel, "launch", plain)  # noqa: B010

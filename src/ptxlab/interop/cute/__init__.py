@@ -1,0 +1,9 @@
+"""CuTe DSL without a GPU: its host functions are compiled by itself, run as they are, and launch their kernels in ptxlab.
+
+Needs the package ``nvidia-cutlass-dsl``: ``pip install 'ptxlab[cute]'``.
+"""
+
+from ptxlab.interop.cute._launch import Compiled, compile
+from ptxlab.interop.cute._scripts import device, install_on_import
+
+__all__ = ["Compiled", "compile", "device", "install_on_import"]

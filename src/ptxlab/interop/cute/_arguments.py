@@ -1,0 +1,155 @@
+"""Arguments of host functions: arrays become tensors in device memory; what CuTe DSL has made over host memory stays where it is."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.engine._program import Parameter
+from ptxlab.interop._host_memory import HostArray, attached, placed
+from ptxlab.interop.cute import _codes  # noqa: F401  (registers the codes)
+from ptxlab.interop.cute._dlpack import DeviceArray
+from ptxlab.machine import Buffer, Device
+from ptxlab.machine._arguments import Arguments, as_array, bind_arguments
+from ptxlab.machine._options import refuse
+from ptxlab.machine._replay import Placed, placed_arguments
+
+__all__ = ["copied", "example", "host_memory", "is_tensor"]
+
+ALIGNMENT = 16
+"""What host functions may assume of the address of an array, in bytes: what TMA needs."""
+
+TYPES = {
+    "bool": "Boolean", "int8": "Int8", "uint8": "Uint8", "int16": "Int16", "uint16": "Uint16", "int32": "Int32", "uint32": "Uint32",
+    "int64": "Int64", "uint64": "Uint64", "float16": "Float16", "bfloat16": "BFloat16", "float32": "Float32", "float64": "Float64",
+    "float8_e4m3fn": "Float8E4M3FN", "float8_e5m2": "Float8E5M2", "float8_e8m0fnu": "Float8E8M0FNU",
+}  # fmt: skip
+"""Element types: as NumPy, ml_dtypes and torch name them -> as CuTe DSL names them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Form:
+    """What of an array the code is compiled for; strides in elements."""
+
+    dtype: str
+    itemsize: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def tensor(self, address: int, name: str) -> Any:
+        """The tensor that CuTe DSL passes for such an array at a device address."""
+        import cutlass
+        from cutlass.cute.runtime import from_dlpack
+
+        if address % ALIGNMENT:
+            raise refuse(
+                "I103",
+                f"argument {name}: the array starts {address % ALIGNMENT} bytes behind a multiple of {ALIGNMENT}",
+                fix="copy it, or pass from_dlpack(array)",
+            )
+        owner = DeviceArray(address, self.shape, self.strides, self.itemsize)
+        tensor: Any = from_dlpack(owner, assumed_align=ALIGNMENT)
+        tensor.element_type = getattr(cutlass, TYPES[self.dtype])
+        tensor.ptxlab_owner = owner
+        return tensor
+
+
+def _form(value: Any, name: str) -> _Form | None:
+    """The form of an array or buffer; None for any other argument."""
+    if hasattr(value, "__c_pointers__") or hasattr(value, "__get_mlir_types__"):
+        return None
+    if isinstance(value, Buffer):
+        packed = tuple(int(np.prod(value.shape[axis + 1 :])) for axis in range(len(value.shape)))
+        return _Form(_element(value.dtype, name), value.dtype.itemsize, value.shape, packed)
+    array = as_array(value, name)
+    if array is None:
+        return None
+    size = array.itemsize
+    if any(stride % size for stride in array.strides):
+        raise refuse("I103", f"argument {name}: the strides {array.strides} are no multiples of the {size} bytes of an element")
+    return _Form(_element(array.dtype, name), size, array.shape, tuple(stride // size for stride in array.strides))
+
+
+def _element(dtype: Any, name: str) -> str:
+    known = str(dtype).removeprefix("torch.")
+    if known not in TYPES:
+        raise refuse(
+            "I103",
+            f"argument {name}: CuTe DSL has no element type for {known}",
+            fix="pass the bytes as uint8 and give them their type in the host function (cute.recast_tensor)",
+        )
+    return known
+
+
+def example(value: Any, name: str) -> Any:
+    """What a host function is compiled with in place of an array."""
+    found = _form(value, name)
+    return value if found is None else found.tensor(0, name)
+
+
+@contextmanager
+def copied(values: Mapping[str, Any], device: Device, function: str) -> Iterator[tuple[dict[str, Any], Arguments, list[Placed]]]:
+    """Copy arrays to the device for the time of a call; yields the arguments that the host function takes, the copies, and all arrays."""
+    forms = {name: found for name, value in values.items() if (found := _form(value, name)) is not None}
+    parameters = [Parameter(name, "u64", 8 * i, 8, 8, True, False) for i, name in enumerate(forms)]
+    given = [values[name] for name in forms]
+    copies = bind_arguments(parameters, 8 * len(forms), given, device, function)
+    try:
+        addresses = np.frombuffer(copies.packed, np.uint64).tolist()
+        tensors = {name: found.tensor(at, name) for (name, found), at in zip(forms.items(), addresses, strict=True)}
+        passed = {name: tensors.get(name, value) for name, value in values.items()}
+        memory = host_memory(passed)
+        with attached(device, memory):
+            yield passed, copies, [*placed_arguments(forms, given, copies), *placed(memory)]
+    finally:
+        copies.release()
+
+
+def host_memory(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The host memory that arguments lie in or point to, by the names of the arguments."""
+    return [(name, memory) for name, value in values.items() for memory in _memory(value, name)]
+
+
+def _memory(value: Any, name: str) -> Iterator[HostArray | int]:
+    from cutlass.cute.runtime import _Pointer, _Tensor
+
+    if type(value) is _Tensor:
+        if not hasattr(value, "ptxlab_owner"):
+            yield HostArray(_view(value, name))
+    elif type(value) is _Pointer:
+        yield int(value._pointer)
+    elif isinstance(value, Mapping):
+        yield from _memory(list(value.values()), name)
+    elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        for item in value:
+            yield from _memory(item, name)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield from _memory([getattr(value, f.name) for f in dataclasses.fields(value)], name)
+
+
+def _view(tensor: Any, name: str) -> NDArray[Any]:
+    """The host memory of a tensor, as unsigned integers of its element size."""
+    from cutlass.cute import AddressSpace
+
+    if tensor.memspace == AddressSpace.gmem:
+        raise refuse("I103", f"argument {name}: a tensor in the memory of a GPU", fix="make it of an array on the CPU")
+    size = tensor._dltensor_wrapper.dtype.width // 8
+    shape, steps = tuple(map(int, tensor.shape)), tuple(int(s) * size for s in tensor.stride)
+    spans = [(length - 1) * step for length, step in zip(shape, steps, strict=True)]
+    low, high = sum(min(s, 0) for s in spans), sum(max(s, 0) for s in spans)
+    extent = high - low + size if all(shape) else 0
+    memory: Any = (ctypes.c_uint8 * extent).from_address(tensor.data_ptr + low)
+    return np.ndarray(shape, f"u{size}", memory, -low, steps)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether it is a tensor of CuTe DSL, with or without memory."""
+    from cutlass.cute.runtime import _FakeTensor, _Tensor
+
+    return type(value) in (_FakeTensor, _Tensor)

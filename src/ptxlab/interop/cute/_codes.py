@@ -1,0 +1,17 @@
+"""Codes of CuTe DSL."""
+
+from __future__ import annotations
+
+from ptxlab.diagnostics import CodeInfo, register_codes
+
+__all__: list[str] = []
+
+register_codes(
+    CodeInfo("I101", "error", "CuTe DSL is not installed"),
+    CodeInfo("I102", "error", "CuTe DSL does not know the target"),
+    CodeInfo("I103", "error", "an array that CuTe DSL cannot take"),
+    CodeInfo("I104", "error", "an argument that differs from the one that the host function was compiled for"),
+    CodeInfo("I105", "error", "the host function calls a CUDA function that ptxlab does not have"),
+    CodeInfo("I106", "error", "the host function ended with an error"),
+    CodeInfo("I107", "error", "CuTe DSL has written no PTX"),
+)

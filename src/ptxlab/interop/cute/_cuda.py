@@ -1,0 +1,166 @@
+"""The CUDA functions that compiled host functions call, answered by ptxlab.
+
+CuTe DSL compiles the host side of a kernel too: machine code that builds tensor maps, packs the parameters and calls the CUDA runtime
+through a few functions. The same machine code runs here; only these functions are others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from contextvars import ContextVar
+from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from functools import cache, partial
+from typing import Any, Protocol
+
+__all__ = ["CLUSTER_DIMENSION", "Calls", "LaunchConfig", "current", "entry_point"]
+
+CLUSTER_DIMENSION = 4
+"""``cudaLaunchAttributeClusterDimension``."""
+_FAILED = 719
+"""``cudaErrorLaunchFailure``: the host function goes no further."""
+
+
+class LaunchAttribute(ctypes.Structure):
+    """``cudaLaunchAttribute``."""
+
+    _fields_ = (("id", c_int32), ("padding", c_int32), ("value", c_uint32 * 16))
+
+
+class LaunchConfig(ctypes.Structure):
+    """``cudaLaunchConfig_t``."""
+
+    _fields_ = (
+        ("grid", c_uint32 * 3),
+        ("block", c_uint32 * 3),
+        ("shared_bytes", c_size_t),
+        ("stream", c_void_p),
+        ("attributes", POINTER(LaunchAttribute)),
+        ("count", c_uint32),
+    )
+
+
+class Calls(Protocol):
+    """One call of a host function: what becomes of its calls to CUDA."""
+
+    error: BaseException | None
+
+    def device_attribute(self, attribute: int) -> int:
+        """Answer ``cudaDeviceGetAttribute``."""
+
+    def kernel_attribute(self, kernel: str, attribute: int) -> int:
+        """Answer ``cuKernelGetAttribute``."""
+
+    def encode_tensor_map(self, **arguments: Any) -> bytes:
+        """Answer ``cuTensorMapEncodeTiled``."""
+
+    def launch(self, kernel: str, config: LaunchConfig, parameters: Any) -> bool:
+        """Answer ``cudaLaunchKernelExC``: whether the host function may go on."""
+
+    def refuse(self, function: str) -> None:
+        """Answer any other function."""
+
+
+current: ContextVar[Calls] = ContextVar("current")
+"""The call of a host function that is under way in this thread."""
+
+_names: list[bytes] = [b""]
+"""Kernels by handle; a handle is kept by the host code that asked for it, so it stays valid."""
+
+
+def _handle(name: bytes) -> int:
+    if name not in _names:
+        _names.append(name)
+    return _names.index(name)
+
+
+def _load_library(library: Any, *_: Any) -> None:
+    library[0] = 1
+
+
+def _get_kernel(kernel: Any, _library: Any, name: bytes) -> None:
+    kernel[0] = _handle(name)
+
+
+def _device_attribute(value: Any, attribute: int, _device: int) -> None:
+    value[0] = current.get().device_attribute(attribute)
+
+
+def _kernel_attribute(value: Any, attribute: int, kernel: int, _device: int) -> None:
+    value[0] = current.get().kernel_attribute(_names[kernel].decode(), attribute)
+
+
+def _first_device(device: Any) -> None:
+    device[0] = 0
+
+
+def _accept(*_: Any) -> None:
+    """Limits that are raised: the launch checks the device's own."""
+
+
+def _encode_tiled(
+    where: int, data_type: int, rank: int, address: int | None, dims: Any, strides: Any, box: Any, steps: Any, *modes: int
+) -> None:
+    interleave, swizzle, promotion, fill = modes
+    raw = current.get().encode_tensor_map(
+        data_type=data_type,
+        rank=rank,
+        address=address or 0,
+        dims=dims[:rank],
+        strides=strides[: rank - 1],
+        box=box[:rank],
+        element_strides=steps[:rank],
+        interleave=interleave,
+        swizzle=swizzle,
+        l2_promotion=promotion,
+        oob_fill=fill,
+    )
+    ctypes.memmove(where, raw, len(raw))
+
+
+def _launch(config: Any, kernel: int, parameters: Any) -> int:
+    call = current.get()
+    return 0 if call.error is None and call.launch(_names[kernel].decode(), config[0], parameters) else _FAILED
+
+
+_U32S, _U64S, _WORD, _HANDLE = POINTER(c_uint32), POINTER(c_uint64), POINTER(c_int32), POINTER(c_void_p)
+
+FUNCTIONS: dict[str, tuple[tuple[Any, ...], Callable[..., int | None]]] = {
+    "_cudaLibraryLoadData": ((_HANDLE, c_void_p, c_void_p, c_void_p, c_int32, c_void_p, c_void_p, c_int32), _load_library),
+    "_cudaLibraryGetKernel": ((_HANDLE, c_void_p, c_char_p), _get_kernel),
+    "_cuKernelGetAttribute": ((_WORD, c_int32, c_void_p, c_int32), _kernel_attribute),
+    "_cudaDeviceGetAttribute": ((_WORD, c_int32, c_int32), _device_attribute),
+    "_cudaGetDevice": ((_WORD,), _first_device),
+    "_cudaKernelSetAttributeForDevice": ((c_void_p, c_int32, c_int32, c_int32), _accept),
+    "_cudaFuncSetAttribute": ((c_void_p, c_int32, c_int32), _accept),
+    "_cudaLaunchKernelEx": ((POINTER(LaunchConfig), c_void_p, _HANDLE), _launch),
+    "_cuTensorMapEncodeTiled": (
+        (c_void_p, c_int32, c_uint32, c_void_p, _U64S, _U64S, _U32S, _U32S, c_int32, c_int32, c_int32, c_int32),
+        _encode_tiled,
+    ),
+}
+"""Types of the arguments, and the answer, by the name under which host code calls it."""
+
+
+def _guarded(answer: Callable[..., int | None], *arguments: Any) -> int:
+    """Give the status that the host code gets; an exception cannot pass through it, so it is kept for the caller.
+
+    Host code aborts the process where any call but a launch fails: it is told of success, and stopped at its next launch.
+    """
+    try:
+        return answer(*arguments) or 0
+    except BaseException as error:
+        call = current.get()
+        call.error = call.error or error
+        return _FAILED if answer is _launch else 0
+
+
+def _refuse(name: str) -> None:
+    current.get().refuse(name.lstrip("_"))
+
+
+@cache
+def entry_point(name: str) -> Any:
+    """The C function that answers calls of ``name``; it lives as long as the process, as the host code may."""
+    types, answer = FUNCTIONS.get(name, ((), partial(_refuse, name)))
+    return ctypes.CFUNCTYPE(c_int32, *types)(partial(_guarded, answer))

@@ -1,0 +1,68 @@
+"""Benchmarks of ``triton.testing``: what they measure runs once, and a warning says that the time means nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from triton.testing import _summarize_statistics
+
+from ptxlab.diagnostics import diagnose
+from ptxlab.interop import _codes  # noqa: F401  (registers the codes)
+from ptxlab.interop._session import current
+
+__all__ = ["do_bench", "first_point"]
+
+
+def do_bench(
+    fn: Callable[[], Any],
+    warmup: int = 25,
+    rep: int = 100,
+    grad_to_none: Any = None,
+    quantiles: list[float] | None = None,
+    return_mode: str = "mean",
+) -> Any:
+    """Run a function once.
+
+    Returns
+    -------
+    the milliseconds that it took here, in the form that Triton's function of this name gives
+    """
+    current().note(
+        diagnose(
+            "I306",
+            "do_bench ran the function once; the times are those of the simulation on this computer",
+            fix="measure on a GPU",
+        )
+    )
+    started = time.perf_counter()
+    fn()
+    return _summarize_statistics([max((time.perf_counter() - started) * 1e3, 1e-3)], quantiles, return_mode)
+
+
+def first_point(mark: Any, bench: Any, save_path: str, show_plots: bool, print_data: bool, **kwargs: Any) -> dict[str, Any]:
+    """In place of `triton.testing.Mark._run`: each line for the first value of x, with neither a plot nor pandas.
+
+    Returns
+    -------
+    the row of the table
+    """
+    current().note(
+        diagnose(
+            "I306",
+            f"perf_report ran each line of {bench.plot_name} for the first of {len(bench.x_vals)} values; there is no plot and no file",
+            reason="the times are those of the simulation on this computer",
+            fix="measure on a GPU",
+        )
+    )
+    first = bench.x_vals[0]
+    values = first if isinstance(first, (list, tuple)) else [first] * len(bench.x_names)
+    row = dict(zip(bench.x_names, values, strict=True))
+    point = {**row, **bench.args, **kwargs}
+    for value, name in zip(bench.line_vals, bench.line_names, strict=True):
+        found = mark.fn(**{**point, bench.line_arg: value})
+        row[f"{name} ({bench.ylabel})"] = found[0] if isinstance(found, (tuple, list)) else found
+    if print_data:
+        print(f"{bench.plot_name}: {', '.join(f'{name} = {value}' for name, value in row.items())}")
+    return row

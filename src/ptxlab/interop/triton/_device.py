@@ -1,0 +1,53 @@
+"""The switch: a context in which Triton's device is ptxlab's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ptxlab.diagnostics import Diagnostic
+from ptxlab.interop._session import Session, Settings, activate
+from ptxlab.interop.triton._version import require_triton
+
+__all__ = ["device"]
+
+
+@contextmanager
+def device(target: str = "sm_100a", *, report: Callable[[Diagnostic], None] | None = None, **settings: Any) -> Iterator[Session]:
+    """Run the Triton kernels that are launched inside in ptxlab.
+
+    Parameters
+    ----------
+    target : the architecture to compile for: ``"sm_90a"``, ``"sm_100a"`` or ``"sm_103a"``
+    report : called with every finding; default: notes and warnings go to standard error, errors are raised
+    settings : ``check``, ``policy``, ``seed``, ``model``, ``only`` and ``keep_inputs``, as for `ptxlab.Kernel.launch`; ``trace``, a path
+        for the timeline of all launches; ``sms``, the streaming multiprocessors of the device; ``keep_going``, to report errors and go
+        on where a kernel came to its end
+
+    Yields
+    ------
+    Session
+        it holds the launches and their findings
+
+    Raises
+    ------
+    KernelError
+        from the launch in which an error was found
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import triton                                                                   # doctest: +SKIP
+    >>> import ptxlab.interop.triton                                                    # doctest: +SKIP
+    >>> with ptxlab.interop.triton.device("sm_100a", policy="lazy") as session:         # doctest: +SKIP
+    ...     add_kernel[(4,)](x, y, out, 1000, BLOCK=256)
+    >>> session.ok                                                                      # doctest: +SKIP
+    True
+    """
+    require_triton()
+    from ptxlab.interop.triton._runtime import installed
+
+    session = Session(Settings(target=target, **settings), report)
+    with activate(session), installed():
+        yield session

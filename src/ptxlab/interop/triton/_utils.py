@@ -1,0 +1,125 @@
+"""What Triton's runtime asks of a CUDA driver: loading, properties, tensor maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ptxlab.descriptors import encode_tensor_map
+from ptxlab.interop._session import PRODUCTS, Product, current
+from ptxlab.machine import loads
+from ptxlab.machine._options import refuse
+
+__all__ = ["Utils"]
+
+L2_128B = 2
+_SHARED_BYTES = 227 * 1024
+_REGISTERS = 64 * 1024
+_REGISTERS_PER_THREAD = 64
+"""What a kernel is said to use: the assembler would know, and the PTX does not say."""
+
+
+def product() -> Product:
+    """The device of the current session."""
+    target = current().settings.target
+    if target not in PRODUCTS:
+        raise refuse("I303", f"Triton kernels cannot run for {target!r}", fix=f"take one of {', '.join(PRODUCTS)}")
+    return PRODUCTS[target]
+
+
+class Utils:
+    """The functions of Triton's own driver module, by the names that its runtime and scripts use."""
+
+    def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[Any, Any, int, int, int]:
+        """Module, kernel, registers per thread, spilled registers, threads per CTA at most."""
+        if binary.startswith(b"\x7fELF"):
+            raise refuse(
+                "I304",
+                f"kernel {name} was compiled to machine code before ptxlab was switched on",
+                fix="compile it under `ptxlab exec`, or inside `with ptxlab.interop.triton.device(...)`",
+            )
+        module = loads(binary.decode(), file=f"{name}.ptx")
+        kernel = module[name]
+        registers = kernel.program.directives.get("maxnreg")
+        return module, kernel, int(registers[0]) if registers else _REGISTERS_PER_THREAD, 0, 1024
+
+    def unload_module(self, module: Any) -> None:
+        pass
+
+    def get_device_capability(self, device: Any = None) -> tuple[int, int]:
+        return product().capability
+
+    def get_device_properties(self, device: Any = None) -> dict[str, int]:
+        found = product()
+        return {
+            "max_shared_mem": _SHARED_BYTES,
+            "max_num_regs": _REGISTERS,
+            "multiprocessor_count": current().settings.sms or found.sms,
+            "warpSize": 32,
+            "sm_clock_rate": found.clock,
+            "mem_clock_rate": found.memory_clock,
+            "mem_bus_width": found.bus,
+        }
+
+    def set_printf_fifo_size(self, size: int) -> None:
+        pass
+
+    def fill_tma_descriptor_tiled(
+        self,
+        address: int,
+        swizzle: int,
+        element_bytes: int,
+        element_type: int,
+        block: Sequence[int],
+        shape: Sequence[int],
+        strides: Sequence[int],
+        padding: int,
+    ) -> bytes:
+        """The 128 bytes of a tiled tensor map; dimensions outermost first."""
+        return encode_tensor_map(
+            **_tensor(address, swizzle, element_bytes, element_type, shape, strides, padding),
+            box=block[::-1],
+            element_strides=[1] * len(shape),
+        )
+
+    def fill_tma_descriptor_im2col(
+        self,
+        address: int,
+        swizzle: int,
+        element_bytes: int,
+        element_type: int,
+        block: Sequence[int],
+        shape: Sequence[int],
+        strides: Sequence[int],
+        padding: int,
+        lower: Sequence[int],
+        upper: Sequence[int],
+        element_strides: Sequence[int],
+    ) -> bytes:
+        """The 128 bytes of an im2col tensor map; dimensions outermost first."""
+        pixels, channels = block
+        return encode_tensor_map(
+            **_tensor(address, swizzle, element_bytes, element_type, shape, strides, padding),
+            element_strides=element_strides[::-1],
+            im2col=True,
+            lower=lower[::-1],
+            upper=upper[::-1],
+            channels=channels,
+            pixels=pixels,
+        )
+
+
+def _tensor(
+    address: int, swizzle: int, element_bytes: int, element_type: int, shape: Sequence[int], strides: Sequence[int], padding: int
+) -> dict[str, Any]:
+    return {
+        "data_type": element_type,
+        "rank": len(shape),
+        "address": address,
+        "dims": list(shape)[::-1],
+        "strides": [element_bytes * step for step in list(strides)[-2::-1]],
+        "swizzle": swizzle,
+        "l2_promotion": L2_128B,
+        "oob_fill": padding,
+        "target": current().settings.target,
+    }

@@ -1,0 +1,39 @@
+"""Instructions that PTX has but that are not executed yet: they are refused by name, and not as unknown."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["is_known"]
+
+_NOT_EXECUTED = (
+    # matrix instructions of earlier generations
+    r"wmma\..*",
+    # tensor memory: what only sm_107 has
+    r"tcgen05\.mma\..*collector::b::(fill|use|lastuse|discard).*",
+    r"tcgen05\.ld\..*spcompress.*",
+    r"tcgen05\.(alloc|dealloc)\..*exclusive.*",
+    # asynchronous copies, tensor maps
+    r"cp\.(reduce\.)?async\.bulk\.(prefetch\.)?tensor\..*(override::|mbarrier::report|cluster::32b|im2col_no_offs::w).*",
+    r"multimem\..*",
+    # scalar: what only sm_107 has, and video instructions
+    r"cvt\..*(pzo|scaled::n1|ue5m3x2).*",
+    r"cvt\.rz\.satfinite\..*(e4m3|e5m2|e2m3|e3m2|e2m1|s2f6)x2.*",
+    r"(add|sub|mul|fma)\..*(f32x2\.b?f16x2|f16x2\.f32x2|f16x2\.b?f16x2)(\..*)?",
+    r"sp(de)?compress\..*",
+    r"(vadd|vsub|vavrg|vabsdiff|vmin|vmax|vset)[24]?\..*",
+    r"(vshl|vshr|vmad)\..*",
+    # other
+    r"(tex|tld4|txq|suld|sust|sured|suq|istypep)\..*",
+    r"(vote|shfl)\.(all|any|uni|ballot|up|down|bfly|idx)\..*",
+)
+_PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern in _NOT_EXECUTED))
+
+
+def is_known(opcode: str) -> bool:
+    """Whether the opcode is an instruction that ptxlab knows by name but does not execute.
+
+    >>> is_known("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32"), is_known("madd.f32")
+    (True, False)
+    """
+    return _PATTERN.fullmatch(opcode) is not None

@@ -1,0 +1,138 @@
+"""The words in which lane-wise semantics are written; the NumPy and the LLVM backend each implement them, with the same bits.
+
+A value stands for one element in each lane of a warp. Its element type is one of ``i1 i8 i16 i32 i64 f32 f64``; integers have no sign of
+their own, signed words say so. 16-bit floats travel as ``i16``, packed pairs as ``i32`` or ``i64``. Every word is total: shifts clamp,
+division by zero and out-of-range conversions give the stated result, nothing traps. Floating words round to nearest even, keep subnormals
+and never contract; their NaN payload is unspecified, so semantics canonicalise it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+__all__ = ["Value", "Vocabulary"]
+
+Value = Any
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Vocabulary(Protocol):
+    """See the module."""
+
+    def const(self, value: int | float, type: str) -> Value:
+        """A constant; for f32/f64 a Python float, or use ``bits`` for an exact pattern."""
+
+    def bits(self, pattern: int, type: str) -> Value:
+        """A float constant (f32, f64) given by its bits."""
+
+    def type(self, a: Value) -> str:
+        """The element type of a value."""
+
+    def known(self, a: Value) -> int | None:
+        """The integer that is the same in all lanes, where that is known while code is made; else None."""
+
+    # reinterpretation and width
+    def bitcast(self, a: Value, type: str) -> Value: ...
+    def zext(self, a: Value, type: str) -> Value: ...
+    def sext(self, a: Value, type: str) -> Value: ...
+    def trunc(self, a: Value, type: str) -> Value: ...
+
+    # integers (add, sub, mul wrap)
+    def add(self, a: Value, b: Value) -> Value: ...
+    def sub(self, a: Value, b: Value) -> Value: ...
+    def mul(self, a: Value, b: Value) -> Value: ...
+    def umulhi(self, a: Value, b: Value) -> Value: ...
+    def smulhi(self, a: Value, b: Value) -> Value: ...
+    def udiv(self, a: Value, b: Value) -> Value:
+        """Quotient; all ones where b is zero."""
+
+    def urem(self, a: Value, b: Value) -> Value:
+        """Remainder; a where b is zero."""
+
+    def sdiv(self, a: Value, b: Value) -> Value:
+        """Quotient toward zero; -1 where b is zero; wraps for INT_MIN / -1."""
+
+    def srem(self, a: Value, b: Value) -> Value:
+        """Remainder of ``sdiv``; a where b is zero; 0 for INT_MIN / -1."""
+
+    def and_(self, a: Value, b: Value) -> Value: ...
+    def or_(self, a: Value, b: Value) -> Value: ...
+    def xor(self, a: Value, b: Value) -> Value: ...
+    def not_(self, a: Value) -> Value: ...
+    def neg(self, a: Value) -> Value: ...
+    def shl(self, a: Value, amount: Value) -> Value:
+        """Shift left; amounts (unsigned, of a's type) of the width or more give 0."""
+
+    def lshr(self, a: Value, amount: Value) -> Value: ...
+    def ashr(self, a: Value, amount: Value) -> Value:
+        """Arithmetic shift right; amounts of the width or more give the sign."""
+
+    def popc(self, a: Value) -> Value: ...
+    def clz(self, a: Value) -> Value:
+        """Leading zeros, the width for 0; of a's type."""
+
+    def brev(self, a: Value) -> Value: ...
+
+    # comparison -> i1
+    def eq(self, a: Value, b: Value) -> Value: ...
+    def ne(self, a: Value, b: Value) -> Value: ...
+    def ult(self, a: Value, b: Value) -> Value: ...
+    def ule(self, a: Value, b: Value) -> Value: ...
+    def slt(self, a: Value, b: Value) -> Value: ...
+    def sle(self, a: Value, b: Value) -> Value: ...
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """A where the i1 condition holds, else b; any type."""
+
+    # floats (f32 or f64)
+    def fadd(self, a: Value, b: Value) -> Value: ...
+    def fsub(self, a: Value, b: Value) -> Value: ...
+    def fmul(self, a: Value, b: Value) -> Value: ...
+    def fdiv(self, a: Value, b: Value) -> Value: ...
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """Fused: one rounding."""
+
+    def fsqrt(self, a: Value) -> Value: ...
+    def fneg(self, a: Value) -> Value: ...
+    def fabs(self, a: Value) -> Value: ...
+    def feq(self, a: Value, b: Value) -> Value:
+        """Ordered comparison: false with a NaN (flt, fle too)."""
+
+    def flt(self, a: Value, b: Value) -> Value: ...
+    def fle(self, a: Value, b: Value) -> Value: ...
+    def isnan(self, a: Value) -> Value: ...
+    def fround(self, a: Value, mode: str) -> Value:
+        """To an integral value in the same type: rni (to even), rzi, rmi (down), rpi (up)."""
+
+    # conversion
+    def fext(self, a: Value) -> Value:
+        """f32 to f64."""
+
+    def fnarrow(self, a: Value) -> Value:
+        """f64 to f32, to nearest even."""
+
+    def sitof(self, a: Value, type: str) -> Value:
+        """Signed integer to float, to nearest even."""
+
+    def uitof(self, a: Value, type: str) -> Value: ...
+    def ftosi(self, a: Value, type: str) -> Value:
+        """Toward zero, clamped to the range, NaN gives 0."""
+
+    def ftoui(self, a: Value, type: str) -> Value: ...
+    def half_to_f32(self, a: Value) -> Value:
+        """i16 holding an f16, to f32 (exact)."""
+
+    def f32_to_half(self, a: Value) -> Value:
+        """f32 to an f16 in i16, to nearest even, overflow to infinity."""
+
+    def table(self, index: Value, table: tuple[int, ...], type: str) -> Value:
+        """Look up a small constant table; the index (i32) must lie inside."""
+
+    def each(self, function: Callable[..., Value], type: str, *packed: Value) -> Value:
+        """Evaluate ``function(x, *elements)`` over both halves of packed integers at once, seen as elements of ``type``.
+
+        ``x`` is a vocabulary over twice as many lanes; the result has the width of ``type`` and is packed again.
+        """
+
+    def call(self, function: F, *args: Value) -> Any:
+        """Evaluate ``function(x, *args)``; a backend may compile it out of line. Use it for long bodies (ex2, sin, division)."""

@@ -1,0 +1,174 @@
+"""Where bulk copies read, write and signal: checks and addresses that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
+
+from ptxlab.descriptors import TENSOR_MAP_BYTES
+from ptxlab.isa import _machine as machine
+from ptxlab.isa._addresses import PARAM_WINDOW, SHARED_WINDOW
+from ptxlab.isa._operands import Addr, SymbolAddress
+
+__all__ = [
+    "Target",
+    "delivered",
+    "generic_address",
+    "is_shared",
+    "lanes",
+    "masked",
+    "moved",
+    "shared_range",
+    "signal_targets",
+    "start",
+    "thread_of",
+    "used_maps",
+]
+
+Target = tuple[machine.Cta, int, machine.Mbarrier]
+"""A CTA that receives bytes at a shared offset, and the mbarrier that counts them."""
+
+
+def lanes(t: machine.Issue) -> Iterator[int]:
+    """The executing lanes in order; bulk copies are issued by each thread for itself."""
+    mask = t.mask
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
+
+
+def thread_of(t: machine.Issue, lane: int) -> Hashable:
+    """A name for the issuing thread."""
+    return (t.cta.ctaid, t.warp, lane)
+
+
+def start(
+    t: machine.Issue, lane: int, perform: Callable[[], None], touches: Callable[[], Iterable[machine.Touch]], *maps: machine.U8
+) -> machine.AsyncOperation:
+    """Issue a copy for one thread; ``maps`` are tensor maps in memory that it uses."""
+    made = machine.AsyncOperation(t.op.opcode, t.op, t.cta, perform, thread=thread_of(t, lane))
+    if t.machine.observed:
+        made.touches = partial(_with_maps, touches, maps) if maps else touches
+    t.machine.enqueue(made)
+    return made
+
+
+def _with_maps(touches: Callable[[], Iterable[machine.Touch]], maps: tuple[machine.U8, ...]) -> Iterator[machine.Touch]:
+    yield from touches()
+    for each in maps:
+        yield machine.Touch.of(each, False)
+
+
+def used_maps(t: machine.Issue, position: int, lane: int) -> tuple[machine.U8, ...]:
+    """The tensor map of a copy, where it lies in global memory and an observer wants to know; those in parameters never change."""
+    address = generic_address(t, position, lane) if t.machine.observed else PARAM_WINDOW
+    if PARAM_WINDOW <= address < PARAM_WINDOW + (1 << 32) or is_shared(address):
+        return ()
+    return (t.machine.global_view(t, address, TENSOR_MAP_BYTES, False),)
+
+
+def delivered(targets: list[Target], size: int, *sources: machine.U8) -> Iterator[machine.Touch]:
+    """What a copy to shared memory reads and writes, for observers."""
+    for source in sources:
+        yield machine.Touch.of(source, False)
+    for cta, offset, barrier in targets:
+        yield machine.Touch.of(cta.shared[offset : offset + size], True, barrier)
+
+
+def moved(source: machine.U8, *targets: machine.U8) -> Iterator[machine.Touch]:
+    """What a copy that no mbarrier counts reads and writes, for observers."""
+    yield machine.Touch.of(source, False)
+    for target in targets:
+        yield machine.Touch.of(target, True)
+
+
+def is_shared(address: int) -> bool:
+    """Whether a generic address lies in the shared window."""
+    return SHARED_WINDOW <= address < SHARED_WINDOW + (1 << 32)
+
+
+def generic_address(t: machine.Issue, position: int, lane: int) -> int:
+    """The generic address that a bracketed operand means; a variable stands for its own state space."""
+    operand = t.op.operands[position]
+    address = t.lane_value(operand, 64, lane)
+    if isinstance(operand, Addr) and isinstance(operand.base, SymbolAddress):
+        if operand.base.space == "param":
+            return address + PARAM_WINDOW
+        if operand.base.space == "shared":
+            return address + SHARED_WINDOW
+    return address
+
+
+def shared_range(t: machine.Issue, position: int, lane: int, size: int, alignment: int, own: bool) -> tuple[machine.Cta, int]:
+    """The CTA and offset of a shared memory operand of ``size`` bytes; ``own``: it must be the executing CTA's."""
+    address = t.lane_value(t.op.operands[position], 64, lane)
+    cta, offset = t.machine.shared_at(t, address)
+    if own and cta is not t.cta:
+        t.fault(
+            "C903",
+            f"operand {position + 1}, address {address:#x}, lies in the shared memory of another CTA",
+            fix="give an address of the executing CTA; only .shared::cluster reaches others",
+        )
+    if offset % alignment:
+        t.fault(
+            "C901",
+            f"operand {position + 1}, shared memory address {address:#x}, is not a multiple of {alignment}",
+            fix=f"align the buffer to {alignment} bytes" + (" (swizzled tiles to their whole pattern)" if alignment == 128 else ""),
+        )
+    if offset + size > cta.shared.size:
+        t.fault("C903", f"{size} bytes at {address:#x} run past the end of the CTA's shared memory, which has {cta.shared.size} bytes")
+    return cta, offset
+
+
+def masked(t: machine.Issue, position: int, lane: int) -> list[machine.Cta]:
+    """The CTAs that a 16-bit CTA mask names."""
+    mask = t.lane_value(t.op.operands[position], 16, lane)
+    cluster = t.cta.cluster
+    if mask >> len(cluster) or not mask:
+        t.fault(
+            "C905",
+            f"the CTA mask {mask:#06x} names CTAs that are not among the {len(cluster)} of the cluster" if mask else "the CTA mask is zero",
+            fix="set only bits of CTA ranks in the cluster",
+        )
+    found = [cta for rank, cta in enumerate(cluster) if mask >> rank & 1]
+    gone = [cta.rank for cta in found if cta.exited]
+    if gone:
+        t.fault(
+            "M407",
+            f"the CTA mask {mask:#06x} names CTA rank {gone[0]}, which has exited",
+            fix="let the CTAs of the cluster meet in barrier.cluster before they exit",
+        )
+    return found
+
+
+def _mbarrier(t: machine.Issue, position: int, lane: int) -> tuple[machine.Cta, int]:
+    address = t.lane_value(t.op.operands[position], 64, lane)
+    cta, offset = t.machine.shared_at(t, address)
+    if offset % 8:
+        t.fault("C901", f"the mbarrier address {address:#x} is not a multiple of 8")
+    return cta, offset
+
+
+def signal_targets(t: machine.Issue, lane: int, destination: tuple[machine.Cta, int], barrier: int, mask: int, pair: bool) -> list[Target]:
+    """Who receives and which mbarrier counts.
+
+    ``barrier`` and ``mask`` are operand positions (mask -1: no multicast), ``pair`` is .cta_group::2. Without .cta_group::2 each receiving
+    CTA is signalled at the barrier's offset in its own shared memory; with it, the CTA of the receiver's pair that has the parity of the
+    barrier's CTA. Section "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
+    """
+    cta, offset = destination
+    home, at = _mbarrier(t, barrier, lane)
+    if mask < 0:
+        allowed = home.rank // 2 == cta.rank // 2 if pair else home is cta
+        if not allowed:
+            t.fault(
+                "C904",
+                f"the mbarrier is in CTA rank {home.rank}, but the bytes go to CTA rank {cta.rank}",
+                fix="name an mbarrier in the destination CTA" + (" or its peer" if pair else "; .cta_group::2 may signal the peer CTA"),
+            )
+        return [(cta, offset, home.mbarrier(t, at))]
+    cluster = cta.cluster
+    receivers = masked(t, mask, lane)
+    signalled = [cluster[(c.rank & ~1) | (home.rank & 1)] if pair else c for c in receivers]
+    return [(c, offset, s.mbarrier(t, at)) for c, s in zip(receivers, signalled, strict=True)]

@@ -1,0 +1,146 @@
+"""cp.async.bulk.tensor in the modes tile::gather4 and tile::scatter4: four rows of a two-dimensional tensor, anywhere in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache, partial
+
+import numpy as np
+
+from ptxlab.isa import _machine as machine
+from ptxlab.isa._catalogue import native, service
+from ptxlab.isa.bulk._box import Box, Region
+from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start, used_maps
+from ptxlab.isa.bulk._groups import track
+from ptxlab.isa.bulk._maps import TileMap, tile_map
+from ptxlab.isa.bulk._staging import NOTHING
+from ptxlab.isa.bulk._tensor import nothing_nearer, read_coordinates
+
+__all__: list[str] = []
+
+_SECTION = "Data Movement and Conversion Instructions: cp.async.bulk.tensor"
+_PREFETCH = "Data Movement and Conversion Instructions: cp.async.bulk.prefetch.tensor"
+_ROWS = 4
+_ALIGNMENT = 128
+
+
+@lru_cache(maxsize=256)
+def _four(box: Box) -> Box:
+    """The box of the four rows in shared memory."""
+    return replace(box, counts=(box.counts[0], _ROWS))
+
+
+def _map(t: machine.Issue, position: int, lane: int) -> tuple[TileMap, Box]:
+    tile = tile_map(t, generic_address(t, position, lane))
+    box = tile.box
+    if tile.rank != 2 or not isinstance(box, Box) or box.counts[1] != 1:
+        shape = f"box {box.counts}" if isinstance(box, Box) else "im2col mode"
+        t.fault(
+            "D723",
+            f"{t.op.opcode} needs a tensor map of rank 2 whose box has one row; this one has rank {tile.rank}, {shape}",
+            fix="encode the tensor map with a box of (columns, 1)",
+        )
+    return tile, box
+
+
+def _regions(t: machine.Issue, position: int, lane: int, tile: TileMap, box: Box, store: bool) -> list[Region]:
+    """Where the four rows are."""
+    column, *rows = read_coordinates(t, position, lane, 1 + _ROWS)
+    for row in rows:
+        if not tile.takes((column, row), store):
+            t.fault("D724", tile.refusal((column, row)))
+    return [box.region((column, row)) for row in rows]
+
+
+def _views(t: machine.Issue, regions: list[Region], write: bool) -> list[machine.U8]:
+    return [t.machine.global_view(t, region.address, region.size, write) if region.size else NOTHING for region in regions]
+
+
+def _gather(t: machine.Issue, mask: int) -> None:
+    pair = t.q.group == "cta_group::2"
+    for lane in lanes(t):
+        tile, box = _map(t, 1, lane)
+        four = _four(box)
+        regions = _regions(t, 1, lane, tile, box, False)
+        destination = shared_range(t, 0, lane, four.footprint, _ALIGNMENT, t.q.destination == "shared::cta")
+        targets = signal_targets(t, lane, destination, 2, mask, pair)
+        sources = _views(t, regions, False)
+        perform = partial(_perform_gather, box, four, sources, regions, targets)
+        start(t, lane, perform, partial(_gathered, box, four, sources, regions, targets), *used_maps(t, 1, lane))
+
+
+def _gathered(box: Box, four: Box, sources: list[machine.U8], regions: list[Region], targets: list[Target]) -> Iterator[machine.Touch]:
+    return delivered(targets, four.footprint, *map(box.outside, sources, regions))
+
+
+def _perform_gather(box: Box, four: Box, sources: list[machine.U8], regions: list[Region], targets: list[Target]) -> None:
+    dense = np.concatenate([box.load(source, region) for source, region in zip(sources, regions, strict=True)])
+    for cta, offset, barrier in targets:
+        four.scatter(dense, cta.shared, offset)
+        barrier.complete_tx(four.bytes)
+
+
+def _scatter(t: machine.Issue) -> None:
+    for lane in lanes(t):
+        tile, box = _map(t, 0, lane)
+        four = _four(box)
+        regions = _regions(t, 0, lane, tile, box, True)
+        cta, offset = shared_range(t, 1, lane, four.footprint, _ALIGNMENT, True)
+        views = _views(t, regions, True)
+        perform = partial(_perform_scatter, box, four, views, regions, cta, offset)
+        source = cta.shared[offset : offset + four.footprint]
+        track(t, lane, start(t, lane, perform, partial(_scattered, box, views, regions, source), *used_maps(t, 0, lane)))
+
+
+def _scattered(box: Box, targets: list[machine.U8], regions: list[Region], source: machine.U8) -> Iterator[machine.Touch]:
+    return moved(source, *map(box.outside, targets, regions))
+
+
+def _perform_scatter(box: Box, four: Box, targets: list[machine.U8], regions: list[Region], cta: machine.Cta, offset: int) -> None:
+    rows = four.gather(cta.shared, offset).reshape(_ROWS, -1)
+    for target, region, row in zip(targets, regions, rows, strict=True):
+        box.store(region, target, row, None)
+
+
+def _declare(hint: bool) -> None:
+    hinted = ".L2::cache_hint" if hint else ""
+    policy = {"policy": "b64"} if hint else {}
+    for multicast in (False, True):
+
+        def gather(t: machine.Issue, position: int = 3 if multicast else -1) -> None:
+            _gather(t, position)
+
+        service(
+            "cp.async.bulk.tensor.2d.(destination=shared::cta|shared::cluster).global.tile::gather4.mbarrier::complete_tx::bytes"
+            f"{'.multicast::cluster' if multicast else ''}{{.group=cta_group::1|cta_group::2}}{hinted}",
+            section=_SECTION,
+            outputs=0,
+            ordered=False,
+            destination="addr",
+            source="addr",
+            mbarrier="addr",
+            **({"mask": "b16"} if multicast else {}),
+            **policy,
+        )(gather)
+    service(
+        f"cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group{hinted}",
+        section=_SECTION,
+        outputs=0,
+        ordered=False,
+        destination="addr",
+        source="addr",
+        **policy,
+    )(_scatter)
+    native(
+        f"cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4{hinted}",
+        section=_PREFETCH,
+        outputs=0,
+        ordered=False,
+        source="addr",
+        **policy,
+    )(nothing_nearer)
+
+
+for _hint in (False, True):
+    _declare(_hint)

@@ -1,0 +1,75 @@
+"""Bulk async-groups of threads: cp.async.bulk.commit_group and wait_group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ptxlab.isa import _machine as machine
+from ptxlab.isa._catalogue import service
+from ptxlab.isa._operands import Const
+
+__all__ = ["track"]
+
+_KEY = "bulk groups"
+
+
+@dataclass(slots=True)
+class _Thread:
+    """The operations of one thread that no group holds yet, and its groups that may be pending, oldest first."""
+
+    open: list[machine.AsyncOperation] = field(default_factory=list)
+    groups: list[list[machine.AsyncOperation]] = field(default_factory=list)
+
+
+def track(t: machine.Issue, lane: int, operation: machine.AsyncOperation) -> None:
+    """Let the next commit_group of the thread hold an operation; one that is complete already needs no group."""
+    if not operation.done:
+        threads: dict[int, _Thread] = t.state.setdefault(_KEY, {})
+        threads.setdefault(lane, _Thread()).open.append(operation)
+
+
+@service("cp.async.bulk.commit_group", section="Data Movement and Conversion Instructions: cp.async.bulk.commit_group")
+def commit_group(t: machine.Issue) -> None:
+    """Make a group, perhaps an empty one, of each executing thread's operations."""
+    threads: dict[int, _Thread] | None = t.state.get(_KEY)
+    if not threads:
+        return
+    for lane, thread in threads.items():
+        if t.mask >> lane & 1:
+            thread.groups.append(thread.open)
+            thread.open = []
+
+
+@service(
+    "cp.async.bulk.wait_group{.read}",
+    section="Data Movement and Conversion Instructions: cp.async.bulk.wait_group",
+    outputs=0,
+    count="u32",
+)
+def wait_group(t: machine.Issue) -> machine.Wait | None:
+    """Wait until at most ``count`` of each thread's newest groups are pending."""
+    threads: dict[int, _Thread] | None = t.state.get(_KEY)
+    if not threads:
+        return None
+    operand = t.op.operands[0]
+    count = operand.value if isinstance(operand, Const) else t.uniform(operand)
+    awaited: list[machine.AsyncOperation] = []
+    for lane, thread in list(threads.items()):
+        if not t.mask >> lane & 1:
+            continue
+        groups = thread.groups
+        while groups and all(o.done for o in groups[0]):
+            del groups[0]
+        awaited += [o for group in groups[: max(len(groups) - count, 0)] for o in group if not o.done]
+        if not groups and not thread.open:
+            del threads[lane]
+    if not awaited:
+        return None
+    opcode = t.op.opcode
+    return machine.Wait(
+        ready=lambda: all(o.done for o in awaited),
+        describe=lambda: (
+            f"{opcode} {count} waits for bulk copies of its thread",
+            (("pending", ", ".join(f"{o.name} at line {o.op.line}" for o in awaited if not o.done)),),
+        ),
+    )

@@ -1,0 +1,24 @@
+"""Control flow, the stack, and the functions that the system provides. Importing the package enters it into the catalogue."""
+
+from ptxlab.isa._catalogue import Qualifiers, control, native
+from ptxlab.isa._natives import Nothing
+from ptxlab.isa._operands import Op
+from ptxlab.isa.control import _stack
+from ptxlab.isa.control._system import NO_FUNCTION, SYSTEM_CALLS
+
+__all__ = ["NO_FUNCTION", "SYSTEM_CALLS", "_stack"]
+
+_SECTION = "Control Flow Instructions: "
+
+control("bra{.uni}", target="label", outputs=0, section=_SECTION + "bra")("bra")
+control("brx.idx{.uni}", index="u32", targets="label", outputs=0, section=_SECTION + "brx.idx")("brx")
+control("ret{.uni}", outputs=0, section=_SECTION + "ret")("ret")
+control("exit", outputs=0, section=_SECTION + "exit")("exit")
+control("trap", outputs=0, section="Miscellaneous Instructions: trap")("trap")
+control("call{.uni}", first="any", second="?any", third="?any", fourth="?any", outputs=0, section=_SECTION + "call")("call")
+
+
+@native("pmevent{.mask}", event="any", outputs=0, section="Miscellaneous Instructions: pmevent")
+def pmevent(q: Qualifiers, op: Op) -> Nothing:
+    """There are no performance counters that could be triggered."""
+    return Nothing()

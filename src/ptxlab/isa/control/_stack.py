@@ -1,0 +1,48 @@
+"""alloca, stacksave, stackrestore: memory that a thread takes and gives back while it runs.
+
+The stack grows down in local memory; its pointer is a register of the thread that the text does not name.
+"""
+
+from __future__ import annotations
+
+from ptxlab.isa._catalogue import Qualifiers, pure
+from ptxlab.isa._operands import Const, Unused
+from ptxlab.isa._vocabulary import Value, Vocabulary
+
+_SECTION = "Stack Manipulation Instructions: "
+_LEAST_ALIGNMENT = 8
+_NOWHERE = 0xFFFF_FFF0
+"""The address of memory that there was no room for: outside local memory."""
+
+
+def _sized(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    return x.trunc(a, "i32") if q.type == "u32" else a
+
+
+@pure(
+    "alloca.(type=u32|u64)",
+    d="type",
+    after="stack",
+    size="type",
+    align="?any",
+    before="stack",
+    outputs=2,
+    section=_SECTION + "alloca",
+)
+def alloca(x: Vocabulary, q: Qualifiers, size: Value, align: Const | Unused, before: Value) -> tuple[Value, Value]:
+    """The lowest address of the new memory, which is the new stack pointer."""
+    wide = x.zext(size, "i64") if q.type == "u32" else size
+    alignment = max(align.value, _LEAST_ALIGNMENT) if isinstance(align, Const) else _LEAST_ALIGNMENT
+    after = x.and_(x.sub(before, wide), x.const(-alignment, "i64"))
+    after = x.select(x.ult(before, wide), x.const(_NOWHERE, "i64"), after)
+    return _sized(x, q, after), after
+
+
+@pure("stacksave.(type=u32|u64)", d="type", pointer="stack", section=_SECTION + "stacksave")
+def stacksave(x: Vocabulary, q: Qualifiers, pointer: Value) -> Value:
+    return _sized(x, q, pointer)
+
+
+@pure("stackrestore.(type=u32|u64)", pointer="stack", a="type", outputs=1, section=_SECTION + "stackrestore")
+def stackrestore(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    return x.zext(a, "i64") if q.type == "u32" else a

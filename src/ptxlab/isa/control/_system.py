@@ -1,0 +1,170 @@
+"""The functions that the system provides to every module: vprintf and __assertfail."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+
+from ptxlab.isa import _machine as machine
+from ptxlab.isa._addresses import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW
+from ptxlab.isa._catalogue import Row
+from ptxlab.isa._operands import SymbolAddress
+
+__all__ = ["NO_FUNCTION", "SYSTEM_CALLS", "format_text"]
+
+_WINDOW = 1 << 32
+_LONGEST = 1 << 16
+_SECTION = "Control Flow Instructions: call"
+
+
+def _lanes(t: machine.Issue) -> list[int]:
+    return [int(lane) for lane in t.lanes()]
+
+
+def _read(t: machine.Issue, lane: int, address: int, size: int) -> bytes:
+    """Bytes at a generic address, which may be the thread's local memory."""
+    if LOCAL_WINDOW <= address < LOCAL_WINDOW + _WINDOW:
+        memory, at = t.local_memory(lane), address - LOCAL_WINDOW
+        if at + size > len(memory):
+            t.fault("M408", f"the address {address:#x} with {size} bytes lies outside local memory")
+        return memory[at : at + size].tobytes()
+    return t.machine.read_generic(t, address, size, t.cta).tobytes()
+
+
+def _text(t: machine.Issue, lane: int, address: int) -> str:
+    """The string at a generic address."""
+    if not address:
+        return "(null)"
+    found = bytearray()
+    while len(found) < _LONGEST and (byte := _read(t, lane, address + len(found), 1)) != b"\0":
+        found += byte
+    return found.decode("utf-8", "replace")
+
+
+def _argument(t: machine.Issue, position: int, bits: int, lane: int) -> int:
+    """What an argument holds: a register, or a variable in the parameter space."""
+    operand = t.op.operands[position]
+    if isinstance(operand, SymbolAddress):
+        window, base = (LOCAL_WINDOW, 0) if operand.space == "local" else (PARAM_WINDOW + PARAM_BASE, PARAM_BASE)
+        return int.from_bytes(_read(t, lane, window + operand.offset - base, bits // 8), "little")
+    return t.lane_value(operand, bits, lane)
+
+
+_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+)?)?(hh|h|ll|l|j|z|t|L)?([diouxXcsaAeEfFgGp%])")
+_LONG = ("l", "ll", "j", "z", "t")
+
+
+def format_text(text: str, take: Callable[[int], bytes], string: Callable[[int], str]) -> tuple[str, int]:
+    """What printf makes of a format, and how many arguments it took.
+
+    Parameters
+    ----------
+    text : the format
+    take : gives the next argument of so many bytes
+    string : the string at an address
+
+    Examples
+    --------
+    >>> numbers = iter([5, 255])
+    >>> format_text("%3d|%x", lambda size: next(numbers).to_bytes(size, "little"), str)
+    ('  5|ff', 2)
+    """
+    count = 0
+
+    def number(size: int, signed: bool) -> int:
+        nonlocal count
+        count += 1
+        return int.from_bytes(take(size), "little", signed=signed)
+
+    def replaced(found: re.Match[str]) -> str:
+        flags, width, precision, length, letter = found.groups()
+        if letter == "%":
+            return "%"
+        if width == "*":
+            wide = number(4, True)
+            flags, width = (flags + "-", str(-wide)) if wide < 0 else (flags, str(wide))
+        dot = "." in found.group()
+        if precision == "*":
+            exact = number(4, True)
+            dot, precision = exact >= 0, str(exact)
+        form = f"%{flags}{width or ''}" + (f".{precision or 0}" if dot else "")
+        size = 8 if length in _LONG else 4
+        if letter in "diouxX":
+            value = number(size, letter in "di")
+            if length in ("h", "hh"):
+                bits = 16 if length == "h" else 8
+                value &= (1 << bits) - 1
+                if letter in "di" and value >> (bits - 1):
+                    value -= 1 << bits
+            if letter == "o" and "#" in flags:
+                return (form.replace("#", "") + "s") % ("0" + format(value, "o") if value else "0")
+            return (form + ("d" if letter == "u" else letter)) % value
+        if letter == "c":
+            return (form + "s") % chr(number(4, False) & 0xFF)
+        if letter == "s":
+            return (form + "s") % string(number(8, False))
+        if letter == "p":
+            address = number(8, False)
+            return (form + "s") % (hex(address) if address else "(nil)")
+        value_f: float = struct.unpack("<d", number(8, False).to_bytes(8, "little"))[0]
+        if letter in "aA":
+            shown = value_f.hex()
+            return (form.split(".")[0] + "s") % (shown.upper() if letter == "A" else shown)
+        return (form + letter) % value_f
+
+    return _CONVERSION.sub(replaced, text), count
+
+
+def vprintf(t: machine.Issue) -> None:
+    """Print; the result is the number of arguments. The arguments stand behind each other, each aligned to its size."""
+    result = t.op.operands[0]
+    for lane in _lanes(t):
+        address, at = _argument(t, 1, 64, lane), _argument(t, 2, 64, lane)
+
+        def take(size: int, lane: int = lane) -> bytes:
+            nonlocal at
+            at = -(-at // size) * size + size
+            return _read(t, lane, at - size, size)
+
+        text, count = format_text(_text(t, lane, address), take, lambda address, lane=lane: _text(t, lane, address))  # type: ignore[misc]
+        t.machine.print(text)
+        if isinstance(result, SymbolAddress):
+            t.local_memory(lane)[result.offset : result.offset + 4].view("<u4")[0] = count
+        else:
+            t.write(result, count)
+
+
+def assertion_failed(t: machine.Issue) -> None:
+    """End the launch and say what does not hold: message, file, line, function, size of a character."""
+    lane = _lanes(t)[0]
+    message, file, function = (_text(t, lane, _argument(t, position, 64, lane)) for position in (0, 1, 3))
+    line = _argument(t, 2, 32, lane)
+    t.fault("H606", f"the assertion `{message}` failed in {function}", details=(("source", f"{file}:{line}"),))
+
+
+def _row(name: str, outputs: int, semantics: Callable[[machine.Issue], None], *operands: str) -> Row:
+    listed = tuple((operand, "any") for operand in operands)
+    return Row(f"call {name}", "call", (), listed, outputs, "service", semantics, _SECTION, "deduced", True)
+
+
+SYSTEM_CALLS = {
+    "vprintf": _row("vprintf", 1, vprintf, "result", "format", "arguments"),
+    "__assertfail": _row("__assertfail", 0, assertion_failed, "message", "file", "line", "function", "size"),
+}
+"""Rows of the functions that calls reach without a body."""
+
+
+def no_function(t: machine.Issue) -> None:
+    """End the launch: a call has gone to an address that is none of the functions it may reach."""
+    lane = _lanes(t)[0]
+    address = t.lane_value(t.op.operands[0], 64, lane)
+    t.fault(
+        "H607",
+        f"the call goes to {address:#x}, which is the address of no function that it may reach",
+        fix="take the address of a listed function (mov.u64 %rd, name); a function that is being executed cannot be entered again",
+    )
+
+
+NO_FUNCTION = _row("through a pointer", 0, no_function, "pointer")
+"""What a call through a pointer comes to when the pointer names nothing that it may reach."""

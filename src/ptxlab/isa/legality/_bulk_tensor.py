@@ -1,0 +1,184 @@
+"""Legality of bulk copies, reductions and prefetches of tensors."""
+
+from __future__ import annotations
+
+from ptxlab.isa.legality._bulk import (
+    COPY_OPERANDS,
+    CTA_MASK,
+    MULTICAST,
+    REPORT,
+    TO_CLUSTER,
+    TO_CTA,
+    TO_GLOBAL,
+    completion,
+    multicast,
+    spread,
+)
+from ptxlab.isa.legality._form import LONGS, SHORTS, WORDS, Address, Available, Form, Kind, Register, Requires, Values, Vector, form
+from ptxlab.isa.legality._targets import SM_107, TCGEN05, at_least
+from ptxlab.isa.legality._tcgen05 import IGNORED
+
+__all__ = ["BULK_TENSOR_FORMS"]
+
+_COPY = "Data Movement and Conversion Instructions: cp.async.bulk.tensor"
+_REDUCE = "Data Movement and Conversion Instructions: cp.reduce.async.bulk.tensor"
+_PREFETCH = "Data Movement and Conversion Instructions: cp.async.bulk.prefetch.tensor"
+_90, _100 = at_least(90), at_least(100)
+_ANY = (*SHORTS, *WORDS, *LONGS)
+
+_DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
+_WITH_OFFSETS = ("im2col", "im2col::w", "im2col::w::128")
+_WITHOUT_OFFSETS = ("im2col_no_offs", "im2col_no_offs::w")
+_ROWS = ("tile::gather4", "tile::scatter4")
+_LOADS = ("tile", "tile::gather4", *_WITH_OFFSETS)
+_STORES = ("tile", "tile::scatter4", *_WITHOUT_OFFSETS)
+
+_OVERRIDE = "{.address=override::global_address}{.dim_only=override::global_dim}{.dim_stride=override::global_dim_stride}"
+_MAP = "[tensorMap,globalAddress?address,sizes?dim_only,sizes?dim_stride,lowerStrides?dim_stride,upperStrides?dim_stride,tensorCoords]"
+_INFO = f"im2colInfo?mode={'|'.join(_WITH_OFFSETS)}"
+
+
+def _rank(values: Values) -> int:
+    return int(str(values["dim"])[0])
+
+
+def _coordinates(values: Values) -> int:
+    return 5 if values["mode"] in _ROWS else _rank(values)
+
+
+def _offsets(values: Values) -> int:
+    return _rank(values) - 2 if values["mode"] == "im2col" else 2
+
+
+def _shorts(values: Values) -> tuple[str, ...]:
+    return SHORTS
+
+
+def _words(values: Values) -> tuple[str, ...]:
+    return WORDS
+
+
+_OPERANDS: dict[str, Kind] = {
+    **COPY_OPERANDS,
+    "[dst-shared]": Address(None, "an address of shared memory in brackets", ("shared",), _ANY, bare=True),
+    "[src-shared]": Address(None, "an address of the CTA's shared memory in brackets", ("shared",), _ANY, bare=True),
+    "[mbar]": Address(None, "the address of an mbarrier in brackets", ("shared",), _ANY, bare=True),
+    "tensorMap": Address(None, "the generic address of a tensor map", ("global",), _ANY, offset=False),
+    "tensorCoords": Vector(_coordinates, False, "the coordinates: 32-bit registers in braces", constants=True, bare=True, types=_words),
+    "im2colInfo": Vector(_offsets, False, "the im2col offsets: 16-bit registers in braces", False, True, True, _shorts, 16),
+    "globalAddress": Register(LONGS, "a global address in a 64-bit register"),
+    "sizes": Vector(_rank, False, "the sizes: 16-bit registers in braces", False, True, True, _shorts, 16),
+    "lowerStrides": Vector(lambda v: _rank(v) - 1, False, "the lower strides: 32-bit registers in braces", False, True, True, _words),
+    "upperStrides": Register(SHORTS, "the upper strides in a 16-bit register"),
+}
+
+
+def _modes(section: str, directions: dict[str, tuple[str, ...]]) -> tuple[Requires, ...]:
+    """Which modes a direction has, and which ranks a mode has."""
+    return (
+        *(
+            Requires({"direction": (d,)}, "mode", (None, *modes), f".{d} takes " + ", ".join(f".{m}" for m in modes), section)
+            for d, modes in directions.items()
+        ),
+        *_ranks(section),
+    )
+
+
+def _ranks(section: str) -> tuple[Requires, ...]:
+    im2col = (*_WITH_OFFSETS, *_WITHOUT_OFFSETS)
+    replaced = {"dim_stride": ("override::global_dim_stride",)}
+    single = {"dim_only": ("override::global_dim",)}
+    return (
+        Requires({"mode": im2col}, "dim", _DIMENSIONS[2:], "the im2col modes need at least three dimensions", section),
+        Requires({"mode": _ROWS}, "dim", ("2d",), ".tile::gather4 and .tile::scatter4 are for .2d", section),
+        Requires(replaced, "dim", _DIMENSIONS[1:], ".override::global_dim_stride needs at least two dimensions", section),
+        Requires(replaced, "mode", (None, "tile"), "the dimensions can be replaced in tile mode only", section),
+        Requires(replaced, "multicast", (None, MULTICAST[2]), "with replaced dimensions multicasting is .multicast::cluster::32b", section),
+        Requires(replaced, "address", ("override::global_address",), "it needs .override::global_address too", section),
+        Requires(single, "dim", _DIMENSIONS[:1], ".override::global_dim is for .1d", section),
+        Requires(single, "mode", (None, "tile"), "the dimensions can be replaced in tile mode only", section),
+        Requires(single, "multicast", (None, MULTICAST[2]), "with replaced dimensions multicasting is .multicast::cluster::32b", section),
+        Requires(single, "address", ("override::global_address",), "it needs .override::global_address too", section),
+    )
+
+
+_OVERRIDDEN = (
+    Available({"address": ("override::global_address",)}, ".override::global_address", SM_107, (9, 4)),
+    Available({"mode": ("im2col_no_offs::w",)}, ".im2col_no_offs::w", SM_107, (9, 4)),
+)
+
+
+def _copy() -> Form:
+    directions = {TO_CTA: _LOADS, TO_CLUSTER: _LOADS, TO_GLOBAL: _STORES}
+    store = {"direction": (TO_GLOBAL,)}
+    newer = ("tile::gather4", "im2col::w")
+    groups = ("cta_group::1", "cta_group::2")
+    return form(
+        "cp.async.bulk.tensor",
+        f".(dim={'|'.join(_DIMENSIONS)}).(direction*2=shared::cluster|shared::cta|global)"
+        f"{{.mode={'|'.join(dict.fromkeys((*_LOADS, *_STORES)))}}}.(completion=mbarrier::complete_tx::bytes|bulk_group)"
+        f"{{.report={'|'.join(REPORT)}}}{{.multicast={'|'.join(MULTICAST)}}}{{.cta_group={'|'.join(groups)}}}{{.hint=L2::cache_hint}}"
+        f"{_OVERRIDE}",
+        (f"[dst-shared] {_MAP} [mbar] {_INFO} {CTA_MASK} cache-policy?hint", {"direction": (TO_CTA, TO_CLUSTER)}),
+        (f"{_MAP} [src-shared] cache-policy?hint", store),
+        kinds=_OPERANDS,
+        section=_COPY,
+        rules=(
+            *completion(_COPY, (TO_CTA, TO_CLUSTER), (TO_GLOBAL,)),
+            *multicast(_COPY, tuple(directions)),
+            *_modes(_COPY, directions),
+            Requires(store, "cta_group", (None,), ".cta_group goes with completion on an mbarrier", _COPY),
+            Requires(store, "report", (None,), ".mbarrier::report is for copies from global memory", _COPY),
+        ),
+        available=(
+            Available({}, "cp.async.bulk.tensor", _90, (8, 0)),
+            Available({"direction": (TO_CTA,)}, ".shared::cta as destination", _90, (8, 6)),
+            Available({"cta_group": groups}, ".cta_group", TCGEN05, (8, 6)),
+            Available({"direction": (TO_CTA,), "mode": newer}, ".tile::gather4 and .im2col::w to .shared::cta", _100, (8, 6)),
+            Available({"direction": (TO_CLUSTER,), "mode": newer}, ".tile::gather4 and .im2col::w to .shared::cluster", TCGEN05, (8, 6)),
+            Available({"mode": ("im2col::w::128",)}, ".im2col::w::128", TCGEN05, (8, 6)),
+            Available({"mode": ("tile::scatter4",)}, ".tile::scatter4", TCGEN05, (8, 6)),
+            *spread(),
+            *_OVERRIDDEN,
+        ),
+        ignored=IGNORED,
+    )
+
+
+BULK_TENSOR_FORMS: tuple[Form, ...] = (
+    _copy(),
+    form(
+        "cp.reduce.async.bulk.tensor",
+        f".(dim={'|'.join(_DIMENSIONS)}).(direction*2=global|shared::cta).(redOp=add|min|max|inc|dec|and|or|xor)"
+        f"{{.mode={'|'.join(_STORES)}}}.bulk_group{{.hint=L2::cache_hint}}{_OVERRIDE}",
+        f"{_MAP} [src-shared] cache-policy?hint",
+        kinds=_OPERANDS,
+        section=_REDUCE,
+        rules=(Requires({}, "direction", (TO_GLOBAL,), "the reduction is .global.shared::cta", _REDUCE), *_ranks(_REDUCE)),
+        available=(
+            Available({}, "cp.reduce.async.bulk.tensor", _90, (8, 0)),
+            Available({"mode": ("tile::scatter4",)}, ".tile::scatter4 on a reduction", TCGEN05, (8, 6), specified=False),
+            *_OVERRIDDEN,
+        ),
+        ignored=IGNORED,
+    ),
+    form(
+        "cp.async.bulk.prefetch.tensor",
+        f".(dim={'|'.join(_DIMENSIONS)}).L2.global{{.mode={'|'.join(_LOADS)}}}"
+        f"{{.hint=L2::cache_hint}}{{.priority=L2::evict_last}}{_OVERRIDE}",
+        f"{_MAP} {_INFO} cache-policy?hint",
+        kinds=_OPERANDS,
+        section=_PREFETCH,
+        rules=(
+            *_ranks(_PREFETCH),
+            Requires({"priority": ("L2::evict_last",)}, "hint", (None,), "an eviction priority excludes a cache policy", _PREFETCH),
+        ),
+        available=(
+            Available({}, "cp.async.bulk.prefetch.tensor", _90, (8, 0)),
+            Available({"mode": ("tile::gather4", *_WITH_OFFSETS[1:])}, "these modes on a prefetch", TCGEN05, (8, 6)),
+            Available({"priority": ("L2::evict_last",)}, ".L2::evict_last", SM_107, (9, 4)),
+            *_OVERRIDDEN,
+        ),
+        ignored=IGNORED,
+    ),
+)

@@ -1,0 +1,114 @@
+"""Legality of memory and proxy fences."""
+
+from __future__ import annotations
+
+from ptxlab.isa.legality._form import LONGS, SHORTS, WORDS, Address, Available, Form, Immediate, Requires, form
+from ptxlab.isa.legality._targets import at_least
+from ptxlab.isa.legality._tcgen05 import IGNORED
+
+__all__ = ["FENCE_FORMS", "MAP_BYTES"]
+
+_SECTION = "Parallel Synchronization and Communication Instructions: membar, fence"
+_70, _90 = at_least(70), at_least(90)
+_RESTRICTED = tuple(f"sync_restrict::shared::{part}" for part in ("cta", "cluster", "cluster::read"))
+_RESTRICT = "|".join(_RESTRICTED)
+_READ = _RESTRICTED[2]
+_SCOPES = ("cta", "cluster", "gpu", "sys")
+
+_ANYWHERE = Address(
+    {},
+    "a generic address in brackets",
+    generic_spaces=("shared", "global", "local", "const", "param"),
+    generic_types=(*SHORTS, *WORDS, *LONGS),
+)
+MAP_BYTES = Immediate("128, the size of a tensor map", lambda value: value == 128)
+
+
+def _plain() -> Form:
+    restricted = {"restrict": _RESTRICTED[:2]}
+    initial = {"mbarrier_init": ("mbarrier_init",)}
+    return form(
+        "fence",
+        f"{{.mbarrier_init}}{{.sem=sc|acq_rel|acquire|release}}{{.restrict={'|'.join(_RESTRICTED[:2])}}}.(scope=cta|cluster|gpu|sys)",
+        section=_SECTION,
+        rules=(
+            Requires(initial, "sem", ("release",), ".mbarrier_init goes with .release.cluster only", _SECTION),
+            Requires({**initial, "sem": ("release",)}, "scope", ("cluster",), ".mbarrier_init goes with .release.cluster only", _SECTION),
+            Requires(initial, "restrict", (None,), ".mbarrier_init does not go with .sync_restrict", _SECTION),
+            Requires({"restrict": _RESTRICTED[1:2]}, "sem", ("acquire",), ".sync_restrict::shared::cluster goes with .acquire", _SECTION),
+            Requires({"restrict": _RESTRICTED[:1]}, "sem", ("release",), ".sync_restrict::shared::cta goes with .release", _SECTION),
+            Requires(restricted, "scope", ("cluster",), ".sync_restrict needs the scope .cluster", _SECTION),
+        ),
+        available=(
+            Available({}, "fence", _70, (6, 0)),
+            Available({"scope": ("cluster",)}, "the scope .cluster", _90, (7, 8)),
+            Available({"sem": ("acquire", "release"), "mbarrier_init": (None,)}, "fence.acquire and fence.release", _90, (8, 6)),
+            Available(initial, "fence.mbarrier_init", _90, (8, 0)),
+        ),
+        ignored=IGNORED | {"async"},
+    )
+
+
+def _directed() -> Form:
+    """A proxy fence of one direction, or of both for one kind of proxy."""
+    kinds = ("async", "alias", "tensormap::generic", "async::generic")
+    tensormap, generic = {"proxy": ("tensormap::generic",)}, {"proxy": ("async::generic",)}
+    both = {"proxy": ("async", "alias")}
+    acquire = {**generic, "sem": ("acquire",)}
+    release = {**generic, "sem": ("release",)}
+    one_way = {"proxy": ("tensormap::generic", "async::generic")}
+    return form(
+        "fence.proxy",
+        f".(proxy={'|'.join(kinds)}){{.space=global|shared::cta|shared::cluster}}"
+        f"{{.sem=acq_rel|acquire|release}}{{.restrict={_RESTRICT}}}{{.scope=cta|cluster|gpu|sys}}",
+        ("", {"proxy": ("async", "alias", "async::generic")}),
+        ("", {**tensormap, "sem": (None, "release", "acq_rel")}),
+        ("[addr] size", {**tensormap, "sem": (None, "acquire")}),
+        kinds={"[addr]": _ANYWHERE, "size": MAP_BYTES},
+        section=_SECTION,
+        rules=(
+            Requires({"proxy": ("alias", *kinds[2:])}, "space", (None,), "a state space goes with .async only", _SECTION),
+            Requires({**tensormap, "sem": ("acquire",)}, "restrict", (None,), ".sync_restrict goes with .async::generic", _SECTION),
+            Requires(both, "sem", (None,), "a fence of both directions has no order", _SECTION),
+            Requires(both, "scope", (None,), "a fence of both directions has no scope", _SECTION),
+            Requires(one_way, "sem", ("acq_rel", "acquire", "release"), "a fence of one direction needs .acquire or .release", _SECTION),
+            Requires(one_way, "scope", _SCOPES, "a fence of one direction needs a scope", _SECTION),
+            Requires(generic, "sem", ("acquire", "release"), ".async::generic needs .acquire or .release", _SECTION),
+            Requires(generic, "scope", ("cluster",), ".async::generic needs the scope .cluster", _SECTION),
+            Requires(acquire, "restrict", _RESTRICTED[1:2], ".async::generic.acquire needs .sync_restrict::shared::cluster", _SECTION),
+            Requires(release, "restrict", (_RESTRICTED[0], _READ), ".async::generic.release needs .sync_restrict::shared::cta", _SECTION),
+        ),
+        available=(
+            Available({"proxy": ("alias",)}, "fence.proxy.alias", _70, (7, 5)),
+            Available({"proxy": ("async",)}, "fence.proxy.async", _90, (8, 0)),
+            Available(tensormap, "fence.proxy.tensormap::generic", _90, (8, 3)),
+            Available({**tensormap, "sem": ("acq_rel",)}, ".acq_rel on fence.proxy.tensormap::generic", specified=False),
+            Available(generic, "fence.proxy.async::generic", _90, (8, 6)),
+            Available(
+                {"proxy": ("async", "alias", "tensormap::generic"), "restrict": _RESTRICTED},
+                ".sync_restrict on this fence",
+                _90,
+                (8, 6),
+                specified=False,
+            ),
+            Available({"restrict": (_READ,)}, f".{_READ}", _90, (9, 4), specified=False),
+        ),
+        ignored=IGNORED,
+    )
+
+
+FENCE_FORMS: tuple[Form, ...] = (
+    _plain(),
+    _directed(),
+    form("membar", ".(level=cta|gl|sys)", section=_SECTION, ignored=IGNORED),
+    form(
+        "membar.proxy",
+        ".(proxy=alias|async)",
+        section=_SECTION,
+        available=(
+            Available({"proxy": ("alias",)}, "membar.proxy.alias", _70, (7, 5)),
+            Available({"proxy": ("async",)}, "membar.proxy.async", _90, (8, 0)),
+        ),
+        ignored=IGNORED,
+    ),
+)

@@ -1,0 +1,224 @@
+"""Legality of mbarrier objects."""
+
+from __future__ import annotations
+
+from ptxlab.isa.legality._form import (
+    LONGS,
+    SHORTS,
+    WORDS,
+    Address,
+    Available,
+    Form,
+    Immediate,
+    Kind,
+    Predicate,
+    Register,
+    Requires,
+    Sink,
+    form,
+)
+from ptxlab.isa.legality._targets import SM_107, at_least
+from ptxlab.isa.legality._tcgen05 import IGNORED
+
+__all__ = ["MBARRIER_FORMS", "together"]
+
+_SECTION = "Parallel Synchronization and Communication Instructions: mbarrier"
+_80, _90 = at_least(80), at_least(90)
+
+_OWN = "{.space=shared|shared::cta}"
+_ANY = "{.space=shared|shared::cta|shared::cluster}"
+_MULTICAST = "{.multicast=multicast::cluster::32b}"
+_PEER = {"space": ("shared::cluster",)}
+_HERE = {"space": (None, "shared", "shared::cta")}
+_GENERIC = {"space": (None,)}
+_ANYWHERE = {**_GENERIC, "multicast": ("multicast::cluster::32b",)}
+
+_ADDR = Address(_GENERIC, types=(*SHORTS, *WORDS, *LONGS), generic_spaces=("shared",), generic_types=(*SHORTS, *LONGS))
+_COUNT = "a 32-bit register or an integer constant"
+_KINDS: dict[str, Kind] = {
+    "[addr]": _ADDR,
+    "expected": Register(WORDS, "the number of arrivals, from 1 to 1048575", True, True, integers=True, values=lambda v: 0 < v < 1 << 20),
+    "count": Register(WORDS, "the number of arrivals, positive", True, True, integers=True, values=lambda v: v > 0),
+    "txCount": Register(WORDS, f"the number of bytes: {_COUNT}", True, True, integers=True),
+    "ctaMask": Register(WORDS, "ctaMask in a 32-bit register", True, True, integers=True, values=lambda v: 0 <= v < 1 << 32),
+    "state": Register(("b64", "u64", "s64"), "the phase's state in a 64-bit register", True, True),
+    "newState": Register(LONGS, "a 64-bit register, or _", sink=True),
+    "pending": Register(WORDS, "a 32-bit register"),
+    "_": Sink("_: an arrival at another CTA's mbarrier returns nothing"),
+    "phaseParity": Register(WORDS, "the parity: a 32-bit register, 0 or 1", True, True, integers=True, values=lambda v: v in (0, 1)),
+    "timeHint": Register(WORDS, f"the time limit: {_COUNT}", True, True, integers=True),
+    "p": Predicate(written=True),
+    "waitComplete": Predicate(written=True),
+    "reportPredicate": Predicate(written=True, sink=True),
+    "N": Immediate("an integer constant"),
+}
+
+
+def together(section: str, orders: tuple[str, ...], scopes: tuple[str, ...]) -> tuple[Requires, ...]:
+    """``.sem`` and ``.scope`` stand together or not at all."""
+    return (
+        Requires({"sem": orders}, "scope", scopes, "an order needs a scope: " + " or ".join(f".{s}" for s in scopes), section),
+        Requires({"scope": scopes}, "sem", orders, "a scope needs an order: " + " or ".join(f".{o}" for o in orders), section),
+    )
+
+
+def _single(section: str, multicast: tuple[str | None, ...] = ("multicast::cluster::32b",)) -> Requires:
+    return Requires(
+        {"multicast": multicast}, "space", (None, "shared::cluster"), ".multicast::cluster::32b is for .shared::cluster", section
+    )
+
+
+_CLUSTER = Available({"space": ("shared::cluster",)}, ".shared::cluster", _90, (8, 0))
+_WIDE_SCOPE = Available({"scope": ("cluster",)}, "the scope .cluster", _90, (8, 0))
+_ORDER = Available({"sem": ("release", "acquire")}, "an order on an mbarrier operation", None, (8, 0))
+_RELAXED = Available({"sem": ("relaxed",)}, ".relaxed", _90, (8, 6))
+_LAYOUT = Available({"layout": ("layout::v0", "layout::v1")}, ".layout", _90, (9, 3))
+_SPREAD = Available({"multicast": ("multicast::cluster::32b",)}, ".multicast::cluster::32b", SM_107, (9, 4))
+_SUFFIX = Available({"space": ("shared::cta",)}, ".shared::cta", None, (7, 8))
+
+
+def _transactions(name: str) -> Form:
+    section = f"{_SECTION}.{name}"
+    return form(
+        f"mbarrier.{name}",
+        f"{{.sem=relaxed}}{{.scope=cta|cluster}}{_ANY}{_MULTICAST}.b64",
+        "[addr] txCount ctaMask?multicast",
+        kinds=_KINDS,
+        section=section,
+        rules=(*together(section, ("relaxed",), ("cta", "cluster")), _single(section)),
+        available=(Available({}, f"mbarrier.{name}", _90, (8, 0)), _SPREAD),
+        ignored=IGNORED,
+    )
+
+
+def _arrive(name: str) -> tuple[Form, ...]:
+    section = f"{_SECTION}.{name}"
+    order = "{.sem=release|relaxed}{.scope=cta|cluster}"
+    rules = (*together(section, ("release", "relaxed"), ("cta", "cluster")), _single(section))
+    once = {"noComplete": ("noComplete",)}
+    alone = (
+        Requires(once, "sem", (None, "release"), ".noComplete goes with .release.cta only", section),
+        Requires(once, "scope", (None, "cta"), ".noComplete goes with .release.cta only", section),
+        Requires(once, "space", (None, "shared", "shared::cta"), ".noComplete is for mbarriers of the executing CTA", section),
+        Requires(once, "multicast", (None,), ".noComplete does not go with .multicast::cluster::32b", section),
+    )
+    base = Available({}, f"mbarrier.{name}", _80, (7, 0))
+    counted = Available({"count": ("given",), "noComplete": (None,)}, "a count without .noComplete", _90, (7, 8))
+    plain = {"noComplete": (None,)}
+    return (
+        form(
+            f"mbarrier.{name}",
+            f"{{.noComplete}}{order}{_ANY}{_MULTICAST}.b64",
+            ("newState [addr] count", {**once}),
+            ("newState [addr]", {**plain, **_HERE, "multicast": (None,)}),
+            ("newState [addr] count", {**plain, **_HERE, "multicast": (None,)}, {"count": "given"}, ""),
+            ("_ [addr] ctaMask?multicast", {**plain, **_PEER}),
+            ("_ [addr] count ctaMask?multicast", {**plain, **_PEER}, {"count": "given"}, ""),
+            ("newState [addr] ctaMask", {**plain, **_ANYWHERE}),
+            ("newState [addr] count ctaMask", {**plain, **_ANYWHERE}, {"count": "given"}, ""),
+            kinds=_KINDS,
+            section=section,
+            rules=(*rules, *alone),
+            available=(base, counted, _SUFFIX, _CLUSTER, _WIDE_SCOPE, _ORDER, _RELAXED, _SPREAD),
+            ignored=IGNORED,
+        ),
+        form(
+            f"mbarrier.{name}.expect_tx",
+            f"{order}{_ANY}{_MULTICAST}.b64",
+            ("newState [addr] txCount", {**_HERE, "multicast": (None,)}),
+            ("_ [addr] txCount ctaMask?multicast", _PEER),
+            ("newState [addr] txCount ctaMask", _ANYWHERE),
+            kinds=_KINDS,
+            section=section,
+            rules=rules,
+            available=(Available({}, f"mbarrier.{name}.expect_tx", _90, (8, 0)), _RELAXED, _SPREAD),
+            ignored=IGNORED,
+        ),
+    )
+
+
+def _wait(name: str, parity: bool) -> Form:
+    section = f"{_SECTION}.test_wait, mbarrier.try_wait"
+    operand = "phaseParity" if parity else "state"
+    hint = " timeHint?" if name == "try_wait" else ""
+    phase = "phase_type::primary|phase_type::conditional" if parity else "phase_type::primary"
+    since = Available({}, f"mbarrier.{name}", _90, (7, 8)) if name == "try_wait" else Available({}, f"mbarrier.{name}", _80, (7, 0))
+    return form(
+        f"mbarrier.{name}" + (".parity" if parity else ""),
+        f"{{.phase={phase}}}{{.sem=acquire|relaxed}}{{.scope=cta|cluster}}{_OWN}.b64",
+        f"waitComplete [addr] {operand}{hint}",
+        (f"waitComplete|reportPredicate [addr] {operand}{hint}", {"phase": ("phase_type::primary",)}),
+        (
+            f"waitComplete|_ [addr] {operand}{hint}",
+            {"phase": (None,)},
+            {},
+            "a report needs .phase_type::primary; dropped, the assembler takes it",
+        ),
+        kinds=_KINDS,
+        section=section,
+        rules=together(section, ("acquire", "relaxed"), ("cta", "cluster")),
+        available=(
+            since,
+            Available({}, ".parity", None, (7, 1)) if parity else since,
+            Available({"phase": ("phase_type::primary", "phase_type::conditional")}, ".phase_type", _90, (9, 3)),
+            _SUFFIX,
+            _WIDE_SCOPE,
+            _ORDER,
+            _RELAXED,
+        ),
+        ignored=IGNORED,
+    )
+
+
+MBARRIER_FORMS: tuple[Form, ...] = (
+    form(
+        "mbarrier.init",
+        f"{{.layout=layout::v0|layout::v1}}{_OWN}.b64",
+        "[addr] expected",
+        kinds=_KINDS,
+        section=f"{_SECTION}.init",
+        available=(Available({}, "mbarrier.init", _80, (7, 0)), _SUFFIX, _LAYOUT),
+        ignored=IGNORED,
+    ),
+    form(
+        "mbarrier.inval",
+        f"{_OWN}.b64",
+        "[addr]",
+        kinds=_KINDS,
+        section=f"{_SECTION}.inval",
+        available=(Available({}, "mbarrier.inval", _80, (7, 0)), _SUFFIX),
+        ignored=IGNORED,
+    ),
+    _transactions("expect_tx"),
+    _transactions("complete_tx"),
+    *_arrive("arrive"),
+    *_arrive("arrive_drop"),
+    *(_wait(name, parity) for name in ("test_wait", "try_wait") for parity in (False, True)),
+    form(
+        "mbarrier.pending_count",
+        "{.layout=layout::v0}.b64",
+        "pending state",
+        kinds=_KINDS,
+        section=f"{_SECTION}.pending_count",
+        available=(Available({}, "mbarrier.pending_count", _80, (7, 0)), _LAYOUT),
+        ignored=IGNORED,
+    ),
+    form(
+        "mbarrier.check_layout",
+        f".(layout=layout::v0|layout::v1){_OWN}.b64",
+        "p [addr]",
+        kinds=_KINDS,
+        section=f"{_SECTION}.check_layout",
+        available=(Available({}, "mbarrier.check_layout", _90, (9, 3)),),
+        ignored=IGNORED,
+    ),
+    form(
+        "cp.async.mbarrier.arrive",
+        f"{{.noinc}}{_OWN}.b64",
+        "[addr]",
+        kinds={"[addr]": Address(_GENERIC, types=(*SHORTS, *WORDS, *LONGS), generic_spaces=("shared", "global", "local", "param"))},
+        section="Parallel Synchronization and Communication Instructions: cp.async.mbarrier.arrive",
+        available=(Available({}, "cp.async.mbarrier.arrive", _80, (7, 0)), _SUFFIX),
+        ignored=IGNORED,
+    ),
+)

@@ -1,0 +1,152 @@
+"""Legality of the tcgen05 matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ptxlab.isa.legality._form import (
+    LONGS,
+    WORDS,
+    Available,
+    Form,
+    Immediate,
+    Kind,
+    Predicate,
+    Register,
+    Requires,
+    TensorAddress,
+    Vector,
+    form,
+)
+from ptxlab.isa.legality._targets import ARCHITECTURE_SPECIFIC, SCALE_INPUT, SM_107, TCGEN05
+from ptxlab.isa.legality._tcgen05 import IGNORED
+from ptxlab.tables import BLOCK_SCALED_KINDS
+
+__all__ = ["TCGEN05_MMA_FORMS"]
+
+_SCALED = tuple(f"kind::{kind}" for kind in sorted(BLOCK_SCALED_KINDS))
+_FLOATS = ("kind::f16", "kind::tf32", "kind::f8f6f4")
+_SIZES = "scale_vec::1X|scale_vec::2X|scale_vec::4X|block16|block32"
+_SCALE_SECTION = "Valid combinations of scale_vectorsize with types and MMA-Kind"
+_OPERATIONS = ("fill", "use", "lastuse", "discard")
+_A_USAGE = "|".join(f"collector::a::{op}" for op in _OPERATIONS)
+_B_USAGE = "|".join(f"collector::b::{op}" for op in _OPERATIONS)
+_WS_USAGE = "|".join(f"collector::b{n}::{op}" for n in range(4) for op in _OPERATIONS)
+_PLAIN_KINDS = "|".join((*_FLOATS, "kind::i8"))
+
+_TMEM = TensorAddress(("b32",))
+_DESC = Register(LONGS, "a shared memory descriptor in a 64-bit register", True)
+_OPERANDS: Mapping[str, Kind] = {
+    "[d-tmem]": _TMEM,
+    "[a-tmem]": _TMEM,
+    "a-desc": _DESC,
+    "b-desc": _DESC,
+    "[sp-meta-tmem]": _TMEM,
+    "[scale-A-tmem]": _TMEM,
+    "[scale-B-tmem]": _TMEM,
+    "idesc": Register(WORDS, "the instruction descriptor in a 32-bit register", True),
+    "disable-output-lane": Vector(lambda values: 8 if values["cta_group"] == "cta_group::2" else 4, False, constants=True),
+    "enable-input-d": Predicate(immediate=lambda value: True),
+    "scale-input-d": Immediate("scale-input-d, an integer constant from 0 to 15", lambda value: 0 <= value <= 15),
+    "zero-column-mask-desc": Register(LONGS, "the zero-column mask descriptor in a 64-bit register", True),
+    "extra": Predicate("an operand without meaning: a predicate or an integer constant", lambda value: True),
+    "predicate": Predicate(),
+    "number": Immediate("an integer constant"),
+}
+
+
+_Line = tuple[str, dict[str, tuple[str, ...]], dict[str, str], str]
+
+
+def _lines(sparse: bool, ws: bool) -> tuple[_Line, ...]:
+    metadata = " [sp-meta-tmem]" if sparse else ""
+    found: list[_Line] = []
+    for a, place in (("a-desc", "shared"), ("[a-tmem]", "tensor")):
+        head = f"[d-tmem] {a} b-desc{metadata} idesc"
+        gives = {"A": place}
+        if ws:
+            found.append((f"{head} enable-input-d zero-column-mask-desc?", {}, gives, ""))
+            continue
+        mask = f"{head} disable-output-lane? enable-input-d"
+        found.append((mask, {"kind": (*_FLOATS, "kind::i8")}, gives, ""))
+        found.append((f"{mask} scale-input-d", {"kind": ("kind::f16", "kind::tf32")}, {**gives, "scale-input-d": "given"}, ""))
+        found.append((f"{head} [scale-A-tmem] [scale-B-tmem] enable-input-d", {"kind": _SCALED}, gives, ""))
+        surplus = "kind::i8 takes no operand after enable-input-d; the assembler lets it pass"
+        tails = [f"{head} enable-input-d extra"]
+        if not sparse:
+            tails += [f"{head} disable-output-lane enable-input-d number", f"{head} predicate number number"]
+        found += [(tail, {"kind": ("kind::i8",)}, gives, surplus) for tail in tails]
+    return tuple(found)
+
+
+def _rules(section: str) -> tuple[Requires, ...]:
+    def scaled(kind: str, sizes: tuple[str | None, ...]) -> Requires:
+        wanted = ", ".join(f".{s}" for s in sizes if s)
+        return Requires({"kind": (f"kind::{kind}",)}, "scale_vectorsize", sizes, f".kind::{kind} takes {wanted}", _SCALE_SECTION)
+
+    plain = (*_FLOATS, "kind::i8")
+    return (
+        Requires({"kind": _SCALED}, "block_scale", ("block_scale",), "this kind needs .block_scale", section),
+        Requires({"kind": plain}, "block_scale", (None,), "this kind has no .block_scale", section),
+        Requires({"kind": plain}, "scale_vectorsize", (None,), "a scale vector size needs .block_scale", section),
+        scaled("mxf8f6f4", (None, "scale_vec::1X", "block32")),
+        scaled("mxf4", (None, "scale_vec::2X", "block32")),
+        scaled("mxf4nvf4", ("scale_vec::2X", "scale_vec::4X", "block16", "block32")),
+        Requires({"ashift": ("ashift",)}, "A", ("tensor",), ".ashift needs matrix A in tensor memory", section),
+        Requires({"ashift": ("ashift",)}, "kind", plain, ".ashift is not for block-scaled kinds", section),
+        Requires(
+            {"ashift": ("ashift",)},
+            "collector",
+            (None, "collector::a::lastuse", "collector::a::discard"),
+            ".ashift does not go with .collector::a::use or .collector::a::fill",
+            section,
+        ),
+    )
+
+
+def _available(sparse: bool, ws: bool) -> tuple[Available, ...]:
+    specific = ARCHITECTURE_SPECIFIC
+    found = [
+        Available({}, "tcgen05.mma", TCGEN05, (8, 6)),
+        Available({"kind": ("kind::i8",)}, ".kind::i8", specific - {"sm_103a", "sm_107a"}),
+    ]
+    if not ws:
+        sizes = tuple(_SIZES.split("|"))
+        found += [
+            Available({"kind": ("kind::mxf4nvf4",)}, ".kind::mxf4nvf4", None, (8, 7)),
+            Available({"scale_vectorsize": sizes[:3]}, ".scale_vec", specific),
+            Available({"scale_vectorsize": sizes[3:]}, "the scale vector sizes .block16 and .block32", None, (8, 8)),
+            Available({"scale-input-d": ("given",)}, "scale-input-d", SCALE_INPUT),
+            Available({"collector_b": tuple(_B_USAGE.split("|"))}, ".collector::b", SM_107, (9, 4), specified=False),
+        ]
+        if sparse:
+            found.append(Available({"kind": ("kind::mxf4", "kind::mxf4nvf4")}, "sparse .kind::mxf4 and .kind::mxf4nvf4", specific))
+    return tuple(found)
+
+
+def _product(sparse: bool, ws: bool) -> Form:
+    operation = "tcgen05.mma" + (".ws" if ws else "") + (".sp" if sparse else "")
+    section = f"TensorCore 5th Generation Instructions: {operation}"
+    name = "tcgen05.mma.ws" if ws else "tcgen05.mma"
+    metadata = ".sp" if sparse else ""
+    if ws:
+        modifiers = f"{metadata}.(cta_group=cta_group::1).(kind={_PLAIN_KINDS}){{.collector={_WS_USAGE}}}"
+    else:
+        modifiers = (
+            f"{metadata}.(cta_group=cta_group::1|cta_group::2).(kind={'|'.join((*_FLOATS, 'kind::i8', *_SCALED))})"
+            f"{{.block_scale}}{{.scale_vectorsize={_SIZES}}}{{.ashift}}{{.collector={_A_USAGE}}}{{.collector_b={_B_USAGE}}}"
+        )
+    rules = () if ws else _rules(section)
+    return form(
+        name,
+        modifiers,
+        *_lines(sparse, ws),
+        kinds=_OPERANDS,
+        section=section,
+        rules=rules,
+        available=_available(sparse, ws),
+        ignored=IGNORED,
+    )
+
+
+TCGEN05_MMA_FORMS: tuple[Form, ...] = tuple(_product(sparse, ws) for sparse in (False, True) for ws in (False, True))

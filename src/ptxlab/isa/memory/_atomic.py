@@ -1,0 +1,106 @@
+"""atom and red."""
+
+from __future__ import annotations
+
+from ptxlab.isa._catalogue import Qualifiers, native
+from ptxlab.isa._natives import Atomic
+from ptxlab.isa._operands import Op
+from ptxlab.isa.memory._hints import ATOMIC_ORDER, CACHE_HINT, SCOPE, space_of
+
+_SECTION = "Parallel Synchronization and Communication Instructions: "
+_FLOATS = "f16|f16x2|bf16|bf16x2"
+
+_REDUCTIONS = (
+    ".(op=add).(type=u32|s32|u64|f64)",
+    ".(op=add){.noftz}.(type=f32)",
+    f".(op=add).noftz.(type={_FLOATS})",
+    ".(op=min|max).(type=u32|s32|u64|s64)",
+    ".(op=inc|dec).(type=u32)",
+    ".(op=and|or|xor).(type=b32|b64)",
+)
+_VECTORS = (
+    ".(op=add){.noftz}.(vec=v2|v4).(type=f32)",
+    ".(op=add|min|max).noftz.(vec=v2|v4|v8).(type=f16|bf16)",
+    ".(op=add|min|max).noftz.(vec=v2|v4).(type=f16x2|bf16x2)",
+)
+_SPACE = "{.space=global|shared|shared::cta|shared::cluster}"
+_GLOBAL = "{.global}"
+_RED_ORDER = "{.order=relaxed|release}" + SCOPE
+
+
+def _atomic(q: Qualifiers, destination: int, sources: tuple[int, ...]) -> Atomic:
+    vector = q.__dict__.get("vec")
+    space = q.space if "space" in q.__dict__ else "global" if q.__dict__["global"] else None
+    return Atomic(
+        operation=q.__dict__.get("op") or ("cas" if q.__dict__.get("cas") else "exch"),
+        type=q.type,
+        space=space_of(space),
+        destination=destination,
+        address=destination + 1,
+        sources=sources,
+        count=int(vector[1:]) if vector else 1,
+        noftz=bool(q.__dict__.get("noftz")),
+    )
+
+
+@native(
+    *("atom" + ATOMIC_ORDER + _SPACE + CACHE_HINT + form for form in (*_REDUCTIONS, ".exch.(type=b32|b64|b128)")),
+    d="type",
+    a="addr",
+    b="type",
+    policy="?b64",
+    ordered=False,
+    section=_SECTION + "atom",
+    fidelity="hardware",
+)
+@native(
+    *("atom" + ATOMIC_ORDER + _GLOBAL + CACHE_HINT + form for form in _VECTORS),
+    d="vec.type",
+    a="addr",
+    b="vec.type",
+    policy="?b64",
+    ordered=False,
+    section=_SECTION + "atom",
+    fidelity="hardware",
+)
+def atom(q: Qualifiers, op: Op) -> Atomic:
+    return _atomic(q, 0, (2,))
+
+
+@native(
+    "atom" + ATOMIC_ORDER + _SPACE + CACHE_HINT + ".cas.(type=b16|b32|b64|b128)",
+    d="type",
+    a="addr",
+    b="type",
+    c="type",
+    policy="?b64",
+    ordered=False,
+    section=_SECTION + "atom",
+    fidelity="hardware",
+)
+def compare_and_swap(q: Qualifiers, op: Op) -> Atomic:
+    return _atomic(q, 0, (2, 3))
+
+
+@native(
+    *("red" + _RED_ORDER + _SPACE + CACHE_HINT + form for form in _REDUCTIONS),
+    a="addr",
+    b="type",
+    policy="?b64",
+    outputs=0,
+    ordered=False,
+    section=_SECTION + "red",
+    fidelity="hardware",
+)
+@native(
+    *("red" + _RED_ORDER + _GLOBAL + CACHE_HINT + form for form in _VECTORS),
+    a="addr",
+    b="vec.type",
+    policy="?b64",
+    outputs=0,
+    ordered=False,
+    section=_SECTION + "red",
+    fidelity="hardware",
+)
+def reduce(q: Qualifiers, op: Op) -> Atomic:
+    return _atomic(q, -1, (1,))

@@ -1,0 +1,66 @@
+"""prefetch, prefetchu, applypriority, discard, createpolicy: what tells caches something."""
+
+from __future__ import annotations
+
+from ptxlab.isa._catalogue import Qualifiers, native, pure
+from ptxlab.isa._natives import Nothing
+from ptxlab.isa._operands import Op
+from ptxlab.isa._vocabulary import Value, Vocabulary
+
+_SECTION = "Data Movement and Conversion Instructions: "
+
+
+@native(
+    "prefetch{.space=global|local}.(level=L1|L2)",
+    "prefetch.global.(level=L2::evict_last|L2::evict_normal)",
+    "prefetchu.L1",
+    a="addr",
+    outputs=0,
+    section=_SECTION + "prefetch, prefetchu",
+)
+@native("discard{.global}.L2", a="addr", size="any", outputs=0, section=_SECTION + "discard")
+@native("applypriority{.global}.L2::evict_normal", a="addr", size="any", outputs=0, section=_SECTION + "applypriority")
+def prefetch(q: Qualifiers, op: Op) -> Nothing:
+    return Nothing()
+
+
+_PRIMARY = ".(first=L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged)"
+_SECONDARY = "{.second=L2::evict_first|L2::evict_unchanged}"
+_POLICY = {
+    "L2::evict_normal": 0x1000000000000000,
+    "L2::evict_first": 0x12F0000000000000,
+    "L2::evict_last": 0x14F0000000000000,
+    "L2::evict_unchanged": 0x16F0000000000000,
+}
+"""The policies are opaque; these are the values that compilers write for them."""
+
+
+@pure(
+    "createpolicy.fractional" + _PRIMARY + _SECONDARY + ".b64",
+    d="b64",
+    section=_SECTION + "createpolicy",
+    fidelity="deduced",
+)
+@pure(
+    "createpolicy.fractional" + _PRIMARY + _SECONDARY + ".b64",
+    d="b64",
+    fraction="f32",
+    section=_SECTION + "createpolicy",
+    fidelity="deduced",
+)
+@pure(
+    "createpolicy.range{.global}" + _PRIMARY + _SECONDARY + ".b64",
+    d="b64",
+    a="any",
+    primary="b32",
+    total="b32",
+    section=_SECTION + "createpolicy",
+    fidelity="deduced",
+)
+def createpolicy(x: Vocabulary, q: Qualifiers, *sources: Value) -> Value:
+    return x.const(_POLICY[q.first], "i64")
+
+
+@pure("createpolicy.cvt.L2.b64", d="b64", a="b64", section=_SECTION + "createpolicy", fidelity="deduced")
+def createpolicy_cvt(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    return a

@@ -1,0 +1,57 @@
+"""ld, ldu, st."""
+
+from __future__ import annotations
+
+from ptxlab.isa._catalogue import Qualifiers, native
+from ptxlab.isa._natives import LaneAccess
+from ptxlab.isa._operands import Addr, Op, SymbolAddress
+from ptxlab.isa.memory._hints import CACHE_HINT, EVICTION, PREFETCH, SCOPE, SPACE, space_of
+
+_SECTION = "Data Movement and Conversion Instructions: "
+_VECTOR = "{.vec=v2|v4|v8}"
+_TYPE = ".(type=b8|b16|b32|b64|b128|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64)"
+
+
+def _access(q: Qualifiers, op: Op, write: bool, address: int, value: int) -> LaneAccess:
+    count = int(q.vec[1:]) if q.vec else 1
+    signed = q.type[0] == "s"
+    place = op.operands[address]
+    space = space_of(q.space)
+    if isinstance(place, Addr) and isinstance(place.base, SymbolAddress) and place.base.space == "local":
+        space = "local"  # the parameters of calls lie there
+    return LaneAccess(write, space, int(q.type[1:]), count, signed, address, value)
+
+
+@native(
+    "ld{.order=weak|volatile|relaxed|acquire}{.mmio}"
+    + SCOPE
+    + SPACE
+    + "{.cop=ca|cg|cs|lu|cv}{.nc}"
+    + EVICTION
+    + CACHE_HINT
+    + PREFETCH
+    + "{.unified}"
+    + _VECTOR
+    + _TYPE,
+    d="vec.type",
+    a="addr",
+    policy="?b64",
+    ordered=False,
+    section=_SECTION + "ld",
+)
+@native("ldu{.space=global|const}" + _VECTOR + _TYPE, d="vec.type", a="addr", ordered=False, section=_SECTION + "ldu")
+def load(q: Qualifiers, op: Op) -> LaneAccess:
+    return _access(q, op, write=False, address=1, value=0)
+
+
+@native(
+    "st{.order=weak|volatile|relaxed|release}{.mmio}" + SCOPE + SPACE + "{.cop=wb|cg|cs|wt}" + EVICTION + CACHE_HINT + _VECTOR + _TYPE,
+    a="addr",
+    b="vec.type",
+    policy="?b64",
+    outputs=0,
+    ordered=False,
+    section=_SECTION + "st",
+)
+def store(q: Qualifiers, op: Op) -> LaneAccess:
+    return _access(q, op, write=True, address=0, value=1)

@@ -1,0 +1,208 @@
+"""mma.sync and mma.sp: sections "Multiply-and-Accumulate Instruction: mma" and "... mma.sp / mma.sp::ordered_metadata"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab import numerics
+from ptxlab.isa import _machine as machine
+from ptxlab.isa._catalogue import Fidelity, service
+from ptxlab.isa.mma._arithmetic import Scales, bit_product, float_product, integer_product
+from ptxlab.isa.mma._fragments import gather_a, gather_b, gather_d, scatter_d
+from ptxlab.isa.mma._registers import immediate, read, selectors, write
+from ptxlab.layout import metadata_fragment
+
+__all__: list[str] = []
+
+_SECTION = "Multiply-and-Accumulate Instruction: mma"
+_ACCUMULATORS = {"f16": 16, "f32": 32, "s32": 32, "f64": 64}
+
+
+@dataclass(frozen=True)
+class Types:
+    """Element types that share shapes.
+
+    Attributes
+    ----------
+    ab, d : types of A and B, and of C and D
+    bits : that an element takes in a register
+    dense : shapes of mma.sync
+    sparse : shapes of mma.sp, and how many values the sparsity selector has
+    kind : the .kind, "" without one
+    scales : factors of a row and their type -> stored elements that share a factor
+    since : the first architecture with them; from 120 on with a letter behind the number
+    """
+
+    ab: tuple[str, ...]
+    d: tuple[str, ...]
+    bits: int
+    dense: tuple[str, ...]
+    sparse: Mapping[str, int] = field(default_factory=dict)
+    kind: str = ""
+    scales: Mapping[tuple[int, str], int] = field(default_factory=dict)
+    fidelity: Fidelity = "hardware"
+    since: int = 80
+
+
+_EIGHT = ("e4m3", "e5m2")
+_NARROW = (*_EIGHT, "e3m2", "e2m3", "e2m1")
+_FLOATS = ("f32", "f16")
+
+TYPES = (
+    #     A and B          C and D    bits dense                                         sparse
+    Types(("f16",),        _FLOATS,    16, ("m16n8k8", "m16n8k16"),                      {"m16n8k16": 4, "m16n8k32": 2}),
+    Types(("bf16",),       ("f32",),   16, ("m16n8k8", "m16n8k16"),                      {"m16n8k16": 4, "m16n8k32": 2}),
+    Types(("tf32",),       ("f32",),   32, ("m16n8k4", "m16n8k8"),                       {"m16n8k8": 4, "m16n8k16": 2}),
+    Types(("f64",),        ("f64",),   64, ("m8n8k4", "m16n8k4", "m16n8k8", "m16n8k16")),
+    Types(_EIGHT,          _FLOATS,     8, ("m16n8k16", "m16n8k32"),                     {"m16n8k64": 1}, since=89),
+    Types(("s8", "u8"),    ("s32",),    8, ("m8n8k16", "m16n8k16", "m16n8k32"),          {"m16n8k32": 2, "m16n8k64": 1}),
+    Types(("s4", "u4"),    ("s32",),    4, ("m8n8k32", "m16n8k32", "m16n8k64"),          {"m16n8k64": 2, "m16n8k128": 1}),
+    Types(("b1",),         ("s32",),    1, ("m8n8k128", "m16n8k128", "m16n8k256")),
+    Types(_NARROW,         _FLOATS,     8, ("m16n8k32",),                                {"m16n8k64": 1}, "f8f6f4", {}, "two-models", 120),
+    Types(_NARROW,         ("f32",),    8, ("m16n8k32",),                                {"m16n8k64": 1}, "mxf8f6f4",
+          {(1, "ue8m0"): 32}, "two-models", 120),
+    Types(("e2m1",),       ("f32",),    4, ("m16n8k64",),                                {"m16n8k128": 1}, "mxf4",
+          {(2, "ue8m0"): 32}, "two-models", 120),
+    Types(("e2m1",),       ("f32",),    4, ("m16n8k64",),                                {"m16n8k128": 1}, "mxf4nvf4",
+          {(2, "ue8m0"): 32, (4, "ue8m0"): 16, (4, "ue4m3"): 16}, "two-models", 120),
+)  # fmt: skip
+
+_SINCE = {
+    ("f16", "m16n8k8"): 75, ("s8", "m8n8k16"): 75, ("s4", "m8n8k32"): 75, ("b1", "m8n8k128"): 75,
+    ("f64", "m16n8k4"): 90, ("f64", "m16n8k8"): 90, ("f64", "m16n8k16"): 90,
+}  # fmt: skip
+"""First type of a row and shape -> the first architecture with it, where that of the row is another: section "Target ISA Notes"."""
+
+_OWN_BITS = {"e3m2": (0, 0x3F), "e2m3": (0, 0x3F), "e2m1": (2, 0xF)}
+"""Elements of fewer than 8 bits in a byte: lowest bit, mask."""
+
+
+def _elements(codes: NDArray[Any], name: str, types: Types) -> NDArray[Any]:
+    """The codes without the padding of their containers."""
+    if types.bits != 8 or name not in _OWN_BITS:
+        return codes
+    shift, mask = _OWN_BITS[name]
+    found: NDArray[Any] = codes >> shift & mask
+    return found
+
+
+def _check_target(t: machine.Issue, since: int) -> None:
+    target = t.machine.target
+    number = int(re.sub(r"\D", "", target))
+    if number < since or (since >= 120 and target[-1].isdigit()):
+        needed = f"sm_{since}a or another target of its family" if since >= 120 else f"sm_{since} or later"
+        t.fault("W912", f"{t.op.opcode} needs {needed}; the target is {target}")
+
+
+def _metadata(t: machine.Issue, types: Types, k: int) -> NDArray[np.uint8]:
+    """The codes of a sparse A, [16, chunks]; a fault where one selects nothing."""
+    q = t.q
+    selector = immediate(t, "selector", "the sparsity selector", tuple(range(types.sparse[q.shape])))
+    chunks = k // (2 if types.bits == 32 else 8 if types.bits == 4 else 4)
+    at = metadata_fragment(types.bits, chunks, selector)
+    codes: NDArray[np.uint8] = (read(t, "metadata")[0][at.lane] >> at.bit & 0xF).astype(np.uint8)
+    wrong = np.argwhere(~np.isin(codes, numerics.legal_codes(q.a, q.variant)))
+    if len(wrong):
+        row, chunk = (int(x) for x in wrong[0])
+        code = int(codes[row, chunk])
+        why = "is not in increasing order" if code in numerics.legal_codes(q.a, "sp") else "selects nothing"
+        t.fault("D707", f"the sparsity metadata of row {row}, chunk {chunk} is {code:#06b}, which {why}")
+    return codes
+
+
+def _scales(t: machine.Issue, vector: int, type: str, block: int) -> Scales:
+    """The scale factors that the selectors choose: section "Block Scaling for mma.sync"."""
+    bytes_ = {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,)}[vector]
+    byte_a, thread_a = selectors(t, "select_a", (("byte-id-a", bytes_), ("thread-id-a", (0, 1))))
+    byte_b, thread_b = selectors(t, "select_b", (("byte-id-b", bytes_), ("thread-id-b", (0, 1, 2, 3))))
+    row, column = np.arange(16), np.arange(8)
+    # Of a pair of threads the first brings row t/4, the second row t/4 + 8.
+    a = _factors(t, "scale_a", 4 * (row % 8) + 2 * thread_a + row // 8, byte_a, vector)
+    b = _factors(t, "scale_b", 4 * column + thread_b, byte_b, vector)
+    return Scales(a, b, type, block)
+
+
+def _factors(t: machine.Issue, name: str, lanes: NDArray[np.intp], byte: int, count: int) -> NDArray[np.uint8]:
+    words = np.ascontiguousarray(read(t, name)[0][lanes])
+    return np.ascontiguousarray(words.view(np.uint8).reshape(-1, 4)[:, byte : byte + count])
+
+
+def _multiply(t: machine.Issue, types: Types, sparse: bool, scale: tuple[int, str], since: int) -> None:
+    q = t.q
+    _check_target(t, since)
+    m, _, k = (int(x) for x in re.findall(r"\d+", q.shape))
+    wide = max(types.bits, 32)
+    a = _elements(gather_a(read(t, "a", wide), m, types.bits), q.a, types)
+    b = _elements(gather_b(read(t, "b", wide), types.bits), q.b, types)
+    half = q.d == "f16"
+    c = gather_d(read(t, "c", wide), m, half)
+    metadata = _metadata(t, types, k) if sparse else None
+    d: NDArray[Any]
+    if q.a == "f64":
+        d = numerics.mma_f64(a.view(np.float64), b.view(np.float64), c.view(np.float64), q.rounding or "rn").view(np.uint64)
+    elif q.a == "b1":
+        d = bit_product(q.operation, a, b, c)
+    elif q.d == "s32":
+        d = integer_product((q.a, q.b), types.bits, a, b, c, metadata, q.satfinite)
+    else:
+        scales = _scales(t, *scale, types.scales[scale]) if types.scales else None
+        d = float_product(t.machine.target, types.kind or None, (q.a, q.b, q.d), a, b, c, metadata, scales)
+    write(t, scatter_d(d, half), wide)
+
+
+def _vector(registers: int, type: str) -> str:
+    return f"v{registers}.{type}"
+
+
+def _pattern(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, str], since: int) -> str:
+    # What came with sm_120 has only the new name.
+    variant = "" if not sparse else ".(variant=sp::ordered_metadata)" if since >= 120 else ".(variant=sp|sp::ordered_metadata)"
+    kind = f".kind::{types.kind}" if types.kind else ""
+    if types.scales:
+        # Where a kind has only one scale vector size, it need not be written.
+        size = f".scale_vec::{scale[0]}X"
+        kind += ".block_scale" + (f"{{{size}}}" if len(types.scales) == 1 else size)
+    a = "|".join(types.ab)
+    saturate = "{.satfinite}" if d == "s32" and a != "b1" else ""
+    behind = {"f64": "{.rounding=rn|rz|rm|rp}", "b1": ".(operation=xor|and).popc"}.get(a, f".{scale[1]}" if types.scales else "")
+    return f"mma{variant}.sync.aligned.(shape={shape}).row.col{kind}{saturate}.(d={d}).(a={a}).(b={a}).{d}{behind}"
+
+
+def _declare(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, str]) -> None:
+    m, n, k = (int(x) for x in re.findall(r"\d+", shape))
+    stored = k // 2 if sparse else k
+    lane = 64 if types.bits == 64 else 32
+    accumulators = m * n * _ACCUMULATORS[d] // (32 * lane)
+    accumulator = _vector(accumulators, "b32" if d == "f16" else d)
+    scaled = {"scale_a": "b32", "select_a": "v2.b16", "scale_b": "b32", "select_b": "v2.b16"} if types.scales else {}
+    element = "f64" if types.bits == 64 else "b32"
+    halves_of_sparse_bytes = sparse and d == "f16" and types.bits == 8
+    since = 120 if halves_of_sparse_bytes else _SINCE.get((types.ab[0], shape), types.since)
+    service(
+        _pattern(types, shape, d, sparse, scale, since),
+        section=_SECTION + (".sp / mma.sp::ordered_metadata" if sparse else ""),
+        fidelity="spec" if sparse and types.kind else types.fidelity,
+        outputs=1,
+        d=accumulator,
+        a=_vector(m * stored * types.bits // (32 * lane), element),
+        b=_vector(n * k * types.bits // (32 * lane), element),
+        c=accumulator,
+        **({"metadata": "b32", "selector": "b32"} if sparse else {}),
+        **scaled,
+    )(partial(_multiply, types=types, sparse=sparse, scale=scale, since=since))
+
+
+for _types in TYPES:
+    for _d in _types.d:
+        for _scale in _types.scales or ((0, ""),):
+            for _shape in _types.dense:
+                _declare(_types, _shape, _d, False, _scale)
+            for _shape in _types.sparse:
+                _declare(_types, _shape, _d, True, _scale)

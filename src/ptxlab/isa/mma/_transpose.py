@@ -1,0 +1,24 @@
+"""movmatrix: section "Warp-level matrix transpose instruction: movmatrix"."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxlab.isa import _machine as machine
+from ptxlab.isa._catalogue import service
+
+__all__: list[str] = []
+
+
+@service(
+    "movmatrix.sync.aligned.m8n8.trans.b16",
+    section="Warp-level matrix transpose instruction: movmatrix",
+    fidelity="hardware",
+    outputs=1,
+    d="b32",
+    a="b32",
+)
+def movmatrix(t: machine.Issue) -> None:
+    """Thread t holds row t/4, columns 2(t%4) and the next, before and after."""
+    matrix = np.ascontiguousarray(t.values(1)).view(np.uint16).reshape(8, 8)
+    t.write(0, np.ascontiguousarray(matrix.T).reshape(-1).view(np.uint32))

@@ -1,0 +1,35 @@
+"""Scalar instructions: integers, bits, floats, comparison, conversion, moves. Importing the package enters them into the catalogue."""
+
+from ptxlab.isa.scalar import (
+    _alternate,
+    _approx,
+    _bits,
+    _carry,
+    _compare,
+    _convert,
+    _float,
+    _half,
+    _integer,
+    _move,
+    _narrow,
+    _packed,
+    _packed_integer,
+    _sign,
+)
+
+__all__ = [
+    "_alternate",
+    "_approx",
+    "_bits",
+    "_carry",
+    "_compare",
+    "_convert",
+    "_float",
+    "_half",
+    "_integer",
+    "_move",
+    "_narrow",
+    "_packed",
+    "_packed_integer",
+    "_sign",
+]

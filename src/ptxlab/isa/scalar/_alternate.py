@@ -1,0 +1,62 @@
+"""add, sub, mul and fma of four 8-, 6- or 4-bit floats: exact, then rounded once.
+
+Sections "Alternate Floating Point Instructions: add, sub, mul, fma".
+"""
+
+from __future__ import annotations
+
+from ptxlab.isa._catalogue import Qualifiers, pure
+from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.scalar._rounding import narrow_odd
+from ptxlab.isa.scalar._small import decoder, encoder
+
+_SECTION = "Alternate Floating Point Instructions: "
+_SOURCES = "e5m2x4|e4m3x4|e3m2x4|e2m3x4|e2m1x4|e2m1p4x4|ue8m0x4"
+_WORDS = {source: "b16" if source == "e2m1x4" else "b32" for source in _SOURCES.split("|")}
+_TO = "{.rnd=rn}{.satfinite}.(to=e5m2x4|e4m3x4)"
+
+
+def _values(x: Vocabulary, type: str, word: Value) -> list[Value]:
+    """The four elements as f64, the lowest first."""
+    decode = decoder(type.removesuffix("x4").removesuffix("p4"))
+    bits = 4 if type == "e2m1x4" else 8
+    wide, mask = x.zext(word, "i32") if bits == 4 else word, x.const((1 << bits) - 1, "i32")
+    return [x.fext(x.call(decode, x.and_(x.lshr(wide, x.const(bits * i, "i32")), mask))) for i in range(4)]
+
+
+def _rounded(x: Vocabulary, q: Qualifiers, values: list[Value]) -> Value:
+    """f64 results, packed.
+
+    An f64 holds every product, and every sum in which both terms count. Rounded to odd, an f32 says all that the last rounding needs.
+    """
+    encode = encoder(q.to.removesuffix("x4"), bool(q.satfinite))
+    word = None
+    for i, value in enumerate(values):
+        code = x.shl(x.call(encode, x.call(narrow_odd, value)), x.const(8 * i, "i32"))
+        word = code if word is None else x.or_(word, code)
+    return word
+
+
+@pure(f"add{_TO}.(source={_SOURCES})", d="b32", a="word", c="b32", derived={"word": ("source", _WORDS)}, section=_SECTION + "add")
+def add_small(x: Vocabulary, q: Qualifiers, a: Value, c: Value) -> Value:
+    return _rounded(x, q, [x.fadd(m, n) for m, n in zip(_values(x, q.source, a), _values(x, q.to, c), strict=True)])
+
+
+@pure(f"sub{_TO}.(source={_SOURCES})", d="b32", a="word", c="b32", derived={"word": ("source", _WORDS)}, section=_SECTION + "sub")
+def sub_small(x: Vocabulary, q: Qualifiers, a: Value, c: Value) -> Value:
+    return _rounded(x, q, [x.fsub(m, n) for m, n in zip(_values(x, q.source, a), _values(x, q.to, c), strict=True)])
+
+
+_BOTH = {"word": ("source", _WORDS), "second": ("other", _WORDS)}
+_PRODUCT = f"{_TO}.(source={_SOURCES}).(other={_SOURCES})"
+
+
+@pure("mul" + _PRODUCT, d="b32", a="word", c="second", derived=_BOTH, section=_SECTION + "mul")
+def mul_small(x: Vocabulary, q: Qualifiers, a: Value, c: Value) -> Value:
+    return _rounded(x, q, [x.fmul(m, n) for m, n in zip(_values(x, q.source, a), _values(x, q.other, c), strict=True)])
+
+
+@pure("fma" + _PRODUCT, d="b32", a="word", b="second", c="b32", derived=_BOTH, section=_SECTION + "fma")
+def fma_small(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
+    terms = zip(_values(x, q.source, a), _values(x, q.other, b), _values(x, q.to, c), strict=True)
+    return _rounded(x, q, [x.fadd(x.fmul(m, n), addend) for m, n, addend in terms])

@@ -1,0 +1,198 @@
+"""setp and set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ptxlab.isa._catalogue import Qualifiers, pure
+from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.scalar._floats import flush, flush_half, half_kind, join, split, widen_half
+from ptxlab.isa.scalar._packed_integer import each_integer
+
+_SETP = "Comparison and Selection Instructions: setp"
+_SET = "Comparison and Selection Instructions: set"
+_BOOL = ".(bool=and|or|xor)"
+_FLOAT_OPS = "eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan"
+
+_EQUAL = ".(op=eq|ne).(type=b16|b32|b64)"
+_SIGNED = ".(op=eq|ne|lt|le|gt|ge).(type=s16|s32|s64)"
+_UNSIGNED = ".(op=eq|ne|lt|le|gt|ge|lo|ls|hi|hs).(type=u16|u32|u64)"
+_FTZ = f".(op={_FLOAT_OPS}){{.ftz}}.(type=f32|f16)"
+_NO_FTZ = f".(op={_FLOAT_OPS}).(type=f64|bf16)"
+_FORMS = (_EQUAL, _SIGNED, _UNSIGNED, _FTZ, _NO_FTZ)
+_PAIR_FORMS = (_EQUAL, _SIGNED, _UNSIGNED, f".(op={_FLOAT_OPS}){{.ftz}}.(type=f32)", f".(op={_FLOAT_OPS}).(type=f64)")
+"""Those that also give the complement."""
+_PACKED_FORMS = (f".(op={_FLOAT_OPS}){{.ftz}}.(type=f16x2)", f".(op={_FLOAT_OPS}).(type=bf16x2)")
+
+_SPELT_UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+
+
+def _integers(x: Vocabulary, op: str, signed: bool, a: Value, b: Value) -> Value:
+    op = _SPELT_UNSIGNED.get(op, op)
+    if op in ("gt", "ge"):
+        return _integers(x, {"gt": "lt", "ge": "le"}[op], signed, b, a)
+    tests = {"eq": x.eq, "ne": x.ne, "lt": x.slt if signed else x.ult, "le": x.sle if signed else x.ule}
+    return tests[op](a, b)
+
+
+def _floats(x: Vocabulary, op: str, a: Value, b: Value) -> Value:
+    """Plain operators are false with a NaN, those with u are true."""
+    if op in ("gt", "ge", "gtu", "geu"):
+        op, a, b = op.replace("gt", "lt").replace("ge", "le"), b, a
+    negations: dict[str, Callable[[], Value]] = {
+        "ltu": lambda: x.fle(b, a),
+        "leu": lambda: x.flt(b, a),
+        "neu": lambda: x.feq(a, b),
+        "num": lambda: x.or_(x.isnan(a), x.isnan(b)),
+    }
+    if op in negations:
+        return x.not_(negations[op]())
+    if op == "nan":
+        return x.or_(x.isnan(a), x.isnan(b))
+    if op == "equ":
+        return x.not_(x.or_(x.flt(a, b), x.flt(b, a)))
+    if op == "ne":
+        return x.or_(x.flt(a, b), x.flt(b, a))
+    return {"eq": x.feq, "lt": x.flt, "le": x.fle}[op](a, b)
+
+
+def _compare(x: Vocabulary, q: Qualifiers, type: str, a: Value, b: Value) -> Value:
+    if type[0] in "bus" and type != "bf16":
+        return _integers(x, q.op, type[0] == "s", a, b)
+    ftz = q.__dict__.get("ftz", False)
+    if type in ("f16", "bf16"):
+        a, b = (widen_half(x, type, flush_half(x, ftz, v)) for v in (a, b))
+    elif type == "f32":
+        a, b = flush(x, ftz, a), flush(x, ftz, b)
+    return _floats(x, q.op, a, b)
+
+
+def _combine(x: Vocabulary, q: Qualifiers, test: Value, c: Value) -> Value:
+    return {"and": x.and_, "or": x.or_, "xor": x.xor}[q.bool](test, c)
+
+
+def _with_bool(forms: tuple[str, ...]) -> list[str]:
+    """The forms with a boolean operator behind the comparison."""
+    return [form.replace(")", ")" + _BOOL, 1) for form in forms]
+
+
+def _named(name: str, forms: tuple[str, ...] | list[str]) -> list[str]:
+    return [name + form for form in forms]
+
+
+# ------------------------------------------------------------------------------------------------ setp
+
+
+@pure(*_named("setp", _FORMS), p="pred", a="type", b="type", outputs=1, section=_SETP, fidelity="hardware")
+def setp(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    return _compare(x, q, q.type, a, b)
+
+
+@pure(*_named("setp", _PAIR_FORMS), p="pred|pred", a="type", b="type", outputs=1, section=_SETP, fidelity="hardware")
+def setp_both(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> tuple[Value, Value]:
+    test = _compare(x, q, q.type, a, b)
+    return test, x.not_(test)
+
+
+@pure(*_named("setp", _with_bool(_FORMS)), p="pred", a="type", b="type", c="pred", outputs=1, section=_SETP, fidelity="hardware")
+def setp_bool(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
+    return _combine(x, q, _compare(x, q, q.type, a, b), c)
+
+
+@pure(*_named("setp", _with_bool(_PAIR_FORMS)), p="pred|pred", a="type", b="type", c="pred", outputs=1, section=_SETP, fidelity="hardware")
+def setp_bool_both(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> tuple[Value, Value]:
+    test = _compare(x, q, q.type, a, b)
+    return _combine(x, q, test, c), _combine(x, q, x.not_(test), c)
+
+
+def _compare_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> list[Value]:
+    kind = half_kind(q.type)
+    return [_compare(x, q, kind, m, n) for m, n in zip(split(x, a), split(x, b), strict=True)]
+
+
+@pure(*_named("setp", _PACKED_FORMS), p="pred|pred", a="type", b="type", outputs=1, section=_SETP, fidelity="hardware")
+def setp_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> tuple[Value, Value]:
+    low, high = _compare_packed(x, q, a, b)
+    return low, high
+
+
+@pure(
+    *_named("setp", _with_bool(_PACKED_FORMS)), p="pred|pred", a="type", b="type", c="pred", outputs=1, section=_SETP, fidelity="hardware"
+)
+def setp_packed_bool(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> tuple[Value, Value]:
+    low, high = (_combine(x, q, test, c) for test in _compare_packed(x, q, a, b))
+    return low, high
+
+
+# ------------------------------------------------------------------------------------------------ set
+
+_ONES = {"f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80}
+
+
+def _flag(x: Vocabulary, type: str, test: Value) -> Value:
+    """True as a value of a type: all ones for integers, 1.0 for floats."""
+    if type[0] in "us":
+        return x.sext(test, f"i{type[1:]}")
+    if type == "f32":
+        return x.select(test, x.const(1.0, "f32"), x.const(0.0, "f32"))
+    return x.select(test, x.const(_ONES[type], "i16"), x.const(0, "i16"))
+
+
+def _set_forms(with_bool: bool) -> list[str]:
+    """Destination types beside source types."""
+    wide, narrow = ".(to=u32|s32|f32)", ".(to=u16|s16|u32|s32)"
+    forms = [(form, wide) for form in (_EQUAL, _SIGNED, _UNSIGNED)]
+    forms += [(f".(op={_FLOAT_OPS}){{.ftz}}.(type=f32)", wide), (f".(op={_FLOAT_OPS}).(type=f64)", wide)]
+    forms += [(f".(op={_FLOAT_OPS}){{.ftz}}.(type=f16)", narrow), (f".(op={_FLOAT_OPS}).(type=bf16)", narrow)]
+    forms += [(form, ".(to=f16|bf16)") for form in (_EQUAL, _SIGNED, _UNSIGNED, f".(op={_FLOAT_OPS}).(type=f16|f32|f64)")]
+    forms += [(f".(op={_FLOAT_OPS}).ftz.(type=f16|f32)", ".(to=f16)"), (f".(op={_FLOAT_OPS}).(type=bf16)", ".(to=bf16)")]
+    spelt = [form.replace(".(type=", to + ".(type=") for form, to in forms]
+    return _named("set", _with_bool(tuple(spelt)) if with_bool else spelt)
+
+
+@pure(*_set_forms(False), d="to", a="type", b="type", section=_SET, fidelity="hardware")
+def set_(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    return _flag(x, q.to, _compare(x, q, q.type, a, b))
+
+
+@pure(*_set_forms(True), d="to", a="type", b="type", c="pred", section=_SET, fidelity="hardware")
+def set_bool(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
+    return _flag(x, q.to, _combine(x, q, _compare(x, q, q.type, a, b), c))
+
+
+def _packed_flags(x: Vocabulary, q: Qualifiers, tests: list[Value]) -> Value:
+    """True is 1.0 in an element, or all ones where the destination is an integer."""
+    low, high = (_flag(x, half_kind(q.to) if q.to.endswith("x2") else "u16", test) for test in tests)
+    return join(x, low, high)
+
+
+_SET_PACKED = [
+    form.replace(".(type=", f".(to={to}).(type=") for form, to in zip(_PACKED_FORMS, ("f16x2|u32|s32", "bf16x2|u32|s32"), strict=True)
+]
+
+
+@pure(*_named("set", _SET_PACKED), d="to", a="type", b="type", section=_SET, fidelity="hardware")
+def set_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    return _packed_flags(x, q, _compare_packed(x, q, a, b))
+
+
+@pure(*_named("set", _with_bool(tuple(_SET_PACKED))), d="to", a="type", b="type", c="pred", section=_SET, fidelity="hardware")
+def set_packed_bool(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
+    return _packed_flags(x, q, [_combine(x, q, test, c) for test in _compare_packed(x, q, a, b)])
+
+
+@pure(
+    "set.(op=eq|ne|lt|le|gt|ge|lo|ls|hi|hs).(type=u8x4|u16x2)",
+    "set.(op=eq|ne|lt|le|gt|ge).(type=s8x4|s16x2)",
+    d="type",
+    a="type",
+    b="type",
+    section=_SET,
+)
+def set_elements(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    """All ones in the elements for which it holds."""
+
+    def element(x: Vocabulary, m: Value, n: Value) -> Value:
+        return x.sext(_integers(x, q.op, q.type[0] == "s", m, n), x.type(m))
+
+    return each_integer(x, q.type, element, a, b)

@@ -1,0 +1,215 @@
+"""add, sub, mul, fma, abs, neg, min, max on f16, f16x2, bf16 and bf16x2.
+
+A sum or product is computed in f32, whose double rounding is harmless here. A fused multiply-add is summed in f64, where the sum of an
+exact f16 product and an f16 is exact enough; for bf16, whose exponents lie further apart, it is rounded to odd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from ptxlab.isa._catalogue import Qualifiers, pure
+from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.scalar._floats import (
+    NAN16,
+    flush_half,
+    half_kind,
+    narrow_half,
+    saturate,
+    widen_half,
+)
+from ptxlab.isa.scalar._rounding import narrow_odd, sum_odd
+
+_SECTION = "Half Precision Floating Point Instructions: "
+_F16 = "{.rnd=rn}{.ftz}{.sat}.(type=f16|f16x2)"
+_BF16 = "{.rnd=rn}.(type=bf16|bf16x2)"
+
+
+def each_half(x: Vocabulary, type: str, function: Callable[..., Value], *values: Value) -> Value:
+    """``function(x, *elements)`` of i16, for a value or for both elements of a packed one."""
+    return x.each(function, "i16", *values) if type.endswith("x2") else function(x, *values)
+
+
+def _has(q: Qualifiers, name: str) -> bool:
+    return bool(q.__dict__.get(name, False))
+
+
+def _binary(x: Vocabulary, q: Qualifiers, operation: str, a: Value, b: Value) -> Value:
+    kind, ftz = half_kind(q.type), _has(q, "ftz")
+
+    def element(x: Vocabulary, m: Value, n: Value) -> Value:
+        m, n = (widen_half(x, kind, flush_half(x, ftz, v)) for v in (m, n))
+        result = {"add": x.fadd, "sub": x.fsub, "mul": x.fmul}[operation](m, n)
+        return flush_half(x, ftz, narrow_half(x, kind, saturate(x, _has(q, "sat"), result)))
+
+    return each_half(x, q.type, element, a, b)
+
+
+@pure("add" + _F16, "add" + _BF16, d="type", a="type", b="type", section=_SECTION + "add", fidelity="hardware")
+def add_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    return _binary(x, q, "add", a, b)
+
+
+@pure("sub" + _F16, "sub" + _BF16, d="type", a="type", b="type", section=_SECTION + "sub", fidelity="hardware")
+def sub_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    return _binary(x, q, "sub", a, b)
+
+
+@pure("mul" + _F16, "mul" + _BF16, d="type", a="type", b="type", section=_SECTION + "mul", fidelity="hardware")
+def mul_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    return _binary(x, q, "mul", a, b)
+
+
+@cache
+def _fused(kind: str) -> Any:
+    def fma_half(x: Vocabulary, a: Value, b: Value, c: Value) -> Value:
+        a, b, c = (x.fext(widen_half(x, kind, v)) for v in (a, b, c))
+        product = x.fmul(a, b)
+        return narrow_odd(x, x.fadd(product, c) if kind == "f16" else sum_odd(x, product, c))
+
+    return fma_half
+
+
+@pure(
+    "fma.rn{.ftz}{.sat}.(type=f16|f16x2)",
+    "fma.rn{.ftz}{.relu}.(type=f16|f16x2)",
+    "fma.rn{.relu}.(type=bf16|bf16x2)",
+    "fma.rn.oob{.relu}.(type=f16|f16x2|bf16|bf16x2)",
+    d="type",
+    a="type",
+    b="type",
+    c="type",
+    section=_SECTION + "fma",
+    fidelity="hardware",
+)
+def fma_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
+    kind, ftz = half_kind(q.type), _has(q, "ftz")
+
+    def element(x: Vocabulary, *values: Value) -> Value:
+        wide = x.call(_fused(kind), *(flush_half(x, ftz, v) for v in values))
+        result = flush_half(x, ftz, narrow_half(x, kind, saturate(x, _has(q, "sat"), wide)))
+        return _without_oob(x, _has(q, "oob"), relu_half(x, _has(q, "relu"), kind, result), *values[:2])
+
+    return each_half(x, q.type, element, a, b, c)
+
+
+_OOB_NAN = 0x7FF7
+"""What a tensor copy puts outside the tensor, in the fill mode that makes NaN."""
+
+
+def _without_oob(x: Vocabulary, on: bool, result: Value, *factors: Value) -> Value:
+    """``.oob``: +0, whatever C is, where a factor is the NaN of either sign that stands for an element outside the tensor."""
+    if not on:
+        return result
+    for factor in factors:
+        outside = x.eq(x.and_(factor, x.const(0x7FFF, "i16")), x.const(_OOB_NAN, "i16"))
+        result = x.select(outside, x.const(0, "i16"), result)
+    return result
+
+
+def relu_half(x: Vocabulary, on: bool, kind: str, a: Value) -> Value:
+    """``.relu``: negative values become +0; the NaN is canonical (and positive) already."""
+    if not on:
+        return a
+    zero = x.const(0, "i16")
+    return x.select(x.slt(a, zero), zero, a)
+
+
+# ------------------------------------------------------------------------------------------------ sign, min, max
+
+
+def _is_nan(x: Vocabulary, kind: str, a: Value) -> Value:
+    infinity = 0x7C00 if kind == "f16" else 0x7F80
+    return x.ult(x.const(infinity, "i16"), x.and_(a, x.const(0x7FFF, "i16")))
+
+
+def _signed(x: Vocabulary, q: Qualifiers, change: Callable[[Vocabulary, Value], Value], a: Value) -> Value:
+    kind = half_kind(q.type)
+
+    def element(x: Vocabulary, m: Value) -> Value:
+        changed = change(x, flush_half(x, _has(q, "ftz"), m))
+        return x.select(_is_nan(x, kind, m), x.const(NAN16, "i16"), changed)
+
+    return each_half(x, q.type, element, a)
+
+
+@pure(
+    "abs{.ftz}.(type=f16|f16x2)",
+    "abs.(type=bf16|bf16x2)",
+    d="type",
+    a="type",
+    section=_SECTION + "abs",
+    fidelity="hardware",
+)
+def abs_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    return _signed(x, q, lambda x, m: x.and_(m, x.const(0x7FFF, "i16")), a)
+
+
+@pure(
+    "neg{.ftz}.(type=f16|f16x2)",
+    "neg.(type=bf16|bf16x2)",
+    d="type",
+    a="type",
+    section=_SECTION + "neg",
+    fidelity="hardware",
+)
+def neg_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    return _signed(x, q, lambda x, m: x.xor(m, x.const(0x8000, "i16")), a)
+
+
+def _ordered(x: Vocabulary, a: Value) -> Value:
+    """An i16 whose signed order is that of the floats, -0 below +0."""
+    return x.xor(a, x.lshr(x.ashr(a, x.const(15, "i16")), x.const(1, "i16")))
+
+
+def _extreme(x: Vocabulary, q: Qualifiers, largest: bool, a: Value, b: Value) -> Value:
+    kind, ftz, xorsign = half_kind(q.type), _has(q, "ftz"), _has(q, "xorsign")
+    size = x.const(0x7FFF, "i16")
+
+    def element(x: Vocabulary, m: Value, n: Value) -> Value:
+        m, n = flush_half(x, ftz, m), flush_half(x, ftz, n)
+        bad_m, bad_n = _is_nan(x, kind, m), _is_nan(x, kind, n)
+        left, right = (x.and_(m, size), x.and_(n, size)) if xorsign else (m, n)
+        order = (_ordered(x, right), _ordered(x, left)) if largest else (_ordered(x, left), _ordered(x, right))
+        first = x.slt(*order)
+        result = x.select(bad_m, right, x.select(x.or_(first, bad_n), left, right))
+        if xorsign:
+            result = x.or_(result, x.and_(x.xor(m, n), x.const(0x8000, "i16")))
+        spoiled = x.or_(bad_m, bad_n) if q.NaN else x.and_(bad_m, bad_n)
+        return x.select(spoiled, x.const(NAN16, "i16"), result)
+
+    return each_half(x, q.type, element, a, b)
+
+
+_EXTREMES = (
+    "{.ftz}{.NaN}.(type=f16|f16x2)",
+    "{.ftz}{.NaN}.xorsign.abs.(type=f16|f16x2)",
+    "{.NaN}.(type=bf16|bf16x2)",
+    "{.NaN}.xorsign.abs.(type=bf16|bf16x2)",
+)
+
+
+@pure(
+    *("min" + form for form in _EXTREMES),
+    d="type",
+    a="type",
+    b="type",
+    section=_SECTION + "min",
+    fidelity="hardware",
+)
+def min_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    return _extreme(x, q, False, a, b)
+
+
+@pure(
+    *("max" + form for form in _EXTREMES),
+    d="type",
+    a="type",
+    b="type",
+    section=_SECTION + "max",
+    fidelity="hardware",
+)
+def max_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    return _extreme(x, q, True, a, b)

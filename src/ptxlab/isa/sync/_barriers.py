@@ -1,0 +1,188 @@
+"""The sixteen barriers of a CTA (bar, barrier), and the barrier of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptxlab.isa._catalogue import service
+from ptxlab.isa._machine import Cta, Issue, Misuse, Wait
+from ptxlab.isa._operands import Unused
+
+_SECTION = "Parallel Synchronization and Communication Instructions: bar, barrier"
+_CLUSTER = "Parallel Synchronization and Communication Instructions: barrier.cluster"
+
+
+def _meet(t: Issue, number: int, count: int, contribution: list[int] | None = None) -> tuple[Any, int, bool]:
+    """Arrive; ``number`` and ``count`` are operand positions (count -1: all threads).
+
+    Returns the barrier, its generation before, and whether it completed.
+    """
+    identifier = t.uniform(number)
+    if identifier > 15:
+        raise Misuse("B507", f"barrier {identifier}: a CTA has the barriers 0 to 15")
+    cta = t.cta
+    barrier = cta.named[identifier]
+    threads = t.mask.bit_count()
+    if count < 0 or isinstance(t.op.operands[count], Unused):
+        stated, needed = None, cta.live_threads
+    else:
+        stated = needed = t.uniform(count)
+        if stated % 32 or not 0 < stated <= 1024:
+            raise Misuse("B508", f"barrier {identifier} is given a count of {stated} threads; it must be a multiple of 32 from 32 to 1024")
+        if "aligned" in t.op.opcode or t.op.opcode.startswith("bar."):
+            threads = 32
+    generation = barrier.generation
+    if contribution is not None:
+        _accumulate(barrier, contribution)
+    return barrier, generation, barrier.arrive(threads, needed, stated)
+
+
+def _accumulate(barrier: Any, contribution: list[int]) -> None:
+    held = barrier.accumulator
+    if held:
+        held[0] += contribution[0]
+        held[1] &= contribution[1]
+        held[2] |= contribution[2]
+    else:
+        barrier.accumulator = contribution
+
+
+def _wait(barrier: Any, generation: int, cta: Cta, retry: bool = False) -> Wait:
+    def describe() -> tuple[str, tuple[tuple[str, str], ...]]:
+        needed = cta.live_threads if barrier.expected is None else barrier.expected
+        return f"waits at barrier {barrier.id}", (("arrived", f"{barrier.arrived} of {needed} threads"),)
+
+    return Wait(lambda: barrier.generation != generation, describe, retry=retry, on=barrier)
+
+
+@service(
+    "bar{.cta}.sync",
+    "barrier{.cta}.sync{.aligned}",
+    section=_SECTION,
+    fidelity="hardware",
+    outputs=0,
+    a="u32",
+    b="?u32",
+)
+def sync(t: Issue) -> Wait | None:
+    """Arrive and wait for the other threads."""
+    barrier, generation, done = _meet(t, 0, 1)
+    return None if done else _wait(barrier, generation, t.cta)
+
+
+@service("bar{.cta}.arrive", "barrier{.cta}.arrive{.aligned}", section=_SECTION, fidelity="hardware", outputs=0, a="u32", b="u32")
+def arrive(t: Issue) -> None:
+    """Arrive and go on."""
+    _meet(t, 0, 1)
+
+
+def _reduce(t: Issue, count: int, predicate: int) -> Wait | None:
+    key = ("bar.red", t.op.index, t.mask)
+    if t.retried:
+        barrier, generation = t.state.pop(key)
+        done = True
+    else:
+        values = t.values(predicate, 1)[t.lanes()]
+        barrier, generation, done = _meet(t, 1, count, [int(values.sum()), int(values.all()), int(values.any())])
+    if done:
+        popc, every, some = barrier.result[generation]
+        if t.q.op == "popc":
+            t.write(0, popc)
+        else:
+            t.write(0, every if t.q.op == "and" else some, 1)
+        return None
+    t.state[key] = barrier, generation
+    return _wait(barrier, generation, t.cta, retry=True)
+
+
+@service(
+    "bar{.cta}.red.(op=popc).u32",
+    "barrier{.cta}.red.(op=popc){.aligned}.u32",
+    section=_SECTION,
+    fidelity="hardware",
+    outputs=1,
+    d="u32",
+    a="u32",
+    c="pred",
+)
+@service(
+    "bar{.cta}.red.(op=and|or).pred",
+    "barrier{.cta}.red.(op=and|or){.aligned}.pred",
+    section=_SECTION,
+    fidelity="hardware",
+    outputs=1,
+    d="pred",
+    a="u32",
+    c="pred",
+)
+def reduce(t: Issue) -> Wait | None:
+    """Arrive, wait, and reduce a predicate over all threads of the CTA."""
+    return _reduce(t, -1, 2)
+
+
+@service(
+    "bar{.cta}.red.(op=popc).u32",
+    "barrier{.cta}.red.(op=popc){.aligned}.u32",
+    section=_SECTION,
+    fidelity="hardware",
+    outputs=1,
+    d="u32",
+    a="u32",
+    b="u32",
+    c="pred",
+)
+@service(
+    "bar{.cta}.red.(op=and|or).pred",
+    "barrier{.cta}.red.(op=and|or){.aligned}.pred",
+    section=_SECTION,
+    fidelity="hardware",
+    outputs=1,
+    d="pred",
+    a="u32",
+    b="u32",
+    c="pred",
+)
+def reduce_counted(t: Issue) -> Wait | None:
+    """Arrive, wait, and reduce a predicate over ``b`` threads."""
+    return _reduce(t, 2, 3)
+
+
+def _arrived(t: Issue) -> list[int]:
+    """Lanes of the warp that have arrived and not waited, for phases of even and odd number."""
+    found: list[int] = t.state.setdefault("barrier.cluster", [0, 0])
+    return found
+
+
+@service("barrier.cluster.arrive{.sem=release|relaxed}{.aligned}", section=_CLUSTER, fidelity="hardware", outputs=0)
+def cluster_arrive(t: Issue) -> None:
+    """Arrive at the cluster barrier."""
+    group = t.cta.group
+    barrier = group.barrier
+    arrived = _arrived(t)
+    if t.mask & (arrived[0] | arrived[1]):
+        raise Misuse(
+            "B511",
+            "barrier.cluster.arrive, but these threads have not yet waited for their last arrival",
+            fix="execute barrier.cluster.wait in between",
+        )
+    arrived[barrier.phase & 1] |= t.mask
+    barrier.arrive(t.mask.bit_count(), group.live_threads)
+
+
+@service("barrier.cluster.wait{.acquire}{.aligned}", section=_CLUSTER, fidelity="hardware", outputs=0)
+def cluster_wait(t: Issue) -> Wait | None:
+    """Wait until all threads of the cluster have arrived."""
+    group = t.cta.group
+    barrier = group.barrier
+    arrived = _arrived(t)
+    if t.mask & ~(arrived[0] | arrived[1]):
+        raise Misuse("B512", "barrier.cluster.wait, but these threads have not arrived", fix="execute barrier.cluster.arrive before")
+    phase = barrier.phase
+    if t.mask & arrived[phase & 1]:
+
+        def describe() -> tuple[str, tuple[tuple[str, str], ...]]:
+            return "waits at the cluster barrier", (("arrived", f"{barrier.arrived} of {group.live_threads} threads"),)
+
+        return Wait(lambda: barrier.phase != phase, describe, retry=True, on=barrier)
+    arrived[phase & 1 ^ 1] &= ~t.mask
+    return None

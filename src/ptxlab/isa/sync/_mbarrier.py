@@ -1,0 +1,312 @@
+"""mbarrier: initialisation, arrivals, transactions, waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ptxlab.isa._catalogue import service
+from ptxlab.isa._machine import Issue, Mbarrier, Misuse, Wait
+from ptxlab.isa._operands import Unused
+from ptxlab.isa.sync._places import RANK_SHIFT, locate, mbarrier_at, targets
+
+_SECTION = "Parallel Synchronization and Communication Instructions: mbarrier"
+_OWN = "{.space=shared|shared::cta}"
+_ANY = "{.space=shared|shared::cta|shared::cluster}"
+_RELEASE = "{.sem=release|relaxed}{.scope=cta|cluster}"
+_ACQUIRE = "{.sem=acquire|relaxed}{.scope=cta|cluster}"
+_MOST = (1 << 20) - 1
+_OFFSET = (1 << RANK_SHIFT) - 1
+
+
+def _checked_count(value: int, what: str, least: int = 1) -> int:
+    if not least <= value <= _MOST:
+        raise Misuse("B504", f"{what} is {value}; it must be from {least} to {_MOST}")
+    return value
+
+
+def _lane_counts(t: Issue, position: int, lanes: int) -> list[int]:
+    """The count operand in each of the lanes; 1 where the operand is absent."""
+    if position >= len(t.op.operands) or isinstance(t.op.operands[position], Unused):
+        return [1] * lanes.bit_count()
+    value = t.common(position)
+    if value is not None:
+        return [value] * lanes.bit_count()
+    return [t.lane_value(position, 32, lane) for lane in range(32) if lanes >> lane & 1]
+
+
+@service(f"mbarrier.init{_OWN}.b64", section=f"{_SECTION}.init", fidelity="hardware", outputs=0, address="addr", count="u32")
+def init(t: Issue) -> None:
+    """Make mbarrier objects: one phase expects ``count`` arrivals."""
+    for address, lanes in targets(t, 0):
+        cta, offset = locate(t, address)
+        count = _checked_count(_lane_counts(t, 1, lanes)[0], "the expected arrival count of mbarrier.init")
+        old = cta.live_mbarrier(offset)
+        if old is not None:
+            t.report(
+                "B516",
+                f"mbarrier.init at shared offset {offset:#x}, where an mbarrier object is in use",
+                fix="execute mbarrier.inval first",
+            )
+        cta.new_mbarrier(offset, count)
+
+
+@service(f"mbarrier.inval{_OWN}.b64", section=f"{_SECTION}.inval", fidelity="hardware", outputs=0, address="addr")
+def inval(t: Issue) -> None:
+    """Make the memory of mbarrier objects ordinary memory again."""
+    for address, _ in targets(t, 0):
+        mbarrier_at(t, address)
+        t.cta.drop_mbarrier(address & _OFFSET)
+
+
+def _arrive(barrier: Any, counts: list[int], drop: bool) -> list[int]:
+    """Arrivals of several lanes on one barrier, in lane order; their opaque states."""
+    one = barrier.drop if drop else barrier.arrive
+    total = sum(counts)
+    if not drop and total <= barrier.pending and len(counts) > 1:
+        state = barrier.phase << 20 | barrier.pending
+        barrier.arrive(total)
+        before = np.cumsum([0, *counts[:-1]]).tolist()
+        return [state - b for b in before]
+    return [one(count) for count in counts]
+
+
+def _write_states(t: Issue, lanes: int, states: list[int]) -> None:
+    if isinstance(t.op.operands[0], Unused):
+        return
+    if len(states) == 1 and lanes == t.mask:
+        t.write(0, states[0], 64)
+        return
+    whole, mask = np.zeros(32, np.uint64), t.mask
+    whole[[lane for lane in range(32) if lanes >> lane & 1]] = states
+    t.mask = lanes
+    t.write(0, whole, 64)
+    t.mask = mask
+
+
+def _arrive_once(t: Issue) -> None:
+    """The usual case: one arrival for each executing lane, nobody asks for the state."""
+    for address, lanes in targets(t, 1):
+        barrier = mbarrier_at(t, address)
+        count = lanes.bit_count()
+        if count <= barrier.pending:
+            barrier.arrive(count)
+        else:
+            for _ in range(count):
+                barrier.arrive()
+
+
+@service(
+    f"mbarrier.arrive{_RELEASE}{_ANY}.b64",
+    f"mbarrier.arrive_drop{_RELEASE}{_ANY}.b64",
+    f"mbarrier.arrive.noComplete{_RELEASE}{_OWN}.b64",
+    f"mbarrier.arrive_drop.noComplete{_RELEASE}{_OWN}.b64",
+    section=f"{_SECTION}.arrive",
+    fidelity="hardware",
+    outputs=1,
+    d="b64",
+    address="addr",
+    count="?u32",
+)
+def arrive(t: Issue) -> None:
+    """Arrive, once for each executing lane, or ``count`` times."""
+    drop = t.op.opcode.startswith("mbarrier.arrive_drop")
+    no_complete = "noComplete" in t.op.opcode
+    operands = t.op.operands
+    if isinstance(operands[0], Unused) and isinstance(operands[2], Unused) and not drop and not no_complete:
+        _arrive_once(t)
+        return
+    for address, lanes in targets(t, 1):
+        barrier = mbarrier_at(t, address)
+        counts = [_checked_count(c, "the count of the arrival") for c in _lane_counts(t, 2, lanes)]
+        if no_complete and sum(counts) >= barrier.pending:
+            raise Misuse(
+                "B505", f"an arrival with .noComplete of {sum(counts)} would complete the phase: {barrier.pending} arrivals are pending"
+            )
+        _write_states(t, lanes, _arrive(barrier, counts, drop))
+
+
+@service(
+    f"mbarrier.arrive.expect_tx{_RELEASE}{_ANY}.b64",
+    f"mbarrier.arrive_drop.expect_tx{_RELEASE}{_ANY}.b64",
+    section=f"{_SECTION}.arrive",
+    fidelity="hardware",
+    outputs=1,
+    d="b64",
+    address="addr",
+    tx="u32",
+)
+def arrive_expect_tx(t: Issue) -> None:
+    """Expect transactions, then arrive."""
+    drop = t.op.opcode.startswith("mbarrier.arrive_drop")
+    for address, lanes in targets(t, 1):
+        barrier = mbarrier_at(t, address)
+        states = []
+        for amount in _lane_counts(t, 2, lanes):
+            barrier.expect_tx(_checked_count(amount, "the transaction count", 0))
+            states += _arrive(barrier, [1], drop)
+        _write_states(t, lanes, states)
+
+
+@service(
+    f"mbarrier.(what=expect_tx|complete_tx){{.sem=relaxed}}{{.scope=cta|cluster}}{_ANY}.b64",
+    section=f"{_SECTION}.expect_tx",
+    fidelity="hardware",
+    outputs=0,
+    address="addr",
+    tx="u32",
+)
+def transactions(t: Issue) -> None:
+    """Raise or lower the transaction count."""
+    for address, lanes in targets(t, 0):
+        barrier = mbarrier_at(t, address)
+        for amount in _lane_counts(t, 1, lanes):
+            _checked_count(amount, "the transaction count", 0)
+            if t.q.what == "expect_tx":
+                barrier.expect_tx(amount)
+            else:
+                barrier.complete_tx(amount)
+
+
+@service("mbarrier.pending_count.b64", section=f"{_SECTION}.pending_count", fidelity="hardware", d="u32", state="b64")
+def pending_count(t: Issue) -> None:
+    """The pending arrivals that an opaque state tells of."""
+    t.write(0, (t.values(1, 64) & np.uint64(_MOST)).astype(np.uint32))
+
+
+class _ByParity:
+    """What a waiting thread asks of an mbarrier."""
+
+    @staticmethod
+    def done(barrier: Any, operand: int) -> bool:
+        done: bool = barrier.completed(operand & 1)
+        return done
+
+    @staticmethod
+    def text(barrier: Any, operand: int) -> str:
+        return f"waits for the phase of parity {operand & 1} to complete"
+
+
+class _ByState:
+    @staticmethod
+    def done(barrier: Any, operand: int) -> bool:
+        done: bool = barrier.passed(operand)
+        return done
+
+    @staticmethod
+    def text(barrier: Any, operand: int) -> str:
+        return f"waits for phase {operand >> 20} to complete"
+
+
+def _wait(barrier: Any, operand: int, how: Any) -> Wait:
+    return Wait(
+        lambda: how.done(barrier, operand),
+        lambda: (how.text(barrier, operand), barrier.facts()),
+        retry=True,
+        on=barrier,
+        expires=True,
+    )
+
+
+def _each_lane(t: Issue, how: Any, bits: int) -> bool:
+    """Write each lane's answer where lanes differ in barrier or phase; True if all are positive."""
+    done = np.zeros(32, bool)
+    addresses, operands = t.addresses(1), t.values(2, bits)
+    lanes = t.lanes()
+    for lane in lanes.tolist():
+        barrier: Mbarrier = mbarrier_at(t, int(addresses[lane]))
+        done[lane] = how.done(barrier, int(operands[lane]))
+        if done[lane]:
+            barrier.observed()
+    t.write(0, done, 1)
+    return bool(done[lanes].all())
+
+
+def _try_wait(t: Issue, how: Any, bits: int) -> Wait | None:
+    address, operand = t.common_address(1), t.common(2, bits)
+    if address is None or operand is None:
+        if not _each_lane(t, how, bits):
+            t.spin()
+        return None
+    barrier: Mbarrier = mbarrier_at(t, address)
+    if how.done(barrier, operand):
+        barrier.observed()
+        t.write(0, 1, 1)
+        return None
+    if t.expired:
+        t.write(0, 0, 1)
+        return None
+    return _wait(barrier, operand, how)
+
+
+def _test_wait(t: Issue, how: Any, bits: int) -> None:
+    address, operand = t.common_address(1), t.common(2, bits)
+    if address is None or operand is None:
+        done = _each_lane(t, how, bits)
+    else:
+        barrier: Mbarrier = mbarrier_at(t, address)
+        done = how.done(barrier, operand)
+        if done:
+            barrier.observed()
+        t.write(0, int(done), 1)
+    if not done:
+        t.spin()
+
+
+@service(
+    f"mbarrier.try_wait.parity{_ACQUIRE}{_OWN}.b64",
+    section=f"{_SECTION}.try_wait",
+    fidelity="hardware",
+    outputs=1,
+    d="pred",
+    address="addr",
+    parity="u32",
+    hint="?u32",
+)
+def try_wait_parity(t: Issue) -> Wait | None:
+    """Wait until the phase of a parity has completed."""
+    return _try_wait(t, _ByParity, 32)
+
+
+@service(
+    f"mbarrier.try_wait{_ACQUIRE}{_OWN}.b64",
+    section=f"{_SECTION}.try_wait",
+    fidelity="hardware",
+    outputs=1,
+    d="pred",
+    address="addr",
+    state="b64",
+    hint="?u32",
+)
+def try_wait(t: Issue) -> Wait | None:
+    """Wait until the phase of an arrival has completed."""
+    return _try_wait(t, _ByState, 64)
+
+
+@service(
+    f"mbarrier.test_wait.parity{_ACQUIRE}{_OWN}.b64",
+    section=f"{_SECTION}.test_wait",
+    fidelity="hardware",
+    outputs=1,
+    d="pred",
+    address="addr",
+    parity="u32",
+)
+def test_wait_parity(t: Issue) -> None:
+    """Ask whether the phase of a parity has completed."""
+    _test_wait(t, _ByParity, 32)
+
+
+@service(
+    f"mbarrier.test_wait{_ACQUIRE}{_OWN}.b64",
+    section=f"{_SECTION}.test_wait",
+    fidelity="hardware",
+    outputs=1,
+    d="pred",
+    address="addr",
+    state="b64",
+)
+def test_wait(t: Issue) -> None:
+    """Ask whether the phase of an arrival has completed."""
+    _test_wait(t, _ByState, 64)

@@ -1,0 +1,278 @@
+"""tcgen05.alloc, dealloc, relinquish_alloc_permit: section "Tensor Memory Allocation and Management Instructions"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from ptxlab.isa import _machine as machine
+from ptxlab.isa._catalogue import service
+from ptxlab.isa._operands import Op
+from ptxlab.isa.tcgen05._state import PairRequest, State, enter, no_peer, state_of, teams, whole_warp
+
+__all__ = ["leaks"]
+
+_SECTION = "Tensor Memory Allocation and Management Instructions"
+_COLUMNS, _GRANULE = 512, 32
+_SIZES = frozenset({32, 64, 128, 256, 512})
+_SIZES_TEXT = "32, 64, 128, 256 or 512"
+
+
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """Columns that a CTA or pair waits for; ``request`` is that of a pair."""
+
+    columns: int
+    ctas: tuple[machine.Cta, ...]
+    request: PairRequest | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether the other CTA of the pair has not asked yet."""
+        return self.request is not None and len(self.request.columns) < 2
+
+    def describe(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """For the report of a hang: what is awaited, and who holds the columns."""
+        if self.alone:
+            ranks = ", ".join(str(c.rank) for c in self.ctas)
+            sentence = f"tcgen05.alloc.cta_group::2 of {self.columns} columns waits for the same instruction in the peer CTA"
+            return sentence, (("CTA ranks of the pair", ranks),)
+        tensors = {id(cta.tensor): cta for cta in self.ctas}.values()
+        held = tuple(
+            (f"held by CTA {holder.ctaid}", ", ".join(f"columns {s}-{s + n - 1}" for s, n in cta.tensor.allocations_of(holder)))
+            for cta in tensors
+            for holder in _holders(cta)
+        )
+        return f"tcgen05.alloc of {self.columns} columns waits until so many are free on the SM", held
+
+    @property
+    def suppliers(self) -> tuple[str, ...]:
+        """What ends the wait."""
+        return ("tcgen05.alloc",) if self.alone else ("tcgen05.dealloc",)
+
+    def supplied_by(self, cta: machine.Cta, _warp: int) -> bool:
+        """Whether a warp can end it: of the peer, or of any CTA that holds columns of the SM."""
+        if self.alone:
+            return cta in self.ctas
+        return any(cta in _holders(each) for each in self.ctas)
+
+    def advice(self) -> str:
+        """What to do."""
+        if self.alone:
+            return "let both CTAs of the pair execute tcgen05.alloc.cta_group::2 with the same number of columns"
+        others = [str(h.ctaid) for cta in self.ctas for h in _holders(cta) if h not in self.ctas]
+        if others:
+            return (
+                f"let CTA {others[0]} execute tcgen05.dealloc without waiting for this one; or keep the CTAs on different SMs: "
+                "ask for more shared memory, or launch with ptxlab.Device(ctas_per_sm=1)"
+            )
+        return f"execute tcgen05.dealloc before this allocation, or ask for {_COLUMNS} columns in all at most"
+
+
+def _holders(cta: machine.Cta) -> list[machine.Cta]:
+    """The CTAs that hold tensor memory of the SM of a CTA, by their first columns."""
+    owners = (cta.tensor.owner_of(column) for column in range(0, _COLUMNS, _GRANULE))
+    return [cast(machine.Cta, owner) for owner in dict.fromkeys(owners) if owner is not None]
+
+
+@service(
+    "tcgen05.alloc.(group=cta_group::1|cta_group::2).sync.aligned{.space=shared::cta}.b32",
+    section=_SECTION,
+    outputs=0,
+    ordered=False,
+    destination="addr",
+    columns="u32",
+)
+def alloc(t: machine.Issue) -> machine.Wait | None:
+    """Grant columns, or wait for them; the address goes to shared memory."""
+    whole_warp(t)
+    state, group = enter(t, active=not t.retried)
+    columns = _columns(t, 1)
+    offset = _destination(t)
+    if not t.retried:
+        _may_allocate(t, state, columns)
+    cta = t.cta
+    if group == 2:
+        return _alloc_pair(t, state, columns, offset)
+    column = cta.tensor.allocate(columns, cta)
+    if column is None:
+        return machine.Wait(
+            ready=lambda: next(iter(cta.tensor.candidates(columns)), None) is not None,
+            describe=(on := _Awaited(columns, (cta,))).describe,
+            retry=True,
+            on=on,
+        )
+    _grant(t, cta, column, columns, offset)
+    return None
+
+
+def _alloc_pair(t: machine.Issue, state: State, columns: int, offset: int) -> machine.Wait | None:
+    cta = t.cta
+    pair = teams(cta, 2)
+    leader = state_of(pair[0])
+    request = next((r for r in leader.pairs if cta.rank not in r.taken), None)
+    if request is None:
+        request = PairRequest()
+        leader.pairs.append(request)
+    request.columns.setdefault(cta.rank, columns)
+    if len(request.columns) == 2 and request.column is None:
+        other = next(c for c in pair if c is not cta)
+        if request.columns[other.rank] != columns:
+            t.fault(
+                "T610",
+                f"CTA rank {cta.rank} allocates {columns} columns and its peer, rank {other.rank}, {request.columns[other.rank]}",
+                fix="let both CTAs of the pair execute tcgen05.alloc.cta_group::2 with the same number of columns",
+            )
+        request.column = _allocate_both(pair, columns)
+    if request.column is None:
+        if any(c.exited for c in pair):
+            no_peer(t)
+        found = request
+        return machine.Wait(
+            ready=lambda: _may_go_on(found, pair, columns),
+            describe=(on := _Awaited(columns, pair, found)).describe,
+            retry=True,
+            on=on,
+        )
+    request.taken.add(cta.rank)
+    if len(request.taken) == 2:
+        leader.pairs.remove(request)
+    _grant(t, cta, request.column, columns, offset)
+    return None
+
+
+def _may_go_on(request: PairRequest, pair: tuple[machine.Cta, ...], columns: int) -> bool:
+    """Whether a CTA that waits for a pair's allocation has something to do: take it, make it, or complain."""
+    if request.column is not None or any(c.exited for c in pair):
+        return True
+    return len(request.columns) == 2 and _common(pair, columns) is not None
+
+
+def _common(pair: tuple[machine.Cta, ...], columns: int) -> int | None:
+    first, second = pair
+    if first.tensor is second.tensor:
+        return next(iter(first.tensor.candidates(columns)), None)
+    free = set(second.tensor.candidates(columns))
+    return next((c for c in first.tensor.candidates(columns) if c in free), None)
+
+
+def _allocate_both(pair: tuple[machine.Cta, ...], columns: int) -> int | None:
+    column = _common(pair, columns)
+    if column is not None:
+        for cta in pair:
+            cta.tensor.allocate(columns, cta, column)
+    return column
+
+
+def _grant(t: machine.Issue, cta: machine.Cta, column: int, columns: int, offset: int) -> None:
+    state = state_of(cta)
+    state.smallest = min(state.smallest, columns)
+    state.grants[column] = t.op
+    state.checked.clear()
+    cta.shared[offset : offset + 4] = np.frombuffer(column.to_bytes(4, "little"), np.uint8)
+    t.machine.progress += 1
+
+
+def _columns(t: machine.Issue, position: int) -> int:
+    columns = t.uniform(position)
+    if columns not in _SIZES:
+        t.fault("T601", f"nCols is {columns}; it must be a power of two from 32 to 512", fix=f"ask for {_SIZES_TEXT} columns")
+    return columns
+
+
+def _destination(t: machine.Issue) -> int:
+    address = t.uniform_address(0)
+    owner, offset = t.machine.shared_at(t, address)
+    if owner is not t.cta or offset % 4 or offset + 4 > owner.shared.size:
+        t.fault(
+            "T603",
+            f"the destination {address:#x} is not an aligned 4-byte word in the shared memory of the executing CTA",
+            fix="give an address of the CTA's own shared memory, a multiple of 4",
+        )
+    return offset
+
+
+def _may_allocate(t: machine.Issue, state: State, columns: int) -> None:
+    if not state.permit:
+        t.fault(
+            "T602",
+            f"tcgen05.alloc in CTA {t.cta.ctaid} after one of its threads executed tcgen05.relinquish_alloc_permit",
+            fix="allocate first, relinquish behind the last tcgen05.alloc",
+        )
+    if columns > state.smallest:
+        t.report(
+            "T608",
+            f"{columns} columns are allocated after an allocation of {state.smallest}: the sizes must not grow",
+            fix="allocate the largest range first",
+        )
+
+
+@service(
+    "tcgen05.dealloc.(group=cta_group::1|cta_group::2).sync.aligned.b32",
+    section=_SECTION,
+    outputs=0,
+    ordered=False,
+    address="u32",
+    columns="u32",
+)
+def dealloc(t: machine.Issue) -> None:
+    """Release columns; each CTA of a pair releases its own half of a pair's allocation, and may exit before the other does so."""
+    whole_warp(t)
+    _, group = enter(t, active=False)
+    columns = _columns(t, 1)
+    address = t.uniform(0)
+    _nothing_in_flight(t)
+    lane, column = address >> 16, address & 0xFFFF
+    wrong = f"lane {lane} is not 0" if lane else t.cta.tensor.deallocate(column, columns, t.cta)
+    if wrong is not None:
+        held = ", ".join(f"{n} columns at column {s}" for s, n in t.cta.tensor.allocations_of(t.cta)) or "nothing"
+        t.fault(
+            "T604",
+            f"tcgen05.dealloc of {columns} columns at {address:#x}: {wrong}",
+            fix="give the address that tcgen05.alloc wrote and the same number of columns, once",
+            details=(("allocated by this CTA", held),),
+        )
+    for cta in teams(t.cta, group):
+        state_of(cta).checked.clear()
+    t.machine.progress += 1
+
+
+def _nothing_in_flight(t: machine.Issue) -> None:
+    state = state_of(t.cta)
+    pending = [o for o in state.flying if not o.done]
+    state.flying.clear()
+    if pending:
+        t.fault(
+            "T612",
+            f"tcgen05.dealloc while {pending[0].name} at line {pending[0].op.line} may not be complete",
+            fix="let the issuing thread execute tcgen05.commit, and wait on its mbarrier before tcgen05.dealloc",
+            details=(("operations in flight", str(len(pending))),),
+        )
+
+
+@service(
+    "tcgen05.relinquish_alloc_permit.(group=cta_group::1|cta_group::2).sync.aligned",
+    section=_SECTION,
+    outputs=0,
+    ordered=False,
+)
+def relinquish_alloc_permit(t: machine.Issue) -> None:
+    """Give up the right to allocate."""
+    whole_warp(t)
+    state, _ = enter(t, active=False)
+    state.permit = False
+
+
+def leaks(cta: machine.Cta) -> Iterator[tuple[Op | None, str, str, str]]:
+    """What the CTA still holds when it exits, as (instruction that allocated it, code, message, fix)."""
+    grants = state_of(cta).grants
+    for column, columns in cta.tensor.allocations_of(cta):
+        yield (
+            grants.get(column),
+            "T605",
+            f"CTA {cta.ctaid} exits with {columns} columns of tensor memory allocated at column {column}",
+            f"execute tcgen05.dealloc with {column:#x} and {columns} before the kernel ends",
+        )

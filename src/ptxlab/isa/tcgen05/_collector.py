@@ -1,0 +1,50 @@
+"""Collector buffers of tcgen05.mma: whether what an instruction may reuse is there.
+
+Section "TensorCore 5th Generation Matrix Multiply and accumulate Operations". Reuse is opportunistic, so that values never depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from ptxlab.isa import _machine as machine
+
+__all__ = ["Collector", "collect"]
+
+
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """What is known of one buffer: the matrix that a fill left there, None if nothing is valid; and the instruction that made it so."""
+
+    matrix: Hashable | None
+    opcode: str
+    line: int
+
+
+def collect(t: machine.Issue, buffers: dict[str, Collector], matrix: Hashable, ws: bool) -> None:
+    """Follow one instruction; a finding where it uses what is not there. Without a qualifier it discards."""
+    usage: str = t.q.collector or f"collector::{'b0' if ws else 'a'}::discard"
+    _, buffer, use = usage.split("::")
+    held = buffers.get(buffer)
+    if use in ("use", "lastuse") and (held is None or held.matrix != matrix):
+        _report(t, usage, "B" if ws else "A", buffer, held)
+    buffers[buffer] = Collector(None if use in ("lastuse", "discard") else matrix, t.op.opcode, t.op.line)
+
+
+def _report(t: machine.Issue, usage: str, name: str, buffer: str, held: Collector | None) -> None:
+    if held is not None and held.matrix is not None:
+        t.report(
+            "T632",
+            f".{usage}: collector buffer {buffer} was filled with another matrix {name}, at line {held.line}",
+            fix=f"give the descriptors of the instruction that fills the buffer, or .collector::{buffer}::fill",
+            details=(("filled by", f"{held.opcode} at line {held.line}"),),
+        )
+        return
+    why = "nothing has filled it" if held is None else f"line {held.line} has let its contents be discarded"
+    t.report(
+        "T631",
+        f".{usage}: collector buffer {buffer} holds no matrix {name}: {why}",
+        fix=f"use .collector::{buffer}::fill in the first instruction of the sequence and ::use up to the last, which has ::lastuse",
+        details=() if held is None else (("discarded by", f"{held.opcode} at line {held.line}"),),
+    )

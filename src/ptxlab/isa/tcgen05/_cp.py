@@ -1,0 +1,100 @@
+"""tcgen05.cp: section "Tensor Memory Data Movement Instructions"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from ptxlab.formats import pack, unpack
+from ptxlab.isa import _machine as machine
+from ptxlab.isa._catalogue import service
+from ptxlab.isa.bulk import lanes
+from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
+from ptxlab.isa.tcgen05._state import enter, launch, teams
+from ptxlab.isa.tcgen05._touches import block, operand
+from ptxlab.layout import CopyDestination, copy_destination
+
+__all__: list[str] = []
+
+_SECTION = "Tensor Memory Data Movement Instructions"
+_FORMATS = "{.unpacked=b8x16}{.packed=b6x16_p32|b4x16_p64}"
+_SHAPES = (
+    ("128x256b", ""),
+    ("128x128b", ""),
+    ("4x256b", ""),
+    ("32x128b", "warpx4"),
+    ("64x128b", "warpx2::02_13"),
+    ("64x128b", "warpx2::01_23"),
+)
+_FORMAT = {"b4x16_p64": "e2m1", "b6x16_p32": "e3m2"}
+"""Source format -> a type of its size; all six-bit types lie in memory alike."""
+_ANY_LANE = "4x256b"
+"""The shape that may begin at any of the 32 lanes of a warp."""
+
+
+def _copy(t: machine.Issue, shape: str, destination: CopyDestination) -> None:
+    _, group = enter(t)
+    packed: str | None = t.q.packed
+    if t.q.unpacked != (packed is not None):
+        t.fault("D706", f"{t.op.opcode} names only one of the destination format .b8x16 and a source format", fix="give both, or none")
+    ctas = teams(t.cta, group)
+    for lane in lanes(t):
+        address = t.lane_value(t.op.operands[0], 32, lane)
+        first, column = address >> 16, address & 0xFFFF
+        if first and not (shape == _ANY_LANE and first < 32):
+            allowed = "0 to 31" if shape == _ANY_LANE else "0"
+            message = f"tcgen05.cp.{shape} writes from lane {first}; it must be {allowed}"
+            t.fault("T611", message, fix="correct the lane, bits 16-31, of the address")
+        check_range(t, ctas, column, destination.columns, "the destination")
+        raw = t.lane_value(t.op.operands[1], 64, lane)
+        source = matrix_gather(t, raw, "the source", len(destination.lanes), destination.columns, 32, 32)
+        check_bounds(t, ctas, source, "the source")
+        perform = partial(_perform, ctas, source, packed, destination, first, column)
+        launch(t, lane, group, perform, partial(_touches, ctas, source, destination, first, column))
+
+
+def _touches(
+    ctas: tuple[machine.Cta, ...], source: Gather, destination: CopyDestination, first: int, column: int
+) -> Iterator[machine.Touch]:
+    for cta in ctas:
+        yield operand(cta, source)
+        yield from block(cta, column, destination.columns, destination.lanes.reshape(-1) + first, True)
+
+
+def _perform(
+    ctas: tuple[machine.Cta, ...], source: Gather, packed: str | None, destination: CopyDestination, first: int, column: int
+) -> None:
+    """Each CTA copies from its own shared memory to its own tensor memory."""
+    for cta in ctas:
+        words = source.read(cta.shared)
+        if packed is not None:
+            fmt = _FORMAT[packed]
+            slots = np.ascontiguousarray(words).view(np.uint8)
+            words = pack(unpack(slots, fmt, "padded"), fmt, "bytes").view(np.uint32)
+        target = cta.tensor.words[column : column + destination.columns]
+        for copy in range(destination.lanes.shape[1]):
+            target[:, destination.lanes[:, copy] + first] = words.T
+
+
+def _declare(shape: str, multicast: str) -> None:
+    spread = f".{multicast}" if multicast else ""
+    destination = copy_destination(shape, multicast)
+
+    def copy(t: machine.Issue) -> None:
+        _copy(t, shape, destination)
+
+    service(
+        f"tcgen05.cp.(group=cta_group::1|cta_group::2).{shape}{spread}{_FORMATS}",
+        section=_SECTION,
+        fidelity="two-models",
+        outputs=0,
+        ordered=False,
+        address="addr",
+        source="b64",
+    )(copy)
+
+
+for _shape, _multicast in _SHAPES:
+    _declare(_shape, _multicast)

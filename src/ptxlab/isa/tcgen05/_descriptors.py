@@ -1,0 +1,126 @@
+"""Descriptors and tensor memory operands of tcgen05 instructions: decoded, checked, turned into gathers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptxlab.descriptors import Finding, InstructionDescriptor, SharedMemoryDescriptor, ZeroColumnMask, check_mma
+from ptxlab.isa import _machine as machine
+from ptxlab.isa._addresses import SHARED_RESERVED
+from ptxlab.isa.tcgen05._state import state_of
+from ptxlab.layout import Major, PlacedOperand, operand_index
+
+__all__ = ["Gather", "check_bounds", "check_range", "instruction_descriptor", "matrix_gather", "zero_columns"]
+
+_Descriptor = SharedMemoryDescriptor | InstructionDescriptor | ZeroColumnMask
+
+_COLUMNS = 512
+_PATTERN = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gather(PlacedOperand):
+    """A matrix operand in shared memory; ``raw`` is its descriptor."""
+
+    raw: int
+
+
+def _illegal(t: machine.Issue, findings: Sequence[Finding], what: str, descriptor: _Descriptor) -> None:
+    first = findings[0]
+    t.fault(
+        first.code,
+        f"{what} is not legal: {first.message}",
+        reason=first.section,
+        fix=first.fix or f"correct {', '.join(dict.fromkeys(f.field for f in findings))}",
+        details=_facts(descriptor, findings[1:]),
+    )
+
+
+def _facts(descriptor: _Descriptor, further: Sequence[Finding] = ()) -> tuple[tuple[str, str], ...]:
+    """The fields of a descriptor, for the details of a diagnostic."""
+    return (*((name, str(value)) for name, value in descriptor.fields()), *(("also", f.message) for f in further))
+
+
+def instruction_descriptor(
+    t: machine.Issue, raw: int, kind: str, group: int, ws: bool, sparse: bool, vector: str | None = None
+) -> InstructionDescriptor:
+    """Decode the instruction descriptor; a fault where it is not legal for the instruction, whose .scale_vectorsize is ``vector``."""
+    found = InstructionDescriptor.decode(raw, kind=kind)
+    findings = check_mma(found, group, ws, sparse, vector, target=t.machine.target)
+    if findings:
+        _illegal(t, findings, f"the instruction descriptor {raw:#010x}", found)
+    return found
+
+
+def zero_columns(t: machine.Issue, raw: int, found: InstructionDescriptor) -> ZeroColumnMask:
+    """Decode the zero-column mask descriptor; a fault where it is not legal with this instruction descriptor."""
+    mask = ZeroColumnMask.decode(raw)
+    findings = mask.findings(found.m, found.max_shift)
+    if findings:
+        _illegal(t, findings, f"the zero-column mask descriptor {raw:#018x}", mask)
+    return mask
+
+
+def matrix_gather(
+    t: machine.Issue, raw: int, what: str, rows: int, k: int, bits: int, container: int, major: Major = "k", absolute: bool = False
+) -> Gather:
+    """Decode a shared memory descriptor and make the gather; ``bits`` of an element, ``container`` of its place in shared memory.
+
+    ``absolute``: the leading dimension may be an address. Elements that share a byte come as bytes.
+    """
+    descriptor = SharedMemoryDescriptor.decode(raw)
+    findings = descriptor.findings(major=major, bits=bits)
+    if descriptor.leading_mode == "absolute" and not absolute:
+        rule = "Absolute address mode for K dimension being 48B"
+        findings.append(Finding("D702", "leading_mode", "the absolute leading dimension is for K = 96 only", rule))
+    if findings:
+        _illegal(t, findings, f"the shared memory descriptor {raw:#018x} of {what}", descriptor)
+    far = descriptor.leading_mode == "absolute"
+    index = operand_index(
+        descriptor.start % _PATTERN,
+        descriptor.leading - (descriptor.start & -_PATTERN if far else 0),
+        descriptor.stride,
+        descriptor.swizzle,
+        descriptor.base_offset,
+        major,
+        rows,
+        k * container // 8 if container < 8 else k,
+        max(container // 8, 1),
+        far,
+    )
+    return Gather(descriptor.start, index, raw)
+
+
+def check_bounds(t: machine.Issue, ctas: tuple[machine.Cta, ...], gather: Gather, what: str) -> None:
+    """A fault where a gather leaves the shared memory of a CTA."""
+    low, high = gather.bounds
+    for cta in ctas:
+        size = cta.shared.size
+        if low < SHARED_RESERVED or high > size:
+            t.fault(
+                "D704",
+                f"{what} reads shared memory from {low:#x} to {high - 1:#x}; the CTA has {SHARED_RESERVED:#x} to {size - 1:#x}",
+                fix="check start address, leading and stride dimension byte offset of the descriptor (each holds bytes >> 4)",
+                details=_facts(SharedMemoryDescriptor.decode(gather.raw)),
+            )
+
+
+def check_range(t: machine.Issue, ctas: tuple[machine.Cta, ...], column: int, columns: int, what: str) -> None:
+    """A fault unless columns of tensor memory are allocated to each CTA; what was found good is remembered until an allocation changes."""
+    key = (column, columns)
+    for cta in ctas:
+        checked = state_of(cta).checked
+        if key in checked:
+            continue
+        owned = cta.tensor.owned(cta)[column : column + columns]
+        if column + columns > _COLUMNS or not np.all(owned):
+            held = ", ".join(f"columns {s}-{s + n - 1}" for s, n in cta.tensor.allocations_of(cta)) or "nothing"
+            t.fault(
+                "T607",
+                f"{what} occupies columns {column} to {column + columns - 1} of tensor memory, but CTA {cta.ctaid} has allocated {held}",
+                fix="allocate enough columns with tcgen05.alloc, and compute addresses from the one that it wrote",
+            )
+        checked.add(key)

@@ -1,0 +1,72 @@
+"""Element types of A and B as they stand in shared and in tensor memory.
+
+Section "Packing formats of elements in Tensor and Shared memory".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.formats import Packing, unpack
+from ptxlab.tables import MMA_KINDS, TYPE_BITS
+
+__all__ = ["Format", "format_of"]
+
+Codes = NDArray[Any]
+
+
+def _same(codes: Codes) -> Codes:
+    return codes
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A type: bits of an element and of its container, and how codes come out of a gather and out of a row's cells of tensor memory."""
+
+    name: str
+    bits: int
+    container: int
+    shared: Callable[[Codes], Codes]
+    tensor: Callable[[NDArray[np.uint32]], Codes]
+
+
+def _as(container: int) -> Callable[[NDArray[np.uint32]], Codes]:
+    dtype = np.dtype(f"u{container // 8}")
+
+    def view(cells: NDArray[np.uint32]) -> Codes:
+        return cells.view(dtype)
+
+    return view
+
+
+def _packed(name: str, packing: Packing) -> Callable[[Codes], Codes]:
+    def codes_of(found: Codes) -> Codes:
+        return unpack(found.view(np.uint8), name, packing)
+
+    return codes_of
+
+
+_PADDED: tuple[Packing, Packing] = ("padded", "bytes")
+_PACKINGS: dict[tuple[int, int], tuple[Packing, Packing]] = {(6, 8): _PADDED, (4, 8): _PADDED, (4, 4): ("dense", "dense")}
+"""(bits, container) -> packing in shared and in tensor memory."""
+
+
+def _format(name: str, container: int) -> Format:
+    bits = TYPE_BITS[name]
+    if (bits, container) in _PACKINGS:
+        shared, tensor = (_packed(name, packing) for packing in _PACKINGS[bits, container])
+        return Format(name, bits, container, shared, tensor)
+    return Format(name, bits, container, _same, _as(container))
+
+
+_FORMATS = {(kind.name, name): _format(name, kind.container) for kind in MMA_KINDS.values() for name in kind.ab}
+
+
+def format_of(kind: str, name: str) -> Format:
+    """How a kind keeps a type."""
+    return _FORMATS[kind, name]

@@ -1,0 +1,169 @@
+"""tcgen05.mma, .mma.sp, .mma.ws and .mma.ws.sp: section "TensorCore 5th Generation Matrix Multiply and accumulate Operations"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, partial
+
+import numpy as np
+
+from ptxlab.isa import _machine as machine
+from ptxlab.isa._catalogue import Row, service
+from ptxlab.isa._operands import Const, Group, Resolved, Unused
+from ptxlab.isa.bulk import lanes
+from ptxlab.isa.tcgen05._collector import collect
+from ptxlab.isa.tcgen05._plan import Disabled, Plan
+from ptxlab.isa.tcgen05._planning import Key, check_plan, make_plan
+from ptxlab.isa.tcgen05._state import enter, launch, state_of, teams
+from ptxlab.tables import BLOCK_SCALED_KINDS
+
+__all__: list[str] = []
+
+_SECTION = "TensorCore 5th Generation Matrix Multiply and accumulate Operations"
+
+_PLANS: dict[Key, Plan] = {}
+_MOST_PLANS = 8192
+_DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
+"""Without .scale_vectorsize; .kind::mxf4nvf4 needs it."""
+
+
+@cache
+def _positions(row: Row) -> dict[str, int]:
+    """Where the operands of a row stand."""
+    return {name: i for i, (name, _) in enumerate(row.operands)}
+
+
+def _operand(t: machine.Issue, name: str) -> Resolved:
+    at = _positions(t.op.row).get(name, -1)
+    return t.op.operands[at] if at >= 0 else Unused()
+
+
+def _value(t: machine.Issue, name: str, bits: int, lane: int) -> int:
+    """An operand; 0 if the instruction does not have it."""
+    operand = _operand(t, name)
+    return 0 if isinstance(operand, Unused) else t.lane_value(operand, bits, lane)
+
+
+def _enabled(t: machine.Issue, lane: int) -> bool:
+    operand = _operand(t, "enable")
+    return bool(operand.value) if isinstance(operand, Const) else bool(t.lane_value(operand, 1, lane))
+
+
+def _scale(t: machine.Issue) -> int:
+    operand = _operand(t, "scale")
+    if isinstance(operand, Unused):
+        return 0
+    if not isinstance(operand, Const) or not 0 <= operand.value <= 15:
+        t.fault("D706", "scale-input-d must be an immediate from 0 to 15", fix="give the number of bits to shift D by as a constant")
+    return operand.value
+
+
+def _disabled(t: machine.Issue, lane: int) -> Disabled | None:
+    """Lanes that keep their value, for each CTA: four words of the mask belong to each."""
+    operand = _operand(t, "mask")
+    if not isinstance(operand, Group):
+        return None
+    words = np.array([t.lane_value(item, 32, lane) for item in operand.items], np.uint32)
+    bits = np.unpackbits(words.view(np.uint8), bitorder="little").reshape(-1, 128)
+    return tuple(np.flatnonzero(row) for row in bits)
+
+
+def _vector(t: machine.Issue, kind: str) -> str:
+    """.scale_vectorsize, or what stands for none."""
+    if kind not in BLOCK_SCALED_KINDS:
+        return ""
+    return t.q.vector or _DEFAULT_VECTOR[kind]
+
+
+def _multiply(t: machine.Issue, a_tensor: bool, ws: bool, shift_a: bool) -> None:
+    state, group = enter(t)
+    kind = t.q.kind[6:]
+    ctas = teams(t.cta, group)
+    collectors = state_of(ctas[0]).collectors
+    sparse = "metadata" in _positions(t.op.row)
+    vector = _vector(t, kind)
+    for lane in lanes(t):
+        key = Key(
+            kind,
+            group,
+            vector,
+            ws,
+            sparse,
+            a_tensor,
+            shift_a,
+            t.machine.target,
+            _value(t, "accumulator", 32, lane),
+            _value(t, "a", 32 if a_tensor else 64, lane),
+            _value(t, "b", 64, lane),
+            _value(t, "descriptor", 32, lane),
+            _value(t, "metadata", 32, lane),
+            _value(t, "scale_a", 32, lane),
+            _value(t, "scale_b", 32, lane),
+            _value(t, "zero_columns", 64, lane),
+        )
+        plan = _PLANS.get(key)
+        if plan is None:
+            plan = make_plan(t, key)
+            if len(_PLANS) >= _MOST_PLANS:
+                _PLANS.clear()
+            _PLANS[key] = plan
+        if key not in state.checked:
+            check_plan(t, plan, ctas)
+            state.checked.add(key)
+        collect(t, collectors, plan.held, ws)
+        disabled, accumulate = _disabled(t, lane), _enabled(t, lane)
+        perform = partial(plan.perform, ctas, accumulate, _scale(t), disabled)
+        launch(t, lane, group, perform, partial(plan.touches, ctas, accumulate, disabled))
+
+
+def _collector(buffers: tuple[str, ...], uses: tuple[str, ...] = ("fill", "use", "lastuse", "discard")) -> str:
+    return "{.collector=" + "|".join(f"collector::{buffer}::{use}" for buffer in buffers for use in uses) + "}"
+
+
+_A, _B = _collector(("a",)), _collector(("b0", "b1", "b2", "b3"))
+_SHIFTED = f".ashift{_collector(('a',), ('lastuse', 'discard'))}"
+"""The shifted matrix can neither fill a collector buffer nor come from one."""
+
+
+def _declare(pattern: str, sparse: bool, tail: Mapping[str, str], *, ws: bool = False, shifted: bool = False) -> None:
+    metadata = {"metadata": "addr"} if sparse else {}
+    name = f"tcgen05.mma{'.ws' if ws else ''}{'.sp' if sparse else ''}"
+    for a_tensor, a in ((False, "b64"), (True, "addr")):
+        if shifted and not a_tensor:
+            continue
+        service(
+            f"{name}.{pattern}{_B if ws else _SHIFTED if shifted else _A}",
+            section=_SECTION,
+            fidelity="deduced" if shifted else "two-models",
+            outputs=0,
+            ordered=False,
+            accumulator="addr",
+            a=a,
+            b="b64",
+            **metadata,
+            descriptor="b32",
+            **tail,
+        )(_handler(a_tensor, ws, shifted))
+
+
+@cache
+def _handler(a_tensor: bool, ws: bool, shifted: bool) -> partial[None]:
+    """The handler of a row: A from shared or from tensor memory, activation or weights stationary."""
+    return partial(_multiply, a_tensor=a_tensor, ws=ws, shift_a=shifted)
+
+
+_VECTORS = {"mxf8f6f4": "{.vector=scale_vec::1X|block32}", "mxf4": "{.vector=scale_vec::2X|block32}"}
+_VECTORS["mxf4nvf4"] = ".(vector=scale_vec::2X|scale_vec::4X|block16|block32)"
+_FACTORS = {"scale_a": "addr", "scale_b": "addr", "enable": "pred"}
+
+for _sparse in (False, True):
+    for _group in (1, 2):
+        _masked = {"mask": f"?v{4 * _group}.b32", "enable": "pred"}
+        for _shift in (False, True):
+            _head = f"(group=cta_group::{_group})"
+            _declare(f"{_head}.(kind=kind::f16|kind::tf32)", _sparse, {**_masked, "scale": "?b32"}, shifted=_shift)
+            _declare(f"{_head}.(kind=kind::f8f6f4|kind::i8)", _sparse, _masked, shifted=_shift)
+    for _kind, _sizes in _VECTORS.items():
+        _declare(f"(group=cta_group::1|cta_group::2).(kind=kind::{_kind}).block_scale{_sizes}", _sparse, _FACTORS)
+    _kinds = "(group=cta_group::1).(kind=kind::f16|kind::tf32|kind::f8f6f4|kind::i8)"
+    _declare(_kinds, _sparse, {"enable": "pred", "zero_columns": "?b64"}, ws=True)

@@ -1,0 +1,62 @@
+"""tcgen05.shift.down: section "Tensorcore 5th Generation Instructions: tcgen05.shift"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from ptxlab.isa import _machine as machine
+from ptxlab.isa._catalogue import service
+from ptxlab.isa.bulk import lanes
+from ptxlab.isa.tcgen05._descriptors import check_range
+from ptxlab.isa.tcgen05._state import enter, launch, teams
+from ptxlab.isa.tcgen05._touches import block
+
+__all__ = ["shift_down"]
+
+_SECTION = "Tensorcore 5th Generation Instructions: tcgen05.shift"
+_COLUMNS = 8
+"""A row moves 32 bytes."""
+_WARP = 32
+
+
+def shift_down(words: machine.U32, column: int) -> None:
+    """Move 32 bytes of every row, but the last of each warp's 32, down by one row.
+
+    The text speaks of the rows "for a warp". All four groups of 32 lanes are shifted, which is what tcgen05.cp.4x256b, whose rows go to one
+    lane in each of the four, completes.
+    """
+    rows = words[column : column + _COLUMNS].reshape(_COLUMNS, -1, _WARP)
+    rows[:, :, :-1] = rows[:, :, 1:]
+
+
+def _touches(ctas: tuple[machine.Cta, ...], column: int) -> Iterator[machine.Touch]:
+    for cta in ctas:
+        yield from block(cta, column, _COLUMNS, slice(None), True)
+
+
+def _shift(ctas: tuple[machine.Cta, ...], column: int) -> None:
+    for cta in ctas:
+        shift_down(cta.tensor.words, column)
+
+
+@service(
+    "tcgen05.shift.(group=cta_group::1|cta_group::2).down",
+    section=_SECTION,
+    fidelity="deduced",
+    outputs=0,
+    ordered=False,
+    address="addr",
+)
+def shift(t: machine.Issue) -> None:
+    """Shift a matrix of 32-byte rows in tensor memory; of both CTAs for .cta_group::2."""
+    _, group = enter(t)
+    ctas = teams(t.cta, group)
+    for thread in lanes(t):
+        address = t.lane_value(t.op.operands[0], 32, thread)
+        first, column = address >> 16, address & 0xFFFF
+        if first % _WARP or first >= 128:
+            message = f"tcgen05.shift begins at lane {first}; it must be 0, 32, 64 or 96"
+            t.fault("T611", message, reason=_SECTION, fix="correct the lane, bits 16-31, of the address")
+        check_range(t, ctas, column, _COLUMNS, "the matrix")
+        launch(t, thread, group, partial(_shift, ctas, column), partial(_touches, ctas, column))

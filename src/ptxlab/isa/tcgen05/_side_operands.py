@@ -1,0 +1,103 @@
+"""Scale factors and sparsity metadata of tcgen05.mma in tensor memory.
+
+Sections "Scale Factor A ID", "Scale Factor B ID" and "Sparsity selector".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.descriptors import InstructionDescriptor
+from ptxlab.isa import _machine as machine
+from ptxlab.layout import metadata_location, metadata_positions, scale_factor_location
+from ptxlab.tables import MMA_KINDS, data_path_of, scale_vector_of
+
+__all__ = ["Cells", "Scaling", "legal_metadata", "metadata_cells", "scaling_of"]
+
+U8 = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Bit fields of tensor memory: ``[rows, fields]`` places of cells from ``column`` on, and the lowest bit of each.
+
+    ``lane`` has a further first dimension where a field must stand in several lanes.
+    """
+
+    column: int
+    columns: int
+    lane: NDArray[np.int64]
+    place: NDArray[np.int64]
+    bit: NDArray[np.uint32]
+    limit: int
+
+    def read(self, words: NDArray[np.uint32]) -> U8:
+        """The fields, uint8, in the shape of ``lane``."""
+        found: U8 = (words[self.column + self.place, self.lane] >> self.bit & np.uint32(self.limit)).astype(np.uint8)
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """Type and block size of the scale factors, and where those of A (the CTA's rows) and of B (all columns) are."""
+
+    type: str
+    block: int
+    a: Cells
+    b: Cells
+
+    def factors(self, name: str, words: NDArray[np.uint32]) -> U8:
+        """The scale factors of matrix ``a`` or ``b``, uint8[rows, scales]; every group of 32 lanes must hold the same."""
+        cells = self.a if name == "a" else self.b
+        copies = cells.read(words)
+        found: U8 = copies[0]
+        differ = copies != found
+        if differ.any():
+            copy, row, scale = (int(i) for i in np.argwhere(differ)[0])
+            lanes = (f"lanes {first} to {first + 31}" for first in (int(cells.lane[i, row, scale]) & -32 for i in (0, copy)))
+            here, there = (f"{code:#04x} in {where}" for code, where in zip(copies[[0, copy], row, scale].tolist(), lanes, strict=True))
+            raise machine.Misuse(
+                "D708",
+                f"scale factor {scale} of row {row} of {name.upper()} is {here} and {there}; they must be the same",
+                fix="write the scale factors to all groups of 32 lanes, for instance with tcgen05.cp.32x128b.warpx4",
+            )
+        return found
+
+
+def _factors(address: int, rows: int, scales: int, scale_id: int, split: bool) -> Cells:
+    at = scale_factor_location(rows, scales, scale_id, split)
+    columns = int(at.column.max()) + 1
+    return Cells(address & 0xFFFF, columns, at.lane.copy(), at.column.copy(), (8 * at.byte).astype(np.uint32), 0xFF)
+
+
+def scaling_of(found: InstructionDescriptor, vector: str, group: int, a: int, b: int) -> Scaling:
+    """The scale factors of an instruction, whose addresses are ``a`` and ``b``."""
+    row = scale_vector_of(found.kind, vector, found.k)
+    assert row is not None
+    stored = 96 if found.k96 else MMA_KINDS[found.kind].k
+    split = found.m == 128 and group == 2
+    return Scaling(
+        found.scale,
+        stored // row.scales,
+        _factors(a, found.m // group, row.scales, found.scale_a_id, False),
+        _factors(b, found.n, row.scales, found.scale_b_id, split),
+    )
+
+
+def metadata_cells(found: InstructionDescriptor, group: int, ws: bool, address: int, lane: int) -> tuple[Cells, ...]:
+    """The 4-bit codes of the rows of A that one CTA keeps; each bank of the data path has its own copy."""
+    path = data_path_of(found.m, group, ws, True)
+    at = metadata_location(found.kind, found.m, group, ws, found.selector, lane)
+    columns = int(at.column.max()) + 1
+    parts = (x[:, : path.rows].copy() for x in (at.lane, at.column, at.bit.astype(np.uint32)))
+    return tuple(Cells(address & 0xFFFF, columns, lanes, column, bit, 0xF) for lanes, column, bit in zip(*parts, strict=True))
+
+
+@cache
+def legal_metadata(kind: str) -> tuple[int, ...]:
+    """The codes that select elements."""
+    return tuple(code for code in range(16) if metadata_positions(kind, code) is not None)

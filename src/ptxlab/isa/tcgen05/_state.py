@@ -1,0 +1,129 @@
+"""What a CTA and a CTA pair remember about tensor memory, and the checks that every tcgen05 instruction shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from ptxlab.isa import _machine as machine
+from ptxlab.isa._operands import Op
+from ptxlab.isa.bulk import thread_of
+from ptxlab.isa.tcgen05._collector import Collector
+from ptxlab.tables import TENSOR_MEMORY_TARGETS
+
+__all__ = ["PairRequest", "State", "enter", "launch", "no_peer", "queue_of", "state_of", "teams", "whole_warp"]
+
+
+_MOST_FLYING = 256
+_ALL_LANES = 0xFFFFFFFF
+
+
+@dataclass(slots=True, eq=False)
+class PairRequest:
+    """A ``tcgen05.alloc.cta_group::2`` on its way: what each CTA asks for, and the column once it is granted."""
+
+    columns: dict[int, int] = field(default_factory=dict)
+    column: int | None = None
+    taken: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class State:
+    """Of one CTA.
+
+    ``checked`` holds the plans whose tensor memory operands were found allocated; a change of allocation clears it. ``flying`` holds
+    operations on tensor memory that may not be complete, ``issuers`` the threads that have issued any; ``collectors`` are the collector
+    buffers by name (a pair's are those of its even CTA).
+    """
+
+    permit: bool = True
+    group: int = 0
+    smallest: int = 512
+    pairs: list[PairRequest] = field(default_factory=list)
+    checked: set[Hashable] = field(default_factory=set)
+    flying: list[machine.AsyncOperation] = field(default_factory=list)
+    issuers: set[Hashable] = field(default_factory=set)
+    collectors: dict[str, Collector] = field(default_factory=dict)
+    grants: dict[int, Op] = field(default_factory=dict)
+    """By first column: the instruction that the allocation comes from."""
+
+
+def state_of(cta: machine.Cta) -> State:
+    """The CTA's state, made on first use."""
+    found: State | None = cta.state.get("tcgen05")
+    if found is None:
+        found = cta.state["tcgen05"] = State()
+    return found
+
+
+def _needs_tensor_memory(t: machine.Issue) -> None:
+    if t.machine.target not in TENSOR_MEMORY_TARGETS:
+        t.fault("T625", f"{t.machine.target} has no tensor memory", fix="compile for sm_100a, sm_103a or sm_110a")
+
+
+def enter(t: machine.Issue, active: bool = True) -> tuple[State, int]:
+    """The CTA's state and the instruction's cta_group, checked: one group in the whole kernel, for group 2 a peer that is ``active``."""
+    state = state_of(t.cta)
+    group = 2 if t.q.group == "cta_group::2" else 1
+    if group != state.group:
+        if state.group:
+            t.fault(
+                "T606",
+                f"{t.op.opcode} follows tcgen05 instructions with .cta_group::{state.group} in the same kernel",
+                fix=f"use .cta_group::{state.group} in all tcgen05 instructions of the kernel",
+            )
+        _needs_tensor_memory(t)
+        state.group = group
+    if group == 2 and ((peer := t.cta.peer) is None or (active and peer.exited)):
+        no_peer(t)
+    return state, group
+
+
+def whole_warp(t: machine.Issue) -> None:
+    """A fault unless all 32 threads of the warp are there."""
+    if t.live != _ALL_LANES:
+        t.fault(
+            "T626",
+            f"{t.op.opcode}: the warp is not whole: some of its 32 threads have exited, or were never there",
+            fix="execute it in a warp of 32 threads, none of which has exited",
+        )
+
+
+def no_peer(t: machine.Issue) -> NoReturn:
+    """The fault of a .cta_group::2 instruction whose peer CTA is not there."""
+    t.fault(
+        "T609",
+        f"{t.op.opcode} needs the peer CTA of CTA {t.cta.ctaid}, which is not in the cluster or has exited",
+        fix="launch with an even cluster size, and let no CTA of a pair exit before the tcgen05 instructions of both are complete",
+    )
+
+
+def teams(cta: machine.Cta, group: int) -> tuple[machine.Cta, ...]:
+    """The CTAs that an operation works on: the CTA itself, or both of its pair, the even one first."""
+    if group == 1:
+        return (cta,)
+    peer = cta.peer
+    assert peer is not None
+    return (cta, peer) if cta.rank % 2 == 0 else (peer, cta)
+
+
+def launch(t: machine.Issue, lane: int, group: int, perform: Callable[[], None], touches: Callable[[], Iterable[machine.Touch]]) -> None:
+    """Issue an asynchronous operation on tensor memory."""
+    thread = thread_of(t, lane)
+    operation = machine.AsyncOperation(t.op.opcode, t.op, t.cta, perform, queue_of(t.cta, group), thread)
+    if t.machine.observed:
+        operation.touches = touches
+    state_of(t.cta).issuers.add(thread)
+    t.machine.enqueue(operation)
+    if not operation.done:
+        for cta in teams(t.cta, group):
+            flying = state_of(cta).flying
+            flying.append(operation)
+            if len(flying) > _MOST_FLYING:
+                flying[:] = [o for o in flying if not o.done]
+
+
+def queue_of(cta: machine.Cta, group: int) -> Hashable:
+    """The queue in which asynchronous tcgen05 operations of this CTA or pair perform in order."""
+    return ("tcgen05", id(teams(cta, group)[0]))

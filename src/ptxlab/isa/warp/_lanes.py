@@ -1,0 +1,73 @@
+"""shfl, vote, match, redux, elect, activemask, bar.warp.sync."""
+
+from __future__ import annotations
+
+from ptxlab.isa._catalogue import Qualifiers, native
+from ptxlab.isa._natives import Collective
+from ptxlab.isa._operands import Op
+
+_MOVES = "Data Movement and Conversion Instructions: "
+_SYNC = "Parallel Synchronization and Communication Instructions: "
+
+
+@native(
+    "shfl.sync.(mode=up|down|bfly|idx).b32",
+    d="b32|pred",
+    a="b32",
+    b="b32",
+    c="b32",
+    member="b32",
+    section=_MOVES + "shfl.sync",
+    fidelity="hardware",
+)
+def shfl(q: Qualifiers, op: Op) -> Collective:
+    return Collective("shfl", q.mode, "b32", 4)
+
+
+@native(
+    "vote.sync.(mode=all|any|uni).pred",
+    d="pred",
+    a="pred",
+    member="b32",
+    section=_SYNC + "vote.sync",
+    fidelity="hardware",
+)
+@native("vote.sync.(mode=ballot).b32", d="b32", a="pred", member="b32", section=_SYNC + "vote.sync", fidelity="hardware")
+def vote(q: Qualifiers, op: Op) -> Collective:
+    return Collective("vote", q.mode, "pred", 2)
+
+
+@native("match.(mode=any).sync.(type=b32|b64)", d="b32", a="type", member="b32", section=_SYNC + "match.sync", fidelity="hardware")
+@native("match.(mode=all).sync.(type=b32|b64)", d="b32|pred", a="type", member="b32", section=_SYNC + "match.sync", fidelity="hardware")
+def match(q: Qualifiers, op: Op) -> Collective:
+    return Collective("match", q.mode, q.type, 2)
+
+
+@native(
+    "redux.sync.(op=add|min|max).(type=u32|s32)",
+    "redux.sync.(op=and|or|xor).(type=b32)",
+    d="type",
+    a="type",
+    member="b32",
+    section=_SYNC + "redux.sync",
+    fidelity="hardware",
+)
+@native("redux.sync.(op=min|max){.abs}{.NaN}.(type=f32)", d="type", a="type", member="b32", section=_SYNC + "redux.sync")
+def redux(q: Qualifiers, op: Op) -> Collective:
+    flags = [name for name in ("abs", "NaN") if q.__dict__.get(name)]
+    return Collective("redux", ".".join([q.op, *flags]), q.type, 2)
+
+
+@native("activemask.b32", d="b32", section=_SYNC + "activemask", fidelity="hardware")
+def activemask(q: Qualifiers, op: Op) -> Collective:
+    return Collective("activemask", "", "b32", -1)
+
+
+@native("elect.sync", d="b32|pred", member="b32", section=_SYNC + "elect.sync", fidelity="hardware")
+def elect(q: Qualifiers, op: Op) -> Collective:
+    return Collective("elect", "", "b32", 1)
+
+
+@native("bar.warp.sync", member="b32", outputs=0, section=_SYNC + "bar.warp.sync", fidelity="hardware")
+def warp_sync(q: Qualifiers, op: Op) -> Collective:
+    return Collective("warpsync", "", "b32", 0)

@@ -1,0 +1,248 @@
+"""How a wgmma.mma_async is carried out: what its text says, which gathers its descriptors mean, the product."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab import numerics
+from ptxlab.descriptors import WgmmaDescriptor
+from ptxlab.isa import _machine as machine
+from ptxlab.isa._addresses import SHARED_RESERVED
+from ptxlab.isa._operands import Const
+from ptxlab.isa.wgmma._fragments import AccumulatorIndex, a_matrix, accumulator_index
+from ptxlab.isa.wgmma._state import Accumulator, Share, Warpgroup
+from ptxlab.layout import Major, MetadataFragment, PlacedOperand, metadata_fragment, operand_index
+from ptxlab.tables import TYPE_BITS, WGMMA_M
+
+__all__ = ["Form", "Operands", "Text", "form_of", "perform"]
+
+_MMA = "Asynchronous wgmma Instructions: wgmma.mma_async"
+_PATTERN = 1024
+_MOST_PLANS = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Which operands an instruction has: A in registers or by descriptor, metadata and selector in front of scale-d."""
+
+    in_registers: bool
+    sparse: bool
+
+    @property
+    def enable(self) -> int:
+        """The position of scale-d."""
+        return 5 if self.sparse else 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operands:
+    """The matrices in shared memory (A None: in registers), and the bytes that they reach."""
+
+    a: PlacedOperand | None
+    b: PlacedOperand
+    low: int
+    high: int
+    known: dict[int, tuple[machine.Touch, ...]] = field(default_factory=dict)
+
+    def touches(self, cta: machine.Cta) -> tuple[machine.Touch, ...]:
+        """What is read, for observers; remembered for the memories that it is asked for."""
+        base = cta.shared_address
+        found = self.known.get(base)
+        if found is None:
+            runs = [placed.runs for placed in (self.a, self.b) if placed is not None]
+            touches = (machine.Touch(starts + np.uint64(base), sizes, False) for starts, sizes in runs)
+            found = self.known[base] = machine.Touch.together(touches)
+        return found
+
+
+@dataclass(slots=True, eq=False)
+class Form:
+    """What the text of one instruction says.
+
+    Attributes
+    ----------
+    k, stored : elements of a row of B and of A, or bytes of single bits; A stores half of them if it is sparse
+    fragment, codes, chunks : of a sparse A: where a warp's metadata is, which codes are legal, how many a row has
+    rows, a_rows : rows of the registers of D, and of A if it is in registers
+    registers, key : the registers of D as a set, and a name for them in this order and format
+    unsure : registers of D that some path leaves without a value
+    """
+
+    d: str
+    a: str
+    b: str
+    n: int
+    k: int
+    stored: int
+    saturate: bool
+    negate_a: bool
+    negate_b: bool
+    major_a: Major
+    major_b: Major
+    rows: NDArray[np.intp]
+    a_rows: NDArray[np.intp] | None
+    registers: frozenset[int]
+    key: bytes
+    unsure: tuple[int, ...]
+    index: AccumulatorIndex
+    fragment: MetadataFragment | None = None
+    codes: tuple[int, ...] = ()
+    plans: dict[tuple[int, int], Operands] = field(default_factory=dict)
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of a row of a sparse A."""
+        return 0 if self.fragment is None else int(self.fragment.lane.shape[1])
+
+    def operands(self, t: machine.Issue, a: int, b: int) -> Operands:
+        """The gathers that two descriptors mean, checked against the CTA's shared memory."""
+        found = self.plans.get((a, b))
+        if found is None:
+            of_a = None if self.a_rows is not None else self._gather(t, a, "A", WGMMA_M, self.stored, self.a, self.major_a)
+            of_b = self._gather(t, b, "B", self.n, self.k, self.b, self.major_b)
+            bounds = [g.bounds for g in (of_a, of_b) if g is not None]
+            found = Operands(of_a, of_b, min(low for low, _ in bounds), max(high for _, high in bounds))
+            if len(self.plans) >= _MOST_PLANS:
+                self.plans.clear()
+            self.plans[a, b] = found
+        if found.low < SHARED_RESERVED or found.high > t.cta.shared.size:
+            _outside(t, found, a, b)
+        return found
+
+    def _gather(self, t: machine.Issue, raw: int, what: str, rows: int, k: int, element: str, major: Major) -> PlacedOperand:
+        descriptor = WgmmaDescriptor.decode(raw)
+        findings = descriptor.findings()
+        if findings:
+            first = findings[0]
+            t.fault(
+                first.code,
+                f"the matrix descriptor {raw:#018x} of {what} is not legal: {first.message}",
+                reason=first.section,
+                fix=first.fix or f"correct {', '.join(dict.fromkeys(f.field for f in findings))}",
+                details=(*_facts(raw), *(("also", f.message) for f in findings[1:])),
+            )
+        index = operand_index(
+            descriptor.start % _PATTERN,
+            descriptor.leading,
+            descriptor.stride,
+            descriptor.swizzle,
+            descriptor.base_offset,
+            major,
+            rows,
+            k,
+            _container(element),
+        )
+        return PlacedOperand(descriptor.start, index)
+
+
+def _container(element: str) -> int:
+    """Bytes in which elements are gathered; single bits come eight together."""
+    return 1 if element == "b1" else TYPE_BITS[element] // 8
+
+
+def _facts(raw: int) -> tuple[tuple[str, str], ...]:
+    return tuple((name, str(value)) for name, value in WgmmaDescriptor.decode(raw).fields())
+
+
+def _outside(t: machine.Issue, operands: Operands, a: int, b: int) -> None:
+    size = t.cta.shared.size
+    for gather, raw, what in ((operands.a, a, "A"), (operands.b, b, "B")):
+        if gather is None:
+            continue
+        low, high = gather.bounds
+        if low < SHARED_RESERVED or high > size:
+            t.fault(
+                "D704",
+                f"{what} reads shared memory from {low:#x} to {high - 1:#x}; the CTA has {SHARED_RESERVED:#x} to {size - 1:#x}",
+                reason="Matrix Descriptor Format",
+                fix="check start address, leading and stride dimension byte offset of the descriptor (each holds bytes >> 4)",
+                details=_facts(raw),
+            )
+
+
+def _immediate(t: machine.Issue, position: int, name: str, allowed: tuple[int, ...]) -> int:
+    operand = t.op.operands[position]
+    if not isinstance(operand, Const) or operand.value not in allowed:
+        t.fault("W904", f"{name} must be an immediate, {' or '.join(map(str, allowed))}", reason=_MMA)
+    return operand.value
+
+
+def form_of(t: machine.Issue, text: Text) -> Form:
+    """Read the instruction's text."""
+    q = t.op.q
+    n, _, k = q.shape[4:].partition("k")
+    together = 8 if q.a == "b1" else 1
+    stored = int(k) // 2 if text.sparse else int(k)
+    behind = text.enable + 1
+    count = len(t.op.operands)
+    scales = [_immediate(t, behind + i, name, (-1, 1)) for i, name in enumerate(("imm-scale-a", "imm-scale-b")) if behind + i < count]
+    names = ("imm-trans-b",) if text.in_registers else ("imm-trans-a", "imm-trans-b")
+    transposed = [_immediate(t, behind + 2 + i, name, (0, 1)) for i, name in enumerate(names) if behind + 2 + i < count]
+    majors: list[Major] = ["mn" if flag else "k" for flag in transposed] or ["k"]
+    rows = t.row_numbers(0)
+    return Form(
+        d=q.d,
+        a=q.a,
+        b=q.b,
+        n=int(n),
+        k=int(k) // together,
+        stored=stored // together,
+        saturate=getattr(q, "saturate", False),
+        negate_a=-1 in scales[:1],
+        negate_b=-1 in scales[1:],
+        major_a="k" if text.in_registers else majors[0],
+        major_b=majors[-1],
+        rows=rows,
+        a_rows=t.row_numbers(1) if text.in_registers else None,
+        registers=frozenset(rows.tolist()),
+        key=rows.tobytes() + q.d.encode(),
+        unsure=t.unsure(0),
+        index=accumulator_index(int(n), q.d == "f16"),
+        fragment=_metadata_fragment(t, q.a) if text.sparse else None,
+        codes=numerics.legal_codes(q.a) if text.sparse else (),
+    )
+
+
+def _metadata_fragment(t: machine.Issue, element: str) -> MetadataFragment:
+    """Where the metadata is, by the sparsity selector."""
+    bits = TYPE_BITS[element]
+    selector = _immediate(t, 4, "the sparsity selector", (0, 1) if bits >= 16 else (0,))
+    return metadata_fragment(bits, 8 if bits >= 16 else 16, selector)
+
+
+def perform(group: Warpgroup, share: Share, cta: machine.Cta, launch: machine.Machine) -> None:
+    """Read the operands and multiply."""
+    form = share.form
+    found = group.accumulators.get(form.key)
+    if found is None:
+        group.evict(form.registers)
+        found = Accumulator.load(form.rows, form.index, share.frames, share.accumulate)
+        group.accumulators[form.key] = found
+    operands = share.operands
+    if share.a_words is not None:
+        codes: NDArray[Any] = a_matrix(share.a_words, np.dtype(f"u{_container(form.a)}"))
+    else:
+        assert operands.a is not None
+        codes = operands.a.read(cta.shared)
+    _product(form, codes, operands.b.read(cta.shared), share.metadata, found.cells, share.accumulate)
+    group.performed = share.number + 1
+    if group.waiters:
+        launch.wake(group.waiters)
+
+
+def _product(
+    form: Form, a: NDArray[Any], b: NDArray[Any], metadata: NDArray[np.uint8] | None, cells: NDArray[np.uint32], accumulate: bool
+) -> None:
+    if form.a == "b1":
+        common = np.ascontiguousarray(b).view(np.uint64)[:, None] & np.ascontiguousarray(a).view(np.uint64)
+        counted = np.bitwise_count(common).sum(axis=2, dtype=np.uint32)
+        np.add(cells, counted, out=cells) if accumulate else np.copyto(cells, counted)
+        return
+    codes = None if metadata is None else metadata.reshape(WGMMA_M, -1)
+    left = numerics.prepare(a, form.a, role="a", kind=None, negate=form.negate_a, metadata=codes)
+    right = numerics.prepare(b, form.b, role="b", kind=None, negate=form.negate_b)
+    numerics.mma_prepared(None, form.d, left, right, cells, arch="wgmma", accumulate=accumulate, saturate=form.saturate)

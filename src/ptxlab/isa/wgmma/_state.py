@@ -1,0 +1,153 @@
+"""What a warpgroup remembers: instructions that not all of its warps have issued, and accumulators in flight.
+
+A warp goes on as soon as it has issued its share of an instruction; the operation begins when all four warps have done so. The registers
+of D are out of the program's reach until wgmma.wait_group, so that instructions in a row work on one copy of the matrix, which is written
+back when a warp has waited for the last of them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.isa import _machine as machine
+from ptxlab.isa._operands import Op
+from ptxlab.isa.wgmma._fragments import WARPS, AccumulatorIndex
+
+if TYPE_CHECKING:
+    from ptxlab.isa.wgmma._plan import Form, Operands
+
+__all__ = ["Accumulator", "Share", "Warpgroup", "warpgroup_of"]
+
+U32 = NDArray[np.uint32]
+
+
+@dataclass(slots=True, eq=False)
+class Accumulator:
+    """A matrix D on its way: cells uint32[column, row], and the registers of the four warps that it is written back to."""
+
+    rows: NDArray[np.intp]
+    index: AccumulatorIndex
+    frames: list[U32]
+    cells: U32
+
+    @classmethod
+    def load(cls, rows: NDArray[np.intp], index: AccumulatorIndex, frames: list[U32], needed: bool) -> Accumulator:
+        """Read the registers, if what they hold is ``needed``."""
+        if not needed:
+            return cls(rows, index, frames, np.empty(index.from_registers.shape, np.uint32))
+        registers = np.empty((WARPS, index.registers, 32), np.uint32)
+        for warp, frame in enumerate(frames):
+            frame.take(rows, axis=0, out=registers[warp])
+        return cls(rows, index, frames, index.cells(registers))
+
+    def store(self) -> None:
+        """Write the registers."""
+        registers = self.index.of_cells(self.cells)
+        for frame, values in zip(self.frames, registers, strict=True):
+            frame[self.rows] = values
+
+
+@dataclass(slots=True, eq=False)
+class Share:
+    """One wgmma.mma_async on its way to all four warps: operands as the first warp gave them; A in registers as each warp gave it.
+
+    ``given`` are the rows of the first warp's operands: descriptors and predicate; ``metadata`` the codes [warp, row, chunk] of a sparse A.
+    """
+
+    number: int
+    op: Op
+    form: Form
+    a: int
+    b: int
+    accumulate: bool
+    operands: Operands
+    given: tuple[bytes, ...]
+    frames: list[U32]
+    a_words: U32 | None
+    metadata: NDArray[np.uint8] | None
+    arrived: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Warpgroup:
+    """Instructions are numbered in the order in which each warp issues them.
+
+    Attributes
+    ----------
+    issued : how many each warp has issued
+    ends : for each warp its committed groups that it has not waited for, each by the number behind its last instruction
+    shares : instructions that some warp has not issued yet; ``first`` is the number of the first
+    performed : number of the first that has not been performed
+    latest : for each set of registers the last instruction that any warp has issued on it
+    accumulators : matrices that have not been written back, by their registers
+    waiters : splits that wait for `performed` to grow
+    """
+
+    cta: machine.Cta
+    index: int
+    issued: list[int] = field(default_factory=lambda: [0] * WARPS)
+    ends: list[list[int]] = field(default_factory=lambda: [[] for _ in range(WARPS)])
+    shares: deque[Share] = field(default_factory=deque)
+    first: int = 0
+    performed: int = 0
+    latest: dict[bytes, int] = field(default_factory=dict)
+    accumulators: dict[bytes, Accumulator] = field(default_factory=dict)
+    waiters: list[object] = field(default_factory=list)
+
+    @property
+    def suppliers(self) -> tuple[str, ...]:
+        """What the warps that wait are waiting for."""
+        return ("wgmma.mma_async",)
+
+    def supplied_by(self, cta: machine.Cta, warp: int) -> bool:
+        """Whether it is one of the four warps."""
+        return cta is self.cta and warp // WARPS == self.index
+
+    def advice(self) -> str:
+        """What to do."""
+        return f"let warps {WARPS * self.index}-{WARPS * self.index + WARPS - 1} execute every wgmma.mma_async together"
+
+    def write_back(self, end: int) -> None:
+        """Write the registers that no instruction from number ``end`` on works on."""
+        for key in [k for k in self.accumulators if self.latest[k] < end]:
+            self.accumulators.pop(key).store()
+
+    def evict(self, registers: frozenset[int]) -> None:
+        """Write back what stands in any of these registers."""
+        for key in [k for k, held in self.accumulators.items() if not registers.isdisjoint(held.rows.tolist())]:
+            self.accumulators.pop(key).store()
+
+    def missing(self) -> str:
+        """The warps that have not issued the instruction that is waited for."""
+        arrived = self.shares[0].arrived if self.shares else 15
+        return ", ".join(str(WARPS * self.index + w) for w in range(WARPS) if not arrived >> w & 1)
+
+
+def warpgroup_of(t: machine.Issue) -> Warpgroup:
+    """The executing warp's warpgroup; a fault unless it is whole."""
+    held: Warpgroup | None = t.state.get(_KEY)
+    if held is not None:
+        return held
+    groups: dict[int, Warpgroup] = t.cta.state.setdefault(_KEY, {})
+    index = t.warp // WARPS
+    found = groups.get(index)
+    if found is None:
+        if t.cta.threads < 32 * WARPS * (index + 1):
+            t.fault(
+                "W901",
+                f"{t.op.opcode.partition('.sync')[0]} in warp {t.warp}: a warpgroup is 4 warps of 32 threads, but the CTA has "
+                f"{t.cta.threads} threads",
+                fix="launch CTAs with a multiple of 128 threads",
+            )
+        found = groups[index] = Warpgroup(t.cta, index)
+    t.state[_KEY] = found
+    return found
+
+
+_KEY: Hashable = "wgmma"

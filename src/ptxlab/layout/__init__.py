@@ -1,0 +1,95 @@
+"""Coordinates in, addresses out. Pure functions over arrays.
+
+Shared-memory layouts of matrix operands, tensor memory, register fragments, and boxes of tensor maps; `cute` has the algebra of layouts.
+"""
+
+from ptxlab.layout import cute
+from ptxlab.layout._banks import BANKS, BankConflicts, bank_conflicts, matrix_rows
+from ptxlab.layout._canonical import atom_shape, canonical_layout, exact_layout
+from ptxlab.layout._columns import Ownership, ZeroColumns, pair_ownership, zero_column_mask
+from ptxlab.layout._fragments import FRAGMENT_REGISTERS, Fragment, MatrixFragment, fragment, wgmma_a_fragment, wgmma_fragment
+from ptxlab.layout._im2col import im2col_walk, wide_positions
+from ptxlab.layout._operands import Major, OperandDescriptor, OperandIndex, PlacedOperand, operand_addresses, operand_index
+from ptxlab.layout._scales import SCALE_TILE_BYTES, ScaleLocation, scale_factor_location, scale_factor_offset
+from ptxlab.layout._sparsity import (
+    MetadataFragment,
+    MetadataLocation,
+    metadata_chunks,
+    metadata_columns,
+    metadata_fragment,
+    metadata_location,
+    metadata_positions,
+)
+from ptxlab.layout._swizzle import matrix_base_offset, swizzle_bytes
+from ptxlab.layout._tensor_memory import (
+    CopyDestination,
+    Decompression,
+    OperandLocation,
+    TensorLocation,
+    a_location,
+    accumulator_location,
+    copy_destination,
+    data_path_lanes,
+    decompression,
+)
+from ptxlab.layout._tma import TensorMapGeometry, TmaBox, tma_box
+from ptxlab.layout.cute import ComposedLayout, Layout, LayoutError, Swizzle, parse_layout
+
+__all__ = [
+    "BANKS",
+    "FRAGMENT_REGISTERS",
+    "SCALE_TILE_BYTES",
+    "BankConflicts",
+    "ComposedLayout",
+    "CopyDestination",
+    "Decompression",
+    "Fragment",
+    "Layout",
+    "LayoutError",
+    "Major",
+    "MatrixFragment",
+    "MetadataFragment",
+    "MetadataLocation",
+    "OperandDescriptor",
+    "OperandIndex",
+    "OperandLocation",
+    "Ownership",
+    "PlacedOperand",
+    "ScaleLocation",
+    "Swizzle",
+    "TensorLocation",
+    "TensorMapGeometry",
+    "TmaBox",
+    "ZeroColumns",
+    "a_location",
+    "accumulator_location",
+    "atom_shape",
+    "bank_conflicts",
+    "canonical_layout",
+    "copy_destination",
+    "cute",
+    "data_path_lanes",
+    "decompression",
+    "exact_layout",
+    "fragment",
+    "im2col_walk",
+    "matrix_base_offset",
+    "matrix_rows",
+    "metadata_chunks",
+    "metadata_columns",
+    "metadata_fragment",
+    "metadata_location",
+    "metadata_positions",
+    "operand_addresses",
+    "operand_index",
+    "pair_ownership",
+    "parse_layout",
+    "scale_factor_location",
+    "scale_factor_offset",
+    "swizzle_bytes",
+    "tma_box",
+    "wgmma_a_fragment",
+    "wgmma_fragment",
+    "wide_positions",
+    "zero_column_mask",
+]

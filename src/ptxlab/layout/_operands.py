@@ -1,0 +1,231 @@
+"""Matrix operands in shared memory: sections "Canonical Layouts" and "Major-ness supported by Strides" of tcgen05 and wgmma."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.layout._swizzle import swizzle_bytes
+from ptxlab.layout.cute import LayoutError
+from ptxlab.tables import SWIZZLES
+
+__all__ = ["Major", "OperandDescriptor", "OperandIndex", "operand_addresses", "operand_index"]
+
+Major = Literal["k", "mn"]
+Addresses = NDArray[np.int64]
+
+_SLOT = 16
+"""Bytes that no layout tears apart: the unit of 128-bit elements in which the canonical layouts are given."""
+
+_PATTERN = 1024
+"""Every swizzle pattern repeats within so many bytes."""
+
+_BITS = (4, 6, 8, 16, 32)
+
+_WIDE = np.dtype(np.complex128)
+"""A 16-byte type that NumPy gathers as it is."""
+
+
+class OperandDescriptor(Protocol):
+    """What the address of an element depends on; both shared-memory descriptors have it. All in bytes."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def leading(self) -> int: ...
+    @property
+    def stride(self) -> int: ...
+    @property
+    def swizzle(self) -> str: ...
+    @property
+    def base_offset(self) -> int: ...
+
+
+def _slots(
+    start: int,
+    leading: int,
+    stride: int,
+    swizzle: str,
+    base_offset: int,
+    outer: int,
+    inner: int,
+    major: Major,
+    absolute: bool,
+) -> Addresses:
+    """Addresses of the 16-byte slots: ``[row, slot of k]`` for K-major, ``[k, slot of mn]`` for MN-major."""
+    mode = SWIZZLES[swizzle]
+    line = np.arange(outer, dtype=np.int64)[:, None]
+    byte = np.arange(inner, dtype=np.int64)[None, :] * _SLOT
+    lines = 8 if major == "k" else mode.lines
+    group, within = line // lines * stride, line % lines * mode.width
+    if absolute:
+        # What would leave the 128 bytes of a row lies in the buffer whose address stands for the leading dimension.
+        spilled = start % mode.width + byte - mode.width
+        linear = group + within + np.where(spilled >= 0, leading + spilled - start, byte)
+    elif mode.bits:
+        # The leading dimension steps from one width to the next; K-major operands that are not sparse have only one.
+        linear = group + within + byte // mode.width * leading + byte % mode.width
+    elif major == "k":
+        linear = group + within + byte // _SLOT * leading
+    else:
+        # Without swizzling the two strides change their roles.
+        linear = line // 8 * leading + line % 8 * _SLOT + byte // _SLOT * stride
+    return swizzle_bytes(start + linear, swizzle, base_offset)
+
+
+def operand_addresses(
+    descriptor: OperandDescriptor,
+    rows: int,
+    k: int,
+    bits: int,
+    major: Major = "k",
+    padded: bool = False,
+) -> Addresses:
+    """Where each element of an operand of ``rows`` x ``k`` lies.
+
+    Parameters
+    ----------
+    descriptor : a shared-memory descriptor of tcgen05 or wgmma; its leading dimension may be an absolute address (K = 96)
+    rows, k : size of the operand, rows being M for matrix A and N for matrix B
+    bits : size of an element: 4, 6, 8, 16 or 32
+    major : ``"k"``, or ``"mn"`` for a transposed operand
+    padded : 4-bit elements in slots of 16 bytes for 16 elements (``kind::f8f6f4``); 6-bit elements always are
+
+    Returns
+    -------
+    int64[rows, k]: byte addresses; bit addresses (byte address * 8 + bit) for 4- and 6-bit elements
+
+    Examples
+    --------
+    >>> from ptxlab.descriptors import SharedMemoryDescriptor
+    >>> d = SharedMemoryDescriptor(start=0x400, stride=1024, swizzle="128B")
+    >>> operand_addresses(d, rows=128, k=16, bits=16)[1, [0, 8]].tolist()
+    [1168, 1152]
+    """
+    if descriptor.swizzle not in SWIZZLES:
+        raise LayoutError(f"the swizzling mode of the descriptor is {descriptor.swizzle!r}; it can be {', '.join(SWIZZLES)}")
+    if bits not in _BITS or major not in ("k", "mn") or rows <= 0 or k <= 0:
+        raise LayoutError(f"there is no operand of {rows} x {k} elements of {bits} bits, {major!r}-major")
+    per_slot = 16 if bits == 6 or padded else 128 // bits
+    outer, across = (rows, k) if major == "k" else (k, rows)
+    slots = _slots(
+        descriptor.start,
+        descriptor.leading,
+        descriptor.stride,
+        descriptor.swizzle,
+        descriptor.base_offset,
+        outer,
+        -(-across // per_slot),
+        major,
+        getattr(descriptor, "leading_mode", "relative") == "absolute",
+    )
+    element = np.arange(per_slot, dtype=np.int64) * bits
+    places = slots[:, :, None] * 8 + element if bits < 8 else slots[:, :, None] + element // 8
+    found: Addresses = places.reshape(outer, -1)[:, :across]
+    return found if major == "k" else found.T
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperandIndex:
+    """How to gather one operand out of shared memory.
+
+    Attributes
+    ----------
+    low, high : bytes touched, ``[base + low, base + high)`` with ``base = start & ~1023``
+    rows, k : size of the operand
+    """
+
+    low: int
+    high: int
+    rows: int
+    k: int
+    _order: NDArray[np.intp]
+    _dtype: np.dtype[Any]
+    _transposed: bool
+
+    def gather(self, shared: NDArray[np.uint8], start: int) -> NDArray[Any]:
+        """The elements, unsigned ``[rows, k]``; ``start`` is the descriptor's start address as an index into ``shared``.
+
+        The caller has checked that ``[base + low, base + high)`` lies inside ``shared``, whose memory is 16-byte aligned.
+        """
+        base = start & -_PATTERN
+        slots = shared[base + self.low : base + self.high].view(_WIDE)
+        found = slots.take(self._order).view(self._dtype)
+        if self._transposed:
+            return found[:, : self.rows].T
+        return found[:, : self.k]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedOperand:
+    """A matrix operand in shared memory: how it is gathered, and its start address as an index into that memory."""
+
+    start: int
+    index: OperandIndex
+
+    def read(self, shared: NDArray[np.uint8]) -> NDArray[Any]:
+        """The elements [rows, k]; bytes of the slots for 4- and 6-bit types."""
+        return self.index.gather(shared, self.start)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """First byte and end of what is read."""
+        base = self.start & -_PATTERN
+        return base + self.index.low, base + self.index.high
+
+    @property
+    def runs(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        """What is read as runs of neighbouring bytes: the first byte and the size of each."""
+        starts, sizes = _runs(self.index)
+        return starts + np.uint64((self.start & -_PATTERN) + self.index.low), sizes
+
+
+@lru_cache(maxsize=1024)
+def _runs(index: OperandIndex) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    slots = np.unique(index._order)
+    firsts = np.flatnonzero(np.diff(slots, prepend=slots[0] - 2) != 1)
+    lengths = np.diff(firsts, append=len(slots))
+    return (slots[firsts] * _SLOT).astype(np.uint64), (lengths * _SLOT).astype(np.uint32)
+
+
+@lru_cache(maxsize=1024)
+def operand_index(
+    start: int,
+    leading: int,
+    stride: int,
+    swizzle: str,
+    base_offset: int,
+    major: Major,
+    rows: int,
+    k: int,
+    element_bytes: int,
+    absolute: bool = False,
+) -> OperandIndex:
+    """The gather of an operand whose descriptor starts at ``start`` modulo 1024; cached, since a kernel uses few geometries.
+
+    Parameters
+    ----------
+    start : the start address modulo 1024, which is all that the swizzle sees of it
+    leading, stride, swizzle, base_offset : as in the descriptor
+    element_bytes : of an element as it lies in shared memory, 1, 2 or 4; 1 gathers padded slots of 4- and 6-bit elements as bytes
+    absolute : the leading dimension is an address (K = 96): ``leading`` is that of the next buffer less ``start & ~1023``
+
+    Examples
+    --------
+    >>> index = operand_index(0, 16, 1024, "128B", 0, "k", 128, 16, 2)
+    >>> index.low, index.high
+    (0, 16384)
+    >>> index.gather(np.arange(16384, dtype=np.uint16).view(np.uint8), 0)[1, [0, 8]].tolist()
+    [72, 64]
+    """
+    outer, across = (rows, k) if major == "k" else (k, rows)
+    slots = _slots(start, leading, stride, swizzle, base_offset, outer, -(-across * element_bytes // _SLOT), major, absolute)
+    low = int(slots.min())
+    order = ((slots - low) // _SLOT).astype(np.intp)
+    order.setflags(write=False)
+    dtype = np.dtype(f"u{element_bytes}")
+    return OperandIndex(low, int(slots.max()) + _SLOT, rows, k, order, dtype, major == "mn")

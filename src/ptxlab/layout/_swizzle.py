@@ -1,0 +1,46 @@
+"""The swizzle of shared memory addresses: section "Shared Memory Layout and Swizzling"."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.tables import PHASE_SHIFT, SWIZZLES
+
+__all__ = ["matrix_base_offset", "swizzle_bytes"]
+
+
+def swizzle_bytes(address: NDArray[np.int64], swizzle: str, base_offset: int = 0) -> NDArray[np.int64]:
+    """Where the byte at a linear address really lies.
+
+    Parameters
+    ----------
+    address : absolute byte addresses in shared memory: the bits of the address itself count, not those of an offset into a tile
+    swizzle : ``none``, ``32B``, ``64B``, ``128B`` or ``128B_32B`` (128B swizzling with 32B atomicity)
+    base_offset : the descriptor's matrix base offset; the phase is taken as if the address began so many rows of 128 bytes earlier
+
+    Examples
+    --------
+    >>> swizzle_bytes(np.array([0x80, 0x90, 0x390]), "128B").tolist()
+    [144, 128, 992]
+    """
+    mode = SWIZZLES[swizzle]
+    if not mode.bits:
+        return address
+    phase = ((address >> PHASE_SHIFT) - base_offset) & ((1 << mode.bits) - 1)
+    swizzled: NDArray[np.int64] = address ^ (phase << mode.base)
+    return swizzled
+
+
+def matrix_base_offset(pattern_start: int, swizzle: str) -> int:
+    """The matrix base offset of a tile whose swizzle pattern begins at an address: section "Shared memory descriptor".
+
+    0 where the address is on the boundary of table "Starting address of repeating pattern for various swizzling modes".
+
+    Examples
+    --------
+    >>> matrix_base_offset(0x400, "128B"), matrix_base_offset(0x480, "128B"), matrix_base_offset(0x480, "32B")
+    (0, 1, 1)
+    """
+    mode = SWIZZLES[swizzle]
+    return pattern_start >> PHASE_SHIFT & 7 if mode.bits and pattern_start % mode.repeat else 0

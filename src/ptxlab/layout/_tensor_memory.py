@@ -1,0 +1,222 @@
+"""Tensor memory: accumulators, matrix A, and the destinations of tcgen05.cp.
+
+Sections "Data Path Layout Organization", "Packing formats of elements in Tensor and Shared memory" and "tcgen05.cp".
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.layout.cute import LayoutError
+from ptxlab.tables import DATA_PATHS, DECOMPRESSIONS, DataPath
+
+__all__ = [
+    "CopyDestination",
+    "Decompression",
+    "OperandLocation",
+    "TensorLocation",
+    "a_location",
+    "accumulator_location",
+    "copy_destination",
+    "data_path_lanes",
+    "decompression",
+]
+
+Array = NDArray[np.int64]
+LANES = 128
+
+
+class TensorLocation(NamedTuple):
+    """CTA rank in the pair, lane, and column relative to the address operand, for every (m, n)."""
+
+    cta: Array
+    lane: Array
+    column: Array
+
+
+class OperandLocation(NamedTuple):
+    """Where matrix A lies, for every (copy, m, k): as `TensorLocation`, and the lowest bit inside the 32-bit cell."""
+
+    cta: Array
+    lane: Array
+    column: Array
+    bit: Array
+
+
+class CopyDestination(NamedTuple):
+    """Where tcgen05.cp puts row r of its source: ``lanes[r]`` are all its lanes, ``columns`` the 32-bit words of a row."""
+
+    lanes: Array
+    columns: int
+
+
+def path_of(m: int, cta_group: int, ws: bool, sparse: bool) -> DataPath:
+    """The data path layout of a combination that has one."""
+    path = DATA_PATHS.get((m, cta_group, ws, sparse))
+    if path is None:
+        modes = f"{', .ws' if ws else ''}{', sparse' if sparse else ''}"
+        raise LayoutError(f"no data path layout for M = {m}, cta_group::{cta_group}{modes}")
+    return path
+
+
+@lru_cache(maxsize=64)
+def data_path_lanes(m: int, cta_group: int = 1, ws: bool = False, sparse: bool = False) -> Array:
+    """The lane of each row that one CTA keeps, ``[bank, row]``; bank b holds the b-th part of the columns of D and its own copy of A.
+
+    Examples
+    --------
+    >>> data_path_lanes(64)[0, [15, 16]].tolist()
+    [15, 32]
+    >>> data_path_lanes(64, ws=True)[:, 0].tolist()
+    [0, 64]
+    """
+    path = path_of(m, cta_group, ws, sparse)
+    row = np.arange(path.rows, dtype=np.int64)
+    lanes: Array = (row // 16 * 32 + row % 16) if path.half else row
+    lanes = lanes[None, :] + np.arange(path.banks, dtype=np.int64)[:, None] * path.bank_lanes
+    lanes.setflags(write=False)
+    return lanes
+
+
+def accumulator_location(
+    m: int,
+    n: int,
+    cta_group: int = 1,
+    ws: bool = False,
+    sparse: bool = False,
+    lane: int = 0,
+) -> TensorLocation:
+    """Where element (m, n) of matrix D lies.
+
+    Parameters
+    ----------
+    m, n : shape of the instruction
+    lane : lane of the D address: 0, or 16 in the layouts that use half of the lanes (C and F)
+
+    Returns
+    -------
+    three arrays int64[m, n]
+
+    Examples
+    --------
+    >>> d = accumulator_location(m=128, n=256, cta_group=2)
+    >>> d.cta[64, 0], d.lane[64, 200], d.column[64, 200]
+    (np.int64(1), np.int64(64), np.int64(72))
+    """
+    path = path_of(m, cta_group, ws, sparse)
+    if n <= 0 or n % path.banks:
+        raise LayoutError(f"N = {n} does not fall into {path.banks} equal parts, as layout {path.letter} needs")
+    lanes = data_path_lanes(m, cta_group, ws, sparse)
+    rows, columns = np.arange(m, dtype=np.int64)[:, None], np.arange(n, dtype=np.int64)[None, :]
+    part = n // path.banks
+    shape = (m, n)
+    return TensorLocation(
+        np.broadcast_to(rows // path.rows, shape),
+        lanes[columns // part, rows % path.rows] + lane,
+        np.broadcast_to(columns % part, shape),
+    )
+
+
+def a_location(
+    m: int,
+    k: int,
+    bits: int,
+    cta_group: int = 1,
+    ws: bool = False,
+    sparse: bool = False,
+    lane: int = 0,
+) -> OperandLocation:
+    """Where element (m, k) of a matrix A in tensor memory lies.
+
+    Parameters
+    ----------
+    bits : of the container of an element: 32, 16, 8, or 4 for packed 4-bit elements
+    lane : lane of the A address, as of D
+
+    Returns
+    -------
+    four arrays int64[copies, m, k]: where the columns of D fall into several banks, each bank reads its own copy of A
+
+    Examples
+    --------
+    >>> a = a_location(m=128, k=16, bits=16)
+    >>> a.lane.shape, a.column[0, 5, 3], a.bit[0, 5, 3]
+    ((1, 128, 16), np.int64(1), np.int64(16))
+    """
+    path = path_of(m, cta_group, ws, sparse)
+    lanes = data_path_lanes(m, cta_group, ws, sparse)
+    rows = np.arange(m, dtype=np.int64)
+    place = np.arange(k, dtype=np.int64) * bits
+    shape = (path.banks, m, k)
+    return OperandLocation(
+        np.broadcast_to((rows // path.rows)[None, :, None], shape),
+        np.broadcast_to(lanes[:, rows % path.rows][:, :, None] + lane, shape),
+        np.broadcast_to(place // 32, shape),
+        np.broadcast_to(place % 32, shape),
+    )
+
+
+def _rows(count: int) -> Array:
+    return np.arange(count, dtype=np.int64)[:, None]
+
+
+def _copies(*lanes: int) -> Array:
+    return np.array(lanes, np.int64)[None, :]
+
+
+_COPIES: dict[tuple[str, str], tuple[Array, int]] = {
+    ("128x256b", ""): (_rows(128), 256),
+    ("128x128b", ""): (_rows(128), 128),
+    ("4x256b", ""): (_rows(4) * 32, 256),
+    ("32x128b", "warpx4"): (_rows(32) + _copies(0, 32, 64, 96), 128),
+    ("64x128b", "warpx2::02_13"): (_rows(64) + _copies(0, 64), 128),
+    ("64x128b", "warpx2::01_23"): (_rows(64) // 32 * 64 + _rows(64) % 32 + _copies(0, 32), 128),
+}
+"""(shape, multicast) -> lanes[row, copy] and bits of a row."""
+
+
+def copy_destination(shape: str, multicast: str = "") -> CopyDestination:
+    """Where tcgen05.cp puts each row of its source matrix, relative to the lane and column of its address.
+
+    Examples
+    --------
+    >>> copy_destination("64x128b", "warpx2::01_23").lanes[33].tolist()
+    [65, 97]
+    """
+    found = _COPIES.get((shape, multicast))
+    if found is None:
+        raise LayoutError(f"tcgen05.cp has no shape .{shape}{'.' + multicast if multicast else ''}")
+    lanes, bits = found
+    return CopyDestination(lanes, bits // 32)
+
+
+class Decompression(NamedTuple):
+    """Lowest bit of each of 16 elements: in the 16 bytes of a source slot, and in the 16 bytes that tcgen05.cp makes of them."""
+
+    source: Array
+    destination: Array
+    bits: int
+
+
+def decompression(name: str) -> Decompression:
+    """What tcgen05.cp with a source format does to each slot of 16 bytes.
+
+    Parameters
+    ----------
+    name : ``b4x16_p64`` or ``b6x16_p32``
+
+    Examples
+    --------
+    >>> d = decompression("b4x16_p64")
+    >>> d.source[:3].tolist(), d.destination[:3].tolist(), d.bits
+    ([0, 4, 8], [2, 10, 18], 4)
+    """
+    if name not in DECOMPRESSIONS:
+        raise LayoutError(f"tcgen05.cp has no source format .{name}; the formats are {', '.join(DECOMPRESSIONS)}")
+    source, destination = DECOMPRESSIONS[name]
+    element = np.arange(16, dtype=np.int64)
+    return Decompression(element * source.pitch + source.low, element * destination.pitch + destination.low, source.bits)

@@ -1,0 +1,42 @@
+"""CuTe layouts: nested shapes and strides, their algebra, swizzles, and the notation. Section "Canonical Layouts" is written in it."""
+
+from ptxlab.layout.cute._algebra import (
+    coalesce,
+    complement,
+    composition,
+    filter_zeros,
+    left_inverse,
+    logical_divide,
+    logical_product,
+    right_inverse,
+    tiled_divide,
+    tiled_product,
+    zipped_divide,
+    zipped_product,
+)
+from ptxlab.layout.cute._layout import ComposedLayout, Layout, Swizzle, make_layout
+from ptxlab.layout.cute._notation import parse_layout
+from ptxlab.layout.cute._tuples import LayoutError, Symbol, flatten
+
+__all__ = [
+    "ComposedLayout",
+    "Layout",
+    "LayoutError",
+    "Swizzle",
+    "Symbol",
+    "coalesce",
+    "complement",
+    "composition",
+    "filter_zeros",
+    "flatten",
+    "left_inverse",
+    "logical_divide",
+    "logical_product",
+    "make_layout",
+    "parse_layout",
+    "right_inverse",
+    "tiled_divide",
+    "tiled_product",
+    "zipped_divide",
+    "zipped_product",
+]

@@ -1,0 +1,237 @@
+"""`Layout`, `Swizzle`, and a layout seen through a swizzle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.layout.cute._notebook import html_of
+from ptxlab.layout.cute._tuples import LayoutError, as_tuple, flatten, integers, prefix_product, product, substitute
+
+__all__ = ["ComposedLayout", "Layout", "Swizzle", "make_layout"]
+
+Offsets = NDArray[np.int64]
+
+
+def _text(value: object) -> str:
+    return f"({','.join(map(_text, value))})" if isinstance(value, tuple) else str(value)
+
+
+def _congruent(shape: object, stride: object) -> bool:
+    if isinstance(shape, tuple):
+        return isinstance(stride, tuple) and len(shape) == len(stride) and all(map(_congruent, shape, stride))
+    return not isinstance(stride, tuple)
+
+
+def _mode_offsets(shape: object, stride: object) -> Offsets:
+    """Offsets of one mode in the order of its coordinates, first part fastest."""
+    found = np.zeros(1, np.int64)
+    for size, step in zip(integers(shape), integers(stride), strict=True):
+        found = (np.arange(size, dtype=np.int64)[:, None] * step + found).reshape(-1)
+    return found
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Layout:
+    """A CuTe layout: a nested shape and its strides; coordinates in, offsets out.
+
+    Parameters
+    ----------
+    shape : an integer or a nested tuple; leaves may be `Symbol`
+    stride : of the same nesting; None: compact, first mode fastest
+
+    Examples
+    --------
+    >>> a = Layout(((8, 2), (4, 4)), ((4, 32), (1, 64)))
+    >>> str(a), a(9, 5), a.size, a.cosize
+    ('((8,2),(4,4)):((4,32),(1,64))', 101, 256, 256)
+    >>> a.offsets()[9, 5]
+    np.int64(101)
+    """
+
+    shape: Any
+    stride: Any
+
+    def __init__(self, shape: object, stride: object = None) -> None:
+        if stride is None:
+            stride = prefix_product(shape)
+        if not _congruent(shape, stride):
+            raise LayoutError(f"shape {_text(shape)} and stride {_text(stride)} are not nested alike")
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "stride", stride)
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return product(self.shape)
+
+    @property
+    def cosize(self) -> int:
+        """One more than the largest offset."""
+        return 1 + sum((size - 1) * abs(step) for size, step in zip(integers(self.shape), integers(self.stride), strict=True))
+
+    @property
+    def rank(self) -> int:
+        """Number of modes."""
+        return len(as_tuple(self.shape))
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Names of the symbols."""
+        return frozenset(leaf.name for leaf in flatten((self.shape, self.stride)) if not isinstance(leaf, int))  # type: ignore[attr-defined]
+
+    def __len__(self) -> int:
+        return self.rank
+
+    def __getitem__(self, mode: int) -> Layout:
+        if not isinstance(self.shape, tuple):
+            if mode:
+                raise IndexError(f"mode {mode} of a layout of one mode")
+            return self
+        return Layout(self.shape[mode], self.stride[mode])
+
+    def __call__(self, *coordinate: Any) -> int:
+        """The offset of a coordinate: one index for the whole layout, one for each mode, or nested ones."""
+        point = coordinate[0] if len(coordinate) == 1 else coordinate
+        return _offset(point, self.shape, self.stride)
+
+    def offsets(self) -> Offsets:
+        """Offsets of all coordinates; one axis for each mode."""
+        shapes, strides = as_tuple(self.shape), as_tuple(self.stride)
+        found = np.zeros((1,) * len(shapes), np.int64)
+        for axis, (shape, stride) in enumerate(zip(shapes, strides, strict=True)):
+            place = [1] * len(shapes)
+            place[axis] = -1
+            found = found + _mode_offsets(shape, stride).reshape(place)
+        return found
+
+    def substitute(self, **values: int) -> Layout:
+        """The layout with symbols replaced.
+
+        Examples
+        --------
+        >>> from ptxlab.layout import parse_layout
+        >>> str(parse_layout("((8,m),(T,2k)):((1T,SBO),(1,LBO))").substitute(T=4, m=2, k=2, LBO=64, SBO=32))
+        '((8,2),(4,4)):((4,32),(1,64))'
+        """
+        return Layout(substitute(self.shape, values), substitute(self.stride, values))
+
+    def __str__(self) -> str:
+        return f"{_text(self.shape)}:{_text(self.stride)}"
+
+    def _repr_html_(self) -> str:
+        return html_of(self, self)
+
+
+def _offset(point: Any, shape: Any, stride: Any) -> int:
+    if not isinstance(shape, tuple):
+        if isinstance(point, tuple):
+            raise LayoutError(f"the coordinate {_text(point)} is nested more deeply than the layout")
+        found: int = point * stride
+        return found
+    if isinstance(point, tuple):
+        if len(point) != len(shape):
+            raise LayoutError(f"the coordinate {_text(point)} has {len(point)} parts, the layout {len(shape)} modes")
+        return sum(_offset(*parts) for parts in zip(point, shape, stride, strict=True))
+    total = 0
+    for part, step in zip(shape[:-1], stride[:-1], strict=True):
+        size = product(part)
+        total += _offset(point % size, part, step)
+        point //= size
+    # The last mode is open, as in CuTe.
+    return total + _offset(point, shape[-1], stride[-1])
+
+
+def make_layout(*layouts: Layout) -> Layout:
+    """One layout with the given ones for modes.
+
+    Examples
+    --------
+    >>> str(make_layout(Layout(8), Layout((2, 2), (16, 8))))
+    '(8,(2,2)):(1,(16,8))'
+    """
+    return Layout(tuple(one.shape for one in layouts), tuple(one.stride for one in layouts))
+
+
+@dataclass(frozen=True, slots=True)
+class Swizzle:
+    """``Swizzle<bits, base, shift>``: the ``bits`` bits from ``base`` on are XORed with those ``shift`` higher.
+
+    Examples
+    --------
+    >>> s = Swizzle(3, 4, 3)
+    >>> str(s), s(0x390), str(s.recast(16))
+    ('Swizzle<3,4,3>', 992, 'Swizzle<3,3,3>')
+    """
+
+    bits: int
+    base: int
+    shift: int
+
+    def __post_init__(self) -> None:
+        if self.bits < 0 or self.base < 0 or abs(self.shift) < self.bits:
+            raise LayoutError(f"{self}: bits and base are not negative, and shift is at least bits")
+
+    def __call__(self, offset: Any) -> Any:
+        """The swizzled offset, of an integer or an array."""
+        source = self.base + max(self.shift, 0)
+        target = self.base - min(self.shift, 0)
+        return offset ^ (offset >> source & ((1 << self.bits) - 1)) << target
+
+    def recast(self, bits: int) -> Swizzle:
+        """The same swizzle on offsets in elements of ``bits`` bits instead of bytes."""
+        if bits & (bits - 1):
+            raise LayoutError(f"elements of {bits} bits do not divide the units of a swizzle")
+        return Swizzle(self.bits, self.base - (bits.bit_length() - 4), self.shift) if self.bits else self
+
+    def __str__(self) -> str:
+        return f"Swizzle<{self.bits},{self.base},{self.shift}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedLayout:
+    """A layout seen through a swizzle: ``swizzle(offset + layout(coordinate))``.
+
+    Examples
+    --------
+    >>> c = ComposedLayout(Swizzle(1, 2, 3), Layout((8, 8), (8, 1)))
+    >>> str(c), c(4, 0), c.offsets()[4, 0]
+    ('Swizzle<1,2,3> o (8,8):(8,1)', 36, np.int64(36))
+    """
+
+    swizzle: Swizzle
+    layout: Layout
+    offset: int = 0
+
+    def __call__(self, *coordinate: Any) -> int:
+        found: int = self.swizzle(self.offset + self.layout(*coordinate))
+        return found
+
+    def offsets(self) -> Offsets:
+        """Swizzled offsets of all coordinates; one axis for each mode."""
+        found: Offsets = self.swizzle(self.offset + self.layout.offsets())
+        return found
+
+    @property
+    def shape(self) -> Any:
+        """Shape of the layout."""
+        return self.layout.shape
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return self.layout.size
+
+    def substitute(self, **values: int) -> ComposedLayout:
+        """The layout with symbols replaced."""
+        return ComposedLayout(self.swizzle, self.layout.substitute(**values), self.offset)
+
+    def __str__(self) -> str:
+        middle = f"{self.offset} o " if self.offset else ""
+        return f"{self.swizzle} o {middle}{self.layout}"
+
+    def _repr_html_(self) -> str:
+        return html_of(self, self.layout)

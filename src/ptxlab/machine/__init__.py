@@ -1,0 +1,31 @@
+"""The machine: device memory, launches, the scheduler."""
+
+from ptxlab.machine._bundle import is_bundle, read_bundle
+from ptxlab.machine._device import Buffer, Device
+from ptxlab.machine._load import load, loads
+from ptxlab.machine._module import Kernel, Module
+from ptxlab.machine._options import CHECKS, LaunchError
+from ptxlab.machine._provenance import Provenance, Writer
+from ptxlab.machine._replay import Replay
+from ptxlab.machine._result import KernelError, Result, Stats
+from ptxlab.machine._warmup import warmup_parts
+
+__all__ = [
+    "CHECKS",
+    "Buffer",
+    "Device",
+    "Kernel",
+    "KernelError",
+    "LaunchError",
+    "Module",
+    "Provenance",
+    "Replay",
+    "Result",
+    "Stats",
+    "Writer",
+    "is_bundle",
+    "load",
+    "loads",
+    "read_bundle",
+    "warmup_parts",
+]

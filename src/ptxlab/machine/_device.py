@@ -1,0 +1,138 @@
+"""The simulated device: its memory, buffers, and module variables that live from launch to launch."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.formats import ArrayError, array_of
+from ptxlab.machine._memory import Allocation, DeviceMemory
+from ptxlab.machine._options import refuse, whole_number
+
+if TYPE_CHECKING:
+    from ptxlab.machine._module import Module
+
+__all__ = ["Buffer", "Device"]
+
+_MOST_SMS = 4096
+
+
+def _physical_memory() -> int:
+    """Bytes of memory that the computer has."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 40
+
+
+def _contents(value: Any) -> NDArray[Any]:
+    """What an array, or a nest of sequences, holds."""
+    try:
+        array = array_of(value, copies=True)
+        found = np.asarray(value) if array is None else array
+    except ArrayError as error:
+        raise refuse("A306", str(error), fix=error.fix) from None
+    except Exception as error:
+        raise refuse("A306", f"{type(value).__name__} does not give a NumPy array: {error}") from None
+    if found.dtype.hasobject:
+        raise refuse("A306", f"an array of {found.dtype} holds Python objects and cannot be in device memory")
+    return found
+
+
+def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+class Buffer:
+    """Device memory that holds an array; made by `Device.array`.
+
+    Attributes
+    ----------
+    address : the device address of the first element
+    """
+
+    def __init__(self, device: Device, allocation: Allocation, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.device = device
+        self.address = allocation.base
+        self.shape = shape
+        self.dtype = dtype
+        self.nbytes = allocation.size
+        self._allocation = allocation
+
+    @property
+    def freed(self) -> bool:
+        """Whether `free` was called."""
+        return self._allocation.freed
+
+    def numpy(self) -> NDArray[Any]:
+        """Return a copy of what the buffer holds now."""
+        if self.freed:
+            raise refuse("A307", f"the buffer at {self.address:#x} was freed")
+        size = int(np.prod(self.shape)) * self.dtype.itemsize
+        return self._allocation.data[:size].view(self.dtype).reshape(self.shape).copy()
+
+    def write(self, array: Any) -> None:
+        """Replace what the buffer holds by an array of the same shape and type."""
+        source = _contents(array)
+        if self.freed:
+            raise refuse("A307", f"the buffer at {self.address:#x} was freed")
+        if source.shape != self.shape or source.dtype != self.dtype:
+            raise refuse("A306", f"the buffer holds {self.dtype}{list(self.shape)}, not {source.dtype}{list(source.shape)}")
+        self._allocation.data[: source.nbytes] = _bytes(source)
+
+    def free(self) -> None:
+        """Release the memory; kernels that still use the address are told so."""
+        self.device.memory.free(self._allocation)
+
+    def __repr__(self) -> str:
+        return f"<Buffer {self.dtype}{list(self.shape)} at {self.address:#x}>"
+
+
+class Device:
+    """A device that keeps its memory and the variables of modules between launches.
+
+    Parameters
+    ----------
+    target : the architecture, ``"sm_100a"``; None takes what the first launched module is for
+    sms : streaming multiprocessors; it limits how many CTAs are resident at a time
+    ctas_per_sm : resident CTAs per SM at most; None: as many as threads and shared memory permit
+    memory_bytes : bytes of global memory; None: what the computer has
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> device = Device("sm_100a")
+    >>> buffer = device.array(np.arange(4, dtype=np.float32))
+    >>> buffer.numpy()
+    array([0., 1., 2., 3.], dtype=float32)
+    """
+
+    def __init__(self, target: str | None = None, sms: int = 148, ctas_per_sm: int | None = None, memory_bytes: int | None = None) -> None:
+        self.target = target
+        self.sms = whole_number("sms", sms, 1, _MOST_SMS)
+        self.ctas_per_sm = None if ctas_per_sm is None else whole_number("ctas_per_sm", ctas_per_sm, 1, 32)
+        self.memory = DeviceMemory(_physical_memory() if memory_bytes is None else whole_number("memory_bytes", memory_bytes, 0, 1 << 50))
+        self.launches = 0
+        self.left: Any = None
+        """What the checks of the last launch have left for those of the next."""
+        self._modules: WeakKeyDictionary[Module, dict[str, int]] = WeakKeyDictionary()
+
+    def array(self, array: Any, *, name: str | None = None) -> Buffer:
+        """Copy an array, of NumPy, torch or DLPack, into new device memory."""
+        source = _contents(array)
+        allocation = self.memory.allocate(source.nbytes, name or f"buffer {source.dtype}{list(source.shape)}")
+        allocation.data[:] = _bytes(source)
+        return Buffer(self, allocation, source.shape, source.dtype)
+
+    def module_addresses(self, module: Module) -> dict[str, int]:
+        """The addresses of a module's global and const variables, which are made on first use."""
+        found = self._modules.get(module)
+        if found is None:
+            from ptxlab.machine._variables import place_variables
+
+            found = self._modules[module] = place_variables(self.memory, module.ast)
+        return found

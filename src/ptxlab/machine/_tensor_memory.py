@@ -1,0 +1,122 @@
+"""Tensor memory of one SM: the cells, and who holds which columns."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["COLUMNS", "GRANULE", "LANES", "POISON", "TensorMemory"]
+
+COLUMNS = 512
+LANES = 128
+GRANULE = 32
+"""Columns are granted in units of 32 (section "Tensor Memory Allocation")."""
+POISON = 0x7FFF7FFF
+"""What fresh cells hold: a NaN as one f32 and as two f16."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Allocation:
+    columns: int
+    owner: Hashable
+
+
+class TensorMemory:
+    """512 columns of 128 lanes of 32 bits, granted to the CTAs that share the SM.
+
+    Parameters
+    ----------
+    first : the column where the search for a free range starts on an idle SM (launch option ``tmem_offset``)
+
+    Attributes
+    ----------
+    words : uint32[512, 128], the cells as [column, lane]
+
+    Examples
+    --------
+    >>> tensor = TensorMemory()
+    >>> tensor.allocate(128, "a"), tensor.allocate(256, "b"), tensor.allocate(256, "c")
+    (0, 128, None)
+    >>> tensor.deallocate(0, 64, "a")
+    'the allocation at column 0 has 128 columns, not 64'
+    >>> tensor.deallocate(0, 128, "a") is None
+    True
+    """
+
+    __slots__ = ("_allocations", "_buffer", "_first", "_owned", "words")
+
+    def __init__(self, first: int = 0) -> None:
+        self._buffer = np.empty(COLUMNS * LANES + 16, np.uint32)
+        skip = (-self._buffer.ctypes.data % 64) // 4
+        self.words: NDArray[np.uint32] = self._buffer[skip : skip + COLUMNS * LANES].reshape(COLUMNS, LANES)
+        self.words[:] = POISON
+        self._first = first
+        self._allocations: dict[int, _Allocation] = {}
+        self._owned: dict[Hashable, NDArray[np.uint8]] = {}
+
+    def owned(self, owner: Hashable) -> NDArray[np.uint8]:
+        """uint8[512]: 1 where the column belongs to ``owner``; one array for the owner's whole life, changed in place."""
+        found = self._owned.get(owner)
+        if found is None:
+            found = self._owned[owner] = np.zeros(COLUMNS, np.uint8)
+        return found
+
+    def candidates(self, columns: int) -> Iterator[int]:
+        """Columns where a free range of this size starts, in the order of preference."""
+        free = np.ones(COLUMNS, bool)
+        for start, allocation in self._allocations.items():
+            free[start : start + allocation.columns] = False
+        for step in range(COLUMNS // GRANULE):
+            start = (self._first + step * GRANULE) % COLUMNS
+            if start + columns <= COLUMNS and free[start : start + columns].all():
+                yield start
+
+    def allocate(self, columns: int, owner: Hashable, column: int | None = None) -> int | None:
+        """First column of a new allocation, None when none is free now; ``column`` asks for a place that `candidates` named."""
+        start = next(self.candidates(columns), None) if column is None else column
+        if start is None:
+            return None
+        self._allocations[start] = _Allocation(columns, owner)
+        self.owned(owner)[start : start + columns] = 1
+        self.words[start : start + columns] = POISON
+        return start
+
+    def deallocate(self, column: int, columns: int, owner: Hashable) -> str | None:
+        """Release; or the reason why that is wrong."""
+        found = self._allocations.get(column)
+        if found is None:
+            inside = self._holder(column)
+            if inside is not None:
+                return f"column {column} lies inside the allocation that starts at column {inside}"
+            return f"no allocation starts at column {column}"
+        if found.owner != owner:
+            return f"the allocation at column {column} belongs to another CTA"
+        if found.columns != columns:
+            return f"the allocation at column {column} has {found.columns} columns, not {columns}"
+        self._free(column)
+        return None
+
+    def allocations_of(self, owner: Hashable) -> tuple[tuple[int, int], ...]:
+        """What ``owner`` holds, as (first column, columns)."""
+        return tuple((start, a.columns) for start, a in sorted(self._allocations.items()) if a.owner == owner)
+
+    def release(self, owner: Hashable) -> None:
+        """Free everything that ``owner`` holds and forget the owner (its CTA has exited)."""
+        for start, _ in self.allocations_of(owner):
+            self._free(start)
+        self._owned.pop(owner, None)
+
+    def owner_of(self, column: int) -> Hashable | None:
+        """Who holds the column."""
+        start = self._holder(column)
+        return None if start is None else self._allocations[start].owner
+
+    def _holder(self, column: int) -> int | None:
+        return next((s for s, a in self._allocations.items() if s <= column < s + a.columns), None)
+
+    def _free(self, start: int) -> None:
+        gone = self._allocations.pop(start)
+        self.owned(gone.owner)[start : start + gone.columns] = 0

@@ -1,0 +1,103 @@
+"""From LLVM IR to functions that can be called by address."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from ptxlab.native._cache import object_key, read_object, write_object
+from ptxlab.native._host import host
+
+__all__ = ["Library", "compile_ir", "load_cached"]
+
+_names = itertools.count()
+
+
+class Library:
+    """Loaded object code; the functions live as long as the library does."""
+
+    __slots__ = ("_addresses", "_tracker")
+
+    def __init__(self, image: bytes, exports: Iterable[str], symbols: Mapping[str, int]) -> None:
+        from llvmlite import binding
+
+        builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process()
+        for name, address in symbols.items():
+            builder.import_symbol(name, address)
+        for name in exports:
+            builder.export_symbol(name)
+        self._tracker = builder.link(_jit(), f"ptxlab-{next(_names)}")
+        self._addresses: dict[str, int] = {name: self._tracker[name] for name in exports}
+
+    def address(self, function: str) -> int:
+        """The address of an exported function."""
+        return self._addresses[function]
+
+
+@cache
+def _initialise() -> Any:
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding
+
+
+@cache
+def _machine(opt: int) -> Any:
+    binding = _initialise()
+    here = host()
+    target = binding.Target.from_default_triple()
+    return target.create_target_machine(cpu=here.cpu, features=here.features, opt=opt, jit=True, reloc="pic", codemodel="jitdefault")
+
+
+@cache
+def _jit() -> Any:
+    return _initialise().create_lljit_compiler(_machine(0), use_jit_link=False)
+
+
+def load_cached(key: str, exports: Iterable[str], symbols: Mapping[str, int] | None = None) -> Library | None:
+    """Load what an earlier `compile_ir` kept under this key (from `object_key`), or return None."""
+    image = read_object(key)
+    return None if image is None else Library(image, exports, symbols or {})
+
+
+def compile_ir(
+    ir: str, exports: Iterable[str], *, opt: int = 0, key: str | None = None, symbols: Mapping[str, int] | None = None
+) -> Library:
+    r"""Compile LLVM IR for this processor, or load it from the cache.
+
+    Parameters
+    ----------
+    ir : text of an LLVM module
+    exports : the functions to be called
+    opt : 0 compiles fastest; 1 to 3 also run LLVM's optimisation passes
+    key : from `object_key`; by default the IR itself
+    symbols : addresses of the functions that the IR declares but does not define; they are bound when the code is loaded, so that cached
+        code stays good
+
+    Examples
+    --------
+    >>> import ctypes
+    >>> library = compile_ir("define i32 @twice(i32 %x) { %y = add i32 %x, %x \n ret i32 %y }", ["twice"])
+    >>> ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(library.address("twice"))(21)
+    42
+    """
+    exports = tuple(exports)
+    if key is None:
+        key = object_key(ir, opt)
+    cached = load_cached(key, exports, symbols)
+    if cached is not None:
+        return cached
+    binding = _initialise()
+    machine = _machine(opt)
+    module = binding.parse_assembly(ir)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    if opt:
+        passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=opt))
+        passes.getModulePassManager().run(module, passes)
+    image = machine.emit_object(module)
+    write_object(key, image)
+    return Library(image, exports, symbols or {})

@@ -1,0 +1,46 @@
+"""The processor that code is compiled for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+__all__ = ["Host", "host"]
+
+AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Name and features as LLVM states them, the widest vector in bits, and what it has: fused multiply-add, 16-bit floats."""
+
+    cpu: str
+    features: str
+    vector_bits: int
+    has_fma: bool
+    has_half: bool
+
+
+@cache
+def host() -> Host:
+    """Look at this processor; needs llvmlite, so call it no sooner than code is to be compiled.
+
+    Examples
+    --------
+    >>> host().vector_bits in (128, 256, 512)
+    True
+    """
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features()
+    if all(features.get(name) for name in AVX512):
+        bits = 512
+    else:
+        bits = 256 if features.get("avx2") else 128
+    return Host(
+        binding.get_host_cpu_name(),
+        features.flatten(),
+        bits,
+        bool(features.get("fma") or features.get("neon")),
+        bool(features.get("f16c") or features.get("neon")),
+    )

@@ -1,0 +1,23 @@
+"""Bit-accurate products of the tensor cores: one fused step per instruction."""
+
+from ptxlab.numerics import reference
+from ptxlab.numerics._double import mma_f64
+from ptxlab.numerics._errors import NumericsError
+from ptxlab.numerics._kernels import warmup_parts
+from ptxlab.numerics._mma import mma
+from ptxlab.numerics._prepared import Prepared, mma_prepared, prepare
+from ptxlab.numerics._sparse import expand as expand_sparse
+from ptxlab.numerics._sparse import legal_codes
+
+__all__ = [
+    "NumericsError",
+    "Prepared",
+    "expand_sparse",
+    "legal_codes",
+    "mma",
+    "mma_f64",
+    "mma_prepared",
+    "prepare",
+    "reference",
+    "warmup_parts",
+]

@@ -1,0 +1,89 @@
+"""Products of f64 matrices: fused multiply-adds along K, each rounded once, as mma.sync does them."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.numerics._emit import Body, Value, module
+from ptxlab.numerics._errors import NumericsError
+
+__all__ = ["double_ir", "double_kernel", "mma_f64"]
+
+_CALL = ctypes.PYFUNCTYPE(None, *[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 3, ctypes.c_int32)
+_MODES = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}
+"""Rounding -> the number that ``llvm.set.rounding`` has for it."""
+_NAN = 0xFFF8000000000000
+_QUIET = 1 << 51
+_loaded: list[object] = []
+
+
+def double_ir() -> str:
+    """The function ``mma``: ``d[m, n] += sum of a[m, k] * b[n, k]`` under the rounding ``mode``, low k first."""
+    body = Body("mma", "i64 rows, i64 columns, i64 count, ptr a, ptr b, ptr d, i32 mode", "strictfp")
+    body.declared.add("declare void @llvm.set.rounding(i32)")
+    body.do(f"call void @llvm.set.rounding({body['mode']}) strictfp")
+    with body.loop(body["rows"]) as m, body.loop(body["columns"]) as n:
+        row, column = body["a"].at(m * body["count"], "double"), body["b"].at(n * body["count"], "double")
+        cell = body["d"].at(m * body["columns"] + n, "double")
+        with body.loop(body["count"]) as k:
+            cell.store(_fma(body, row.load("double", 0, k), column.load("double", 0, k), cell.load("double")))
+    body.do("call void @llvm.set.rounding(i32 1) strictfp")
+    return module((body,))
+
+
+def _fma(body: Body, a: Value, b: Value, c: Value) -> Value:
+    """One fused multiply-add; a NaN is the last one among the operands, quieted, as of the scalar instruction."""
+    body.declared.add("declare double @llvm.experimental.constrained.fma.f64(double, double, double, metadata, metadata)")
+    options = 'metadata !"round.dynamic", metadata !"fpexcept.ignore"'
+    result = body.emit(f"call double @llvm.experimental.constrained.fma.f64({a}, {b}, {c}, {options}) strictfp", "double", 0)
+    nan = body.constant("i64", 0, _NAN)
+    for operand in (a, b, c):
+        bits = operand.bits("i64")
+        nan = _is_nan(bits).choose(bits | _QUIET, nan)
+    bits = result.bits("i64")
+    return _is_nan(bits).choose(nan, bits).bits("double")
+
+
+def _is_nan(bits: Value) -> Value:
+    """Of the bits of a double; comparisons of numbers would have to be constrained too."""
+    return (bits & 0x7FFFFFFFFFFFFFFF).above(0x7FF0000000000000)
+
+
+@cache
+def double_kernel() -> Any:
+    """The compiled function of `double_ir`."""
+    from ptxlab import native
+
+    key = native.object_key("numerics", "double")
+    library = native.load_cached(key, ("mma",)) or native.compile_ir(double_ir(), ("mma",), opt=1, key=key)
+    _loaded.append(library)
+    return _CALL(library.address("mma"))
+
+
+def mma_f64(A: NDArray[np.float64], B: NDArray[np.float64], C: NDArray[np.float64], rounding: str = "rn") -> NDArray[np.float64]:
+    """D = A B^T + C of mma.sync with f64: one fused multiply-add for each k in turn, C first.
+
+    Parameters
+    ----------
+    A, B, C : [M, K], [N, K] and [M, N]
+    rounding : rn, rz, rm or rp
+
+    Examples
+    --------
+    >>> A, B = np.array([[1.0, 2.0**-60]]), np.array([[1.0, 1.0]])
+    >>> float(mma_f64(A, B, np.zeros((1, 1)), "rp")[0, 0]) > 1
+    True
+    """
+    if rounding not in _MODES:
+        raise NumericsError(f"rounding {rounding!r}: expected {', '.join(map(repr, _MODES))}")
+    a, b, d = (np.array(matrix, np.float64, order="C", ndmin=2) for matrix in (A, B, C))
+    if a.shape[1] != b.shape[1] or d.shape != (len(a), len(b)):
+        raise NumericsError(f"expected A [M, K], B [N, K] and C [M, N], got {list(a.shape)}, {list(b.shape)}, {list(d.shape)}")
+    pointers = (matrix.__array_interface__["data"][0] for matrix in (a, b, d))
+    double_kernel()(len(a), len(b), a.shape[1], *pointers, _MODES[rounding])
+    return d

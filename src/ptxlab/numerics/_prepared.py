@@ -1,0 +1,328 @@
+"""Operands in the form that the machine keeps, and the step on them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.formats import FORMATS
+from ptxlab.numerics._errors import NumericsError
+from ptxlab.numerics._kernels import multiplier, preparer
+from ptxlab.numerics._prepare_ir import CHUNK, HEADER, NAN_SCALE, SIGN, absent_exponent, dead_exponent
+from ptxlab.numerics._sparse import check_codes, chunk_of, expand
+from ptxlab.numerics._steps import STEPS, Step, find_step, is_wide
+
+__all__ = ["BLOCK", "Prepared", "check_options", "mma_prepared", "prepare", "run_step"]
+
+BLOCK = 64
+"""A prepared A is padded to a multiple of so many rows, and the kernels do so many at once."""
+
+GROUPED = ("mxf4", "mxf4nvf4")
+"""The kinds whose steps add groups."""
+
+
+class Prepared:
+    """An operand ready to be multiplied: values, exponents and flags as `numerics._prepare_ir` or `numerics._group_ir` lays them out."""
+
+    __slots__ = ("_buffer", "_widened", "address", "fmt", "groups", "k", "padded", "role", "rows", "scale", "stored", "wide")
+
+    def __init__(self, fmt: str, role: str, rows: int, k: int, wide: bool, scale: tuple[str, int] | None = None, groups: int = 0) -> None:
+        self.fmt, self.role, self.rows, self.k, self.wide, self.scale, self.groups = fmt, role, rows, k, wide, scale, groups
+        self.stored = k
+        self._widened: Prepared | None = None
+        if groups:
+            self.padded = -(-rows // BLOCK) * BLOCK if role == "a" else rows
+            size = 4 * self.padded * (k + 3 * groups + 1)
+        elif role == "a":
+            self.padded = -(-rows // BLOCK) * BLOCK
+            size = self.padded * (k * (6 if wide else 5) + (8 if scale else 4))
+        else:
+            self.padded = -(-k // CHUNK) * CHUNK
+            size = rows * (self.padded * (6 if wide else 5) + (8 if scale else 4))
+        self._buffer = np.empty(HEADER + 64 + size, np.uint8)
+        start: int = self._buffer.__array_interface__["data"][0]
+        self.address = (start + 63) & -64
+
+    def __repr__(self) -> str:
+        sparse = ", sparse" if self.stored != self.k else ""
+        return f"Prepared({self.fmt} {self.role.upper()}, {self.rows} rows, k = {self.k}{sparse})"
+
+    def words(self) -> NDArray[np.uint8]:
+        """What is laid out, from the header on."""
+        base: int = self._buffer.__array_interface__["data"][0]
+        return self._buffer[self.address - base :]
+
+    def widened(self) -> Prepared:
+        """The same operand with 16-bit exponents, to be multiplied by one of a type with a wide range."""
+        if self.wide:
+            return self
+        if self._widened is None:
+            self._widened = self._widen()
+        return self._widened
+
+    def _lines(self) -> tuple[int, int]:
+        """How many lines of ``padded`` elements there are, and how many rows have a flag."""
+        return (self.k, self.padded) if self.role == "a" else (self.rows, self.rows)
+
+    def _widen(self) -> Prepared:
+        wide = Prepared(self.fmt, self.role, self.rows, self.k, True)
+        wide.stored = self.stored
+        lines, flagged = self._lines()
+        count, flags = lines * self.padded, 4 * flagged
+        old, target = self.words()[HEADER:], wide.words()
+        new = target[HEADER:]
+        exponents = old[4 * count : 5 * count].view(np.int8).astype(np.int16)
+        for marker in (dead_exponent, absent_exponent):
+            exponents[exponents == marker(False)] = marker(True)
+        new[: 4 * count] = old[: 4 * count]
+        new[4 * count : 6 * count] = exponents.view(np.uint8)
+        new[6 * count : 6 * count + flags] = old[5 * count : 5 * count + flags]
+        header = np.array([HEADER, HEADER + 4 * count, HEADER + 6 * count, 0], np.int64)
+        header[:3] += wide.address
+        header[3] = self.padded
+        target[:32] = header.view(np.uint8)
+        return wide
+
+    def forget(self, absent: NDArray[np.bool_]) -> None:
+        """Mark elements [rows, k] as not stored."""
+        if FORMATS[self.fmt].is_integer:
+            return
+        lines, _ = self._lines()
+        first = HEADER + 4 * lines * self.padded
+        dtype = np.dtype(np.int16 if self.wide else np.int8)
+        exponents = self.words()[first : first + dtype.itemsize * lines * self.padded].view(dtype).reshape(lines, self.padded)
+        here = exponents[:, : self.rows] if self.role == "a" else exponents[:, : self.k]
+        here[absent.T if self.role == "a" else absent] = absent_exponent(self.wide)
+
+    def add_scales(self, scales: NDArray[np.uint8]) -> None:
+        """Write one ue8m0 scale for each row, after the flags; a NaN flags its row."""
+        lines, flagged = self._lines()
+        first = HEADER + lines * self.padded * (6 if self.wide else 5)
+        words = self.words()
+        flags, exponents = (words[start : start + 4 * flagged].view(np.int32) for start in (first, first + 4 * flagged))
+        codes = scales[:, 0]
+        is_nan = codes == 0xFF
+        exponents[self.rows :] = 0
+        exponents[: self.rows] = np.where(is_nan, NAN_SCALE, codes.astype(np.int32) - 127)
+        flags[: self.rows] |= is_nan
+        words[32:40] = np.array([self.address + first + 4 * flagged], np.int64).view(np.uint8)
+
+
+@cache
+def _check_format(fmt: str, kind: str | None, role: str) -> tuple[bool, np.dtype[Any]]:
+    """Whether the format has a wide range, and the dtype of its codes."""
+    if role not in ("a", "b"):
+        raise NumericsError(f"role {role!r}: expected 'a' or 'b'")
+    offered = [row.a if role == "a" else row.b for (_, name), rows in STEPS.items() if name == kind for row in rows]
+    names = list(dict.fromkeys(name for types in offered for name in types))
+    if not names:
+        raise NumericsError(f"no kind {kind!r}; there are {', '.join(repr(k) for k in dict.fromkeys(k for _, k in STEPS))}")
+    if fmt not in names:
+        raise NumericsError(f"kind {kind!r} has no type {fmt!r} for {role.upper()}; it has {', '.join(map(repr, names))}")
+    return is_wide(fmt), FORMATS[fmt].dtype
+
+
+@cache
+def _accepted_scales(kind: str | None) -> tuple[tuple[str, int], ...]:
+    return tuple(dict.fromkeys(pair for (_, name), rows in STEPS.items() if name == kind for row in rows for pair in row.scales))
+
+
+def prepare(
+    codes: NDArray[Any],
+    fmt: str,
+    *,
+    role: Literal["a", "b"],
+    kind: str | None,
+    negate: bool = False,
+    scales: NDArray[np.uint8] | None = None,
+    scale: str | None = None,
+    block: int | None = None,
+    metadata: NDArray[np.uint8] | None = None,
+    sparse: bool = False,
+) -> Prepared:
+    """Make an operand ready for `mma_prepared`.
+
+    Parameters
+    ----------
+    codes : [rows, k] raw element codes, right-aligned, in an unsigned dtype and with any strides; bits above the type's own are ignored
+    fmt : the element type
+    role : "a" (rows are M) or "b" (rows are N)
+    kind : the kind of tcgen05.mma; None for wgmma
+    negate : flip the sign of every element
+    scales, scale, block : of block-scaled kinds: codes [rows, scales of a row] (uint8), their type, and how many elements of K one covers
+        (of stored ones, if A is sparse)
+    metadata : [rows, chunks] the 4-bit codes of a sparse operand, whose ``codes`` are the stored elements
+    sparse : whether this operand is to be multiplied by a sparse one; only scales of a B need to know
+
+    Examples
+    --------
+    >>> prepare(np.zeros((128, 16), np.uint16), "f16", role="a", kind="f16")
+    Prepared(f16 A, 128 rows, k = 16)
+    >>> metadata = np.full((128, 8), 0x4, np.uint8)
+    >>> prepare(np.zeros((128, 16), np.uint16), "f16", role="a", kind="f16", metadata=metadata)
+    Prepared(f16 A, 128 rows, k = 32, sparse)
+    """
+    wide, dtype = _check_format(fmt, kind, role)
+    if codes.dtype != dtype:
+        if codes.dtype.kind != "u" or codes.dtype.itemsize < dtype.itemsize:
+            raise NumericsError(f"{role.upper()} holds {fmt} codes: expected {dtype} or a wider unsigned dtype, got {codes.dtype}")
+        codes = codes.astype(dtype)
+    if codes.ndim != 2:
+        raise NumericsError(f"{role.upper()}: expected [rows, k], got shape {codes.shape}")
+    if negate and FORMATS[fmt].is_integer:
+        raise NumericsError(f"{fmt} operands cannot be negated")
+    stored, absent = codes.shape[1], None
+    grouped = kind in GROUPED
+    if metadata is not None:
+        if metadata.dtype != np.uint8:
+            raise NumericsError(f"metadata: expected uint8, got {metadata.dtype}")
+        check_codes(metadata, fmt, "mma_async" if kind else "sp")
+        if stored % chunk_of(fmt, grouped)[0]:
+            raise NumericsError(f"a sparse {role.upper()} stores {chunk_of(fmt, grouped)[0]} elements of every chunk; got k = {stored}")
+        codes, absent = expand(codes, metadata, fmt, grouped)
+    given = _check_scales(kind, scales, scale, block, role, codes.shape, 2 if sparse or absent is not None else 1)
+    if given is None:
+        ready = _prepare_terms(codes, fmt, role, wide, negate, None)
+    elif grouped:
+        ready = _prepare_groups(codes, fmt, role, negate, *given, 2 if sparse or absent is not None else 1)
+    else:
+        ready = _prepare_terms(codes, fmt, role, wide, negate, given[0])
+        ready.add_scales(given[1])
+    ready.stored = stored
+    if absent is not None and not grouped:
+        ready.forget(absent)
+    return ready
+
+
+def _prepare_terms(codes: NDArray[Any], fmt: str, role: str, wide: bool, negate: bool, scale: tuple[str, int] | None) -> Prepared:
+    rows, k = codes.shape
+    over_rows, over_k = codes.strides
+    ready = Prepared(fmt, role, rows, k, wide, scale)
+    pointer = codes.__array_interface__["data"][0]
+    flip = SIGN if negate else 0
+    if role == "a":
+        preparer(fmt, wide, "a")(pointer, over_k, over_rows, k, rows, ready.padded, ready.address, flip)
+    else:
+        preparer(fmt, wide, "b")(pointer, over_rows, over_k, rows, k, ready.padded, ready.address, flip)
+    return ready
+
+
+def _prepare_groups(
+    codes: NDArray[Any], fmt: str, role: str, negate: bool, scale: tuple[str, int], scales: NDArray[np.uint8], density: int
+) -> Prepared:
+    from ptxlab.numerics._prepare_groups import fill_groups
+
+    rows, k = codes.shape
+    groups = k // (16 * density)
+    ready = Prepared(fmt, role, rows, k, False, scale, groups)
+    each = scales if scales.shape[1] == groups else np.repeat(scales, groups // scales.shape[1], axis=1)
+    fill_groups(ready.words(), ready.address, codes, each, scale=scale[0], groups=groups, padded=ready.padded, role=role, negate=negate)
+    return ready
+
+
+def _check_scales(
+    kind: str | None, scales: Any, scale: str | None, block: int | None, role: str, shape: tuple[int, ...], density: int
+) -> tuple[tuple[str, int], NDArray[np.uint8]] | None:
+    accepted = _accepted_scales(kind)
+    if not accepted:
+        if scales is not None or scale is not None or block is not None:
+            raise NumericsError(f"kind {kind!r} is not block-scaled: expected scales=None, scale=None, block=None")
+        return None
+    pair = next((p for p in accepted if p == (scale, block)), None)
+    if pair is None:
+        offered = ", ".join(f"({name!r}, {size})" for name, size in accepted)
+        raise NumericsError(f"kind {kind!r} takes (scale, block) of {offered}; got ({scale!r}, {block!r})")
+    rows, count = shape[0], shape[1] // (pair[1] * density)
+    if scales is None:
+        raise NumericsError(f"kind {kind!r} is block-scaled: expected scales for {role.upper()}, uint8 [{rows}, {count}]")
+    if scales.dtype != np.uint8 or scales.shape != (rows, count) or shape[1] % (pair[1] * density):
+        raise NumericsError(f"scales of {role.upper()}: expected uint8 [{rows}, {count}], got {scales.dtype} {list(scales.shape)}")
+    return pair, scales
+
+
+_step = cache(find_step)
+
+
+def mma_prepared(
+    kind: str | None,
+    d: str,
+    a: Prepared,
+    b: Prepared,
+    acc: NDArray[np.uint32],
+    *,
+    arch: str = "tcgen05",
+    accumulate: bool,
+    saturate: bool = False,
+    negate_a: bool = False,
+    negate_b: bool = False,
+    scale_input_d: int = 0,
+) -> None:
+    """One step on prepared operands, in place: ``acc[n, m] = sum over k of a[m, k] * b[n, k] + acc[n, m]``.
+
+    Parameters
+    ----------
+    kind, d, arch : as for `mma`
+    a, b : from `prepare`
+    acc : [N, M] uint32 cells, contiguous along M; an f16 result stands in the low half of its cell, the high half becomes 0
+    accumulate : whether what ``acc`` holds is added (enable-input-d)
+    saturate, negate_a, negate_b, scale_input_d : as for `mma`
+
+    Examples
+    --------
+    >>> a = prepare(np.full((128, 16), 0x3C00, np.uint16), "f16", role="a", kind="f16")
+    >>> b = prepare(np.full((8, 16), 0x4000, np.uint16), "f16", role="b", kind="f16")
+    >>> cells = np.zeros((8, 128), np.uint32)
+    >>> mma_prepared("f16", "f32", a, b, cells, accumulate=True)
+    >>> float(cells.view(np.float32)[0, 0])
+    32.0
+    """
+    step = _step(arch, kind, a.fmt, b.fmt, d, a.stored)
+    if a.role != "a" or b.role != "b":
+        raise NumericsError(f"expected operands prepared for the roles 'a' and 'b', got {a.role!r} and {b.role!r}")
+    if saturate or negate_a or negate_b or scale_input_d:
+        check_options(step, saturate, negate_a or negate_b, scale_input_d)
+    if a.stored not in step.lengths or a.stored > step.k or a.k != b.k:
+        raise NumericsError(f"one step of {a.fmt} x {b.fmt} takes k = {min(step.k, max(step.lengths))}; A has {a.k}, B has {b.k}")
+    if a.scale != b.scale or a.groups != b.groups or bool(step.scales) != bool(a.scale):
+        raise NumericsError(f"operands are scaled differently: A by {a.scale}, B by {b.scale}")
+    if a.stored != a.k and not step.sparse:
+        raise NumericsError(f"arch {arch!r} has no sparse products")
+    run_step(step, a, b, acc, accumulate, saturate, negate_a != negate_b, scale_input_d)
+
+
+def check_options(step: Step, saturate: bool, negate: bool, scale_input_d: int) -> None:
+    """Refuse what this step does not have."""
+    if saturate and step.output != "s32":
+        raise NumericsError(f"saturate belongs to s32 accumulators; this one is {step.d}")
+    if negate and not step.negates:
+        raise NumericsError("integer operands cannot be negated")
+    if scale_input_d and not step.scaled_input:
+        raise NumericsError("scale_input_d belongs to tcgen05 kinds f16 and tf32")
+    if not 0 <= scale_input_d <= 15:
+        raise NumericsError(f"scale_input_d is 0 to 15, got {scale_input_d}")
+
+
+def run_step(
+    step: Step, a: Prepared, b: Prepared, acc: NDArray[np.uint32], accumulate: bool, saturate: bool, negate: bool, scale_input_d: int
+) -> None:
+    """`mma_prepared` without the look-up: ``a`` gives the columns of ``acc``, all or with its padding, ``b`` the rows."""
+    rows = a.rows
+    if acc.shape not in ((b.rows, rows), (b.rows, a.padded)) or acc.dtype != np.uint32 or acc.strides[1] != 4:
+        raise NumericsError(
+            f"acc: expected uint32 [{b.rows}, {rows}], contiguous along M, got {acc.dtype} {list(acc.shape)} with strides {acc.strides}"
+        )
+    if a.wide != b.wide:
+        a, b = a.widened(), b.widened()
+    option = int(saturate) if step.output == "s32" else SIGN if negate else 0
+    cells = acc
+    if acc.shape[1] != a.padded:
+        cells = np.zeros((b.rows, a.padded), np.uint32)
+        cells[:, :rows] = acc
+    pointer = cells.__array_interface__["data"][0]
+    last = a.groups or scale_input_d
+    multiplier(step, a.wide)(pointer, cells.strides[0], a.padded, b.rows, a.k, a.address, b.address, -1 if accumulate else 0, option, last)
+    if cells is not acc:
+        acc[...] = cells[:, :rows]

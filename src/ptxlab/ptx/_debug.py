@@ -1,0 +1,118 @@
+"""Debug information: `.file`, `.loc`, debug sections, ``@@DWARF`` lines and embedded intermediate source."""
+
+from __future__ import annotations
+
+import re
+
+from ptxlab.ptx._ast import File, Location, Section
+from ptxlab.ptx._cursor import SPACE, Cursor
+from ptxlab.ptx._expressions import integer, number
+
+__all__ = ["dwarf_lines", "file", "intermediate_location", "intermediate_source", "location", "section"]
+
+_ITEM = r"[-+]?+[\w.$%]++(?:[ \t]*+[-+][ \t]*+[\w.$%]++)*+"
+_ENTRY = re.compile(SPACE + rf"(?:([\w.$%]++)\s*+:|(\.(?:b8|b16|b32|b64)\s++{_ITEM}(?:{SPACE},{SPACE}{_ITEM})*+);?+)", re.ASCII)
+_COMMENT = re.compile(r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/")
+_DWARF_LINE = re.compile(SPACE + r"@@(?i:dwarf)\b([^\n]*+)", re.ASCII)
+_SOURCE_SECTION_PART = re.compile(r'"[^"\n]*+"|\.source_begin\b|[{}]', re.ASCII)
+
+
+def file(c: Cursor, line: int, column: int) -> File:
+    """Take ``.file index "name"``; the token after it is the current one."""
+    c.advance()
+    index = number(c, "a file index")
+    if c.kind != "string":
+        c.expected("a file name in quotes")
+    name = c.value[1:-1]
+    c.advance()
+    timestamp = size = None
+    if c.take(","):
+        timestamp = number(c, "a timestamp")
+        if c.take(","):
+            size = number(c, "a file size")
+    return File(index, name, timestamp, size, line, column)
+
+
+def location(c: Cursor, line: int, column: int) -> Location:
+    """Take a ``.loc`` in full; the token after it is the current one."""
+    c.advance()
+    numbers = [number(c, what) for what in ("a file index", "a line number", "a column")]
+    name, offset, inlined = "", 0, None
+    while c.take(","):
+        if c.take("function_name"):
+            if c.kind not in ("name", "directive"):
+                c.expected("a label of .debug_str")
+            name = c.value
+            c.advance()
+            if c.take("+"):
+                offset = integer(c, "an offset")
+        elif c.take("inlined_at"):
+            inlined = (number(c, "a file index"), number(c, "a line number"), number(c, "a column"))
+        else:
+            c.expected("'function_name'", "'inlined_at'")
+    return Location(numbers[0], numbers[1], numbers[2], name, offset, inlined, None, line, column)
+
+
+def intermediate_location(c: Cursor) -> tuple[int, int, int]:
+    """Take a ``.loc_intermediate``; the token after it is the current one."""
+    c.advance()
+    return number(c, "a file index"), number(c, "a line number"), number(c, "a column")
+
+
+def section(c: Cursor, line: int, column: int) -> Section:
+    """Take ``.section name { ... }``; the token after it is the current one."""
+    c.advance()
+    if c.kind not in ("name", "directive"):
+        c.expected("a section name")
+    name = c.value
+    c.advance()
+    if not c.at("{"):
+        c.expected("'{'")
+    text, position = c.text, c.end
+    entries: list[str] = []
+    match = _ENTRY.match
+    while m := match(text, position):
+        position = m.end()
+        entry = m[2]
+        if entry is None:
+            entries.append(m[1] + ":")
+        elif "\n" in entry or "/" in entry:
+            entries.append(" ".join(_COMMENT.sub(" ", entry).split()))
+        else:
+            entries.append(entry)
+    c.seek(position)
+    c.expect("}", ".b8", ".b16", ".b32", ".b64", "label:")
+    return Section(name, tuple(entries), line, column)
+
+
+def dwarf_lines(c: Cursor, line: int, column: int) -> Section:
+    """Take consecutive ``@@DWARF`` lines; the token after them is the current one."""
+    position = c.start
+    lines: list[str] = []
+    while m := _DWARF_LINE.match(c.text, position):
+        lines.append(m[1].strip())
+        position = m.end()
+    if not lines:
+        c.expected("a directive")
+    c.seek(position)
+    return Section("@@DWARF", tuple(lines), line, column)
+
+
+def intermediate_source(c: Cursor, line: int, column: int) -> Section:
+    """Take ``.nv_intermediate_source_section { ... }``, whose source text is kept as it stands."""
+    name, start = c.value, c.start
+    c.advance()
+    if not c.at("{"):
+        c.expected("'{'")
+    begin = position = c.end
+    depth = 1
+    while depth:
+        m = _SOURCE_SECTION_PART.search(c.text, position)
+        end = -1 if m is None else c.text.find(".source_end", m.end()) if m[0] == ".source_begin" else m.end()
+        if m is None or end < 0:
+            fix = "close '.source_begin' with '.source_end' and the section with '}'"
+            c.fail("S103", f"'{name}' does not end", start, start + len(name), fix=fix)
+        depth += {"{": 1, "}": -1}.get(m[0], 0)
+        position = end
+    c.seek(position)
+    return Section(name, tuple(c.text[begin : position - 1].strip("\n").split("\n")), line, column)

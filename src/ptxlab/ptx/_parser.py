@@ -1,0 +1,454 @@
+"""From text to `Module`: one regular expression per usual statement, the exact parser for the rest."""
+
+from __future__ import annotations
+
+import gc
+import re
+from typing import NoReturn
+
+from ptxlab.ptx import _debug as debug
+from ptxlab.ptx import _declarations as declarations
+from ptxlab.ptx import _functions as functions
+from ptxlab.ptx._ast import (
+    Alias,
+    Block,
+    Function,
+    Guard,
+    Instruction,
+    Label,
+    Location,
+    Module,
+    Pragma,
+    Statement,
+    TopLevel,
+)
+from ptxlab.ptx._cursor import MAX_DEPTH, NAME, OPCODE, SPACE, Cursor, line_starts, short
+from ptxlab.ptx._operands import GuardTable, Irregular, OperandTable, operand_list
+from ptxlab.ptx._scope import Scope
+
+__all__ = ["parse"]
+
+_STATEMENT = re.compile(
+    SPACE
+    + r"(?:"
+    + rf"(?:@(\s*+!?+\s*+{NAME})\s++)?+"  # 1 guard
+    + r"([A-Za-z]\w*+(?:(?:\.|::)\w++)*+)(?=[\s;({\[])\s*+(?!:)"  # 2 opcode
+    + r"([^;/\"]*+);"  # 3 operands
+    + r"|\.loc[ \t]++(\d{1,9})[ \t]++(\d{1,9})[ \t]++(\d{1,9})"  # 4, 5, 6 location
+    + rf"(?:,[ \t]*+function_name[ \t]++({NAME}|\.[A-Za-z_]\w*+)"  # 7 name of the inlined function
+    + r",[ \t]*+inlined_at[ \t]++(\d{1,9})[ \t]++(\d{1,9})[ \t]++(\d{1,9}))?+"  # 8, 9, 10 where it is inlined
+    + r"(?=[ \t\r]*+(?:\n|//))"
+    + rf"|({NAME})\s*+:(?!:)"  # 11 label
+    + r"|(\{)"  # 12 begin of block
+    + r"|(\})"  # 13 end of block
+    + r"|(\.[A-Za-z_]\w*+)"  # 14 directive
+    + r")",
+    re.ASCII,
+)
+_LABELLED = frozenset({".branchtargets", ".calltargets", ".callprototype"})
+_MODULE_DIRECTIVES = frozenset(
+    {".version", ".target", ".address_size", ".entry", ".func", ".file", ".section", ".pragma", ".alias"}
+    | {".nv_intermediate_source_section"}
+)
+_BODY_DIRECTIVES = frozenset({".reg", ".loc", ".loc_intermediate", ".pragma"} | _LABELLED)
+_DEFAULT_ADDRESS_SIZE = 64
+"""The section ".address_size" says 32, but no tool chain of ISA 8.0 or later builds for 32 bits."""
+
+
+def parse(text: str, file: str = "<ptx>") -> Module:
+    r"""Parse a PTX text.
+
+    Parameters
+    ----------
+    text : the whole text
+    file : the name that diagnostics give it
+
+    Raises
+    ------
+    PtxSyntaxError
+        with the place, what was found and what was expected
+
+    Examples
+    --------
+    >>> module = parse(".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k() { ret; }")
+    >>> module.functions["k"].body.statements
+    [Instruction(opcode='ret', operands=(), guard=None, line=4, column=23)]
+    """
+    # Nothing that the parser makes is cyclic, and it makes much: the collector would take half the time.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _Parser(text, file).module()
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class _Parser:
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.cursor = Cursor(text, file)
+        self.operands = OperandTable()
+        self.guards = GuardTable()
+        self.version: tuple[int, int] | None = None
+        self.targets: dict[str, None] = {}
+        self.address_size: int | None = None
+        self.items: list[TopLevel] = []
+        self.scope = Scope()
+        self.functions: dict[str, bool] = {}
+
+    # --------------------------------------------------------------------------------------- module
+
+    def module(self) -> Module:
+        c = self.cursor
+        while c.kind != "end":
+            self._item()
+        self._check_header("the module")
+        assert self.version is not None
+        size = self.address_size or _DEFAULT_ADDRESS_SIZE
+        return Module(self.version, tuple(self.targets), size, self.items, self.text, c.file)
+
+    def _check_header(self, what: str) -> None:
+        c = self.cursor
+        before = "" if what == "the module" else " before it"
+        if self.version is None:
+            fix = "begin the module with '.version 9.0' or another version"
+            c.fail("S104", f"{what} has no '.version' directive" + before, fix=fix)
+        if not self.targets:
+            fix = "write '.target sm_100a' or another target after '.version'"
+            c.fail("S105", f"{what} has no '.target' directive" + before, fix=fix)
+
+    def _item(self) -> None:
+        c = self.cursor
+        line, column = c.locate(c.start)
+        if c.at("@@"):
+            self._check_header("'@@DWARF'")
+            self.items.append(debug.dwarf_lines(c, line, column))
+            return
+        if c.kind != "directive":
+            if c.take(";"):
+                return
+            if c.at("}"):
+                c.fail("S101", "this '}' closes nothing")
+            c.expected("a directive")
+        value = c.value
+        if value == ".version":
+            self._version()
+        elif value == ".target":
+            self._target()
+        elif value == ".address_size":
+            self._address_size()
+        else:
+            self._check_header(repr(short(value)))
+            self._declaration(value, line, column)
+
+    def _declaration(self, value: str, line: int, column: int) -> None:
+        c = self.cursor
+        if value == ".file":
+            self.items.append(debug.file(c, line, column))
+        elif value == ".section":
+            self.items.append(debug.section(c, line, column))
+        elif value == ".nv_intermediate_source_section":
+            self.items.append(debug.intermediate_source(c, line, column))
+        elif value == ".pragma":
+            self.items.append(self._pragma(line, column))
+            c.advance()
+        elif value == ".alias":
+            c.advance()
+            name = c.name("a function name")
+            c.expect(",")
+            self.items.append(Alias(name, c.name("a function name"), line, column))
+            c.expect(";")
+        else:
+            linkage = ""
+            if value in declarations.LINKAGES:
+                linkage = value[1:]
+                c.advance()
+            if c.value in (".entry", ".func"):
+                self._function(linkage, line, column)
+            elif c.value in declarations.SPACES - {".param"}:
+                self._variables(linkage, line, column)
+            elif linkage:
+                c.expected("'.entry'", "'.func'", "a state space")
+            else:
+                self._unknown(value, inside=False)
+
+    def _unknown(self, value: str, *, inside: bool) -> NoReturn:
+        """Refuse a directive that does not exist, or not here."""
+        here = _BODY_DIRECTIVES | declarations.SPACES if inside else _MODULE_DIRECTIVES | declarations.SPACES
+        there = _MODULE_DIRECTIVES | declarations.LINKAGES if inside else _BODY_DIRECTIVES
+        if value in there:
+            scope = "at module scope" if inside else "in a function body"
+            self.cursor.fail("S106", f"directive {value!r} stands only {scope}")
+        known = here if inside else here | declarations.LINKAGES
+        self.cursor.fail("S106", f"unknown directive {short(value)!r}", fix=declarations.suggestion(value, known))
+
+    def _version(self) -> None:
+        c = self.cursor
+        c.advance()
+        m = re.fullmatch(r"(\d{1,3})\.(\d{1,3})", c.value, re.ASCII)
+        if m is None:
+            c.expected("a version such as 9.0")
+        version = (int(m[1]), int(m[2]))
+        if self.version not in (None, version):
+            c.fail("S113", "a second '.version' that differs from the first")
+        self.version = version
+        c.advance()
+
+    def _target(self) -> None:
+        c = self.cursor
+        if self.version is None:
+            self._check_header("'.target'")
+        c.advance()
+        while True:
+            name = c.name("a target such as sm_100a")
+            self.targets[name] = None
+            if not c.take(","):
+                return
+
+    def _address_size(self) -> None:
+        c = self.cursor
+        self._check_header("'.address_size'")
+        c.advance()
+        if c.value not in ("32", "64"):
+            c.expected("'32'", "'64'")
+        if self.address_size not in (None, int(c.value)):
+            c.fail("S113", "a second '.address_size' that differs from the first")
+        self.address_size = int(c.value)
+        c.advance()
+
+    def _pragma(self, line: int, column: int) -> Pragma:
+        """Take ``.pragma "text"`` up to its semicolon, which stays the current token."""
+        c = self.cursor
+        texts: list[str] = []
+        while not texts or c.at(","):
+            c.advance()
+            if c.kind != "string":
+                c.expected("a string")
+            texts.append(c.value[1:-1])
+            c.advance()
+        c.finish(";", ",")
+        return Pragma(tuple(texts), line, column)
+
+    # ------------------------------------------------------------------------------------ variables
+
+    def _declare(self, scope: Scope, what: str, name: str, at: tuple[int, int], count: int | None = None) -> None:
+        """Enter a name, which stands at or after a line and column."""
+        if name == "_":
+            return
+        line, column = at
+        earlier = scope.declare(name, line) if count is None else scope.declare_range(name, count, line)
+        if earlier is not None:
+            shown = short(name) if count is None else f"{short(name)}<{count}>"
+            start = line_starts(self.text)[line - 1] + column - 1
+            found = re.compile(r"(?<![\w$%])" + re.escape(name) + r"(?![\w$])", re.ASCII).search(self.text, start)
+            span = found.span() if found else (start, start + 1)
+            self.cursor.fail("S107", f"{what} {shown!r} is already declared on line {earlier}", *span)
+
+    def _variables(self, linkage: str, line: int, column: int) -> None:
+        c = self.cursor
+        found = declarations.variable_declaration(c, linkage, line, column, self.operands)
+        if linkage != "extern":
+            for v in found:
+                self._declare(self.scope, "variable", v.name, (line, column))
+        self.items += found
+        c.advance()
+
+    def _local(self, value: str, line: int, column: int, scope: Scope) -> list[Statement]:
+        """A declaration or other directive in a body; its last token is the current one."""
+        c = self.cursor
+        if value == ".reg":
+            registers = declarations.register_declaration(c, line, column)
+            for name, count in registers.names:
+                self._declare(scope, "register", name, (line, column), count)
+            return [registers]
+        linkage = ""
+        if value == ".extern":
+            linkage = "extern"
+            c.advance()
+        if c.value in declarations.SPACES:
+            found = declarations.variable_declaration(c, linkage, line, column, self.operands)
+            for v in found:
+                self._declare(scope, "variable", v.name, (line, column))
+            return list(found)
+        if value == ".pragma":
+            return [self._pragma(line, column)]
+        if value in _LABELLED:
+            c.fail("S106", f"directive {value!r} needs a label before it", fix=f"write 'name: {value} ...;'")
+        return self._unknown(c.value, inside=True)
+
+    # ------------------------------------------------------------------------------------ functions
+
+    def _function(self, linkage: str, line: int, column: int) -> None:
+        c = self.cursor
+        kind = c.value[1:]
+        c.advance()
+        attributes = declarations.attributes(c) if c.at(".attribute") else ()
+        returns = functions.parameters(c) if kind == "func" and c.at("(") else ()
+        start = c.start
+        name = c.name("a function name")
+        params = functions.parameters(c) if c.at("(") else ()
+        directives = functions.function_directives(c)
+        if attributes:
+            directives = (("attribute", attributes), *directives)
+        function = Function(kind, name, params, returns, linkage, directives, None, line, column)
+        scope = Scope()
+        for p in (*returns, *params):
+            self._declare(scope, "parameter", p.name, (p.line, p.column))
+        if name not in self.functions:
+            self._declare(self.scope, "function", name, (line, column))
+            self.functions[name] = False
+        self.items.append(function)
+        if c.take(";"):
+            return
+        if not c.at("{"):
+            c.expected(*(() if params else ("'('",)), "a function directive", "';'", "'{'")
+        if self.functions[name]:
+            place = c.text.find(name, start)
+            c.fail("S107", f"function {short(name)!r} has a second body", place, place + len(name))
+        self.functions[name] = True
+        at = c.locate(c.start)
+        function.body = Block([], *at)
+        c.seek(self._body(function.body, c.start, c.end))
+
+    def _body(self, body: Block, start: int, position: int) -> int:
+        """Parse statements from ``position`` up to the brace that closes the body; return the offset after it."""
+        c, text, match = self.cursor, self.text, _STATEMENT.match
+        count, find_last = text.count, text.rfind
+        operands, guards, opcodes = self.operands, self.guards, dict[str, str]()
+        line, column = c.locate(start)
+        last, line_start = start, start - column + 1
+        outer: list[tuple[Block, Scope]] = []
+        block, scope = body, Scope()
+        statements = block.statements
+        while True:
+            m = match(text, position)
+            if m is None:
+                c.seek(position)
+                start, kind = c.start, 0
+            else:
+                kind = m.lastindex or 0
+                if kind == 3:
+                    guard_text, opcode, operand_text = m.group(1, 2, 3)
+                    start = m.start(2) if guard_text is None else m.start(1) - 1
+                elif kind == 6 or kind == 10:
+                    start = find_last(".", position, m.start(4))
+                else:
+                    start = m.start(kind)
+            lines = count("\n", last, start)
+            if lines:
+                line += lines
+                line_start = find_last("\n", last, start) + 1
+            last = start
+            column = start - line_start + 1
+
+            if kind == 3:
+                assert m is not None
+                try:
+                    guard = None if guard_text is None else guards[guard_text]
+                    if "{" in operand_text or "(" in operand_text:
+                        items = operands.split(operand_text, opcode == "call" or opcode.startswith("call."))
+                    elif operand_text:
+                        comma = ", " if ", " in operand_text else ","
+                        items = tuple([operands[piece] for piece in operand_text.split(comma)])
+                    else:
+                        items = ()
+                except Irregular:
+                    instruction, position = self._instruction(start, line, column)
+                    statements.append(instruction)
+                    continue
+                opcode = opcodes.setdefault(opcode, opcode)
+                statements.append(Instruction(opcode, items, guard, line, column))
+                position = m.end()
+            elif kind == 6 or kind == 10:
+                assert m is not None
+                inlined = None if kind == 6 else (int(m[8]), int(m[9]), int(m[10]))
+                where = int(m[4]), int(m[5]), int(m[6])
+                statements.append(Location(*where, m[7] or "", 0, inlined, None, line, column))
+                position = m.end()
+            elif kind == 11:
+                assert m is not None
+                position = self._label(m, scope, statements, line, column)
+            elif kind == 12:
+                if len(outer) == MAX_DEPTH:
+                    c.seek(start)
+                    c.too_deep("blocks")
+                outer.append((block, scope))
+                block, scope = Block([], line, column), Scope()
+                statements.append(block)
+                statements = block.statements
+                position = start + 1
+            elif kind == 13:
+                position = start + 1
+                if not outer:
+                    return position
+                block, scope = outer.pop()
+                statements = block.statements
+            elif kind == 14:
+                assert m is not None
+                c.seek(start)
+                position = self._directive(m[14], statements, scope, line, column)
+            elif c.at(";"):  # an empty statement, as inline assembly leaves behind
+                position = c.end
+            elif c.kind == "name" or c.at("@"):
+                instruction, position = self._instruction(start, line, column)
+                statements.append(instruction)
+            else:
+                c.expected("a statement", "'}'")
+
+    def _directive(self, value: str, statements: list[Statement], scope: Scope, line: int, column: int) -> int:
+        """A directive in a body, at the cursor; return the offset after it."""
+        c = self.cursor
+        if value == ".loc":
+            statements.append(debug.location(c, line, column))
+            return c.previous_end
+        if value == ".loc_intermediate":
+            before = statements[-1] if statements else None
+            if not isinstance(before, Location):
+                c.fail("S106", "'.loc_intermediate' stands right after a '.loc'")
+            before.intermediate = debug.intermediate_location(c)
+            return c.previous_end
+        statements += self._local(value, line, column, scope)
+        return c.end
+
+    def _label(self, m: re.Match[str], scope: Scope, statements: list[Statement], line: int, column: int) -> int:
+        """A label, or the directive that it names; return the offset after it."""
+        c = self.cursor
+        name = m[11]
+        self._declare(scope, "label", name, (line, column))
+        text, position = self.text, m.end()
+        directive = _AFTER_LABEL.match(text, position)
+        if directive is None:
+            statements.append(Label(name, line, column))
+            return position
+        c.seek(directive.start(1))
+        if c.value == ".callprototype":
+            statements.append(functions.call_prototype(c, name, line, column))
+        else:
+            statements.append(functions.targets(c, name, line, column))
+        return c.end
+
+    def _instruction(self, start: int, line: int, column: int) -> tuple[Instruction, int]:
+        """Parse one instruction token by token; return it with the offset after its semicolon."""
+        c = self.cursor
+        c.seek(start)
+        guard = None
+        if c.take("@"):
+            negated = c.take("!")
+            guard = Guard(c.name("a predicate"), negated)
+        opcode = opcode_at(c)
+        items = operand_list(c, call=opcode == "call" or opcode.startswith("call."))
+        return Instruction(opcode, items, guard, line, column), c.end
+
+
+_AFTER_LABEL = re.compile(SPACE + r"(\.(?:branchtargets|calltargets|callprototype)\b)", re.ASCII)
+
+
+def opcode_at(c: Cursor) -> str:
+    """Take a whole dotted opcode."""
+    m = OPCODE.match(c.text, c.start)
+    if c.kind != "name" or m is None:
+        c.expected("an instruction")
+    opcode: str = m[0]
+    c.seek(m.end())
+    return opcode

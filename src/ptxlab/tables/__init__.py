@@ -1,0 +1,121 @@
+"""The specification's tables as data. Each is named after the section it comes from."""
+
+from ptxlab.tables._data_paths import (
+    DATA_PATHS,
+    DataPath,
+    data_path_of,
+)
+from ptxlab.tables._mma_kinds import (
+    BLOCK_SCALED_KINDS,
+    K96_TARGETS,
+    KINDS,
+    MMA_KINDS,
+    SHAPES,
+    TRANSPOSED_8_BIT_N,
+    TYPE_BITS,
+    Kind,
+    Shapes,
+)
+from ptxlab.tables._operand_layouts import (
+    CANONICAL_LAYOUTS,
+    MAJORNESS,
+    PATTERN_STARTS,
+    STRIDE_ROLES,
+    SWIZZLE_ATOMS,
+    TYPE_SIZES,
+    Canonical,
+    TypeSize,
+)
+from ptxlab.tables._packing import DECOMPRESSIONS, PACKINGS, Packing
+from ptxlab.tables._scaling import (
+    SCALE_IDS,
+    SCALE_VECTOR_TYPES,
+    SCALE_VECTORS,
+    ScaleVector,
+    scale_vector_of,
+)
+from ptxlab.tables._swizzles import (
+    PHASE_SHIFT,
+    SWIZZLES,
+    SwizzleMode,
+)
+from ptxlab.tables._targets import TENSOR_MEMORY_TARGETS
+from ptxlab.tables._tcgen05_operations import (
+    DATA_MOVEMENT_SHAPES,
+    FRAGMENT_LANES,
+    ISSUE_GRANULARITY,
+    LOAD_REGISTERS,
+    SPARSE_GRANULARITY,
+    STORE_REGISTERS,
+)
+from ptxlab.tables._tensor_map import (
+    ELEMENT_TYPE_NAMES,
+    ELEMENT_TYPES,
+    INTERLEAVES,
+    L2_PROMOTIONS,
+    OOB_FILLS,
+    REPLACE_ELEMENT_TYPES,
+    SWIZZLE_ATOMICITIES,
+    TENSOR_MAP_SWIZZLES,
+    ElementType,
+    TensorMapSwizzle,
+)
+from ptxlab.tables._wgmma import (
+    WGMMA_KINDS,
+    WGMMA_M,
+    WgmmaKind,
+)
+
+__all__ = [
+    "BLOCK_SCALED_KINDS",
+    "CANONICAL_LAYOUTS",
+    "DATA_MOVEMENT_SHAPES",
+    "DATA_PATHS",
+    "DECOMPRESSIONS",
+    "ELEMENT_TYPES",
+    "ELEMENT_TYPE_NAMES",
+    "FRAGMENT_LANES",
+    "INTERLEAVES",
+    "ISSUE_GRANULARITY",
+    "K96_TARGETS",
+    "KINDS",
+    "L2_PROMOTIONS",
+    "LOAD_REGISTERS",
+    "MAJORNESS",
+    "MMA_KINDS",
+    "OOB_FILLS",
+    "PACKINGS",
+    "PATTERN_STARTS",
+    "PHASE_SHIFT",
+    "REPLACE_ELEMENT_TYPES",
+    "SCALE_IDS",
+    "SCALE_VECTORS",
+    "SCALE_VECTOR_TYPES",
+    "SHAPES",
+    "SPARSE_GRANULARITY",
+    "STORE_REGISTERS",
+    "STRIDE_ROLES",
+    "SWIZZLES",
+    "SWIZZLE_ATOMICITIES",
+    "SWIZZLE_ATOMS",
+    "TENSOR_MAP_SWIZZLES",
+    "TENSOR_MEMORY_TARGETS",
+    "TRANSPOSED_8_BIT_N",
+    "TYPE_BITS",
+    "TYPE_SIZES",
+    "WGMMA_KINDS",
+    "WGMMA_M",
+    "Canonical",
+    "DataPath",
+    "ElementType",
+    "Kind",
+    "Packing",
+    "ScaleVector",
+    "Shapes",
+    "SwizzleMode",
+    "TensorMapSwizzle",
+    "TypeSize",
+    "WgmmaKind",
+    "data_path_of",
+    "scale_vector_of",
+]

@@ -1,0 +1,98 @@
+"""The explorer: one HTML page that needs nothing else. Its tables are ours, written into it as JSON."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+from ptxlab.descriptors import BitFormat, format_of
+from ptxlab.layout import FRAGMENT_REGISTERS, canonical_layout
+from ptxlab.tables import (
+    CANONICAL_LAYOUTS,
+    DATA_PATHS,
+    MMA_KINDS,
+    SCALE_IDS,
+    SCALE_VECTORS,
+    SHAPES,
+    SWIZZLES,
+    TYPE_BITS,
+    WGMMA_KINDS,
+)
+
+__all__ = ["explorer_page", "explorer_tables"]
+
+_SCRIPTS = ("formulas.js", "model.js", "canvas.js", "page.js")
+
+
+def explorer_page() -> str:
+    """The page's text.
+
+    Examples
+    --------
+    >>> page = explorer_page()
+    >>> page.startswith("<!doctype html>"), "http" in page
+    (True, False)
+    """
+    folder = files("ptxlab.view") / "explorer"
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    parts = {
+        "/*CSS*/": (folder / "page.css").read_text(encoding="utf-8"),
+        "/*TABLES*/": json.dumps(explorer_tables(), separators=(",", ":")),
+        "/*JS*/": "\n".join((folder / name).read_text(encoding="utf-8") for name in _SCRIPTS),
+    }
+    for mark, text in parts.items():
+        page = page.replace(mark, text, 1)
+    return page
+
+
+def explorer_tables() -> dict[str, Any]:
+    """What the page knows of the specification."""
+    formats = {name: format_of(name) for name in ("smem", "wgmma")} | {f"idesc:{kind}": format_of("idesc", kind) for kind in MMA_KINDS}
+    return {
+        "swizzles": {
+            name: {"bits": s.bits, "base": s.base, "width": s.width, "lines": s.lines, "wgmma": s.wgmma} for name, s in SWIZZLES.items()
+        },
+        "data_paths": {
+            _key(key): {"letter": p.letter, "rows": p.rows, "banks": p.banks, "half": p.half, "organization": p.organization}
+            for key, p in DATA_PATHS.items()
+        },
+        "kinds": {
+            name: {"ab": dict(k.ab), "d": dict(k.d), "k": k.k, "container": k.container, "transpose": k.transpose, "scale": dict(k.scale)}
+            for name, k in MMA_KINDS.items()
+        },
+        "wgmma_kinds": {
+            name: {"ab": k.ab, "d": k.d, "mixed": k.mixed, "k": k.k, "n": list(k.n), "transpose": k.transpose}
+            for name, k in WGMMA_KINDS.items()
+        },
+        "shapes": {_key(key): {"m": list(s.m), "n": list(s.n), "k96": s.k96} for key, s in SHAPES.items()},
+        "scale_vectors": [{"name": s.name, "kind": s.kind, "k": s.k, "scales": s.scales} for s in SCALE_VECTORS],
+        "scale_ids": SCALE_IDS,
+        "type_bits": dict(TYPE_BITS),
+        "fragment_registers": FRAGMENT_REGISTERS,
+        "canonical": {f"{major},{mode}": str(canonical_layout(_major(major), mode)) for major, mode in CANONICAL_LAYOUTS},
+        "formats": {name: _format(form) for name, form in formats.items()},
+    }
+
+
+def _key(key: tuple[object, ...]) -> str:
+    return ",".join(str(int(part) if isinstance(part, bool) else part) for part in key)
+
+
+def _major(name: str) -> Any:
+    return name
+
+
+def _format(form: BitFormat) -> dict[str, Any]:
+    fields = [
+        {
+            "name": f.name,
+            "low": f.low,
+            "width": f.width,
+            "shift": f.shift,
+            "meaning": f.meaning,
+            "values": None if f.values is None else [[value, code] for value, code in f.values.items()],
+        }
+        for f in form.fields
+    ]
+    return {"name": form.name, "bits": form.bits, "fixed": form.fixed, "fields": fields}

@@ -1,0 +1,104 @@
+"""A picture: panels of cells, drawn as terminal text, SVG or HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["EMPTY", "Panel", "Picture", "ranges"]
+
+EMPTY = -1
+"""Colour of a cell that holds nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A grid of cells.
+
+    Attributes
+    ----------
+    title, note : above and below the grid
+    labels : text of each cell, row by row
+    colors : 0 to 7 for each cell, or `EMPTY`
+    row_names, column_names : headings
+    plain : a table: columns are as wide as their texts, and begin at the left
+    """
+
+    title: str
+    labels: Sequence[Sequence[str]]
+    colors: Sequence[Sequence[int]]
+    row_names: Sequence[str] = ()
+    column_names: Sequence[str] = ()
+    note: str = ""
+    plain: bool = False
+
+    def widths(self) -> list[int]:
+        """Characters of each column."""
+        found = [
+            max((len(row[c]) for row in (*self.labels, self.column_names) if c < len(row)), default=1)
+            for c in range(max(map(len, self.labels), default=0))
+        ]
+        return found if self.plain else [max(found, default=1)] * len(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Panels side by side. A notebook shows it by itself; ``print`` gives text.
+
+    Attributes
+    ----------
+    title : above all panels
+    panels : from left to right
+    data : the numbers behind it, for ``--json``
+    """
+
+    title: str
+    panels: Sequence[Panel]
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def svg(self) -> str:
+        """A whole SVG image, for light and dark pages."""
+        from ptxlab.view._svg import to_svg
+
+        return to_svg(self)
+
+    def html(self) -> str:
+        """A page with the picture and nothing else to load."""
+        from ptxlab.view._svg import escape, to_svg
+
+        style = ":root{color-scheme:light dark}body{margin:24px;background:Canvas}svg{max-width:100%;height:auto}"
+        head = f'<meta charset="utf-8"><title>{escape(self.title)}</title><style>{style}</style>'
+        return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{to_svg(self)}</body></html>\n'
+
+    def text(self, color: bool = False) -> str:
+        """For the terminal; with ``color``, cells have coloured backgrounds."""
+        from ptxlab.view._terminal import to_text
+
+        return to_text(self, color)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def _repr_html_(self) -> str:
+        return f'<div style="overflow-x:auto">{self.svg()}</div>'
+
+
+def ranges(values: Sequence[int]) -> str:
+    """Numbers in few words.
+
+    Examples
+    --------
+    >>> ranges([0, 1, 2, 3]), ranges([5]), ranges([0, 1, 8, 9])
+    ('0-3', '5', '0-1,8-9')
+    """
+    runs: list[list[int]] = []
+    for value in sorted(set(values)):
+        if runs and value == runs[-1][1] + 1:
+            runs[-1][1] = value
+        else:
+            runs.append([value, value])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

@@ -1,0 +1,47 @@
+"""The benchmarks measure what they say: their loops run, and a figure that is missed is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.generated import addresses, services
+from benchmarks.required import REQUIRED, missed
+
+import ptxlab
+
+
+@pytest.mark.parametrize("name", services())
+def test_loops_run_and_are_counted(name: str) -> None:
+    loop = services()[name]
+    kernel = ptxlab.loads(loop.text).kernel()
+    maps = [] if loop.box is None else [ptxlab.TensorMap(np.ones(loop.box[::-1], np.float16), box=loop.box, swizzle="128B")]
+    counts = []
+    for turns in (1, 3):
+        result = kernel.launch(grid=1, block=128, args=[None, turns, *maps], check="none")
+        assert result.diagnostics == ()
+        counts.append(result.stats.instructions)
+    assert counts[1] - counts[0] >= 2 * (loop.times or 16)
+
+
+def test_every_sort_of_address_is_found() -> None:
+    assert {name: sum(call() for call in calls) for name, calls in addresses().items()} == {
+        "operands": 2 * 4 * (64 + 128 + 256) * 16,
+        "operands, 4 bits": 4 * (64 + 128 + 256) * 64,
+        "accumulators": 64 * 128 + 128 * 256 * 2 + 256 * 128,
+        "scale factors": 4 * (128 * 5 + 256 * 6),
+        "fragments": 4 * 32 * 128,
+    }
+
+
+def results(speedup: float, scalar: float) -> dict[str, object]:
+    return {"workloads": {"attention": {"speedup": {"none": speedup, "default": 0.1}}}, "units": {"scalar_ns": scalar}}
+
+
+def test_what_is_missed_is_named() -> None:
+    assert missed({}) == []
+    assert missed(results(2, 50)) == []
+    assert missed(results(1.99, 50.1)) == ["flash attention: times faster than the interpreter", "scalar code, a warp-instruction"]
+
+
+def test_every_loop_of_the_machine_is_a_figure() -> None:
+    assert {r.path[2] for r in REQUIRED if r.path[:2] == ("units", "service_us")} <= set(services())

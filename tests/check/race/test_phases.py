@@ -1,0 +1,82 @@
+"""A phase must not be over before all that wait for the one before have seen it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .small import SCHEDULES, found, launch
+
+LOOP = """
+mov.b32 %r8, free;
+setp.eq.u32 %p3, %r1, 32;
+@%p1 mbarrier.init.shared::cta.b64 [%r7], 1;
+@%p1 mbarrier.init.shared::cta.b64 [%r8], 1;
+bar.sync 0;
+mov.u32 %r3, 0;
+@%p1 bra PRODUCE;
+@%p3 bra CONSUME;
+bra DONE;
+PRODUCE:
+{early}
+mbarrier.arrive.shared::cta.b64 _, [%r7];
+{late}
+add.u32 %r3, %r3, 1;
+setp.lt.u32 %p4, %r3, 4;
+@%p4 bra PRODUCE;
+bra DONE;
+CONSUME:
+and.b32 %r4, %r3, 1;
+FULL: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], %r4;
+@!%p2 bra FULL;
+mbarrier.arrive.shared::cta.b64 _, [%r8];
+add.u32 %r3, %r3, 1;
+setp.lt.u32 %p4, %r3, 4;
+@%p4 bra CONSUME;
+DONE:
+"""
+FREE = "and.b32 %r4, %r3, 1;\nxor.b32 %r4, %r4, {first};\nFREE: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r8], %r4;\n@!%p2 bra FREE;"
+THREE = """
+mov.u32 %r8, %warpid;
+setp.eq.u32 %p3, %r8, 0;
+setp.eq.u32 %p4, %r8, 1;
+setp.eq.u32 %p5, %r1, 64;
+@%p1 mbarrier.init.shared::cta.b64 [%r7], 1;
+bar.sync 0;
+@%p4 bra LOOK;
+@%p1 mbarrier.arrive.shared::cta.b64 _, [%r7];
+bar.sync 1, {threads};
+@%p5 mbarrier.arrive.shared::cta.b64 _, [%r7];
+bra DONE;
+LOOK:
+FULL: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], 0;
+@!%p2 bra FULL;
+{meet}
+DONE:
+"""
+WAIT = "FULL: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], 0;"
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_producer_that_waits_for_the_consumer(schedule: dict[str, Any]) -> None:
+    assert found(launch(LOOP.format(early=FREE.format(first=1), late=""), **schedule)) == []
+    assert found(launch(LOOP.format(early="", late=FREE.format(first=0)), **schedule)) == []
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_second_phase_that_nobody_keeps_back(schedule: dict[str, Any]) -> None:
+    """Where the second arrival happens to be late the kernel ends, and is wrong nevertheless; else the wait goes on for ever."""
+    findings = found(launch(THREE.format(threads=64, meet=""), block=96, **schedule))
+    assert findings in ([("B519", WAIT)], [("H601", WAIT)])
+    assert findings[0][0] == "B519" or schedule["policy"] == "random"
+    assert found(launch(THREE.format(threads=96, meet="bar.sync 1, 96;"), block=96, **schedule)) == []
+
+
+def test_the_report() -> None:
+    (finding,) = launch(THREE.format(threads=64, meet=""), block=96).diagnostics
+    assert finding.message == (
+        "mbarrier.try_wait waits for a phase of the mbarrier at shared offset 0x400, and nothing keeps the next phase, "
+        "which mbarrier.arrive at line 26 completes, from being complete before it looks"
+    )
+    assert finding.fix == "behind line 29 arrive on an mbarrier, or come to a barrier, that is awaited before line 26"

@@ -1,0 +1,129 @@
+"""`lint_instruction` against recorded verdicts of the assembler, and against the assembler itself.
+
+6,000 verdicts on tcgen05 and wgmma; 3,500 on mbarriers, bulk copies, fences and tensor maps, which `record_verdicts` writes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import os
+import secrets
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ptxlab import lint_instruction
+
+from .random_forms import AROUND, TENSOR_CORE, Generator
+
+VERDICTS = gzip.decompress(Path(__file__).with_name("ptxas_verdicts.tsv.gz").read_bytes()).decode()
+ROWS = [line.split("\t") for line in VERDICTS.splitlines()[1:]]
+AROUND_TABLE = Path(__file__).with_name("ptxas_verdicts_around.tsv.gz")
+
+EXCEPTIONS = {
+    (
+        "tcgen05.st.sync.aligned.32x32b.x2.b32 [smem], {%r0,%r1};",
+        "sm_100a",
+        "8.7",
+    ): "recorded as accepted by 13.5, but ptxas 13.5.37 refuses it, like every other variable as tensor-memory address",
+}
+
+
+def refused(instruction: str, target: str, version: str) -> bool:
+    return any(d.severity == "error" for d in lint_instruction(instruction, target=target, version=version))
+
+
+def test_recorded_verdicts() -> None:
+    """An error exactly where ptxas 13.5 rejects; BACKEND rows are crashes of the assembler."""
+    rows = [row for row in ROWS if "BACKEND" not in row[5]]
+    assert len(rows) > 5900
+    differ = {(row[0], row[1], row[2]) for row in rows if refused(row[0], row[1], row[2]) != (row[4] == "reject")}
+    assert differ == set(EXCEPTIONS)
+    assert len(differ) <= 0.005 * len(rows)
+
+
+EMULATED = "Arguments mismatch for instruction 'mov'"
+"""Without the hardware for it the assembler replaces an instruction by others; these it then refuses for a 16-bit or 32-bit address."""
+
+
+ZERO = "expected to be vector of constant zero's"
+"""With replaced dimensions ptxas wants coordinates that are zero; the linter does not look at constants inside a vector."""
+
+
+def expected(status: str, message: str) -> bool | None:
+    """Whether the linter should refuse; None where the assembler fails for reasons of its own."""
+    return None if status == "crash" or EMULATED in message or ZERO in message else status == "reject"
+
+
+def test_recorded_verdicts_around() -> None:
+    rows = [line.split("\t") for line in gzip.decompress(AROUND_TABLE.read_bytes()).decode().splitlines()[1:]]
+    assert len(rows) > 3000
+    assert sum(row[3] == "accept" for row in rows) > 1000
+    judged = [(row, wanted) for row in rows if (wanted := expected(row[3], row[4])) is not None]
+    assert len(judged) > 0.98 * len(rows)
+    assert [row for row, wanted in judged if refused(row[0], row[1], row[2]) != wanted] == []
+
+
+def test_every_finding_is_explained() -> None:
+    for row in ROWS[::20]:
+        for found in lint_instruction(row[0], target=row[1], version=row[2]):
+            assert found.message
+            assert found.reason or found.code[0] in "SU" or found.code in ("L101",)
+
+
+def assembler() -> str | None:
+    spec = importlib.util.find_spec("nvidia")
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(place) / "cu13" / "bin" / "ptxas"
+        if path.is_file():
+            said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+            if "release 13.5" in said:
+                return str(path)
+    return None
+
+
+HEADER = """.version {version}
+.target {target}
+.address_size 64
+.global .b64 gvar;
+.const .b64 cvar;
+.visible .entry k() {{
+.reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<300>; .reg .b64 %rd<40>; .reg .b128 %rq<4>; .reg .f32 %f<300>;
+.reg .f64 %fd<8>; .reg .u32 %u<8>; .reg .s32 %s<8>; .reg .u64 %ud<8>;
+.shared .align 1024 .b8 smem[4096]; .shared .b64 mbar; .shared .b32 sdst;
+{instruction}
+ret; }}
+"""
+
+
+def verdict(ptxas: str, folder: Path, instruction: str, target: str, version: str) -> tuple[int, str]:
+    """The assembler's exit status and what it said."""
+    source = folder / "k.ptx"
+    source.write_text(HEADER.format(instruction=instruction, target=target, version=version))
+    done = subprocess.run([ptxas, "-arch", target, source, "-o", folder / "k.cubin"], capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+FRESH = int(os.environ.get("PTXLAB_FORMS_SEED", secrets.randbits(32)))
+"""The seed of forms that no run before has seen; a failure names it, the variable brings it back."""
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("fresh", [False, True], ids=["known", "fresh"])
+@pytest.mark.parametrize("names", [TENSOR_CORE, AROUND], ids=["tensor core", "around"])
+def test_random_forms_against_the_assembler(names: list[str], fresh: bool, tmp_path: Path) -> None:
+    ptxas = assembler()
+    if ptxas is None:
+        pytest.skip("ptxas 13.5 is not installed: pip install 'ptxlab[assembler]'")
+    differ = []
+    seed = FRESH if fresh else 5
+    generator = Generator(seed, names)
+    for _ in range(150):
+        instruction, target, version = generator.instruction()
+        status, said = verdict(ptxas, tmp_path, instruction, target, version)
+        wanted = expected("accept" if status == 0 else "crash" if status < 0 else "reject", said)
+        if wanted is not None and refused(instruction, target, version) != wanted:
+            differ.append((instruction, target, version, said))
+    assert not differ, f"PTXLAB_FORMS_SEED={seed}"

@@ -1,0 +1,207 @@
+"""Every form of tcgen05.mma in a kernel of CUDA C++, compiled here: ``tcgen05_mma.cu``; the products are computed by NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.cuda.mma_problem import Problem, forms
+
+import ptxlab
+from ptxlab.interop import nvcc
+
+SOURCE = Path(__file__).with_name("tcgen05_mma.cu")
+
+
+@cache
+def module(arch: str) -> ptxlab.Module:
+    return nvcc.compile(SOURCE, arch=arch, fmad=False)
+
+
+TYPES = {
+    "f16": [("f16", "f16", "f32"), ("bf16", "bf16", "f32"), ("f16", "f16", "f16")],
+    "tf32": [("tf32", "tf32", "f32")],
+    "i8": [("s8", "s8", "s32"), ("u8", "s8", "s32"), ("s8", "u8", "s32"), ("u8", "u8", "s32")],
+    "f8f6f4": [("e4m3", "e5m2", "f32"), ("e5m2", "e2m1", "f16"), ("e2m3", "e3m2", "f32"), ("e3m2", "e2m3", "f32"), ("e2m1", "e4m3", "f16")],
+    "mxf4": [("e2m1", "e2m1", "f32")],
+    "mxf4nvf4": [("e2m1", "e2m1", "f32")],
+}
+TYPES["mxf8f6f4"] = [(a, b, "f32") for a, b, _ in TYPES["f8f6f4"]]
+KINDS = ("f16", "tf32", "f8f6f4", "i8")
+VECTORS = {
+    "mxf8f6f4": ("", "scale_vec::1X", "block32"),
+    "mxf4": ("", "scale_vec::2X", "block32"),
+    "mxf4nvf4": ("scale_vec::2X", "block32", "scale_vec::4X", "block16"),
+}
+
+
+def solve(problem: Problem, policy: str = "eager") -> None:
+    """Run it: all of tensor memory is as it should be, and nothing is found."""
+    problem.build()
+    before = problem.tensor_before()
+    args, shared = problem.arguments(before)
+    kernel = module("sm_103a" if problem.k96 else "sm_100a")["pair" if problem.group == 2 else "one"]
+    done = kernel.launch(grid=problem.group, block=128, cluster=problem.group, shared_bytes=shared, args=args, check="all", policy=policy)
+    assert not done.diagnostics, done.diagnostics[0]
+    wrong = np.argwhere(args[-1] != problem.tensor_after(before))
+    assert not len(wrong), f"{len(wrong)} cells (CTA, lane, column), {wrong[:4].tolist()}"
+
+
+def variants(kind: str, types: int | None = None, **options: object) -> Iterator[Problem]:
+    """The types of a kind (or the first of them), A in both places, one CTA and two."""
+    for i, (a, b, d) in enumerate(TYPES[kind][:types]):
+        for tensor_a in (False, True):
+            yield Problem(kind, (64, 128)[i % 2], 96, a, b, d, tensor_a=tensor_a, **options)  # type: ignore[arg-type]
+            yield Problem(kind, (256, 128)[i % 2], 96, a, b, d, group=2, tensor_a=tensor_a, **options)  # type: ignore[arg-type]
+
+
+def dense(kind: str) -> Iterator[Problem]:
+    yield from variants(kind)
+
+
+def disabled(kind: str) -> Iterator[Problem]:
+    yield from variants(kind, 2, disabled=True)
+
+
+def sparse(kind: str) -> Iterator[Problem]:
+    yield from variants(kind, sparse=True)
+    yield from variants(kind, 1, sparse=True, disabled=True)
+
+
+def scaled_d(kind: str) -> Iterator[Problem]:
+    for options in ({}, {"disabled": True}, {"sparse": True}):
+        yield from (p for p in variants(kind, scale_d=True, steps=1, **options) if p.d == "f32")
+
+
+def weight_stationary(kind: str) -> Iterator[Problem]:
+    for i, (tensor_a, zero, sparse) in enumerate(product((False, True), repeat=3)):
+        for j in range(2):
+            a, b, d = TYPES[kind][(i + j) % len(TYPES[kind])]
+            m = (32, 64, 128)[(i + 2 * j) % 3]
+            n = (64, 128, 256)[(i + j) % (2 if sparse else 3)]
+            yield Problem(kind, m, n, a, b, d, ws=True, sparse=sparse, tensor_a=tensor_a, zero_columns=zero)
+
+
+def modified(kind: str) -> Iterator[Problem]:
+    """Negated and transposed operands, saturation."""
+    a, b, d = TYPES[kind][0]
+    if kind == "i8":
+        yield Problem(kind, 128, 64, a, b, d, saturate=True)
+        yield Problem(kind, 256, 64, a, b, d, group=2, saturate=True, tensor_a=True)
+    else:
+        yield Problem(kind, 128, 64, a, b, d, negate_a=True)
+        yield Problem(kind, 256, 64, a, b, d, group=2, negate_a=True, negate_b=True)
+        yield Problem(kind, 64, 64, a, b, d, negate_b=True, tensor_a=True, sparse=True)
+    for a, b, d in TYPES[kind]:
+        if {a, b} <= {"f16", "bf16", "tf32", "s8", "u8", "e4m3", "e5m2"}:
+            yield Problem(kind, 128, 128, a, b, d, transpose_a=True)
+            yield Problem(kind, 128, 128, a, b, d, transpose_b=True)
+            yield Problem(kind, 256, 256, a, b, d, group=2, transpose_a=True, transpose_b=True)
+            yield Problem(kind, 256, 256, a, b, d, group=2, transpose_b=True, tensor_a=True)
+
+
+def shifted(kind: str) -> Iterator[Problem]:
+    a, b, d = TYPES[kind][0]
+    for group, sparse in product((1, 2), (False, True)):
+        yield Problem(kind, 128 * group, 64, a, b, d, group=group, sparse=sparse, tensor_a=True, shift=True)
+
+
+def block_scaled(kind: str) -> Iterator[Problem]:
+    for vector in VECTORS[kind]:
+        for i, (sparse, tensor_a, group) in enumerate(product((False, True), (False, True), (1, 2))):
+            a, b, d = TYPES[kind][i % len(TYPES[kind])]
+            n = (96, 256, 160, 128)[i % 4]
+            yield Problem(kind, 128 * group, n, a, b, d, group=group, sparse=sparse, tensor_a=tensor_a, vector=vector, negate_b=i == 3)
+        yield from (Problem(kind, 128, 96 + 160 * t, a, b, d, group=2, tensor_a=bool(t), vector=vector) for t in range(2))
+
+
+def k_of_96(kind: str) -> Iterator[Problem]:
+    """A and B of 48 bytes: sm_103a alone."""
+    for vector, tensor_a, group in product(set(VECTORS[kind]) & {"block16", "block32"}, (False, True), (1, 2)):
+        yield Problem(kind, 128 * group, 96, "e2m1", "e2m1", group=group, tensor_a=tensor_a, vector=vector, k96=True)
+
+
+class CollectedA(Problem):
+    """The four multiplications of a step take the same A, kept in the collector buffer, and B by quarters."""
+
+    def key_of(self, use: str) -> tuple[str, ...]:
+        return (f"{self.key[0]}.collector::a::{use}", *self.key[1:])
+
+    def descriptor(self, k: int) -> int:
+        return super().descriptor(0) & ~(63 << 17) | self.n // 4 >> 3 << 17
+
+    def multiplications(self, a: list[int], b: list[int]) -> list[list[int]]:
+        quarter = self.n // 4
+        found = super().multiplications(a, b)
+        found[0] = [forms()[self.key_of(use)] for use in ("fill", "use", "lastuse", "discard")]
+        found[2], found[3], found[4] = [a[0]] * 4, [k * quarter // self.group * 128 for k in range(4)], [k * quarter for k in range(4)]
+        found[5] = found[5][:1] * 4
+        return found
+
+    def result(self) -> NDArray[np.float64]:
+        product_ = self.full_a[:, 0] @ self.full_b[:, 0].T
+        # each CTA has half of a quarter
+        order = np.arange(self.n).reshape(self.group, 4, -1).transpose(1, 0, 2).ravel()
+        return self.c + product_[:, order]
+
+
+class CollectedB(Problem):
+    """The four multiplications of a step take the same B, kept in a collector buffer, and A by quarters of 32 rows."""
+
+    buffer = 0
+
+    def descriptor(self, k: int) -> int:
+        return super().descriptor(k) & ~(31 << 24) | 32 >> 4 << 24
+
+    def multiplications(self, a: list[int], b: list[int]) -> list[list[int]]:
+        found = super().multiplications(a, b)
+        uses = ("fill", "use", "lastuse", "discard")
+        found[0] = [forms()[f"{self.key[0]}.collector::b{self.buffer}::{use}", *self.key[1:]] for use in uses]
+        found[2], found[3], found[4] = [k * 32 * 128 for k in range(4)], [b[0]] * 4, [k * self.n // 4 for k in range(4)]
+        return found
+
+    def place(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+        m, n = np.meshgrid(np.arange(self.m), np.arange(self.n), indexing="ij")
+        part = self.n // 4
+        return 0 * m, m % 32 + 32 * (n // part), m // 32 * part + n % part
+
+    def result(self) -> NDArray[np.float64]:
+        return self.c + self.full_a[:, 0] @ self.full_b[:, 0].T
+
+
+def collected(kind: str) -> Iterator[Problem]:
+    for i, (group, sparse) in enumerate(product((1, 2), (False, True))):
+        yield CollectedA(kind, 128 * group, 128, *TYPES[kind][i % len(TYPES[kind])], group=group, sparse=sparse, steps=1)
+    for buffer in range(4):
+        problem = CollectedB(kind, 128, 64, *TYPES[kind][buffer % len(TYPES[kind])], ws=True, steps=1)
+        problem.buffer = buffer
+        yield problem
+
+
+FAMILIES = [(family, kind) for family in (dense, disabled, sparse, weight_stationary, modified, shifted) for kind in KINDS]
+FAMILIES += [(scaled_d, kind) for kind in ("f16", "tf32")] + [(block_scaled, kind) for kind in VECTORS]
+FAMILIES += [(k_of_96, kind) for kind in ("mxf4", "mxf4nvf4")]
+
+
+@pytest.mark.parametrize(("family", "kind"), FAMILIES, ids=lambda x: x if isinstance(x, str) else x.__name__)
+def test_family(family: Callable[[str], Iterator[Problem]], kind: str) -> None:
+    for i, problem in enumerate(family(kind)):
+        solve(problem, ("eager", "lazy", "random")[i % 3])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_collector_buffers(kind: str) -> None:
+    for problem in collected(kind):
+        for policy in ("eager", "lazy", "random"):
+            solve(problem, policy)
+
+
+def test_every_form_is_tested() -> None:
+    problems = [problem for family, kind in FAMILIES for problem in family(kind)]
+    problems += [problem for kind in KINDS for problem in collected(kind)]
+    assert {line for problem in problems for line in problem.multiplications([0] * 4, [0] * 4)[0]} == set(forms().values())

@@ -1,0 +1,134 @@
+"""Diagnostics as text and JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ptxlab.diagnostics import Diagnostic, Place, clean_line, render_json, render_text
+
+FULL = Diagnostic(
+    "M401",
+    "error",
+    "read of 4 bytes outside any allocation",
+    reason="Global State Space",
+    fix="grow the array",
+    place=Place("k.ptx", 12, 2, 13),
+    source=Place("kernel.py", 2, 5),
+    excerpt="\tld.global.b32 %r1, [%rd2];",
+    details=(("CTA", "(0, 0, 0)"), ("lanes", "0-15")),
+)
+
+
+def test_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("kernel.py").write_text("def f():\n\tx = load(p)\n")
+    assert render_text([FULL]) == (
+        "error[M401]: read of 4 bytes outside any allocation\n"
+        "  --> k.ptx:12:2\n"
+        "  12 |  ld.global.b32 %r1, [%rd2];\n"
+        "     |  ^^^^^^^^^^^^^\n"
+        "  source: kernel.py:2:5\n"
+        "  2 |  x = load(p)\n"
+        "    |     ^\n"
+        "  CTA: (0, 0, 0)\n"
+        "  lanes: 0-15\n"
+        "  why: Global State Space\n"
+        "  fix: grow the array"
+    )
+
+
+def test_source_beside_the_ptx_file(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text("first\nsecond\n")
+    found = FULL.at(Place(str(tmp_path / "k.ptx"), 1, 1), "", Place("kernel.py", 2, 1))
+    assert "  2 | second\n    | ^\n" in render_text([found])
+
+
+@pytest.mark.parametrize("file", ["missing.py", "/dev/zero", "/", "a\0b", "x" * 5000])
+def test_source_that_cannot_be_read(file: str) -> None:
+    text = render_text([FULL.at(FULL.place, "", Place(file, 1, 1))])
+    assert f"  source: {file}:1:1\n  CTA" in text
+
+
+def test_line_beyond_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("kernel.py").write_text("only\n")
+    assert "  source: kernel.py:9:5\n  CTA" in render_text([FULL.at(None, "", Place("kernel.py", 9, 5))])
+
+
+def test_several_and_none() -> None:
+    note = Diagnostic("X1", "note", "one")
+    warning = Diagnostic("X2", "warning", "two")
+    assert render_text([note, warning]) == "note[X1]: one\n\nwarning[X2]: two"
+    assert render_text([]) == ""
+
+
+def test_long_lines_are_cut_around_the_caret() -> None:
+    line = "a" * 500 + "BAD" + "c" * 500
+    lines = render_text([Diagnostic("X1", "error", "m", place=Place("k", 1, 501, 3), excerpt=line)]).split("\n")
+    assert len(lines[2]) == len("  1 | ") + 110
+    caret = lines[3].index("^")
+    assert lines[2][caret : caret + 3] == "BAD"
+    assert lines[3].count("^") == 3
+    assert lines[2].endswith("…")
+
+
+def test_color() -> None:
+    colored = render_text([FULL], color=True)
+    assert "\x1b[1;31merror" in colored
+    import re
+
+    assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == render_text([FULL])
+
+
+def test_brackets_are_not_markup() -> None:
+    found = Diagnostic("X1", "error", "[bold]not[/bold] [red")
+    assert "[bold]not[/bold] [red" in render_text([found], color=True)
+
+
+def test_json() -> None:
+    assert json.loads(render_json([FULL, Diagnostic("X1", "note", "é")])) == [
+        {
+            "code": "M401",
+            "severity": "error",
+            "message": "read of 4 bytes outside any allocation",
+            "reason": "Global State Space",
+            "fix": "grow the array",
+            "place": {"file": "k.ptx", "line": 12, "column": 2, "length": 13},
+            "source": {"file": "kernel.py", "line": 2, "column": 5, "length": 0},
+            "excerpt": "\tld.global.b32 %r1, [%rd2];",
+            "details": {"CTA": "(0, 0, 0)", "lanes": "0-15"},
+        },
+        {"code": "X1", "severity": "note", "message": "é"},
+    ]
+    assert render_json([]) == "[]"
+
+
+def test_json_keeps_every_detail_of_a_name() -> None:
+    found = Diagnostic("X1", "note", "so", details=(("from", "a"), ("to", "b"), ("from", "c")))
+    assert json.loads(render_json([found]))[0]["details"] == {"from": ["a", "c"], "to": "b"}
+
+
+def test_text_cuts_very_many_details() -> None:
+    details = tuple((f"detail {n}", "x") for n in range(100))
+    few, many = (Diagnostic("X1", "note", "so", details=details[:n]) for n in (60, 100))
+    assert str(few).count("detail") == render_text([few]).count("detail") == 60
+    for text in (str(many), render_text([many])):
+        lines = [line.strip() for line in text.splitlines()[1:]]
+        assert lines == [
+            *(f"detail {n}: x" for n in range(40)),
+            "further: 40 more like these, all of them in the JSON output",
+            *(f"detail {n}: x" for n in range(80, 100)),
+        ]
+    assert len(many.as_dict()["details"]) == 100
+
+
+def test_text_cuts_long_names() -> None:
+    found = Diagnostic("X1", "note", "so", details=(("n" * 401, "x"), ("n" * 400, "y")))
+    assert str(found).splitlines()[1:] == [f"  {'n' * 400} ...: x", f"  {'n' * 400}: y"]
+
+
+def test_clean_line() -> None:
+    assert clean_line("\ta\x1b[0m\u2028\ud800b\r") == " a [0m  b"

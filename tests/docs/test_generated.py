@@ -1,0 +1,43 @@
+"""The generated pages are those that the code of this commit writes."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+SPEC = importlib.util.spec_from_file_location("generate_docs", DOCS / "generate.py")
+assert SPEC is not None
+assert SPEC.loader is not None
+generate = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(generate)
+
+
+@pytest.mark.parametrize("name", sorted(generate.PAGES))
+def test_page_is_current(name: str) -> None:
+    assert (DOCS / name).read_text() == generate.PAGES[name](), "run: python docs/generate.py"
+
+
+PAGES = sorted(DOCS.rglob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(DOCS)))
+def test_links_lead_somewhere(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose):
+        path, _, anchor = link.partition("#")
+        if "://" in path:
+            continue
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        if anchor:
+            titles = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            assert anchor in [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles], link
+
+
+def test_every_figure_is_shown() -> None:
+    shown = {Path(link).stem for page in PAGES for link in re.findall(r"\(([^)\s]+\.svg)\)", page.read_text())}
+    assert shown == set(generate.FIGURES) == {path.stem for path in (DOCS / "figures").iterdir()}

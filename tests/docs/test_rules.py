@@ -1,0 +1,61 @@
+"""Every diagnostic code has its page, and the examples of the pages do what they say."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from click.testing import CliRunner
+
+from ptxlab.cli._main import cli
+from ptxlab.cli._rule import load_codes
+from ptxlab.diagnostics import CODES
+
+from .rule_pages import RULES, findings, read
+
+SHOWS = {
+    "test_page": ("brkpt",),
+}
+
+load_codes()
+PAGES = sorted(path for path in RULES.glob("*.md") if path.stem != "README")
+
+
+def test_every_code_has_its_page() -> None:
+    pages = {path.stem for path in PAGES}
+    assert pages == set(CODES)
+
+
+def needs_nvcc() -> None:
+    from ptxlab.interop import nvcc
+
+    try:
+        nvcc.find_nvcc()
+    except nvcc.NvccError:
+        pytest.skip("needs nvcc")
+    if shutil.which("g++") is None:
+        pytest.skip("needs a host compiler")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
+def test_page(path) -> None:
+    page, info = read(path), CODES[path.stem]
+    if path.stem.startswith("I2"):
+        needs_nvcc()
+    assert (page.title, page.section) == (info.title, info.section)
+    assert len(page.prose) > 60
+    assert [example.heading for example in page.examples] == ["Wrong", "Right"]
+    wrong, right = page.examples
+    try:
+        assert info.code in {d.code for d in findings(wrong)}
+        found = findings(right)
+    except ModuleNotFoundError as missing:
+        pytest.skip(f"needs {missing.name}")
+    assert [d for d in found if d.code == info.code or d.severity == "error"] == []
+
+
+def test_the_command_prints_the_page() -> None:
+    run = CliRunner().invoke(cli, ["rule", "m402"])
+    assert run.exit_code == 0
+    assert run.output.startswith("error[M402]: access past the end of an allocation\n\n# M402: access past the end")
+    assert "## Wrong" in run.output

@@ -1,0 +1,104 @@
+"""Tensor copies against an H200: loads, stores and reductions recorded by ``record_tma.py``."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ptxlab.descriptors import encode_tensor_map
+from ptxlab.isa.bulk._maps import TileMap, _interpret
+from ptxlab.isa.bulk._reduce import combiner
+from ptxlab.isa.bulk._staging import NOTHING
+from ptxlab.tables import ELEMENT_TYPES
+
+from .tma_cases import BUFFER, shared_pattern, tensor_bytes
+
+RECORD = Path(__file__).with_name("tma_h200.npz")
+BASE = 1024
+"""Where the recorded window of shared memory stands."""
+
+
+@cache
+def recorded():
+    with np.load(RECORD) as file:
+        cases, images = file["cases"], file["images"]
+    found, at = {}, 0
+    for case in cases:
+        size = BUFFER if case["operation"] == b"load" else int(case["size"])
+        found.setdefault(case["operation"].decode(), []).append((case, images[at : at + size]))
+        at += size
+    assert at == len(images)
+    return found
+
+
+def tile(case) -> TileMap:
+    rank = int(case["rank"])
+    raw = encode_tensor_map(
+        data_type=int(case["type"]),
+        rank=rank,
+        address=1 << 32,
+        dims=case["dims"][:rank].tolist(),
+        strides=case["strides"][: rank - 1].tolist(),
+        box=case["box"][:rank].tolist(),
+        element_strides=case["steps"][:rank].tolist(),
+        interleave=int(case["interleave"]),
+        swizzle=int(case["swizzle"]),
+        l2_promotion=0,
+        oob_fill=int(case["fill"]),
+    )
+    found = _interpret(bytes(raw))
+    assert isinstance(found, TileMap), found
+    return found
+
+
+def prepared(case):
+    made = tile(case)
+    tensor = tensor_bytes(int(case["seed"]), int(case["size"]))
+    coordinates = tuple(case["coordinates"][: int(case["rank"])].tolist())
+    assert made.takes(coordinates, case["operation"] != b"load")
+    region = made.copy(coordinates, ())
+    start = region.address - (1 << 32)
+    raw = np.zeros(1 << 16, np.uint8)
+    skip = -raw.ctypes.data % 64
+    return made, tensor, region, tensor[start : start + region.size] if region.size else NOTHING, raw[skip : skip + (1 << 15)]
+
+
+def test_loads_put_the_same_bytes_into_shared_memory():
+    wrong = []
+    for i, (case, image) in enumerate(recorded()["load"]):
+        made, _, region, source, shared = prepared(case)
+        shared[:] = 0xEE
+        made.box.scatter(region.load(source), shared, BASE + int(case["offset"]))
+        if not np.array_equal(shared[BASE : BASE + BUFFER], image):
+            wrong.append((i, case))
+        assert made.box.bytes == case["expect"]
+        assert case["done"], "the whole box counts as transferred, whatever of it is outside the tensor"
+    assert not wrong
+
+
+OPERATIONS = sorted(set(recorded()) - {"load"})
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_stores_and_reductions_leave_the_same_bytes_in_global_memory(operation):
+    """The silicon writes whole 16-byte pieces of a row, also the padding behind a row that ends within one: those bytes are left out."""
+    wrong = []
+    for i, (case, image) in enumerate(recorded()[operation]):
+        made, tensor, region, target, shared = prepared(case)
+        shared[BASE : BASE + BUFFER] = shared_pattern()
+        combine = None if operation == "store" else combiner(operation.removeprefix("red_"), made.element)
+        region.store(target, made.box.gather(shared, BASE + int(case["offset"])), combine)
+        inside = np.zeros(len(tensor), bool)
+        element = ELEMENT_TYPES[int(case["type"])].bits // 8
+        starts: np.ndarray = np.zeros(1, np.int64)
+        for size, pitch in zip(case["dims"][1 : int(case["rank"])], case["strides"], strict=False):
+            starts = (starts[:, None] + np.arange(int(size)) * int(pitch)).ravel()
+        for start in starts.tolist():
+            inside[start : start + int(case["dims"][0]) * element] = True
+        if not np.array_equal(tensor[inside], image[inside]):
+            bad = np.flatnonzero(inside & (tensor != image))
+            wrong.append((i, ELEMENT_TYPES[int(case["type"])].name, len(bad), bad[:8].tolist()))
+    assert not wrong

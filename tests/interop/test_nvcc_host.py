@@ -1,0 +1,219 @@
+"""Host code of CUDA C++: memory, launches, variables, tensor maps and refusals, through the real ABI of nvcc's output."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+
+import numpy as np
+import pytest
+
+import ptxlab
+from ptxlab.interop import nvcc
+
+pytestmark = pytest.mark.xdist_group("nvcc host")
+"""The library is made once."""
+
+PROGRAM = """
+#include <cstdio>
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+__global__ void add(const int *x, int *y, int n, int step) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] + step;
+}
+__device__ int table[4] = {1, 2, 3, 4};
+__global__ void look(int *y) { y[threadIdx.x] = table[threadIdx.x]; }
+struct Pair { int low; double high; };
+__global__ void spread(Pair pair, double *y) { y[threadIdx.x] = pair.low + pair.high * threadIdx.x; }
+__global__ void ranks(int *y) {
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  y[blockIdx.x] = rank;
+}
+__global__ void far(int *y) { y[1000] = 1; }
+
+extern "C" {
+int add_on_device(const int *x, int *y, int n, int step) {
+  add<<<(n + 31) / 32, 32>>>(x, y, n, step);
+  return cudaGetLastError();
+}
+int add_on_host(const int *x, int *y, int n, int step) {
+  int *dx, *dy;
+  if (cudaMalloc(&dx, 4 * n) || cudaMalloc(&dy, 4 * n)) return 100;
+  cudaMemcpy(dx, x, 4 * n, cudaMemcpyHostToDevice);
+  cudaMemset(dy, 0xFF, 4 * n);
+  add<<<(n + 63) / 64, 64>>>(dx, dy, n - 1, step);
+  cudaMemcpy(dx, dy, 4 * n, cudaMemcpyDeviceToDevice);
+  cudaMemcpy(y, dx, 4 * n, cudaMemcpyDefault);
+  cudaFree(dx);
+  return cudaFree(dy) + cudaFree(dy);
+}
+int variables(int *y) {
+  int nine = 9;
+  cudaMemcpyToSymbol(table, &nine, 4, 8, cudaMemcpyHostToDevice);
+  look<<<1, 4>>>(y);
+  int back[4];
+  cudaMemcpyFromSymbol(back, table, 16, 0, cudaMemcpyDeviceToHost);
+  return back[0] * 1000 + back[1] * 100 + back[2] * 10 + back[3];
+}
+int structure(double *y) {
+  spread<<<1, 8>>>({3, 0.5}, y);
+  return 0;
+}
+int cluster(int *y) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {4, 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = 8;
+  config.blockDim = 32;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, ranks, y);
+}
+int attributes(int *found) {
+  cudaDeviceGetAttribute(found, cudaDevAttrMultiProcessorCount, 0);
+  cudaDeviceGetAttribute(found + 1, cudaDevAttrComputeCapabilityMajor, 0);
+  cudaDeviceGetAttribute(found + 2, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
+  cudaDeviceProp properties;
+  cudaGetDeviceProperties(&properties, 0);
+  found[3] = properties.multiProcessorCount;
+  found[4] = properties.major * 10 + properties.minor;
+  found[5] = cudaDeviceGetAttribute(found + 6, cudaDeviceAttr(9999), 0);
+  return cudaSetDevice(1);
+}
+int tensor_map(void *out, void *base, int columns, int box) {
+  void *encode = nullptr;
+  cudaDriverEntryPointQueryResult result;
+  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault, &result)) return 100;
+  cuuint64_t dims[] = {cuuint64_t(columns), 32}, strides[] = {cuuint64_t(2 * columns)};
+  cuuint32_t boxes[] = {cuuint32_t(box), 8}, steps[] = {1, 1};
+  return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(encode)(
+      static_cast<CUtensorMap *>(out), CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, base, dims, strides, boxes, steps,
+      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+int wrong_access(int *y) {
+  far<<<1, 1>>>(y);
+  return cudaGetLastError();
+}
+int wrong_copy(int *y) { return cudaMemcpy(y, y, 1 << 20, cudaMemcpyDeviceToDevice); }
+int sums(double a, const char *text, int *host, long long wide) { return int(a * 2) + text[0] + host[1] + (wide == -5000000000); }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def library() -> nvcc.Host:
+    if shutil.which("g++") is None:
+        pytest.skip("needs a host compiler")
+    try:
+        return nvcc.host("program.cu", text=PROGRAM)
+    except nvcc.NvccError as error:
+        if error.diagnostic.code == "I201":
+            pytest.skip("needs nvcc")
+        raise
+
+
+@pytest.fixture
+def host(library: nvcc.Host) -> nvcc.Host:
+    library.device = ptxlab.Device("sm_100a", sms=12)
+    library.launches.clear()
+    library.options.clear()
+    return library
+
+
+def test_device_buffers(host: nvcc.Host) -> None:
+    x = np.arange(100, dtype=np.int32)
+    bx, by = host.device.array(x), host.device.array(np.zeros_like(x))
+    assert host["add_on_device"](bx, by, 100, -7) == 0
+    assert np.array_equal(by.numpy(), x - 7)
+    (launch,) = host.launches
+    assert (launch.grid, launch.block, launch.cluster, launch.shared_bytes) == ((4, 1, 1), (32, 1, 1), None, 0)
+    assert launch.kernel == "_Z3addPKiPiii"
+    assert launch.result.stats.ctas == 4
+    assert [sorted(module) for module in host.modules] == [["_Z3addPKiPiii", "_Z3farPi", "_Z4lookPi", "_Z5ranksPi", "_Z6spread4PairPd"]]
+
+
+def test_memory(host: nvcc.Host) -> None:
+    x, y = np.arange(100, dtype=np.int32), np.zeros(100, np.int32)
+    assert host["add_on_host"](x, y, 100, 5) == 1, "the second cudaFree of one pointer is refused"
+    assert np.array_equal(y, np.append(x[:-1] + 5, -1))
+    assert host.device.memory.used == 16, "what is left is the table of the module"
+
+
+def test_variables(host: nvcc.Host) -> None:
+    y = host.device.array(np.zeros(4, np.int32))
+    assert host["variables"](y) == 1294
+    assert list(y.numpy()) == [1, 2, 9, 4]
+
+
+def test_struct_parameters(host: nvcc.Host) -> None:
+    y = host.device.array(np.zeros(8))
+    host["structure"](y)
+    assert np.array_equal(y.numpy(), 3 + 0.5 * np.arange(8))
+
+
+def test_clusters_and_launch_options(host: nvcc.Host) -> None:
+    host.options = {"policy": "random", "seed": 3}
+    y = host.device.array(np.zeros(8, np.int32))
+    assert host["cluster"](y) == 0
+    assert list(y.numpy()) == [0, 1, 2, 3] * 2
+    assert host.launches[0].cluster == (4, 1, 1)
+
+
+def test_the_device_is_described(host: nvcc.Host) -> None:
+    found = np.zeros(7, np.int32)
+    assert host["attributes"](found) == 101
+    assert list(found) == [12, 10, 227 << 10, 12, 100, 1, 0]
+
+
+def test_tensor_maps_are_those_of_the_driver(host: nvcc.Host) -> None:
+    base = host.device.array(np.zeros((32, 256), np.float16))
+    raw = (ctypes.c_uint8 * 128)()
+    assert host["tensor_map"](raw, base, 256, 64) == 0
+    assert bytes(raw) == bytes(ptxlab.TensorMap(base, box=(64, 8), swizzle="128B", l2_promotion="128B"))
+
+
+def test_a_refused_tensor_map_is_raised(host: nvcc.Host) -> None:
+    """And the host code, which often ends the process where the driver refuses, is not told."""
+    base = host.device.array(np.zeros((32, 256), np.float16))
+    with pytest.raises(ptxlab.PtxlabError) as error:
+        host["tensor_map"]((ctypes.c_uint8 * 128)(), base, 256, 128)
+    assert error.value.diagnostic.code == "D732"
+
+
+def test_findings_are_raised(host: nvcc.Host) -> None:
+    y = host.device.array(np.zeros(8, np.int32))
+    with pytest.raises(ptxlab.KernelError) as error:
+        host["wrong_access"](y)
+    assert error.value.diagnostic.code == "M402"
+    with pytest.raises(ptxlab.PtxlabError) as refused:
+        host["wrong_copy"](y)
+    assert refused.value.diagnostic.code == "M402"
+    assert refused.value.diagnostic.message.startswith("host code: write of 1048576 bytes at 0x")
+    assert host["add_on_device"](y, y, 8, 1) == 0, "an error ends with the call that it was found in"
+
+
+def test_arguments(host: nvcc.Host) -> None:
+    assert host["sums"](1.5, "A", np.array([7, 8], np.int32), -5_000_000_000) == 3 + 65 + 8 + 1
+    for value, message in (
+        (1 << 64, "argument 3 of sums: 18446744073709551616 does not fit 64 bits"),
+        (object(), "argument 3 of sums: a object cannot be passed to a host function"),
+        (np.zeros((4, 4))[:, 1], "argument 3 of sums: the array is not contiguous"),
+    ):
+        with pytest.raises(nvcc.NvccError) as error:
+            host["sums"](0.0, "A", None, value)
+        assert (error.value.diagnostic.code, error.value.diagnostic.message) == ("I213", message)
+    with pytest.raises(nvcc.NvccError) as error:
+        host["nothing"]
+    assert str(error.value) == "error[I212]: the host code has no function named 'nothing'\n  fix: declare it extern \"C\""
+
+
+def test_a_cuda_function_that_is_missing(library: nvcc.Host) -> None:
+    text = '#include <cuda_runtime.h>\nextern "C" int call() { return cudaGraphDestroy(0); }\n'
+    with pytest.raises(nvcc.NvccError) as error:
+        nvcc.host("graph.cu", text=text)
+    assert str(error.value) == "error[I211]: the host code of graph.cu calls cudaGraphDestroy, which ptxlab does not have"

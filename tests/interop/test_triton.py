@@ -1,0 +1,435 @@
+"""The Triton driver: arguments, memory, launches, hooks, benchmarks, and the way back."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ptxlab
+
+torch = pytest.importorskip("torch")
+triton = pytest.importorskip("triton")
+
+from tests.interop import triton_kernels as kernels  # noqa: E402
+from triton import testing  # noqa: E402
+from triton.backends import backends  # noqa: E402
+from triton.runtime._allocation import NullAllocator  # noqa: E402
+from triton.runtime.jit import JITFunction  # noqa: E402
+from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
+
+import ptxlab.interop.triton  # noqa: E402
+from ptxlab.interop._session import Session, Settings  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+TARGETS = ("sm_90a", "sm_100a", "sm_103a")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def triton_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
+        yield
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    with ptxlab.interop.triton.device("sm_100a", report=lambda _: None) as session:
+        yield session
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_torch_tensors(target: str) -> None:
+    x, y, out = torch.rand(1000), torch.rand(1000), torch.zeros(1000)
+    with ptxlab.interop.triton.device(target) as session:
+        assert triton.runtime.driver.active.get_active_torch_device() == torch.device("cpu")
+        kernels.add[(4,)](x, y, out, 1000, BLOCK=256)
+    assert session.ok
+    assert not session.diagnostics
+    assert torch.equal(out, x + y)
+    (launch,) = session.launches
+    assert (launch.kernel, launch.grid, launch.result.stats.ctas) == ("add", (4, 1, 1), 4)
+    assert launch.site is not None
+    assert launch.site.file == __file__
+    assert launch.site.line == test_torch_tensors.__code__.co_firstlineno + 5
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.int32, np.int64, np.uint8])
+def test_numpy_arrays(session: Session, dtype: Any) -> None:
+    x, y = (np.arange(200) % 50).astype(dtype), (np.arange(200) % 7).astype(dtype)
+    out = np.zeros(200, dtype)
+    kernels.add[(2,)](x, y, out=out, n=200, BLOCK=128)
+    np.testing.assert_array_equal(out, x + y)
+
+
+class OnlyDlpack:
+    """An object of a library of which nothing but DLPack is known."""
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.owner.__dlpack__(**options)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8"])
+@pytest.mark.parametrize("wrap", [lambda t: t, OnlyDlpack], ids=["torch", "dlpack"])
+def test_tensors_of_every_type_in_place(session: Session, wrap: Any, dtype: str) -> None:
+    x, y = (torch.arange(200) % 50).to(getattr(torch, dtype)), (torch.arange(200) % 7).to(getattr(torch, dtype))
+    out = torch.zeros(200, dtype=x.dtype)
+    kernels.add[(2,)](wrap(x), wrap(y), out=wrap(out), n=200, BLOCK=128)
+    assert torch.equal(out, x + y)
+
+
+def test_an_array_that_is_elsewhere(session: Session) -> None:
+    x = np.ones(4, np.float32)
+    with pytest.raises(ptxlab.LaunchError) as caught:
+        kernels.add[(1,)](x, OnlyDlpack(torch.ones(4, device="meta")), x, 4, BLOCK=16)
+    assert caught.value.diagnostic.code == "I302"
+    assert caught.value.diagnostic.message.startswith("an argument of type OnlyDlpack: OnlyDlpack does not give a NumPy array: ")
+
+
+def test_views_and_aliases_are_the_memory_they_are(session: Session) -> None:
+    whole = torch.arange(300, dtype=torch.float32)
+    kernels.add[(1,)](whole[:100], whole[100:], whole[200:], 100, BLOCK=128)
+    assert torch.equal(whole[200:], 2 * torch.arange(100) + 100.0)
+    array = np.arange(300, dtype=np.float32)
+    kernels.add[(1,)](array[::2], array[1:], array[200:], 100, BLOCK=128)
+    np.testing.assert_array_equal(array[200:], 2 * np.arange(100) + 1.0)
+
+
+def test_memory_that_a_kernel_must_not_touch(session: Session) -> None:
+    x, out = np.ones(64, np.float32), np.zeros(64, np.float32)
+    out.flags.writeable = False
+    with pytest.raises(ptxlab.KernelError) as caught:
+        kernels.add[(1,)](x, x, out, 64, BLOCK=64)
+    found = caught.value.diagnostic
+    assert found.code == "M404"
+    assert "in read-only memory: argument out (float32[64])" in found.message
+    assert found.source is not None
+    assert (found.source.file, found.source.line) == (kernels.__file__, kernels.add.starting_line_number + 3)
+    with pytest.raises(ptxlab.KernelError) as caught:
+        kernels.add[(1,)](torch.ones(60), x, np.zeros(64, np.float32), 64, BLOCK=64)
+    assert caught.value.diagnostic.code == "M402"
+    assert "0 bytes behind the end of argument x (float32[60])" in caught.value.diagnostic.message
+    assert not session.ok
+    assert [d.code for d in session.diagnostics] == ["M404", "M402"]
+    assert dict(session.diagnostics[0].details)["launched at"].startswith(f"{__file__}:")
+
+
+def test_scalars(session: Session) -> None:
+    out = torch.zeros(5, dtype=torch.int64)
+    kernels.scalars[(1,)](out, -3, 1 << 40, True, 2.5, None)
+    assert out.tolist() == [-3, 1 << 40, 1, 10, 1]
+    kernels.scalars[(1,)](out, np.int32(7), np.int64(-(1 << 41)), False, np.float32(-0.5), 3)
+    assert out.tolist() == [7, -(1 << 41), 0, -2, 0]
+
+
+def test_scalars_with_a_type(session: Session) -> None:
+    out = torch.zeros(4, dtype=torch.float64)
+    kernels.typed_scalars[(1,)](out, 1.0009765625, 1.015625 - 2**-20, 1 / 3, -5)
+    assert out.tolist() == [1.0009765625, 1.0078125, 1 / 3, -5.0], "bf16 is cut off, not rounded, as Triton's launcher does"
+
+
+def test_tuples(session: Session) -> None:
+    x, out = torch.tensor([4.0]), torch.zeros(1)
+    kernels.pairs[(1,)]((x, 2.5), out)
+    assert out.item() == 6.5
+    array = np.zeros(1, np.float32)
+    kernels.pairs[(1,)]((x.numpy(), np.float32(1.5)), array)
+    assert array[0] == 5.5
+
+
+def test_pointers_in_memory_and_in_integers(session: Session) -> None:
+    a, b = torch.tensor([3.0]), torch.tensor([1.0, 5.0])
+    out = torch.zeros(2)
+    kernels.through_table[(1,)](torch.tensor([a.data_ptr(), b[1:].data_ptr()]), out)
+    assert out.tolist() == [3.0, 5.0]
+    kernels.at_address[(1,)](b.data_ptr() + 4, out)
+    assert out[0].item() == 5.0
+    with pytest.raises(ptxlab.KernelError, match="behind the end of tensor behind a pointer"):
+        kernels.at_address[(1,)](b.data_ptr() + 8, torch.tensor([b.data_ptr()]))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_host_descriptors(target: str) -> None:
+    x = torch.arange(100 * 64, dtype=torch.float16).reshape(100, 64)
+    out = torch.zeros(128, 64, dtype=torch.float16)
+    with ptxlab.interop.triton.device(target):
+        kernels.copy_tile[(2,)](TensorDescriptor.from_tensor(x, [64, 64]), out, M=64, N=64)
+        assert torch.equal(out[:100], x)
+        assert not out[100:].any()
+        nan = TensorDescriptor.from_tensor(x, [64, 64], padding="nan")
+        kernels.copy_tile[(2,)](nan, out, M=64, N=64)
+    assert out[100:].isnan().all()
+
+
+def test_a_descriptor_that_says_more_than_there_is(session: Session) -> None:
+    x, out = torch.zeros(100, 64, dtype=torch.float16), torch.zeros(128, 64, dtype=torch.float16)
+    with pytest.raises(ptxlab.KernelError) as caught:
+        kernels.copy_tile[(2,)](TensorDescriptor(x, [128, 64], [64, 1], [64, 64]), out, M=64, N=64)
+    found = caught.value.diagnostic
+    assert found.code == "M402"
+    assert found.source is not None
+    assert found.source.line == kernels.copy_tile.starting_line_number + 2
+
+
+def test_scratch_comes_from_the_allocator_of_the_program(session: Session) -> None:
+    x, out = torch.rand(64, 64), torch.zeros(64, 64)
+    asked = []
+
+    def allocate(size: int, alignment: int, stream: Any) -> Any:
+        asked.append((size, alignment, stream))
+        return torch.empty(size + 8, dtype=torch.int8)[8:]
+
+    triton.set_allocator(NullAllocator())  # other tests of this process may have set one
+    with pytest.raises(RuntimeError, match="no allocator was set"):
+        kernels.device_descriptor[(2,)](x, out, 64, M=32, N=64)
+    triton.set_allocator(allocate)
+    kernels.device_descriptor[(2,)](x, out, 64, M=32, N=64)
+    assert torch.equal(out, x)
+    size, alignment, _ = asked[0]
+    assert size % 2 == 0
+    assert alignment == 128
+    assert asked[1] == (size + alignment - 1, alignment, 0), "memory that is not aligned is asked for again, larger"
+
+
+def test_clusters(session: Session) -> None:
+    a, b = (torch.randint(-3, 4, (256, 64)).to(torch.float16) for _ in range(2))
+    c = torch.zeros(256, 256, dtype=torch.float16)
+    blocks = ((a, [256, 64]), (b, [256, 64]), (c, [256, 256]))
+    kernels.matmul_tile[(1, 1)](*(TensorDescriptor.from_tensor(t, s) for t, s in blocks), 64, BM=256, BN=256, BK=64, num_ctas=2)
+    assert torch.equal(c, (a.double() @ b.double().T).half())
+    assert session.launches[0].grid == (2, 1, 1)
+    assert not session.diagnostics
+
+
+def test_launch_hooks_and_metadata(session: Session) -> None:
+    x, out = torch.ones(100), torch.zeros(100)
+    seen: list[tuple[str, Any]] = []
+    hooks = triton.knobs.runtime
+    with triton.knobs.runtime.scope():
+        hooks.launch_enter_hook.add(lambda data: seen.append(("enter", data.get(), out.sum().item())))
+        hooks.launch_exit_hook.add(lambda data: seen.append(("exit", data.get(), out.sum().item())))
+        kernels.add_described[(1,)](x, x, out, 100, BLOCK=128)
+    assert [(when, data["name"], data["bytes"], total) for when, data, total in seen] == [
+        ("enter", "add_100", 1200, 0.0),
+        ("exit", "add_100", 1200, 200.0),
+    ]
+
+
+def test_autotuning_takes_the_first_valid_configuration(session: Session) -> None:
+    a, out = torch.ones(64, 64), torch.zeros(1)
+    kernels.tuned[(1,)](a, a, out, 1)
+    assert out.item() == 64
+    assert kernels.tuned.best_config.kwargs == {"SIZE": 64}
+    (note,) = session.diagnostics
+    assert (note.code, note.severity) == ("I305", "note")
+    assert note.message.startswith("autotuning of tuned took the first valid one of 3 configurations: SIZE: 64, ")
+    kernels.tuned[(1,)](a, a, out, 1)
+    assert len(session.diagnostics) == 1
+    assert len(session.launches) == 2
+
+
+def test_benchmarks_run_once_and_say_that_times_mean_nothing(session: Session) -> None:
+    calls = []
+    time = testing.do_bench(lambda: calls.append(1))
+    assert len(calls) == 1
+    assert time > 0
+    assert len(testing.do_bench(lambda: calls.append(1), quantiles=[0.5, 0.2, 0.8])) == 3
+    assert testing.do_bench_cudagraph(lambda: calls.append(1)) > 0
+    assert len(calls) == 3
+    (warning,) = session.diagnostics
+    assert (warning.code, warning.severity) == ("I306", "warning")
+    assert warning.message == "do_bench ran the function once; the times are those of the simulation on this computer"
+    assert session.ok
+
+
+def test_a_report_takes_the_first_point(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    ran = []
+
+    @testing.perf_report(
+        testing.Benchmark(
+            x_names=["M", "N"],
+            x_vals=[128, 256, 512],
+            line_arg="provider",
+            line_vals=["ours", "torch"],
+            line_names=["Ours", "Torch"],
+            plot_name="sizes",
+            args={"dtype": torch.float16},
+            ylabel="GB/s",
+        )
+    )
+    def report(M: int, N: int, provider: str, dtype: Any, scale: int = 1) -> Any:
+        ran.append((M, N, provider, dtype, scale))
+        time = testing.do_bench(lambda: None, quantiles=[0.5, 0.2, 0.8])
+        return time if provider == "ours" else 4.5
+
+    row = report.run(print_data=True, return_df=True, scale=3)
+    assert ran == [(128, 128, "ours", torch.float16, 3), (128, 128, "torch", torch.float16, 3)]
+    assert list(row) == ["M", "N", "Ours (GB/s)", "Torch (GB/s)"]
+    assert row["Torch (GB/s)"] == 4.5
+    assert row["Ours (GB/s)"] > 0
+    assert capsys.readouterr().out == f"sizes: M = 128, N = 128, Ours (GB/s) = {row['Ours (GB/s)']}, Torch (GB/s) = 4.5\n"
+    assert [(d.code, d.message) for d in session.diagnostics] == [
+        ("I306", "perf_report ran each line of sizes for the first of 3 values; there is no plot and no file"),
+        ("I306", "do_bench ran the function once; the times are those of the simulation on this computer"),
+    ]
+
+
+def test_comparisons_and_rates_of_the_testing_module(session: Session) -> None:
+    x, out = torch.ones(100, dtype=torch.bfloat16), torch.zeros(100, dtype=torch.bfloat16)
+    kernels.add[(1,)](x, x, out, 100, BLOCK=128)
+    testing.assert_close(out, torch.full((100,), 2.0))
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        testing.assert_close(out, torch.full((100,), 2.5), atol=0.1)
+    assert testing.get_dram_gbps() == 3_996_000 * 8192 * 2 / 1e6 / 8
+
+
+def test_a_benchmark_that_was_imported_before_works_too(session: Session) -> None:
+    interface = triton.runtime.driver.active.get_device_interface()
+    start, end = interface.Event(enable_timing=True), interface.Event(enable_timing=True)
+    start.record()
+    interface.synchronize()
+    end.record()
+    assert start.elapsed_time(end) > 0
+
+
+def test_print(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    kernels.prints[(1,)](42, num_warps=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == session.launches[0].result.stdout.splitlines()
+    assert len(lines) == 32
+    assert lines[0] == "pid (0, 0, 0) idx () n is: 42"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"), [({}, [1, 2, 3, 4, 11, 12, 13, 14]), ({"only": ((1, 0), (2, 1))}, [0, 2, 0, 0, 0, 0, 13, 0])]
+)
+def test_settings(settings: dict[str, Any], expected: list[int]) -> None:
+    out = torch.zeros(8, dtype=torch.int32)
+    with ptxlab.interop.triton.device("sm_100a", policy="random", seed=3, model="spec", check="none", sms=2, **settings):
+        kernels.whoami[(4, 2)](out)
+        assert triton.runtime.driver.active.utils.get_device_properties(0)["multiprocessor_count"] == 2
+    assert out.tolist() == expected
+
+
+def test_the_site_of_a_launch_in_a_folder_that_is_called_like_the_package(session: Session, tmp_path: Path) -> None:
+    script = tmp_path / "triton" / "script.py"
+    script.parent.mkdir()
+    script.write_text("\n\ndef launch(kernel, x):\n    kernel[(1,)](x)\n")
+    runpy.run_path(str(script))["launch"](kernels.whoami, torch.zeros(1, dtype=torch.int32))
+    assert str(session.launches[0].site) == f"{script}:4"
+
+
+def test_an_empty_grid_launches_nothing(session: Session) -> None:
+    x = torch.ones(4)
+    kernels.add[(0,)](x, x, x, 0, BLOCK=16)
+    assert not session.launches
+
+
+def test_warmup_compiles_and_launches_nothing(session: Session) -> None:
+    kernel = kernels.add.warmup(torch.float32, torch.float32, torch.float32, 100, BLOCK=64, grid=(1,))
+    assert ".target sm_100a" in kernel.asm["ptx"]
+    assert not session.launches
+
+
+def test_a_compiled_kernel_can_be_launched_itself(session: Session) -> None:
+    x, out = torch.ones(64), torch.zeros(64)
+    kernel = kernels.add.warmup(x, x, out, 64, BLOCK=64, grid=(1,))
+    kernel[(1, 1, 1)](x, x, out, 64, 64)
+    assert out.sum().item() == 128
+
+
+def test_the_way_back() -> None:
+    before = backends["nvidia"], JITFunction.run, testing.do_bench, testing.Mark._run, triton.runtime.driver._active
+    with ptxlab.interop.triton.device("sm_90a"):
+        inner = triton.runtime.driver.active
+        assert inner.get_current_target().arch == 90
+        with ptxlab.interop.triton.device("sm_100a"):
+            assert triton.runtime.driver.active.get_current_target().arch == 100
+        assert triton.runtime.driver.active is inner
+        assert inner.get_current_target().arch == 90
+        assert backends["nvidia"] is not before[0]
+    assert (backends["nvidia"], JITFunction.run, testing.do_bench, testing.Mark._run, triton.runtime.driver._active) == before
+
+
+def test_kernels_may_outlive_the_device() -> None:
+    with ptxlab.interop.triton.device("sm_100a"):
+        kernel = kernels.whoami.warmup(torch.int32, grid=(1,))
+        kernel._init_handles()
+    kernel.__del__()
+    assert kernel.module is None
+
+
+def refusal(**settings: Any) -> str:
+    with pytest.raises(ptxlab.LaunchError) as caught, ptxlab.interop.triton.device(**settings):
+        kernels.add[(1,)](*[torch.ones(4)] * 3, 4, BLOCK=16)
+    return f"{caught.value.diagnostic.code}: {caught.value.diagnostic.message} ({caught.value.diagnostic.fix})"
+
+
+def test_refusals_of_settings() -> None:
+    assert refusal(target="sm_80") == "I303: Triton kernels cannot run for 'sm_80' (take one of sm_90a, sm_100a, sm_103a)"
+    assert refusal(policy="late") == "A310: policy must be one of 'eager', 'lazy', 'random', not 'late' ()"
+    assert refusal(check={"weather"}).startswith("A310: there is no check named 'weather'")
+
+
+def test_refusals_of_arguments(session: Session) -> None:
+    x = torch.ones(4)
+    with pytest.raises(ptxlab.LaunchError) as caught:
+        kernels.add[(1,)](x, torch.ones(4, device="meta"), x, 4, BLOCK=16)
+    assert str(caught.value.diagnostic.message) == "argument y: a torch tensor on meta; ptxlab runs on CPU tensors"
+
+    class Pointer:
+        dtype = torch.float32
+
+        def data_ptr(self) -> int:
+            return 4096
+
+    with pytest.raises(ptxlab.LaunchError) as caught:
+        kernels.add[(1,)](x, Pointer(), x, 4, BLOCK=16)
+    assert caught.value.diagnostic.code == "I302"
+    assert caught.value.diagnostic.message == "argument y: a Pointer has an address, but nobody knows how much memory lies there"
+
+
+def test_a_kernel_that_was_compiled_for_a_real_device(session: Session) -> None:
+    with pytest.raises(ptxlab.LaunchError) as caught:
+        triton.runtime.driver.active.utils.load_binary("k", b"\x7fELF...", 0, 0)
+    assert caught.value.diagnostic.message == "kernel k was compiled to machine code before ptxlab was switched on"
+
+
+def test_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "triton", None)
+    with pytest.raises(ptxlab.LaunchError) as caught, ptxlab.interop.triton.device():
+        pass
+    assert str(caught.value) == "error[I301]: Triton is not installed: pip install 'ptxlab[triton]'"
+
+
+@pytest.mark.parametrize("version", ["3.4.1", "3.8.0", "4.0.0"])
+def test_a_triton_that_may_have_another_driver_interface(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    monkeypatch.setattr(triton, "__version__", version)
+    with pytest.raises(ptxlab.LaunchError) as caught, ptxlab.interop.triton.device():
+        pass
+    assert str(caught.value) == (f"error[I301]: the driver needs Triton 3.9 or later, below 4, not {version}: pip install 'ptxlab[triton]'")
+
+
+@pytest.mark.parametrize("version", ["3.9.0", "3.10.1+git1234"])
+def test_a_triton_that_will_do(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    monkeypatch.setattr(triton, "__version__", version)
+    with ptxlab.interop.triton.device("sm_100a") as session:
+        assert session.ok
+
+
+def test_settings_from_the_environment() -> None:
+    found = Settings.from_environment(
+        {"PTXLAB_TARGET": "sm_90a", "PTXLAB_CHECK": "memory,barrier", "PTXLAB_SEED": "7", "PTXLAB_ONLY": "1,2;3", "PTXLAB_SMS": "4"}
+    )
+    assert found == Settings("sm_90a", frozenset({"memory", "barrier"}), "eager", 7, "practice", ((1, 2), (3,)), 4)
+    with pytest.raises(ptxlab.LaunchError, match="only cannot be 'x'"):
+        Settings.from_environment({"PTXLAB_ONLY": "x"})

@@ -1,0 +1,98 @@
+"""clusterlaunchcontrol in persistent kernels: every piece of work is done once, whoever does it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ptxlab
+
+SHOWS = {
+    "test_all_work_is_done_once": ("clusterlaunchcontrol.*",),
+}
+
+KERNEL = """
+.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 done, .param .u64 by)
+{{
+ .shared .align 16 .b8 response[16];
+ .shared .align 8 .b64 bar;
+ .reg .pred p, q, c;
+ .reg .b32 tid, x, y, z, nx, ny, n, bars, rank, phase, i, own;
+ .reg .b64 out, byp, at;
+ .reg .b128 h;
+ ld.param.u64 out, [done];
+ ld.param.u64 byp, [by];
+ mov.u32 tid, %tid.x; mov.u32 x, %ctaid.x; mov.u32 y, %ctaid.y; mov.u32 z, %ctaid.z;
+ mov.u32 nx, %nctaid.x; mov.u32 ny, %nctaid.y; mov.u32 rank, %cluster_ctarank;
+ mad.lo.u32 own, z, ny, y; mad.lo.u32 own, own, nx, x;
+ mov.u32 phase, 0;
+ setp.eq.u32 p, tid, 0;
+ @p mbarrier.init.shared::cta.b64 [bar], 1;
+ @p fence.mbarrier_init.release.cluster;
+ barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+LOOP:
+ mad.lo.u32 i, z, ny, y;
+ mad.lo.u32 i, i, nx, x;
+ mul.wide.u32 at, i, 4;
+ add.u64 at, at, out;
+ @p red.global.add.u32 [at], 1;
+ mul.wide.u32 at, i, 4;
+ add.u64 at, at, byp;
+ @p st.global.u32 [at], own;
+ barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+ @p mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 16;
+ {barrier}
+ setp.eq.and.u32 c, rank, 0, p;
+ @c clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes{multicast}.b128 [response], [bar];
+WAIT:
+ mbarrier.try_wait.parity.shared::cta.b64 q, [bar], phase;
+ @!q bra WAIT;
+ ld.shared.b128 h, [response];
+ xor.b32 phase, phase, 1;
+ clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 q, h;
+ @!q bra END;
+ {query}
+ {offset}
+ bra LOOP;
+END:
+ barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+ ret;
+}}
+"""
+VECTOR = "clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {x, y, z, _}, h;"
+AXES = "".join(f"clusterlaunchcontrol.query_cancel.get_first_ctaid::{a}.b32.b128 {a}, h;" for a in "xyz")
+BARRIER = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+POLICIES = [("eager", 0), ("lazy", 0), ("random", 1), ("random", 2)]
+
+
+@pytest.mark.parametrize(("policy", "seed"), POLICIES)
+@pytest.mark.parametrize("query", [VECTOR, AXES])
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_all_work_is_done_once(policy: str, seed: int, query: str, cluster: int) -> None:
+    grid = (6, 3, 2)
+    text = KERNEL.format(
+        barrier=BARRIER,
+        query=query,
+        multicast=".multicast::cluster::all" if cluster > 1 else "",
+        offset="mov.u32 i, %cluster_ctaid.x; add.u32 x, x, i;",
+    )
+    done, by = np.zeros(36, np.uint32), np.full(36, 99, np.uint32)
+    device = ptxlab.Device("sm_100a", sms=4, ctas_per_sm=1)
+    result = ptxlab.loads(text).kernel().launch(
+        grid=grid, block=32, cluster=(cluster, 1, 1), args=[done, by], device=device, policy=policy, seed=seed
+    )  # fmt: skip
+    assert result.diagnostics == ()
+    assert done.tolist() == [1] * 36
+    assert len(set(by.tolist())) == result.stats.ctas < 36
+    assert sum(v for k, v in result.stats.services.items() if "try_cancel" in k) == 36 // cluster
+
+
+def test_nothing_is_left_to_cancel() -> None:
+    text = KERNEL.format(barrier="", query=VECTOR, multicast="", offset="")
+    done, by = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
+    result = ptxlab.loads(text).kernel().launch(grid=1, block=32, args=[done, by])
+    assert result.ok
+    assert done.tolist() == [1]

@@ -1,0 +1,89 @@
+"""Every opcode of 212 real kernels is executed or refused by name; what is neither is unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ptxlab.isa import CATALOGUE, is_known, load_all
+from ptxlab.isa._catalogue import Row, match
+
+load_all()
+OPCODES = Path(__file__).with_name("data").joinpath("opcodes.txt").read_text().split()
+
+
+def test_every_opcode_is_matched_or_known() -> None:
+    assert len(OPCODES) > 650
+    assert [o for o in OPCODES if not match(o) and not is_known(o)] == []
+
+
+def test_every_opcode_is_executed() -> None:
+    assert [o for o in OPCODES if not match(o)] == []
+
+
+@pytest.mark.parametrize(
+    "opcode",
+    [
+        "add.f31",
+        "mul.wide.u64",
+        "ld.global.b33",
+        "cvt.rn.s32.f32",
+        "fma.f32",
+        "setp.lo.s32",
+        "popc.u32",
+        "shfl.sync.b32",
+        "atom.global.sub.u32",
+        "frobnicate.b32",
+        "add.rn.rn.f32",
+        "mul.u32.wide",
+    ],
+)
+def test_wrong_opcodes_are_neither(opcode: str) -> None:
+    assert not match(opcode)
+    assert not is_known(opcode)
+
+
+@pytest.mark.parametrize(
+    ("written", "usual"),
+    [
+        ("add.f32.rn.ftz", "add.rn.ftz.f32"),
+        ("cvt.f32.f64.rz", "cvt.rz.f32.f64"),
+        ("cvt.bf16x2.f32.relu.rn", "cvt.rn.relu.bf16x2.f32"),
+        ("set.u32.lt.s32", "set.lt.u32.s32"),
+        ("mad.lo.u32.cc", "mad.lo.cc.u32"),
+    ],
+)
+def test_modifiers_may_stand_in_any_order(written: str, usual: str) -> None:
+    """As the assembler takes them; the order of types is that of the operands."""
+    found, expected = match(written), match(usual)
+    assert [row for row, _ in found] == [row for row, _ in expected]
+    assert [q.__dict__ for _, q in found] == [q.__dict__ for _, q in expected]
+    assert found
+
+
+@pytest.mark.parametrize(
+    "opcode",
+    [
+        "cvt.rn.pzo.bf16.f32",
+        "cvt.rz.satfinite.e2m1x2.f32",
+        "add.rn.f32x2.f16x2.f32x2",
+        "mul.rz.ftz.f16x2.f32x2.f32x2",
+        "spdecompress.b8.b2.sp::2:4.x32",
+        "tex.2d.v4.f32.s32",
+        "multimem.red.global.add.f32",
+    ],
+)
+def test_other_instructions_are_known_by_name(opcode: str) -> None:
+    assert is_known(opcode)
+
+
+def rows() -> list[Row]:
+    return [row for listed in CATALOGUE.values() for row in listed]
+
+
+def test_rows_are_complete() -> None:
+    for row in rows():
+        assert row.section, row.pattern
+        assert row.outputs <= len(row.operands), row.pattern
+        assert row.kind != "control" or isinstance(row.semantics, str)

@@ -1,0 +1,461 @@
+"""Launches: splits, fairness, hangs, budgets, faults, residency, module variables."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.machine.kernels import kernel, run, store
+
+import ptxlab
+from ptxlab.isa._addresses import GLOBAL_BASE
+from ptxlab.machine import LaunchError
+
+SHARED = ".shared .align 16 .b32 buffer[64]; .shared .align 8 .b64 bars[4];"
+
+
+# ---------------------------------------------------------------------------------------------------------------- splits
+
+
+def test_divergent_lanes_meet_again() -> None:
+    body = """
+    and.b32 r1, lane, 3;
+    setp.eq.u32 p, r1, 0;
+    setp.eq.u32 q, r1, 1;
+    @p bra A;
+    @q bra B;
+    mov.u32 r2, 100;
+    bra JOIN;
+A:  mov.u32 r2, 200;
+    bra JOIN;
+B:  mov.u32 r2, 300;
+JOIN:
+    bar.warp.sync -1;
+    shfl.sync.bfly.b32 r3, r2, 1, 31, -1;
+    """ + store("r3")
+    out, result = run(body)
+    assert result.diagnostics == ()
+    assert out.tolist() == [300, 200, 100, 100] * 8
+
+
+def test_loops_of_different_length() -> None:
+    body = """
+    mov.u32 r1, 0;
+    mov.u32 r2, 0;
+LOOP:
+    add.u32 r2, r2, lane;
+    add.u32 r1, r1, 1;
+    setp.le.u32 p, r1, lane;
+    @p bra LOOP;
+    bar.sync 0;
+    """ + store("r2")
+    out, result = run(body)
+    assert result.diagnostics == ()
+    assert out.tolist() == [lane * (lane + 1) for lane in range(32)]
+
+
+def test_a_lane_that_spins_on_another_lane() -> None:
+    """The waiting lanes stand earlier in the text than the lane that releases them: a stack of divergent paths would hang."""
+    body = """
+    mov.u32 r1, buffer;
+    setp.eq.u32 p, tid, 0;
+    @p st.shared.u32 [r1], 0;
+    bar.warp.sync -1;
+    @p bra RELEASE;
+SPIN:
+    ld.acquire.cta.shared.u32 r2, [r1];
+    setp.eq.u32 q, r2, 0;
+    @q bra SPIN;
+    bra DONE;
+RELEASE:
+    st.release.cta.shared.u32 [r1], 7;
+    mov.u32 r2, 1;
+DONE:
+    """ + store("r2")
+    out, result = run(body, shared=SHARED)
+    assert result.diagnostics == ()
+    assert out.tolist() == [1] + [7] * 31
+
+
+def test_elect_after_an_elected_branch() -> None:
+    """The pattern of CuTe: the elected lane joins the others at the next elect.sync."""
+    body = """
+    elect.sync r1|p, -1;
+    mov.u32 r2, 0;
+    @!p bra L;
+    mov.u32 r2, 1;
+L:
+    elect.sync r3|q, -1;
+    selp.u32 r4, 10, 0, q;
+    add.u32 r4, r4, r2;
+    """ + store("r4")
+    out, result = run(body)
+    assert result.diagnostics == ()
+    assert out.tolist() == [11] + [0] * 31
+
+
+def test_warp_barriers_at_different_places_meet() -> None:
+    body = """
+    mov.u32 r1, buffer;
+    shl.b32 r3, lane, 2;
+    add.u32 r1, r1, r3;
+    setp.lt.u32 p, lane, 16;
+    @p bra LOW;
+    st.shared.u32 [r1], lane;
+    bar.warp.sync -1;
+    ld.shared.u32 r2, [r1+-64];
+    bra DONE;
+LOW:
+    st.shared.u32 [r1], lane;
+    bar.warp.sync -1;
+    ld.shared.u32 r2, [r1+64];
+DONE:
+    """ + store("r2")
+    out, result = run(body, shared=SHARED)
+    assert result.diagnostics == ()
+    assert out.tolist() == [(lane + 16) % 32 for lane in range(32)]
+
+
+def test_predicated_collectives() -> None:
+    """Lanes whose predicate is false go on, and may meet the others at a later instruction with the same members."""
+    out, result = run("setp.lt.u32 p, lane, 5; @p bar.warp.sync -1; @!p bar.warp.sync -1;" + store("lane"))
+    assert result.diagnostics == ()
+    assert out.tolist() == list(range(32))
+    _, result = run("setp.lt.u32 p, lane, 5; @p shfl.sync.idx.b32 r1, lane, 0, 31, -1; bar.sync 0;" + store("lane"))
+    found = result.diagnostics[0]
+    assert (found.code, found.message) == (
+        "H605",
+        "shfl.sync.idx.b32 is executed by lanes 0-4 only, and the other live lanes of the warp can never join them",
+    )
+
+
+def test_part_of_a_warp_at_aligned_barriers() -> None:
+    body = """
+    setp.lt.u32 p, lane, 16;
+    @p bra LOW;
+    bar.sync 0;
+    bra DONE;
+LOW:
+    bar.sync 1;
+DONE:
+    """ + store("lane")
+    _, result = run(body)
+    found = result.diagnostics[0]
+    assert found.code == "H605"
+    assert found.message in (
+        "bar.sync is executed by lanes 16-31 only, and the other live lanes of the warp can never join them",
+        "bar.sync is executed by lanes 0-15 only, and the other live lanes of the warp can never join them",
+    )
+
+
+# ----------------------------------------------------------------------------------------------------- progress and hangs
+
+SPIN_ON_FLAG = """
+    ld.param.u64 rd1, [flag];
+    setp.eq.u32 p, cta, {last};
+    @p st.release.gpu.global.u32 [rd1], 5;
+SPIN:
+    ld.acquire.gpu.global.u32 r2, [rd1];
+    setp.eq.u32 q, r2, 0;
+    {sleep}
+    @q bra SPIN;
+""" + store("r2")
+
+
+@pytest.mark.parametrize("sleep", ["", "nanosleep.u32 100;"])
+@pytest.mark.parametrize(("policy", "seed"), [("eager", 0), ("random", 3)])
+def test_spinning_ctas_wait_for_a_later_one(sleep: str, policy: str, seed: int) -> None:
+    flag = np.zeros(1, np.uint32)
+    out, result = run(SPIN_ON_FLAG.format(last=7, sleep=sleep), 32, 8, params=", .param .u64 flag", args=(flag,), policy=policy, seed=seed)
+    assert result.diagnostics == ()
+    assert set(out.tolist()) == {5}
+    assert flag[0] == 5
+
+
+@pytest.mark.parametrize("sleep", ["", "nanosleep.u32 100;"])
+def test_spinning_on_a_cta_that_is_never_resident_hangs(sleep: str) -> None:
+    started = time.process_time()
+    flag = np.zeros(1, np.uint32)
+    device = ptxlab.Device("sm_100a", sms=1, ctas_per_sm=4)
+    _, result = run(SPIN_ON_FLAG.format(last=7, sleep=sleep), 32, 8, params=", .param .u64 flag", args=(flag,), device=device)
+    assert [d.code for d in result.diagnostics] == ["H601"]
+    assert result.diagnostics[0].message == "4 warp splits wait and nothing can go on; 0 of 8 CTAs have ended"
+    assert "spins: nothing that it reads changes any more" in str(result.diagnostics[0])
+    assert not result.completed
+    assert time.process_time() - started < 10
+
+
+def test_a_missing_arrival_is_named() -> None:
+    body = """
+    .loc 1 42 5
+    mov.u32 r1, bars;
+    setp.eq.u32 p, tid, 0;
+    @p mbarrier.init.shared.b64 [r1], 2;
+    bar.sync 0;
+    @p mbarrier.arrive.expect_tx.shared.b64 _, [r1], 4096;
+LOOP:
+    mbarrier.try_wait.parity.shared.b64 q, [r1], 0;
+    @!q bra LOOP;
+    """ + store("tid")
+    out, result = run(body, 64, shared=SHARED, top='.file 1 "gemm.py"')
+    assert [d.code for d in result.diagnostics] == ["H601"]
+    found = result.diagnostics[0]
+    assert found.message == "2 warp splits wait and nothing can go on; 0 of 1 CTAs have ended"
+    assert found.source is not None
+    assert str(found.source) == "gemm.py:42:5"
+    assert found.excerpt.strip().startswith("mbarrier.try_wait.parity")
+    names, text = next((n, t) for n, t in found.details if n.startswith("CTA (0, 0, 0) warp"))
+    assert names == "CTA (0, 0, 0) warps 0-1 lanes 0-31"
+    assert "waits for the phase of parity 0 to complete" in text
+    assert "mbarrier: shared offset 0x500 of CTA rank 0" in text
+    assert "current phase: 0 (parity 0), not completed" in text
+    assert "pending arrivals: 1 of 2" in text
+    assert "transaction bytes: +4096 still to come" in text
+    assert ("mbarrier at shared offset 0x500 of CTA rank 0", "is missing 4096 bytes and 1 arrivals") in found.details
+    assert found.fix == "issue the copy of the missing 4096 bytes, or let expect_tx announce what the copies bring (line 33 waits)"
+    assert set(out.tolist()) == {0xDEAD}
+
+
+def test_a_warp_that_skips_a_barrier() -> None:
+    body = """
+    setp.ge.u32 p, tid, 32;
+    @p bra L;
+    bar.sync 1, 64;
+L:
+    """ + store("tid")
+    _, result = run(body, 64)
+    assert "waits at barrier 1 [arrived: 32 of 64 threads]" in str(result.diagnostics[0])
+
+
+def test_the_largest_grid_ends_at_the_budget() -> None:
+    """More CTAs than fit in a signed 64-bit number, as the hardware permits."""
+    result = kernel("").launch(grid=(2**31 - 1, 65535, 65535), block=32, args=[np.zeros(1, np.uint32)], max_instructions=10_000)
+    assert [d.code for d in result.diagnostics] == ["H602"]
+    assert f"of {(2**31 - 1) * 65535 * 65535} CTAs have ended" in result.diagnostics[0].message
+
+
+def test_runaway_code_ends_at_the_budget() -> None:
+    body = """
+L:  add.u32 r1, r1, 1;
+    bra L;
+    """
+    out, result = run("mov.u32 r1, 0;" + body + store("r1"), max_instructions=100_000)
+    assert [d.code for d in result.diagnostics] == ["H602"]
+    assert "more than its budget of 100000; 0 of 1 CTAs have ended" in result.diagnostics[0].message
+    assert set(out.tolist()) == {0xDEAD}
+
+
+def test_a_time_out_loop_ends_at_its_count() -> None:
+    """A loop that counts failed waits is no hang; it comes to its end."""
+    body = """
+    mov.u32 r1, bars;
+    mov.u32 r2, 0;
+    setp.eq.u32 p, tid, 0;
+    @p mbarrier.init.shared.b64 [r1], 1;
+    bar.sync 0;
+LOOP:
+    add.u32 r2, r2, 1;
+    mbarrier.try_wait.parity.shared.b64 q, [r1], 0, 1000;
+    @q bra DONE;
+    setp.lt.u32 t, r2, 50;
+    @t bra LOOP;
+DONE:
+    """ + store("r2")
+    out, result = run(body, shared=SHARED)
+    assert result.diagnostics == ()
+    assert set(out.tolist()) == {50}
+
+
+def test_interrupt_ends_a_launch_within_a_second() -> None:
+    import _thread
+
+    timer = threading.Timer(0.7, _thread.interrupt_main)
+    out = np.zeros(32, np.uint32)
+    endless = kernel("mov.u32 r1, 0; L: add.u32 r1, r1, 1; st.global.u32 [at], r1; bra L;")
+    timer.start()
+    started = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        endless.launch(block=32, args=[out], max_instructions=1 << 60)
+    assert time.perf_counter() - started < 1.7
+    assert not out.any()
+
+
+# --------------------------------------------------------------------------------------------------------------- faults
+
+FAULTS: list[tuple[str, str, str]] = [
+    (
+        "st.global.u32 [at+4], tid;",
+        "M402",
+        "write of 4 bytes at {end:#x}, 0 bytes behind the end of argument 0 (result) [{base:#x}, {end:#x}), 128 bytes",
+    ),
+    ("mov.u64 rd1, 16; ld.global.u32 r1, [rd1]; st.global.u32 [at], r1;", "M401", "read of 4 bytes at 0x10: a null pointer with an offset"),
+    ("st.global.u32 [at+2], tid;", "M405", "the address {odd:#x} is not a multiple of the size of the access, 4 bytes"),
+]
+
+
+@pytest.mark.parametrize(("body", "code", "message"), FAULTS)
+def test_faults_name_place_and_memory(body: str, code: str, message: str) -> None:
+    out, result = run(body)
+    base = GLOBAL_BASE
+    found = result.diagnostics[0]
+    assert (found.code, found.message) == (code, message.format(base=base, end=base + 128, odd=base + 2))
+    assert ("warp", "0") in found.details
+    assert found.excerpt.strip() == body or found.excerpt
+    assert set(out.tolist()) == {0xDEAD}
+    assert not result.ok
+    with pytest.raises(ptxlab.KernelError, match=code):
+        result.raise_for_errors()
+
+
+def test_use_after_free() -> None:
+    device = ptxlab.Device("sm_100a")
+    buffer = device.array(np.zeros(8, np.uint32), name="weights")
+    address = buffer.address
+    buffer.free()
+    _, result = run(
+        "ld.param.u64 rd1, [p0]; ld.global.u32 r1, [rd1]; st.global.u32 [at], r1;",
+        params=", .param .u64 p0",
+        args=(address,),
+        device=device,
+    )
+    assert result.diagnostics[0].code == "M403"
+    assert "in memory that was freed: weights [" in result.diagnostics[0].message
+
+
+def test_findings_do_not_keep_results_from_being_written() -> None:
+    body = """
+    mbarrier.init.shared.b64 [bars], 1;
+    mbarrier.init.shared.b64 [bars], 1;
+    """ + store("tid")
+    out, result = run("setp.ne.u32 p, tid, 0; @p exit;" + body, shared=SHARED)
+    assert [d.code for d in result.diagnostics] == ["B516"]
+    assert result.completed
+    assert out[0] == 0
+    _, result = run("setp.ne.u32 p, tid, 0; @p exit;" + body, shared=SHARED, check={"memory"})
+    assert result.diagnostics == ()
+
+
+# ----------------------------------------------------------------------------------------------------------- the launch
+
+
+def test_grid_block_and_cluster_registers() -> None:
+    body = """
+    mov.u32 r1, %ctaid.y;
+    mov.u32 r2, %ctaid.x;
+    mov.u32 r3, %cluster_ctarank;
+    mov.u32 r4, %clusterid.x;
+    mov.u32 r5, %tid.y;
+    mad.lo.u32 r6, r1, 10, r2;
+    mad.lo.u32 r6, r3, 100, r6;
+    mad.lo.u32 r6, r4, 1000, r6;
+    mad.lo.u32 r6, r5, 10000, r6;
+    mov.u32 r7, %nctaid.x;
+    mad.lo.u32 r7, r1, r7, r2;
+    mul.lo.u32 r7, r7, 64;
+    mad.lo.u32 r7, r5, 32, r7;
+    add.u32 r7, r7, tid;
+    mul.wide.u32 rd1, r7, 4;
+    add.s64 rd1, rd1, out;
+    st.global.u32 [rd1], r6;
+    """
+    out = np.zeros((2, 4, 2, 32), np.uint32)
+    result = kernel(body).launch(grid=(4, 2), block=(32, 2), cluster=(2, 1, 1), args=[out])
+    assert result.diagnostics == ()
+    for y in range(2):
+        for x in range(4):
+            for t in range(2):
+                assert set(out[y, x, t].tolist()) == {y * 10 + x + (x % 2) * 100 + (x // 2) * 1000 + t * 10000}
+
+
+def test_only_runs_the_clusters_that_hold_the_ctas() -> None:
+    out, result = run(store("tid"), 32, 8, cluster=2, only=[(3, 0, 0), 6])
+    assert result.stats.ctas == 4
+    assert [cta for cta in range(8) if out.reshape(8, 32)[cta, 0] == 0] == [2, 3, 6, 7]
+
+
+def test_progress_counts_ctas() -> None:
+    seen: list[tuple[int, int]] = []
+    run(store("tid"), 32, 3, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def test_module_variables_live_with_the_device() -> None:
+    top = """
+.global .align 4 .u32 counter = 5;
+.const .align 4 .b32 table[4] = {10, 20, 30};
+.global .align 8 .u64 pointer = table;
+"""
+    body = """
+    mov.u64 rd1, counter;
+    ld.global.u32 r1, [rd1];
+    add.u32 r2, r1, 1;
+    setp.eq.u32 p, tid, 0;
+    @p st.global.u32 [rd1], r2;
+    ld.const.u32 r3, [table+4];
+    ld.global.u64 rd2, [pointer];
+    ld.global.u32 r4, [rd2+8];
+    add.u32 r1, r1, r3;
+    add.u32 r1, r1, r4;
+    """ + store("r1")
+    counting = kernel(body, top=top)
+    device = ptxlab.Device("sm_100a")
+    seen = []
+    for target in (device, device, None):
+        out = np.zeros(32, np.uint32)
+        assert counting.launch(block=32, args=[out], device=target).diagnostics == ()
+        seen.append(int(out[0]))
+    assert seen == [55, 56, 55]
+
+
+def test_const_variables_cannot_be_written() -> None:
+    _, result = run("mov.u64 rd1, table; st.global.u32 [rd1], tid;" + store("tid"), top=".const .align 4 .b32 table[4] = {10, 20, 30};")
+    assert result.diagnostics[0].code == "M404"
+    assert ".const variable table" in result.diagnostics[0].message
+
+
+def test_more_ctas_than_fit_run_in_turn() -> None:
+    device = ptxlab.Device("sm_100a", sms=2, ctas_per_sm=1)
+    out, result = run(store("cta"), 32, 50, device=device, policy="random", seed=5)
+    assert result.diagnostics == ()
+    assert out.reshape(50, 32)[:, 0].tolist() == list(range(50))
+
+
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    ({"check": "races"}, "A310", "there is no check named 'races'"),
+    ({"check": {"memory", "rase"}}, "A310", "there is no check named 'rase'"),
+    ({"policy": "eagre"}, "A310", "policy must be one of 'eager', 'lazy', 'random', not 'eagre'"),
+    ({"model": "letter"}, "A310", "model must be one of 'practice', 'spec', not 'letter'"),
+    ({"grid": 0}, "A308", "grid must be a positive int or one to three of them, not 0"),
+    ({"grid": 3, "cluster": 2}, "A308", "grid (3, 1, 1) is not a multiple of cluster (2, 1, 1)"),
+    ({"block": 2048}, "A308", "block (2048, 1, 1) has 2048 threads; a CTA can have 1024"),
+    ({"block": None}, "A308", "kernel k has no .reqntid: say how many threads a CTA has"),
+    ({"shared_bytes": 300_000}, "A309", "k needs 300000 bytes of shared memory per CTA (0 static, 300000 dynamic); a CTA can have 232448"),
+    ({"shared_bytes": "x"}, "A310", "shared_bytes must be an int from 0 to 1073741824, not 'x'"),
+    ({"only": [(9, 0, 0)]}, "A310", "only names CTA (9, 0, 0), but the grid is (1, 1, 1)"),
+    ({"device": ptxlab.Device("sm_90a")}, "A312", "the module is for sm_100a, the device is sm_90a"),
+    ({"cluster": 8, "grid": 8, "device": ptxlab.Device(sms=4)}, "A308", "a cluster of 8 CTAs does not fit on a device with 4 SMs"),
+    ({"trace": 3}, "A310", "trace must be a path or a ptxlab.Trace, not 3"),
+]
+
+
+@pytest.mark.parametrize(("options", "code", "message"), REFUSED)
+def test_refused_launches(options: dict[str, Any], code: str, message: str) -> None:
+    with pytest.raises(LaunchError) as caught:
+        kernel(store("tid")).launch(**{"block": 32, "args": [np.zeros(4096, np.uint32)], **options})
+    assert (caught.value.diagnostic.code, caught.value.diagnostic.message) == (code, message)
+
+
+def test_modules() -> None:
+    module = ptxlab.loads(".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry a() { ret; }\n.visible .entry b() { ret; }\n")
+    assert (module.target, module.version, list(module)) == ("sm_100a", (9, 0), ["a", "b"])
+    assert module["b"].name == "b"
+    with pytest.raises(LaunchError, match="<ptx> has no kernel named 'c'; its kernels: a, b"):
+        module["c"]
+    with pytest.raises(LaunchError, match="<ptx> has 2 kernels, not one: a, b"):
+        module.kernel()
+    assert module["a"].launch(block=32).ok
+    with pytest.raises(LaunchError, match=r"cannot read /no/such/file\.ptx: No such file or directory"):
+        ptxlab.load("/no/such/file.ptx")

@@ -1,0 +1,183 @@
+"""Compiling, and a cache that may cost time but never results."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import grimp
+import llvmlite
+import pytest
+
+from ptxlab import _version, native
+from ptxlab.native import _cache
+
+IR = "define i32 @f(i32 %x) {\n %y = mul i32 %x, 3\n ret i32 %y\n}\n"
+
+
+def call(library: native.Library, name: str, *values: int) -> int:
+    signature = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int] * len(values))
+    return int(signature(library.address(name))(*values))
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PTXLAB_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("PTXLAB_CACHE", raising=False)
+    return tmp_path
+
+
+def files(folder: Path) -> list[Path]:
+    return list(folder.glob("*/*.o"))
+
+
+def test_compiles_and_keeps(cache: Path) -> None:
+    assert call(native.compile_ir(IR, ["f"]), "f", 14) == 42
+    (kept,) = files(cache)
+    before = kept.stat().st_mtime_ns
+    assert call(native.compile_ir(IR, ["f"]), "f", 5) == 15
+    assert kept.stat().st_mtime_ns == before
+
+
+def test_external_functions_are_bound_when_loaded(cache: Path) -> None:
+    ir = "declare i32 @g(i32)\ndefine i32 @f(i32 %x) {\n %y = call i32 @g(i32 %x)\n ret i32 %y\n}\n"
+    for factor in (2, 7):
+        callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda v, factor=factor: v * factor)
+        address = ctypes.cast(callback, ctypes.c_void_p).value
+        assert address is not None
+        assert call(native.compile_ir(ir, ["f"], symbols={"g": address}), "f", 3) == 3 * factor
+    assert len(files(cache)) == 1
+
+
+def test_functions_of_the_c_library_resolve(cache: Path) -> None:
+    ir = (
+        "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n"
+        "define i32 @f(i32 %n) {\n %p = alloca [64 x i8]\n %m = sext i32 %n to i64\n"
+        " call void @llvm.memset.p0.i64(ptr %p, i8 7, i64 %m, i1 false)\n %x = load i32, ptr %p\n ret i32 %x\n}\n"
+    )
+    for _ in range(2):
+        assert call(native.compile_ir(ir, ["f"]), "f", 64) == 0x07070707
+
+
+def test_equal_names_do_not_meet(cache: Path) -> None:
+    libraries = [native.compile_ir(IR.replace("3", str(n)), ["f"]) for n in (3, 4, 5)]
+    assert [call(library, "f", 10) for library in libraries] == [30, 40, 50]
+
+
+@pytest.mark.parametrize("damage", ["empty", "truncated", "flipped", "garbage", "other key"])
+def test_damaged_file_is_a_miss(cache: Path, damage: str) -> None:
+    native.compile_ir(IR, ["f"])
+    (kept,) = files(cache)
+    raw = bytearray(kept.read_bytes())
+    if damage == "empty":
+        raw.clear()
+    elif damage == "truncated":
+        del raw[-7:]
+    elif damage == "flipped":
+        raw[len(raw) // 2] ^= 1
+    elif damage == "garbage":
+        raw[:] = os.urandom(4096)
+    else:
+        native.compile_ir(IR.replace("3", "9"), ["f"])
+        (other,) = set(files(cache)) - {kept}
+        raw[:] = other.read_bytes()
+    kept.write_bytes(raw)
+    assert call(native.compile_ir(IR, ["f"]), "f", 14) == 42
+    payload = kept.read_bytes()
+    assert payload.startswith(_cache.MAGIC)
+    assert bytes(raw) != payload
+
+
+@pytest.mark.parametrize("folder", ["/proc/nothing", "/dev/null/x"])
+def test_unwritable_folder(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    monkeypatch.setenv("PTXLAB_CACHE_DIR", folder)
+    assert call(native.compile_ir(IR, ["f"]), "f", 14) == 42
+
+
+def test_switched_off(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTXLAB_CACHE", "off")
+    assert call(native.compile_ir(IR, ["f"]), "f", 14) == 42
+    assert not files(cache)
+
+
+@pytest.fixture
+def fresh_key() -> Iterator[Callable[[], str]]:
+    """The key of one request, computed anew each time."""
+
+    def compute() -> str:
+        _cache._toolchain.cache_clear()
+        return native.object_key("a", 1)
+
+    yield compute
+    _cache._toolchain.cache_clear()
+
+
+def test_key_depends_on_the_request() -> None:
+    keys = [native.object_key(*parts) for parts in (("a", 1), ("a", 2), ("a1",), ("b", 1), ("a", "1"))]
+    assert len(set(keys)) == len(keys)
+    assert native.object_key("a", 1) == keys[0]
+
+
+@pytest.mark.parametrize("package", [_version, llvmlite], ids=["ptxlab", "llvmlite"])
+def test_key_depends_on_versions(fresh_key: Callable[[], str], monkeypatch: pytest.MonkeyPatch, package: ModuleType) -> None:
+    first = fresh_key()
+    monkeypatch.setattr(package, "__version__", "0.0.0")
+    assert fresh_key() != first
+    monkeypatch.undo()
+    assert fresh_key() == first
+
+
+@pytest.mark.parametrize("change", [{"cpu": "another"}, {"features": ""}, {"has_fma": False}], ids=str)
+def test_key_depends_on_the_processor(fresh_key: Callable[[], str], monkeypatch: pytest.MonkeyPatch, change: dict[str, str | bool]) -> None:
+    first = fresh_key()
+    host = replace(native.host(), has_fma=True)
+    assert dict.fromkeys(change) != change
+    monkeypatch.setattr(_cache, "host", lambda: replace(host, **change))
+    assert fresh_key() != first
+
+
+def test_key_depends_on_all_that_the_engine_imports(fresh_key: Callable[[], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    graph = grimp.build_graph("ptxlab")
+    packages = {name.split(".")[1] for name in graph.find_upstream_modules("ptxlab.engine", as_package=True)} | {"engine"}
+    root = tmp_path / "ptxlab"
+    shutil.copytree(_cache.ROOT, root, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(_cache, "ROOT", root)
+    first = fresh_key()
+    for package in sorted(packages - {"diagnostics", "_version"}):
+        changed = root / package / "__init__.py"
+        text = changed.read_text()
+        changed.write_text(text + "# changed")
+        assert fresh_key() != first, package
+        changed.write_text(text)
+    assert fresh_key() == first
+
+
+def test_many_processes_at_once(cache: Path) -> None:
+    script = (
+        "import ctypes; from ptxlab import native\n"
+        "for n in range(30):\n"
+        "    ir = 'define i32 @f(i32 %x) { %y = mul i32 %x, ' + str(n) + '\\n ret i32 %y }'\n"
+        "    lib = native.compile_ir(ir, ['f'])\n"
+        "    assert ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lib.address('f'))(7) == 7 * n\n"
+    )
+    workers = [subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "PTXLAB_CACHE_DIR": str(cache)}) for _ in range(4)]
+    assert [worker.wait() for worker in workers] == [0] * 4
+    assert len(files(cache)) == 30
+    assert not list(cache.glob("*/.new-*"))
+
+
+def test_oldest_files_are_evicted(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(4):
+        key = f"{n:02}" + "a" * 62
+        _cache.write_object(key, bytes(1000))
+        os.utime(cache / key[:2] / f"{key[2:]}.o", (n, n))
+    monkeypatch.setattr(_cache, "LIMIT_BYTES", 2500)
+    _cache._evict(cache)
+    assert sorted(path.parent.name for path in files(cache)) == ["02", "03"]

@@ -272,14 +272,19 @@ DONE:
 def test_interrupt_ends_a_launch_within_a_second() -> None:
     import _thread
 
-    timer = threading.Timer(0.7, _thread.interrupt_main)
+    at: list[tuple[float, float]] = []
+
+    def interrupt() -> None:
+        at.append((time.perf_counter(), time.process_time()))
+        _thread.interrupt_main()
+
     out = np.zeros(32, np.uint32)
     endless = kernel("mov.u32 r1, 0; L: add.u32 r1, r1, 1; st.global.u32 [at], r1; bra L;")
-    timer.start()
-    started = time.perf_counter()
+    threading.Timer(0.7, interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         endless.launch(block=32, args=[out], max_instructions=1 << 60)
-    assert time.perf_counter() - started < 1.7
+    wall, used = time.perf_counter() - at[0][0], time.process_time() - at[0][1]
+    assert min(wall, used) < 1  # other work on this computer is not the launch's
     assert not out.any()
 
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ASYNC_PROXY", "TENSOR_PIPES", "TENSOR_SPACE", "Component", "Kind", "Row", "Rule", "Rules", "rule"]
+__all__ = ["ASYNC_PROXY", "TENSOR_PIPES", "TENSOR_SPACE", "Component", "Kind", "Row", "Rule", "Rules", "rule", "scoped"]
 
 
 class Kind(IntEnum):
@@ -56,6 +56,8 @@ class Kind(IntEnum):
     """st.async: performed by an agent of its own, in the generic proxy"""
     CP_4X256B = 14
     """tcgen05.cp.4x256b, the only shape that forms a pipeline behind tcgen05.shift"""
+    NARROW = 15
+    """as STRONG, of a scope that some thread of the launch is outside of: whether that one is the other side of a pair, `Scopes` knows"""
 
 
 _COPIES = frozenset({Kind.CP, Kind.CP_4X256B})
@@ -68,8 +70,8 @@ TENSOR_PIPES = frozenset({Kind.MMA, Kind.SHIFT}) | _COPIES
 
 TENSOR_SPACE = TENSOR_PIPES | {Kind.LD, Kind.ST, Kind.ALLOC}
 
-_ATOMIC = frozenset({Kind.STRONG, Kind.REDUCE})
-_GENERIC_PROXY = frozenset({Kind.GENERIC, Kind.STRONG, Kind.COPY, Kind.SILENT, Kind.STORE})
+_ATOMIC = frozenset({Kind.STRONG, Kind.REDUCE, Kind.NARROW})
+_GENERIC_PROXY = frozenset({Kind.GENERIC, Kind.STRONG, Kind.COPY, Kind.SILENT, Kind.STORE, Kind.NARROW})
 
 _PIPELINES = frozenset(
     {(Kind.MMA, Kind.MMA), (Kind.SHIFT, Kind.MMA), (Kind.SHIFT, Kind.CP_4X256B), (Kind.MMA, Kind.SHIFT)} | {(c, Kind.MMA) for c in _COPIES}
@@ -134,7 +136,7 @@ def rule(earlier: Kind, wrote: bool, later: Kind, writes: bool, model: str = "pr
     >>> rule(Kind.MMA, True, Kind.LD, False).component.name, rule(Kind.CP, True, Kind.MMA, False).component.name
     ('DONE', 'EARLY')
     """
-    conflict = (wrote or writes) and not (earlier in _ATOMIC and later in _ATOMIC)
+    conflict = (wrote or writes) and (not (earlier in _ATOMIC and later in _ATOMIC) or scoped(earlier, later))
     if later is Kind.SILENT and earlier in (Kind.GENERIC, Kind.SILENT):
         conflict = False
     row = Row.EXECUTION
@@ -161,13 +163,19 @@ def _pipelined(earlier: Kind, wrote: bool, later: Kind, writes: bool) -> bool:
     return (earlier, later) in _PIPELINES and ((earlier, later) != (Kind.MMA, Kind.MMA) or (wrote and writes))
 
 
+def scoped(earlier: Kind, later: Kind) -> bool:
+    """Whether it takes a look at both scopes to tell if two accesses may be concurrent: section "Morally strong operations"."""
+    return earlier in _ATOMIC and later in _ATOMIC and Kind.NARROW in (earlier, later)
+
+
 class Rules:
     """`rule` for all pairs as a table for compiled code.
 
     Attributes
     ----------
     table : uint8[1024], index (kind << 1 | write) of the earlier access << 5 | the same of the later one; bits: 0 component, 1-2 row,
-        3 formal, 6 whether whatever conflicts with the earlier one conflicts with the later one, too, 7 conflict
+        3 formal, 6 whether whatever conflicts with the earlier one conflicts with the later one, too (not if `scoped`, where both stay),
+        7 conflict
     """
 
     def __init__(self, model: str) -> None:
@@ -181,4 +189,5 @@ class Rules:
                         self.table[index] = found.component | found.row << 1 | found.formal << 3 | found.conflict << 7
         conflicts = (self.table >> 7).reshape(32, 32).astype(bool)
         covers = ~(conflicts[:, None] & ~conflicts[None, :]).any(axis=2)
+        covers &= ~np.array([[scoped(Kind(one >> 1), Kind(other >> 1)) for other in range(32)] for one in range(32)])
         self.table |= covers.reshape(-1).astype(np.uint8) << 6

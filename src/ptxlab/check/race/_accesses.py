@@ -13,6 +13,7 @@ from ptxlab.check.race._clocks import Agent, Clocks, Slot
 from ptxlab.check.race._consumption import Consumption
 from ptxlab.check.race._findings import Findings
 from ptxlab.check.race._ops import op_table
+from ptxlab.check.race._scopes import reach_of
 from ptxlab.check.race._shadow import Shadow
 from ptxlab.check.race._shadow_ir import HOW_SHIFT, READS_TOO, StateWord
 from ptxlab.isa._machine import Touch
@@ -36,7 +37,7 @@ class Accesses(Observer):
     def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
         self.launch = launch
         self.rules = Rules(launch.model)
-        self.shadow = shadow(op_table(launch.program), self.rules.table)
+        self.shadow = shadow(op_table(launch.program, reach_of(launch)), self.rules.table)
         self.consumption = Consumption(launch.program)
         self.findings = Findings(launch, self.shadow)
         self._loaded = 0

@@ -61,5 +61,11 @@ register_codes(
         "a dependent grid uses, before griddepcontrol.wait, what the grid before uses",
         "Parallel Synchronization and Communication Instructions: griddepcontrol",
     ),
+    CodeInfo(
+        "X122",
+        "error",
+        "two strong accesses of different CTAs, and the scope of one does not include the thread of the other",
+        "Memory Consistency Model: Morally strong operations",
+    ),
     CodeInfo("X115", "error", "tcgen05 operations of two threads are ordered only if tcgen05.fence stands between them", _MODEL),
 )

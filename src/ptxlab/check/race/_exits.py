@@ -19,7 +19,7 @@ from ptxlab.check.race._shadow_ir import CLUSTER_SHIFT, HOW_SHIFT
 
 __all__ = ["Exits"]
 
-_REMOTE = np.array([Kind.GENERIC, Kind.STRONG, Kind.SILENT], np.uint64)
+_REMOTE = np.array([Kind.GENERIC, Kind.STRONG, Kind.NARROW, Kind.SILENT], np.uint64)
 _COPY = np.array([Kind.COPY], np.uint64)
 
 

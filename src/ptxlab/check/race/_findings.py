@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.model import ASYNC_PROXY, TENSOR_PIPES, Component, Kind, Row
+from ptxlab.check.model import ASYNC_PROXY, TENSOR_PIPES, Component, Kind, Row, scoped
 from ptxlab.check.race import _codes as _codes
 from ptxlab.check.race._clocks import Agent, Clocks, Use
 from ptxlab.check.race._clusters import Clusters
 from ptxlab.check.race._dead_loads import dead_loads
 from ptxlab.check.race._grids import GridBefore
 from ptxlab.check.race._ops import follows
+from ptxlab.check.race._releases import Scope
+from ptxlab.check.race._scopes import excluded, lines_of, widening
 from ptxlab.check.race._shadow import TENSOR_GRANULE, Object, Shadow
 from ptxlab.check.race._shadow_ir import BEFORE, CLUSTER_SHIFT, FORMAL, HOW_SHIFT, UNWRITTEN
 from ptxlab.check.race._where import lanes_at, meeting, where_text
@@ -53,9 +55,10 @@ class Findings:
 
     def _access(self, who: int, what: int) -> Access:
         how = what >> HOW_SHIFT & 31
+        kind = Kind(how >> 1)
         before = self.before if who >> 32 + CLUSTER_SHIFT == BEFORE else None
         op = (self._launch.program.ops if before is None else before.ops)[what & 0xFFFFFF]
-        return Access(who >> 32, who & 0xFFFFFFFF, op, Kind(how >> 1), bool(how & 1), what >> 24 & 0xFFFFFFFF)
+        return Access(who >> 32, who & 0xFFFFFFFF, op, Kind.STRONG if kind is Kind.NARROW else kind, bool(how & 1), what >> 24 & 0xFFFFFFFF)
 
     def judge(self, clocks: Clocks, agent: Agent, suspects: NDArray[np.uint64], rows: NDArray[np.uint64] | None = None) -> None:
         """Report the suspects that are no order of another cluster's; ``rows`` recorded the later accesses."""
@@ -76,15 +79,17 @@ class Findings:
                 self._seen.add(key)
                 self._early(agent, earlier, later, self._place(later, suspects, number, rows))
                 continue
+            narrow = _narrow(clocks, held, earlier, what, later)
             if (
-                (earlier.serial != clocks.serial and _known(agent, earlier))
+                narrow == []
+                or (earlier.serial != clocks.serial and _known(agent, earlier))
                 or self._twice(earlier, later)
                 or {earlier.op.index, later.op.index} & self._redundant
             ):
                 cleared.add(pair)
                 continue
             self._seen.add(key)
-            self._report(clocks, agent, earlier, later, self._place(later, suspects, number, rows), wrong == FORMAL)
+            self._report(clocks, agent, earlier, later, self._place(later, suspects, number, rows), wrong == FORMAL, narrow)
 
     def _place(self, later: Access, suspects: NDArray[np.uint64], number: int, rows: NDArray[np.uint64] | None) -> Place:
         """Where the two accesses of a suspect meet."""
@@ -206,14 +211,21 @@ class Findings:
 
     # ---------------------------------------------------------------------------------------------------------- words
 
-    def _report(self, clocks: Clocks, agent: Agent, earlier: Access, later: Access, place: Place, formal: bool) -> None:
+    def _report(
+        self, clocks: Clocks, agent: Agent, earlier: Access, later: Access, place: Place, formal: bool, narrow: list[Op] | None
+    ) -> None:
         ordered = earlier.serial == clocks.serial and clocks.of(agent)[Row.EXECUTION, earlier.column] >= earlier.clock
         fences = clocks.spec and _acquired(clocks, agent, earlier)
         waited = _waited(clocks, earlier)
-        code = "X109" if formal else code_of(earlier, later, place.found, ordered, waited, fences)
+        if narrow:
+            code, missing = "X122", f"the scope of {lines_of(narrow)} does not include the other's thread"
+            fix = widening(_apart(clocks, earlier, later), narrow)
+        else:
+            code = "X109" if formal else code_of(earlier, later, place.found, ordered, waited, fences)
+            missing, fix = MISSING[code], fix_of(code, earlier, later, waited)
         message = (
             f"{name_of(later)} {later.verb} {place.text}, which {name_of(earlier)} at line {earlier.op.line} {past_of(earlier)}, "
-            f"and {MISSING[code]}"
+            f"and {missing}"
         )
         at, text, source = self._launch.reports.place(earlier.op)
         details = [
@@ -222,9 +234,7 @@ class Findings:
             ("later", self._agent_text(later, place.lanes)),
             ("order that exists", _existing(clocks, agent, earlier, ordered)),
         ]
-        self._launch.reports.add(
-            code, message, op=later.op, fix=fix_of(code, earlier, later, waited), details=tuple(details), cta=agent.cta
-        )
+        self._launch.reports.add(code, message, op=later.op, fix=fix, details=tuple(details), cta=agent.cta)
 
     def _agent_text(self, access: Access, lanes: str = "") -> str:
         text = self.clusters.owner(access.serial, access.column // 2)
@@ -232,6 +242,21 @@ class Findings:
             return name_of(access)
         text = f"lanes {lanes} of {text}" if lanes else text
         return f"{name_of(access)} issued by {text}" if access.kind in ASYNC_PROXY or access.kind in TENSOR_PIPES else text
+
+
+def _apart(clocks: Clocks, earlier: Access, later: Access) -> Scope:
+    """The least scope that includes the threads of two accesses."""
+    if earlier.serial != later.serial:
+        return Scope.GPU
+    one, other = (clocks.owners[access.column // 2][0] for access in (earlier, later))
+    return Scope.CTA if one is not None and other is not None and one.cta is other.cta else Scope.CLUSTER
+
+
+def _narrow(clocks: Clocks, held: int, earlier: Access, what: int, later: Access) -> list[Op] | None:
+    """Of two strong accesses, those whose scope leaves the other's thread out; None if scopes do not matter."""
+    if not scoped(*(Kind(entry >> HOW_SHIFT + 1 & 15) for entry in (held, what))):
+        return None
+    return excluded(_apart(clocks, earlier, later), earlier.op, later.op)
 
 
 def _known(agent: Agent, earlier: Access) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ptxlab.check.model import Kind
 from ptxlab.check.race._dead_loads import dead_loads
 from ptxlab.check.race._releases import is_fence, synchronises
+from ptxlab.check.race._scopes import Reach, strong_kind
 from ptxlab.check.race._shadow_ir import OP_WORDS, OpWord
 from ptxlab.engine._effects import atomic_bits
 from ptxlab.engine._program import Program
@@ -43,16 +44,17 @@ def async_kind(opcode: str) -> Kind | None:
     return Kind.STORE if opcode.startswith("st.async") else Kind.STRONG if opcode.startswith("red.async") else None
 
 
-def _describe(op: Op, native: Native, fenced: bool) -> tuple[int, int]:
+def _describe(op: Op, native: Native, fenced: bool, reach: Reach) -> tuple[int, int]:
     """The two words of an op (`OpWord`)."""
     if isinstance(native, LaneAccess):
         strong = bool(_words(op.opcode) & _ORDERS)
-        kind = Kind.STRONG if strong else Kind.GENERIC
+        kind = strong_kind(op.opcode, native.space, reach) if strong else Kind.GENERIC
         orders = strong and (fenced or synchronises(op.opcode))
         return kind << 1 | native.write | (_PYTHON | _BOTH if orders else 0), native.bits // 8 * native.count
     if isinstance(native, Atomic):
         orders = fenced or synchronises(op.opcode)
-        return Kind.STRONG << 1 | 1 | (_PYTHON | _BOTH if orders else 0), atomic_bits(native.type) // 8 * native.count
+        kind = strong_kind(op.opcode, native.space, reach)
+        return kind << 1 | 1 | (_PYTHON | _BOTH if orders else 0), atomic_bits(native.type) // 8 * native.count
     if isinstance(native, MatrixAccess):
         return Kind.GENERIC << 1 | native.write, native.row
     if isinstance(native, CopyAsync):
@@ -67,7 +69,7 @@ def follows(program: Program) -> bool:
     return any(op.opcode == "griddepcontrol.wait" for op in program.ops)
 
 
-def op_table(program: Program) -> NDArray[np.uint64]:
+def op_table(program: Program, reach: Reach) -> NDArray[np.uint64]:
     """`OpWord` for each op, uint64[ops, 2]."""
     fenced = any(is_fence(op.opcode) for op in program.ops)
     table: NDArray[np.uint64] = np.zeros((max(len(program.ops), 1), OP_WORDS), np.uint64)
@@ -75,6 +77,6 @@ def op_table(program: Program) -> NDArray[np.uint64]:
     for index, native in program.natives.items():
         if index in unwatched:
             continue
-        how, size = _describe(program.ops[index], native, fenced)
+        how, size = _describe(program.ops[index], native, fenced, reach)
         table[index, OpWord.HOW], table[index, OpWord.SIZE] = how, size
     return table

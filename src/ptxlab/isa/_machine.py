@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ptxlab.isa._catalogue import Qualifiers
 from ptxlab.isa._operands import Op, Resolved
+from ptxlab.native import address_of
 
 __all__ = ["AsyncOperation", "Cta", "Issue", "Machine", "Mbarrier", "Misuse", "Supplied", "TensorMemory", "Touch", "Wait"]
 
@@ -182,12 +183,12 @@ class Touch:
         self.write = write
         self.signal = signal
         self.reads = reads
-        self.where = starts.ctypes.data, sizes.ctypes.data, 4 if len(sizes) > 1 else 0, len(starts)
+        self.where = address_of(starts), address_of(sizes), 4 if len(sizes) > 1 else 0, len(starts)
 
     @classmethod
     def of(cls, memory: NDArray[Any], write: bool, signal: Mbarrier | None = None) -> Touch:
         """All bytes of an array whose last axis is contiguous."""
-        starts = np.array([memory.ctypes.data], np.uint64)
+        starts = np.array([address_of(memory)], np.uint64)
         for count, stride in zip(memory.shape[:-1], memory.strides[:-1], strict=True):
             starts = (starts[:, None] + (np.arange(count) * stride).astype(np.uint64)).reshape(-1)
         return cls(starts, np.array([memory.shape[-1] * memory.itemsize], np.uint32), write, signal)

@@ -13,6 +13,7 @@ from ptxlab.isa._addresses import SHARED_RANK_SHIFT
 from ptxlab.isa._catalogue import Qualifiers
 from ptxlab.isa._machine import Touch, Wait
 from ptxlab.machine._registers import ALL_LANES, Registers
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.machine._cta import CtaState
@@ -31,18 +32,18 @@ _NO_BYTES = np.zeros(0, np.uint8)
 def context_words(launch: Launch, cta: CtaState) -> NDArray[np.uint64]:
     """The context's words that are the same in all warps of a CTA."""
     words = Context().words
-    words[Word.SHARED] = cta.shared.ctypes.data
+    words[Word.SHARED] = address_of(cta.shared)
     words[Word.SHARED_SIZE] = len(cta.shared)
     words[Word.SHARED_RANK] = cta.rank << SHARED_RANK_SHIFT
-    words[Word.CLUSTER] = cta.group.table.ctypes.data
+    words[Word.CLUSTER] = address_of(cta.group.table)
     words[Word.CLUSTER_SIZE] = len(cta.group.table)
-    words[Word.PARAM] = launch.parameter_bytes.ctypes.data
+    words[Word.PARAM] = address_of(launch.parameter_bytes)
     words[Word.PARAM_SIZE] = len(launch.parameter_bytes)
-    words[Word.ALLOCATIONS] = launch.allocations.ctypes.data
+    words[Word.ALLOCATIONS] = address_of(launch.allocations)
     words[Word.ALLOCATION_COUNT] = len(launch.allocations)
-    words[Word.SYMBOLS] = launch.symbol_table.ctypes.data
-    words[Word.TENSOR] = cta.tensor.words.ctypes.data
-    words[Word.TENSOR_OWNED] = cta.owned.ctypes.data
+    words[Word.SYMBOLS] = address_of(launch.symbol_table)
+    words[Word.TENSOR] = address_of(cta.tensor.words)
+    words[Word.TENSOR_OWNED] = address_of(cta.owned)
     return words
 
 
@@ -118,22 +119,22 @@ class Warp(Registers):
     def _fill_context(self) -> None:
         words, launch = self.words, self.launch
         self.context.words[:] = self.cta.words
-        words[Word.FRAME] = self._frame.ctypes.data
+        words[Word.FRAME] = address_of(self._frame)
         words[Word.QUADRANT] = self.warp % 4
         words[Word.LIVE] = self.live
         if launch.additions is not None:
             launch.warps_started += 1
-            words[Word.ADDITIONS] = launch.additions.table.ctypes.data
+            words[Word.ADDITIONS] = address_of(launch.additions.table)
             words[Word.AGENT] = 32 * launch.warps_started
         if launch.program.local_bytes:
             self.local = local = np.zeros(launch.program.local_bytes * 32, np.uint8)
-            words[Word.LOCAL] = local.ctypes.data
+            words[Word.LOCAL] = address_of(local)
             words[Word.LOCAL_SIZE] = launch.program.local_bytes
         if launch.deferred:
             pending = np.zeros((launch.pending_capacity, 3), np.uint64)
             self.state["cp.async rows"] = pending
             words[Word.DEFERRED] = 1
-            words[Word.PENDING] = pending.ctypes.data
+            words[Word.PENDING] = address_of(pending)
             words[Word.PENDING_CAPACITY] = len(pending)
         if launch.observer is not None:
             launch.observer.fill(self)

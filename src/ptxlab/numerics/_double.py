@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.native import address_of
 from ptxlab.numerics._emit import Body, Value, module
 from ptxlab.numerics._errors import NumericsError
 
@@ -84,6 +85,6 @@ def mma_f64(A: NDArray[np.float64], B: NDArray[np.float64], C: NDArray[np.float6
     a, b, d = (np.array(matrix, np.float64, order="C", ndmin=2) for matrix in (A, B, C))
     if a.shape[1] != b.shape[1] or d.shape != (len(a), len(b)):
         raise NumericsError(f"expected A [M, K], B [N, K] and C [M, N], got {list(a.shape)}, {list(b.shape)}, {list(d.shape)}")
-    pointers = (matrix.__array_interface__["data"][0] for matrix in (a, b, d))
+    pointers = (address_of(matrix) for matrix in (a, b, d))
     double_kernel()(len(a), len(b), a.shape[1], *pointers, _MODES[rounding])
     return d

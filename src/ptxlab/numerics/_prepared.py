@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.formats import FORMATS
+from ptxlab.native import address_of
 from ptxlab.numerics._errors import NumericsError
 from ptxlab.numerics._kernels import multiplier, preparer
 from ptxlab.numerics._prepare_ir import CHUNK, HEADER, NAN_SCALE, SIGN, absent_exponent, dead_exponent
@@ -24,6 +25,23 @@ GROUPED = ("mxf4", "mxf4nvf4")
 """The kinds whose steps add groups."""
 
 
+@cache
+def _extent(role: str, rows: int, k: int, wide: bool, scaled: bool, groups: int) -> tuple[int, int]:
+    """Elements of a line with its padding, and bytes of the buffer, in which the header has to begin at a multiple of 64."""
+    exponents, flags = 2 if wide else 1, 8 if scaled else 4
+    padded_rows = -(-rows // BLOCK) * BLOCK
+    if groups:
+        padded = padded_rows if role == "a" else rows
+        size = 4 * padded * (k + 3 * groups + 1)
+    elif role == "a":
+        padded = padded_rows
+        size = padded * (k * (4 + exponents) + flags)
+    else:
+        padded = -(-k // CHUNK) * CHUNK
+        size = rows * (padded * (4 + exponents) + flags)
+    return padded, HEADER + 64 + size
+
+
 class Prepared:
     """An operand ready to be multiplied: values, exponents and flags as `numerics._prepare_ir` or `numerics._group_ir` lays them out."""
 
@@ -33,17 +51,9 @@ class Prepared:
         self.fmt, self.role, self.rows, self.k, self.wide, self.scale, self.groups = fmt, role, rows, k, wide, scale, groups
         self.stored = k
         self._widened: Prepared | None = None
-        if groups:
-            self.padded = -(-rows // BLOCK) * BLOCK if role == "a" else rows
-            size = 4 * self.padded * (k + 3 * groups + 1)
-        elif role == "a":
-            self.padded = -(-rows // BLOCK) * BLOCK
-            size = self.padded * (k * (6 if wide else 5) + (8 if scale else 4))
-        else:
-            self.padded = -(-k // CHUNK) * CHUNK
-            size = rows * (self.padded * (6 if wide else 5) + (8 if scale else 4))
-        self._buffer = np.empty(HEADER + 64 + size, np.uint8)
-        start: int = self._buffer.__array_interface__["data"][0]
+        self.padded, size = _extent(role, rows, k, wide, scale is not None, groups)
+        self._buffer = np.empty(size, np.uint8)
+        start = address_of(self._buffer)
         self.address = (start + 63) & -64
 
     def __repr__(self) -> str:
@@ -52,7 +62,7 @@ class Prepared:
 
     def words(self) -> NDArray[np.uint8]:
         """What is laid out, from the header on."""
-        base: int = self._buffer.__array_interface__["data"][0]
+        base = address_of(self._buffer)
         return self._buffer[self.address - base :]
 
     def widened(self) -> Prepared:
@@ -201,7 +211,7 @@ def _prepare_terms(codes: NDArray[Any], fmt: str, role: str, wide: bool, negate:
     rows, k = codes.shape
     over_rows, over_k = codes.strides
     ready = Prepared(fmt, role, rows, k, wide, scale)
-    pointer = codes.__array_interface__["data"][0]
+    pointer = address_of(codes)
     flip = SIGN if negate else 0
     if role == "a":
         preparer(fmt, wide, "a")(pointer, over_k, over_rows, k, rows, ready.padded, ready.address, flip)
@@ -321,7 +331,7 @@ def run_step(
     if acc.shape[1] != a.padded:
         cells = np.zeros((b.rows, a.padded), np.uint32)
         cells[:, :rows] = acc
-    pointer = cells.__array_interface__["data"][0]
+    pointer = address_of(cells)
     last = a.groups or scale_input_d
     multiplier(step, a.wide)(pointer, cells.strides[0], a.padded, b.rows, a.k, a.address, b.address, -1 if accumulate else 0, option, last)
     if cells is not acc:

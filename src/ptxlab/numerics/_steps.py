@@ -13,7 +13,7 @@ Output = Literal["f32", "e8m13", "f16", "s32"]
 Scale = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Step:
     """One fused step: k products and C, aligned to a window below the largest exponent, truncated, summed exactly, converted once.
 

@@ -14,6 +14,7 @@ from ptxlab import native
 from ptxlab.check.race._shadow_ir import OBJECT_WORDS, SUSPECT_WORDS, OpWord, StateWord, emit_shadow
 from ptxlab.engine._emit import Unit
 from ptxlab.isa._machine import Touch
+from ptxlab.native import address_of
 
 __all__ = ["MEMORY_GRANULE", "TENSOR_GRANULE", "Object", "Shadow", "shadow_functions"]
 
@@ -64,7 +65,7 @@ class Object:
     @property
     def start(self) -> int:
         """The host address of the first byte."""
-        return int(self.data.ctypes.data)
+        return address_of(self.data)
 
 
 class Shadow:
@@ -84,10 +85,10 @@ class Shadow:
         self._objects: list[Object] = []
         self._table: NDArray[np.uint64] = np.zeros((1, OBJECT_WORDS), np.uint64)
         self._dirty = True
-        self._address = self.state.ctypes.data
-        self.words[StateWord.OPS] = ops.ctypes.data
-        self.words[StateWord.RULES] = rules.ctypes.data
-        self.words[StateWord.SUSPECTS] = self._suspects.ctypes.data
+        self._address = address_of(self.state)
+        self.words[StateWord.OPS] = address_of(ops)
+        self.words[StateWord.RULES] = address_of(rules)
+        self.words[StateWord.SUSPECTS] = address_of(self._suspects)
         self.words[StateWord.SUSPECT_CAPACITY] = _SUSPECTS
 
     # ---------------------------------------------------------------------------------------------------------- objects
@@ -124,15 +125,15 @@ class Shadow:
             (
                 o.start,
                 o.data.nbytes,
-                o.cells.ctypes.data,
+                address_of(o.cells),
                 o.cells.shape[1] | o.granule[0] << 8 | o.granule[1] << 16,
                 o.proxy_row,
-                0 if o.written is None else o.written.ctypes.data,
+                0 if o.written is None else address_of(o.written),
             )
             for o in self._objects
         ]
         self._table = np.array(rows, np.uint64).reshape(len(rows), OBJECT_WORDS) if rows else np.zeros((1, OBJECT_WORDS), np.uint64)
-        self.words[StateWord.OBJECTS] = self._table.ctypes.data
+        self.words[StateWord.OBJECTS] = address_of(self._table)
         self.words[StateWord.OBJECT_COUNT] = len(rows)
         self.words[StateWord.LAST] = 0
         self._dirty = False

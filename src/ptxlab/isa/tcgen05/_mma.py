@@ -33,15 +33,23 @@ def _positions(row: Row) -> dict[str, int]:
     return {name: i for i, (name, _) in enumerate(row.operands)}
 
 
+@cache
+def _planned(row: Row, a_tensor: bool) -> tuple[tuple[int, int], ...]:
+    """The operands that a plan depends on, in the order of `Key`: where each stands, -1 if nowhere, and its bits."""
+    bits = {"accumulator": 32, "a": 32 if a_tensor else 64, "b": 64, "descriptor": 32}
+    bits |= {"metadata": 32, "scale_a": 32, "scale_b": 32, "zero_columns": 64}
+    return tuple((_positions(row).get(name, -1), size) for name, size in bits.items())
+
+
 def _operand(t: machine.Issue, name: str) -> Resolved:
     at = _positions(t.op.row).get(name, -1)
     return t.op.operands[at] if at >= 0 else Unused()
 
 
-def _value(t: machine.Issue, name: str, bits: int, lane: int) -> int:
-    """An operand; 0 if the instruction does not have it."""
-    operand = _operand(t, name)
-    return 0 if isinstance(operand, Unused) else t.lane_value(operand, bits, lane)
+def _value(t: machine.Issue, at: int, bits: int, lane: int) -> int:
+    """The operand that stands there; 0 if the instruction does not have it."""
+    operand = t.op.operands[at]
+    return 0 if type(operand) is Unused else t.lane_value(operand, bits, lane)
 
 
 def _enabled(t: machine.Issue, lane: int) -> bool:
@@ -92,14 +100,7 @@ def _multiply(t: machine.Issue, a_tensor: bool, ws: bool, shift_a: bool) -> None
             a_tensor,
             shift_a,
             t.machine.target,
-            _value(t, "accumulator", 32, lane),
-            _value(t, "a", 32 if a_tensor else 64, lane),
-            _value(t, "b", 64, lane),
-            _value(t, "descriptor", 32, lane),
-            _value(t, "metadata", 32, lane),
-            _value(t, "scale_a", 32, lane),
-            _value(t, "scale_b", 32, lane),
-            _value(t, "zero_columns", 64, lane),
+            *[_value(t, at, bits, lane) if at >= 0 else 0 for at, bits in _planned(t.op.row, a_tensor)],
         )
         plan = _PLANS.get(key)
         if plan is None:

@@ -240,10 +240,11 @@ COMPLAINTS = [
     Complaint("sglang#39124: no fence.proxy.async before tcgen05.cp", STORES.replace(FENCE, "HERE") + ALLOCATE + COPIES + COMPLETE
               + RELEASE, "", FENCE, "X102", "tcgen05.cp", {"block": 128}),
     Complaint("TIRx-kernels#19: columns are released, tcgen05.cp not awaited", STORES + ALLOCATE + COPIES + "HERE\n" + RELEASE, "",
-              COMPLETE, "X105", "tcgen05.dealloc", {"block": 128}, "", "T612"),
+              COMPLETE, "T612", "tcgen05.dealloc", {"block": 128}),
     Complaint("flashinfer#4533: setmaxnreg.inc, and nobody gives registers back", POOL, "", "setmaxnreg.dec.sync.aligned.u32 40;", "H601",
               "setmaxnreg.inc", {"block": 256, "registers": 128}),
-    Complaint("flashinfer#4732: two bar.arrive where one is meant", ARRIVALS, "@%p2 bar.arrive 1, 64;", "", "H601", "bar.sync 1, 64"),
+    Complaint("flashinfer#4732: two bar.arrive where one is meant", ARRIVALS, "@%p2 bar.arrive 1, 64;", "", "B520", "bar.arrive 1, 64",
+              {}, "H601"),
     Complaint("DeepGEMM#343: the tensor map is changed under a copy", MAP, "",
               "FIRST: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], 0;\n@!%p2 bra FIRST;", "X118", "tensormap.replace", ON_MAP),
     Complaint("Fuser#4142: a copy over the address of tensor memory", ALIASED, "bar.sync 0;\nld.shared.b32 %r9, [%r2];",
@@ -260,7 +261,7 @@ COMPLAINTS = [
               "X108", "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r9], {%r1};", {"block": 160}),
     Complaint("cta_group::2: the commit tells one CTA of the pair only", IN_PAIR, ONE_SIDED, MULTICAST, "H601", "AWAIT:", PAIR),
     Complaint("cta_group::2: columns are released before the pair's operations are complete", IN_PAIR.replace("HERE", MULTICAST).replace(
-              "AWAIT: ", "HEREAWAIT: "), EARLIER, "", "X105", "tcgen05.dealloc", PAIR, "T604", "T612"),
+              "AWAIT: ", "HEREAWAIT: "), EARLIER, "", "T612", "tcgen05.dealloc", PAIR, "T604"),
 ]  # fmt: skip
 
 

@@ -56,7 +56,7 @@ UNREADY = (
     ("B519", "try_wait"),
 )
 """Products of what has not come: the copies overwrite it, and their stages are released too early."""
-EARLY = (("T614", LD), ("X108", ANY_MMA), ("X105", LD), ("X105", RELEASE), ("T612", RELEASE), ("H601", "[%r19], 1;"), ("B519", "try_wait"))
+EARLY = (("T614", LD), ("X108", ANY_MMA), ("X105", LD), ("T612", RELEASE), ("H601", "[%r19], 1;"), ("B519", "try_wait"))
 """A result that is read, and released, before it is there."""
 
 FAULTS = [

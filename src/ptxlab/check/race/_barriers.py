@@ -15,6 +15,8 @@ from ptxlab.isa._operands import Op
 
 __all__ = ["Barriers", "Flight"]
 
+_CTA_BARRIER = ("bar.", "barrier.sync", "barrier.arrive", "barrier.red", "barrier.cta")
+
 
 class Flight:
     """An asynchronous operation on its way: what its completion tells, and its slots by the mbarrier that signals them."""
@@ -82,6 +84,8 @@ class Barriers(Accesses):
         if agent.loads:
             self._consume(clocks, agent, warp.op.index)
         rows = clocks.carried(agent)
+        if warp.op.opcode.startswith(_CTA_BARRIER):
+            self._again(barrier, agent, warp)
         if not meeting.users >> agent.index & 1:
             self._use(barrier, agent, agent.rows, warp.op)
         if ".relaxed" in warp.op.opcode:
@@ -101,6 +105,15 @@ class Barriers(Accesses):
             meeting.foreign[serial] = joined(meeting.foreign.get(serial), foreign)
         agent.barrier = barrier
         clocks.tick(agent)
+
+    def _again(self, barrier: Any, agent: Agent, warp: Any) -> None:
+        """Report a warp that has arrived at a CTA's barrier, and comes there again in the same phase."""
+        came: dict[int, tuple[int, Op]] = barrier.clock.came
+        lanes, first = came.get(agent.index, (0, warp.op))
+        if lanes & warp.mask:
+            self.findings.again(barrier, agent, first, warp.op)
+        if "arrive" in warp.op.opcode:
+            came[agent.index] = lanes | warp.mask, first
 
     def completed(self, barrier: Any) -> None:
         """The next phase gathers anew."""

@@ -74,6 +74,8 @@ class Meeting:
     """A bit for each warp of the cluster whose order with the initialisation has been looked at."""
     looks: dict[int, tuple[Agent, int, Any]] = field(default_factory=dict)
     """By warp: its clock when it last saw that the last complete phase is complete, and the instruction."""
+    came: dict[int, tuple[int, Any]] = field(default_factory=dict)
+    """Of a CTA's barrier, by warp: the lanes that have arrived with arrive in the current phase, and the instruction."""
     remote: dict[int, Use] = field(default_factory=dict)
     """By slot: the last arrival from each warp or operation of another CTA."""
     met: Rows | None = None
@@ -94,6 +96,7 @@ class Meeting:
     def complete(self) -> None:
         """The phase is over."""
         self.done, self.gathered = self.gathered, None
+        self.came.clear()
 
 
 @dataclass(slots=True, eq=False)

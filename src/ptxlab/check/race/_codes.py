@@ -50,6 +50,12 @@ register_codes(
         "Parallel Synchronization and Communication Instructions: mbarrier.test_wait, mbarrier.try_wait",
     ),
     CodeInfo(
+        "B520",
+        "error",
+        "a warp comes to a barrier again before the barrier at which it has arrived is complete",
+        "Parallel Synchronization and Communication Instructions: bar, barrier",
+    ),
+    CodeInfo(
         "X120",
         "error",
         "an mbarrier is used by a thread that nothing orders with its initialisation",

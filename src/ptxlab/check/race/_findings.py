@@ -182,6 +182,18 @@ class Findings:
             cta=use.agent.cta,
         )
 
+    def again(self, barrier: Any, agent: Agent, first: Op, op: Op) -> None:
+        """A warp comes to a barrier of its CTA twice in one phase."""
+        self._launch.reports.add(
+            "B520",
+            f"warp {agent.warp} comes to barrier {barrier.id} again, at which it has arrived at line {first.line}, and the barrier is not "
+            "yet complete: it counts as two warps",
+            op=op,
+            fix=f"arrive once in a phase: drop line {op.line}, give it another barrier, or let the warp wait between line {first.line} and "
+            f"line {op.line} for a barrier behind barrier {barrier.id}",
+            cta=agent.cta,
+        )
+
     def unmade(self, barrier: Any, agent: Agent, op: Op, made: Use) -> None:
         """A warp uses an mbarrier object, and nothing tells it that the object has been made."""
         if (made.op.index, op.index, -1) in self._seen:
@@ -223,6 +235,8 @@ class Findings:
         else:
             code = "X109" if formal else code_of(earlier, later, place.found, ordered, waited, fences)
             missing, fix = MISSING[code], fix_of(code, earlier, later, waited)
+            if code in ("X105", "X106") and later.op.opcode.startswith("tcgen05.dealloc") and "tmem" in self._launch.options.checks:
+                code = "T612"  # as the machine says where the operation happens to be under way
         message = (
             f"{name_of(later)} {later.verb} {place.text}, which {name_of(earlier)} at line {earlier.op.line} {past_of(earlier)}, "
             f"and {missing}"

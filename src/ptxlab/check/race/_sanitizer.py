@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptxlab.check.model import Component, Kind, Row
+from ptxlab.check.race._aligned import Aligned
 from ptxlab.check.race._asynchronous import Asynchronous
 from ptxlab.check.race._clocks import Agent, Clocks
 from ptxlab.check.race._exits import Exits
@@ -51,6 +52,7 @@ class Sanitizer(Asynchronous):
         self.releases = Releases(self.ops)
         self._copies = any(isinstance(native, CopyAsync) for native in self.natives.values())
         self.exits = Exits(self.findings, self._copies)
+        self.aligned = Aligned(launch)
         self._global = [
             self.shadow.watch(allocation.data, MEMORY_GRANULE, _GLOBAL_ENTRIES, Row.ASYNC_GLOBAL, allocation)
             for allocation in launch.device.memory.live()
@@ -89,6 +91,7 @@ class Sanitizer(Asynchronous):
 
     def ended(self, cta: CtaState) -> None:
         """Its shared memory is nobody's any more."""
+        self.aligned.ended(cta)
         if self.launch.done_ctas == self.launch.total_ctas:
             self.launch.device.left = GridBefore.of(self.launch, self._global)
         for made in self._objects.pop(id(cta), ()):
@@ -133,6 +136,8 @@ class Sanitizer(Asynchronous):
         if isinstance(native, TensorAccess):
             self._tensor(warp, clocks, agent, op, native, self._heads[at * ROW_WORDS + 1])
         elif isinstance(native, Nothing):
+            if op.opcode.endswith(".aligned"):
+                self.aligned.executed(warp, op, head >> 32)
             self._fence(clocks, agent, op.opcode)
         else:
             hosts = self._buffer.rows[at, 2:][(head >> 32 >> np.arange(32) & 1).astype(bool)]

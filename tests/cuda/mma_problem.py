@@ -44,16 +44,35 @@ PAIRS = {4: (0, 1), 8: (0, 2), 12: (0, 3), 9: (1, 2), 13: (1, 3), 14: (2, 3), 6:
 """Code of a chunk of four -> the positions of the two elements that are stored."""
 
 
+USES = ("fill", "use", "lastuse", "discard")
+COLLECTORS = {
+    "COLLECT_A": ("", *(f".collector::a::{use}" for use in USES)),
+    "COLLECT_B": ("", *(f".collector::b{buffer}::{use}" for buffer in range(4) for use in USES)),
+    "SHIFT_A": (".ashift", ".ashift.collector::a::lastuse", ".ashift.collector::a::discard"),
+}
+"""Macro of the list of forms -> what follows the opcode, in turn."""
+
+
 @cache
 def forms() -> dict[tuple[str, ...], int]:
-    """(opcode, place of A, what stands behind B, behind the instruction descriptor, at the end) -> line in the list of forms."""
-    pattern = re.compile(r'FORM\(\d, "([^"]+)", (\w+), (\w+), (\w+), (\w+)\)')
-    return {match.groups(): number for number, line in enumerate(FORMS.read_text().splitlines(), 1) if (match := pattern.match(line))}
+    """(opcode, place of A, what stands behind B, behind the instruction descriptor, at the end) -> number in the list of forms."""
+    pattern = re.compile(r'(\w+)\(\d, "([^"]+)", (\w+), (\w+), (\w+), (\w+)\)')
+    lines = enumerate(map(pattern.match, FORMS.read_text().splitlines()), 1)
+    return {
+        (match[2] + collector, *match.groups()[2:]): 32 * line + use
+        for line, match in lines
+        if match
+        for use, collector in enumerate(COLLECTORS[match[1]])
+    }
 
 
 @dataclass
 class Problem:
-    """One GEMM. ``vector``: the qualifier of the scale factors."""
+    """One GEMM.
+
+    ``vector`` is the qualifier of the scale factors. ``collectors`` follow the opcodes of the four multiplications of a step; the matrix
+    that collector buffers keep (A; B with ``ws``) is in each the one of multiplication ``takes``.
+    """
 
     kind: str
     m: int
@@ -75,23 +94,31 @@ class Problem:
     zero_columns: bool = False
     saturate: bool = False
     k96: bool = False
-    shift: bool = False
+    collectors: tuple[str, ...] = ("",) * 4
+    takes: tuple[int, ...] = (0, 1, 2, 3)
     steps: int = STEPS
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
 
     # ------------------------------------------------------------------------------------------ names and numbers
 
     @property
-    def key(self) -> tuple[str, ...]:
-        """The form, as `forms` names it."""
+    def keys(self) -> list[tuple[str, ...]]:
+        """The forms of the four multiplications of a step, as `forms` names them."""
         name = f"{'.ws' if self.ws else ''}{'.sp' if self.sparse else ''}.cta_group::{self.group}.kind::{self.kind}"
-        if self.shift:
-            name += ".ashift.collector::a::discard"
         if self.vector is not None:
             name += ".block_scale" + (f".{self.vector}" if self.vector else "")
         behind = "FACTORS" if self.vector is not None else f"DISABLED_{self.group}" if self.disabled else "NONE"
         tail = "ZERO_COLUMNS" if self.zero_columns else "SCALE_D" if self.scale_d else "NONE"
-        return name, "A_TENSOR" if self.tensor_a else "A_SHARED", "METADATA" if self.sparse else "NONE", behind, tail
+        place, metadata = "A_TENSOR" if self.tensor_a else "A_SHARED", "METADATA" if self.sparse else "NONE"
+        return [(name + collector, place, metadata, behind, tail) for collector in self.collectors]
+
+    @property
+    def takes_a(self) -> tuple[int, ...]:
+        return (0, 1, 2, 3) if self.ws else self.takes
+
+    @property
+    def takes_b(self) -> tuple[int, ...]:
+        return self.takes if self.ws else (0, 1, 2, 3)
 
     @property
     def stored(self) -> int:
@@ -127,10 +154,10 @@ class Problem:
         )
         bits |= self.transpose_a << 15 | self.transpose_b << 16 | self.n >> 3 << 17 | self.m >> 4 << 24
         if self.vector is None:
-            return bits | D_CODES[self.d] << 4 | self._selector(k)
+            return bits | D_CODES[self.d] << 4 | self._selector(self.takes_a[k])
         kind, count = self.scales
-        first = k * count % 4
-        return bits | first << 4 | (kind == "ue8m0") << 23 | first << 29 | self.k96 << 31
+        first_a, first_b = self.takes_a[k] * count % 4, self.takes_b[k] * count % 4
+        return bits | first_b << 4 | (kind == "ue8m0") << 23 | first_a << 29 | self.k96 << 31
 
     def _selector(self, k: int) -> int:
         return k % 2 if self.sparse and self.kind in ("f16", "tf32") else 0
@@ -206,8 +233,9 @@ class Problem:
             each = self.whole // self.scales[1]
             a, b = a * np.repeat(self.factors_a[1], each, axis=2), b * np.repeat(self.factors_b[1], each, axis=2)
         keep = self._zero_mask()[0]
-        for k in range(4 * self.steps):
-            product = np.ascontiguousarray(a[:, k]) @ np.ascontiguousarray(b[:, k]).T  # BLAS takes no gaps between rows
+        for step, k in np.ndindex(self.steps, 4):
+            of_a, of_b = 4 * step + self.takes_a[k], 4 * step + self.takes_b[k]
+            product = np.ascontiguousarray(a[:, of_a]) @ np.ascontiguousarray(b[:, of_b]).T  # BLAS takes no gaps between rows
             d = d / (8 if self.scale_d else 1) + product * keep
             if self.saturate:
                 d = np.clip(d, -(2.0**31), 2.0**31 - 1)
@@ -314,10 +342,12 @@ class Problem:
         if self.disabled:
             bits = np.unpackbits(self.mask.view(np.uint8), bitorder="little").reshape(2, 128).astype(bool)[: self.group]
             after[:, :, :256][bits] = before[:, :, :256][bits]
-        if self.shift:
-            rows = after[:, :, A : A + 32 * self.steps].reshape(self.group, 4, 32, -1)
-            rows[:, :, :-1] = rows[:, :, 1:].copy()
-            after[:, :, A : A + 32 * self.steps] = rows.reshape(self.group, 128, -1)
+        for step, k in np.ndindex(self.steps, 4):
+            if ".ashift" in self.collectors[k]:
+                first = A + 32 * step + 8 * self.takes[k]
+                rows = after[:, :, first : first + 8].reshape(self.group, 4, 32, 8)
+                rows[:, :, :-1] = rows[:, :, 1:].copy()
+                after[:, :, first : first + 8] = rows.reshape(self.group, 128, 8)
         for first, tiles in zip((SCALE_A, SCALE_B), self.scale_tiles(), strict=True):
             for i in range(tiles.shape[2]):
                 rows = tiles[:, -1, i].reshape(self.group, -1, 32, 16)
@@ -329,18 +359,18 @@ class Problem:
 
     def multiplications(self, a: list[int], b: list[int]) -> list[list[int]]:
         """What the four multiplications of a step differ in; ``a`` and ``b`` are the places in shared memory."""
-        line, factors = forms()[self.key], self.scales[1]
-        group = [k * factors // 4 for k in range(4)]
+        factors = self.scales[1]
+        group_a, group_b = ([k * factors // 4 for k in takes] for takes in (self.takes_a, self.takes_b))
         rows_a, rows_b = -(-(self.m // self.group) // 128), 1 if self.split_b else -(-self.n // 128)
         return [
-            [line] * 4,
+            [forms()[key] for key in self.keys],
             [self.descriptor(k) for k in range(4)],
-            [A + self.cells_a * k for k in range(4)] if self.tensor_a else a,
-            b,
+            [A + self.cells_a * k if self.tensor_a else a[k] for k in self.takes_a],
+            [b[k] for k in self.takes_b],
             [0] * 4,
-            [METADATA + 2 * k for k in range(4)],
-            [SCALE_A + 4 * rows_a * g for g in group],
-            [SCALE_B + 4 * rows_b * g for g in group],
+            [METADATA + 2 * k for k in self.takes_a],
+            [SCALE_A + 4 * rows_a * g for g in group_a],
+            [SCALE_B + 4 * rows_b * g for g in group_b],
             [1] * 4,
         ]
 

@@ -11,7 +11,7 @@ struct Shape {
   uint32_t tensor_a;                        // whether A is in tensor memory
   uint32_t base32_a, base32_b;              // whether 32 bytes stay together in swizzling: MN-major tf32
   uint32_t disabled[8], zero_columns[2];
-  // Of the four multiplications of a step: the line of the form, the instruction descriptor, places in shared memory (bytes behind the first
+  // Of the four multiplications of a step: the form, the instruction descriptor, places in shared memory (bytes behind the first
   // rows) or tensor memory, whether D is read in the first step.
   uint32_t form[4], idesc[4], a[4], b[4], d[4], metadata[4], scale_a[4], scale_b[4], accumulate[4];
   uint32_t a_advance, metadata_advance;  // from step to step, where they are in tensor memory
@@ -19,10 +19,23 @@ struct Shape {
 
 template <int Group> __device__ void multiply(uint32_t form, const Operands &o) {
   switch (form) {
-#define FORM(GROUP, OPCODE, A, BEHIND_B, BEHIND_IDESC, TAIL)                              \
-  case __LINE__:                                                                          \
-    if constexpr (GROUP == Group) TCGEN05_MMA(o, OPCODE, A, BEHIND_B, BEHIND_IDESC, TAIL); \
+#define FORM(USE, COLLECTOR, GROUP, OPCODE, ...)                                            \
+  case 32 * __LINE__ + USE:                                                                 \
+    if constexpr (GROUP == Group) TCGEN05_MMA(o, OPCODE COLLECTOR, __VA_ARGS__);            \
     break;
+#define USES(FIRST, BUFFER, ...)                                    \
+  FORM(FIRST, ".collector::" BUFFER "::fill", __VA_ARGS__)          \
+  FORM(FIRST + 1, ".collector::" BUFFER "::use", __VA_ARGS__)       \
+  FORM(FIRST + 2, ".collector::" BUFFER "::lastuse", __VA_ARGS__)   \
+  FORM(FIRST + 3, ".collector::" BUFFER "::discard", __VA_ARGS__)
+#define COLLECT_A(...) FORM(0, "", __VA_ARGS__) USES(1, "a", __VA_ARGS__)
+#define COLLECT_B(...)                                                        \
+  FORM(0, "", __VA_ARGS__)                                                    \
+  USES(1, "b0", __VA_ARGS__) USES(5, "b1", __VA_ARGS__) USES(9, "b2", __VA_ARGS__) USES(13, "b3", __VA_ARGS__)
+#define SHIFT_A(...)                                          \
+  FORM(0, ".ashift", __VA_ARGS__)                             \
+  FORM(1, ".ashift.collector::a::lastuse", __VA_ARGS__)       \
+  FORM(2, ".ashift.collector::a::discard", __VA_ARGS__)
 #include "tcgen05_forms.inc"
   }
 }

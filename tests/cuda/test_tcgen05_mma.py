@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.cuda.mma_problem import Problem, forms
+from tests.cuda.mma_problem import USES, Problem, forms
 
 import ptxlab
 from ptxlab.interop import nvcc
@@ -74,7 +75,7 @@ def sparse(kind: str) -> Iterator[Problem]:
 
 
 def scaled_d(kind: str) -> Iterator[Problem]:
-    for options in ({}, {"disabled": True}, {"sparse": True}):
+    for options in ({}, {"disabled": True}, {"sparse": True}, {"sparse": True, "disabled": True}):
         yield from (p for p in variants(kind, scale_d=True, steps=1, **options) if p.d == "f32")
 
 
@@ -105,10 +106,21 @@ def modified(kind: str) -> Iterator[Problem]:
             yield Problem(kind, 256, 256, a, b, d, group=2, transpose_b=True, tensor_a=True)
 
 
+def operands(kind: str) -> Iterator[dict[str, bool]]:
+    """With and without metadata, lanes that keep their value, and D scaled."""
+    scales = (False, True) if kind in ("f16", "tf32") else (False,)
+    for sparse, disabled, scale_d in product((False, True), (False, True), scales):
+        yield {"sparse": sparse, "disabled": disabled, "scale_d": scale_d}
+
+
 def shifted(kind: str) -> Iterator[Problem]:
+    """Shifted A, once kept before."""
+    alone, kept = (".ashift", ".ashift.collector::a::discard"), (".collector::a::fill", ".ashift.collector::a::lastuse")
     a, b, d = TYPES[kind][0]
-    for group, sparse in product((1, 2), (False, True)):
-        yield Problem(kind, 128 * group, 64, a, b, d, group=group, sparse=sparse, tensor_a=True, shift=True)
+    for group, options in product((1, 2), operands(kind)):
+        more: dict[str, Any] = {"group": group, "tensor_a": True, "steps": 1, **options}
+        yield Problem(kind, 128 * group, 64, a, b, d, collectors=alone * 2, **more)
+        yield Problem(kind, 128 * group, 64, a, b, d, collectors=kept * 2, takes=(0, 0, 2, 2), **more)
 
 
 def block_scaled(kind: str) -> Iterator[Problem]:
@@ -126,11 +138,8 @@ def k_of_96(kind: str) -> Iterator[Problem]:
         yield Problem(kind, 128 * group, 96, "e2m1", "e2m1", group=group, tensor_a=tensor_a, vector=vector, k96=True)
 
 
-class CollectedA(Problem):
+class TilesOfN(Problem):
     """The four multiplications of a step take the same A, kept in the collector buffer, and B by quarters."""
-
-    def key_of(self, use: str) -> tuple[str, ...]:
-        return (f"{self.key[0]}.collector::a::{use}", *self.key[1:])
 
     def descriptor(self, k: int) -> int:
         return super().descriptor(0) & ~(63 << 17) | self.n // 4 >> 3 << 17
@@ -138,9 +147,7 @@ class CollectedA(Problem):
     def multiplications(self, a: list[int], b: list[int]) -> list[list[int]]:
         quarter = self.n // 4
         found = super().multiplications(a, b)
-        found[0] = [forms()[self.key_of(use)] for use in ("fill", "use", "lastuse", "discard")]
-        found[2], found[3], found[4] = [a[0]] * 4, [k * quarter // self.group * 128 for k in range(4)], [k * quarter for k in range(4)]
-        found[5] = found[5][:1] * 4
+        found[3], found[4] = [k * quarter // self.group * 128 for k in range(4)], [k * quarter for k in range(4)]
         return found
 
     def result(self) -> NDArray[np.float64]:
@@ -150,19 +157,15 @@ class CollectedA(Problem):
         return self.c + product_[:, order]
 
 
-class CollectedB(Problem):
+class TilesOfM(Problem):
     """The four multiplications of a step take the same B, kept in a collector buffer, and A by quarters of 32 rows."""
-
-    buffer = 0
 
     def descriptor(self, k: int) -> int:
         return super().descriptor(k) & ~(31 << 24) | 32 >> 4 << 24
 
     def multiplications(self, a: list[int], b: list[int]) -> list[list[int]]:
         found = super().multiplications(a, b)
-        uses = ("fill", "use", "lastuse", "discard")
-        found[0] = [forms()[f"{self.key[0]}.collector::b{self.buffer}::{use}", *self.key[1:]] for use in uses]
-        found[2], found[3], found[4] = [k * 32 * 128 for k in range(4)], [b[0]] * 4, [k * self.n // 4 for k in range(4)]
+        found[2], found[4] = [k * 32 * 128 for k in range(4)], [k * self.n // 4 for k in range(4)]
         return found
 
     def place(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
@@ -174,16 +177,49 @@ class CollectedB(Problem):
         return self.c + self.full_a[:, 0] @ self.full_b[:, 0].T
 
 
+def kept(buffer: str) -> tuple[str, ...]:
+    """A sequence of the four uses of a collector buffer."""
+    return tuple(f".collector::{buffer}::{use}" for use in USES)
+
+
 def collected(kind: str) -> Iterator[Problem]:
+    """One matrix for several tiles of the other."""
+    same: dict[str, Any] = {"takes": (0,) * 4, "steps": 1}
     for i, (group, sparse) in enumerate(product((1, 2), (False, True))):
-        yield CollectedA(kind, 128 * group, 128, *TYPES[kind][i % len(TYPES[kind])], group=group, sparse=sparse, steps=1)
+        types = TYPES[kind][i % len(TYPES[kind])]
+        yield TilesOfN(kind, 128 * group, 128, *types, group=group, sparse=sparse, collectors=kept("a"), **same)
     for buffer in range(4):
-        problem = CollectedB(kind, 128, 64, *TYPES[kind][buffer % len(TYPES[kind])], ws=True, steps=1)
-        problem.buffer = buffer
-        yield problem
+        yield TilesOfM(kind, 128, 64, *TYPES[kind][buffer % len(TYPES[kind])], ws=True, collectors=kept(f"b{buffer}"), **same)
 
 
-FAMILIES = [(family, kind) for family in (dense, disabled, sparse, weight_stationary, modified, shifted) for kind in KINDS]
+def collected_a(kind: str) -> Iterator[Problem]:
+    """A matrix for three parts of K, and another that takes its place."""
+    for i, (group, tensor_a, options) in enumerate(product((1, 2), (False, True), operands(kind))):
+        a, b, d = next(t for t in np.roll(TYPES[kind], i, axis=0).tolist() if t[2] != "f16" or not options["scale_d"])
+        more: dict[str, Any] = {"tensor_a": tensor_a, "collectors": kept("a"), "takes": (0, 0, 0, 3), "steps": 1, **options}
+        yield Problem(kind, (64, 128)[i % 2] * group, (96, 64, 160)[i % 3], a, b, d, group=group, **more)
+
+
+def collected_b(kind: str) -> Iterator[Problem]:
+    for i, (tensor_a, zero, sparse, buffer) in enumerate(product((False, True), (False, True), (False, True), range(4))):
+        a, b, d = TYPES[kind][i % len(TYPES[kind])]
+        more: dict[str, Any] = {"collectors": kept(f"b{buffer}"), "takes": (0, 0, 0, 3), "steps": 1}
+        m, n = (32, 64, 128)[i % 3], (64, 128)[i // 2 % 2]
+        yield Problem(kind, m, n, a, b, d, ws=True, sparse=sparse, tensor_a=tensor_a, zero_columns=zero, **more)
+
+
+def collected_scaled(kind: str) -> Iterator[Problem]:
+    """A with its scale factors."""
+    for i, (vector, sparse, tensor_a, group) in enumerate(product(VECTORS[kind], (False, True), (False, True), (1, 2))):
+        a, b, d = TYPES[kind][i % len(TYPES[kind])]
+        more: dict[str, Any] = {"collectors": kept("a"), "takes": (0, 0, 0, 3), "steps": 1}
+        m = 128 * group if sparse or i // 2 % 2 else 128
+        yield Problem(kind, m, (96, 64, 128)[i % 3], a, b, d, group=group, sparse=sparse, tensor_a=tensor_a, vector=vector, **more)
+
+
+FAMILIES = [(family, kind) for family in (dense, disabled, sparse, weight_stationary, modified) for kind in KINDS]
+FAMILIES += [(family, kind) for family in (shifted, collected_a, collected_b) for kind in KINDS]
+FAMILIES += [(collected_scaled, kind) for kind in VECTORS]
 FAMILIES += [(scaled_d, kind) for kind in ("f16", "tf32")] + [(block_scaled, kind) for kind in VECTORS]
 FAMILIES += [(k_of_96, kind) for kind in ("mxf4", "mxf4nvf4")]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import numpy as np
@@ -23,5 +24,16 @@ def test_gemm(number: int, gemm: Gemm) -> None:
     args = gemm.arguments()
     policy = ("lazy", "random", "eager")[number % 3]
     done = module()[gemm.name].launch(grid=TILES, block=256, args=args, check="all", policy=policy)
+    assert not done.diagnostics
+    assert np.array_equal(args[2], gemm.expected())
+
+
+@pytest.mark.parametrize("gemm", gemms()[:2], ids=lambda gemm: gemm.name)
+def test_without_aligned(gemm: Gemm) -> None:
+    """As the assembler takes it."""
+    text = re.sub(r"(wgmma\.\w+(?:\.sp)?\.sync)\.aligned", r"\1", nvcc.ptx(SOURCE, arch="sm_90a", fmad=False))
+    assert "wgmma.wait_group.sync 0;" in text
+    args = gemm.arguments()
+    done = ptxlab.loads(text)[gemm.name].launch(grid=TILES, block=256, args=args, check="all")
     assert not done.diagnostics
     assert np.array_equal(args[2], gemm.expected())

@@ -1,21 +1,22 @@
-"""Run a kernel with one synchronisation changed, and say what ptxlab made of it."""
+"""Run a kernel with one synchronisation changed, and say what ptxlab made of it, and on what evidence."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
-import numpy as np
-
 import ptxlab
-from ptxlab.machine import _observer
+from ptxlab import ptx
 
-from . import exact
+from .adversary import ADVERSARIES, against
+from .exact import observe
 from .letter import fenced
 from .mutants import Mutant, mutants
+from .observers import observed_by, reached
 
 SCHEDULES: tuple[tuple[str, int], ...] = (("eager", 0), ("lazy", 0), ("random", 1), ("random", 2), ("random", 3))
 CHECKS = ("race", "memory", "barrier", "tmem", "descriptor", "register")
@@ -33,62 +34,159 @@ PROPOSALS: dict[str, str] = {
 """What a repair says that puts back an instruction of a family; a family that is absent is named by itself."""
 
 
+class Unsound(Exception):
+    """A kernel that is not clean as it stands, or whose results an adversary changes."""
+
+
 @dataclass(frozen=True)
 class Run:
-    """One launch: codes of what was found, texts of the repairs, and the results."""
+    """One launch: what was found, and the results, none if it did not come to its end."""
 
-    codes: tuple[str, ...]
-    repairs: str
-    results: bytes
+    findings: tuple[Any, ...]
+    results: dict[str, Any]
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Codes of what was found."""
+        return tuple(sorted({d.code for d in self.findings}))
+
+    @property
+    def repairs(self) -> str:
+        """Texts of the repairs."""
+        return " ".join(d.fix for d in self.findings)
+
+    @property
+    def bits(self) -> tuple[tuple[str, bytes], ...]:
+        """The results, to be compared."""
+        return tuple((name, array.tobytes()) for name, array in self.results.items())
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a mutant that nothing was said about is not redundant: who shows it, in which launch, and what."""
+
+    by: str
+    size: str
+    schedule: str
+    what: str
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What became of a mutant, and whether the removed instruction was proposed.
 
-    ``redundant``: nothing was reported, the results are the same under all schedules, and the exact shadow, which forgets nothing, finds
-    all conflicting accesses ordered as before. ``survived``: nothing was reported, but one of these is not so.
+    ``redundant``: nothing was reported at any size under any schedule, the results are the same there and against the adversaries, and the
+    exact shadow, which forgets nothing, finds all conflicting accesses ordered as before. ``survived``: nothing was reported, but one of
+    these is not so, which ``reasons`` tells. ``explored``: the launches, as (size, who ran it).
     """
 
     kernel: str
     model: str
     mutant: Mutant
+    text: str
     state: str
-    codes: tuple[str, ...]
-    proposed: bool
+    codes: tuple[str, ...] = ()
+    proposed: bool = False
+    repairs: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    explored: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A kernel with a launch of it, as a model of ordering wants it."""
+class Site:
+    """A launch of a kernel as a model of ordering wants it.
 
+    Where sizes are compiled in, each launch has a kernel of its own, of the same instructions.
+    """
+
+    launch: Any
     kernel: Any
-    case: Any
-    model: str
+    source: Any
     program: Any
     executable: Any
 
     @classmethod
-    def of(cls, kernel: Any, case: Any, model: str) -> Subject:
-        """Under ``spec`` with the fences that no compiler emits."""
-        file = kernel.module.ast.file
-        source = kernel if model == "practice" else ptxlab.loads(fenced(Path(file).read_text()), file=file).kernel()
-        return cls(kernel, case, model, *source.variant(False, True))
+    def of(cls, launch: Any, kernel: Any, model: str) -> Site:
+        """Under ``spec`` with tcgen05.fence, which no compiler emits: where the source has none, with fences wherever they may count."""
+        source, text = kernel, kernel.module.ast.text
+        if model == "spec" and "tcgen05.fence::" not in text:
+            source = ptxlab.loads(fenced(text), file=kernel.module.ast.file)[kernel.name]
+        return cls(launch, kernel, source, *source.variant(False, True))
 
-    def launch(self, program: Any, policy: str, seed: int, provider: str = "ptxlab.check.race") -> Run:
+    def text(self, mutant: Mutant) -> str:
+        """The line of a mutant."""
+        return ptx.line_text(self.source.module.ast, mutant.line).strip()
+
+    def run(self, program: Any, **options: Any) -> tuple[Any, dict[str, Any]]:
         """Launch with ``program`` in place of the kernel's own."""
         saved = self.kernel.variant(False, True)
         self.kernel._variants[False, True] = program, self.executable
-        _observer._PROVIDERS["race"] = provider
         try:
-            result, found = self.case.launch(check=CHECKS, policy=policy, seed=seed, model=self.model, max_instructions=BUDGET)
+            result, found = self.launch.launch(check=CHECKS, max_instructions=BUDGET, **options)
         finally:
             self.kernel._variants[False, True] = saved
-            _observer._PROVIDERS["race"] = "ptxlab.check.race"
-        listed = [d for d in result.diagnostics if d.code != "M410"]
-        repairs = " ".join(d.fix for d in listed)
-        results = b"".join(np.ascontiguousarray(a).tobytes() for a in found.values()) if result.completed else b""
-        return Run(tuple(sorted({d.code for d in listed})), repairs, results)
+        return result, found
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel with its launches by size."""
+
+    name: str
+    model: str
+    sites: dict[str, Site]
+
+    @classmethod
+    def of(cls, name: str, kernel: Any, launches: dict[str, Any], model: str) -> Subject:
+        """See `Site`."""
+        sites = {size: Site.of(launch, getattr(launch, "kernel", kernel), model) for size, launch in launches.items()}
+        return cls(name, model, sites)
+
+    def launch(
+        self, size: str, policy: str, seed: int, around: AbstractContextManager[None] | None = None, mutant: Mutant | None = None
+    ) -> Run:
+        """Launch the kernel, or a mutant of it."""
+        site = self.sites[size]
+        program = site.program if mutant is None else mutant.of(site.program)
+        with around or nullcontext():
+            result, found = site.run(program, policy=policy, seed=seed, model=self.model)
+        return Run(tuple(d for d in result.diagnostics if d.code != "M410"), found if result.completed else {})
+
+    @cached_property
+    def sound(self) -> dict[str, Run]:
+        """What the kernel itself gives, by size: nothing is found, not even by the adversaries, and its results are always the same."""
+        made = {}
+        for size in self.sites:
+            first = made[size] = self.launch(size, *SCHEDULES[0])
+            if first.codes:
+                raise Unsound(f"{size}: {first.codes[0]}: {first.findings[0].message}")
+            for name, seed in ADVERSARIES:
+                wrong = self.wrong(size, self.launch(size, "random", seed, against(name)), first)
+                if wrong:
+                    raise Unsound(f"{size}, {name} {seed}: {wrong}")
+        return made
+
+    def wrong(self, size: str, run: Run, sound: Run | None = None) -> str:
+        """What of a launch differs from the kernel's own; "" if nothing."""
+        sound = sound or self.sound[size]
+        if run.codes:
+            return f"{run.codes[0]}: {run.findings[0].message}"
+        if run.bits == sound.bits:
+            return ""
+        case = self.sites[size].launch
+        if getattr(case, "order_dependent", False):
+            try:
+                case.check(run.results)
+            except AssertionError as error:
+                return str(error).partition("\n")[0]
+            return ""
+        count = sum(int((array != sound.results[name]).sum()) for name, array in run.results.items())
+        return f"{count} elements of the results differ"
+
+    @cached_property
+    def reached(self) -> dict[str, frozenset[int]]:
+        """The instructions that each launch executes."""
+        return {size: reached(lambda size=size: self.launch(size, *SCHEDULES[0])) for size in self.sites}
 
 
 def models(kernel: Any) -> tuple[str, ...]:
@@ -97,26 +195,49 @@ def models(kernel: Any) -> tuple[str, ...]:
 
 
 def judge(
-    name: str, kernel: Any, case: Any, model: str = "practice", wanted: Callable[[int, Mutant], bool] = lambda *_: True
+    name: str, kernel: Any, launches: Any, model: str = "practice", wanted: Callable[[int, Mutant], bool] = lambda *_: True
 ) -> Iterator[Verdict]:
-    """Judge the mutants of a kernel that are ``wanted``, by their number and themselves."""
-    subject = Subject.of(kernel, case, model)
-    sound = subject.launch(subject.program, *SCHEDULES[0])
-    assert not sound.codes, f"{name} is not clean: {sound.codes}"
-    for number, mutant in enumerate(mutants(subject.program, model)):
+    """Judge the mutants of a kernel that are ``wanted``, by their number and themselves.
+
+    ``launches``: one, or several by size. What no launch executes is no mutant.
+    """
+    subject = Subject.of(name, kernel, launches if isinstance(launches, dict) else {"": launches}, model)
+    assert subject.sound
+    executed = frozenset().union(*subject.reached.values())
+    program = next(iter(subject.sites.values())).program
+    found = (mutant for mutant in mutants(program, model) if mutant.index in executed)
+    for number, mutant in enumerate(found):
         if wanted(number, mutant):
-            yield _verdict(name, subject, mutant, sound)
+            yield _verdict(subject, mutant)
 
 
-def _verdict(name: str, subject: Subject, mutant: Mutant, sound: Run) -> Verdict:
-    state = "redundant"
-    for schedule in SCHEDULES:
-        run = subject.launch(mutant.program, *schedule)
-        if run.codes:
-            proposal = PROPOSALS.get(mutant.family, re.escape(mutant.family))
-            return Verdict(name, subject.model, mutant, "reported", run.codes, re.search(proposal, run.repairs) is not None)
-        if run.results != sound.results:
-            state = "survived"
-    if state == "redundant" and subject.launch(mutant.program, *SCHEDULES[0], exact.__name__).codes:
-        state = "survived"
-    return Verdict(name, subject.model, mutant, state, (), False)
+def _verdict(subject: Subject, mutant: Mutant) -> Verdict:
+    verdict = partial(Verdict, subject.name, subject.model, mutant, next(iter(subject.sites.values())).text(mutant))
+    sizes = [size for size in subject.sites if mutant.index in subject.reached[size]]
+    explored, reasons = [], []
+    for size in sizes:
+        for policy, seed in SCHEDULES:
+            schedule = f"{policy} {seed}" if policy == "random" else policy
+            run = subject.launch(size, policy, seed, mutant=mutant)
+            explored.append((size, schedule))
+            if run.codes:
+                proposal = PROPOSALS.get(mutant.family, re.escape(mutant.family))
+                repairs = tuple(dict.fromkeys(f"{d.code}: {d.fix}" for d in run.findings))
+                proposed = re.search(proposal, run.repairs) is not None
+                return verdict("reported", run.codes, proposed, repairs, explored=tuple(explored))
+            if wrong := subject.wrong(size, run):
+                reasons.append(Reason("results", size, schedule, wrong))
+    for size in sizes:
+        for who, around, policy, seed in _evidence():
+            run = subject.launch(size, policy, seed, around, mutant)
+            explored.append((size, who))
+            if wrong := subject.wrong(size, run):
+                reasons.append(Reason(who.rstrip(" 0123456789"), size, who, wrong))
+    return verdict("survived" if reasons else "redundant", reasons=tuple(reasons), explored=tuple(explored))
+
+
+def _evidence() -> Iterator[tuple[str, AbstractContextManager[None], str, int]]:
+    """Who else runs a mutant that nothing was said about: name, around the launch, policy and seed."""
+    yield "exact shadow", observed_by(observe), "eager", 0
+    for name, seed in ADVERSARIES:
+        yield f"{name} {seed}", against(name), "random", seed

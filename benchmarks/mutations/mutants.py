@@ -6,7 +6,8 @@ The compiled code stays as it is; only what the machine and the checks are told 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ptxlab.engine._program import Program
@@ -20,13 +21,13 @@ Handler = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: ``family`` is what a repair would put back."""
+    """One change: ``family`` is what a repair would put back; ``of`` makes it in a program of these instructions."""
 
     index: int
     line: int
     family: str
     how: str
-    program: Program
+    of: Callable[[Program], Program] = field(compare=False, repr=False)
 
 
 def _nothing(t: Any) -> None:
@@ -86,35 +87,47 @@ LETTER: tuple[tuple[str, str], ...] = (("tcgen05.fence", "tcgen05.fence"),)
 _PAIR, _SINGLE = "cta_group::2", "cta_group::1"
 
 
-def _with(program: Program, op: Op, handler: Handler, opcode: str = "removed", q: Qualifiers | None = None) -> Program:
+Change = Callable[[Op], tuple[Handler, str, Qualifiers]]
+"""What an instruction becomes: handler, opcode and qualifiers."""
+
+
+def _changed(index: int, change: Change, program: Program) -> Program:
     ops = list(program.ops)
+    op = ops[index]
+    handler, opcode, q = change(op)
     row = replace(op.row, semantics=handler) if op.row.kind == "service" else op.row
-    ops[op.index] = Op(op.index, opcode, row, q or op.q, op.operands, op.guard, op.line, op.column, op.targets)
+    ops[index] = Op(index, opcode, row, q, op.operands, op.guard, op.line, op.column, op.targets)
     return replace(program, ops=ops)
+
+
+def _mutant(op: Op, family: str, how: str, change: Change) -> Mutant:
+    return Mutant(op.index, op.line, family, how, partial(_changed, op.index, change))
 
 
 def mutants(program: Program, model: str) -> Iterator[Mutant]:
     """All mutants of a program, in the order of its text."""
     for op in sorted(program.ops, key=lambda o: (o.line, o.index)):
-        yield from _removals(program, op, FAMILIES if model == "practice" else LETTER)
+        yield from _removals(op, FAMILIES if model == "practice" else LETTER)
         if model == "practice":
-            yield from _changes(program, op)
+            yield from _changes(op)
 
 
-def _removals(program: Program, op: Op, families: tuple[tuple[str, str], ...]) -> Iterator[Mutant]:
+def _removals(op: Op, families: tuple[tuple[str, str], ...]) -> Iterator[Mutant]:
     family = next((f for prefix, f in families if op.opcode.startswith(prefix)), None)
     if family is not None:
         waits = op.opcode.startswith(("mbarrier.try_wait", "mbarrier.test_wait"))
-        yield Mutant(op.index, op.line, family, "removed", _with(program, op, _pass if waits else _nothing))
+        yield _mutant(op, family, "removed", lambda op: (_pass if waits else _nothing, "removed", op.q))
 
 
-def _changes(program: Program, op: Op) -> Iterator[Mutant]:
+def _changes(op: Op) -> Iterator[Mutant]:
     if op.opcode.startswith("mbarrier.try_wait.parity"):
-        yield Mutant(op.index, op.line, "mbarrier.wait", "other parity", _with(program, op, _other_parity, op.opcode))
+        yield _mutant(op, "mbarrier.wait", "other parity", lambda op: (_other_parity, op.opcode, op.q))
     if "expect_tx" in op.opcode:
-        handler = op.row.semantics
-        yield Mutant(op.index, op.line, "bytes", "16 bytes too many", _with(program, op, _bytes(handler, 16), op.opcode))
-        yield Mutant(op.index, op.line, "bytes", "16 bytes too few", _with(program, op, _bytes(handler, -16), op.opcode))
+        for how, more in (("16 bytes too many", 16), ("16 bytes too few", -16)):
+            yield _mutant(op, "bytes", how, lambda op, more=more: (_bytes(op.row.semantics, more), op.opcode, op.q))
     if _PAIR in op.opcode:
-        q = Qualifiers({**vars(op.q), "group": _SINGLE})
-        yield Mutant(op.index, op.line, "cta_group", _SINGLE, _with(program, op, op.row.semantics, op.opcode.replace(_PAIR, _SINGLE), q))
+        yield _mutant(op, "cta_group", _SINGLE, _alone)
+
+
+def _alone(op: Op) -> tuple[Handler, str, Qualifiers]:
+    return op.row.semantics, op.opcode.replace(_PAIR, _SINGLE), Qualifiers({**vars(op.q), "group": _SINGLE})

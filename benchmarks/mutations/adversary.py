@@ -1,0 +1,182 @@
+"""Execution against a kernel, with no model of what happens before what: only results count.
+
+Warps lose their turn at the end of any basic block: under ``restless`` to any other warp, under ``reluctant`` mostly to the last or the
+first one that can go on. Asynchronous operations perform in any order, and under ``reluctant`` none does while anything else can go on. And
+the async proxy sees shared memory as it was: what threads have written stays hidden from it until a fence.proxy.async in the CTA. A correct
+kernel gives the same bits.
+
+It is kinder than hardware may be: a fence shows what all threads of the CTA have written before, not only what its own thread knows of;
+and a warp executes a basic block, its tcgen05.ld and st included, in one piece.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.engine._effects import atomic_bits
+from ptxlab.isa._machine import AsyncOperation
+from ptxlab.isa._natives import Atomic, LaneAccess, MatrixAccess
+from ptxlab.machine import _launch, _scheduler
+from ptxlab.machine._scheduler import Scheduler
+
+from .observers import Recorder, observed_by
+
+__all__ = ["ADVERSARIES", "against"]
+
+_TURN = 40
+"""Warp-instructions."""
+_PATIENCE = 64
+"""Turns in which nothing changed, for each one that counts in the search for hangs."""
+_WHIM = 0.05
+_ASYNC_PROXY = ("cp.async.bulk", "cp.reduce.async.bulk", "tcgen05.mma", "tcgen05.cp", "wgmma.mma_async")
+
+
+class _View:
+    """Shared memory of a CTA as the async proxy sees it: ``seen``, where ``hidden``, else as it is."""
+
+    def __init__(self, shared: NDArray[np.uint8]) -> None:
+        self.shared = shared
+        self.start = int(shared.ctypes.data)
+        self.seen = shared.copy()
+        self.hidden = np.zeros(len(shared), bool)
+
+    def write(self, hosts: NDArray[np.uint64], size: int) -> None:
+        """Threads have written at host addresses, perhaps here."""
+        offsets = hosts.astype(np.int64) - self.start
+        inside = offsets[(offsets >= 0) & (offsets < len(self.shared))]
+        if len(inside):
+            self.hidden[(inside[:, None] + np.arange(size)).ravel()] = True
+
+    def show(self) -> None:
+        """Nothing is hidden any more."""
+        self.seen[self.hidden] = self.shared[self.hidden]
+        self.hidden[:] = False
+
+    @contextmanager
+    def exchanged(self) -> Iterator[None]:
+        """An operation of the async proxy performs in here; what it writes all see."""
+        at = np.flatnonzero(self.hidden)
+        newest = self.shared[at]
+        self.shared[at] = self.seen[at]
+        before = self.shared.copy()
+        yield
+        changed = self.shared != before
+        self.seen[changed] = self.shared[changed]
+        self.hidden &= ~changed
+        kept = ~changed[at]
+        self.shared[at[kept]] = newest[kept]
+
+
+class _Proxies(Recorder):
+    """What of shared memory the async proxy has not been told of."""
+
+    def __init__(self, launch: Any) -> None:
+        super().__init__(launch)
+        self._views: dict[int, _View] = {}
+        self._sizes = {index: size for index, native in launch.program.natives.items() if (size := _written(native))}
+        self._fences = frozenset(op.index for op in launch.program.ops if op.opcode.startswith("fence.proxy.async"))
+
+    def started(self, ctas: Any) -> None:
+        for cta in ctas:
+            self._views[id(cta)] = _View(cta.shared)
+
+    def ended(self, cta: Any) -> None:
+        del self._views[id(cta)]
+
+    def recorded(self, warp: Any, rows: Any) -> None:
+        views = [self._views[id(cta)] for cta in warp.cta.group.ctas if id(cta) in self._views]
+        for index, lanes, row in zip((rows[:, 0] & 0xFFFFFFFF).tolist(), (rows[:, 0] >> 32).tolist(), rows, strict=True):
+            if index in self._sizes:
+                hosts = row[2:34][(lanes >> np.arange(32) & 1).astype(bool)]
+                for view in views:
+                    view.write(hosts, self._sizes[index])
+            elif index in self._fences:
+                self._views[id(warp.cta)].show()
+
+    @contextmanager
+    def performing(self, operation: AsyncOperation) -> Iterator[None]:
+        """Let an operation perform on what it sees."""
+        if not operation.op.opcode.startswith(_ASYNC_PROXY):
+            yield
+            return
+        views = [view for cta in operation.cta.cluster if (view := self._views.get(id(cta))) is not None and view.hidden.any()]
+        managers = [view.exchanged() for view in views]
+        for manager in managers:
+            manager.__enter__()
+        yield
+        for manager in managers:
+            manager.__exit__(None, None, None)
+
+
+def _written(native: Any) -> int:
+    """Bytes that a lane writes."""
+    if isinstance(native, LaneAccess):
+        return native.bits // 8 * native.count if native.write else 0
+    if isinstance(native, MatrixAccess):
+        return native.row if native.write else 0
+    return atomic_bits(native.type) // 8 * native.count if isinstance(native, Atomic) else 0
+
+
+class _Restless(Scheduler):
+    """Short turns; time does not count as a reason to give up waiting for an operation."""
+
+    turns = 0
+
+    def _carry_out(self, operation: AsyncOperation) -> None:
+        with self.observer.performing(operation):  # type: ignore[union-attr]
+            super()._carry_out(operation)
+
+    def _burned(self) -> None:
+        self.turns += 1
+        if self.turns % _PATIENCE == 0:
+            super()._burned()
+
+
+class _Reluctant(_Restless):
+    """No operation performs while a warp can go on; of those that can, one of the last goes on under an odd seed, else one of the first."""
+
+    def __init__(self, launch: Any, execute: Callable[[Any], int]) -> None:
+        super().__init__(launch, execute)
+        self._order = random.Random(launch.options.seed)
+        self._sign = 1 if launch.options.seed % 2 else -1
+        self._random = self  # type: ignore[assignment]
+
+    def random(self) -> float:
+        """No chance that an operation performs already."""
+        return 1.0
+
+    def randrange(self, count: int) -> int:
+        """The place of the warp that goes on; now and then any, as others may wait for one that has no turn."""
+        if self._order.random() < _WHIM:
+            return self._order.randrange(count)
+        return max(range(count), key=lambda i: self._sign * self.ready[i].warp)
+
+    def perform_one(self) -> bool:
+        """Perform any operation."""
+        if self.pending:
+            self._perform(self._order.randrange(len(self.pending)))
+            return True
+        return False
+
+
+_SCHEDULERS = {"restless": _Restless, "reluctant": _Reluctant}
+ADVERSARIES = (("restless", 1), ("restless", 2), ("reluctant", 1), ("reluctant", 2))
+"""Name and seed."""
+
+
+@contextmanager
+def against(name: str) -> Iterator[None]:
+    """Launches in here, of policy ``random`` with the check ``race``, are run by an adversary; nothing looks for races."""
+    with (
+        observed_by(_Proxies),
+        patch.object(_launch, "Scheduler", _SCHEDULERS[name]),
+        patch.multiple(_scheduler, SLICE=_TURN, SMALLEST_SLICE=_TURN, SPLIT_SLICE=_TURN // 2),
+    ):
+        yield

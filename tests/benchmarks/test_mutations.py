@@ -1,0 +1,226 @@
+"""The mutation benchmark: what it mutates, what runs against a kernel, and what its report says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.mutations import __main__ as command
+from benchmarks.mutations import kernels as sources
+from benchmarks.mutations.adversary import ADVERSARIES, against
+from benchmarks.mutations.judge import SCHEDULES, Unsound, Verdict, judge
+from benchmarks.mutations.launches import captured
+from benchmarks.mutations.mutants import mutants
+from benchmarks.mutations.observers import Recorder, observed_by, reached
+
+import ptxlab
+from ptxlab.interop import nvcc
+
+COPY = """
+.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry copy(.param .u64 out, .param .u32 turns)
+{
+.reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %rd<4>;
+.shared .align 128 .b8 tile[512];
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, tile;
+shl.b32 %r3, %r1, 2;
+add.u32 %r3, %r2, %r3;
+ld.param.u64 %rd1, [out];
+ld.param.u32 %r5, [turns];
+cvta.to.global.u64 %rd1, %rd1;
+setp.ne.u32 %p1, %r1, 127;
+mov.u32 %r4, 1;
+NEXT:
+mad.lo.u32 %r6, %r1, 5, %r4;
+st.shared.u32 [%r3], %r6;
+fence.proxy.async.shared::cta;
+bar.sync 0;
+@%p1 bra BEHIND;
+cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r2], 512;
+cp.async.bulk.commit_group;
+cp.async.bulk.wait_group 0;
+BEHIND:
+bar.sync 0;
+add.u64 %rd1, %rd1, 512;
+add.u32 %r4, %r4, 1;
+setp.le.u32 %p2, %r4, %r5;
+@%p2 bra NEXT;
+setp.gt.u32 %p3, %r5, 1000;
+@%p3 bar.sync 1;
+ret;
+}
+"""
+RACE = ("race", "memory")
+
+
+class Copy:
+    """Turn by turn all threads fill a tile, of which one thread makes a copy."""
+
+    def __init__(self, turns: int, text: str = COPY) -> None:
+        self.kernel = ptxlab.loads(text).kernel()
+        self.out = np.zeros((turns, 128), np.uint32)
+        self.turns = turns
+
+    def launch(self, **options: Any) -> tuple[Any, dict[str, np.ndarray[Any, Any]]]:
+        self.out[:] = 0
+        result = self.kernel.launch(grid=1, block=128, args=[self.out, self.turns], **options)
+        return result, {"out": self.out.copy()}
+
+
+def right(turns: int) -> list[list[int]]:
+    return (5 * np.arange(128) + np.arange(1, turns + 1)[:, None]).tolist()  # type: ignore[no-any-return]
+
+
+def test_a_launch_is_taken_from_a_test_and_repeated() -> None:
+    case = Copy(3)
+    took = captured(ptxlab.Kernel, case.launch)
+    assert not case.out.any()
+    assert took.kernel is case.kernel
+    for _ in range(2):
+        result, found = took.launch(check=RACE, policy="lazy")
+        assert result.ok
+        assert found["0"].tolist() == right(3)
+        assert not case.out.any()
+    with pytest.raises(ValueError, match="launches nothing"):
+        captured(ptxlab.Kernel, lambda: None)
+
+
+def test_what_a_launch_executes() -> None:
+    case = Copy(1)
+    program = case.kernel.variant(False, True)[0]
+    got = reached(lambda: case.launch(check=RACE))
+    assert [m.family for m in mutants(program, "practice") if m.index not in got] == ["barrier"]
+
+
+@pytest.mark.parametrize(("name", "seed"), ADVERSARIES)
+def test_no_adversary_changes_a_correct_kernel(name: str, seed: int) -> None:
+    with against(name):
+        result, found = Copy(3).launch(check=RACE, policy="random", seed=seed)
+    assert result.ok
+    assert found["out"].tolist() == right(3)
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "fence.proxy.async.shared::cta;",
+        "bar.sync 0;\n@%p1",
+        "BEHIND:\nbar.sync 0;",
+        "cp.async.bulk.wait_group 0;",
+    ],
+)
+def test_adversaries_change_one_that_is_not(lost: str) -> None:
+    kept = {"bar.sync 0;\n@%p1": "@%p1", "BEHIND:\nbar.sync 0;": "BEHIND:"}.get(lost, "")
+    case = Copy(3, COPY.replace(lost, kept))
+    results = []
+    for name, seed in ADVERSARIES:
+        with against(name):
+            results.append(case.launch(check=RACE, policy="random", seed=seed)[1]["out"].tolist())
+    assert any(found != right(3) for found in results)
+
+
+def verdicts() -> list[Verdict]:
+    small, large = Copy(1), Copy(3)
+    large.kernel = small.kernel
+    return list(judge("copy", small.kernel, {"1 turn": small, "3 turns": large}))
+
+
+def test_every_mutant_is_reported_with_its_repair() -> None:
+    found = verdicts()
+    assert [(v.mutant.family, v.state, v.proposed) for v in found] == [
+        (family, "reported", True)
+        for family in ("fence.proxy.async", "barrier", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group", "barrier")
+    ]
+    assert [v.text for v in found][:2] == ["fence.proxy.async.shared::cta;", "bar.sync 0;"]
+    assert {size for size, _ in found[-1].explored} == {"1 turn", "3 turns"}
+
+
+def test_what_nothing_reports_survives_with_the_reason() -> None:
+    """With a sanitizer that sees nothing."""
+    with observed_by(Recorder):
+        found = verdicts()
+    assert {v.state for v in found} == {"survived"}
+    fence = found[0]
+    assert fence.codes == ()
+    assert {(r.by, r.size) for r in fence.reasons} >= {(by, "3 turns") for by in ("exact shadow", "restless", "reluctant")}
+    assert "X102: cp.async.bulk reads shared memory" in fence.reasons[0].what
+    assert "elements of the results differ" in fence.reasons[-1].what
+
+
+def test_what_changes_nothing_is_redundant_on_evidence() -> None:
+    twice = COPY.replace("BEHIND:\nbar.sync 0;", "BEHIND:\nbar.sync 0;\nbar.sync 0;")
+    case = Copy(2, twice)
+    *_, first, second = judge("copy", case.kernel, {"2 turns": case})
+    assert [first.state, second.state] == ["redundant"] * 2
+    assert first.reasons == ()
+    schedules = [f"{policy} {seed}" if policy == "random" else policy for policy, seed in SCHEDULES]
+    schedules += ["exact shadow", *(f"{name} {seed}" for name, seed in ADVERSARIES)]
+    assert first.explored == tuple(("2 turns", who) for who in schedules)
+
+
+def test_a_kernel_that_is_not_clean_is_no_subject() -> None:
+    case = Copy(3, COPY.replace("fence.proxy.async.shared::cta;", ""))
+    with pytest.raises(Unsound, match=r"^3 turns: X102: cp\.async\.bulk reads shared memory"):
+        list(judge("copy", case.kernel, {"3 turns": case}))
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
+    """The command, with kernels of this file."""
+    sound, racing = Copy(2), Copy(2, COPY.replace("fence.proxy.async.shared::cta;", ""))
+    makers = {
+        "copy": lambda: sources.Kernel("copy", sound.kernel, {"2 turns": sound}),
+        "racing": lambda: sources.Kernel("racing", racing.kernel, {"2 turns": racing}),
+    }
+    monkeypatch.setattr(command, "kernels", lambda: (makers, {"CUDA C++": "nvcc was not found"}))
+    monkeypatch.setattr("sys.argv", ["mutations", *arguments])
+    command.main()
+
+
+def test_the_report_as_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with observed_by(Recorder):
+        run(monkeypatch, "copy", "--every", "4", "--output", str(tmp_path / "found.json"))
+    data = json.loads((tmp_path / "found.json").read_text())
+    counts = {"mutants": 2, "redundant": 0, "reported": 0, "survived": 2, "proposed": 0}
+    assert data["totals"] == {"all": counts, "practice": counts}
+    assert data["skipped"] == {"CUDA C++": "nvcc was not found"}
+    fence = data["verdicts"][0]
+    reasons = fence.pop("reasons")
+    assert fence == {
+        "kernel": "copy", "model": "practice", "line": 21, "instruction": "fence.proxy.async.shared::cta;", "family": "fence.proxy.async",
+        "how": "removed", "state": "survived", "explored": fence["explored"],
+    }  # fmt: skip
+    assert [*fence["explored"]] == ["2 turns"]
+    assert [*reasons[0]] == ["by", "size", "schedule", "what"]
+
+
+def test_the_summary_names_what_is_skipped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    run(monkeypatch, "--every", "9")
+    lines = capsys.readouterr().out.splitlines()
+    assert "skipped   CUDA C++: nvcc was not found" in lines
+    assert any(line.startswith("skipped   racing (practice): 2 turns: X102: cp.async.bulk reads") for line in lines)
+
+
+def test_kernels_whose_compiler_is_absent_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent() -> None:
+        raise nvcc.NvccError(ptxlab.Diagnostic(code="I201", message="nvcc was not found", severity="error"))
+
+    monkeypatch.setattr(nvcc, "find_nvcc", absent)
+    found, skipped = sources.kernels()
+    assert skipped["CUDA C++"] == "nvcc was not found"
+    assert "gl_mm_fp16" in found
+    assert not [name for name in found if name.startswith("cuda_")]
+
+
+def test_kernels_of_every_source() -> None:
+    found, skipped = sources.kernels()
+    assert {"Triton and Gluon", "CuTe DSL", "CUDA C++"} >= set(skipped)
+    for name, source in (("cute_hopper_mn", "CuTe DSL"), ("cuda_copy", "CUDA C++")):
+        if source not in skipped:
+            made = found[name]()
+            assert all(launch.launch(check=RACE)[0].ok for launch in made.launches.values())

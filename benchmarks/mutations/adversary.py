@@ -1,12 +1,12 @@
 """Execution against a kernel, with no model of what happens before what: only results count.
 
 Warps lose their turn at the end of any basic block: under ``restless`` to any other warp, under ``reluctant`` mostly to the last or the
-first one that can go on. Asynchronous operations perform in any order, and under ``reluctant`` none does while anything else can go on. And
-the async proxy sees shared memory as it was: what threads have written stays hidden from it until a fence.proxy.async in the CTA. A correct
-kernel gives the same bits.
+first one that can go on. Asynchronous operations perform in any order, and under ``reluctant`` none does while anything else can go on. The
+async proxy sees shared memory as it was: what threads have written stays hidden from it until a fence.proxy.async in the CTA. tcgen05.st
+and ld are as late as they may be (`Transfers`). A correct kernel gives the same bits.
 
 It is kinder than hardware may be: a fence shows what all threads of the CTA have written before, not only what its own thread knows of;
-and a warp executes a basic block, its tcgen05.ld and st included, in one piece.
+and a warp executes a basic block in one piece.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from ptxlab.machine import _launch, _scheduler
 from ptxlab.machine._scheduler import Scheduler
 
 from .observers import Recorder, observed_by
+from .transfers import Transfers
 
 __all__ = ["ADVERSARIES", "against"]
 
@@ -74,12 +75,13 @@ class _View:
         self.shared[at[kept]] = newest[kept]
 
 
-class _Proxies(Recorder):
-    """What of shared memory the async proxy has not been told of."""
+class _Delays(Recorder):
+    """What of shared memory the async proxy has not been told of, and what of tensor memory only one warp has."""
 
     def __init__(self, launch: Any) -> None:
         super().__init__(launch)
         self._views: dict[int, _View] = {}
+        self._transfers = Transfers(launch)
         self._sizes = {index: size for index, native in launch.program.natives.items() if (size := _written(native))}
         self._fences = frozenset(op.index for op in launch.program.ops if op.opcode.startswith("fence.proxy.async"))
 
@@ -90,6 +92,12 @@ class _Proxies(Recorder):
     def ended(self, cta: Any) -> None:
         del self._views[id(cta)]
 
+    def running(self, warp: Any, split: Any) -> None:
+        self._transfers.begins(warp)
+
+    def stopped(self, warp: Any, split: Any) -> None:
+        self._transfers.ends(warp, split)
+
     def recorded(self, warp: Any, rows: Any) -> None:
         views = [self._views[id(cta)] for cta in warp.cta.group.ctas if id(cta) in self._views]
         for index, lanes, row in zip((rows[:, 0] & 0xFFFFFFFF).tolist(), (rows[:, 0] >> 32).tolist(), rows, strict=True):
@@ -99,6 +107,8 @@ class _Proxies(Recorder):
                     view.write(hosts, self._sizes[index])
             elif index in self._fences:
                 self._views[id(warp.cta)].show()
+            elif self._transfers.hears(index):
+                self._transfers.recorded(warp, index, lanes, int(row[1]))
 
     @contextmanager
     def performing(self, operation: AsyncOperation) -> Iterator[None]:
@@ -175,7 +185,7 @@ ADVERSARIES = (("restless", 1), ("restless", 2), ("reluctant", 1), ("reluctant",
 def against(name: str) -> Iterator[None]:
     """Launches in here, of policy ``random`` with the check ``race``, are run by an adversary; nothing looks for races."""
     with (
-        observed_by(_Proxies),
+        observed_by(_Delays),
         patch.object(_launch, "Scheduler", _SCHEDULERS[name]),
         patch.multiple(_scheduler, SLICE=_TURN, SMALLEST_SLICE=_TURN, SPLIT_SLICE=_TURN // 2),
     ):

@@ -56,6 +56,44 @@ setp.gt.u32 %p3, %r5, 1000;
 ret;
 }
 """
+TENSOR = """
+.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry pass(.param .u64 out)
+{
+.reg .pred %p<2>; .reg .b32 %r<8>; .reg .b64 %rd<4>;
+.shared .align 4 .b32 slot;
+mov.u32 %r1, %tid.x;
+setp.lt.u32 %p0, %r1, 32;
+setp.ge.u32 %p1, %r1, 128;
+mov.u32 %r2, slot;
+@%p0 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;
+bar.sync 0;
+ld.shared.u32 %r3, [slot];
+add.u32 %r4, %r1, 7;
+@%p0 tcgen05.st.sync.aligned.32x32b.x1.b32 [%r3], {%r4};
+@%p0 tcgen05.wait::st.sync.aligned;
+bar.sync 0;
+@%p1 tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r5}, [%r3];
+@%p1 tcgen05.wait::ld.sync.aligned;
+bar.sync 0;
+mov.u32 %r6, 999;
+@%p0 tcgen05.st.sync.aligned.32x32b.x1.b32 [%r3], {%r6};
+@%p0 tcgen05.wait::st.sync.aligned;
+bar.sync 0;
+ld.param.u64 %rd1, [out];
+cvta.to.global.u64 %rd1, %rd1;
+and.b32 %r7, %r1, 31;
+mul.wide.u32 %rd2, %r7, 4;
+add.u64 %rd1, %rd1, %rd2;
+@%p1 st.global.u32 [%rd1], %r5;
+@%p0 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 32;
+@%p0 tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
+ret;
+}
+"""
+"""Warp 0 passes values to warp 4, which may access the same lanes."""
 RACE = ("race", "memory")
 
 
@@ -123,6 +161,19 @@ def test_adversaries_change_one_that_is_not(lost: str) -> None:
         with against(name):
             results.append(case.launch(check=RACE, policy="random", seed=seed)[1]["out"].tolist())
     assert any(found != right(3) for found in results)
+
+
+@pytest.mark.parametrize("lost", ["", "@%p0 tcgen05.wait::st.sync.aligned;", "@%p1 tcgen05.wait::ld.sync.aligned;"])
+def test_transfers_of_tensor_memory_are_late(lost: str) -> None:
+    kernel = ptxlab.loads(TENSOR.replace(lost, "", 1)).kernel()
+    right = True
+    for name, seed in ADVERSARIES:
+        out = np.zeros(32, np.uint32)
+        with against(name):
+            result = kernel.launch(grid=1, block=160, args=[out], check=RACE, policy="random", seed=seed)
+        assert result.ok
+        right &= out.tolist() == list(range(7, 39))
+    assert right == (not lost)
 
 
 def verdicts() -> list[Verdict]:

@@ -239,6 +239,11 @@ class Code:
         """Write memory."""
         self.do(f"store {value.type} {value.ref}, ptr {pointer.ref}, align {align}")
 
+    def prefetch(self, pointer: Value) -> None:
+        """Have a cache line fetched that is needed soon; any address will do."""
+        self.unit.declare("@llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.do(f"call void @llvm.prefetch.p0(ptr {pointer.ref}, i32 1, i32 3, i32 1)")
+
     def word(self, context: Value, index: int) -> Value:
         """Read a word of the context."""
         return self.load("i64", self.at(context, 8 * index), 8)

@@ -124,3 +124,39 @@ def test_the_rules_of_the_specification() -> None:
     assert not scoped(Kind.STRONG, Kind.REDUCE)
     assert not scoped(Kind.NARROW, Kind.GENERIC)
     assert not rule(Kind.GENERIC, False, Kind.BULK, False).conflict
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(access, st.integers(1, 40)), min_size=2, max_size=12))
+def test_neighbours_are_judged_like_granules_alone(accesses: list) -> None:
+    """What is done again for a granule because its neighbour was in the same state is what a visit of its own would do."""
+    data = np.zeros(2048, np.uint8)
+    (whole, rows), (single, _) = shadow(Shadow, data), shadow(Shadow, data)
+    clocks = [0] * SLOTS
+    for (slot, (kind, write), first, size, learnt, learns), count in accesses:
+        if learns:
+            np.maximum(rows[slot], rows[learnt], out=rows[slot])
+            rows[slot][:, 2 * learnt : 2 * learnt + 2] = clocks[learnt]
+        clocks[slot] += 1
+        own = rows[slot]
+        own[:, 2 * slot : 2 * slot + 2] = clocks[slot]
+        begin = data.ctypes.data + first
+        starts = begin + np.arange(count, dtype=np.uint64) * 48
+        what = (kind << 1 | write) << HOW_SHIFT, (2 * slot) << 32 | clocks[slot]
+        parts = [(at, min(size, at // 32 * 32 + 32 - at)) for at in starts.tolist()]
+        parts += [(at + part, size - part) for at, part in parts if part < size <= part + 32]
+        for made in (whole, single):
+            made.words[StateWord.ROWS] = own.ctypes.data
+        whole.access(
+            Touch(
+                *(np.array(column, dtype) for column, dtype in zip(zip(*parts, strict=True), (np.uint64, np.uint32), strict=True)), write
+            ),
+            what[1],
+            what[0],
+        )
+        for at, part in parts:
+            single.access(Touch(np.array([at], np.uint64), np.array([part], np.uint32), write), what[1], what[0])
+        assert np.array_equal(whole.suspects(), single.suspects())
+    held = [made._objects[0].cells for made in (whole, single)]
+    live = [np.where(cells[..., 1:] != 0, cells, 0) for cells in held]
+    assert np.array_equal(*live)

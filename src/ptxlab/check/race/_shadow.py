@@ -78,7 +78,7 @@ class Shadow:
 
     def __init__(self, ops: NDArray[np.uint64], rules: NDArray[np.uint8]) -> None:
         self._drain, self._ranges, _ = shadow_functions()
-        self.state: NDArray[np.uint64] = np.zeros(len(StateWord), np.uint64)
+        self.state: NDArray[np.uint64] = np.zeros(StateWord.END, np.uint64)
         self.words = self.state.data.cast("B").cast("q")
         self._keep = ops, rules
         self._suspects: NDArray[np.uint64] = np.zeros((_SUSPECTS, SUSPECT_WORDS), np.uint64)
@@ -96,7 +96,7 @@ class Shadow:
     def watch(
         self, data: NDArray[np.uint8], granule: tuple[int, int], entries: int, proxy_row: int, owner: Any, fresh: bool = False
     ) -> Object:
-        """Watch the bytes of a contiguous array; ``fresh`` memory holds nothing yet."""
+        """Watch the bytes of a contiguous array, with four entries or more; ``fresh`` memory holds nothing yet."""
         granules = -(-data.nbytes >> granule[0])
         cells = np.zeros((granules, entries, 2), np.uint64)
         made = Object(data, cells, granule, proxy_row, owner, np.zeros(granules, np.uint32) if fresh else None)

@@ -45,6 +45,11 @@ READS_TOO = 0x20
 """Beside kind and write: what is written is read before."""
 OP_WORDS = 2
 _ROW_BYTES = 8 * ROW_WORDS
+_AHEAD = 4
+_FETCHED = 256
+"""Ranges, and bytes of cells."""
+_MEMO_WORDS = 8
+"""Four entries, of which the last is free before the access."""
 _STORE, _SILENT = Kind.GENERIC << 1 | 1, Kind.SILENT << 1 | 1
 
 
@@ -75,6 +80,13 @@ class StateWord(IntEnum):
     SUSPECTS = 12
     SUSPECT_COUNT = 13
     SUSPECT_CAPACITY = 14
+    MEMO_OBJECT = 15
+    """the object of the granule before, 0 if what was done to it tells nothing of the next"""
+    MEMO_WHAT = 16
+    MEMO_BEFORE = 17
+    """the first entries of that granule as the access found them, and as it left them"""
+    MEMO_AFTER = 25
+    END = 33
 
 
 def emit_shadow(unit: Unit) -> None:
@@ -182,7 +194,8 @@ def _visit(unit: Unit) -> None:
         c.store(c.select(used.ult(entries), used + 1, used), kept, 8)
     last, first = c.load("i64", at, 8), c.load("i64", kept, 8)
     with c.if_(first.ult(last)), c.repeat(last - first) as k:
-        c.store(c.const("i64", 0), c.at(cell, ((first + k) << 4) + 8), 8)
+        for half in (0, 8):
+            c.store(c.const("i64", 0), c.at(cell, ((first + k) << 4) + half), 8)
     c.ret()
     c.finish()
 
@@ -258,9 +271,46 @@ def _span(unit: Unit) -> None:
         with c.if_(written.ne(0)):
             _initialised(c, state, c.at(written, granule << 2), who, what | (bits << 24), origin + start)
         cell = c.at(cells, (granule * entries) << 4)
-        c.call("visit", "void", state, cell, entries, who, what | (bits << 24), proxy, origin + start)
+        c.prefetch(c.at(cell, entries << 7))
+        _visit_or_repeat(c, state, found, cell, (entries, who, what | (bits << 24), proxy, origin + start))
     c.ret()
     c.finish()
+
+
+def _visit_or_repeat(c: Code, state: Value, found: Value, cell: Value, access: tuple[Value, Value, Value, Value, Value]) -> None:
+    """Visit a granule; if the same access has just turned its neighbour from the same entries into others, do that again."""
+    _, _, what, _, _ = access
+    where = c.convert("ptrtoint", found, "i64")
+    before, after = (c.at(state, 8 * word) for word in (StateWord.MEMO_BEFORE, StateWord.MEMO_AFTER))
+    known = c.word(state, StateWord.MEMO_OBJECT).eq(where) & c.word(state, StateWord.MEMO_WHAT).eq(what)
+    full, done = c.label("visited"), c.label("done")
+    compare = c.label("compare")
+    c.branch(known, compare, full)
+    c.place(compare)
+    differ = c.const("i64", 0)
+    for word in (0, 1, 2, 3, 4, 5, 7):
+        differ = differ | (c.load("i64", c.at(cell, 8 * word), 8) ^ c.load("i64", c.at(before, 8 * word), 8))
+    again = c.label("again")
+    c.branch(differ.eq(0), again, full)
+    c.place(again)
+    _copy(c, after, cell)
+    c.jump(done)
+    c.place(full)
+    suspects = c.word(state, StateWord.SUSPECT_COUNT)
+    _copy(c, cell, before)
+    c.call("visit", "void", state, cell, *access)
+    _copy(c, cell, after)
+    quiet = c.word(state, StateWord.SUSPECT_COUNT).eq(suspects) & c.load("i64", c.at(before, 56), 8).eq(0)
+    c.set_word(state, StateWord.MEMO_OBJECT, c.select(quiet, where, 0))
+    c.set_word(state, StateWord.MEMO_WHAT, what)
+    c.jump(done)
+    c.place(done)
+
+
+def _copy(c: Code, source: Value, target: Value) -> None:
+    words = [c.load("i64", c.at(source, 8 * word), 8) for word in range(_MEMO_WORDS)]
+    for word, value in enumerate(words):
+        c.store(value, c.at(target, 8 * word), 8)
 
 
 def _initialised(c: Code, state: Value, written: Value, who: Value, what: Value, place: Value) -> None:
@@ -277,6 +327,7 @@ def _initialised(c: Code, state: Value, written: Value, who: Value, what: Value,
 def _lanes(c: Code, state: Value, row: Value, access: tuple[Value, Value, Value, Value]) -> None:
     """The accesses of a row's lanes; neighbours in memory are one range."""
     who, op, how, size = access
+    c.set_word(state, StateWord.MEMO_OBJECT, 0)
     lanes, silent = c.load("i64", row, 8) >> 32, c.load("i64", c.at(row, 8), 8)
     begin, length, kind = (c.variable("i64", 0) for _ in range(3))
 
@@ -323,12 +374,26 @@ def _drain(unit: Unit) -> None:
     c.finish()
 
 
+def _prefetch(c: Code, state: Value, starts: Value, index: Value, count: Value) -> None:
+    """Let the processor fetch the cells of a range that comes soon: those of global memory lie far apart."""
+    last = c.at(c.pointer(state, StateWord.OBJECTS), c.word(state, StateWord.LAST) * (8 * OBJECT_WORDS))
+    address = c.load("i64", c.at(starts, c.select(index.ult(count), index, 0) << 3), 8)
+    offset = address - c.load("i64", last, 8)
+    packed = c.load("i64", c.at(last, 24), 8)
+    granule = c.select(offset.ult(c.load("i64", c.at(last, 8), 8)), offset >> ((packed >> 8) & 0xFF), 0)
+    cell = c.at(c.load("ptr", c.at(last, 16), 8), (granule * (packed & 0xFF)) << 4)
+    for line in range(0, _FETCHED, 64):
+        c.prefetch(c.at(cell, line))
+
+
 def _ranges(unit: Unit) -> None:
     """``void ranges(state, starts, sizes, step, count, who, what)``: one access to many ranges; step 0: all of one size."""
     params = [("ptr", "state"), ("ptr", "starts"), ("ptr", "sizes"), ("i64", "step"), ("i64", "count"), ("i64", "who"), ("i64", "what")]
     c = Code(unit, "ranges", "void", params, attributes="nounwind")
     state, starts, sizes, step, count, who, what = c.params
+    c.set_word(state, StateWord.MEMO_OBJECT, 0)
     with c.repeat(count) as i:
+        _prefetch(c, state, starts, i + _AHEAD, count)
         size = c.load("i32", c.at(sizes, i * step), 4).to("i64")
         with c.if_(size.ne(0)):
             c.call("span", "void", state, c.load("i64", c.at(starts, i << 3), 8), size, who, what)

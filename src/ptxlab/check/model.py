@@ -5,6 +5,8 @@ Agents are warps and asynchronous operations. What an agent does is numbered by 
 a warp knows of all slots are the *rows* of its clock: an access of kind ``k`` may follow an earlier one of kind ``e`` to the same bytes
 if the warp's row for that pair has reached the earlier access's number, in the component for that pair (`rule`).
 
+That the threads of a warp execute together orders their accesses in ``practice``; under ``spec`` they are compared besides (`Lanes`).
+
 A warp's knowledge grows by its own waits, by what it acquires from barriers and memory, and by fences (`Clocks`).
 
 Kernel start: what the host and earlier launches have done is visible to all proxies; of a launch that may start early, only behind

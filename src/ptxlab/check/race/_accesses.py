@@ -37,7 +37,8 @@ class Accesses(Observer):
     def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
         self.launch = launch
         self.rules = Rules(launch.model)
-        self.shadow = shadow(op_table(launch.program, reach_of(launch)), self.rules.table)
+        self.table = op_table(launch.program, reach_of(launch))
+        self.shadow = shadow(self.table, self.rules.table)
         self.consumption = Consumption(launch.program)
         self.findings = Findings(launch, self.shadow)
         self._loaded = 0

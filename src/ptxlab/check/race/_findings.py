@@ -18,16 +18,17 @@ from ptxlab.check.race._releases import Scope
 from ptxlab.check.race._scopes import excluded, lines_of, widening
 from ptxlab.check.race._shadow import TENSOR_GRANULE, Object, Shadow
 from ptxlab.check.race._shadow_ir import BEFORE, CLUSTER_SHIFT, FORMAL, HOW_SHIFT, UNWRITTEN
-from ptxlab.check.race._where import lanes_at, meeting, where_text
+from ptxlab.check.race._where import granules, lanes_at, meeting, where_text
 from ptxlab.check.race._words import MISSING, Access, code_of, fix_of, join_of, name_of, past_of, shortened
 from ptxlab.isa._operands import Op
+from ptxlab.machine._reports import lane_text
 
 if TYPE_CHECKING:
     from ptxlab.machine._launch import Launch
 
 __all__ = ["Findings"]
 
-_GRID = -2
+_GRID, _LANES = -2, -3
 _PAIR = 0xFFFFFF | 31 << HOW_SHIFT
 """Instruction and kind of an entry."""
 
@@ -194,6 +195,30 @@ class Findings:
             cta=agent.cta,
         )
 
+    def lanes_meet(self, warp: Any, earlier: tuple[Op, bool, int], later: tuple[Op, bool, int], addresses: set[int]) -> None:
+        """Threads of one warp access the same bytes, and only the warp's progress orders them."""
+        (first, wrote, whose), (op, writes, who) = earlier, later
+        key = (first.index, op.index, _LANES)
+        found = self._shadow.find(min(addresses))
+        if key in self._seen or found is None:
+            return
+        self._seen.add(key)
+        at, text, _ = self._launch.reports.place(first)
+        owner = f"warp {warp.warp} of CTA {warp.cta.describe()}"
+        self._launch.reports.add(
+            "X114" if found.proxy_row == Row.ASYNC_GLOBAL else "X101",
+            f"{_short(op)} {'writes' if writes else 'reads'} {where_text(found, *granules(found, addresses))}, which {_short(first)} at "
+            f"line {first.line} {'writes' if wrote else 'reads'} in another thread of the warp, and nothing orders the two threads",
+            op=op,
+            fix=f"insert bar.warp.sync between line {first.line} and line {op.line}, for all threads of the two",
+            details=(
+                ("earlier", f"lanes {lane_text(whose)} of {owner}: line {at.line}: {shortened(text)}"),
+                ("later", f"lanes {lane_text(who)} of {owner}"),
+                ("order that exists", "none: program order is that of one thread"),
+            ),
+            cta=warp.cta,
+        )
+
     def unmade(self, barrier: Any, agent: Agent, op: Op, made: Use) -> None:
         """A warp uses an mbarrier object, and nothing tells it that the object has been made."""
         if (made.op.index, op.index, -1) in self._seen:
@@ -256,6 +281,10 @@ class Findings:
             return name_of(access)
         text = f"lanes {lanes} of {text}" if lanes else text
         return f"{name_of(access)} issued by {text}" if access.kind in ASYNC_PROXY or access.kind in TENSOR_PIPES else text
+
+
+def _short(op: Op) -> str:
+    return ".".join(op.opcode.split(".")[:2])
 
 
 def _apart(clocks: Clocks, earlier: Access, later: Access) -> Scope:

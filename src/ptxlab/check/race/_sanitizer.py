@@ -16,6 +16,7 @@ from ptxlab.check.race._asynchronous import Asynchronous
 from ptxlab.check.race._clocks import Agent, Clocks
 from ptxlab.check.race._exits import Exits
 from ptxlab.check.race._grids import GridBefore
+from ptxlab.check.race._lanes import Lanes
 from ptxlab.check.race._ops import follows
 from ptxlab.check.race._places import tensor_ranges
 from ptxlab.check.race._releases import Releases
@@ -53,6 +54,7 @@ class Sanitizer(Asynchronous):
         self._copies = any(isinstance(native, CopyAsync) for native in self.natives.values())
         self.exits = Exits(self.findings, self._copies)
         self.aligned = Aligned(launch)
+        self.lanes = Lanes(launch.program, self.table, self.findings) if launch.model == "spec" else None
         self._global = [
             self.shadow.watch(allocation.data, MEMORY_GRANULE, _GLOBAL_ENTRIES, Row.ASYNC_GLOBAL, allocation)
             for allocation in launch.device.memory.live()
@@ -126,6 +128,8 @@ class Sanitizer(Asynchronous):
             at += 1
         if shadow.words[_SUSPECTS_WORD]:
             self.findings.judge(clocks, agent, shadow.suspects(), self._buffer.rows[:count])
+        if self.lanes is not None:
+            self.lanes.drained(warp, self._buffer.rows[:count])
 
     def _row(self, warp: Warp, clocks: Clocks, agent: Agent, at: int) -> None:
         """A recorded row that moves clocks, or reaches tensor memory."""

@@ -11,7 +11,7 @@ from ptxlab.check.race._shadow import TENSOR_GRANULE, Object
 from ptxlab.check.race._shadow_ir import HOW_SHIFT
 from ptxlab.machine._reports import lane_text, ranges
 
-__all__ = ["lanes_at", "meeting", "where_text"]
+__all__ = ["granules", "lanes_at", "meeting", "where_text"]
 
 _MOST = 4
 """Ranges that are written out."""
@@ -28,6 +28,16 @@ def meeting(suspects: Words, row: int) -> tuple[Words, Words]:
     same = (suspects[:, [0, 2, 5]] == one[[0, 2, 5]]).all(axis=1) & (((suspects[:, [1, 3]] ^ one[[1, 3]]) & _IDENTITY) == 0).all(axis=1)
     found = suspects[same]
     return found[:, 4], found[:, 1] >> np.uint64(24) & found[:, 3] >> np.uint64(24) & np.uint64(0xFFFFFFFF)
+
+
+def granules(found: Object, addresses: set[int]) -> tuple[Words, Words]:
+    """The granules, and their masks, of bytes of an object's memory."""
+    masks: dict[int, int] = {}
+    for address in addresses:
+        granule, byte = divmod(address - found.start, 1 << found.granule[0])
+        masks[granule] = masks.get(granule, 0) | 1 << byte
+    places = [found.start + (granule << found.granule[0]) for granule in masks]
+    return np.array(places, np.uint64), np.array(list(masks.values()), np.uint64)
 
 
 def _addresses(places: Words, masks: Words, unit: int) -> Words:

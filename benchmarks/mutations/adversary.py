@@ -1,7 +1,7 @@
 """Execution against a kernel, with no model of what happens before what: only results count.
 
 Warps lose their turn at the end of any basic block: under ``restless`` to any other warp, under ``reluctant`` mostly to the last or the
-first one that can go on. Asynchronous operations perform in any order, and under ``reluctant`` none does while anything else can go on. The
+first one that can go on. Asynchronous operations perform in any order, and under ``reluctant`` hardly any does while a warp can go on. The
 async proxy sees shared memory as it was: what threads have written stays hidden from it until a fence.proxy.async in the CTA. tcgen05.st
 and ld are as late as they may be (`Transfers`). A correct kernel gives the same bits.
 
@@ -12,6 +12,7 @@ and a warp executes a basic block in one piece.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -33,9 +34,12 @@ __all__ = ["ADVERSARIES", "against"]
 
 _TURN = 40
 """Warp-instructions."""
-_PATIENCE = 64
+_PATIENCE = 4
 """Turns in which nothing changed, for each one that counts in the search for hangs."""
-_WHIM = 0.05
+_TURNS = 16
+"""After so many, a warp stands behind the others, which it may be waiting for."""
+_LONG = 200
+"""Turns."""
 _ASYNC_PROXY = ("cp.async.bulk", "cp.reduce.async.bulk", "tcgen05.mma", "tcgen05.cp", "wgmma.mma_async")
 
 
@@ -157,16 +161,22 @@ class _Reluctant(_Restless):
         self._order = random.Random(launch.options.seed)
         self._sign = 1 if launch.options.seed % 2 else -1
         self._random = self  # type: ignore[assignment]
+        self._used: Counter[Any] = Counter()
 
     def random(self) -> float:
-        """No chance that an operation performs already."""
-        return 1.0
+        """No chance that an operation performs already, but now and then: those that go on may do nothing but wait for it."""
+        return float(self._used.total() % _LONG != 0)
 
     def randrange(self, count: int) -> int:
-        """The place of the warp that goes on; now and then any, as others may wait for one that has no turn."""
-        if self._order.random() < _WHIM:
-            return self._order.randrange(count)
-        return max(range(count), key=lambda i: self._sign * self.ready[i].warp)
+        """The place of the warp that goes on."""
+
+        def rank(place: int) -> tuple[int, int]:
+            warp = self.ready[place]
+            return -(self._used[warp] // _TURNS), self._sign * warp.warp
+
+        chosen = max(range(count), key=rank)
+        self._used[self.ready[chosen]] += 1
+        return chosen
 
     def perform_one(self) -> bool:
         """Perform any operation."""

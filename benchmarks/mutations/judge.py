@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -21,6 +21,8 @@ from .observers import observed_by, reached
 SCHEDULES: tuple[tuple[str, int], ...] = (("eager", 0), ("lazy", 0), ("random", 1), ("random", 2), ("random", 3))
 CHECKS = ("race", "memory", "barrier", "tmem", "descriptor", "register")
 BUDGET = 3_000_000
+_MORE = 4
+"""Times the instructions of the kernel itself, what a mutant may execute that nothing was said about."""
 
 PROPOSALS: dict[str, str] = {
     "barrier": r"bar\.sync|\ba barrier\b",
@@ -40,10 +42,11 @@ class Unsound(Exception):
 
 @dataclass(frozen=True)
 class Run:
-    """One launch: what was found, and the results, none if it did not come to its end."""
+    """One launch: what was found, the results, none if it did not come to its end, and how many warp-instructions it took."""
 
     findings: tuple[Any, ...]
     results: dict[str, Any]
+    instructions: int
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -122,7 +125,7 @@ class Site:
         saved = self.kernel.variant(False, True)
         self.kernel._variants[False, True] = program, self.executable
         try:
-            result, found = self.launch.launch(check=CHECKS, max_instructions=BUDGET, **options)
+            result, found = self.launch.launch(check=CHECKS, **options)
         finally:
             self.kernel._variants[False, True] = saved
         return result, found
@@ -143,27 +146,40 @@ class Subject:
         return cls(name, model, sites)
 
     def launch(
-        self, size: str, policy: str, seed: int, around: AbstractContextManager[None] | None = None, mutant: Mutant | None = None
+        self,
+        size: str,
+        policy: str,
+        seed: int,
+        around: AbstractContextManager[None] | None = None,
+        mutant: Mutant | None = None,
+        budget: int = BUDGET,
     ) -> Run:
         """Launch the kernel, or a mutant of it."""
         site = self.sites[size]
         program = site.program if mutant is None else mutant.of(site.program)
         with around or nullcontext():
-            result, found = site.run(program, policy=policy, seed=seed, model=self.model)
-        return Run(tuple(d for d in result.diagnostics if d.code != "M410"), found if result.completed else {})
+            result, found = site.run(program, policy=policy, seed=seed, model=self.model, max_instructions=budget)
+        listed = tuple(d for d in result.diagnostics if d.code != "M410")
+        return Run(listed, found if result.completed else {}, result.stats.instructions)
 
     @cached_property
     def sound(self) -> dict[str, Run]:
-        """What the kernel itself gives, by size: nothing is found, not even by the adversaries, and its results are always the same."""
+        """What the kernel itself gives, by size, and the instructions that it takes at most.
+
+        Nothing is found, and its results are always the same, also against the adversaries.
+        """
         made = {}
         for size in self.sites:
-            first = made[size] = self.launch(size, *SCHEDULES[0])
+            first = self.launch(size, *SCHEDULES[0])
+            most = first.instructions
             if first.codes:
                 raise Unsound(f"{size}: {first.codes[0]}: {first.findings[0].message}")
             for name, seed in ADVERSARIES:
-                wrong = self.wrong(size, self.launch(size, "random", seed, against(name)), first)
+                run = self.launch(size, "random", seed, against(name))
+                wrong, most = self.wrong(size, run, first), max(most, run.instructions)
                 if wrong:
                     raise Unsound(f"{size}, {name} {seed}: {wrong}")
+            made[size] = replace(first, instructions=most)
         return made
 
     def wrong(self, size: str, run: Run, sound: Run | None = None) -> str:
@@ -229,7 +245,7 @@ def _verdict(subject: Subject, mutant: Mutant) -> Verdict:
                 reasons.append(Reason("results", size, schedule, wrong))
     for size in sizes:
         for who, around, policy, seed in _evidence():
-            run = subject.launch(size, policy, seed, around, mutant)
+            run = subject.launch(size, policy, seed, around, mutant, _MORE * subject.sound[size].instructions)
             explored.append((size, who))
             if wrong := subject.wrong(size, run):
                 reasons.append(Reason(who.rstrip(" 0123456789"), size, who, wrong))

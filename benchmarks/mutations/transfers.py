@@ -55,6 +55,7 @@ class Transfers:
     def __init__(self, launch: Any) -> None:
         self._program = launch.program
         self._accesses = {i: native for i, native in launch.program.natives.items() if isinstance(native, TensorAccess)}
+        self._stores = any(access.write for access in self._accesses.values())
         self._waits = {op.index: op.opcode for op in launch.program.ops if op.opcode.startswith("tcgen05.wait::")}
 
     def begins(self, warp: Any) -> None:
@@ -63,10 +64,11 @@ class Transfers:
             return
         state = warp.state.setdefault("transfers", _Warp())
         words = warp.cta.tensor.words.reshape(-1)
-        at = np.flatnonzero(state.stored)
-        state.old[at] = words[at]
-        words[at] = state.own
-        state.before = words.copy()
+        if self._stores:
+            at = np.flatnonzero(state.stored)
+            state.old[at] = words[at]
+            words[at] = state.own
+            state.before = words.copy()
         for load in state.loads:
             values = words[load.low]
             if load.packed:
@@ -80,9 +82,10 @@ class Transfers:
             return
         state = warp.state["transfers"]
         words = warp.cta.tensor.words.reshape(-1)
-        at = np.flatnonzero(state.stored)
-        state.own = words[at]
-        words[at] = state.old[at]
+        if self._stores:
+            at = np.flatnonzero(state.stored)
+            state.own = words[at]
+            words[at] = state.old[at]
         state.loads = [load for load in state.loads if len(warp.splits) == 1 and self._in_flight(load.op, split.pc)]
 
     def recorded(self, warp: Any, index: int, lanes: int, address: int) -> None:

@@ -102,10 +102,14 @@ ret; }}
 
 
 def verdict(ptxas: str, folder: Path, instruction: str, target: str, version: str) -> tuple[int, str]:
-    """The assembler's exit status and what it said."""
+    """The assembler's exit status and what it said; -1 where it comes to no end."""
     source = folder / "k.ptx"
     source.write_text(HEADER.format(instruction=instruction, target=target, version=version))
-    done = subprocess.run([ptxas, "-arch", target, source, "-o", folder / "k.cubin"], capture_output=True, text=True, check=False)
+    command = [ptxas, "-arch", target, source, "-o", folder / "k.cubin"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    except subprocess.TimeoutExpired:
+        return -1, "no end after 20 seconds"
     return done.returncode, done.stderr
 
 

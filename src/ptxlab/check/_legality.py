@@ -203,7 +203,7 @@ def _element(name: str, operand: ptx.Operand, form: Form, values: _Values, symbo
 
 def _rule(rule: Requires, values: _Values) -> list[Finding]:
     if _holds(rule.when, values) and values.get(rule.group) not in rule.values:
-        return [Finding("L105", rule.message, section=rule.section)]
+        return [Finding("L122" if rule.ignored else "L105", rule.message, section=rule.section)]
     return []
 
 

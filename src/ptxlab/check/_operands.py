@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from ptxlab import ptx
-from ptxlab.isa.legality import Address, Immediate, Kind, Predicate, Register, Sink, TensorAddress, Values, Vector
+from ptxlab.isa.legality import LONGS, SHORTS, WORDS, Address, Immediate, Kind, Predicate, Register, Sink, TensorAddress, Values, Vector
 
 __all__ = ["Finding", "Symbols", "check_operand"]
 
@@ -59,7 +61,7 @@ def check_operand(operand: ptx.Operand, kind: Kind, values: Values, symbols: Sym
         case TensorAddress(types, says):
             return _tensor_address(operand, types, says, symbols)
         case Address():
-            return _address(operand, kind, kind.generic is not None and _holds(kind.generic, values), symbols)
+            return _address(operand, kind, values, symbols)
         case Register():
             return _register(operand, kind, symbols)
         case Sink(says):
@@ -85,20 +87,27 @@ def _tensor_address(operand: ptx.Operand, types: tuple[str, ...], says: str, sym
     return []
 
 
-def _address(operand: ptx.Operand, kind: Address, generic: bool, symbols: Symbols) -> list[Finding]:
+def _address(operand: ptx.Operand, kind: Address, values: Values, symbols: Symbols) -> list[Finding]:
+    generic = kind.generic is not None and _holds(kind.generic, values)
     wrong = [Finding("L111", f"{_text(operand)} is not {kind.says}")]
     if kind.bare and isinstance(operand, ptx.Name | ptx.Offset):
         name = operand.text if isinstance(operand, ptx.Name) else operand.base.text
         taken = symbols(name) not in (None, "pred", ".global", ".const", ".local", ".param")
         return [Finding("L124", "the specification has this address in brackets")] if taken else wrong
-    if not isinstance(operand, ptx.Memory) or operand.extra or operand.unified or not isinstance(operand.base, ptx.Name):
+    if not isinstance(operand, ptx.Memory) or operand.extra or operand.unified:
+        return wrong
+    if isinstance(operand.base, ptx.Integer) and kind.constant:
+        return [Finding("L124", f"the specification has an address in a register here, not the constant {operand.base.value}")]
+    if not isinstance(operand.base, ptx.Name):
         return wrong
     if operand.offset and not kind.offset:
         return [Finding("L111", f"{kind.says} stands here without an offset")]
     found = symbols(operand.base.text) or ""
-    if found in (kind.generic_types if generic else kind.types):
-        short = [Finding("L124", f"the specification has an address in a 32-bit or 64-bit register, not in a .{found} one")]
-        return short if found in _OF_WIDTH[16] else []
+    if found in SHORTS and kind.words is not None and _holds(kind.words, values):
+        return wrong
+    if found in (kind.generic_types if generic else kind.types) or (found in kind.plain and not operand.offset):
+        other = [Finding("L124", f"the specification has an address in a 32-bit or 64-bit register, not in a .{found} one")]
+        return [] if found in (*WORDS, *LONGS) else other
     if generic and found in kind.types:
         return [Finding("L111", f"a generic address stands in a 64-bit register, not in a .{found} one")]
     return [] if found.removeprefix(".") in (kind.generic_spaces if generic else kind.spaces) else wrong
@@ -107,17 +116,29 @@ def _address(operand: ptx.Operand, kind: Address, generic: bool, symbols: Symbol
 def _register(operand: ptx.Operand, kind: Register, symbols: Symbols) -> list[Finding]:
     if isinstance(operand, ptx.Sink) and kind.sink:
         return []
-    if isinstance(operand, ptx.Vector) and len(operand.items) == 1 and not kind.immediate:
-        operand = operand.items[0]
+    if isinstance(operand, ptx.Vector) and len(operand.items) == 1 and kind.braces:
+        alone = _register(operand.items[0], replace(kind, types=kind.braces, offset=False), symbols)
+        return alone or [Finding("L124", f"the specification has {kind.says}, not in braces")]
     if isinstance(operand, ptx.Integer) and kind.immediate:
         if kind.values is not None and not kind.values(operand.value):
             return [Finding("L113", f"{operand.value} is not {kind.says}")]
         return [] if kind.integers else [Finding("L124", f"the specification has {kind.says}, not the constant {operand.value}")]
-    if isinstance(operand, ptx.Offset) and kind.offset and symbols(operand.base.text) in kind.types:
+    if isinstance(operand, ptx.Float) and operand.width == kind.float_width:
+        return [Finding("L124", f"the specification has {kind.says}, not a floating-point constant")]
+    if isinstance(operand, ptx.Offset) and kind.offset and _is_addend(symbols(operand.base.text), kind):
         return [Finding("L124", f"the specification has {kind.says}, not a sum")]
+    name = operand.operand if isinstance(operand, ptx.Not) else operand
+    if isinstance(name, ptx.Name) and symbols(name.text) == "pred" and "pred" in kind.types:
+        return [Finding("L124", f"the specification has {kind.says}, not a predicate")]
     if isinstance(operand, ptx.Name) and symbols(operand.text) in kind.types:
         return []
     return [Finding("L111", f"{_text(operand)} is not {kind.says}")]
+
+
+def _is_addend(found: str | None, kind: Register) -> bool:
+    if found is not None and found.startswith("."):
+        return bool(kind.addends) or "b32" in kind.types
+    return found in (kind.addends or kind.types)
 
 
 def _predicate(operand: ptx.Operand, kind: Predicate, symbols: Symbols) -> list[Finding]:
@@ -140,25 +161,61 @@ def _vector(operand: ptx.Operand, kind: Vector, values: Values, symbols: Symbols
     length = kind.length(values)
     if length is not None and len(operand.items) != length:
         return [Finding("L112", f"the vector has {len(operand.items)} registers; the instruction takes {length}")]
-    types: set[str] = set()
-    constants = False
-    for item in operand.items:
-        found = symbols(item.text) if isinstance(item, ptx.Name) else None
-        if found is not None and found in _OF_WIDTH[kind.width]:
-            types.add(found)
-        elif kind.constants and (isinstance(item, ptx.Integer) or (isinstance(item, ptx.Float) and item.width == 32)):
-            constants = constants or isinstance(item, ptx.Integer)
-        else:
+    elements = [_element(item, kind, symbols) for item in operand.items]
+    for item, element in zip(operand.items, elements, strict=True):
+        if element is None:
             return [Finding("L111", f"{_text(item)} is not a {kind.width}-bit register")]
-    if not types:
-        return [] if kind.bare and constants else [Finding("L111", "the vector holds no register")]
-    if "f32" in types and (types & {"u32", "s32"} or constants):
-        return [Finding("L111", "floating-point registers and integers stand in one vector")]
-    common = next(iter(types)) if len(types) == 1 and not constants else f"b{kind.width}"
-    if common not in kind.types(values):
-        return [Finding("L111", f"the registers are .{common}; the instruction takes " + " or ".join(f".{t}" for t in kind.types(values)))]
+    found = _joined([element for element in elements if element is not None], operand.items, kind, values)
+    if any(f.code == "L111" for f in found):
+        return found
     names = [item.text for item in operand.items if isinstance(item, ptx.Name)]
     if kind.distinct and len(set(names)) != len(names):
         repeated = next(name for name in names if names.count(name) > 1)
         return [Finding("L114", f"{repeated} stands twice in the destination")]
-    return []
+    return found
+
+
+def _element(item: ptx.Operand, kind: Vector, symbols: Symbols) -> str | None:
+    """The type of a vector's element: a register's, ``integer`` or ``float`` of a constant; None where it cannot be one."""
+    match item:
+        case ptx.Name(name):
+            found = symbols(name)
+            return found if found in _OF_WIDTH[16] | _OF_WIDTH[32] else None
+        case ptx.Integer() if kind.constants:
+            return "integer"
+        case ptx.Float(width=32) if kind.constants:
+            return "float"
+    return None
+
+
+_INTEGERS = frozenset({"u16", "s16", "u32", "s32", "integer"})
+_FLOATS = frozenset({"f32", "float"})
+
+
+def _joined(elements: list[str], items: Sequence[ptx.Operand], kind: Vector, values: Values) -> list[Finding]:
+    """What is wrong with the elements together.
+
+    Registers have one width; in a ``mixed`` vector that begins with an integer constant the assembler asks no more than that the last
+    register or floating-point constant be wide enough. No integer stands beside a floating-point element, and a vector that begins with a
+    floating-point constant holds no integer constant.
+    """
+    first = elements[0]
+    pairs = [{a, b} for a, b in pairwise(elements)]
+    if any(pair & _INTEGERS and pair & _FLOATS for pair in pairs) or (first == "float" and "integer" in elements):
+        return [Finding("L111", "floating-point registers and integers stand side by side in one vector")]
+    types = set(elements)
+    if types == {"integer"}:
+        return [] if kind.bare else [Finding("L111", "the vector holds no register")]
+    odd = [at for at, e in enumerate(elements) if e not in ("integer", "float") and e not in _OF_WIDTH[kind.width]]
+    taken = [Finding("L124", f"the specification has {kind.says}, not {_text(items[at])}") for at in odd[:1]]
+    if first == "integer" and kind.mixed:
+        last = max(at for at, e in enumerate(elements) if e != "integer")
+        if kind.width == 32 and elements[last] in _OF_WIDTH[16]:
+            return [Finding("L111", f"{_text(items[last])} is not a {kind.width}-bit register")]
+        return taken
+    if odd and not (first == "float" and kind.width == 16 and types & _OF_WIDTH[16]):
+        return [Finding("L111", f"{_text(items[odd[0]])} is not a {kind.width}-bit register")]
+    common = "f32" if types <= _FLOATS else next(iter(types)) if len(types) == 1 else f"b{kind.width}"
+    if common not in kind.types(values):
+        return [Finding("L111", f"the registers are .{common}; the instruction takes " + " or ".join(f".{t}" for t in kind.types(values)))]
+    return taken

@@ -9,6 +9,9 @@ from ptxlab.isa.legality._bulk_tensor import BULK_TENSOR_FORMS
 from ptxlab.isa.legality._features import FEATURES, Feature, features_of
 from ptxlab.isa.legality._fence import FENCE_FORMS
 from ptxlab.isa.legality._form import (
+    LONGS,
+    SHORTS,
+    WORDS,
     Address,
     Available,
     Form,
@@ -36,9 +39,12 @@ __all__ = [
     "FEATURES",
     "FORMS",
     "LATEST_VERSION",
+    "LONGS",
     "RENAMED",
+    "SHORTS",
     "TARGETS",
     "VERSIONS",
+    "WORDS",
     "Address",
     "Available",
     "Feature",

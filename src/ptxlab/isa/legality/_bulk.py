@@ -46,7 +46,13 @@ COPY_OPERANDS: dict[str, Kind] = {
     "[src-shared]": Address(None, "an address of the CTA's shared memory in brackets", ("shared",), _ANY),
     "[dst-global]": Address(None, "an address of global memory in brackets", ("global",), _ANY),
     "[src-global]": Address(None, "an address of global memory in brackets", ("global",), _ANY),
-    "[mbar]": Address(None, "the address of an mbarrier in brackets"),
+    "[mbar]": Address(
+        None,
+        "the address of an mbarrier in brackets",
+        ("shared",),
+        _ANY,
+        words={"hint": (None,), "ignore_oob": (None,), "multicast": (None,)},
+    ),
     "size": Register(
         WORDS,
         "the number of bytes: a 32-bit register or a multiple of 16 from 0 to 1048560",
@@ -60,13 +66,13 @@ COPY_OPERANDS: dict[str, Kind] = {
     "cache-policy": Register(LONGS, "a cache policy in a 64-bit register", True, True),
     "byteMask": Register(SHORTS, "byteMask in a 16-bit register", True, True),
     "ignoreBytesLeft": Register(
-        WORDS, "a 32-bit register or a constant from 0 to 15", True, True, integers=True, values=lambda v: 0 <= v <= 15
+        WORDS, "a 32-bit register or a constant from 0 to 15", True, True, integers=True, values=lambda v: v % (1 << 32) <= 15
     ),
     "ignoreBytesRight": Register(
-        WORDS, "a 32-bit register or a constant from 0 to 15", True, True, integers=True, values=lambda v: 0 <= v <= 15
+        WORDS, "a 32-bit register or a constant from 0 to 15", True, True, integers=True, values=lambda v: v % (1 << 32) <= 15
     ),
     "N": Immediate("an integer constant"),
-    "other": Register((*LONGS, *SHORTS), "a 64-bit register or a constant", True, True, integers=True),
+    "other": Register((*LONGS, *SHORTS), "a 64-bit register or a constant", True, True, integers=True, braces=SHORTS),
     "other64": Register(LONGS, "a 64-bit register or a constant", True, True, integers=True),
 }
 _NO_MBARRIER = "the specification has the address of an mbarrier here; the assembler takes a register or constant too"
@@ -202,7 +208,7 @@ def _reduce() -> Form:
             Available({"sem": ("relaxed",)}, ".relaxed", None, (9, 3)),
             Available({"noftz": ("noftz",), "type": ("f32",)}, ".noftz with .f32", None, (9, 4)),
         ),
-        ignored=IGNORED,
+        ignored=IGNORED | {"pred"},
     )
 
 

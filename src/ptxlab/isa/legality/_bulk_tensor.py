@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ptxlab.isa.legality._bulk import (
     COPY_OPERANDS,
     CTA_MASK,
@@ -26,6 +28,7 @@ _PREFETCH = "Data Movement and Conversion Instructions: cp.async.bulk.prefetch.t
 _90, _100 = at_least(90), at_least(100)
 _ANY = (*SHORTS, *WORDS, *LONGS)
 
+_SCOPES = frozenset({"cta", "cluster", "gpu", "sys"})
 _DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
 _WITH_OFFSETS = ("im2col", "im2col::w", "im2col::w::128")
 _WITHOUT_OFFSETS = ("im2col_no_offs", "im2col_no_offs::w")
@@ -58,17 +61,19 @@ def _words(values: Values) -> tuple[str, ...]:
     return WORDS
 
 
+_vector = partial(Vector, written=False, constants=True, mixed=True)
+
 _OPERANDS: dict[str, Kind] = {
     **COPY_OPERANDS,
     "[dst-shared]": Address(None, "an address of shared memory in brackets", ("shared",), _ANY, bare=True),
     "[src-shared]": Address(None, "an address of the CTA's shared memory in brackets", ("shared",), _ANY, bare=True),
     "[mbar]": Address(None, "the address of an mbarrier in brackets", ("shared",), _ANY, bare=True),
-    "tensorMap": Address(None, "the generic address of a tensor map", ("global",), _ANY, offset=False),
-    "tensorCoords": Vector(_coordinates, False, "the coordinates: 32-bit registers in braces", constants=True, bare=True, types=_words),
-    "im2colInfo": Vector(_offsets, False, "the im2col offsets: 16-bit registers in braces", False, True, True, _shorts, 16),
+    "tensorMap": Address(None, "the generic address of a tensor map", ("global",), (*_ANY, "f32", "f64", "b128", "pred"), offset=False),
+    "tensorCoords": _vector(_coordinates, says="the coordinates: 32-bit registers in braces", bare=True, types=_words),
+    "im2colInfo": _vector(_offsets, says="the im2col offsets: 16-bit registers in braces", bare=True, types=_shorts, width=16),
     "globalAddress": Register(LONGS, "a global address in a 64-bit register"),
-    "sizes": Vector(_rank, False, "the sizes: 16-bit registers in braces", False, True, True, _shorts, 16),
-    "lowerStrides": Vector(lambda v: _rank(v) - 1, False, "the lower strides: 32-bit registers in braces", False, True, True, _words),
+    "sizes": _vector(_rank, says="the sizes: 16-bit registers in braces", bare=True, types=_shorts, width=16),
+    "lowerStrides": _vector(lambda values: _rank(values) - 1, says="the lower strides: 32-bit registers in braces"),
     "upperStrides": Register(SHORTS, "the upper strides in a 16-bit register"),
 }
 
@@ -128,7 +133,7 @@ def _copy() -> Form:
             *multicast(_COPY, tuple(directions)),
             *_modes(_COPY, directions),
             Requires(store, "cta_group", (None,), ".cta_group goes with completion on an mbarrier", _COPY),
-            Requires(store, "report", (None,), ".mbarrier::report is for copies from global memory", _COPY),
+            Requires(store, "report", (None,), ".mbarrier::report means nothing on a copy to global memory", _COPY, ignored=True),
         ),
         available=(
             Available({}, "cp.async.bulk.tensor", _90, (8, 0)),
@@ -141,7 +146,7 @@ def _copy() -> Form:
             *spread(),
             *_OVERRIDDEN,
         ),
-        ignored=IGNORED,
+        ignored=IGNORED | _SCOPES,
     )
 
 
@@ -160,7 +165,7 @@ BULK_TENSOR_FORMS: tuple[Form, ...] = (
             Available({"mode": ("tile::scatter4",)}, ".tile::scatter4 on a reduction", TCGEN05, (8, 6), specified=False),
             *_OVERRIDDEN,
         ),
-        ignored=IGNORED,
+        ignored=IGNORED | _SCOPES,
     ),
     form(
         "cp.async.bulk.prefetch.tensor",

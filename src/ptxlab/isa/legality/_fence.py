@@ -13,6 +13,7 @@ _70, _90 = at_least(70), at_least(90)
 _RESTRICTED = tuple(f"sync_restrict::shared::{part}" for part in ("cta", "cluster", "cluster::read"))
 _RESTRICT = "|".join(_RESTRICTED)
 _READ = _RESTRICTED[2]
+_SPACES = ("global", "shared::cta", "shared::cluster")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 
 _ANYWHERE = Address(
@@ -20,6 +21,8 @@ _ANYWHERE = Address(
     "a generic address in brackets",
     generic_spaces=("shared", "global", "local", "const", "param"),
     generic_types=(*SHORTS, *WORDS, *LONGS),
+    plain=("f32", "f64", "pred"),
+    constant=True,
 )
 MAP_BYTES = Immediate("128, the size of a tensor map", lambda value: value == 128)
 
@@ -27,6 +30,7 @@ MAP_BYTES = Immediate("128, the size of a tensor map", lambda value: value == 12
 def _plain() -> Form:
     restricted = {"restrict": _RESTRICTED[:2]}
     initial = {"mbarrier_init": ("mbarrier_init",)}
+    releasing, acquiring = ({"mbarrier_init": (None,), "restrict": (restrict,)} for restrict in _RESTRICTED[:2])
     return form(
         "fence",
         f"{{.mbarrier_init}}{{.sem=sc|acq_rel|acquire|release}}{{.restrict={'|'.join(_RESTRICTED[:2])}}}.(scope=cta|cluster|gpu|sys)",
@@ -34,9 +38,9 @@ def _plain() -> Form:
         rules=(
             Requires(initial, "sem", ("release",), ".mbarrier_init goes with .release.cluster only", _SECTION),
             Requires({**initial, "sem": ("release",)}, "scope", ("cluster",), ".mbarrier_init goes with .release.cluster only", _SECTION),
-            Requires(initial, "restrict", (None,), ".mbarrier_init does not go with .sync_restrict", _SECTION),
-            Requires({"restrict": _RESTRICTED[1:2]}, "sem", ("acquire",), ".sync_restrict::shared::cluster goes with .acquire", _SECTION),
-            Requires({"restrict": _RESTRICTED[:1]}, "sem", ("release",), ".sync_restrict::shared::cta goes with .release", _SECTION),
+            Requires(initial, "restrict", (None,), ".sync_restrict means nothing on fence.mbarrier_init", _SECTION, ignored=True),
+            Requires(acquiring, "sem", ("acquire",), ".sync_restrict::shared::cluster goes with .acquire", _SECTION),
+            Requires(releasing, "sem", ("release",), ".sync_restrict::shared::cta goes with .release", _SECTION),
             Requires(restricted, "scope", ("cluster",), ".sync_restrict needs the scope .cluster", _SECTION),
         ),
         available=(
@@ -53,13 +57,13 @@ def _directed() -> Form:
     """A proxy fence of one direction, or of both for one kind of proxy."""
     kinds = ("async", "alias", "tensormap::generic", "async::generic")
     tensormap, generic = {"proxy": ("tensormap::generic",)}, {"proxy": ("async::generic",)}
-    both = {"proxy": ("async", "alias")}
+    both, undirected = {"proxy": ("async", "alias")}, {"proxy": ("async",)}
     acquire = {**generic, "sem": ("acquire",)}
     release = {**generic, "sem": ("release",)}
     one_way = {"proxy": ("tensormap::generic", "async::generic")}
     return form(
         "fence.proxy",
-        f".(proxy={'|'.join(kinds)}){{.space=global|shared::cta|shared::cluster}}"
+        f".(proxy={'|'.join(kinds)}){{.space={'|'.join((*_SPACES, 'shared'))}}}"
         f"{{.sem=acq_rel|acquire|release}}{{.restrict={_RESTRICT}}}{{.scope=cta|cluster|gpu|sys}}",
         ("", {"proxy": ("async", "alias", "async::generic")}),
         ("", {**tensormap, "sem": (None, "release", "acq_rel")}),
@@ -67,7 +71,10 @@ def _directed() -> Form:
         kinds={"[addr]": _ANYWHERE, "size": MAP_BYTES},
         section=_SECTION,
         rules=(
-            Requires({"proxy": ("alias", *kinds[2:])}, "space", (None,), "a state space goes with .async only", _SECTION),
+            Requires(undirected, "space", (None, *_SPACES), ".shared is not a space of .async", _SECTION),
+            Requires({"proxy": ("alias",)}, "space", (None,), "a state space goes with .async only", _SECTION),
+            Requires({**tensormap, "sem": ("acquire",)}, "space", (None,), "a state space goes with .async only", _SECTION),
+            Requires(one_way, "space", (None,), "a state space means nothing on a fence of one direction", _SECTION, ignored=True),
             Requires({**tensormap, "sem": ("acquire",)}, "restrict", (None,), ".sync_restrict goes with .async::generic", _SECTION),
             Requires(both, "sem", (None,), "a fence of both directions has no order", _SECTION),
             Requires(both, "scope", (None,), "a fence of both directions has no scope", _SECTION),

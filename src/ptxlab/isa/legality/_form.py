@@ -76,8 +76,8 @@ class TensorAddress:
 class Address:
     """An address in brackets; ``generic`` says under which condition it is a generic one.
 
-    ``spaces`` are the state spaces that a variable may be in, ``types`` those that a register may have; the assembler takes 16-bit
-    registers too, where they are among the types.
+    ``spaces`` are the state spaces that a variable may be in, ``types`` those that a register may have. The specification has an address
+    in a 32-bit or 64-bit register; other types are there where the assembler takes them.
     """
 
     generic: Condition | None = None
@@ -89,11 +89,21 @@ class Address:
     offset: bool = True
     bare: bool = False
     """Whether the assembler takes it without brackets."""
+    plain: tuple[str, ...] = ()
+    """More types that the assembler takes without an offset."""
+    constant: bool = False
+    """Whether the assembler takes a constant."""
+    words: Condition | None = None
+    """Where the assembler takes no 16-bit register after all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A register of one of the types; ``immediate`` and ``offset`` say what the assembler takes beside the specification."""
+    """A register of one of the types; ``immediate`` and ``offset`` say what the assembler takes beside the specification.
+
+    A sum begins with a register of one of the ``addends``: of one of the types, unless these are given. A variable's address is a 32-bit
+    one, or any where ``addends`` are given.
+    """
 
     types: tuple[str, ...]
     says: str
@@ -104,6 +114,11 @@ class Register:
     values: Callable[[int], bool] | None = None
     sink: bool = False
     """Whether the destination may be dropped: ``_``."""
+    addends: tuple[str, ...] = ()
+    float_width: int = 0
+    """The width of the floating-point constants that the assembler takes."""
+    braces: tuple[str, ...] = ()
+    """The types that the assembler takes in braces, as a vector of one; constants then too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +163,8 @@ class Vector:
     types: Callable[[Values], tuple[str, ...]] = lambda values: ("b32", "f32", "u32", "s32")
     """Which types the registers may have, if all have one; registers of several types count as .b32."""
     width: int = 32
+    mixed: bool = False
+    """Whether the assembler takes registers of another width behind an integer constant at the beginning."""
 
 
 Kind: TypeAlias = TensorAddress | Address | Register | Sink | Immediate | Predicate | Vector
@@ -218,6 +235,8 @@ class Requires:
     values: tuple[str | None, ...]
     message: str
     section: str
+    ignored: bool = False
+    """Whether the assembler lets another value pass."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ptxlab.isa.legality._form import (
     LONGS,
     SHORTS,
@@ -38,7 +40,7 @@ _COUNT = "a 32-bit register or an integer constant"
 _KINDS: dict[str, Kind] = {
     "[addr]": _ADDR,
     "expected": Register(WORDS, "the number of arrivals, from 1 to 1048575", True, True, integers=True, values=lambda v: 0 < v < 1 << 20),
-    "count": Register(WORDS, "the number of arrivals, positive", True, True, integers=True, values=lambda v: v > 0),
+    "count": Register(WORDS, "the number of arrivals, positive", True, True, integers=True, values=lambda v: v > 0, braces=WORDS),
     "txCount": Register(WORDS, f"the number of bytes: {_COUNT}", True, True, integers=True),
     "ctaMask": Register(WORDS, "ctaMask in a 32-bit register", True, True, integers=True, values=lambda v: 0 <= v < 1 << 32),
     "state": Register(("b64", "u64", "s64"), "the phase's state in a 64-bit register", True, True),
@@ -150,7 +152,7 @@ def _wait(name: str, parity: bool) -> Form:
         (f"waitComplete|reportPredicate [addr] {operand}{hint}", {"phase": ("phase_type::primary",)}),
         (
             f"waitComplete|_ [addr] {operand}{hint}",
-            {"phase": (None,)},
+            {"phase": (None, "phase_type::conditional")},
             {},
             "a report needs .phase_type::primary; dropped, the assembler takes it",
         ),
@@ -207,10 +209,10 @@ MBARRIER_FORMS: tuple[Form, ...] = (
         "mbarrier.check_layout",
         f".(layout=layout::v0|layout::v1){_OWN}.b64",
         "p [addr]",
-        kinds=_KINDS,
+        kinds={**_KINDS, "[addr]": replace(_ADDR, generic_spaces=("shared", "global"))},
         section=f"{_SECTION}.check_layout",
         available=(Available({}, "mbarrier.check_layout", _90, (9, 3)),),
-        ignored=IGNORED,
+        ignored=IGNORED | {"cta", "cluster", "gpu", "sys"},
     ),
     form(
         "cp.async.mbarrier.arrive",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ptxlab.isa.legality._form import (
     LONGS,
     WORDS,
@@ -9,6 +11,7 @@ from ptxlab.isa.legality._form import (
     Available,
     Form,
     Immediate,
+    Kind,
     Register,
     Requires,
     TensorAddress,
@@ -50,9 +53,21 @@ def _registers(values: Values) -> int | None:
     return LOAD_REGISTERS.get((str(shape), int(str(num)[1:])))
 
 
-_N_COLS = Register(
-    WORDS, "the number of columns: a 32-bit register or one of 32, 64, 128, 256, 512", True, True, integers=True, values=_columns
-)
+_COUNTS: Mapping[str, Kind] = {
+    "nCols": Register(
+        WORDS, "the number of columns: a 32-bit register or one of 32, 64, 128, 256, 512", True, True, integers=True, values=_columns
+    ),
+    "multiple": Register(
+        WORDS,
+        "the number of columns: a 32-bit register or a multiple of 32",
+        True,
+        True,
+        integers=True,
+        values=lambda value: value % 32 == 0 and value % (1 << 32) != 0,
+    ),
+}
+_ALONE, _EXCLUSIVELY = {"exclusive": (None,)}, {"exclusive": ("exclusive",)}
+"""The assembler looks for a multiple of 32 only where there is ``.exclusive``."""
 _TADDR = TensorAddress()
 _SPLIT = Immediate("immHalfSplitoff, an integer constant")
 _SHAPES = "16x64b|16x128b|16x256b|32x32b|16x32bx2"
@@ -91,8 +106,9 @@ TCGEN05_FORMS: tuple[Form, ...] = (
     form(
         "tcgen05.alloc",
         ".(cta_group=cta_group::1|cta_group::2).sync.aligned{.space=shared::cta}{.exclusive}.b32",
-        "dst nCols",
-        kinds={"dst": Address({"space": (None,)}), "nCols": _N_COLS},
+        ("dst nCols", _ALONE),
+        ("dst multiple", _EXCLUSIVELY),
+        kinds={"dst": Address({"space": (None,)}), **_COUNTS},
         section=_ALLOCATION,
         available=(_SINCE, _EXCLUSIVE),
         ignored=IGNORED,
@@ -101,8 +117,9 @@ TCGEN05_FORMS: tuple[Form, ...] = (
     form(
         "tcgen05.dealloc",
         ".(cta_group=cta_group::1|cta_group::2).sync.aligned{.exclusive}.b32",
-        "taddr nCols",
-        kinds={"taddr": Register(WORDS, "a tensor-memory address in a 32-bit register", True, True), "nCols": _N_COLS},
+        ("taddr nCols", _ALONE),
+        ("taddr multiple", _EXCLUSIVELY),
+        kinds={"taddr": Register(WORDS, "a tensor-memory address in a 32-bit register", True, True), **_COUNTS},
         section=_ALLOCATION,
         available=(_SINCE, _EXCLUSIVE),
         ignored=IGNORED,
@@ -135,7 +152,7 @@ TCGEN05_FORMS: tuple[Form, ...] = (
         ("r redval [taddr] immHalfSplitoff", _HALVES),
         kinds={
             "r": Vector(_registers, True, distinct=True),
-            "redval": Register((*WORDS, "f32"), "a 32-bit register for the reduced value"),
+            "redval": Register((*WORDS, "f32"), "a 32-bit register for the reduced value", braces=(*WORDS, "f32")),
             "[taddr]": _TADDR,
             "immHalfSplitoff": _SPLIT,
         },
@@ -147,7 +164,7 @@ TCGEN05_FORMS: tuple[Form, ...] = (
         ),
         available=(Available({}, ".red", TCGEN05 - {"sm_100a", "sm_100f"}, (8, 8)),),
         ignored=IGNORED | _ROWS,
-        repeatable=_SYNC,
+        repeatable=_SYNC | {"NaN"},
     ),
     form(
         "tcgen05.st",
@@ -189,7 +206,7 @@ TCGEN05_FORMS: tuple[Form, ...] = (
         "[taddr] s-desc",
         kinds={
             "[taddr]": _TADDR,
-            "s-desc": Register(LONGS, "a shared memory descriptor in a 64-bit register", True),
+            "s-desc": Register(LONGS, "a shared memory descriptor in a 64-bit register", True, True),
         },
         section=_COPY,
         rules=_cp_rules(),
@@ -213,7 +230,7 @@ TCGEN05_FORMS: tuple[Form, ...] = (
         ("[mbar] ctaMask", {"multicast": ("multicast::cluster",)}),
         kinds={
             "[mbar]": Address({"space": (None,)}),
-            "ctaMask": Register(("b16", "u16", "s16"), "ctaMask in a 16-bit register", True, values=lambda v: 0 <= v <= 65535),
+            "ctaMask": Register(("b16", "u16", "s16"), "ctaMask in a 16-bit register", True, True, values=lambda v: 0 <= v <= 65535),
         },
         section=_COMMIT,
         available=(_SINCE,),

@@ -35,7 +35,7 @@ _WS_USAGE = "|".join(f"collector::b{n}::{op}" for n in range(4) for op in _OPERA
 _PLAIN_KINDS = "|".join((*_FLOATS, "kind::i8"))
 
 _TMEM = TensorAddress(("b32",))
-_DESC = Register(LONGS, "a shared memory descriptor in a 64-bit register", True)
+_DESC = Register(LONGS, "a shared memory descriptor in a 64-bit register", True, True)
 _OPERANDS: Mapping[str, Kind] = {
     "[d-tmem]": _TMEM,
     "[a-tmem]": _TMEM,
@@ -47,8 +47,8 @@ _OPERANDS: Mapping[str, Kind] = {
     "idesc": Register(WORDS, "the instruction descriptor in a 32-bit register", True),
     "disable-output-lane": Vector(lambda values: 8 if values["cta_group"] == "cta_group::2" else 4, False, constants=True),
     "enable-input-d": Predicate(immediate=lambda value: True),
-    "scale-input-d": Immediate("scale-input-d, an integer constant from 0 to 15", lambda value: 0 <= value <= 15),
-    "zero-column-mask-desc": Register(LONGS, "the zero-column mask descriptor in a 64-bit register", True),
+    "scale-input-d": Immediate("scale-input-d, an integer constant from 0 to 15", lambda value: value % (1 << 32) <= 15),
+    "zero-column-mask-desc": Register(LONGS, "the zero-column mask descriptor in a 64-bit register", True, True),
     "extra": Predicate("an operand without meaning: a predicate or an integer constant", lambda value: True),
     "predicate": Predicate(),
     "number": Immediate("an integer constant"),
@@ -72,9 +72,9 @@ def _lines(sparse: bool, ws: bool) -> tuple[_Line, ...]:
         found.append((f"{mask} scale-input-d", {"kind": ("kind::f16", "kind::tf32")}, {**gives, "scale-input-d": "given"}, ""))
         found.append((f"{head} [scale-A-tmem] [scale-B-tmem] enable-input-d", {"kind": _SCALED}, gives, ""))
         surplus = "kind::i8 takes no operand after enable-input-d; the assembler lets it pass"
-        tails = [f"{head} enable-input-d extra"]
+        tails = [f"{head} enable-input-d number", f"{head} predicate extra"]
         if not sparse:
-            tails += [f"{head} disable-output-lane enable-input-d number", f"{head} predicate number number"]
+            tails += [f"{head} disable-output-lane enable-input-d number", f"{head} predicate extra number"]
         found += [(tail, {"kind": ("kind::i8",)}, gives, surplus) for tail in tails]
     return tuple(found)
 

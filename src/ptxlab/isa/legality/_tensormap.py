@@ -14,6 +14,7 @@ _COPY = "Parallel Synchronization and Communication Instructions: tensormap.cp_f
 _90 = at_least(90)
 _SPECIFIC = at_least(90, "af")
 _PLAIN = (*WORDS, *LONGS)
+_ADDENDS = (*SHORTS, *_PLAIN, "b128")
 
 _ADDRESSES = ("global_address",)
 _ORDINALS = ("box_dim", "global_dim", "element_stride")
@@ -33,15 +34,15 @@ def _replace() -> Form:
             "the address of a tensor map in brackets",
             ("global",),
             _PLAIN,
-            ("shared", "global", "local", "const", "param"),
+            ("shared", "global", "local", "param"),
             _PLAIN,
         ),
         "[own]": Address(None, "an address of the CTA's shared memory in brackets", ("shared",), _PLAIN),
-        "new_val": Register((*WORDS, "f32"), "a 32-bit value", True, True, integers=True),
-        "long": Register((*LONGS, "f64"), "a 64-bit value", True, True, integers=True),
+        "new_val": Register((*WORDS, "f32"), "a 32-bit value", True, True, integers=True, addends=_ADDENDS, float_width=32),
+        "long": Register((*LONGS, "f64"), "a 64-bit value", True, True, integers=True, addends=(*_ADDENDS, "f32", "f64"), float_width=64),
         "ord": Immediate("the dimension, a constant from 0 to 4", lambda value: 0 <= value <= 4),
-        "word": Register(WORDS, "a 32-bit value", True, True, integers=True),
-        "stride": Register(LONGS, "a 64-bit value", True, True, integers=True),
+        "word": Register(WORDS, "a 32-bit value", True, True, integers=True, addends=_ADDENDS),
+        "stride": Register((*LONGS, "f64"), "a 64-bit value", True, True, integers=True, addends=_ADDENDS, float_width=64),
         **{field: _range(0, count, last) for field, (count, last) in _CODES.items()},
         "sub-byte": _range(13, 16, 15),
         "96B": _range(4, 5, 4),

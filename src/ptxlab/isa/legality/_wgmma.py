@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptxlab.isa.legality._form import LONGS, Available, Form, Immediate, Predicate, Register, Requires, Values, Vector, form
+from ptxlab.isa.legality._form import LONGS, WORDS, Available, Form, Immediate, Predicate, Register, Requires, Values, Vector, form
 from ptxlab.isa.legality._targets import WGMMA
 from ptxlab.isa.legality._tcgen05 import IGNORED
 
@@ -94,10 +94,18 @@ def _product(sparse: bool) -> Form:
         *lines,
         kinds={
             "d": Vector(_accumulators, True, types=_accumulator_types),
-            "a": Vector(lambda values: 4, False, constants=True, types=_fragment_types),
-            "a-desc": Register(LONGS, "a matrix descriptor in a 64-bit register", True),
-            "b-desc": Register(LONGS, "a matrix descriptor in a 64-bit register", True),
-            "sp-meta": Register(("b32", "u32", "s32", "f32"), "the sparsity metadata in a 32-bit register", False, True),
+            "a": Vector(lambda values: 4, False, constants=True, mixed=True, types=_fragment_types),
+            "a-desc": Register(LONGS, "a matrix descriptor in a 64-bit register", True, True),
+            "b-desc": Register(LONGS, "a matrix descriptor in a 64-bit register", True, True),
+            "sp-meta": Register(
+                (*WORDS, "f32", "pred"),
+                "the sparsity metadata in a 32-bit register",
+                False,
+                True,
+                addends=WORDS,
+                float_width=32,
+                braces=(*WORDS, "f32"),
+            ),
             "sp-sel": Immediate("the sparsity selector, 0 or 1", _bit),
             "sp-sel-0": Immediate("the sparsity selector, 0 for these types", lambda value: value == 0),
             "scale-d": Predicate("a predicate register or 0 or 1", _bit),
@@ -109,8 +117,8 @@ def _product(sparse: bool) -> Form:
         section=section,
         rules=tuple(rules),
         available=(_SINCE,),
-        ignored=IGNORED | {"row", "col"},
-        repeatable=_SYNC,
+        ignored=IGNORED | {"row", "col", "pred"},
+        repeatable=_SYNC | {"satfinite"},
     )
 
 

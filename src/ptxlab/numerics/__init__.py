@@ -6,18 +6,22 @@ from ptxlab.numerics._errors import NumericsError
 from ptxlab.numerics._kernels import warmup_parts
 from ptxlab.numerics._mma import mma
 from ptxlab.numerics._prepared import Prepared, mma_prepared, prepare
+from ptxlab.numerics._product import Product, Workspace, product_of
 from ptxlab.numerics._sparse import expand as expand_sparse
 from ptxlab.numerics._sparse import legal_codes
 
 __all__ = [
     "NumericsError",
     "Prepared",
+    "Product",
+    "Workspace",
     "expand_sparse",
     "legal_codes",
     "mma",
     "mma_f64",
     "mma_prepared",
     "prepare",
+    "product_of",
     "reference",
     "warmup_parts",
 ]

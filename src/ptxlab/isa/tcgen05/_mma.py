@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,55 +22,61 @@ __all__: list[str] = []
 
 _SECTION = "TensorCore 5th Generation Matrix Multiply and accumulate Operations"
 
+_NONE = Unused()
 _PLANS: dict[Key, Plan] = {}
 _MOST_PLANS = 8192
 _DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
 """Without .scale_vectorsize; .kind::mxf4nvf4 needs it."""
 
 
-@cache
-def _positions(row: Row) -> dict[str, int]:
-    """Where the operands of a row stand."""
-    return {name: i for i, (name, _) in enumerate(row.operands)}
+class _Places(NamedTuple):
+    """Where the operands of a row stand, -1 if nowhere."""
+
+    planned: tuple[tuple[int, int], ...]
+    """Those that a plan depends on, in the order of `Key`, and their bits."""
+    mask: int
+    scale: int
+    enable: int
+    sparse: bool
 
 
 @cache
-def _planned(row: Row, a_tensor: bool) -> tuple[tuple[int, int], ...]:
-    """The operands that a plan depends on, in the order of `Key`: where each stands, -1 if nowhere, and its bits."""
+def _places(row: Row, a_tensor: bool) -> _Places:
+    at = {name: i for i, (name, _) in enumerate(row.operands)}
     bits = {"accumulator": 32, "a": 32 if a_tensor else 64, "b": 64, "descriptor": 32}
     bits |= {"metadata": 32, "scale_a": 32, "scale_b": 32, "zero_columns": 64}
-    return tuple((_positions(row).get(name, -1), size) for name, size in bits.items())
+    planned = tuple((at.get(name, -1), size) for name, size in bits.items())
+    return _Places(planned, at.get("mask", -1), at.get("scale", -1), at["enable"], "metadata" in at)
 
 
-def _operand(t: machine.Issue, name: str) -> Resolved:
-    at = _positions(t.op.row).get(name, -1)
-    return t.op.operands[at] if at >= 0 else Unused()
+def _operand(t: machine.Issue, at: int) -> Resolved:
+    return t.op.operands[at] if at >= 0 else _NONE
 
 
 def _value(t: machine.Issue, at: int, bits: int, lane: int) -> int:
-    """The operand that stands there; 0 if the instruction does not have it."""
-    operand = t.op.operands[at]
+    """An operand; 0 if the instruction does not have it."""
+    operand = _operand(t, at)
     return 0 if type(operand) is Unused else t.lane_value(operand, bits, lane)
 
 
-def _enabled(t: machine.Issue, lane: int) -> bool:
-    operand = _operand(t, "enable")
-    return bool(operand.value) if isinstance(operand, Const) else bool(t.lane_value(operand, 1, lane))
+def _enabled(t: machine.Issue, at: int, lane: int) -> bool:
+    operand = t.op.operands[at]
+    return bool(operand.value) if type(operand) is Const else bool(t.lane_value(operand, 1, lane))
 
 
-def _scale(t: machine.Issue) -> int:
-    operand = _operand(t, "scale")
-    if isinstance(operand, Unused):
+def _scale(t: machine.Issue, at: int) -> int:
+    operand = _operand(t, at)
+    if type(operand) is Unused:
         return 0
     if not isinstance(operand, Const) or not 0 <= operand.value <= 15:
         t.fault("D706", "scale-input-d must be an immediate from 0 to 15", fix="give the number of bits to shift D by as a constant")
     return operand.value
 
 
-def _disabled(t: machine.Issue, lane: int) -> Disabled | None:
+def _disabled(t: machine.Issue, at: int, lane: int) -> Disabled | None:
     """Lanes that keep their value, for each CTA: four words of the mask belong to each."""
-    operand = _operand(t, "mask")
-    if not isinstance(operand, Group):
+    operand = _operand(t, at)
+    if type(operand) is not Group:
         return None
     words = np.array([t.lane_value(item, 32, lane) for item in operand.items], np.uint32)
     bits = np.unpackbits(words.view(np.uint8), bitorder="little").reshape(-1, 128)
@@ -88,7 +95,7 @@ def _multiply(t: machine.Issue, a_tensor: bool, ws: bool, shift_a: bool) -> None
     kind = t.q.kind[6:]
     ctas = teams(t.cta, group)
     collectors = state_of(ctas[0]).collectors
-    sparse = "metadata" in _positions(t.op.row)
+    places = _places(t.op.row, a_tensor)
     vector = _vector(t, kind)
     for lane in lanes(t):
         key = Key(
@@ -96,11 +103,11 @@ def _multiply(t: machine.Issue, a_tensor: bool, ws: bool, shift_a: bool) -> None
             group,
             vector,
             ws,
-            sparse,
+            places.sparse,
             a_tensor,
             shift_a,
             t.machine.target,
-            *[_value(t, at, bits, lane) if at >= 0 else 0 for at, bits in _planned(t.op.row, a_tensor)],
+            *[_value(t, at, bits, lane) for at, bits in places.planned],
         )
         plan = _PLANS.get(key)
         if plan is None:
@@ -112,8 +119,8 @@ def _multiply(t: machine.Issue, a_tensor: bool, ws: bool, shift_a: bool) -> None
             check_plan(t, plan, ctas)
             state.checked.add(key)
         collect(t, collectors, plan.held, ws)
-        disabled, accumulate = _disabled(t, lane), _enabled(t, lane)
-        perform = partial(plan.perform, ctas, accumulate, _scale(t), disabled)
+        disabled, accumulate = _disabled(t, places.mask, lane), _enabled(t, places.enable, lane)
+        perform = partial(plan.perform, ctas, accumulate, _scale(t, places.scale), disabled)
         launch(t, lane, group, perform, partial(plan.touches, ctas, accumulate, disabled))
 
 

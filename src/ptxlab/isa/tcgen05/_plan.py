@@ -18,8 +18,9 @@ from ptxlab.isa.tcgen05._descriptors import Gather
 from ptxlab.isa.tcgen05._formats import Format
 from ptxlab.isa.tcgen05._shift import shift_down
 from ptxlab.isa.tcgen05._side_operands import Cells, Scaling, legal_metadata
-from ptxlab.isa.tcgen05._touches import block, cells, operand
+from ptxlab.isa.tcgen05._touches import CELL_BYTES, COLUMN_BYTES, block, cells, operand
 from ptxlab.layout import data_path_lanes
+from ptxlab.native import address_of
 
 __all__ = ["A_COLUMNS", "Disabled", "Plan", "Unit", "units"]
 
@@ -56,6 +57,11 @@ class Unit:
     column: int
     columns: int
 
+    @property
+    def rows(self) -> int:
+        """How many rows of A."""
+        return self.lanes.stop - self.lanes.start if isinstance(self.lanes, slice) else len(self.lanes)
+
 
 def units(m: int, n: int, group: int, ws: bool, sparse: bool, lane: int) -> tuple[Unit, ...]:
     """Products of the data path layouts A to G: section "Data Path Layout Organization". ``lane`` is D's.
@@ -88,6 +94,7 @@ class Plan:
     b_first : the column of B that the product begins at (the shift of the zero-column mask)
     zeroed : columns of the product whose column of B counts as zero
     shift_a : whether A is shifted down by one row afterwards (.ashift)
+    product : where each CTA has one matrix A and one part of B, dense and without scale factors; else None
     held : what the collector buffer of this instruction can hold: matrix A, or B of .ws
     """
 
@@ -109,6 +116,7 @@ class Plan:
     b_first: int = 0
     zeroed: NDArray[np.bool_] | None = None
     shift_a: bool = False
+    product: numerics.Product | None = None
     known: dict[tuple[tuple[int, int], ...], tuple[machine.Touch, ...]] = field(default_factory=dict)
 
     @property
@@ -118,6 +126,10 @@ class Plan:
 
     def perform(self, ctas: tuple[machine.Cta, ...], accumulate: bool, scale: int, disabled: Disabled | None) -> None:
         """Read the operands and multiply."""
+        product = self.product
+        if product is not None and disabled is None:
+            self._repeat(product, ctas, accumulate, scale)
+            return
         parts: Parts = {}
         ready: dict[tuple[int, int], numerics.Prepared] = {}
         shares = [self._share_of_b(cta) for cta in ctas]
@@ -142,6 +154,27 @@ class Plan:
         if self.shift_a and isinstance(self.a, int):
             for cta in ctas:
                 shift_down(cta.tensor.words, self.a)
+
+    def _repeat(self, product: numerics.Product, ctas: tuple[machine.Cta, ...], accumulate: bool, scale: int) -> None:
+        """`perform` where each CTA has one matrix A and one part of B."""
+        spaces: list[numerics.Workspace] | None = ctas[0].state.get(product)
+        if spaces is None:
+            spaces = ctas[0].state[product] = [product.workspace() for _ in ctas]
+        lanes = self.units[0].lanes
+        for cta, space in zip(ctas, spaces, strict=True):
+            product.prepare_a(self._codes_of_a(cta, lanes), space.a)
+            product.prepare_b(self.b_format.shared(self.b.read(cta.shared)), space.b)
+        for unit in self.units:
+            cta, first = ctas[unit.cta], self.column + unit.column
+            a, b = spaces[unit.cta].a, spaces[unit.holder].b
+            if isinstance(unit.lanes, slice):
+                cells = cta.tensor_address + COLUMN_BYTES * first + CELL_BYTES * unit.lanes.start
+                product.run(a, b, cells, COLUMN_BYTES, accumulate, scale)
+            else:
+                block = cta.tensor.words[first : first + unit.columns]
+                rows = block.take(unit.lanes, axis=1)
+                product.run(a, b, address_of(rows), rows.strides[0], accumulate, scale)
+                block[:, unit.lanes] = rows
 
     def touches(self, ctas: tuple[machine.Cta, ...], accumulate: bool, disabled: Disabled | None) -> Iterable[machine.Touch]:
         """What the operation reads and writes; remembered for the memories that it is asked for."""
@@ -199,18 +232,20 @@ class Plan:
             )
         return found
 
-    def _prepare_a(self, cta: machine.Cta, unit: Unit) -> numerics.Prepared:
-        codes: Codes
+    def _codes_of_a(self, cta: machine.Cta, lanes: Lanes) -> Codes:
+        """The elements [rows, k] of A, from shared memory or from these lanes of tensor memory."""
         if isinstance(self.a, Gather):
-            codes = self.a_format.shared(self.a.read(cta.shared))
-        else:
-            cells = cta.tensor.words[self.a : self.a + self.a_columns, unit.lanes]
-            codes = self.a_format.tensor(np.ascontiguousarray(cells.T))
+            return self.a_format.shared(self.a.read(cta.shared))
+        cells = cta.tensor.words[self.a : self.a + self.a_columns, lanes]
+        return self.a_format.tensor(np.ascontiguousarray(cells.T))
+
+    def _prepare_a(self, cta: machine.Cta, unit: Unit) -> numerics.Prepared:
         options: dict[str, Any] = {}
         if self.scaling is not None:
             options = {"scales": self.scaling.factors("a", cta.tensor.words), "scale": self.scaling.type, "block": self.scaling.block}
         if self.metadata:
             options["metadata"] = self._metadata(cta, unit.bank)
+        codes = self._codes_of_a(cta, unit.lanes)
         return numerics.prepare(codes, self.a_format.name, role="a", kind=self.kind, negate=self.negate_a, **options)
 
     def _metadata(self, cta: machine.Cta, bank: int) -> NDArray[np.uint8]:

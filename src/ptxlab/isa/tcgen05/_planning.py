@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ptxlab import numerics
 from ptxlab.descriptors import InstructionDescriptor, ZeroColumnMask
 from ptxlab.isa import _machine as machine
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, instruction_descriptor, matrix_gather, zero_columns
 from ptxlab.isa.tcgen05._formats import format_of
-from ptxlab.isa.tcgen05._plan import Plan, units
+from ptxlab.isa.tcgen05._plan import Plan, Unit, units
 from ptxlab.isa.tcgen05._side_operands import metadata_cells, scaling_of
 from ptxlab.layout import Major, zero_column_mask
 from ptxlab.tables import data_path_of
@@ -57,6 +58,7 @@ def make_plan(t: machine.Issue, key: Key) -> Plan:
         source = matrix_gather(t, key.a, "A", found.m // group, stored, a_format.bits, a_format.container, major_a, found.k96)
     mask = zero_columns(t, key.zero_columns, found) if key.zero_columns else ZeroColumnMask()
     rows = found.n // group + mask.shift
+    made = units(found.m, found.n, group, key.ws, key.sparse, lane)
     return Plan(
         kind=kind,
         d=found.d,
@@ -65,7 +67,7 @@ def make_plan(t: machine.Issue, key: Key) -> Plan:
         a_format=a_format,
         b=matrix_gather(t, key.b, "B", rows, found.k, b_format.bits, b_format.container, major_b, found.k96),
         b_format=b_format,
-        units=units(found.m, found.n, group, key.ws, key.sparse, lane),
+        units=made,
         saturate=found.saturate,
         negate_a=found.negate_a,
         negate_b=found.negate_b,
@@ -76,7 +78,17 @@ def make_plan(t: machine.Issue, key: Key) -> Plan:
         b_first=mask.shift,
         zeroed=zero_column_mask(mask, found.m, found.n) if mask.non_zero else None,
         shift_a=key.shift_a,
+        product=None if key.sparse or key.vector or key.shift_a or mask.shift or mask.non_zero else _product(key, found, made),
     )
+
+
+def _product(key: Key, found: InstructionDescriptor, made: tuple[Unit, ...]) -> numerics.Product | None:
+    """The product of a dense plan in which all units multiply the whole A of a CTA by the whole part of B that a CTA holds."""
+    m, n = found.m // key.group, found.n // key.group
+    for unit in made:
+        if unit.rows != m or unit.columns != n or unit.first or (key.a_tensor and unit.bank != made[0].bank):
+            return None
+    return numerics.product_of(key.kind, found.d, found.a, found.b, m, n, found.k, found.negate_a, found.negate_b, found.saturate)
 
 
 def check_plan(t: machine.Issue, plan: Plan, ctas: tuple[machine.Cta, ...]) -> None:

@@ -12,9 +12,9 @@ from ptxlab.isa import _machine as machine
 from ptxlab.isa._machine import Touch
 from ptxlab.layout import PlacedOperand
 
-__all__ = ["block", "cells", "operand"]
+__all__ = ["CELL_BYTES", "COLUMN_BYTES", "block", "cells", "operand"]
 
-_COLUMN_BYTES = 512
+COLUMN_BYTES, CELL_BYTES = 512, 4
 
 
 def operand(cta: machine.Cta, placed: PlacedOperand) -> Touch:
@@ -41,11 +41,11 @@ def block(
         runs = _lane_runs(np.ascontiguousarray(lanes, np.int64).tobytes())
     base = cta.tensor_address
     for lane, count in runs:
-        starts = np.arange(column, column + columns, dtype=np.uint64) * np.uint64(_COLUMN_BYTES) + np.uint64(base + 4 * lane)
+        starts = np.arange(column, column + columns, dtype=np.uint64) * np.uint64(COLUMN_BYTES) + np.uint64(base + 4 * lane)
         yield Touch(starts, np.array([4 * count], np.uint32), write, reads=reads)
 
 
 def cells(cta: machine.Cta, column: int, places: NDArray[np.int64], lanes: NDArray[np.int64]) -> Touch:
     """Single cells, read: columns counted from ``column``, and lanes, which broadcast."""
-    offsets = np.unique((column + places) * _COLUMN_BYTES + 4 * lanes).astype(np.uint64)
+    offsets = np.unique((column + places) * COLUMN_BYTES + 4 * lanes).astype(np.uint64)
     return Touch(offsets + np.uint64(cta.tensor_address), np.array([4], np.uint32), False)

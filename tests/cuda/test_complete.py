@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import pytest
 from tests.isa.tcgen05.catalogue import Form, forms, rows
+from tests.isa.test_assembler import assembler
 
+import ptxlab
 from ptxlab.interop import nvcc
 from ptxlab.isa import CATALOGUE
 
@@ -69,3 +73,21 @@ def test_wgmma() -> None:
     assert wanted - found == set()
     assert found - wanted == set()
     assert all(any(fnmatchcase(opcode, pattern) for opcode, _ in wgmma_forms()) for pattern in ELSEWHERE)
+
+
+@pytest.mark.parametrize(
+    ("file", "arch"),
+    [("tcgen05_mma.cu", "sm_100a"), pytest.param("wgmma_forms.cu", "sm_90a", marks=pytest.mark.slow)],
+    ids=lambda x: x,
+)
+def test_legal(file: str, arch: str, tmp_path: Path) -> None:
+    """The assembler takes all of it, and lint has nothing to say."""
+    ptxas = assembler()
+    if ptxas is None:
+        pytest.skip("no ptxas 13.5: install nvidia-cuda-nvcc")
+    text = nvcc.ptx(FOLDER / file, arch=arch, fmad=False)
+    assert [str(found) for found in ptxlab.lint(text)] == []
+    source = tmp_path / "forms.ptx"
+    source.write_text(text)
+    done = subprocess.run([ptxas, f"-arch={arch}", "-O0", source, "-o", "/dev/null"], capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr[-2000:]

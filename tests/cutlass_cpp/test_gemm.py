@@ -90,12 +90,33 @@ def run_dense(case: Dense, sms: int, splits: int = 1, known: frozenset[str] = fr
     return host
 
 
-@pytest.mark.parametrize("policy", ["eager", "lazy", "random"])
+RANDOM = [pytest.param({"policy": "random", "seed": seed}, id=f"random-{seed}", marks=pytest.mark.slow) for seed in range(1, 10)]
+SCHEDULES = [*(pytest.param({"policy": policy}, id=policy) for policy in ("eager", "lazy", "random")), *RANDOM]
+
+UNFENCED = {name: frozenset({"X120"}) for name in ("sm100_2sm", "mxf8_2sm")}
+"""Findings in pairs of CTAs, which are right: CUTLASS makes the mbarrier of the deallocation of tensor memory behind the last
+fence.mbarrier_init (``tmem_deallocation_result_barrier`` of sm100_gemm_tma_warpspecialized.hpp), and the cluster arrives relaxed."""
+
+
+def assert_unfenced(host: nvcc.Host) -> None:
+    """Where X120 names an initialisation, no fence stands between it and the arrival at the barrier of the cluster."""
+    found = [d.message for launch in host.launches for d in launch.result.diagnostics if d.code == "X120"]
+    for message in found:
+        made = re.search(r"mbarrier\.init at line (\d+) makes", message)
+        assert made is not None
+        (module,) = host.modules
+        rest = "\n".join(module.ast.text.splitlines()[int(made[1]) :])
+        assert "fence" not in rest.partition("barrier.cluster.arrive.relaxed")[0]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", marked(DENSE, QUICK))
-def test_dense(name: str, policy: str) -> None:
+def test_dense(name: str, schedule: dict[str, Any]) -> None:
     """Few SMs, so that CTAs take several tiles."""
-    host = run_dense(DENSE[name], sms=4, policy=policy)
-    assert_clean(host)
+    known = UNFENCED.get(name, frozenset())
+    host = run_dense(DENSE[name], sms=4, known=known, **schedule)
+    assert_clean(host, known)
+    assert_unfenced(host)
 
 
 STORED_SUMS = {"sm100_stream_k": frozenset({"X107"}), "sm90_stream_k": frozenset()}
@@ -155,39 +176,23 @@ SCALED = {
 }
 
 
-UNFENCED = {"nvf4": frozenset(), "mxf8_2sm": frozenset({"X120"})}
-"""Findings in pairs of CTAs, which are right: CUTLASS makes the mbarrier of the deallocation of tensor memory behind the last
-fence.mbarrier_init (``tmem_deallocation_result_barrier`` of sm100_gemm_tma_warpspecialized.hpp), and the cluster arrives relaxed."""
-
-
-def assert_unfenced(host: nvcc.Host) -> None:
-    """Where X120 names an initialisation, no fence stands between it and the arrival at the barrier of the cluster."""
-    found = [d.message for launch in host.launches for d in launch.result.diagnostics if d.code == "X120"]
-    for message in found:
-        made = re.search(r"mbarrier\.init at line (\d+) makes", message)
-        assert made is not None
-        (module,) = host.modules
-        rest = "\n".join(module.ast.text.splitlines()[int(made[1]) :])
-        assert "fence" not in rest.partition("barrier.cluster.arrive.relaxed")[0]
-
-
-@pytest.mark.parametrize("policy", ["eager", "random"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", marked(SCALED, ("nvf4",)))
-def test_block_scaled(name: str, policy: str) -> None:
+def test_block_scaled(name: str, schedule: dict[str, Any]) -> None:
     case = SCALED[name]
     m_tile, n_tile, k_tile = case.tile
     macros = {"PAIR": case.pair, "TILE_M": m_tile, "TILE_N": n_tile, "TILE_K": k_tile, "CLUSTER_M": case.cluster}
     host = compiled("block_scaled.cu", "sm_100a", macros | {"MAINLOOP": case.mainloop, "EPILOGUE": case.epilogue}, sms=4)
-    host.options = {"policy": policy}
+    host.options = schedule
     m, n, k = 2 * m_tile, 2 * n_tile, 2 * k_tile
     generator = np.random.default_rng(5)
     a, scale_a, wide_a = block_scaled(generator, m, k, case.element, case.scale, case.block)
     b, scale_b, wide_b = block_scaled(generator, n, k, case.element, case.scale, case.block)
     d = host.device.array(np.zeros((m, n), np.float32))
     operands = [host.device.array(x) for x in (a, scale_a, b, scale_b)]
-    call(host, "gemm", m, n, k, *operands, d, known=UNFENCED[name])
+    call(host, "gemm", m, n, k, *operands, d, known=UNFENCED.get(name, frozenset()))
     assert np.array_equal(d.numpy(), wide_a @ wide_b.T)
-    assert_clean(host, UNFENCED[name])
+    assert_clean(host, UNFENCED.get(name, frozenset()))
     assert_unfenced(host)
 
 

@@ -177,6 +177,8 @@ def judge(form: Form, sources: list[int], got: int) -> bool | None:
         return None
     if form.opcode.endswith("ftz.f64"):
         reals = [upper(a) for a in reals]
+        if got & 0xFFFFFFFF:
+            return False
     if family == "ex2":
         reals = [max(Fraction(-3000), min(Fraction(3000), reals[0]))]
     exact = Fraction(EXACT[family](*map(decimal, reals)))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ptxlab.machine._launch import Launch
     from ptxlab.machine._warp import Split, Warp
 
-__all__ = ["Observer", "Tracing", "observer_for", "tracing", "warm_observers"]
+__all__ = ["Observer", "Tracing", "heeded", "observer_for", "tracing", "warm_observers"]
 
 _PROVIDERS = {"race": "ptxlab.check.race"}
 """The module that has ``observe(launch)``, by the name of the check."""
@@ -92,6 +92,14 @@ class _Together(Observer):
 
     def finished(self) -> tuple[Diagnostic, ...]:
         return tuple(found for observer in self._observers for found in observer.finished())
+
+
+def heeded(observer: Observer | None, name: str) -> Callable[..., None] | None:
+    """The method of an observer that is called for what happens all the time; None where it would do nothing."""
+    if observer is None or (getattr(type(observer), name) is getattr(Observer, name) and name not in vars(observer)):
+        return None
+    found: Callable[..., None] = getattr(observer, name)
+    return found
 
 
 def _each(calls: list[Callable[..., None]]) -> Callable[..., None]:

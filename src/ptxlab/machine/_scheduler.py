@@ -15,6 +15,7 @@ from ptxlab.engine._context import Context, Status, Word
 from ptxlab.engine._support_record import INTERRUPTED
 from ptxlab.isa._machine import AsyncOperation, Misuse, Wait
 from ptxlab.machine._converge import NO_LIMIT, choose, converge
+from ptxlab.machine._observer import heeded
 from ptxlab.machine._progress import Watch
 from ptxlab.machine._warp import CONVERGE, RUN, WAIT, Split, Warp
 
@@ -53,6 +54,9 @@ class Scheduler:
         self._until = 0
         self.budget = launch.budget
         self.observer = launch.observer
+        self._on_running = heeded(launch.observer, "running")
+        self._on_stopped = heeded(launch.observer, "stopped")
+        self._on_resumed = heeded(launch.observer, "resumed")
         self.rounds = 0
         self.services = [0] * len(launch.program.ops)
         self.running: AsyncOperation | None = None
@@ -97,8 +101,8 @@ class Scheduler:
         return still
 
     def _resume(self, split: Split, wait: Wait) -> None:
-        if self.observer is not None:
-            self.observer.resumed(split)
+        if self._on_resumed is not None:
+            self._on_resumed(split)
         split.wait = None
         split.state = RUN
         split.again = split.retried = wait.retry
@@ -260,7 +264,7 @@ class Scheduler:
         handlers = launch.handlers
         together = launch.together
         services = self.services
-        observer = self.observer
+        observer, running, stopped = self.observer, self._on_running, self._on_stopped
         fuel = warp.slice or SLICE
         words[_CLOCK] = self.rounds * 1000 + self.instructions
         self._until = self.instructions + words[_FUEL]
@@ -284,8 +288,8 @@ class Scheduler:
             words[_FUEL] = granted
             self._until = self.instructions + granted
             words[_LIVE] = warp.live
-            if observer is not None:
-                observer.running(warp, split)
+            if running is not None:
+                running(warp, split)
             again = split.again
             warp.spun = False
             while True:
@@ -347,8 +351,8 @@ class Scheduler:
             split.mask = words[_MASK]
             if status == _CONVERGE:
                 split.state, split.op, split.active = CONVERGE, words[_INFO], words[_ACTIVE]
-            if observer is not None:
-                observer.stopped(warp, split)
+            if stopped is not None:
+                stopped(warp, split)
             if status == _PARKED:
                 warp.slice = SLICE
                 continue

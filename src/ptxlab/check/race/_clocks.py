@@ -50,6 +50,8 @@ class Slot:
     """The instruction of the newest access."""
     groups: list[int] = field(default_factory=list)
     """The clock at each commit_group."""
+    newest: int = 0
+    """Of cp.async, the number of the newest copy, in a group or not yet."""
 
 
 class Use(NamedTuple):

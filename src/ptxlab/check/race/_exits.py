@@ -19,8 +19,8 @@ from ptxlab.check.race._shadow_ir import CLUSTER_SHIFT, HOW_SHIFT
 
 __all__ = ["Exits"]
 
-_REMOTE = np.array([Kind.GENERIC, Kind.STRONG, Kind.NARROW, Kind.SILENT], np.uint64)
-_COPY = np.array([Kind.COPY], np.uint64)
+_REMOTE = Kind.GENERIC, Kind.STRONG, Kind.NARROW, Kind.SILENT
+_COPY = (Kind.COPY,)
 
 
 class Exits:
@@ -36,7 +36,7 @@ class Exits:
         known = np.maximum.reduce([agent.rows[Row.EXECUTION] for agent in own])
         self._bulk(clocks, cta, known)
         self._wgmma(clocks, cta, known)
-        if self._copies:
+        if self._copies and any(_is_copying(agent, known) for agent in own):
             for op, agent in self._entries(clocks, shared, _COPY, known):
                 self._findings.unjoined(agent, op, reads=False)
         if len(clocks.agents) > len(own):
@@ -70,10 +70,11 @@ class Exits:
                 if known[slot] < use.clock:
                     self._findings.outlived(cta, use.agent, use.op)
 
-    def _entries(self, clocks: Clocks, shared: Object, kinds: NDArray[np.uint64], known: NDArray[np.uint32]) -> Iterator[tuple[Any, Agent]]:
+    def _entries(self, clocks: Clocks, shared: Object, kinds: tuple[Kind, ...], known: NDArray[np.uint32]) -> Iterator[tuple[Any, Agent]]:
         """The instruction and warp of each access of these kinds in the shadow of shared memory that the CTA does not know to be done."""
         cells = shared.cells.reshape(-1, 2)
-        cells = cells[np.isin(cells[:, 1] >> np.uint64(HOW_SHIFT + 1), kinds) & (cells[:, 1] != 0)]
+        what = cells[:, 1] >> np.uint64(HOW_SHIFT + 1)
+        cells = cells[np.logical_or.reduce([what == kind for kind in kinds]) & (cells[:, 1] != 0)]
         slots = (cells[:, 0] >> np.uint64(32)).astype(np.int64)
         columns = slots & (1 << CLUSTER_SHIFT) - 1
         late = (slots >> CLUSTER_SHIFT == clocks.serial) & (
@@ -83,3 +84,9 @@ class Exits:
             agent = clocks.owners[column // 2][0]
             if agent is not None:
                 yield self._findings.op(index), agent
+
+
+def _is_copying(agent: Agent, known: NDArray[np.uint32]) -> bool:
+    """Whether a warp has a cp.async that its CTA does not know to be done."""
+    slot = agent.slots.get("cp.async")
+    return slot is not None and bool(known[slot.number] < slot.newest)

@@ -6,6 +6,8 @@ what compiled code has recorded.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["Sanitizer"]
 
 _SHARED_ENTRIES, _GLOBAL_ENTRIES, _TENSOR_ENTRIES = 8, 4, 6
-_COPY_SLOT_WORD, _COPY_CLOCK_WORD, _SUSPECTS_WORD = map(int, (StateWord.COPY_SLOT, StateWord.COPY_CLOCK, StateWord.SUSPECT_COUNT))
+_COPY_SLOT_WORD, _COPY_CLOCK_WORD, _COPIED_WORD = map(int, (StateWord.COPY_SLOT, StateWord.COPY_CLOCK, StateWord.COPIED))
+_SUSPECTS_WORD = int(StateWord.SUSPECT_COUNT)
 
 
 class Sanitizer(Asynchronous):
@@ -52,6 +55,11 @@ class Sanitizer(Asynchronous):
         self._objects: dict[int, list[Object]] = {}
         self.releases = Releases(self.ops)
         self._copies = any(isinstance(native, CopyAsync) for native in self.natives.values())
+        self._fences = {
+            index: (self.ops[index].opcode.endswith(".aligned"), self._fence(self.ops[index].opcode))
+            for index, native in self.natives.items()
+            if isinstance(native, Nothing) and native.orders
+        }
         self.exits = Exits(self.findings, self._copies)
         self.aligned = Aligned(launch)
         self.lanes = Lanes(launch.program, self.table, self.findings) if launch.model == "spec" else None
@@ -126,6 +134,9 @@ class Sanitizer(Asynchronous):
                 break
             self._row(warp, clocks, agent, at)
             at += 1
+        if self._copies and shadow.words[_COPIED_WORD]:
+            shadow.words[_COPIED_WORD] = 0
+            copy.newest = copy.clock + 1
         if shadow.words[_SUSPECTS_WORD]:
             self.findings.judge(clocks, agent, shadow.suspects(), self._buffer.rows[:count])
         if self.lanes is not None:
@@ -140,9 +151,10 @@ class Sanitizer(Asynchronous):
         if isinstance(native, TensorAccess):
             self._tensor(warp, clocks, agent, op, native, self._heads[at * ROW_WORDS + 1])
         elif isinstance(native, Nothing):
-            if op.opcode.endswith(".aligned"):
+            aligned, act = self._fences[index]
+            if aligned:
                 self.aligned.executed(warp, op, head >> 32)
-            self._fence(clocks, agent, op.opcode)
+            act(clocks, agent)
         else:
             hosts = self._buffer.rows[at, 2:][(head >> 32 >> np.arange(32) & 1).astype(bool)]
             self.releases.access(clocks, agent, op.opcode, np.unique(hosts).tolist())
@@ -163,28 +175,37 @@ class Sanitizer(Asynchronous):
         if access.write:
             clocks.of(agent)[Row.TENSOR, slot.number + Component.EARLY] = slot.clock
 
-    def _fence(self, clocks: Clocks, agent: Agent, opcode: str) -> None:
+    def _fence(self, opcode: str) -> Callable[[Clocks, Agent], None]:
+        """What a fence, or a wait without a service, does to the clocks of the warp that executes it."""
         words = opcode.split(".")
         if opcode.startswith("tcgen05.wait"):
-            kind = Kind.LD if words[1] == "wait::ld" else Kind.ST
-            slot = agent.slots.get(kind)
-            if slot is not None:
-                for component in Component:
-                    clocks.know(clocks.of(agent), slot, component, slot.clock)
-            if kind is Kind.LD:
-                agent.loads.clear()
-        elif opcode.startswith("tcgen05.fence"):
-            if words[1] == "fence::before_thread_sync":
-                clocks.before_thread_sync(agent)
-            else:
-                clocks.after_thread_sync(agent)
-        elif "proxy" in words:
+            return _wait_for_loads if words[1] == "wait::ld" else partial(_wait_for, kind=Kind.ST)
+        if opcode.startswith("tcgen05.fence"):
+            return Clocks.before_thread_sync if words[1] == "fence::before_thread_sync" else Clocks.after_thread_sync
+        if "proxy" in words:
             proxy, space = words[words.index("proxy") + 1], words[-1]
             if proxy.startswith("async"):
-                clocks.proxy_fence(agent, not space.startswith("global"), not space.startswith("shared"))
-            elif proxy == "tensormap::generic" and "acquire" in words:
-                clocks.proxy_fence(agent, False, True)
+                return partial(Clocks.proxy_fence, shared=not space.startswith("global"), of_global=not space.startswith("shared"))
+            if proxy == "tensormap::generic" and "acquire" in words:
+                return partial(Clocks.proxy_fence, shared=False, of_global=True)
         elif opcode == "griddepcontrol.wait":
-            clocks.grid_wait(agent)
+            return Clocks.grid_wait
         elif words[0] in ("fence", "membar"):
-            self.releases.fence(clocks, agent, opcode)
+            return partial(self.releases.fence, opcode=opcode)
+        return _nothing
+
+
+def _wait_for(clocks: Clocks, agent: Agent, kind: Kind) -> None:
+    slot = agent.slots.get(kind)
+    if slot is not None:
+        for component in Component:
+            clocks.know(clocks.of(agent), slot, component, slot.clock)
+
+
+def _wait_for_loads(clocks: Clocks, agent: Agent) -> None:
+    _wait_for(clocks, agent, Kind.LD)
+    agent.loads.clear()
+
+
+def _nothing(clocks: Clocks, agent: Agent) -> None:
+    """Other proxies are not watched."""

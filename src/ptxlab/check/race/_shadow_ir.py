@@ -86,7 +86,9 @@ class StateWord(IntEnum):
     MEMO_BEFORE = 17
     """the first entries of that granule as the access found them, and as it left them"""
     MEMO_AFTER = 25
-    END = 33
+    COPIED = 33
+    """1 where a row was a cp.async"""
+    END = 34
 
 
 def emit_shadow(unit: Unit) -> None:
@@ -366,6 +368,8 @@ def _drain(unit: Unit) -> None:
         slot = c.select(copy, c.word(state, StateWord.COPY_SLOT), c.word(state, StateWord.SLOT))
         clock = c.select(copy, c.word(state, StateWord.COPY_CLOCK), c.word(state, StateWord.CLOCK))
         who = (slot << 32) | clock
+        with c.if_(copy):
+            c.set_word(state, StateWord.COPIED, 1)
         with c.if_(((how & 0x10000).eq(0) | (how & 0x20000).ne(0)) & size.ne(0)):
             _lanes(c, state, row, (who, op, how & 31, size))
         with c.if_((how & 0x10000).ne(0), returns=True):

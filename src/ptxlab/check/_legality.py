@@ -173,8 +173,10 @@ def _operands(form: Form, values: _Values, instruction: ptx.Instruction, symbols
             for at, (name, operand) in enumerate(zip(names, given, strict=True))
             for f in _element(name, operand, form, values, symbols)
         ]
-        if "redval" in names and isinstance(vector := given[0], ptx.Vector) and given[1] in vector.items:
-            found.append(Finding("L114", "the reduced value and the vector share a register", 1, form.section))
+        if "redval" in names and isinstance(vector := given[0], ptx.Vector):
+            reduced = given[1].items if isinstance(given[1], ptx.Vector) else (given[1],)
+            if any(register in vector.items for register in reduced):
+                found.append(Finding("L114", "the reduced value and the vector share a register", 1, form.section))
         if line.note:
             found = _errors(found)
             found.append(Finding("L125", line.note, section=form.section))

@@ -27,6 +27,7 @@ Symbols = Callable[[str], str | None]
 """A name's register type (``b32``), its state space with a dot before it (``.shared``), or None."""
 
 _OF_WIDTH = {16: frozenset({"b16", "u16", "s16"}), 32: frozenset({"b32", "u32", "s32", "f32"})}
+_LONGER = frozenset({*LONGS, "b128"})
 
 
 def _text(operand: ptx.Operand) -> str:
@@ -180,7 +181,7 @@ def _element(item: ptx.Operand, kind: Vector, symbols: Symbols) -> str | None:
     match item:
         case ptx.Name(name):
             found = symbols(name)
-            return found if found in _OF_WIDTH[16] | _OF_WIDTH[32] else None
+            return found if found in _OF_WIDTH[16] | _OF_WIDTH[32] or (kind.mixed and found in _LONGER) else None
         case ptx.Integer() if kind.constants:
             return "integer"
         case ptx.Float(width=32) if kind.constants:
@@ -188,16 +189,16 @@ def _element(item: ptx.Operand, kind: Vector, symbols: Symbols) -> str | None:
     return None
 
 
-_INTEGERS = frozenset({"u16", "s16", "u32", "s32", "integer"})
+_INTEGERS = frozenset({"u16", "s16", "u32", "s32", "u64", "s64", "integer"})
 _FLOATS = frozenset({"f32", "float"})
 
 
 def _joined(elements: list[str], items: Sequence[ptx.Operand], kind: Vector, values: Values) -> list[Finding]:
     """What is wrong with the elements together.
 
-    Registers have one width; in a ``mixed`` vector that begins with an integer constant the assembler asks no more than that the last
-    register or floating-point constant be wide enough. No integer stands beside a floating-point element, and a vector that begins with a
-    floating-point constant holds no integer constant.
+    Registers have one width. In a ``mixed`` vector that begins with an integer constant the assembler asks no more than that the last
+    register of at most 32 bits, or floating-point constant, be wide enough. No integer stands beside a floating-point element, and a
+    vector that begins with a floating-point constant holds no integer constant.
     """
     first = elements[0]
     pairs = [{a, b} for a, b in pairwise(elements)]
@@ -209,9 +210,9 @@ def _joined(elements: list[str], items: Sequence[ptx.Operand], kind: Vector, val
     odd = [at for at, e in enumerate(elements) if e not in ("integer", "float") and e not in _OF_WIDTH[kind.width]]
     taken = [Finding("L124", f"the specification has {kind.says}, not {_text(items[at])}") for at in odd[:1]]
     if first == "integer" and kind.mixed:
-        last = max(at for at, e in enumerate(elements) if e != "integer")
-        if kind.width == 32 and elements[last] in _OF_WIDTH[16]:
-            return [Finding("L111", f"{_text(items[last])} is not a {kind.width}-bit register")]
+        last = next((e for e in reversed(elements) if e == "float" or e in _OF_WIDTH[16] | _OF_WIDTH[32]), None)
+        if kind.width == 32 and (last is None or last in _OF_WIDTH[16]):
+            return [Finding("L111", f"{_text(items[odd[-1]])} is not a {kind.width}-bit register")]
         return taken
     if odd and not (first == "float" and kind.width == 16 and types & _OF_WIDTH[16]):
         return [Finding("L111", f"{_text(items[odd[0]])} is not a {kind.width}-bit register")]

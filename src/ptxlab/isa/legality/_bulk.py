@@ -64,7 +64,7 @@ COPY_OPERANDS: dict[str, Kind] = {
     "ctaMask": Register(SHORTS, "ctaMask in a 16-bit register", True, True, values=lambda v: 0 <= v <= 0xFFFF),
     "ctaMask32": Register(WORDS, "ctaMask in a 32-bit register", True, True, integers=True, values=lambda v: 0 <= v < 1 << 32),
     "cache-policy": Register(LONGS, "a cache policy in a 64-bit register", True, True),
-    "byteMask": Register(SHORTS, "byteMask in a 16-bit register", True, True),
+    "byteMask": Register(SHORTS, "byteMask in a 16-bit register", True, True, braces=SHORTS),
     "ignoreBytesLeft": Register(
         WORDS, "a 32-bit register or a constant from 0 to 15", True, True, integers=True, values=lambda v: v % (1 << 32) <= 15
     ),

@@ -42,8 +42,8 @@ def main() -> None:
                     continue
                 try:
                     verdicts += judge(name, made.kernel, made.launches, model, wanted)
-                except Unsound as reason:
-                    skipped[f"{name} ({model})"] = str(reason)
+                except Unsound as unsound:
+                    skipped[f"{name} ({model})"] = str(unsound)
             progress.advance(task)
             if options.output is not None:
                 options.output.write_text(json.dumps(as_data(verdicts, skipped), indent=1))

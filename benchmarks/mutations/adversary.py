@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -41,6 +41,8 @@ _TURNS = 16
 _LONG = 200
 """Turns."""
 _ASYNC_PROXY = ("cp.async.bulk", "cp.reduce.async.bulk", "tcgen05.mma", "tcgen05.cp", "wgmma.mma_async")
+_COPIES = ("cp.async.",)
+"""Other than bulk copies: in the generic proxy."""
 
 
 class _View:
@@ -63,6 +65,16 @@ class _View:
         """Nothing is hidden any more."""
         self.seen[self.hidden] = self.shared[self.hidden]
         self.hidden[:] = False
+
+    @contextmanager
+    def concealed(self) -> Iterator[None]:
+        """An operation of the generic proxy performs in here: what it writes is hidden."""
+        before = self.shared.copy()
+        yield
+        changed = self.shared != before
+        new = changed & ~self.hidden
+        self.seen[new] = before[new]
+        self.hidden |= changed
 
     @contextmanager
     def exchanged(self) -> Iterator[None]:
@@ -117,16 +129,15 @@ class _Delays(Recorder):
     @contextmanager
     def performing(self, operation: AsyncOperation) -> Iterator[None]:
         """Let an operation perform on what it sees."""
-        if not operation.op.opcode.startswith(_ASYNC_PROXY):
+        opcode = operation.op.opcode
+        views = [view for cta in operation.cta.cluster if (view := self._views.get(id(cta))) is not None]
+        with ExitStack() as stack:
+            for view in views:
+                if opcode.startswith(_ASYNC_PROXY) and view.hidden.any():
+                    stack.enter_context(view.exchanged())
+                elif opcode.startswith(_COPIES) and not opcode.startswith(_ASYNC_PROXY):
+                    stack.enter_context(view.concealed())
             yield
-            return
-        views = [view for cta in operation.cta.cluster if (view := self._views.get(id(cta))) is not None and view.hidden.any()]
-        managers = [view.exchanged() for view in views]
-        for manager in managers:
-            manager.__enter__()
-        yield
-        for manager in managers:
-            manager.__exit__(None, None, None)
 
 
 def _written(native: Any) -> int:

@@ -1,4 +1,6 @@
-"""The sanitizer with a shadow that forgets nothing: plain Python, every access kept and compared with every earlier one.
+"""The sanitizer with a shadow that forgets nothing: plain Python, every access compared with every earlier one.
+
+Only an access is dropped that a later one of the same agent, kind and bytes stands for: what follows that follows this.
 
 It says what happens-before alone says, so that what the compiled shadow misses is told apart from synchronisation that orders nothing.
 """
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,22 @@ from ptxlab.isa._machine import Touch
 __all__ = ["ExactShadow", "observe"]
 
 _STORE, _SILENT = Kind.GENERIC << 1 | 1, Kind.SILENT << 1 | 1
+Cell = dict[tuple[int, int], list[tuple[int, int, int]]]
+"""By slot and kind: clock, bytes, instruction."""
 _SLOT = (1 << CLUSTER_SHIFT) - 1
+
+
+def _ranges(hosts: list[int], size: int) -> Iterator[tuple[int, int]]:
+    """Start and length of what accesses of one size reach, neighbours together."""
+    start = end = 0
+    for host in sorted(set(hosts)):
+        if host > end:
+            if end:
+                yield start, end - start
+            start = host
+        end = max(end, host + size)
+    if end:
+        yield start, end - start
 
 
 class ExactShadow(Shadow):
@@ -31,8 +49,9 @@ class ExactShadow(Shadow):
         super().__init__(ops, rules)
         self._ops = ops.tolist()
         self._rules = rules.tolist()
-        self._cells: dict[tuple[int, int], dict[tuple[int, int], list[int]]] = defaultdict(dict)
+        self._cells: dict[Object, dict[int, Cell]] = {}
         self._found: list[tuple[int, ...]] = []
+        self._spans: list[tuple[int, int, Object]] = []
 
     def drain(self, rows: int, first: int, count: int) -> int:
         """Recorded rows in order."""
@@ -45,10 +64,9 @@ class ExactShadow(Shadow):
             slot, clock = (StateWord.COPY_SLOT, StateWord.COPY_CLOCK) if copy else (StateWord.SLOT, StateWord.CLOCK)
             who = self.words[slot] << 32 | self.words[clock]
             if size and (not how & 0x10000 or how & 0x20000):
-                for lane in range(32):
-                    if lanes >> lane & 1:
-                        kind = _SILENT if how & 31 == _STORE and silent >> lane & 1 else how & 31
-                        self._span(hosts[lane], size, who, op, kind)
+                for kind, chosen in ((_SILENT, lanes & silent), (_STORE, lanes & ~silent)) if how & 31 == _STORE else ((how & 31, lanes),):
+                    for start, length in _ranges([hosts[lane] for lane in range(32) if chosen >> lane & 1], size):
+                        self._span(start, length, who, op, kind)
             if how & 0x10000:
                 return index
         return count
@@ -57,7 +75,20 @@ class ExactShadow(Shadow):
         """Forget what was done to some granules."""
         super().clear(made, granules)
         for granule in range(granules.start, granules.stop):
-            self._cells.pop((id(made), granule), None)
+            self._cells[made].pop(granule, None)
+
+    def watch(self, data: Any, *rest: Any, **options: Any) -> Object:
+        """Watch the bytes of an array."""
+        made = super().watch(data, *rest, **options)
+        self._cells[made] = defaultdict(dict)
+        self._spans.append((made.start, made.start + data.nbytes, made))
+        return made
+
+    def forget(self, made: Object) -> None:
+        """Watch an object no longer."""
+        super().forget(made)
+        del self._cells[made]
+        self._spans = [span for span in self._spans if span[2] is not made]
 
     def access(self, touch: Touch, who: int, what: int) -> None:
         """One access to many ranges."""
@@ -66,39 +97,40 @@ class ExactShadow(Shadow):
             self._span(start, size, who, what & 0xFFFFFF, what >> HOW_SHIFT & 31)
 
     def _span(self, address: int, size: int, who: int, op: int, how: int) -> None:
-        found = self.find(address) if size else None
-        if found is None:
+        span = next((span for span in self._spans if span[0] <= address < span[1]), None) if size else None
+        if span is None:
             return
-        (shift, unit), begin = found.granule, address - found.start
+        base, _, found = span
+        (shift, unit), begin = found.granule, address - base
         for granule in range(begin >> shift, (begin + size - 1 >> shift) + 1):
             start = granule << shift
             low = max(begin - start, 0) >> unit
             high = (min(begin + size - start, 1 << shift) + (1 << unit) - 1) >> unit
-            self._visit(found, granule, (1 << high) - (1 << low), who, op, how)
+            self._visit(found, base, granule, (1 << high) - (1 << low), who, op, how)
 
-    def _visit(self, found: Any, granule: int, mask: int, who: int, op: int, how: int) -> None:
-        cell = self._cells[id(found), granule]
+    def _visit(self, found: Any, base: int, granule: int, mask: int, who: int, op: int, how: int) -> None:
+        cell = self._cells[found][granule]
         rows, width = self.words[StateWord.ROWS], self.words[StateWord.WIDTH]
-        for (whose, held_how), (held_mask, held_op) in cell.items():
-            if (whose, held_how) == (who, how) or not held_mask & mask:
-                continue
+        for (slot, held_how), entries in cell.items():
             rule = self._rules[held_how << 5 | how]
             if not rule & 128:
                 continue
-            slot, clock = whose >> 32, whose & 0xFFFFFFFF
             reached = performed = 0
             if slot >> CLUSTER_SHIFT in (BEFORE, self.words[StateWord.CLUSTER]):
                 row = found.proxy_row if rule >> 1 & 3 == Row.ASYNC_SHARED else rule >> 1 & 3
                 at = rows + 4 * (row * width + (slot & _SLOT))
                 reached = ctypes.c_uint32.from_address(at + 4 * (rule & 1)).value
                 performed = ctypes.c_uint32.from_address(at).value
-            place = found.start + (granule << found.granule[0])
-            words = whose, held_op | held_mask << 24 | held_how << HOW_SHIFT, who, op | mask << 24 | how << HOW_SHIFT, place
-            if reached < clock:
-                self._found.append((*words, CONCURRENT))
-            elif rule & 8 and performed < clock:
-                self._found.append((*words, FORMAL))
-        cell.setdefault((who, how), [0, op])[0] |= mask
+            for clock, held_mask, held_op in entries:
+                whose = slot << 32 | clock
+                if not held_mask & mask or (whose, held_how) == (who, how):
+                    continue
+                if reached < clock or (rule & 8 and performed < clock):
+                    earlier, later = held_op | held_mask << 24 | held_how << HOW_SHIFT, op | mask << 24 | how << HOW_SHIFT
+                    place = base + (granule << found.granule[0])
+                    self._found.append((whose, earlier, who, later, place, CONCURRENT if reached < clock else FORMAL))
+        key = who >> 32, how
+        cell[key] = [e for e in cell.get(key, ()) if e[1] & ~mask] + [(who & 0xFFFFFFFF, mask, op)]
         self.words[StateWord.SUSPECT_COUNT] = len(self._found)
 
     def suspects(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +54,12 @@ def _from_files() -> Makers:
     from kernels.cases import CASES  # type: ignore[import-not-found]
     from kernels_sm90.cases import CASES as SM90  # type: ignore[import-not-found]
 
-    return {name: lambda name=name, family=family: _of_family(name, family) for name, family in {**CASES, **SM90}.items()}
+    return {name: partial(_of_family, name, family) for name, family in {**CASES, **SM90}.items()}
 
 
 def _of_family(name: str, family: Any) -> Kernel:
     """The smallest size, and one with more turns of the loops: so many that every stage of a pipeline is used again."""
-    from kernels.case import kernel
+    from kernels.case import kernel  # type: ignore[import-not-found]
 
     first, *others = family.sizes
     small = family.sizes[first]
@@ -112,7 +113,7 @@ def _from_cute() -> Makers:
         "cute_attention_causal": {"as tested": (test_kernels.test_fused_attention, True)},
         "cute_reduction": {"as tested": (test_reductions.test_reductions, test_reductions.CASES["ADD f32"])},
     }
-    return {name: lambda name=name, sizes=sizes: _of_tests(name, cute.Compiled, sizes) for name, sizes in calls.items()}
+    return {name: partial(_of_tests, name, cute.Compiled, sizes) for name, sizes in calls.items()}
 
 
 # -------------------------------------------------------------------------------------------------------------- CUDA C++
@@ -146,7 +147,7 @@ def _from_cuda() -> Makers:
         "cuda_wgmma": products("f32_f16_KMajor_KMajor"),
         "cuda_wgmma_registers": products("s32_s8_u8_Registers_KMajor"),
     }
-    return {name: lambda name=name, sizes=sizes: _of_tests(name, ptxlab.Kernel, sizes) for name, sizes in calls.items()}
+    return {name: partial(_of_tests, name, ptxlab.Kernel, sizes) for name, sizes in calls.items()}
 
 
 _SOURCES: dict[str, Callable[[], Makers]] = {"Triton and Gluon": _from_files, "CuTe DSL": _from_cute, "CUDA C++": _from_cuda}

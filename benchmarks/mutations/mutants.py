@@ -75,6 +75,9 @@ FAMILIES: tuple[tuple[str, str], ...] = (
     ("tcgen05.wait::st", "tcgen05.wait::st"),
     ("tcgen05.dealloc", "tcgen05.dealloc"),
     ("fence.proxy.async", "fence.proxy.async"),
+    ("fence.proxy.tensormap", "fence.proxy.tensormap"),
+    ("fence.mbarrier_init", "fence.mbarrier_init"),
+    ("wgmma.fence", "wgmma.fence"),
     ("cp.async.bulk.wait_group", "cp.async.bulk.wait_group"),
     ("cp.async.bulk.commit_group", "cp.async.bulk.commit_group"),
     ("cp.async.wait", "cp.async.wait"),
@@ -124,9 +127,13 @@ def _changes(op: Op) -> Iterator[Mutant]:
         yield _mutant(op, "mbarrier.wait", "other parity", lambda op: (_other_parity, op.opcode, op.q))
     if "expect_tx" in op.opcode:
         for how, more in (("16 bytes too many", 16), ("16 bytes too few", -16)):
-            yield _mutant(op, "bytes", how, lambda op, more=more: (_bytes(op.row.semantics, more), op.opcode, op.q))
+            yield _mutant(op, "bytes", how, partial(_expecting, more))
     if _PAIR in op.opcode:
         yield _mutant(op, "cta_group", _SINGLE, _alone)
+
+
+def _expecting(more: int, op: Op) -> tuple[Handler, str, Qualifiers]:
+    return _bytes(op.row.semantics, more), op.opcode, op.q
 
 
 def _alone(op: Op) -> tuple[Handler, str, Qualifiers]:

@@ -163,6 +163,23 @@ def test_adversaries_change_one_that_is_not(lost: str) -> None:
     assert any(found != right(3) for found in results)
 
 
+@pytest.mark.parametrize("lost", ["", "fence.proxy.async.shared::cta;"])
+def test_what_cp_async_writes_is_hidden_too(lost: str) -> None:
+    """The values that threads store in `COPY`, copied from global memory."""
+    text = COPY.replace(lost, "", 1).replace(".param .u64 out,", ".param .u64 out, .param .u64 from,").replace("%rd<4>", "%rd<8>")
+    text = text.replace("NEXT:", "ld.param.u64 %rd2, [from];\nmul.wide.u32 %rd3, %r1, 4;\nadd.u64 %rd2, %rd2, %rd3;\nNEXT:")
+    copy = "cp.async.ca.shared.global [%r3], [%rd2], 4;\ncp.async.wait_all;\nadd.u64 %rd2, %rd2, 512;"
+    kernel = ptxlab.loads(text.replace("st.shared.u32 [%r3], %r6;", copy)).kernel()
+    found = []
+    for name, seed in ADVERSARIES:
+        out = np.zeros((3, 128), np.uint32)
+        with against(name):
+            args = [out, np.array(right(3), np.uint32), 3]
+            assert kernel.launch(grid=1, block=128, args=args, check=RACE, policy="random", seed=seed).ok
+        found.append(out.tolist())
+    assert all((rows == right(3)) == (not lost) for rows in found)
+
+
 @pytest.mark.parametrize("lost", ["", "@%p0 tcgen05.wait::st.sync.aligned;", "@%p1 tcgen05.wait::ld.sync.aligned;"])
 def test_transfers_of_tensor_memory_are_late(lost: str) -> None:
     kernel = ptxlab.loads(TENSOR.replace(lost, "", 1)).kernel()

@@ -1,9 +1,10 @@
 """Execution against a kernel, with no model of what happens before what: only results count.
 
-Warps lose their turn at the end of any basic block: under ``restless`` to any other warp, under ``reluctant`` mostly to the last or the
-first one that can go on. Asynchronous operations perform in any order, and under ``reluctant`` hardly any does while a warp can go on. The
-async proxy sees shared memory as it was: what threads have written stays hidden from it until a fence.proxy.async in the CTA. tcgen05.st
-and ld are as late as they may be (`Transfers`). A correct kernel gives the same bits.
+Warps lose their turn at the end of any basic block: under ``restless`` to any other warp, under ``reluctant`` and ``prompt`` mostly to the
+last or the first one that can go on. Asynchronous operations perform in any order: under ``reluctant`` hardly any while a warp can go on,
+under ``prompt`` all between two turns, which there are of one block. The async proxy sees shared memory as it was: what threads have written
+stays hidden from it until a fence.proxy.async in the CTA. tcgen05.st and ld are as late as they may be (`Transfers`). A correct kernel
+gives the same bits.
 
 It is kinder than hardware may be: a fence shows what all threads of the CTA have written before, not only what its own thread knows of;
 and a warp executes a basic block in one piece.
@@ -36,8 +37,6 @@ _TURN = 40
 """Warp-instructions."""
 _PATIENCE = 4
 """Turns in which nothing changed, for each one that counts in the search for hangs."""
-_TURNS = 16
-"""After so many, a warp stands behind the others, which it may be waiting for."""
 _LONG = 200
 """Turns."""
 _ASYNC_PROXY = ("cp.async.bulk", "cp.reduce.async.bulk", "tcgen05.mma", "tcgen05.cp", "wgmma.mma_async")
@@ -167,6 +166,9 @@ class _Restless(Scheduler):
 class _Reluctant(_Restless):
     """No operation performs while a warp can go on; of those that can, one of the last goes on under an odd seed, else one of the first."""
 
+    turns_in_a_row = 16
+    """After so many, a warp stands behind the others, which it may be waiting for."""
+
     def __init__(self, launch: Any, execute: Callable[[Any], int]) -> None:
         super().__init__(launch, execute)
         self._order = random.Random(launch.options.seed)
@@ -183,7 +185,7 @@ class _Reluctant(_Restless):
 
         def rank(place: int) -> tuple[int, int]:
             warp = self.ready[place]
-            return -(self._used[warp] // _TURNS), self._sign * warp.warp
+            return -(self._used[warp] // self.turns_in_a_row), self._sign * warp.warp
 
         chosen = max(range(count), key=rank)
         self._used[self.ready[chosen]] += 1
@@ -197,17 +199,30 @@ class _Reluctant(_Restless):
         return False
 
 
-_SCHEDULERS = {"restless": _Restless, "reluctant": _Reluctant}
-ADVERSARIES = (("restless", 1), ("restless", 2), ("reluctant", 1), ("reluctant", 2))
+class _Prompt(_Reluctant):
+    """All operations perform between two turns."""
+
+    turns_in_a_row = 500
+
+    def random(self) -> float:
+        """No chance that one more operation performs: none is left."""
+        while self.perform_one():
+            pass
+        return 1.0
+
+
+_SCHEDULERS = {"restless": (_Restless, _TURN), "reluctant": (_Reluctant, _TURN), "prompt": (_Prompt, 1)}
+ADVERSARIES = (("restless", 1), ("restless", 2), ("reluctant", 1), ("reluctant", 2), ("prompt", 1), ("prompt", 2))
 """Name and seed."""
 
 
 @contextmanager
 def against(name: str) -> Iterator[None]:
     """Launches in here, of policy ``random`` with the check ``race``, are run by an adversary; nothing looks for races."""
+    scheduler, turn = _SCHEDULERS[name]
     with (
         observed_by(_Delays),
-        patch.object(_launch, "Scheduler", _SCHEDULERS[name]),
-        patch.multiple(_scheduler, SLICE=_TURN, SMALLEST_SLICE=_TURN, SPLIT_SLICE=_TURN // 2),
+        patch.object(_launch, "Scheduler", scheduler),
+        patch.multiple(_scheduler, SLICE=turn, SMALLEST_SLICE=turn, SPLIT_SLICE=turn),
     ):
         yield

@@ -2,7 +2,7 @@
 
 Warps lose their turn at the end of any basic block: under ``restless`` to any other warp, under ``reluctant`` and ``prompt`` mostly to the
 last or the first one that can go on. Asynchronous operations perform in any order: under ``reluctant`` hardly any while a warp can go on,
-under ``prompt`` all between two turns, which there are of one block. The async proxy sees shared memory as it was: what threads have written
+under ``prompt`` all between two turns, which are of one block. The async proxy sees shared memory as it was: what threads have written
 stays hidden from it until a fence.proxy.async in the CTA. tcgen05.st and ld are as late as they may be (`Transfers`). A correct kernel
 gives the same bits.
 

@@ -130,7 +130,9 @@ class ExactShadow(Shadow):
                     place = base + (granule << found.granule[0])
                     self._found.append((whose, earlier, who, later, place, CONCURRENT if reached < clock else FORMAL))
         key = who >> 32, how
-        cell[key] = [e for e in cell.get(key, ()) if e[1] & ~mask] + [(who & 0xFFFFFFFF, mask, op)]
+        # Scopes tell accesses of one agent and kind apart.
+        stands_for = self._rules[how << 5 | how] & 64
+        cell[key] = [e for e in cell.get(key, ()) if not stands_for or e[1] & ~mask] + [(who & 0xFFFFFFFF, mask, op)]
         self.words[StateWord.SUSPECT_COUNT] = len(self._found)
 
     def suspects(self) -> Any:

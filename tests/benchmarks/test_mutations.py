@@ -94,6 +94,41 @@ ret;
 }
 """
 """Warp 0 passes values to warp 4, which may access the same lanes."""
+PHASES = """
+.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry twice()
+{
+.reg .pred %p<4>; .reg .b32 %r<4>; .reg .b64 %rd<2>;
+.shared .align 8 .b64 bars[2];
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, bars;
+setp.eq.u32 %p0, %r1, 0;
+@%p0 mbarrier.init.shared::cta.b64 [%r2], 1;
+@%p0 mbarrier.init.shared::cta.b64 [%r2+8], 1;
+bar.sync 0;
+@%p0 bra FIRST;
+setp.ne.u32 %p1, %r1, 32;
+@%p1 bra DONE;
+OTHER:
+mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2+8], 0;
+@!%p2 bra OTHER;
+mbarrier.arrive.shared::cta.b64 %rd1, [%r2];
+bra DONE;
+FIRST:
+mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 1;
+@!%p2 bra FIRST;
+tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r2+8];
+mov.u32 %r3, 0;
+SECOND:
+mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 1;
+@!%p2 bra SECOND;
+DONE:
+ret;
+}
+"""
+"""The second wait passes unless warp 1, which the commit lets go, has completed the phase by then."""
 RACE = ("race", "memory")
 
 
@@ -191,6 +226,16 @@ def test_transfers_of_tensor_memory_are_late(lost: str) -> None:
         assert result.ok
         right &= out.tolist() == list(range(7, 39))
     assert right == (not lost)
+
+
+def test_a_wait_that_comes_too_late_hangs() -> None:
+    kernel = ptxlab.loads(PHASES).kernel()
+    found = []
+    for name, seed in ADVERSARIES:
+        with against(name):
+            found.append(kernel.launch(grid=1, block=64, check=RACE, policy="random", seed=seed))
+    assert {d.code for result in found for d in result.diagnostics if d.severity == "error"} == {"H601"}
+    assert any(result.completed for result in found)
 
 
 def verdicts() -> list[Verdict]:

@@ -134,13 +134,12 @@ class Caller:
         else:
             raise TypeError(native)
 
-    def _record(self, op: Op, mask: Value, number: Value | None = None, hosts: Value | None = None) -> None:
-        """Note an access or a fence, if the program is recorded."""
+    def _record(self, op: Op, mask: Value, number: Value | None = None, hosts: Value | None = None, source: bool = False) -> None:
+        """Note an access or a fence, if the program is recorded; of a copy the destination, or the ``source``."""
         if self.program.recorded:
             code = self.code
-            self.helper(
-                "record", "void", self.context, mask, self.number(op.index), number or code.const("i64", 0), hosts or code.const("ptr", 0)
-            )
+            index = self.number(op.index + (len(self.program.ops) if source else 0))
+            self.helper("record", "void", self.context, mask, index, number or code.const("i64", 0), hosts or code.const("ptr", 0))
 
     def _lane_access(self, op: Op, native: LaneAccess, frame: Value, mask: Value, check: Check) -> None:
         size = native.bits // 8 * native.count
@@ -274,3 +273,12 @@ class Caller:
             offset = symbol_address(code, self.program, self.context, base) + offset
         numbers = (sizes, ignored, self.number(native.size), self.number(op.index))
         check(self.must(f"copy_async_{bits or 'u'}", self.context, mask, self.hosts, row, offset, *numbers))
+        if self.program.recorded:
+            self._record_source(op, native, frame, mask & ~ignored, sizes, check)
+
+    def _record_source(self, op: Op, native: CopyAsync, frame: Value, mask: Value, sizes: Value, check: Check) -> None:
+        """Note what a copy reads, for the lanes that read all bytes."""
+        if sizes.ref != "null":
+            mask = mask & self.code.load("<32 x i32>", sizes, 64).compare("uge", native.size).cast("i32")
+        check(self.resolve(frame, mask, "global", op.operands[native.source], native.size, False, op, self.hosts))
+        self._record(op, mask, hosts=self.hosts, source=True)

@@ -16,6 +16,7 @@ from ptxlab.check.race._ops import op_table
 from ptxlab.check.race._scopes import reach_of
 from ptxlab.check.race._shadow import Shadow
 from ptxlab.check.race._shadow_ir import HOW_SHIFT, READS_TOO, StateWord
+from ptxlab.check.race._sources import sources_change
 from ptxlab.isa._machine import Touch
 from ptxlab.isa._operands import Op
 from ptxlab.machine._observer import Observer
@@ -37,7 +38,7 @@ class Accesses(Observer):
     def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
         self.launch = launch
         self.rules = Rules(launch.model)
-        self.table = op_table(launch.program, reach_of(launch))
+        self.table = op_table(launch.program, reach_of(launch), sources_change(launch))
         self.shadow = shadow(self.table, self.rules.table)
         self.consumption = Consumption(launch.program)
         self.findings = Findings(launch, self.shadow)

@@ -58,7 +58,8 @@ class Findings:
         how = what >> HOW_SHIFT & 31
         kind = Kind(how >> 1)
         before = self.before if who >> 32 + CLUSTER_SHIFT == BEFORE else None
-        op = (self._launch.program.ops if before is None else before.ops)[what & 0xFFFFFF]
+        ops = self._launch.program.ops if before is None else before.ops
+        op = ops[(what & 0xFFFFFF) % len(ops)]
         return Access(who >> 32, who & 0xFFFFFFFF, op, Kind.STRONG if kind is Kind.NARROW else kind, bool(how & 1), what >> 24 & 0xFFFFFFFF)
 
     def judge(self, clocks: Clocks, agent: Agent, suspects: NDArray[np.uint64], rows: NDArray[np.uint64] | None = None) -> None:
@@ -97,8 +98,9 @@ class Findings:
         places, masks = meeting(suspects, number)
         found = self._shadow.find(int(places[0]))
         assert found is not None
-        size = self._shadow.size_of(later.op.index)
-        lanes = "" if rows is None or found.granule == TENSOR_GRANULE else lanes_at(rows, later.op.index, size, places, masks)
+        row = int(suspects[number, 3]) & 0xFFFFFF
+        size = self._shadow.size_of(row)
+        lanes = "" if rows is None or found.granule == TENSOR_GRANULE else lanes_at(rows, row, size, places, masks)
         return Place(found, where_text(found, places, masks), lanes)
 
     def _early(self, agent: Agent, earlier: Access, later: Access, place: Place) -> None:
@@ -260,6 +262,8 @@ class Findings:
         else:
             code = "X109" if formal else code_of(earlier, later, place.found, ordered, waited, fences)
             missing, fix = MISSING[code], fix_of(code, earlier, later, waited)
+            if earlier.kind is Kind.COPY and not earlier.write:
+                code, missing = "X104", MISSING["X104"]
             if code in ("X105", "X106") and later.op.opcode.startswith("tcgen05.dealloc") and "tmem" in self._launch.options.checks:
                 code = "T612"  # as the machine says where the operation happens to be under way
         message = (

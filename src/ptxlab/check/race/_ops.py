@@ -69,14 +69,19 @@ def follows(program: Program) -> bool:
     return any(op.opcode == "griddepcontrol.wait" for op in program.ops)
 
 
-def op_table(program: Program, reach: Reach) -> NDArray[np.uint64]:
-    """`OpWord` for each op, uint64[ops, 2]."""
+def op_table(program: Program, reach: Reach, sources: bool) -> NDArray[np.uint64]:
+    """`OpWord` for each op, and behind them for the second row that each cp.async has, of what it reads: uint64[2 * ops, 2].
+
+    ``reach``: who can reach the memory of the launch; ``sources``: whether to watch what cp.async reads.
+    """
     fenced = any(is_fence(op.opcode) for op in program.ops)
-    table: NDArray[np.uint64] = np.zeros((max(len(program.ops), 1), OP_WORDS), np.uint64)
+    table: NDArray[np.uint64] = np.zeros((2 * max(len(program.ops), 1), OP_WORDS), np.uint64)
     unwatched = frozenset() if follows(program) else dead_loads(program)
     for index, native in program.natives.items():
         if index in unwatched:
             continue
         how, size = _describe(program.ops[index], native, fenced, reach)
         table[index, OpWord.HOW], table[index, OpWord.SIZE] = how, size
+        if sources and isinstance(native, CopyAsync):
+            table[len(program.ops) + index] = how & ~1, size
     return table

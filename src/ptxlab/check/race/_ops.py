@@ -28,6 +28,7 @@ def _words(opcode: str) -> frozenset[str]:
     return frozenset(opcode.split("."))
 
 
+@lru_cache(maxsize=4096)
 def async_kind(opcode: str) -> Kind | None:
     """The kind of an asynchronous operation's accesses."""
     if opcode.startswith("tcgen05.cp"):

@@ -342,12 +342,14 @@ def _lanes(c: Code, state: Value, row: Value, access: tuple[Value, Value, Value,
         is_silent = how.eq(_STORE) & ((silent >> lane) & 1).ne(0)
         what = op | (c.select(is_silent, _SILENT, how) << HOW_SHIFT)
         address = c.load("i64", c.at(c.at(row, 16), lane << 3), 8)
-        apart = address.ne(c.load("i64", begin, 8) + c.load("i64", length, 8)) | what.ne(c.load("i64", kind, 8))
-        with c.if_(apart):
+        first, known = c.load("i64", begin, 8), c.load("i64", length, 8)
+        # Swizzled neighbours change places.
+        below, behind = (address + size).eq(first), address.eq(first + known)
+        with c.if_(~(below | behind) | what.ne(c.load("i64", kind, 8))):
             end_range()
-            c.store(address, begin, 8)
             c.store(c.const("i64", 0), length, 8)
             c.store(what, kind, 8)
+        c.store(c.select(behind & c.load("i64", length, 8).ne(0), first, address), begin, 8)
         c.store(c.load("i64", length, 8) + size, length, 8)
     end_range()
 

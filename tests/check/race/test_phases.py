@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from .small import SCHEDULES, found, launch
+from .small import FILL, SCHEDULES, WGMMA, found, launch
 
 LOOP = """
 mov.b32 %r8, free;
@@ -71,6 +71,60 @@ def test_a_second_phase_that_nobody_keeps_back(schedule: dict[str, Any]) -> None
     assert findings in ([("B519", WAIT)], [("H601", WAIT)])
     assert findings[0][0] == "B519" or schedule["policy"] == "random"
     assert found(launch(THREE.format(threads=96, meet="bar.sync 1, 96;"), block=96, **schedule)) == []
+
+
+WARPGROUP = f"""
+mov.b32 %r8, free;
+setp.eq.u32 %p3, %r1, 128;
+setp.gt.u32 %p5, %r1, 127;
+@%p1 mbarrier.init.shared::cta.b64 [%r7], 1;
+@%p1 mbarrier.init.shared::cta.b64 [%r8], 1;
+{FILL}
+mov.u32 %r3, 0;
+@%p3 bra PRODUCE;
+@%p5 bra DONE;
+CONSUME:
+and.b32 %r4, %r3, 1;
+FULL: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], %r4;
+@!%p2 bra FULL;
+{WGMMA}
+wgmma.commit_group.sync.aligned;
+RELEASE
+add.u32 %r3, %r3, 1;
+setp.lt.u32 %p4, %r3, 4;
+@%p4 bra CONSUME;
+bra DONE;
+PRODUCE:
+and.b32 %r4, %r3, 1;
+xor.b32 %r4, %r4, 1;
+FREE: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r8], %r4;
+@!%p2 bra FREE;
+mbarrier.arrive.shared::cta.b64 _, [%r7];
+add.u32 %r3, %r3, 1;
+setp.lt.u32 %p4, %r3, 4;
+@%p4 bra PRODUCE;
+DONE:
+"""
+GIVE_BACK = "@%p1 mbarrier.arrive.shared::cta.b64 _, [%r8];"
+
+
+def with_release(code: str) -> str:
+    return WARPGROUP.replace("RELEASE", code)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_complete_product_tells_of_all_warps_of_its_warpgroup(schedule: dict[str, Any]) -> None:
+    """One thread gives the stage back for four warps: behind a product of theirs each has looked."""
+    options = {"target": "sm_90a", "block": 160, **schedule}
+    after = f"wgmma.wait_group.sync.aligned 0;\n{GIVE_BACK}"
+    assert found(launch(with_release(after), **options)) == []
+    before = f"{GIVE_BACK}\nwgmma.wait_group.sync.aligned 0;"
+    assert {code for code, _ in found(launch(with_release(before), **options))} <= {"B519", "H601"}
+
+
+def test_a_product_under_way_tells_nothing() -> None:
+    before = f"{GIVE_BACK}\nwgmma.wait_group.sync.aligned 0;"
+    assert ("B519", WAIT.replace("0;", "%r4;")) in found(launch(with_release(before), target="sm_90a", block=160))
 
 
 def test_the_report() -> None:

@@ -63,6 +63,7 @@ class Asynchronous(Services):
             slot.op = operation.op
             rows = joined(self._shares.pop((id(warp.cta), warp.warp // 4, slot.clock), None), clocks.of(agent))
             self._touch_all(clocks, agent, slot, kind, operation.op, touches, rows)
+            self._perform_wgmma(warp, clocks, slot.clock, rows)
         elif kind in (Kind.STRONG, Kind.STORE) and not any(t.signal is not None for t in touches):
             self._touch_all(clocks, agent, agent.main, Kind.STRONG, operation.op, touches)
         elif kind is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING
 
-from ptxlab.check.model import Component, Kind
+from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._accesses import Rows
 from ptxlab.check.race._barriers import Barriers
 from ptxlab.check.race._clocks import Agent, Clocks, Meeting, Slot, joined
@@ -30,6 +30,7 @@ class Services(Barriers):
         self._granted: dict[int, set[tuple[int, int]]] = {}
         self._granter: dict[int, tuple[Slot, int]] = {}
         self._shares: dict[tuple[int, int, int], Rows] = {}
+        self._passed: dict[tuple[int, int], dict[int, Rows]] = {}
         self._services = [self._service_of(op) for op in launch.program.ops]
 
     def serviced(self, warp: Warp, op: Op) -> None:
@@ -125,6 +126,18 @@ class Services(Barriers):
             key = (id(warp.cta), warp.warp // 4, counted.clock)
             self._shares[key] = joined(self._shares.get(key), clocks.of(agent))
 
+    def _perform_wgmma(self, warp: Warp, clocks: Clocks, number: int, rows: Rows) -> None:
+        """Note what the four warps have come past at their shares; of a group's operations the last stays."""
+        first = warp.cta.rank * clocks.warps + warp.warp // 4 * 4
+        counts = [clocks.own(agent, "wgmma count") for agent in clocks.agents[first : first + 4]]
+        passed = self._passed.setdefault((id(warp.cta), warp.warp // 4), {})
+        if not any(number - 1 in count.groups for count in counts):
+            passed.pop(number - 1, None)
+        passed[number] = rows[Row.EXECUTION].copy()
+        waited = min(count.groups[0] if count.groups else 0 for count in counts)
+        for old in [at for at in passed if at < waited]:
+            del passed[old]
+
     def _commit_wgmma(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
         slot = clocks.own(agent, "wgmma count")
         slot.groups.append(slot.clock)
@@ -133,8 +146,20 @@ class Services(Barriers):
         counted = clocks.own(agent, "wgmma count")
         complete = len(counted.groups) - _count(warp, op)
         if complete > 0:
-            clocks.know(clocks.of(agent), self._wgmma_slot(clocks, warp), Component.DONE, counted.groups[complete - 1])
+            number = counted.groups[complete - 1]
+            clocks.know(clocks.of(agent), self._wgmma_slot(clocks, warp), Component.DONE, number)
+            self._know_passed(warp, clocks, agent, number)
             del counted.groups[: complete - 1]
+
+    def _know_passed(self, warp: Warp, clocks: Clocks, agent: Agent, number: int) -> None:
+        """Complete operations tell that every warp of the warpgroup has come to its share: not that others may rely on its accesses."""
+        known = self._passed.get((id(warp.cta), warp.warp // 4), {}).get(number)
+        if known is not None:
+            row = clocks.of(agent)[Row.EXECUTION]
+            for other in clocks.agents:
+                at = other.main.number + Component.EARLY
+                if at < len(known):
+                    row[at] = max(row[at], known[at])
 
     def _alloc(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
         """Fresh columns are nobody's: section "Tensor Memory Allocation and Management Instructions".

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from itertools import count
 from pathlib import Path
 
 from rich.console import Console
@@ -21,13 +22,15 @@ def main() -> None:
     parser.add_argument("kernels", nargs="*", help="names of kernels, or how they begin (cute_, cuda_, sm90_); default: all")
     parser.add_argument("--model", choices=("practice", "spec"), help="default: both; under spec the removed instruction is tcgen05.fence")
     parser.add_argument("--line", type=int, help="only mutants of this line of the PTX")
-    parser.add_argument("--every", type=int, default=1, help="only each n-th mutant")
+    parser.add_argument("--every", type=int, default=1, help="only each n-th mutant of all")
     parser.add_argument("--json", action="store_true", help="print all verdicts as JSON")
     parser.add_argument("--output", type=Path, help="write the JSON to this file after each kernel")
     options = parser.parse_args()
 
+    numbers = count()
+
     def wanted(number: int, mutant: Mutant) -> bool:
-        return number % options.every == 0 and options.line in (None, mutant.line)
+        return next(numbers) % options.every == 0 and options.line in (None, mutant.line)
 
     makers, skipped = kernels()
     chosen = {name: make for name, make in makers.items() if not options.kernels or name.startswith(tuple(options.kernels))}

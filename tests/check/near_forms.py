@@ -67,6 +67,18 @@ def scalars() -> Iterator[Row]:
             yield from _fill(f"tcgen05.{instruction}.cta_group::1.sync.aligned{exclusive}.b32 {operand}, @0;", counts)
 
 
+def fences() -> Iterator[Row]:
+    """Orders and scopes, with and without an address."""
+    orders = ("", ".acq_rel", ".acquire", ".release")
+    restricts = ("", ".sync_restrict::shared::cta", ".sync_restrict::shared::cluster", ".sync_restrict::shared::cluster::read")
+    scopes = ("", *(f".{scope}" for scope in SCOPES))
+    for target, version in (("sm_90", "8.6"), ("sm_100a", "9.3"), NEWEST):
+        for proxy in ("alias", "async", "tensormap::generic", "async::generic", "generic::fabric.alias", "fabric::fabric.alias"):
+            yield from _fill(f"fence.proxy.{proxy}@0@1@2;", orders, restricts, scopes, target=target, version=version)
+            yield from _fill(f"fence.proxy.{proxy}@0@1@2 [%rd1], 128;", orders, restricts[:2], scopes[:3], target=target, version=version)
+        yield from _fill("fence.mbarrier_init@0@1@2;", orders, restricts[:3], scopes, target=target, version=version)
+
+
 def tails() -> Iterator[Row]:
     """What stands behind the instruction descriptor of ``.kind::i8``."""
     words = ("%p1", "!%p2", "1", "-5", "%r5")
@@ -83,7 +95,6 @@ def modifiers() -> Iterator[Row]:
     scopes = tuple(f".{scope}" for scope in SCOPES)
     reports = (".mbarrier::report::disabled", ".mbarrier::report::validity::per_element::ff")
     spaces = ("", ".global", ".shared", ".shared::cta", ".shared::cluster", ".const")
-    restricts = (".sync_restrict::shared::cta", ".sync_restrict::shared::cluster")
     for target, version in targets:
         for words in (scopes, reports):
             for template in (
@@ -104,7 +115,6 @@ def modifiers() -> Iterator[Row]:
             "fence.proxy.alias@0;",
         ):
             yield from _fill(template, spaces, target=target, version=version)
-        yield from _fill("fence.mbarrier_init.release@0.cluster;", restricts, target=target, version=version)
         yield from _fill(
             "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32@0 [gvar], [smem], 16;", (".pred", ".pred.pred", ".b32")
         )
@@ -146,5 +156,5 @@ def vectors() -> Iterator[Row]:
 
 
 def rows() -> list[Row]:
-    families = (addresses, scalars, tails, modifiers, vectors)
+    families = (addresses, scalars, fences, tails, modifiers, vectors)
     return list(dict.fromkeys(row for family in families for row in family()))

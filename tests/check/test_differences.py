@@ -189,6 +189,136 @@ TEXTS: dict[str, list[tuple[str, str, str, list[str]]]] = {
             ["warning[L125]: a report needs .phase_type::primary; dropped, the assembler takes it"],
         ),
     ],
+    "vectors": [
+        (
+            "cp.async.bulk.prefetch.tensor.4d.L2.global.im2col [gvar, {%r1,%r2,%r3,%r4}], {3,%u1};",
+            "sm_100a",
+            "9.0",
+            ["note[L124]: the specification has the im2col offsets: 16-bit registers in braces, not %u1"],
+        ),
+        (
+            "cp.async.bulk.prefetch.tensor.2d.L2.global [gvar, {3,%h1}];",
+            "sm_100a",
+            "9.0",
+            ["error[L111]: %h1 is not a 32-bit register"],
+        ),
+        (
+            "cp.async.bulk.prefetch.tensor.2d.L2.global [gvar, {%u1,%f1}];",
+            "sm_100a",
+            "9.0",
+            ["error[L111]: floating-point registers and integers stand side by side in one vector"],
+        ),
+        (
+            "tcgen05.ld.red.sync.aligned.32x32b.x2.max.u32 {%r1,%r2}, {%r1}, [%r3];",
+            "sm_107a",
+            "9.5",
+            [
+                "note[L124]: the specification has a 32-bit register for the reduced value, not in braces",
+                "error[L114]: the reduced value and the vector share a register",
+            ],
+        ),
+    ],
+    "values": [
+        (
+            "mbarrier.arrive.b64 %rd1, [mbar], {%r1};",
+            "sm_100a",
+            "9.0",
+            ["note[L124]: the specification has the number of arrivals, positive, not in braces"],
+        ),
+        (
+            "tensormap.replace.tile.rank.global.b1024.b32 [gvar], 0f3f800000;",
+            "sm_100a",
+            "9.0",
+            ["note[L124]: the specification has a 32-bit value, not a floating-point constant"],
+        ),
+        (
+            "tensormap.replace.tile.global_address.global.b1024.b64 [gvar], gvar+8;",
+            "sm_100a",
+            "9.0",
+            ["note[L124]: the specification has a 64-bit value, not a sum"],
+        ),
+        (
+            "wgmma.mma_async.sp.sync.aligned.m64n8k64.s32.s8.s8 {%r10,%r11,%r12,%r13}, %rd1, %rd2, !%p1, 0, %p1;",
+            "sm_90a",
+            "9.0",
+            ["note[L124]: the specification has the sparsity metadata in a 32-bit register, not a predicate"],
+        ),
+        (
+            "tcgen05.dealloc.cta_group::1.sync.aligned.exclusive.b32 %r1, 96;",
+            "sm_100a",
+            "9.5",
+            [
+                "warning[L125]: the numbers of columns are 32, 64, 128, 256, 512; with .exclusive the assembler takes every multiple of 32",
+                "note[L128]: the specification's text does not have .exclusive; the assembler does",
+            ],
+        ),
+        (
+            "tcgen05.dealloc.cta_group::1.sync.aligned.exclusive.b32 %r1, 33;",
+            "sm_100a",
+            "9.5",
+            [
+                "error[L113]: 33 is not the number of columns: a 32-bit register or one of 32, 64, 128, 256, 512",
+                "note[L128]: the specification's text does not have .exclusive; the assembler does",
+            ],
+        ),
+    ],
+    "modifiers and operands of a fence": [
+        (
+            "fence.mbarrier_init.release.sync_restrict::shared::cta.cluster;",
+            "sm_100a",
+            "9.0",
+            ["warning[L122]: .sync_restrict means nothing on fence.mbarrier_init"],
+        ),
+        (
+            "fence.proxy.generic::fabric.alias.global.release.sys;",
+            "sm_100a",
+            "9.3",
+            ["warning[L122]: .global means nothing on fence.proxy; the assembler lets it pass"],
+        ),
+        ("fence.proxy.alias.release.sys;", "sm_90", "9.4", []),
+        ("fence.proxy.fabric::fabric.alias.acquire.sys;", "sm_100", "9.3", []),
+        (
+            "fence.proxy.async::generic.acq_rel.cta;",
+            "sm_100a",
+            "9.0",
+            ["note[L128]: the specification's text does not have .acq_rel on fence.proxy.async::generic; the assembler does"],
+        ),
+        (
+            "fence.proxy.tensormap::generic.acq_rel.cta [%rd1], 128;",
+            "sm_100a",
+            "9.0",
+            [
+                "warning[L125]: only a fence that acquires a tensor map has an address; the assembler takes one here too",
+                "note[L128]: the specification's text does not have .acq_rel on fence.proxy.tensormap::generic; the assembler does",
+            ],
+        ),
+        (
+            "fence.proxy.tensormap::generic.acquire.cta [16], 128;",
+            "sm_100a",
+            "9.0",
+            ["note[L124]: the specification has an address in a register here, not the constant 16"],
+        ),
+    ],
+    "modifiers of a copy": [
+        (
+            "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group.cta [%rd1, {%r1}], [smem];",
+            "sm_100a",
+            "9.0",
+            ["warning[L122]: .cta means nothing on cp.async.bulk.tensor; the assembler lets it pass"],
+        ),
+        (
+            "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group.mbarrier::report::disabled [%rd1, {%r1}], [smem];",
+            "sm_107a",
+            "9.5",
+            ["warning[L122]: .mbarrier::report means nothing on a copy to global memory"],
+        ),
+        (
+            "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%f1, {%r1}], [smem];",
+            "sm_100a",
+            "9.0",
+            ["note[L124]: the specification has an address in a 32-bit or 64-bit register, not in a .f32 one"],
+        ),
+    ],
     "versions": [
         (
             "tcgen05.wait::ld.sync.aligned;",

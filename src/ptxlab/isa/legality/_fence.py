@@ -57,7 +57,8 @@ def _directed() -> Form:
     """A proxy fence of one direction, or of both for one kind of proxy."""
     kinds = ("async", "alias", "tensormap::generic", "async::generic")
     tensormap, generic = {"proxy": ("tensormap::generic",)}, {"proxy": ("async::generic",)}
-    both, undirected = {"proxy": ("async", "alias")}, {"proxy": ("async",)}
+    undirected, alias = {"proxy": ("async",)}, {"proxy": ("alias",)}
+    ordered = {**alias, "sem": ("acquire", "release")}
     acquire = {**generic, "sem": ("acquire",)}
     release = {**generic, "sem": ("release",)}
     one_way = {"proxy": ("tensormap::generic", "async::generic")}
@@ -68,20 +69,35 @@ def _directed() -> Form:
         ("", {"proxy": ("async", "alias", "async::generic")}),
         ("", {**tensormap, "sem": (None, "release", "acq_rel")}),
         ("[addr] size", {**tensormap, "sem": (None, "acquire")}),
+        (
+            "[addr] size",
+            {**one_way, "sem": ("acq_rel",), "restrict": (None,), "space": (None,)},
+            {},
+            "only a fence that acquires a tensor map has an address; the assembler takes one here too",
+        ),
         kinds={"[addr]": _ANYWHERE, "size": MAP_BYTES},
         section=_SECTION,
         rules=(
             Requires(undirected, "space", (None, *_SPACES), ".shared is not a space of .async", _SECTION),
-            Requires({"proxy": ("alias",)}, "space", (None,), "a state space goes with .async only", _SECTION),
+            Requires(alias, "space", (None,), "a state space goes with .async only", _SECTION),
             Requires({**tensormap, "sem": ("acquire",)}, "space", (None,), "a state space goes with .async only", _SECTION),
             Requires(one_way, "space", (None,), "a state space means nothing on a fence of one direction", _SECTION, ignored=True),
             Requires({**tensormap, "sem": ("acquire",)}, "restrict", (None,), ".sync_restrict goes with .async::generic", _SECTION),
-            Requires(both, "sem", (None,), "a fence of both directions has no order", _SECTION),
-            Requires(both, "scope", (None,), "a fence of both directions has no scope", _SECTION),
+            Requires(undirected, "sem", (None,), "a fence of both directions has no order", _SECTION),
+            Requires(alias, "sem", (None, "acquire", "release"), "a fence of both directions has no order", _SECTION),
+            Requires(ordered, "scope", ("sys",), "an order on .alias needs the scope .sys", _SECTION),
+            Requires({"proxy": ("async", "alias"), "sem": (None,)}, "scope", (None,), "a fence of both directions has no scope", _SECTION),
             Requires(one_way, "sem", ("acq_rel", "acquire", "release"), "a fence of one direction needs .acquire or .release", _SECTION),
             Requires(one_way, "scope", _SCOPES, "a fence of one direction needs a scope", _SECTION),
-            Requires(generic, "sem", ("acquire", "release"), ".async::generic needs .acquire or .release", _SECTION),
-            Requires(generic, "scope", ("cluster",), ".async::generic needs the scope .cluster", _SECTION),
+            Requires(acquire, "scope", ("cluster",), ".async::generic.acquire needs the scope .cluster", _SECTION),
+            Requires(release, "scope", ("cta", "cluster"), ".async::generic.release needs the scope .cluster", _SECTION),
+            Requires(
+                {**release, "restrict": _RESTRICTED[:1]},
+                "scope",
+                ("cluster",),
+                ".async::generic.release needs the scope .cluster",
+                _SECTION,
+            ),
             Requires(acquire, "restrict", _RESTRICTED[1:2], ".async::generic.acquire needs .sync_restrict::shared::cluster", _SECTION),
             Requires(release, "restrict", (_RESTRICTED[0], _READ), ".async::generic.release needs .sync_restrict::shared::cta", _SECTION),
         ),
@@ -91,6 +107,9 @@ def _directed() -> Form:
             Available(tensormap, "fence.proxy.tensormap::generic", _90, (8, 3)),
             Available({**tensormap, "sem": ("acq_rel",)}, ".acq_rel on fence.proxy.tensormap::generic", specified=False),
             Available(generic, "fence.proxy.async::generic", _90, (8, 6)),
+            Available({**generic, "sem": ("acq_rel",)}, ".acq_rel on fence.proxy.async::generic", specified=False),
+            Available({**release, "scope": ("cta",)}, "the scope .cta on fence.proxy.async::generic", specified=False),
+            Available(ordered, "an order on fence.proxy.alias", _90, (9, 4)),
             Available(
                 {"proxy": ("async", "alias", "tensormap::generic"), "restrict": _RESTRICTED},
                 ".sync_restrict on this fence",
@@ -98,15 +117,36 @@ def _directed() -> Form:
                 (8, 6),
                 specified=False,
             ),
-            Available({"restrict": (_READ,)}, f".{_READ}", _90, (9, 4), specified=False),
+            Available({"restrict": (_READ,)}, f".{_READ}", _90, (9, 4)),
         ),
         ignored=IGNORED,
+    )
+
+
+def _fabric() -> Form:
+    """A proxy fence of one direction between the generic and the fabric proxy."""
+    return form(
+        "fence.proxy",
+        ".(proxy=generic::fabric|fabric::generic|fabric::fabric).alias.(sem=acquire|release|acq_rel)"
+        f"{{.restrict={_RESTRICT}}}.(scope=cta|cluster|gpu|sys)",
+        section=_SECTION,
+        rules=(
+            Requires({"sem": ("acquire", "release")}, "scope", ("sys",), "a fence of the fabric proxy needs the scope .sys", _SECTION),
+            Requires({}, "restrict", (None,), ".sync_restrict means nothing on a fence of the fabric proxy", _SECTION, ignored=True),
+        ),
+        available=(
+            Available({}, "a fence of the fabric proxy", at_least(100), (9, 3)),
+            Available({"sem": ("acq_rel",)}, ".acq_rel on a fence of the fabric proxy", specified=False),
+            Available({"restrict": (_READ,)}, f".{_READ}", _90, (9, 4)),
+        ),
+        ignored=IGNORED | {*_SPACES, "shared"},
     )
 
 
 FENCE_FORMS: tuple[Form, ...] = (
     _plain(),
     _directed(),
+    _fabric(),
     form("membar", ".(level=cta|gl|sys)", section=_SECTION, ignored=IGNORED),
     form(
         "membar.proxy",

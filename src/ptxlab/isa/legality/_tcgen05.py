@@ -66,8 +66,11 @@ _COUNTS: Mapping[str, Kind] = {
         values=lambda value: value % 32 == 0 and value % (1 << 32) != 0,
     ),
 }
-_ALONE, _EXCLUSIVELY = {"exclusive": (None,)}, {"exclusive": ("exclusive",)}
-"""The assembler looks for a multiple of 32 only where there is ``.exclusive``."""
+_EXCLUSIVELY = (
+    {"exclusive": ("exclusive",)},
+    {},
+    "the numbers of columns are 32, 64, 128, 256, 512; with .exclusive the assembler takes every multiple of 32",
+)
 _TADDR = TensorAddress()
 _SPLIT = Immediate("immHalfSplitoff, an integer constant")
 _SHAPES = "16x64b|16x128b|16x256b|32x32b|16x32bx2"
@@ -106,8 +109,8 @@ TCGEN05_FORMS: tuple[Form, ...] = (
     form(
         "tcgen05.alloc",
         ".(cta_group=cta_group::1|cta_group::2).sync.aligned{.space=shared::cta}{.exclusive}.b32",
-        ("dst nCols", _ALONE),
-        ("dst multiple", _EXCLUSIVELY),
+        "dst nCols",
+        ("dst multiple", *_EXCLUSIVELY),
         kinds={"dst": Address({"space": (None,)}), **_COUNTS},
         section=_ALLOCATION,
         available=(_SINCE, _EXCLUSIVE),
@@ -117,8 +120,8 @@ TCGEN05_FORMS: tuple[Form, ...] = (
     form(
         "tcgen05.dealloc",
         ".(cta_group=cta_group::1|cta_group::2).sync.aligned{.exclusive}.b32",
-        ("taddr nCols", _ALONE),
-        ("taddr multiple", _EXCLUSIVELY),
+        "taddr nCols",
+        ("taddr multiple", *_EXCLUSIVELY),
         kinds={"taddr": Register(WORDS, "a tensor-memory address in a 32-bit register", True, True), **_COUNTS},
         section=_ALLOCATION,
         available=(_SINCE, _EXCLUSIVE),

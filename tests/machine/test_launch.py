@@ -269,6 +269,7 @@ DONE:
     assert set(out.tolist()) == {50}
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_interrupt_ends_a_launch_within_a_second() -> None:
     import _thread
 

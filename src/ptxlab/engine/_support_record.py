@@ -9,14 +9,12 @@ from __future__ import annotations
 from ptxlab.engine._context import Word
 from ptxlab.engine._emit import Code, Unit
 
-__all__ = ["INTERRUPTED", "ROW_WORDS", "SAVED_BYTES", "emit_record", "emit_save", "emit_unchanged"]
+__all__ = ["ROW_WORDS", "SAVED_BYTES", "emit_record", "emit_save", "emit_unchanged"]
 
 ROW_WORDS = 34
 _WIDEST = 32
 """Bytes of the widest access of a thread."""
 SAVED_BYTES = 32 * _WIDEST
-INTERRUPTED = -(1 << 62)
-"""What FUEL becomes when the drain of a full buffer was interrupted before it began: there is no room for the row."""
 
 
 def emit_save(unit: Unit) -> None:
@@ -63,9 +61,6 @@ def emit_record(unit: Unit) -> None:
     with c.if_(c.word(context, Word.EVENT_COUNT).eq(c.word(context, Word.EVENT_CAPACITY))):
         drain = c.pointer(context, Word.EVENT_DRAIN)
         c.do(f"call void {drain.ref}(ptr {context.ref})")
-        with c.if_(c.word(context, Word.EVENT_COUNT).ne(0), returns=True):
-            c.set_word(context, Word.FUEL, c.const("i64", INTERRUPTED))
-            c.ret()
     count = c.word(context, Word.EVENT_COUNT)
     row = c.at(c.pointer(context, Word.EVENTS), count * (8 * ROW_WORDS))
     c.store(op.to("i64") | (mask.to("i64") << 32), row, 8)

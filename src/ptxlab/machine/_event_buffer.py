@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,7 +41,9 @@ class EventBuffer:
         self._saved_address = int(self.saved.ctypes.data)
         self._launch = launch
         self._full = full
-        self._callback = _DRAIN(self._overflow)
+        overflow = self._overflow()
+        next(overflow)
+        self._callback = _DRAIN(overflow.send)
         self._overflow_address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         self._raised: BaseException | None = None
 
@@ -64,13 +66,26 @@ class EventBuffer:
             words[_COUNT] = 0
         return count
 
-    def _overflow(self, context: int) -> None:
-        """Drain a full buffer; what is raised here, an interrupt for one, compiled code cannot pass on: it stops, and `take` raises it."""
+    def _overflow(self) -> Generator[None, int]:
+        """Drain a full buffer each time that compiled code sends its context.
+
+        What is raised here compiled code cannot pass on: it stops, and `take` raises it. A generator stands inside its ``try`` when it is
+        called; an interrupt that waited for compiled code to call would come to a function before its first line.
+        """
+        while True:
+            try:
+                while True:
+                    yield
+                    self._full(self._current())
+            except GeneratorExit:
+                return
+            except BaseException as error:
+                self._raised = error
+                words = self._current().words
+                words[Word.FUEL] = words[_COUNT] = 0
+
+    def _current(self) -> Warp:
+        """The warp whose code calls."""
         warp = self._launch.scheduler.current
-        if warp is None:
-            return
-        try:
-            self._full(warp)
-        except BaseException as error:
-            self._raised = error
-            warp.words[Word.FUEL] = 0
+        assert warp is not None
+        return warp

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ptxlab.engine._context import Context, Status, Word
-from ptxlab.engine._support_record import INTERRUPTED
 from ptxlab.isa._machine import AsyncOperation, Misuse, Wait
 from ptxlab.machine._converge import NO_LIMIT, choose, converge
 from ptxlab.machine._observer import heeded
@@ -302,8 +301,6 @@ class Scheduler:
                     status = execute(context)
                     if observer is not None:
                         observer.drain(warp)
-                        if words[_FUEL] <= INTERRUPTED >> 1:
-                            raise KeyboardInterrupt
                     if words[_EXITED]:
                         gone = words[_EXITED]
                         words[_EXITED] = 0

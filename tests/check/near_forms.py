@@ -76,6 +76,8 @@ def fences() -> Iterator[Row]:
         for proxy in ("alias", "async", "tensormap::generic", "async::generic", "generic::fabric.alias", "fabric::fabric.alias"):
             yield from _fill(f"fence.proxy.{proxy}@0@1@2;", orders, restricts, scopes, target=target, version=version)
             yield from _fill(f"fence.proxy.{proxy}@0@1@2 [%rd1], 128;", orders, restricts[:2], scopes[:3], target=target, version=version)
+        words = ("0", "-1", "13", "128", "%r1")
+        yield from _fill("fence.proxy.@0.@1.cta [%rd1], @2;", ("tensormap::generic", "async::generic"), ("acq_rel", "acquire"), words)
         yield from _fill("fence.mbarrier_init@0@1@2;", orders, restricts[:3], scopes, target=target, version=version)
 
 

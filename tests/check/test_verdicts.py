@@ -1,6 +1,6 @@
 """`lint_instruction` against recorded verdicts of the assembler, and against the assembler itself.
 
-6,000 verdicts on tcgen05 and wgmma; 3,500 on mbarriers, bulk copies, fences and tensor maps, and 2,400 on forms at the border between what
+6,000 verdicts on tcgen05 and wgmma; 3,500 on mbarriers, bulk copies, fences and tensor maps, and 4,400 on forms at the border between what
 the assembler takes and what it refuses, which `record_verdicts` writes.
 
 Random forms of known seeds are compared with ptxas in every run. Forms that no run before has seen, in `make test-all` and by
@@ -60,7 +60,7 @@ def expected(status: str, message: str) -> bool | None:
     return None if status == "crash" or EMULATED in message or ZERO in message else status == "reject"
 
 
-@pytest.mark.parametrize(("table", "total", "accepted"), [("around", 3000, 1000), ("near", 2300, 700)])
+@pytest.mark.parametrize(("table", "total", "accepted"), [("around", 3000, 1000), ("near", 4400, 1000)])
 def test_recorded_verdicts_of_tables(table: str, total: int, accepted: int) -> None:
     text = gzip.decompress(Path(__file__).with_name(f"ptxas_verdicts_{table}.tsv.gz").read_bytes()).decode()
     rows = [line.split("\t") for line in text.splitlines()[1:]]

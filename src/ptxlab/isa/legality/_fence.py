@@ -70,12 +70,12 @@ def _directed() -> Form:
         ("", {**tensormap, "sem": (None, "release", "acq_rel")}),
         ("[addr] size", {**tensormap, "sem": (None, "acquire")}),
         (
-            "[addr] size",
+            "[addr] constant",
             {**one_way, "sem": ("acq_rel",), "restrict": (None,), "space": (None,)},
             {},
             "only a fence that acquires a tensor map has an address; the assembler takes one here too",
         ),
-        kinds={"[addr]": _ANYWHERE, "size": MAP_BYTES},
+        kinds={"[addr]": _ANYWHERE, "size": MAP_BYTES, "constant": Immediate("an integer constant")},
         section=_SECTION,
         rules=(
             Requires(undirected, "space", (None, *_SPACES), ".shared is not a space of .async", _SECTION),

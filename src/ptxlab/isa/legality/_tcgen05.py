@@ -9,6 +9,7 @@ from ptxlab.isa.legality._form import (
     WORDS,
     Address,
     Available,
+    Condition,
     Form,
     Immediate,
     Kind,
@@ -66,7 +67,7 @@ _COUNTS: Mapping[str, Kind] = {
         values=lambda value: value % 32 == 0 and value % (1 << 32) != 0,
     ),
 }
-_EXCLUSIVELY = (
+_EXCLUSIVELY: tuple[Condition, Condition, str] = (
     {"exclusive": ("exclusive",)},
     {},
     "the numbers of columns are 32, 64, 128, 256, 512; with .exclusive the assembler takes every multiple of 32",

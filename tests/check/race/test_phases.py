@@ -127,6 +127,38 @@ def test_a_product_under_way_tells_nothing() -> None:
     assert ("B519", WAIT.replace("0;", "%r4;")) in found(launch(with_release(before), target="sm_90a", block=160))
 
 
+COMMITTED = """
+mov.b32 %r8, free;
+setp.eq.u32 %p3, %r1, 32;
+@%p1 mbarrier.init.shared::cta.b64 [%r7], 1;
+@%p1 mbarrier.init.shared::cta.b64 [%r8], 1;
+bar.sync 0;
+@%p1 bra FIRST;
+@%p3 bra OTHER;
+bra DONE;
+FIRST: {early}
+tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r8];
+{late}
+bra DONE;
+OTHER: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r8], 0;
+@!%p2 bra OTHER;
+mbarrier.arrive.shared::cta.b64 _, [%r7];
+DONE:
+"""
+LOOK = "LOOK: mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r7], 1;\n@!%p4 bra LOOK;"
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_what_is_issued_before_the_look_does_not_follow_it(schedule: dict[str, Any]) -> None:
+    """Whoever the commit lets go may complete the phase before the look."""
+    more = {"T633"}  # nothing but the commit is of interest
+    behind = found(launch(COMMITTED.format(early="", late=LOOK), **schedule))
+    assert {code for code, _ in behind} - more in ({"B519"}, {"H601"})
+    if schedule["policy"] != "random":
+        assert ("B519", LOOK.partition("\n")[0]) in behind
+    assert {code for code, _ in found(launch(COMMITTED.format(early=LOOK, late=""), **schedule))} == more
+
+
 def test_the_report() -> None:
     (finding,) = launch(THREE.format(threads=64, meet=""), block=96).diagnostics
     assert finding.message == (

@@ -75,6 +75,29 @@ def test_columns_and_lanes() -> None:
     assert result.diagnostics[0].message.startswith("tcgen05.dealloc releases tensor memory columns 0-3, lanes ")
 
 
+def test_a_wait_behind_the_second_access_is_no_wait_before_it() -> None:
+    """All of this is recorded in one go."""
+    body = """
+    mov.u32 %r8, %warpid;
+    setp.eq.u32 %p3, %r8, 0;
+    @%p3 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;
+    bar.sync 0;
+    ld.shared.b32 %r9, [slot];
+    shl.b32 %r10, %r8, 21;
+    add.u32 %r10, %r10, %r9;
+    tcgen05.st.sync.aligned.32x32b.x1.b32 [%r10], {%r1};
+    tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r10];
+    tcgen05.wait::ld.sync.aligned;
+    tcgen05.wait::st.sync.aligned;
+    bar.sync 0;
+    @%p3 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 32;
+    """
+    result = launch(body)
+    assert [(d.code, d.fix) for d in result.diagnostics] == [
+        ("X107", "insert tcgen05.wait::st.sync.aligned behind line 24, before the threads synchronise")
+    ]
+
+
 def test_what_nothing_has_written() -> None:
     text, details = message("mad.lo.u32 %r3, %r1, 4, %r2;\nld.shared.u32 %r4, [%r3];\nst.global.u32 [%rd1], %r4;", block=16)
     assert text == "ld.shared reads shared memory bytes 0x800-0x83f of CTA (0, 0, 0), which nothing has written"

@@ -137,7 +137,7 @@ class Barriers(Accesses):
             warp, clocks, agent = running
             if not barrier.clock.users >> agent.index & 1:
                 self._use(barrier, agent, agent.rows, warp.op)
-            look(barrier.clock, agent, warp.op)
+            look(clocks, barrier.clock, agent, warp.op)
             self._learn(clocks, agent, barrier.clock, warp.op.opcode)
 
     def _learn(self, clocks: Clocks, agent: Agent, meeting: Meeting | None, opcode: str = "") -> None:

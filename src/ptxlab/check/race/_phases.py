@@ -16,8 +16,9 @@ from ptxlab.isa._operands import Op
 __all__ = ["look", "passed"]
 
 
-def look(meeting: Meeting, agent: Agent, op: Op) -> None:
-    """A warp has seen that the last phase is complete."""
+def look(clocks: Clocks, meeting: Meeting, agent: Agent, op: Op) -> None:
+    """A warp has seen that the last phase is complete; what it has issued before carries none of this."""
+    clocks.tick(agent)
     meeting.looks[agent.index] = agent, agent.main.clock, op
 
 

@@ -130,6 +130,8 @@ class Sanitizer(Asynchronous):
         while True:
             self._load(clocks, agent)
             at = shadow.drain(self._buffer.address, at, count)
+            if shadow.words[_SUSPECTS_WORD]:  # before a wait in the next row changes what is known
+                self.findings.judge(clocks, agent, shadow.suspects(), self._buffer.rows[:count])
             if at == count:
                 break
             self._row(warp, clocks, agent, at)
@@ -137,8 +139,6 @@ class Sanitizer(Asynchronous):
         if self._copies and shadow.words[_COPIED_WORD]:
             shadow.words[_COPIED_WORD] = 0
             copy.newest = copy.clock + 1
-        if shadow.words[_SUSPECTS_WORD]:
-            self.findings.judge(clocks, agent, shadow.suspects(), self._buffer.rows[:count])
         if self.lanes is not None:
             self.lanes.drained(warp, self._buffer.rows[:count])
 

@@ -27,7 +27,11 @@ def missing_mbarrier(offset: int, size: int, *, overwritten: bool, invalidated: 
             fix="use mbarrier.inval before the memory is used for something else",
         )
     if invalidated:
-        return Misuse("B514", f"the mbarrier object at {where} was invalidated", fix="initialise it again before it is used")
+        return Misuse(
+            "B514",
+            f"the mbarrier object at {where} was invalidated",
+            fix="let the threads that use it meet before mbarrier.inval, or initialise it again",
+        )
     return Misuse(
         "B503",
         f"there is no mbarrier object at {where}: it was never initialised",

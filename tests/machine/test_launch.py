@@ -270,6 +270,7 @@ DONE:
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.usefixtures("heeds_interrupts")
 def test_interrupt_ends_a_launch_within_a_second() -> None:
     import _thread
 

@@ -292,6 +292,7 @@ def test_the_last_writer_of_a_real_kernel_left_what_is_there(name: str) -> None:
     assert WRITERS[name] in opcodes
 
 
+@pytest.mark.usefixtures("heeds_interrupts")
 def test_an_interrupt_ends_the_search() -> None:
     """Also one that comes while a full buffer is drained."""
     body = """

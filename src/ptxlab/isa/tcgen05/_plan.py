@@ -18,7 +18,7 @@ from ptxlab.isa.tcgen05._descriptors import Gather
 from ptxlab.isa.tcgen05._formats import Format
 from ptxlab.isa.tcgen05._shift import shift_down
 from ptxlab.isa.tcgen05._side_operands import Cells, Scaling, legal_metadata
-from ptxlab.isa.tcgen05._touches import CELL_BYTES, COLUMN_BYTES, block, cells, operand
+from ptxlab.isa.tcgen05._touches import CELL_BYTES, COLUMN_BYTES, block, cells, common, operand
 from ptxlab.layout import data_path_lanes
 from ptxlab.native import address_of
 
@@ -185,7 +185,8 @@ class Plan:
         if found is None:
             if len(self.known) >= _MOST_KNOWN:
                 self.known.clear()
-            found = self.known[key] = machine.Touch.together(self._touches(ctas, accumulate, disabled))
+            touches = machine.Touch.together(self._touches(ctas, accumulate, disabled))
+            found = self.known[key] = tuple(map(common, touches))
         return found
 
     def _touches(self, ctas: tuple[machine.Cta, ...], accumulate: bool, disabled: Disabled | None) -> Iterator[machine.Touch]:

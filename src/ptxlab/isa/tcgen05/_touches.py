@@ -12,7 +12,7 @@ from ptxlab.isa import _machine as machine
 from ptxlab.isa._machine import Touch
 from ptxlab.layout import PlacedOperand
 
-__all__ = ["CELL_BYTES", "COLUMN_BYTES", "block", "cells", "operand"]
+__all__ = ["CELL_BYTES", "COLUMN_BYTES", "block", "cells", "common", "operand"]
 
 COLUMN_BYTES, CELL_BYTES = 512, 4
 
@@ -43,6 +43,16 @@ def block(
     for lane, count in runs:
         starts = np.arange(column, column + columns, dtype=np.uint64) * np.uint64(COLUMN_BYTES) + np.uint64(base + 4 * lane)
         yield Touch(starts, np.array([4 * count], np.uint32), write, reads=reads)
+
+
+def common(touch: Touch) -> Touch:
+    """The one object for these ranges, so that observers see at a glance that two operations reach the same."""
+    return _common(touch.starts.tobytes(), touch.sizes.tobytes(), touch.write, touch.reads)
+
+
+@lru_cache(maxsize=1024)
+def _common(starts: bytes, sizes: bytes, write: bool, reads: bool) -> Touch:
+    return Touch(np.frombuffer(starts, np.uint64), np.frombuffer(sizes, np.uint32), write, reads=reads)
 
 
 def cells(cta: machine.Cta, column: int, places: NDArray[np.int64], lanes: NDArray[np.int64]) -> Touch:

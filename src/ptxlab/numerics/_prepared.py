@@ -16,7 +16,7 @@ from ptxlab.numerics._prepare_ir import CHUNK, HEADER, NAN_SCALE, SIGN, absent_e
 from ptxlab.numerics._sparse import check_codes, chunk_of, expand
 from ptxlab.numerics._steps import STEPS, Step, find_step, is_wide
 
-__all__ = ["BLOCK", "Prepared", "check_options", "mma_prepared", "prepare", "run_step"]
+__all__ = ["BLOCK", "Prepared", "check_options", "fill", "mma_prepared", "prepare", "run_step"]
 
 BLOCK = 64
 """A prepared A is padded to a multiple of so many rows, and the kernels do so many at once."""
@@ -209,15 +209,19 @@ def prepare(
 
 def _prepare_terms(codes: NDArray[Any], fmt: str, role: str, wide: bool, negate: bool, scale: tuple[str, int] | None) -> Prepared:
     rows, k = codes.shape
-    over_rows, over_k = codes.strides
     ready = Prepared(fmt, role, rows, k, wide, scale)
-    pointer = address_of(codes)
-    flip = SIGN if negate else 0
-    if role == "a":
-        preparer(fmt, wide, "a")(pointer, over_k, over_rows, k, rows, ready.padded, ready.address, flip)
-    else:
-        preparer(fmt, wide, "b")(pointer, over_rows, over_k, rows, k, ready.padded, ready.address, flip)
+    fill(ready, codes, SIGN if negate else 0)
     return ready
+
+
+def fill(ready: Prepared, codes: NDArray[Any], flip: int) -> None:
+    """Prepare codes [rows, k] in the dtype of the type, with any strides, into an operand's memory; ``flip`` is XORed with the signs."""
+    over_rows, over_k = codes.strides
+    prepare_terms = preparer(ready.fmt, ready.wide, ready.role)
+    if ready.role == "a":
+        prepare_terms(address_of(codes), over_k, over_rows, ready.k, ready.rows, ready.padded, ready.address, flip)
+    else:
+        prepare_terms(address_of(codes), over_rows, over_k, ready.rows, ready.k, ready.padded, ready.address, flip)
 
 
 def _prepare_groups(

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from ptxlab.formats import FORMATS
-from ptxlab.native import address_of
-from ptxlab.numerics._kernels import multiplier, preparer
+from ptxlab.numerics._kernels import multiplier
 from ptxlab.numerics._prepare_ir import SIGN
-from ptxlab.numerics._prepared import BLOCK, Prepared, check_options
+from ptxlab.numerics._prepared import BLOCK, Prepared, check_options, fill
 from ptxlab.numerics._steps import find_step, is_wide
 
 __all__ = ["Product", "Workspace", "product_of"]
@@ -27,7 +26,7 @@ class Workspace(NamedTuple):
 class Product:
     """See the module; `product_of` makes it."""
 
-    __slots__ = ("_flip_a", "_flip_b", "_make", "_multiply", "_option", "_prepare_a", "_prepare_b", "k", "m", "n")
+    __slots__ = ("_flip_a", "_flip_b", "_make", "_multiply", "_option", "k", "m", "n")
 
     def __init__(self, kind: str, d: str, a: str, b: str, m: int, n: int, k: int, negate_a: bool, negate_b: bool, saturate: bool) -> None:
         step = find_step("tcgen05", kind, a, b, d, k)
@@ -35,7 +34,6 @@ class Product:
         wide = is_wide(a)
         self.m, self.n, self.k = m, n, k
         self._make = (a, b, wide)
-        self._prepare_a, self._prepare_b = preparer(a, wide, "a"), preparer(b, wide, "b")
         self._multiply = multiplier(step, wide)
         self._flip_a, self._flip_b = (SIGN if negate else 0 for negate in (negate_a, negate_b))
         self._option = int(saturate) if step.output == "s32" else 0
@@ -47,13 +45,11 @@ class Product:
 
     def prepare_a(self, codes: NDArray[Any], room: Prepared) -> None:
         """Make A ready: codes [m, k] in the dtype of the type, with any strides."""
-        over_rows, over_k = codes.strides
-        self._prepare_a(address_of(codes), over_k, over_rows, self.k, self.m, room.padded, room.address, self._flip_a)
+        fill(room, codes, self._flip_a)
 
     def prepare_b(self, codes: NDArray[Any], room: Prepared) -> None:
         """Make B ready: codes [n, k] in the dtype of the type, with any strides."""
-        over_rows, over_k = codes.strides
-        self._prepare_b(address_of(codes), over_rows, over_k, self.n, self.k, room.padded, room.address, self._flip_b)
+        fill(room, codes, self._flip_b)
 
     def run(self, a: Prepared, b: Prepared, cells: int, stride: int, accumulate: bool, scale_input_d: int) -> None:
         """`mma_prepared` on uint32 cells [n, m] at a host address, with bytes from one column of D to the next."""

@@ -36,6 +36,17 @@ def shadow(kind: type[Shadow], data: np.ndarray) -> tuple[Shadow, np.ndarray]:
     return made, np.zeros((SLOTS, len(Row), WIDTH), np.uint32)
 
 
+def advance(rows: np.ndarray, clocks: list[int], slot: int, learnt: int) -> np.ndarray:
+    """The rows of an agent that learns what another knows and has done, and counts its own next access."""
+    if learnt != slot:
+        np.maximum(rows[slot], rows[learnt], out=rows[slot])
+        rows[slot][:, 2 * learnt : 2 * learnt + 2] = clocks[learnt]
+    clocks[slot] += 1
+    rows[slot][:, 2 * slot : 2 * slot + 2] = clocks[slot]
+    own: np.ndarray = rows[slot]
+    return own
+
+
 def concurrent(made: Shadow) -> set[tuple[int, ...]]:
     return {(whose, who, place) for whose, _, who, _, place, wrong in made.suspects().tolist() if wrong == CONCURRENT}
 
@@ -49,12 +60,7 @@ def test_the_compiled_shadow_misses_nothing(accesses: list) -> None:
     clocks = [0] * SLOTS
     dead = set()
     for slot, (kind, write), first, size, learnt, learns in accesses:
-        if learns:
-            np.maximum(rows[slot], rows[learnt], out=rows[slot])
-            rows[slot][:, 2 * learnt : 2 * learnt + 2] = clocks[learnt]
-        clocks[slot] += 1
-        own = rows[slot]
-        own[:, 2 * slot : 2 * slot + 2] = clocks[slot]
+        own = advance(rows, clocks, slot, learnt if learns else slot)
         touch = Touch(np.array([data.ctypes.data + first], np.uint64), np.array([size], np.uint32), write)
         found = []
         for made in (fast, plain):
@@ -134,12 +140,7 @@ def test_neighbours_are_judged_like_granules_alone(accesses: list) -> None:
     (whole, rows), (single, _) = shadow(Shadow, data), shadow(Shadow, data)
     clocks = [0] * SLOTS
     for (slot, (kind, write), first, size, learnt, learns), count in accesses:
-        if learns:
-            np.maximum(rows[slot], rows[learnt], out=rows[slot])
-            rows[slot][:, 2 * learnt : 2 * learnt + 2] = clocks[learnt]
-        clocks[slot] += 1
-        own = rows[slot]
-        own[:, 2 * slot : 2 * slot + 2] = clocks[slot]
+        own = advance(rows, clocks, slot, learnt if learns else slot)
         begin = data.ctypes.data + first
         starts = begin + np.arange(count, dtype=np.uint64) * 48
         what = (kind << 1 | write) << HOW_SHIFT, (2 * slot) << 32 | clocks[slot]

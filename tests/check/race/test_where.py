@@ -57,16 +57,20 @@ def test_a_copy_in_full() -> None:
     assert details["later"] == "cp.async.bulk issued by lane 0 of warp 0 of CTA (0, 0, 0)"
 
 
-def test_columns_and_lanes() -> None:
-    body = """
+COLUMNS = """
     mov.u32 %r8, %warpid;
     setp.eq.u32 %p3, %r8, 0;
     @%p3 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;
     bar.sync 0;
     ld.shared.b32 %r9, [slot];
     shl.b32 %r10, %r8, 21;
-    add.u32 %r10, %r10, %r9;
-    tcgen05.st.sync.aligned.32x32b.x4.b32 [%r10], {%r1, %r1, %r1, %r1};
+    add.u32 %r10, %r10, %r9;"""
+"""Each warp has the address of its lanes in r10."""
+
+
+def test_columns_and_lanes() -> None:
+    body = f"""{COLUMNS}
+    tcgen05.st.sync.aligned.32x32b.x4.b32 [%r10], {{%r1, %r1, %r1, %r1}};
     bar.sync 0;
     @%p3 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 32;
     """
@@ -77,16 +81,9 @@ def test_columns_and_lanes() -> None:
 
 def test_a_wait_behind_the_second_access_is_no_wait_before_it() -> None:
     """All of this is recorded in one go."""
-    body = """
-    mov.u32 %r8, %warpid;
-    setp.eq.u32 %p3, %r8, 0;
-    @%p3 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;
-    bar.sync 0;
-    ld.shared.b32 %r9, [slot];
-    shl.b32 %r10, %r8, 21;
-    add.u32 %r10, %r10, %r9;
-    tcgen05.st.sync.aligned.32x32b.x1.b32 [%r10], {%r1};
-    tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r10];
+    body = f"""{COLUMNS}
+    tcgen05.st.sync.aligned.32x32b.x1.b32 [%r10], {{%r1}};
+    tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r11}}, [%r10];
     tcgen05.wait::ld.sync.aligned;
     tcgen05.wait::st.sync.aligned;
     bar.sync 0;

@@ -262,8 +262,6 @@ class Findings:
         else:
             code = "X109" if formal else code_of(earlier, later, place.found, ordered, waited, fences)
             missing, fix = MISSING[code], fix_of(code, earlier, later, waited)
-            if earlier.kind is Kind.COPY and not earlier.write:
-                code, missing = "X104", MISSING["X104"]
             if code in ("X105", "X106") and later.op.opcode.startswith("tcgen05.dealloc") and "tmem" in self._launch.options.checks:
                 code = "T612"  # as the machine says where the operation happens to be under way
         message = (

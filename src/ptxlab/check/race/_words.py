@@ -99,7 +99,7 @@ def code_of(earlier: Access, later: Access, found: Object, ordered: bool, waited
         Kind.ST: "X107",
         Kind.LD: "X108",
         Kind.WGMMA: "X110",
-        Kind.COPY: "X111",
+        Kind.COPY: "X111" if earlier.write else "X104",
         Kind.STORE: "X103",
     }
     if earlier.kind in by_kind:
@@ -150,6 +150,11 @@ def fix_of(code: str, earlier: Access, later: Access, waited: bool) -> str:
         if ".bulk_group" in earlier.op.opcode:
             return f"insert cp.async.bulk.commit_group and cp.async.bulk.wait_group 0 between line {first} and line {second}"
         return f"wait with mbarrier.try_wait on the mbarrier of line {first} before line {second}"
+    if code == "X111" or (code == "X104" and earlier.kind is Kind.COPY):
+        return (
+            "insert cp.async.commit_group and cp.async.wait_group 0 (or cp.async.wait_all) and a barrier between "
+            f"line {first} and line {second}"
+        )
     if code == "X104":
         return (
             f"insert cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0 between line {first} and line {second}, and bar.sync "
@@ -164,11 +169,6 @@ def fix_of(code: str, earlier: Access, later: Access, waited: bool) -> str:
     if code == "X110":
         return (
             f"insert wgmma.commit_group and wgmma.wait_group 0 between line {first} and line {second}, and a barrier if another warp writes"
-        )
-    if code == "X111":
-        return (
-            "insert cp.async.commit_group and cp.async.wait_group 0 (or cp.async.wait_all) and a barrier between "
-            f"line {first} and line {second}"
         )
     if code == "X112":
         return f"let the thread of line {first} arrive on a barrier behind it, and wait on that barrier before line {second}"

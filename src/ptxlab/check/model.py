@@ -59,7 +59,7 @@ class Kind(IntEnum):
     CP_4X256B = 14
     """tcgen05.cp.4x256b, the only shape that forms a pipeline behind tcgen05.shift"""
     NARROW = 15
-    """as STRONG, of a scope that some thread of the launch is outside of: whether that one is the other side of a pair, `Scopes` knows"""
+    """as STRONG, of a scope that some thread of the launch is outside of: whether that is the other side is asked for each pair"""
 
 
 _COPIES = frozenset({Kind.CP, Kind.CP_4X256B})

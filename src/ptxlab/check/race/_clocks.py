@@ -146,6 +146,8 @@ class Clocks:
         self.agents: list[Agent] = []
         self.met: dict[int, Rows] = {}
         """By rank: what relaxed arrivals at the cluster barrier have told of (`Meeting.met`)."""
+        self.passed: dict[tuple[int, int], dict[int, Rows]] = {}
+        """By rank and warpgroup: what the four warps have come past at their shares of a wgmma.mma_async, by its number."""
         self.warps = warps
         for cta in ctas:
             for warp in range(warps):

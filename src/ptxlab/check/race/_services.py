@@ -30,7 +30,6 @@ class Services(Barriers):
         self._granted: dict[int, set[tuple[int, int]]] = {}
         self._granter: dict[int, tuple[Slot, int]] = {}
         self._shares: dict[tuple[int, int, int], Rows] = {}
-        self._passed: dict[tuple[int, int], dict[int, Rows]] = {}
         self._services = [self._service_of(op) for op in launch.program.ops]
 
     def serviced(self, warp: Warp, op: Op) -> None:
@@ -130,7 +129,7 @@ class Services(Barriers):
         """Note what the four warps have come past at their shares; of a group's operations the last stays."""
         first = warp.cta.rank * clocks.warps + warp.warp // 4 * 4
         counts = [clocks.own(agent, "wgmma count") for agent in clocks.agents[first : first + 4]]
-        passed = self._passed.setdefault((id(warp.cta), warp.warp // 4), {})
+        passed = clocks.passed.setdefault((warp.cta.rank, warp.warp // 4), {})
         if not any(number - 1 in count.groups for count in counts):
             passed.pop(number - 1, None)
         passed[number] = rows[Row.EXECUTION].copy()
@@ -153,7 +152,7 @@ class Services(Barriers):
 
     def _know_passed(self, warp: Warp, clocks: Clocks, agent: Agent, number: int) -> None:
         """Complete operations tell that every warp of the warpgroup has come to its share: not that others may rely on its accesses."""
-        known = self._passed.get((id(warp.cta), warp.warp // 4), {}).get(number)
+        known = clocks.passed.get((warp.cta.rank, warp.warp // 4), {}).get(number)
         if known is not None:
             row = clocks.of(agent)[Row.EXECUTION]
             for other in clocks.agents:

@@ -68,7 +68,7 @@ def test_chains_of_steps(form: Form) -> None:
 
 @pytest.fixture
 def fresh_kernels() -> Iterator[None]:
-    caches = (_kernels.preparer, _kernels._preparers, _kernels.multiplier)
+    caches = (_kernels.preparer, _kernels._preparers, _kernels.multiplier, _kernels.multiplier_address)
     for one in caches:
         one.cache_clear()
     yield

@@ -6,7 +6,7 @@ through ``t``, reaches memory and barriers through ``t.cta`` and ``t.machine``, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
@@ -193,6 +193,13 @@ class Touch:
             starts = (starts[:, None] + (np.arange(count) * stride).astype(np.uint64)).reshape(-1)
         return cls(starts, np.array([memory.shape[-1] * memory.itemsize], np.uint32), write, signal)
 
+    def signalled(self, signal: Mbarrier) -> Touch:
+        """The same bytes, which an mbarrier tells of."""
+        made = Touch.__new__(Touch)
+        made.starts, made.sizes, made.where = self.starts, self.sizes, self.where
+        made.write, made.reads, made.signal = self.write, self.reads, signal
+        return made
+
     @classmethod
     def together(cls, touches: Iterable[Touch]) -> tuple[Touch, ...]:
         """The same reads as one, and the same writes; none of them signals."""
@@ -291,6 +298,8 @@ class Issue(Protocol):
     """The instruction runs again after a wait with ``retry``."""
     state: dict[Hashable, Any]
     """Room for instruction families to keep what belongs to the warp."""
+    known: dict[Any, Any]
+    """Room for instruction families to keep what belongs to this instruction in this launch."""
     live: int
     """Lanes of the warp that have not exited, in all splits."""
     rows: U32
@@ -327,6 +336,9 @@ class Issue(Protocol):
         """The deferred non-bulk copies of the executing lanes that nothing tracks yet, oldest first; they leave the warp's buffer."""
 
     def lane_value(self, operand: Resolved | int, bits: int, lane: int) -> int: ...
+    def fetch(self, operands: Sequence[tuple[Resolved, int]], lane: int) -> tuple[int, ...]:
+        """Several operands of their bits in one lane, 0 for an absent one. Each instruction asks always for the same."""
+
     def local_memory(self, lane: int) -> U8:
         """The local memory of a thread, as a view."""
 

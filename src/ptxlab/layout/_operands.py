@@ -172,6 +172,18 @@ class PlacedOperand:
         return self.index.gather(shared, self.start)
 
     @property
+    def slots(self) -> tuple[int, NDArray[np.int64], int, int]:
+        """The offset of the first slot, the order in which the gather takes slots of 16 bytes from there, and strides of what it gathers.
+
+        The strides are the bytes from row to row and from k to k.
+        """
+        index = self.index
+        order = np.ascontiguousarray(index._order, np.int64)
+        line, element = order.shape[1] * _SLOT, index._dtype.itemsize
+        strides = (element, line) if index._transposed else (line, element)
+        return (self.start & -_PATTERN) + index.low, order.reshape(-1), *strides
+
+    @property
     def bounds(self) -> tuple[int, int]:
         """First byte and end of what is read."""
         base = self.start & -_PATTERN

@@ -105,6 +105,9 @@ class Launch:
         self.before, device.left = device.left, None
         self.observer = observer_for(self, trace) if observe is None else observe(self)
         self.observed = self.observer is not None
+        self.fetches: list[Any] = [None] * len(program.ops)
+        """By instruction: where its operands are (`Registers.fetch`)."""
+        self.known: list[dict[Any, Any]] = [{} for _ in program.ops]
         self.handlers = [op.row.semantics for op in program.ops]
         self.together = [_needs_whole_warp(op) for op in program.ops]
         self.reports = Reports(self)

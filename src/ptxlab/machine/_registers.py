@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -37,6 +39,16 @@ def lanes_of(mask: int) -> NDArray[np.intp]:
     return found
 
 
+_ZEROS, _RANKS = 4, 5
+"""Views that are no registers: what a constant is added to, and what the address of a shared variable is."""
+
+
+@lru_cache(maxsize=64)
+def _row(value: int) -> memoryview:
+    """A value in all lanes."""
+    return np.full(32, value, np.uint64).data
+
+
 class Registers:
     """Reads and writes operands of ``op`` in the lanes of ``mask``; see `ptxlab.isa.Issue`."""
 
@@ -68,7 +80,7 @@ class Registers:
         self._u64 = frame.view(np.uint64)
         self.rows = self._u32[: len(self._u32) & ~31].reshape(-1, 32)
         raw = frame.data
-        self._views = (raw, raw.cast("H"), raw.cast("I"), raw.cast("Q"))
+        self._views = (raw, raw.cast("H"), raw.cast("I"), raw.cast("Q"), _row(0), _row(rank_bits))
         self._offsets = launch.register_offsets
         self._shadows = launch.register_shadows
         self._widths = launch.register_widths
@@ -270,6 +282,41 @@ class Registers:
         if isinstance(operand, Addr):
             return self._lane_address(operand, lane)
         return self._constant(operand) & _LIMITS[bits]
+
+    def fetch(self, operands: Sequence[tuple[Resolved, int]], lane: int) -> tuple[int, ...]:
+        """Several operands of their bits in one lane, 0 for an absent one: of each instruction always the same."""
+        parts = self.launch.fetches[self.op.index]
+        if parts is None:
+            parts = self.launch.fetches[self.op.index] = self._parts(operands)
+        if not parts:
+            return tuple([0 if type(each) is Unused else self.lane_value(each, bits, lane) for each, bits in operands])
+        views = self._views
+        return tuple([views[view][at + lane] + more & limit for view, at, more, limit in parts])
+
+    def _parts(self, operands: Sequence[tuple[Resolved, int]]) -> tuple[tuple[int, int, int, int], ...]:
+        """Where `fetch` finds each operand: view, index there, what is added, the bits that count; empty if one is not so plain."""
+        found = [self._part(operand, _LIMITS[bits]) for operand, bits in operands]
+        return () if None in found else tuple(part for part in found if part is not None)
+
+    def _part(self, operand: Resolved, limit: int) -> tuple[int, int, int, int] | None:
+        more = 0
+        if isinstance(operand, Addr):
+            more = operand.offset
+            operand = Const(0) if operand.base is None else operand.base
+        if isinstance(operand, Unused):
+            return _ZEROS, 0, 0, 0
+        if isinstance(operand, Const):
+            return _ZEROS, 0, operand.value + more, limit
+        if isinstance(operand, SymbolAddress):
+            view = _RANKS if operand.space == "shared" else _ZEROS
+            return view, 0, self._names[operand.space, operand.name] + operand.offset + more, limit
+        if not isinstance(operand, Reg) or operand.negated or self._shadows[operand.index] >= 0:
+            return None
+        width = self._widths[operand.index]
+        if width not in (16, 32, 64):
+            return None
+        view = _VIEWS[width]
+        return view, self._offsets[operand.index] >> view, more, limit
 
     def _lane_address(self, operand: Addr, lane: int) -> int:
         if isinstance(operand.base, Reg):

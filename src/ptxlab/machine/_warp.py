@@ -139,6 +139,11 @@ class Warp(Registers):
         if launch.observer is not None:
             launch.observer.fill(self)
 
+    @property
+    def known(self) -> dict[Any, Any]:
+        """What instruction families keep of the instruction."""
+        return self.launch.known[self.op.index]
+
     def local_memory(self, lane: int) -> NDArray[np.uint8]:
         """The local memory of a thread."""
         size = self.launch.program.local_bytes

@@ -4,6 +4,7 @@ from ptxlab.native._address import address_of
 from ptxlab.native._cache import cache_directory, object_key, read_object, write_object
 from ptxlab.native._compile import Library, compile_ir, load_cached
 from ptxlab.native._host import Host, host
+from ptxlab.native._moves import gatherer, mover, scatterer
 
 __all__ = [
     "Host",
@@ -11,9 +12,12 @@ __all__ = [
     "address_of",
     "cache_directory",
     "compile_ir",
+    "gatherer",
     "host",
     "load_cached",
+    "mover",
     "object_key",
     "read_object",
+    "scatterer",
     "write_object",
 ]

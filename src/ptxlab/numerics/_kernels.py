@@ -11,7 +11,7 @@ from ptxlab.formats import FORMATS
 from ptxlab.numerics._double import double_kernel
 from ptxlab.numerics._steps import STEPS, Step, is_wide
 
-__all__ = ["multiplier", "preparer", "warmup_parts"]
+__all__ = ["multiplier", "multiplier_address", "preparer", "preparer_address", "warmup_parts"]
 
 # The calls are short, so they keep the interpreter's lock.
 _PREPARE = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p, *[ctypes.c_int64] * 5, ctypes.c_void_p, ctypes.c_int32])
@@ -32,9 +32,15 @@ def _compile(key: tuple[object, ...], write: Callable[[int], str], exports: tupl
 @cache
 def preparer(fmt: str, wide: bool, role: str) -> Any:
     """The function that prepares operands of a format."""
+    return _PREPARE(preparer_address(fmt, wide, role))
+
+
+def preparer_address(fmt: str, wide: bool, role: str) -> int:
+    """Its host address."""
     from ptxlab.numerics._prepare_ir import prepare_ir
 
-    return _PREPARE(_preparers(fmt, wide, prepare_ir).address(f"prepare_{role}"))
+    found: int = _preparers(fmt, wide, prepare_ir).address(f"prepare_{role}")
+    return found
 
 
 @cache
@@ -45,17 +51,28 @@ def _preparers(fmt: str, wide: bool, write: Callable[..., str]) -> Any:
 @cache
 def multiplier(step: Step, wide: bool) -> Any:
     """The function that adds one step to an accumulator."""
+    return _MULTIPLY(multiplier_address(step, wide))
+
+
+@cache
+def multiplier_address(step: Step, wide: bool) -> int:
+    """Its host address."""
     from ptxlab.numerics._fused_ir import fused_ir
     from ptxlab.numerics._integer_ir import integer_ir
 
     if step.group > 1:
         from ptxlab.numerics._group_ir import group_ir
 
-        return _MULTIPLY(_compile(("group", step.window, step.floor), lambda lanes: group_ir(step, lanes), ("mma",)).address("mma"))
+        return _mma(("group", step.window, step.floor), lambda lanes: group_ir(step, lanes))
     if step.output == "s32":
-        return _MULTIPLY(_compile(("integer",), integer_ir, ("mma",)).address("mma"))
+        return _mma(("integer",), integer_ir)
     key = ("fused", step.window, step.floor, step.output, wide, bool(step.scales))
-    return _MULTIPLY(_compile(key, lambda lanes: fused_ir(step, wide, lanes), ("mma",)).address("mma"))
+    return _mma(key, lambda lanes: fused_ir(step, wide, lanes))
+
+
+def _mma(key: tuple[object, ...], write: Callable[[int], str]) -> int:
+    address: int = _compile(key, write, ("mma",)).address("mma")
+    return address
 
 
 def warmup_parts() -> list[tuple[str, Callable[[], None]]]:

@@ -2,59 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.formats import FORMATS
-from ptxlab.numerics._kernels import multiplier
+from ptxlab.numerics._chain import Cells, Chain, Source, fetch, gather, multiply, prepare, put_back
+from ptxlab.numerics._kernels import multiplier_address, preparer_address
 from ptxlab.numerics._prepare_ir import SIGN
-from ptxlab.numerics._prepared import BLOCK, Prepared, check_options, fill
+from ptxlab.numerics._prepared import BLOCK, Prepared, check_options
 from ptxlab.numerics._steps import find_step, is_wide
 
-__all__ = ["Product", "Workspace", "product_of"]
-
-
-class Workspace(NamedTuple):
-    """Room for the prepared operands of one product; its caller sees to it that one at a time uses it."""
-
-    a: Prepared
-    b: Prepared
+__all__ = ["Product", "product_of"]
 
 
 class Product:
     """See the module; `product_of` makes it."""
 
-    __slots__ = ("_flip_a", "_flip_b", "_make", "_multiply", "_option", "k", "m", "n")
+    __slots__ = ("_flips", "_formats", "_multiply", "_option", "_ready", "k", "m", "n")
 
     def __init__(self, kind: str, d: str, a: str, b: str, m: int, n: int, k: int, negate_a: bool, negate_b: bool, saturate: bool) -> None:
         step = find_step("tcgen05", kind, a, b, d, k)
         check_options(step, saturate, negate_a or negate_b, 0)
-        wide = is_wide(a)
         self.m, self.n, self.k = m, n, k
-        self._make = (a, b, wide)
-        self._multiply = multiplier(step, wide)
-        self._flip_a, self._flip_b = (SIGN if negate else 0 for negate in (negate_a, negate_b))
+        self._formats = {"a": a, "b": b}
+        self._multiply = multiplier_address(step, is_wide(a))
+        self._flips = {"a": SIGN if negate_a else 0, "b": SIGN if negate_b else 0}
         self._option = int(saturate) if step.output == "s32" else 0
+        self._ready: dict[tuple[str, int], Prepared] = {}
 
-    def workspace(self) -> Workspace:
-        """Room for the operands."""
-        a, b, wide = self._make
-        return Workspace(Prepared(a, "a", self.m, self.k, wide), Prepared(b, "b", self.n, self.k, wide))
+    def _room(self, role: str, number: int) -> Prepared:
+        """Room for a prepared operand, the same in all chains: one runs at a time."""
+        found = self._ready.get((role, number))
+        if found is None:
+            fmt = self._formats[role]
+            found = Prepared(fmt, role, self.m if role == "a" else self.n, self.k, is_wide(fmt))
+            self._ready[role, number] = found
+        return found
 
-    def prepare_a(self, codes: NDArray[Any], room: Prepared) -> None:
-        """Make A ready: codes [m, k] in the dtype of the type, with any strides."""
-        fill(room, codes, self._flip_a)
+    def _operand(self, role: str, number: int, source: Source) -> tuple[list[tuple[int, ...]], NDArray[np.uint8]]:
+        fmt = self._formats[role]
+        room = np.empty(source.order.size * source.unit, np.uint8)
+        ready = self._room(role, number)
+        function = preparer_address(fmt, ready.wide, role)
+        return [gather(source, room), prepare(function, role, source, room, ready, self._flips[role])], room
 
-    def prepare_b(self, codes: NDArray[Any], room: Prepared) -> None:
-        """Make B ready: codes [n, k] in the dtype of the type, with any strides."""
-        fill(room, codes, self._flip_b)
+    def chain(self, a: Sequence[Source], b: Sequence[Source], units: Iterable[tuple[int, int, Cells]]) -> Chain:
+        """What each unit adds to its cells: the product of one of the operands A and one of B, by their numbers.
 
-    def run(self, a: Prepared, b: Prepared, cells: int, stride: int, accumulate: bool, scale_input_d: int) -> None:
-        """`mma_prepared` on uint32 cells [n, m] at a host address, with bytes from one column of D to the next."""
-        room = -1 if accumulate else 0
-        self._multiply(cells, stride, self.m, self.n, self.k, a.address, b.address, room, self._option, scale_input_d)
+        A is [m, k], B is [n, k], in codes of the dtypes of their types; the cells are those of `mma_prepared`.
+        """
+        rows, kept = [], []
+        for role, sources in (("a", a), ("b", b)):
+            for number, source in enumerate(sources):
+                steps, room = self._operand(role, number, source)
+                rows += steps
+                kept += [room, source.order]
+        for first, second, cells in units:
+            operands = self._room("a", first), self._room("b", second)
+            if cells.order is None:
+                rows.append(multiply(self._multiply, cells.base, cells.offset, cells.stride, *operands, self._option))
+                continue
+            together = np.empty((self.n, self.m), np.uint32)
+            address = together.ctypes.data
+            rows.append(fetch(cells, together))
+            rows.append(multiply(self._multiply, 0, address, together.strides[0], *operands, self._option))
+            rows.append(put_back(cells, together))
+            kept += [together, cells.order]
+        return Chain(rows, self, *kept)
 
 
 @lru_cache(maxsize=256)
@@ -70,12 +87,13 @@ def product_of(kind: str, d: str, a: str, b: str, m: int, n: int, k: int, negate
     Examples
     --------
     >>> import numpy as np
+    >>> from ptxlab.native import address_of
     >>> product = product_of("f16", "f32", "f16", "f16", 64, 8, 16, False, False, False)
-    >>> space, cells = product.workspace(), np.zeros((8, 64), np.uint32)
-    >>> product.prepare_a(np.full((64, 16), 0x3C00, np.uint16), space.a)
-    >>> product.prepare_b(np.full((8, 16), 0x4000, np.uint16), space.b)
-    >>> product.run(space.a, space.b, cells.ctypes.data, cells.strides[0], True, 0)
-    >>> float(cells.view(np.float32)[0, 0])
+    >>> a, b, d = np.full((64, 16), 0x3C00, np.uint16), np.full((8, 16), 0x4000, np.uint16), np.zeros((8, 64), np.uint32)
+    >>> sources = [Source(base, 0, np.arange(2 * len(x)), 16, 32, 2) for base, x in ((1, a), (2, b))]
+    >>> bases = np.array([0, *map(address_of, (a, b, d))])
+    >>> product.chain(sources[:1], sources[1:], [(0, 0, Cells(3, 0, 256))]).run(address_of(bases), True, 0)
+    >>> float(d.view(np.float32)[0, 0])
     32.0
     """
     if m % BLOCK or is_wide(a) != is_wide(b) or ((negate_a or negate_b) and FORMATS[a].is_integer):

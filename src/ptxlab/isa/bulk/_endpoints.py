@@ -8,21 +8,25 @@ from functools import partial
 from ptxlab.descriptors import TENSOR_MAP_BYTES
 from ptxlab.isa import _machine as machine
 from ptxlab.isa._addresses import PARAM_WINDOW, SHARED_WINDOW
-from ptxlab.isa._operands import Addr, SymbolAddress
+from ptxlab.isa._operands import Addr, Resolved, SymbolAddress
 
 __all__ = [
     "Target",
     "delivered",
     "generic_address",
+    "is_parameter",
     "is_shared",
     "lanes",
     "masked",
     "moved",
+    "range_at",
     "shared_range",
     "signal_targets",
     "start",
+    "targets_of",
     "thread_of",
     "used_maps",
+    "window_of",
 ]
 
 Target = tuple[machine.Cta, int, machine.Mbarrier]
@@ -60,10 +64,9 @@ def _with_maps(touches: Callable[[], Iterable[machine.Touch]], maps: tuple[machi
         yield machine.Touch.of(each, False)
 
 
-def used_maps(t: machine.Issue, position: int, lane: int) -> tuple[machine.U8, ...]:
+def used_maps(t: machine.Issue, address: int) -> tuple[machine.U8, ...]:
     """The tensor map of a copy, where it lies in global memory and an observer wants to know; those in parameters never change."""
-    address = generic_address(t, position, lane) if t.machine.observed else PARAM_WINDOW
-    if PARAM_WINDOW <= address < PARAM_WINDOW + (1 << 32) or is_shared(address):
+    if not t.machine.observed or is_parameter(address) or is_shared(address):
         return ()
     return (t.machine.global_view(t, address, TENSOR_MAP_BYTES, False),)
 
@@ -83,6 +86,11 @@ def moved(source: machine.U8, *targets: machine.U8) -> Iterator[machine.Touch]:
         yield machine.Touch.of(target, True)
 
 
+def is_parameter(address: int) -> bool:
+    """Whether a generic address lies in the window of kernel parameters."""
+    return PARAM_WINDOW <= address < PARAM_WINDOW + (1 << 32)
+
+
 def is_shared(address: int) -> bool:
     """Whether a generic address lies in the shared window."""
     return SHARED_WINDOW <= address < SHARED_WINDOW + (1 << 32)
@@ -91,18 +99,24 @@ def is_shared(address: int) -> bool:
 def generic_address(t: machine.Issue, position: int, lane: int) -> int:
     """The generic address that a bracketed operand means; a variable stands for its own state space."""
     operand = t.op.operands[position]
-    address = t.lane_value(operand, 64, lane)
-    if isinstance(operand, Addr) and isinstance(operand.base, SymbolAddress):
-        if operand.base.space == "param":
-            return address + PARAM_WINDOW
-        if operand.base.space == "shared":
-            return address + SHARED_WINDOW
-    return address
+    return t.lane_value(operand, 64, lane) + window_of(operand)
+
+
+def window_of(operand: Resolved) -> int:
+    """Where the state space of a bracketed variable begins in the generic address space."""
+    base = operand.base if isinstance(operand, Addr) else None
+    if isinstance(base, SymbolAddress):
+        return {"param": PARAM_WINDOW, "shared": SHARED_WINDOW}.get(base.space, 0)
+    return 0
 
 
 def shared_range(t: machine.Issue, position: int, lane: int, size: int, alignment: int, own: bool) -> tuple[machine.Cta, int]:
     """The CTA and offset of a shared memory operand of ``size`` bytes; ``own``: it must be the executing CTA's."""
-    address = t.lane_value(t.op.operands[position], 64, lane)
+    return range_at(t, position, t.lane_value(t.op.operands[position], 64, lane), size, alignment, own)
+
+
+def range_at(t: machine.Issue, position: int, address: int, size: int, alignment: int, own: bool) -> tuple[machine.Cta, int]:
+    """`shared_range` of an operand with this value."""
     cta, offset = t.machine.shared_at(t, address)
     if own and cta is not t.cta:
         t.fault(
@@ -123,7 +137,11 @@ def shared_range(t: machine.Issue, position: int, lane: int, size: int, alignmen
 
 def masked(t: machine.Issue, position: int, lane: int) -> list[machine.Cta]:
     """The CTAs that a 16-bit CTA mask names."""
-    mask = t.lane_value(t.op.operands[position], 16, lane)
+    return ctas_of(t, t.lane_value(t.op.operands[position], 16, lane))
+
+
+def ctas_of(t: machine.Issue, mask: int) -> list[machine.Cta]:
+    """The CTAs that the bits of a mask name."""
     cluster = t.cta.cluster
     if mask >> len(cluster) or not mask:
         t.fault(
@@ -142,24 +160,24 @@ def masked(t: machine.Issue, position: int, lane: int) -> list[machine.Cta]:
     return found
 
 
-def _mbarrier(t: machine.Issue, position: int, lane: int) -> tuple[machine.Cta, int]:
-    address = t.lane_value(t.op.operands[position], 64, lane)
-    cta, offset = t.machine.shared_at(t, address)
-    if offset % 8:
-        t.fault("C901", f"the mbarrier address {address:#x} is not a multiple of 8")
-    return cta, offset
-
-
 def signal_targets(t: machine.Issue, lane: int, destination: tuple[machine.Cta, int], barrier: int, mask: int, pair: bool) -> list[Target]:
+    """Who receives and which mbarrier counts; ``barrier`` and ``mask`` are operand positions (mask -1: no multicast)."""
+    address = t.lane_value(t.op.operands[barrier], 64, lane)
+    return targets_of(t, destination, address, None if mask < 0 else t.lane_value(t.op.operands[mask], 16, lane), pair)
+
+
+def targets_of(t: machine.Issue, destination: tuple[machine.Cta, int], barrier: int, mask: int | None, pair: bool) -> list[Target]:
     """Who receives and which mbarrier counts.
 
-    ``barrier`` and ``mask`` are operand positions (mask -1: no multicast), ``pair`` is .cta_group::2. Without .cta_group::2 each receiving
+    ``barrier`` is an address, ``mask`` names CTAs (None: no multicast), ``pair`` is .cta_group::2. Without .cta_group::2 each receiving
     CTA is signalled at the barrier's offset in its own shared memory; with it, the CTA of the receiver's pair that has the parity of the
     barrier's CTA. Section "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
     """
     cta, offset = destination
-    home, at = _mbarrier(t, barrier, lane)
-    if mask < 0:
+    home, at = t.machine.shared_at(t, barrier)
+    if at % 8:
+        t.fault("C901", f"the mbarrier address {barrier:#x} is not a multiple of 8")
+    if mask is None:
         allowed = home.rank // 2 == cta.rank // 2 if pair else home is cta
         if not allowed:
             t.fault(
@@ -169,6 +187,6 @@ def signal_targets(t: machine.Issue, lane: int, destination: tuple[machine.Cta, 
             )
         return [(cta, offset, home.mbarrier(t, at))]
     cluster = cta.cluster
-    receivers = masked(t, mask, lane)
+    receivers = ctas_of(t, mask)
     signalled = [cluster[(c.rank & ~1) | (home.rank & 1)] if pair else c for c in receivers]
     return [(c, offset, s.mbarrier(t, at)) for c, s in zip(receivers, signalled, strict=True)]

@@ -67,7 +67,7 @@ def _gather(t: machine.Issue, mask: int) -> None:
         targets = signal_targets(t, lane, destination, 2, mask, pair)
         sources = _views(t, regions, False)
         perform = partial(_perform_gather, box, four, sources, regions, targets)
-        start(t, lane, perform, partial(_gathered, box, four, sources, regions, targets), *used_maps(t, 1, lane))
+        start(t, lane, perform, partial(_gathered, box, four, sources, regions, targets), *used_maps(t, generic_address(t, 1, lane)))
 
 
 def _gathered(box: Box, four: Box, sources: list[machine.U8], regions: list[Region], targets: list[Target]) -> Iterator[machine.Touch]:
@@ -90,7 +90,9 @@ def _scatter(t: machine.Issue) -> None:
         views = _views(t, regions, True)
         perform = partial(_perform_scatter, box, four, views, regions, cta, offset)
         source = cta.shared[offset : offset + four.footprint]
-        track(t, lane, start(t, lane, perform, partial(_scattered, box, views, regions, source), *used_maps(t, 0, lane)))
+        track(
+            t, lane, start(t, lane, perform, partial(_scattered, box, views, regions, source), *used_maps(t, generic_address(t, 0, lane)))
+        )
 
 
 def _scattered(box: Box, targets: list[machine.U8], regions: list[Region], source: machine.U8) -> Iterator[machine.Touch]:

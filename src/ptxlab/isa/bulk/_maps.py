@@ -17,7 +17,7 @@ from ptxlab.isa.bulk._reduce import Combine
 from ptxlab.isa.bulk._staging import U8
 from ptxlab.layout import wide_positions
 
-__all__ = ["BYTES", "Copy", "TileMap", "replaced", "tile_map"]
+__all__ = ["BYTES", "Copy", "TileMap", "map_of", "raw_map", "replaced", "tile_map"]
 
 BYTES = TENSOR_MAP_BYTES
 _ALIGNMENT = 64
@@ -34,6 +34,7 @@ class Copy:
     Attributes
     ----------
     address, size : global byte range; ``size`` 0: nothing is inside
+    whole : whether all of it is inside
     load : the staged bytes
     store : write staged bytes, or combine them with what is there
     outside : the bytes inside the tensor as views
@@ -41,12 +42,13 @@ class Copy:
 
     address: int
     size: int
+    whole: bool
     load: Callable[[U8], U8]
     store: Callable[[U8, U8, Combine | None], None]
     outside: Callable[[U8], list[U8]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TileMap:
     """A decoded tensor map: what a copy moves, and the type that reductions work on."""
 
@@ -88,10 +90,10 @@ class TileMap:
         if isinstance(box, Columns):
             pixels = box.region(at, offsets)
             load, outside = partial(box.load, region=pixels), partial(box.outside, region=pixels)
-            return Copy(pixels.address, pixels.size, load, partial(box.store, pixels), outside)
+            return Copy(pixels.address, pixels.size, pixels.whole, load, partial(box.store, pixels), outside)
         region = box.region(at)
         load, view = partial(box.load, region=region), partial(box.outside, region=region)
-        return Copy(region.address, region.size, load, partial(box.store, region), lambda memory: [view(memory)])
+        return Copy(region.address, region.size, region.whole, load, partial(box.store, region), lambda memory: [view(memory)])
 
     def wide(self, halo: int, fixed: bool) -> TileMap:
         """The map as im2col::w and, if ``fixed``, im2col::w::128 use it."""
@@ -105,10 +107,19 @@ _MOST_MAPS = 1024
 
 def tile_map(t: machine.Issue, address: int) -> TileMap:
     """The tensor map at a generic address; a fault if it cannot be used."""
+    return map_of(t, address, raw_map(t, address))
+
+
+def raw_map(t: machine.Issue, address: int) -> bytes:
+    """The bytes of the tensor map at a generic address."""
     if address % _ALIGNMENT:
         message = f"the tensor map address {address:#x} is not a multiple of {_ALIGNMENT}"
         t.fault("D721", message, fix="align the tensor map to 64 bytes or more")
-    raw = t.machine.read_generic(t, address, BYTES, t.cta).tobytes()
+    return t.machine.read_generic(t, address, BYTES, t.cta).tobytes()
+
+
+def map_of(t: machine.Issue, address: int, raw: bytes) -> TileMap:
+    """The tensor map of these bytes; a fault if it cannot be used."""
     found = _MAPS.get(raw)
     if found is None:
         if len(_MAPS) >= _MOST_MAPS:

@@ -98,6 +98,15 @@ class Staged:
     pitch: int
     footprint: int
 
+    @property
+    def chunk(self) -> int:
+        """Bytes that the swizzle leaves together."""
+        return 8 if self.swizzle == _FLIP else 16
+
+    def order(self, offset: int) -> NDArray[np.intp]:
+        """For each chunk of the dense box, its chunk in shared memory, of a box at this offset."""
+        return chunk_order(self.swizzle, offset & 1023, self.bytes // self.chunk, self.pitch, self.row)
+
     def staged(self, move: Callable[[U8], None] | None, whole: bool) -> U8:
         """A dense array with the fill where nothing is inside the tensor; ``move`` puts the rest into it."""
         dense = np.empty(self.rows * self.packed, np.uint8)
@@ -133,7 +142,5 @@ class Staged:
 
     def _chunks(self, shared: U8, offset: int) -> tuple[np.dtype[Any], NDArray[np.intp], NDArray[Any]]:
         """Type of a chunk, order of the chunks, and the box's shared memory as chunks; the swizzle leaves each in its row."""
-        size = 8 if self.swizzle == _FLIP else 16
-        wide = _WIDE[size]
-        order = chunk_order(self.swizzle, offset & 1023, self.bytes // size, self.pitch, self.row)
-        return wide, order, shared[offset : offset + self.footprint].view(wide)
+        wide = _WIDE[self.chunk]
+        return wide, self.order(offset), shared[offset : offset + self.footprint].view(wide)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from ptxlab.isa import _machine as machine
 from ptxlab.isa._catalogue import Qualifiers, native, service
 from ptxlab.isa._natives import Nothing
-from ptxlab.isa._operands import Addr, Group, Op, Resolved
-from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start, used_maps
+from ptxlab.isa._operands import Addr, Group, Op, Resolved, Unused
+from ptxlab.isa.bulk._cuts import Cut
+from ptxlab.isa.bulk._endpoints import is_parameter, lanes, range_at, start, targets_of, used_maps, window_of
 from ptxlab.isa.bulk._groups import track
-from ptxlab.isa.bulk._maps import Copy, TileMap, tile_map
+from ptxlab.isa.bulk._maps import TileMap, map_of, raw_map
 from ptxlab.isa.bulk._reduce import Combine, combiner, watched
-from ptxlab.isa.bulk._staging import NOTHING, Staged
+from ptxlab.isa.bulk._staging import NOTHING
 
 __all__ = ["nothing_nearer", "read_coordinates"]
 
@@ -38,6 +40,8 @@ _NOT_WIDE = (0, 5)
 
 _ALIGNMENT = 128
 """Of a box in shared memory."""
+_ABSENT: tuple[Resolved, int] = Unused(), 64
+_MOST_CUTS = 4096
 
 
 @lru_cache(maxsize=4096)
@@ -48,24 +52,31 @@ def _items(op: Op, position: int) -> tuple[Resolved, ...]:
     return group.items if isinstance(group, Group) else ()
 
 
-def read_coordinates(t: machine.Issue, position: int, lane: int, count: int) -> tuple[int, ...]:
-    """The coordinates that a tensor operand names; a fault unless there are so many."""
+def coordinate_items(t: machine.Issue, position: int, count: int) -> tuple[Resolved, ...]:
+    """The coordinates of a tensor operand as written; a fault unless there are so many."""
     items = _items(t.op, position)
     if len(items) != count:
         message = f"{t.op.opcode} needs {count} coordinates, not {len(items)}"
         t.fault("D724", message, fix=f"write [tensorMap, {{c0, ...}}] with {count} coordinates")
-    read = t.lane_value
-    return tuple([(value := read(item, 32, lane)) - (value >> 31 << 32) for item in items])
+    return items
 
 
-def _coordinates(t: machine.Issue, position: int, lane: int, tile: TileMap, store: bool) -> tuple[int, ...]:
-    wanted = int(t.q.dim[0])
-    coordinates = read_coordinates(t, position, lane, wanted)
-    if wanted != tile.rank:
+def read_coordinates(t: machine.Issue, position: int, lane: int, count: int) -> tuple[int, ...]:
+    """The coordinates that a tensor operand names; a fault unless there are so many."""
+    return _signed(t.lane_value(item, 32, lane) for item in coordinate_items(t, position, count))
+
+
+def _signed(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple([value - (value >> 31 << 32) for value in values])
+
+
+def _checked(t: machine.Issue, tile: TileMap, coordinates: tuple[int, ...], store: bool) -> None:
+    """A fault unless the instruction may copy a box of this map from there."""
+    if len(coordinates) != tile.rank:
         t.fault(
             "D723",
-            f"the instruction copies a {wanted}-dimensional box, but the tensor map has rank {tile.rank}",
-            fix=f"use .{tile.rank}d, or a tensor map of rank {wanted}",
+            f"the instruction copies a {len(coordinates)}-dimensional box, but the tensor map has rank {tile.rank}",
+            fix=f"use .{tile.rank}d, or a tensor map of rank {len(coordinates)}",
         )
     im2col = "im2col" in t.op.opcode
     if tile.im2col != im2col:
@@ -73,36 +84,70 @@ def _coordinates(t: machine.Issue, position: int, lane: int, tile: TileMap, stor
         t.fault("D723", f"the instruction copies {here}, but the tensor map is in {there} mode", fix="encode the map for the mode")
     if not tile.takes(coordinates, store):
         t.fault("D724", tile.refusal(coordinates))
-    return coordinates
 
 
-_copy = lru_cache(maxsize=8192)(TileMap.copy)
 _wide = lru_cache(maxsize=256)(TileMap.wide)
 
 
-def _info(t: machine.Issue, lane: int) -> tuple[int, ...]:
-    """The values of im2colInfo."""
-    operand = t.op.operands[3]
-    assert isinstance(operand, Group)
-    return tuple(t.lane_value(item, 16, lane) for item in operand.items)
+@dataclass(slots=True, eq=False)
+class _Form:
+    """What an instruction says at every execution: its operands, and where the state space of its tensor map begins.
+
+    The operands are the address of the tensor map, that in shared memory, of a load that of the mbarrier and the mask, else absent ones;
+    then ``count`` coordinates, then im2colInfo.
+    """
+
+    operands: tuple[tuple[Resolved, int], ...]
+    window: int
+    count: int
+
+
+def _form(t: machine.Issue, store: bool, mask: int) -> _Form:
+    found: _Form | None = t.known.get("form")
+    if found is None:
+        operands, count = t.op.operands, int(t.q.dim[0])
+        outside, inside = (0, 1) if store else (1, 0)
+        info = operands[3] if not store and ".im2col" in t.op.opcode else None
+        fixed = ((operands[outside], 64), (operands[inside], 64))
+        signal = (_ABSENT, _ABSENT) if store else ((operands[2], 64), _ABSENT if mask < 0 else (operands[mask], 16))
+        coordinates = ((item, 32) for item in coordinate_items(t, outside, count))
+        offsets = ((item, 16) for item in (info.items if isinstance(info, Group) else ()))
+        found = t.known["form"] = _Form((*fixed, *signal, *coordinates, *offsets), window_of(operands[outside]), count)
+    return found
+
+
+def _cut(t: machine.Issue, form: _Form, address: int, places: tuple[int, ...], store: bool) -> Cut:
+    """The copy at these coordinates, with these im2col offsets; remembered as long as its tensor map stays as it is."""
+    cut: Cut | None = t.known.get((address, places))
+    if cut is not None and (not cut.raw or cut.raw == raw_map(t, address)):
+        return cut
+    raw = raw_map(t, address)
+    tile = map_of(t, address, raw)
+    coordinates, info = _signed(places[: form.count]), places[form.count :]
+    offsets: tuple[int, ...] = ()
+    if tile.im2col and info:
+        tile, offsets = _of_mode(t, tile, info)
+    _checked(t, tile, coordinates, store)
+    copy = tile.copy(coordinates, offsets)
+    memory = t.machine.global_view(t, copy.address, copy.size, store) if copy.size else NOTHING
+    if len(t.known) >= _MOST_CUTS:
+        t.known.clear()
+        t.known["form"] = form
+    cut = t.known[address, places] = Cut(b"" if is_parameter(address) else raw, tile, copy, memory)
+    return cut
 
 
 def _load(t: machine.Issue, mask: int) -> None:
     pair = t.q.group == "cta_group::2"
     own = t.q.destination == "shared::cta"
+    form = _form(t, False, mask)
     for lane in lanes(t):
-        tile = tile_map(t, generic_address(t, 1, lane))
-        offsets: tuple[int, ...] = ()
-        if tile.im2col and ".im2col" in t.op.opcode:
-            tile, offsets = _of_mode(t, tile, _info(t, lane))
-        coordinates = _coordinates(t, 1, lane, tile, False)
-        box = tile.box
-        destination = shared_range(t, 0, lane, box.footprint, _ALIGNMENT, own)
-        targets = signal_targets(t, lane, destination, 2, mask, pair)
-        copy = _copy(tile, coordinates, offsets)
-        source = t.machine.global_view(t, copy.address, copy.size, False) if copy.size else NOTHING
-        perform = partial(_perform_load, box, copy, source, targets)
-        start(t, lane, perform, partial(_loaded, box.footprint, copy, source, targets), *used_maps(t, 1, lane))
+        at, destination, barrier, ctas, *places = t.fetch(form.operands, lane)
+        address = at + form.window
+        cut = _cut(t, form, address, tuple(places), False)
+        place = range_at(t, 0, destination, cut.box.footprint, _ALIGNMENT, own)
+        targets = targets_of(t, place, barrier, None if mask < 0 else ctas, pair)
+        start(t, lane, partial(cut.deliver, targets), partial(cut.loaded, targets), *used_maps(t, address))
 
 
 def _of_mode(t: machine.Issue, tile: TileMap, info: tuple[int, ...]) -> tuple[TileMap, tuple[int, ...]]:
@@ -128,42 +173,25 @@ def _in_range(t: machine.Issue, found: tuple[tuple[str, int, int], ...]) -> None
             t.fault("D724", f"{name} is {value}; with .{t.q.mode} it can be 0 to {limit - 1}")
 
 
-def _loaded(footprint: int, copy: Copy, source: machine.U8, targets: list[Target]) -> Iterator[machine.Touch]:
-    return delivered(targets, footprint, *copy.outside(source))
-
-
-def _stored(copy: Copy, target: machine.U8, source: machine.U8) -> Iterator[machine.Touch]:
-    return moved(source, *copy.outside(target))
-
-
-def _perform_load(box: Staged, copy: Copy, source: machine.U8, targets: list[Target]) -> None:
-    dense = copy.load(source)
-    for cta, offset, barrier in targets:
-        box.scatter(dense, cta.shared, offset)
-        barrier.complete_tx(box.bytes)
-
-
 def _store(t: machine.Issue, operation: str | None) -> None:
+    form = _form(t, True, -1)
     for lane in lanes(t):
-        tile = tile_map(t, generic_address(t, 0, lane))
-        box = tile.box
-        coordinates = _coordinates(t, 0, lane, tile, True)
-        cta, offset = shared_range(t, 1, lane, box.footprint, _ALIGNMENT, True)
+        at, source, _, _, *places = t.fetch(form.operands, lane)
+        address = at + form.window
+        cut = _cut(t, form, address, tuple(places), True)
+        cta, offset = range_at(t, 1, source, cut.box.footprint, _ALIGNMENT, True)
         combine: Combine | None = None
         if operation is not None:
-            combine = combiner(operation, tile.element)
-            if combine is None:
-                t.fault("D726", f".{operation} is not available for the tensor map's element type {tile.element}")
-            combine = watched(t, operation, tile.element, combine)
-        copy = _copy(tile, coordinates, ())
-        target = t.machine.global_view(t, copy.address, copy.size, True) if copy.size else NOTHING
-        perform = partial(_perform_store, box, copy, target, cta, offset, combine)
-        touches = partial(_stored, copy, target, cta.shared[offset : offset + box.footprint])
-        track(t, lane, start(t, lane, perform, touches, *used_maps(t, 0, lane)))
+            combine = _combiner(t, operation, cut.tile.element)
+        perform = partial(cut.store, cta, offset, combine)
+        track(t, lane, start(t, lane, perform, partial(cut.stored, cta, offset), *used_maps(t, address)))
 
 
-def _perform_store(box: Staged, copy: Copy, target: machine.U8, cta: machine.Cta, offset: int, combine: Combine | None) -> None:
-    copy.store(target, box.gather(cta.shared, offset), combine)
+def _combiner(t: machine.Issue, operation: str, element: str) -> Combine:
+    combine = combiner(operation, element)
+    if combine is None:
+        t.fault("D726", f".{operation} is not available for the tensor map's element type {element}")
+    return watched(t, operation, element, combine)
 
 
 def _declare_loads(hinted: str, policy: dict[str, str]) -> None:

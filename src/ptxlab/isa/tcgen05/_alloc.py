@@ -171,7 +171,7 @@ def _grant(t: machine.Issue, cta: machine.Cta, column: int, columns: int, offset
     state = state_of(cta)
     state.smallest = min(state.smallest, columns)
     state.grants[column] = t.op
-    state.checked.clear()
+    state.reallocated()
     cta.shared[offset : offset + 4] = np.frombuffer(column.to_bytes(4, "little"), np.uint8)
     t.machine.progress += 1
 
@@ -236,7 +236,7 @@ def dealloc(t: machine.Issue) -> None:
             details=(("allocated by this CTA", held),),
         )
     for cta in teams(t.cta, group):
-        state_of(cta).checked.clear()
+        state_of(cta).reallocated()
     t.machine.progress += 1
 
 

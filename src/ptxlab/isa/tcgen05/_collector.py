@@ -6,15 +6,15 @@ Section "TensorCore 5th Generation Matrix Multiply and accumulate Operations". R
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 from ptxlab.isa import _machine as machine
 
 __all__ = ["Collector", "collect"]
 
 
-@dataclass(frozen=True, slots=True)
-class Collector:
+class Collector(NamedTuple):
     """What is known of one buffer: the matrix that a fill left there, None if nothing is valid; and the instruction that made it so."""
 
     matrix: Hashable | None
@@ -24,12 +24,19 @@ class Collector:
 
 def collect(t: machine.Issue, buffers: dict[str, Collector], matrix: Hashable, ws: bool) -> None:
     """Follow one instruction; a finding where it uses what is not there. Without a qualifier it discards."""
-    usage: str = t.q.collector or f"collector::{'b0' if ws else 'a'}::discard"
-    _, buffer, use = usage.split("::")
+    usage, buffer, use = _usage(t.q.collector, ws)
     held = buffers.get(buffer)
     if use in ("use", "lastuse") and (held is None or held.matrix != matrix):
         _report(t, usage, "B" if ws else "A", buffer, held)
     buffers[buffer] = Collector(None if use in ("lastuse", "discard") else matrix, t.op.opcode, t.op.line)
+
+
+@cache
+def _usage(qualifier: str | None, ws: bool) -> tuple[str, str, str]:
+    """The qualifier, its buffer and what it does."""
+    usage = qualifier or f"collector::{'b0' if ws else 'a'}::discard"
+    _, buffer, use = usage.split("::")
+    return usage, buffer, use
 
 
 def _report(t: machine.Issue, usage: str, name: str, buffer: str, held: Collector | None) -> None:

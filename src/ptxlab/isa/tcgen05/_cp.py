@@ -12,7 +12,7 @@ from ptxlab.isa import _machine as machine
 from ptxlab.isa._catalogue import service
 from ptxlab.isa.bulk import lanes
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
-from ptxlab.isa.tcgen05._state import enter, launch, teams
+from ptxlab.isa.tcgen05._state import enter, launch, team_of
 from ptxlab.isa.tcgen05._touches import block, operand
 from ptxlab.layout import CopyDestination, copy_destination
 
@@ -39,7 +39,8 @@ def _copy(t: machine.Issue, shape: str, destination: CopyDestination) -> None:
     packed: str | None = t.q.packed
     if t.q.unpacked != (packed is not None):
         t.fault("D706", f"{t.op.opcode} names only one of the destination format .b8x16 and a source format", fix="give both, or none")
-    ctas = teams(t.cta, group)
+    team = team_of(t.cta, group)
+    ctas = team.ctas
     for lane in lanes(t):
         address = t.lane_value(t.op.operands[0], 32, lane)
         first, column = address >> 16, address & 0xFFFF
@@ -52,7 +53,7 @@ def _copy(t: machine.Issue, shape: str, destination: CopyDestination) -> None:
         source = matrix_gather(t, raw, "the source", len(destination.lanes), destination.columns, 32, 32)
         check_bounds(t, ctas, source, "the source")
         perform = partial(_perform, ctas, source, packed, destination, first, column)
-        launch(t, lane, group, perform, partial(_touches, ctas, source, destination, first, column))
+        launch(t, lane, team, perform, partial(_touches, ctas, source, destination, first, column))
 
 
 def _touches(

@@ -26,13 +26,17 @@ def _same(codes: Codes) -> Codes:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A type: bits of an element and of its container, and how codes come out of a gather and out of a row's cells of tensor memory."""
+    """A type: bits of an element and of its container, and how codes come out of a gather and out of a row's cells of tensor memory.
+
+    ``packed``: these are not the codes themselves.
+    """
 
     name: str
     bits: int
     container: int
     shared: Callable[[Codes], Codes]
     tensor: Callable[[NDArray[np.uint32]], Codes]
+    packed: bool
 
 
 def _as(container: int) -> Callable[[NDArray[np.uint32]], Codes]:
@@ -60,8 +64,8 @@ def _format(name: str, container: int) -> Format:
     bits = TYPE_BITS[name]
     if (bits, container) in _PACKINGS:
         shared, tensor = (_packed(name, packing) for packing in _PACKINGS[bits, container])
-        return Format(name, bits, container, shared, tensor)
-    return Format(name, bits, container, _same, _as(container))
+        return Format(name, bits, container, shared, tensor, True)
+    return Format(name, bits, container, _same, _as(container), False)
 
 
 _FORMATS = {(kind.name, name): _format(name, kind.container) for kind in MMA_KINDS.values() for name in kind.ab}

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, partial
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
 
 import numpy as np
 
 from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import Row, service
-from ptxlab.isa._operands import Const, Group, Resolved, Unused
+from ptxlab.isa._catalogue import service
+from ptxlab.isa._operands import Const, Group, Op, Resolved, Unused
 from ptxlab.isa.bulk import lanes
 from ptxlab.isa.tcgen05._collector import collect
 from ptxlab.isa.tcgen05._plan import Disabled, Plan
 from ptxlab.isa.tcgen05._planning import Key, check_plan, make_plan
-from ptxlab.isa.tcgen05._state import enter, launch, state_of, teams
+from ptxlab.isa.tcgen05._state import enter, launch, state_of, team_of
 from ptxlab.tables import BLOCK_SCALED_KINDS
 
 __all__: list[str] = []
@@ -29,53 +29,42 @@ _DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
 """Without .scale_vectorsize; .kind::mxf4nvf4 needs it."""
 
 
-class _Places(NamedTuple):
-    """Where the operands of a row stand, -1 if nowhere."""
+@dataclass(slots=True, eq=False)
+class _Form:
+    """What an instruction says at every execution.
 
-    planned: tuple[tuple[int, int], ...]
-    """Those that a plan depends on, in the order of `Key`, and their bits."""
-    mask: int
-    scale: int
-    enable: int
+    ``planned`` are the operands that a plan depends on, in the order of `Key`, and their bits; ``enable`` is a constant or a predicate.
+    """
+
+    kind: str
+    vector: str
     sparse: bool
+    planned: tuple[tuple[Resolved, int], ...]
+    mask: Resolved
+    enable: Resolved
+    scale: Resolved
+    bits_to_shift: int | None
 
 
-@cache
-def _places(row: Row, a_tensor: bool) -> _Places:
-    at = {name: i for i, (name, _) in enumerate(row.operands)}
-    bits = {"accumulator": 32, "a": 32 if a_tensor else 64, "b": 64, "descriptor": 32}
-    bits |= {"metadata": 32, "scale_a": 32, "scale_b": 32, "zero_columns": 64}
-    planned = tuple((at.get(name, -1), size) for name, size in bits.items())
-    return _Places(planned, at.get("mask", -1), at.get("scale", -1), at["enable"], "metadata" in at)
+_BITS = {"accumulator": 32, "a": 0, "b": 64, "descriptor": 32, "metadata": 32, "scale_a": 32, "scale_b": 32, "zero_columns": 64}
 
 
-def _operand(t: machine.Issue, at: int) -> Resolved:
-    return t.op.operands[at] if at >= 0 else _NONE
+@lru_cache(maxsize=4096)
+def _form(op: Op, a_tensor: bool) -> _Form:
+    at = dict(zip([name for name, _ in op.row.operands], op.operands, strict=False))
+    planned = tuple((at.get(name, _NONE), bits or (32 if a_tensor else 64)) for name, bits in _BITS.items())
+    kind, scale = op.q.kind[6:], at.get("scale", _NONE)
+    vector = op.q.vector or _DEFAULT_VECTOR[kind] if kind in BLOCK_SCALED_KINDS else ""
+    shift = 0 if type(scale) is Unused else scale.value if isinstance(scale, Const) and 0 <= scale.value <= 15 else None
+    return _Form(kind, vector, "metadata" in at, planned, at.get("mask", _NONE), at["enable"], scale, shift)
 
 
-def _value(t: machine.Issue, at: int, bits: int, lane: int) -> int:
-    """An operand; 0 if the instruction does not have it."""
-    operand = _operand(t, at)
-    return 0 if type(operand) is Unused else t.lane_value(operand, bits, lane)
-
-
-def _enabled(t: machine.Issue, at: int, lane: int) -> bool:
-    operand = t.op.operands[at]
+def _enabled(t: machine.Issue, operand: Resolved, lane: int) -> bool:
     return bool(operand.value) if type(operand) is Const else bool(t.lane_value(operand, 1, lane))
 
 
-def _scale(t: machine.Issue, at: int) -> int:
-    operand = _operand(t, at)
-    if type(operand) is Unused:
-        return 0
-    if not isinstance(operand, Const) or not 0 <= operand.value <= 15:
-        t.fault("D706", "scale-input-d must be an immediate from 0 to 15", fix="give the number of bits to shift D by as a constant")
-    return operand.value
-
-
-def _disabled(t: machine.Issue, at: int, lane: int) -> Disabled | None:
+def _disabled(t: machine.Issue, operand: Resolved, lane: int) -> Disabled | None:
     """Lanes that keep their value, for each CTA: four words of the mask belong to each."""
-    operand = _operand(t, at)
     if type(operand) is not Group:
         return None
     words = np.array([t.lane_value(item, 32, lane) for item in operand.items], np.uint32)
@@ -83,45 +72,36 @@ def _disabled(t: machine.Issue, at: int, lane: int) -> Disabled | None:
     return tuple(np.flatnonzero(row) for row in bits)
 
 
-def _vector(t: machine.Issue, kind: str) -> str:
-    """.scale_vectorsize, or what stands for none."""
-    if kind not in BLOCK_SCALED_KINDS:
-        return ""
-    return t.q.vector or _DEFAULT_VECTOR[kind]
-
-
 def _multiply(t: machine.Issue, a_tensor: bool, ws: bool, shift_a: bool) -> None:
     state, group = enter(t)
-    kind = t.q.kind[6:]
-    ctas = teams(t.cta, group)
-    collectors = state_of(ctas[0]).collectors
-    places = _places(t.op.row, a_tensor)
-    vector = _vector(t, kind)
+    op = t.op
+    form = _form(op, a_tensor)
+    team = team_of(t.cta, group)
+    collectors = state_of(team.ctas[0]).collectors
+    if form.bits_to_shift is None:
+        t.fault("D706", "scale-input-d must be an immediate from 0 to 15", fix="give the number of bits to shift D by as a constant")
     for lane in lanes(t):
-        key = Key(
-            kind,
-            group,
-            vector,
-            ws,
-            places.sparse,
-            a_tensor,
-            shift_a,
-            t.machine.target,
-            *[_value(t, at, bits, lane) for at, bits in places.planned],
-        )
-        plan = _PLANS.get(key)
+        values = t.fetch(form.planned, lane)
+        plan: Plan | None = state.ready.get((op.index, values))
         if plan is None:
-            plan = make_plan(t, key)
-            if len(_PLANS) >= _MOST_PLANS:
-                _PLANS.clear()
-            _PLANS[key] = plan
-        if key not in state.checked:
-            check_plan(t, plan, ctas)
-            state.checked.add(key)
+            key = Key(form.kind, group, form.vector, ws, form.sparse, a_tensor, shift_a, t.machine.target, *values)
+            plan = _plan(t, key)
+            check_plan(t, plan, team.ctas)
+            state.ready[op.index, values] = plan
         collect(t, collectors, plan.held, ws)
-        disabled, accumulate = _disabled(t, places.mask, lane), _enabled(t, places.enable, lane)
-        perform = partial(plan.perform, ctas, accumulate, _scale(t, places.scale), disabled)
-        launch(t, lane, group, perform, partial(plan.touches, ctas, accumulate, disabled))
+        disabled, accumulate = _disabled(t, form.mask, lane), _enabled(t, form.enable, lane)
+        perform = partial(plan.perform, team, accumulate, form.bits_to_shift, disabled)
+        launch(t, lane, team, perform, partial(plan.touches, team.ctas, accumulate, disabled))
+
+
+def _plan(t: machine.Issue, key: Key) -> Plan:
+    plan = _PLANS.get(key)
+    if plan is None:
+        plan = make_plan(t, key)
+        if len(_PLANS) >= _MOST_PLANS:
+            _PLANS.clear()
+        _PLANS[key] = plan
+    return plan
 
 
 def _collector(buffers: tuple[str, ...], uses: tuple[str, ...] = ("fill", "use", "lastuse", "discard")) -> str:

@@ -18,11 +18,11 @@ from ptxlab.isa.tcgen05._descriptors import Gather
 from ptxlab.isa.tcgen05._formats import Format
 from ptxlab.isa.tcgen05._shift import shift_down
 from ptxlab.isa.tcgen05._side_operands import Cells, Scaling, legal_metadata
-from ptxlab.isa.tcgen05._touches import CELL_BYTES, COLUMN_BYTES, block, cells, common, operand
+from ptxlab.isa.tcgen05._state import Team
+from ptxlab.isa.tcgen05._touches import block, cells, common, operand
 from ptxlab.layout import data_path_lanes
-from ptxlab.native import address_of
 
-__all__ = ["A_COLUMNS", "Disabled", "Plan", "Unit", "units"]
+__all__ = ["A_COLUMNS", "Disabled", "Lanes", "Plan", "Unit", "units"]
 
 Codes = NDArray[Any]
 Lanes = slice | NDArray[np.int64]
@@ -94,7 +94,7 @@ class Plan:
     b_first : the column of B that the product begins at (the shift of the zero-column mask)
     zeroed : columns of the product whose column of B counts as zero
     shift_a : whether A is shifted down by one row afterwards (.ashift)
-    product : where each CTA has one matrix A and one part of B, dense and without scale factors; else None
+    chain : where each CTA has one matrix A and one part of B, dense and without scale factors: all of it; else None
     held : what the collector buffer of this instruction can hold: matrix A, or B of .ws
     """
 
@@ -116,7 +116,7 @@ class Plan:
     b_first: int = 0
     zeroed: NDArray[np.bool_] | None = None
     shift_a: bool = False
-    product: numerics.Product | None = None
+    chain: numerics.Chain | None = None
     known: dict[tuple[tuple[int, int], ...], tuple[machine.Touch, ...]] = field(default_factory=dict)
 
     @property
@@ -124,12 +124,12 @@ class Plan:
         """Columns of D."""
         return max(unit.column + unit.columns for unit in self.units)
 
-    def perform(self, ctas: tuple[machine.Cta, ...], accumulate: bool, scale: int, disabled: Disabled | None) -> None:
+    def perform(self, team: Team, accumulate: bool, scale: int, disabled: Disabled | None) -> None:
         """Read the operands and multiply."""
-        product = self.product
-        if product is not None and disabled is None:
-            self._repeat(product, ctas, accumulate, scale)
+        if self.chain is not None and disabled is None:
+            self.chain.run(team.bases, accumulate, scale)
             return
+        ctas = team.ctas
         parts: Parts = {}
         ready: dict[tuple[int, int], numerics.Prepared] = {}
         shares = [self._share_of_b(cta) for cta in ctas]
@@ -154,27 +154,6 @@ class Plan:
         if self.shift_a and isinstance(self.a, int):
             for cta in ctas:
                 shift_down(cta.tensor.words, self.a)
-
-    def _repeat(self, product: numerics.Product, ctas: tuple[machine.Cta, ...], accumulate: bool, scale: int) -> None:
-        """`perform` where each CTA has one matrix A and one part of B."""
-        spaces: list[numerics.Workspace] | None = ctas[0].state.get(product)
-        if spaces is None:
-            spaces = ctas[0].state[product] = [product.workspace() for _ in ctas]
-        lanes = self.units[0].lanes
-        for cta, space in zip(ctas, spaces, strict=True):
-            product.prepare_a(self._codes_of_a(cta, lanes), space.a)
-            product.prepare_b(self.b_format.shared(self.b.read(cta.shared)), space.b)
-        for unit in self.units:
-            cta, first = ctas[unit.cta], self.column + unit.column
-            a, b = spaces[unit.cta].a, spaces[unit.holder].b
-            if isinstance(unit.lanes, slice):
-                cells = cta.tensor_address + COLUMN_BYTES * first + CELL_BYTES * unit.lanes.start
-                product.run(a, b, cells, COLUMN_BYTES, accumulate, scale)
-            else:
-                block = cta.tensor.words[first : first + unit.columns]
-                rows = block.take(unit.lanes, axis=1)
-                product.run(a, b, address_of(rows), rows.strides[0], accumulate, scale)
-                block[:, unit.lanes] = rows
 
     def touches(self, ctas: tuple[machine.Cta, ...], accumulate: bool, disabled: Disabled | None) -> Iterable[machine.Touch]:
         """What the operation reads and writes; remembered for the memories that it is asked for."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ptxlab import numerics
 from ptxlab.descriptors import InstructionDescriptor, ZeroColumnMask
 from ptxlab.isa import _machine as machine
+from ptxlab.isa.tcgen05._chaining import chain_of
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, instruction_descriptor, matrix_gather, zero_columns
 from ptxlab.isa.tcgen05._formats import format_of
 from ptxlab.isa.tcgen05._plan import Plan, Unit, units
@@ -59,13 +60,16 @@ def make_plan(t: machine.Issue, key: Key) -> Plan:
     mask = zero_columns(t, key.zero_columns, found) if key.zero_columns else ZeroColumnMask()
     rows = found.n // group + mask.shift
     made = units(found.m, found.n, group, key.ws, key.sparse, lane)
+    b = matrix_gather(t, key.b, "B", rows, found.k, b_format.bits, b_format.container, major_b, found.k96)
+    product = None if key.sparse or key.vector or key.shift_a or mask.shift or mask.non_zero else _product(key, found, made)
+    column = key.d & 0xFFFF
     return Plan(
         kind=kind,
         d=found.d,
-        column=key.d & 0xFFFF,
+        column=column,
         a=source,
         a_format=a_format,
-        b=matrix_gather(t, key.b, "B", rows, found.k, b_format.bits, b_format.container, major_b, found.k96),
+        b=b,
         b_format=b_format,
         units=made,
         saturate=found.saturate,
@@ -78,7 +82,7 @@ def make_plan(t: machine.Issue, key: Key) -> Plan:
         b_first=mask.shift,
         zeroed=zero_column_mask(mask, found.m, found.n) if mask.non_zero else None,
         shift_a=key.shift_a,
-        product=None if key.sparse or key.vector or key.shift_a or mask.shift or mask.non_zero else _product(key, found, made),
+        chain=None if product is None else chain_of(product, source, a_format, b, b_format, made, column),
     )
 
 

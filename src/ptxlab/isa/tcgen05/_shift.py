@@ -9,7 +9,7 @@ from ptxlab.isa import _machine as machine
 from ptxlab.isa._catalogue import service
 from ptxlab.isa.bulk import lanes
 from ptxlab.isa.tcgen05._descriptors import check_range
-from ptxlab.isa.tcgen05._state import enter, launch, teams
+from ptxlab.isa.tcgen05._state import enter, launch, team_of
 from ptxlab.isa.tcgen05._touches import block
 
 __all__ = ["shift_down"]
@@ -51,7 +51,8 @@ def _shift(ctas: tuple[machine.Cta, ...], column: int) -> None:
 def shift(t: machine.Issue) -> None:
     """Shift a matrix of 32-byte rows in tensor memory; of both CTAs for .cta_group::2."""
     _, group = enter(t)
-    ctas = teams(t.cta, group)
+    team = team_of(t.cta, group)
+    ctas = team.ctas
     for thread in lanes(t):
         address = t.lane_value(t.op.operands[0], 32, thread)
         first, column = address >> 16, address & 0xFFFF
@@ -59,4 +60,4 @@ def shift(t: machine.Issue) -> None:
             message = f"tcgen05.shift begins at lane {first}; it must be 0, 32, 64 or 96"
             t.fault("T611", message, reason=_SECTION, fix="correct the lane, bits 16-31, of the address")
         check_range(t, ctas, column, _COLUMNS, "the matrix")
-        launch(t, thread, group, partial(_shift, ctas, column), partial(_touches, ctas, column))
+        launch(t, thread, team, partial(_shift, ctas, column), partial(_touches, ctas, column))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ptxlab.isa import _machine as machine
 from ptxlab.isa._operands import Op
 from ptxlab.isa.bulk import thread_of
 from ptxlab.isa.tcgen05._collector import Collector
+from ptxlab.native import address_of
 from ptxlab.tables import TENSOR_MEMORY_TARGETS
 
-__all__ = ["PairRequest", "State", "enter", "launch", "no_peer", "queue_of", "state_of", "teams", "whole_warp"]
+__all__ = ["PairRequest", "State", "Team", "enter", "launch", "no_peer", "state_of", "team_of", "teams", "whole_warp"]
 
 
 _MOST_FLYING = 256
@@ -28,13 +32,32 @@ class PairRequest:
     taken: set[int] = field(default_factory=set)
 
 
+@dataclass(slots=True, eq=False)
+class Team:
+    """The CTAs that operations work on: one, or a pair with the even one first.
+
+    ``queue`` is that in which their operations perform in order; ``bases`` the host address of the addresses of their memories: 0, then for
+    each CTA those of shared and of tensor memory.
+    """
+
+    ctas: tuple[machine.Cta, ...]
+    queue: Hashable = field(init=False)
+    bases: int = field(init=False)
+    _table: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.queue = "tcgen05", id(self.ctas[0])
+        self._table = np.array([0, *(a for cta in self.ctas for a in (cta.shared_address, cta.tensor_address))], np.int64)
+        self.bases = address_of(self._table)
+
+
 @dataclass(slots=True)
 class State:
     """Of one CTA.
 
-    ``checked`` holds the plans whose tensor memory operands were found allocated; a change of allocation clears it. ``flying`` holds
-    operations on tensor memory that may not be complete, ``issuers`` the threads that have issued any; ``collectors`` are the collector
-    buffers by name (a pair's are those of its even CTA).
+    ``checked`` holds what was found allocated, ``ready`` the plans whose tensor memory was, by instruction and operands: a change of
+    allocation clears both. ``flying`` holds operations on tensor memory that may not be complete, ``issuers`` the threads that have issued
+    any; ``collectors`` are the collector buffers by name (a pair's are those of its even CTA).
     """
 
     permit: bool = True
@@ -42,11 +65,18 @@ class State:
     smallest: int = 512
     pairs: list[PairRequest] = field(default_factory=list)
     checked: set[Hashable] = field(default_factory=set)
+    ready: dict[Hashable, Any] = field(default_factory=dict)
     flying: list[machine.AsyncOperation] = field(default_factory=list)
     issuers: set[Hashable] = field(default_factory=set)
     collectors: dict[str, Collector] = field(default_factory=dict)
     grants: dict[int, Op] = field(default_factory=dict)
     """By first column: the instruction that the allocation comes from."""
+    team: Team | None = None
+
+    def reallocated(self) -> None:
+        """What was found allocated may be so no longer."""
+        self.checked.clear()
+        self.ready.clear()
 
 
 def state_of(cta: machine.Cta) -> State:
@@ -108,22 +138,25 @@ def teams(cta: machine.Cta, group: int) -> tuple[machine.Cta, ...]:
     return (cta, peer) if cta.rank % 2 == 0 else (peer, cta)
 
 
-def launch(t: machine.Issue, lane: int, group: int, perform: Callable[[], None], touches: Callable[[], Iterable[machine.Touch]]) -> None:
+def team_of(cta: machine.Cta, group: int) -> Team:
+    """The CTAs of a CTA's operations; a kernel uses one group."""
+    state = state_of(cta)
+    if state.team is None:
+        state.team = Team(teams(cta, group))
+    return state.team
+
+
+def launch(t: machine.Issue, lane: int, team: Team, perform: Callable[[], None], touches: Callable[[], Iterable[machine.Touch]]) -> None:
     """Issue an asynchronous operation on tensor memory."""
     thread = thread_of(t, lane)
-    operation = machine.AsyncOperation(t.op.opcode, t.op, t.cta, perform, queue_of(t.cta, group), thread)
+    operation = machine.AsyncOperation(t.op.opcode, t.op, t.cta, perform, team.queue, thread)
     if t.machine.observed:
         operation.touches = touches
     state_of(t.cta).issuers.add(thread)
     t.machine.enqueue(operation)
     if not operation.done:
-        for cta in teams(t.cta, group):
+        for cta in team.ctas:
             flying = state_of(cta).flying
             flying.append(operation)
             if len(flying) > _MOST_FLYING:
                 flying[:] = [o for o in flying if not o.done]
-
-
-def queue_of(cta: machine.Cta, group: int) -> Hashable:
-    """The queue in which asynchronous tcgen05 operations of this CTA or pair perform in order."""
-    return ("tcgen05", id(teams(cta, group)[0]))

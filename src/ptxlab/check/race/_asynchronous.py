@@ -31,6 +31,7 @@ class Asynchronous(Services):
 
     def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
         super().__init__(launch, shadow)
+        self._kinds = [async_kind(op.opcode) for op in launch.program.ops]
         self.accumulators = Accumulators(self.shadow) if launch.model == "spec" else None
 
     def issued(self, operation: AsyncOperation) -> None:
@@ -40,7 +41,7 @@ class Asynchronous(Services):
             return
         warp, clocks, agent = running
         opcode = operation.op.opcode
-        kind = async_kind(opcode)
+        kind = self._kinds[operation.op.index]
         lane = operation.thread[-1] if isinstance(operation.thread, tuple) else 0
         if agent.loads:
             self._consume(clocks, agent, operation.op.index)
@@ -55,6 +56,7 @@ class Asynchronous(Services):
             slot = self._pipe(clocks, agent, lane)
             operation.agent = flight = self._flight(clocks, agent)
             flight.slots[0] = slot, slot.clock
+            flight.covers(slot, slot.clock)
             slot.clock += 1
             agent.rows[Row.TENSOR, slot.number + Component.EARLY] = slot.clock
         elif kind is Kind.WGMMA:
@@ -73,6 +75,7 @@ class Asynchronous(Services):
             slot.clock += 1
             operation.agent = flight = self._flight(clocks, agent)
             flight.slots[0] = slot, slot.clock
+            flight.covers(slot, slot.clock)
         else:
             operation.agent = self._flight(clocks, agent)
 
@@ -108,8 +111,10 @@ class Asynchronous(Services):
         for key, slot in slots.items():
             slot.clock += 1
             flight.slots[key] = slot, slot.clock
+        if len(slots) == 1:
+            flight.covers(slot, slot.clock)
         if slots:
-            flight.reads = first, first.clock
+            flight.covers(first, first.clock)
         else:
             self.findings.clusters.stored(clocks.name(first), first.clock, _contents(touches))
         for touch in touches:

@@ -2,37 +2,86 @@
 
 from __future__ import annotations
 
-from typing import Any
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race._accesses import Accesses, Rows
-from ptxlab.check.race._clocks import Agent, Clocks, Meeting, Slot, Use, joined
+from ptxlab.check.race._clocks import SHARED_ROWS, Agent, Clocks, Meeting, Slot, Use, join, joined
 from ptxlab.check.race._phases import look, passed
 from ptxlab.check.race._releases import relaxed, relaxed_wait
+from ptxlab.check.race._shadow import Shadow
 from ptxlab.isa._operands import Op
+
+if TYPE_CHECKING:
+    from ptxlab.machine._launch import Launch
 
 __all__ = ["Barriers", "Flight"]
 
 _CTA_BARRIER = ("bar.", "barrier.sync", "barrier.arrive", "barrier.red", "barrier.cta")
+_SYNC = ("bar.sync", "bar.cta.sync", "barrier.sync", "barrier.cta.sync")
 
 
 class Flight:
-    """An asynchronous operation on its way: what its completion tells, and its slots by the mbarrier that signals them."""
+    """An asynchronous operation on its way: what its completion tells, and its slots by the mbarrier that signals them (0: any does)."""
 
-    __slots__ = ("issuer", "reads", "rows", "slots")
+    __slots__ = ("issuer", "rows", "slots")
 
     def __init__(self, issuer: Agent, rows: Rows) -> None:
         self.issuer = issuer
         self.rows = rows
         self.slots: dict[int, tuple[Slot, int]] = {}
-        self.reads: tuple[Slot, int] | None = None
-        """What a copy to shared memory reads: its source and its tensor map."""
+
+    def covers(self, slot: Slot, clock: int) -> None:
+        """Every completion of the operation tells that a slot's accesses up to a number are performed."""
+        at = slot.number
+        for row in (Row.EXECUTION, Row.TENSOR):
+            self.rows[row, at : at + 2] = clock
+
+
+class _Meets(IntEnum):
+    """How a warp comes to a barrier of its CTA."""
+
+    NOT = 0
+    ARRIVES = 1
+    PARKED = 2
+    """it does nothing else until the barrier completes"""
+
+
+def _meets(op: Op) -> _Meets:
+    if op.opcode.startswith(_SYNC):
+        return _Meets.PARKED
+    return _Meets.ARRIVES if op.opcode.startswith(_CTA_BARRIER) else _Meets.NOT
+
+
+def _meet(meeting: Meeting) -> None:
+    """Let the warps that are parked at a barrier know at once what all of them and those that have arrived know."""
+    parked = sorted(meeting.parked, key=lambda agent: agent.index)
+    clocks: Clocks = parked[0].cta.state["race"]
+    first, count = parked[0].index, len(parked)
+    neighbours = parked[-1].index - first == count - 1
+    rows = clocks.rows[first : first + count, :SHARED_ROWS] if neighbours else np.array([agent.shared for agent in parked])
+    known: Rows = rows.max(axis=0)
+    if meeting.gathered is not None:
+        join(known, meeting.gathered)
+    meeting.gathered = known
+    if neighbours:
+        rows[:] = known
+    for agent in parked:
+        if not neighbours:
+            agent.shared[:] = known
+        clocks.tick(agent)
+    meeting.parked.clear()
 
 
 class Barriers(Accesses):
     """See the module."""
+
+    def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
+        super().__init__(launch, shadow)
+        self._meets = [_meets(op) for op in launch.program.ops]
 
     def initialised(self, barrier: Any) -> None:
         """Note who made an mbarrier object."""
@@ -72,7 +121,8 @@ class Barriers(Accesses):
                 assert meeting.gathered is not None
                 if found is not None and barrier.rank != flight.issuer.cta.rank:
                     meeting.remote[found[0].number] = Use(flight.issuer, found[0].number, found[1], operation.op)
-                for slot, clock in filter(None, (found, flight.reads)):
+                if found is not None and len(flight.slots) > 1:
+                    slot, clock = found
                     at = slice(slot.number, slot.number + len(Component))
                     for row in (Row.EXECUTION, Row.TENSOR):
                         np.maximum(meeting.gathered[row, at], clock, out=meeting.gathered[row, at])
@@ -83,9 +133,14 @@ class Barriers(Accesses):
         warp, clocks, agent = running
         if agent.loads:
             self._consume(clocks, agent, warp.op.index)
-        rows = clocks.carried(agent)
-        if warp.op.opcode.startswith(_CTA_BARRIER):
+        meets = self._meets[warp.op.index]
+        if meets:
             self._again(barrier, agent, warp)
+            if meets is _Meets.PARKED and len(warp.splits) == 1 and not agent.foreign and not clocks.spec:
+                agent.barrier = None
+                meeting.parked.append(agent)
+                return
+        rows = clocks.carried(agent)
         if not meeting.users >> agent.index & 1:
             self._use(barrier, agent, agent.rows, warp.op)
         if ".relaxed" in warp.op.opcode:
@@ -109,6 +164,8 @@ class Barriers(Accesses):
     def _again(self, barrier: Any, agent: Agent, warp: Any) -> None:
         """Report a warp that has arrived at a CTA's barrier, and comes there again in the same phase."""
         came: dict[int, tuple[int, Op]] = barrier.clock.came
+        if not came and self._meets[warp.op.index] is _Meets.PARKED:
+            return
         lanes, first = came.get(agent.index, (0, warp.op))
         if lanes & warp.mask:
             self.findings.again(barrier, agent, first, warp.op)
@@ -128,6 +185,8 @@ class Barriers(Accesses):
             warp, _, agent = running
             meeting.looks.pop(agent.index, None)  # expect_tx publishes nothing, but is behind its own look
             passed(self.findings, barrier, meeting, warp.op)
+        if meeting.parked:
+            _meet(meeting)
         meeting.complete()
 
     def acquired(self, barrier: Any) -> None:

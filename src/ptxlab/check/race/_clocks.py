@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race._shadow_ir import CLUSTER_SHIFT
 
-__all__ = ["Agent", "Clocks", "Meeting", "Slot", "Use"]
+__all__ = ["SHARED_ROWS", "Agent", "Clocks", "Meeting", "Slot", "Use"]
 
 Rows = NDArray[np.uint32]
 
-_SHARED_ROWS = 4
+SHARED_ROWS = 4
 """Rows that synchronisation objects carry."""
 _FIRST_WIDTH = 64
 
@@ -78,6 +78,8 @@ class Meeting:
     """By warp: its clock when it last saw that the last complete phase is complete, and the instruction."""
     came: dict[int, tuple[int, Any]] = field(default_factory=dict)
     """Of a CTA's barrier, by warp: the lanes that have arrived with arrive in the current phase, and the instruction."""
+    parked: list[Agent] = field(default_factory=list)
+    """Of a CTA's barrier: the warps that have arrived, and do nothing before it completes."""
     remote: dict[int, Use] = field(default_factory=dict)
     """By slot: the last arrival from each warp or operation of another CTA."""
     met: Rows | None = None
@@ -160,7 +162,7 @@ class Clocks:
     def _place(self, agent: Agent) -> None:
         agent.rows = self.rows[agent.index]
         agent.address = int(agent.rows.ctypes.data)
-        agent.shared = agent.rows[:_SHARED_ROWS]
+        agent.shared = agent.rows[:SHARED_ROWS]
 
     def slot(self, agent: Agent | None, what: Hashable) -> Slot:
         """A new slot."""

@@ -91,7 +91,7 @@ def _multiply(t: machine.Issue, a_tensor: bool, ws: bool, shift_a: bool) -> None
         collect(t, collectors, plan.held, ws)
         disabled, accumulate = _disabled(t, form.mask, lane), _enabled(t, form.enable, lane)
         perform = partial(plan.perform, team, accumulate, form.bits_to_shift, disabled)
-        launch(t, lane, team, perform, partial(plan.touches, team.ctas, accumulate, disabled))
+        launch(t, lane, team, perform, partial(plan.touches, team, accumulate, disabled))
 
 
 def _plan(t: machine.Issue, key: Key) -> Plan:

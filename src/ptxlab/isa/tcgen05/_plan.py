@@ -117,7 +117,7 @@ class Plan:
     zeroed: NDArray[np.bool_] | None = None
     shift_a: bool = False
     chain: numerics.Chain | None = None
-    known: dict[tuple[tuple[int, int], ...], tuple[machine.Touch, ...]] = field(default_factory=dict)
+    known: dict[Hashable, tuple[machine.Touch, ...]] = field(default_factory=dict)
 
     @property
     def columns(self) -> int:
@@ -155,16 +155,16 @@ class Plan:
             for cta in ctas:
                 shift_down(cta.tensor.words, self.a)
 
-    def touches(self, ctas: tuple[machine.Cta, ...], accumulate: bool, disabled: Disabled | None) -> Iterable[machine.Touch]:
+    def touches(self, team: Team, accumulate: bool, disabled: Disabled | None) -> Iterable[machine.Touch]:
         """What the operation reads and writes; remembered for the memories that it is asked for."""
-        key = ((int(accumulate), 0), *((cta.shared_address, cta.tensor_address) for cta in ctas))
+        key: Hashable = team.places, accumulate
         if disabled is not None:
-            key = (*key, *((cta, hash(lanes.tobytes())) for cta, lanes in enumerate(disabled)))
+            key = key, tuple(lanes.tobytes() for lanes in disabled)
         found = self.known.get(key)
         if found is None:
             if len(self.known) >= _MOST_KNOWN:
                 self.known.clear()
-            touches = machine.Touch.together(self._touches(ctas, accumulate, disabled))
+            touches = machine.Touch.together(self._touches(team.ctas, accumulate, disabled))
             found = self.known[key] = tuple(map(common, touches))
         return found
 

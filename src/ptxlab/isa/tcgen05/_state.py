@@ -36,18 +36,20 @@ class PairRequest:
 class Team:
     """The CTAs that operations work on: one, or a pair with the even one first.
 
-    ``queue`` is that in which their operations perform in order; ``bases`` the host address of the addresses of their memories: 0, then for
-    each CTA those of shared and of tensor memory.
+    ``queue`` is that in which their operations perform in order; ``places`` are the addresses of their memories, 0 and then for each CTA
+    those of shared and of tensor memory, and ``bases`` is where these stand, for compiled code.
     """
 
     ctas: tuple[machine.Cta, ...]
     queue: Hashable = field(init=False)
+    places: tuple[int, ...] = field(init=False)
     bases: int = field(init=False)
     _table: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
         self.queue = "tcgen05", id(self.ctas[0])
-        self._table = np.array([0, *(a for cta in self.ctas for a in (cta.shared_address, cta.tensor_address))], np.int64)
+        self.places = 0, *(address for cta in self.ctas for address in (cta.shared_address, cta.tensor_address))
+        self._table = np.array(self.places, np.int64)
         self.bases = address_of(self._table)
 
 

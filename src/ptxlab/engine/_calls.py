@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ptxlab.engine._context import Word
 from ptxlab.engine._effects import atomic_bits, constant_bits
 from ptxlab.engine._emit import Code, Value
 from ptxlab.engine._program import Program
@@ -277,8 +278,9 @@ class Caller:
             self._record_source(op, native, frame, mask & ~ignored, sizes, check)
 
     def _record_source(self, op: Op, native: CopyAsync, frame: Value, mask: Value, sizes: Value, check: Check) -> None:
-        """Note what a copy reads, for the lanes that read all bytes."""
-        if sizes.ref != "null":
-            mask = mask & self.code.load("<32 x i32>", sizes, 64).compare("uge", native.size).cast("i32")
-        check(self.resolve(frame, mask, "global", op.operands[native.source], native.size, False, op, self.hosts))
-        self._record(op, mask, hosts=self.hosts, source=True)
+        """Note what a copy reads, for the lanes that read all bytes, if somebody watches."""
+        with self.code.if_(self.code.word(self.context, Word.SOURCES).ne(0)):
+            if sizes.ref != "null":
+                mask = mask & self.code.load("<32 x i32>", sizes, 64).compare("uge", native.size).cast("i32")
+            check(self.resolve(frame, mask, "global", op.operands[native.source], native.size, False, op, self.hosts))
+            self._record(op, mask, hosts=self.hosts, source=True)

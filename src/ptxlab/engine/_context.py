@@ -97,6 +97,8 @@ class Word(IntEnum):
     """in: 32 times a number that only this warp has"""
     EVENT_SAVED = 42
     """in: address of room for what a store overwrites (recorded regions)"""
+    SOURCES = 43
+    """in: non-zero where recorded regions note what cp.async reads, too"""
 
 
 WORDS = 48

@@ -65,7 +65,7 @@ class Wait:
     ready: Callable[[], bool]
     describe: Callable[[], tuple[str, tuple[tuple[str, str], ...]]]
     retry: bool = False
-    on: object = None
+    on: Any = None
     expires: bool = False
 
 

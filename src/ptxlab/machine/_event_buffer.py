@@ -57,19 +57,19 @@ class EventBuffer:
 
     def take(self, warp: Warp) -> int:
         """How many rows a warp has left, which are now to be read; raises what was raised while a full buffer was drained."""
-        if self._raised is not None:
-            error, self._raised = self._raised, None
-            raise error
         words = warp.words
         count = words[_COUNT]
         if count:
             words[_COUNT] = 0
+        if self._raised is not None:
+            error, self._raised = self._raised, None
+            raise error
         return count
 
     def _overflow(self) -> Generator[None, int]:
         """Drain a full buffer each time that compiled code sends its context.
 
-        What is raised here compiled code cannot pass on: it stops, and `take` raises it. A generator stands inside its ``try`` when it is
+        What is raised here compiled code cannot pass on: it stops with rows to be read, and `take` raises it. A generator stands inside its ``try`` when it is
         called; an interrupt that waited for compiled code to call would come to a function before its first line.
         """
         while True:
@@ -82,7 +82,7 @@ class EventBuffer:
             except BaseException as error:
                 self._raised = error
                 words = self._current().words
-                words[Word.FUEL] = words[_COUNT] = 0
+                words[Word.FUEL], words[_COUNT] = 0, 1
 
     def _current(self) -> Warp:
         """The warp whose code calls."""

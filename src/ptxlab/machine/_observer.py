@@ -50,7 +50,11 @@ class Observer:
         """The wait that a split has is over."""
 
     def drain(self, warp: Warp) -> None:
-        """Compiled code came back: the rows that it recorded are to be read."""
+        """Compiled code came back and has recorded rows, which are to be read."""
+
+    def heeds(self, op: Op) -> bool:
+        """Whether to call `serviced` for an instruction."""
+        return True
 
     def serviced(self, warp: Warp, op: Op) -> None:
         """A service instruction of a warp is complete."""
@@ -87,8 +91,11 @@ class _Together(Observer):
     def __init__(self, observers: list[Observer]) -> None:
         self._observers = observers
         for name in vars(Observer):
-            if not name.startswith("_") and name != "finished":
+            if not name.startswith("_") and name not in ("finished", "heeds"):
                 setattr(self, name, _each([getattr(observer, name) for observer in observers]))
+
+    def heeds(self, op: Op) -> bool:
+        return any(observer.heeds(op) for observer in self._observers)
 
     def finished(self) -> tuple[Diagnostic, ...]:
         return tuple(found for observer in self._observers for found in observer.finished())

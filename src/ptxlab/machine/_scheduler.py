@@ -32,7 +32,7 @@ EXPIRY_COST = 1_000
 """What the time limit of a wait takes from the instruction budget, so that loops over it end."""
 
 _PC, _MASK, _LIMIT, _FUEL, _INFO, _ACTIVE = (int(w) for w in (Word.PC, Word.MASK, Word.LIMIT, Word.FUEL, Word.INFO, Word.ACTIVE))
-_EXITED, _LIVE, _CLOCK = int(Word.EXITED), int(Word.LIVE), int(Word.CLOCK)
+_EXITED, _LIVE, _CLOCK, _EVENTS = int(Word.EXITED), int(Word.LIVE), int(Word.CLOCK), int(Word.EVENT_COUNT)
 _SERVICE, _DIVERGE, _YIELD, _SPENT, _FAULT, _CONVERGE, _EXIT = (
     int(s) for s in (Status.SERVICE, Status.DIVERGE, Status.YIELD, Status.FUEL, Status.FAULT, Status.CONVERGE, Status.EXIT)
 )
@@ -53,6 +53,7 @@ class Scheduler:
         self._until = 0
         self.budget = launch.budget
         self.observer = launch.observer
+        self._heeds = [launch.observer is not None and launch.observer.heeds(op) for op in launch.program.ops]
         self._on_running = heeded(launch.observer, "running")
         self._on_stopped = heeded(launch.observer, "stopped")
         self._on_resumed = heeded(launch.observer, "resumed")
@@ -105,9 +106,10 @@ class Scheduler:
         split.wait = None
         split.state = RUN
         split.again = split.retried = wait.retry
-        if not wait.retry and self.observer is not None:
+        if self._heeds[split.op] and not wait.retry:
             warp = split.warp
             running, warp.mask = warp.mask, split.active
+            assert self.observer is not None
             self.observer.serviced(warp, self.launch.program.ops[split.op])
             warp.mask = running
         self.enqueue(split.warp)
@@ -263,6 +265,7 @@ class Scheduler:
         handlers = launch.handlers
         together = launch.together
         services = self.services
+        heeds = self._heeds
         observer, running, stopped = self.observer, self._on_running, self._on_stopped
         fuel = warp.slice or SLICE
         words[_CLOCK] = self.rounds * 1000 + self.instructions
@@ -299,7 +302,7 @@ class Scheduler:
                     split.retried = split.expired = False
                 else:
                     status = execute(context)
-                    if observer is not None:
+                    if words[_EVENTS] and observer is not None:
                         observer.drain(warp)
                     if words[_EXITED]:
                         gone = words[_EXITED]
@@ -333,7 +336,8 @@ class Scheduler:
                     (self.polling if waiters is None else waiters).append(split)
                     status = _PARKED
                     break
-                if observer is not None:
+                if heeds[index]:
+                    assert observer is not None
                     observer.serviced(warp, op)
                 if warp.spun:
                     words[_FUEL] = min(words[_FUEL], granted >> 1) - (granted >> 3)

@@ -38,7 +38,8 @@ class Accesses(Observer):
     def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
         self.launch = launch
         self.rules = Rules(launch.model)
-        self.table = op_table(launch.program, reach_of(launch), sources_change(launch))
+        self.sources = sources_change(launch)
+        self.table = op_table(launch.program, reach_of(launch), self.sources)
         self.shadow = shadow(self.table, self.rules.table)
         self.consumption = Consumption(launch.program)
         self.findings = Findings(launch, self.shadow)

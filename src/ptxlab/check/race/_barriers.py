@@ -63,7 +63,7 @@ def _meet(meeting: Meeting) -> None:
     first, count = parked[0].index, len(parked)
     neighbours = parked[-1].index - first == count - 1
     rows = clocks.rows[first : first + count, :SHARED_ROWS] if neighbours else np.array([agent.shared for agent in parked])
-    known: Rows = rows.max(axis=0)
+    known: Rows = np.maximum.reduce(rows)
     if meeting.gathered is not None:
         join(known, meeting.gathered)
     meeting.gathered = known

@@ -246,10 +246,9 @@ class Clocks:
 
     def proxy_fence(self, agent: Agent, shared: bool, of_global: bool) -> None:
         """fence.proxy.async: section "Shared Memory Accesses"."""
-        rows = self.of(agent)
-        for row, wanted in ((Row.ASYNC_SHARED, shared), (Row.ASYNC_GLOBAL, of_global)):
-            if wanted:
-                join(rows[row], rows[Row.EXECUTION])
+        first, last = (Row.ASYNC_SHARED if shared else Row.ASYNC_GLOBAL), (Row.ASYNC_GLOBAL if of_global else Row.ASYNC_SHARED)
+        rows = agent.rows[first : last + 1]
+        np.maximum(rows, agent.rows[Row.EXECUTION], out=rows)
         self.tick(agent)
 
     def before_thread_sync(self, agent: Agent) -> None:

@@ -24,6 +24,7 @@ from ptxlab.check.race._places import tensor_ranges
 from ptxlab.check.race._releases import Releases
 from ptxlab.check.race._shadow import MEMORY_GRANULE, TENSOR_GRANULE, Object, Shadow
 from ptxlab.check.race._shadow_ir import BEFORE, StateWord
+from ptxlab.engine._context import Word
 from ptxlab.engine._support_record import ROW_WORDS
 from ptxlab.isa._machine import Touch
 from ptxlab.isa._natives import CopyAsync, Nothing, TensorAccess
@@ -75,6 +76,7 @@ class Sanitizer(Asynchronous):
     def fill(self, warp: Warp) -> None:
         """Let a warp's recorded rows go into the common buffer."""
         self._buffer.fill(warp)
+        warp.words[Word.SOURCES] = self.sources
         clocks: Clocks = warp.cta.state["race"]
         warp.state["race"] = clocks, clocks.agents[warp.cta.rank * clocks.warps + warp.warp]
 

@@ -32,6 +32,10 @@ class Services(Barriers):
         self._shares: dict[tuple[int, int, int], Rows] = {}
         self._services = [self._service_of(op) for op in launch.program.ops]
 
+    def heeds(self, op: Op) -> bool:
+        """Only these move clocks."""
+        return self._services[op.index] is not None
+
     def serviced(self, warp: Warp, op: Op) -> None:
         """Move the warp's clock as a complete service instruction says."""
         act = self._services[op.index]

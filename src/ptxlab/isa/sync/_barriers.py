@@ -6,7 +6,7 @@ from typing import Any
 
 from ptxlab.isa._catalogue import service
 from ptxlab.isa._machine import Cta, Issue, Misuse, Wait
-from ptxlab.isa._operands import Unused
+from ptxlab.isa._operands import Const, Unused
 
 _SECTION = "Parallel Synchronization and Communication Instructions: bar, barrier"
 _CLUSTER = "Parallel Synchronization and Communication Instructions: barrier.cluster"
@@ -17,7 +17,8 @@ def _meet(t: Issue, number: int, count: int, contribution: list[int] | None = No
 
     Returns the barrier, its generation before, and whether it completed.
     """
-    identifier = t.uniform(number)
+    operand = t.op.operands[number]
+    identifier = operand.value & 0xFFFF_FFFF if type(operand) is Const else t.uniform(number)
     if identifier > 15:
         raise Misuse("B507", f"barrier {identifier}: a CTA has the barriers 0 to 15")
     cta = t.cta
@@ -47,12 +48,22 @@ def _accumulate(barrier: Any, contribution: list[int]) -> None:
         barrier.accumulator = contribution
 
 
-def _wait(barrier: Any, generation: int, cta: Cta, retry: bool = False) -> Wait:
-    def describe() -> tuple[str, tuple[tuple[str, str], ...]]:
-        needed = cta.live_threads if barrier.expected is None else barrier.expected
-        return f"waits at barrier {barrier.id}", (("arrived", f"{barrier.arrived} of {needed} threads"),)
+class _Met(Wait):
+    """Until a barrier is in another generation than this."""
 
-    return Wait(lambda: barrier.generation != generation, describe, retry=retry, on=barrier)
+    __slots__ = ("_cta", "_generation")
+
+    def __init__(self, barrier: Any, generation: int, cta: Cta, retry: bool = False) -> None:
+        self.on, self.retry, self.expires = barrier, retry, False
+        self._generation, self._cta = generation, cta
+
+    def ready(self) -> bool:
+        return bool(self.on.generation != self._generation)
+
+    def describe(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        barrier = self.on
+        needed = self._cta.live_threads if barrier.expected is None else barrier.expected
+        return f"waits at barrier {barrier.id}", (("arrived", f"{barrier.arrived} of {needed} threads"),)
 
 
 @service(
@@ -67,7 +78,7 @@ def _wait(barrier: Any, generation: int, cta: Cta, retry: bool = False) -> Wait:
 def sync(t: Issue) -> Wait | None:
     """Arrive and wait for the other threads."""
     barrier, generation, done = _meet(t, 0, 1)
-    return None if done else _wait(barrier, generation, t.cta)
+    return None if done else _Met(barrier, generation, t.cta)
 
 
 @service("bar{.cta}.arrive", "barrier{.cta}.arrive{.aligned}", section=_SECTION, fidelity="hardware", outputs=0, a="u32", b="u32")
@@ -92,7 +103,7 @@ def _reduce(t: Issue, count: int, predicate: int) -> Wait | None:
             t.write(0, every if t.q.op == "and" else some, 1)
         return None
     t.state[key] = barrier, generation
-    return _wait(barrier, generation, t.cta, retry=True)
+    return _Met(barrier, generation, t.cta, retry=True)
 
 
 @service(

@@ -199,14 +199,20 @@ class _ByState:
         return f"waits for phase {operand >> 20} to complete"
 
 
-def _wait(barrier: Any, operand: int, how: Any) -> Wait:
-    return Wait(
-        lambda: how.done(barrier, operand),
-        lambda: (how.text(barrier, operand), barrier.facts()),
-        retry=True,
-        on=barrier,
-        expires=True,
-    )
+class _Complete(Wait):
+    """Until an mbarrier is where a wait wants it to be; then the wait runs again."""
+
+    __slots__ = ("_how", "_operand")
+
+    def __init__(self, barrier: Any, operand: int, how: Any) -> None:
+        self.on, self.retry, self.expires = barrier, True, True
+        self._operand, self._how = operand, how
+
+    def ready(self) -> bool:
+        return bool(self._how.done(self.on, self._operand))
+
+    def describe(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        return self._how.text(self.on, self._operand), self.on.facts()
 
 
 def _each_lane(t: Issue, how: Any, bits: int) -> bool:
@@ -237,7 +243,7 @@ def _try_wait(t: Issue, how: Any, bits: int) -> Wait | None:
     if t.expired:
         t.write(0, 0, 1)
         return None
-    return _wait(barrier, operand, how)
+    return _Complete(barrier, operand, how)
 
 
 def _test_wait(t: Issue, how: Any, bits: int) -> None:

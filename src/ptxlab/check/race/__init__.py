@@ -21,7 +21,9 @@ def observe(launch: Launch) -> Sanitizer:
 
 
 def warm() -> None:
-    """Compile the shadow's functions into the cache."""
+    """Compile the sanitizer's functions into the cache."""
+    from ptxlab.check.race._meet import meeting_function
     from ptxlab.check.race._shadow import shadow_functions
 
     shadow_functions()
+    meeting_function()

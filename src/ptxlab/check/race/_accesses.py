@@ -72,7 +72,7 @@ class Accesses(Observer):
         while done < len(loads) and self.consumption.consumed(loads[done][0], index):
             done += 1
         if done:
-            clocks.know(clocks.of(agent), agent.slots[Kind.LD], Component.EARLY, loads[done - 1][1])
+            clocks.know(agent, agent.slots[Kind.LD], Component.EARLY, loads[done - 1][1])
             del loads[:done]
 
     def _touch_all(

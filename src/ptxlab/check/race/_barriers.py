@@ -10,6 +10,7 @@ import numpy as np
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race._accesses import Accesses, Rows
 from ptxlab.check.race._clocks import SHARED_ROWS, Agent, Clocks, Meeting, Slot, Use, join, joined
+from ptxlab.check.race._meet import meet
 from ptxlab.check.race._phases import look, passed
 from ptxlab.check.race._releases import relaxed, relaxed_wait
 from ptxlab.check.race._shadow import Shadow
@@ -58,22 +59,21 @@ def _meets(op: Op) -> _Meets:
 
 def _meet(meeting: Meeting) -> None:
     """Let the warps that are parked at a barrier know at once what all of them and those that have arrived know."""
-    parked = sorted(meeting.parked, key=lambda agent: agent.index)
+    parked = meeting.parked
     clocks: Clocks = parked[0].cta.state["race"]
-    first, count = parked[0].index, len(parked)
-    neighbours = parked[-1].index - first == count - 1
-    rows = clocks.rows[first : first + count, :SHARED_ROWS] if neighbours else np.array([agent.shared for agent in parked])
-    known: Rows = np.maximum.reduce(rows)
-    if meeting.gathered is not None:
-        join(known, meeting.gathered)
-    meeting.gathered = known
-    if neighbours:
-        rows[:] = known
-    for agent in parked:
-        if not neighbours:
+    numbers = sorted([agent.index for agent in parked])
+    if meeting.gathered is None and numbers[-1] - numbers[0] == len(parked) - 1:
+        meeting.gathered = meet(clocks.rows[numbers[0] : numbers[-1] + 1, :SHARED_ROWS])
+    else:
+        known: Rows = np.maximum.reduce([agent.shared for agent in parked])
+        if meeting.gathered is not None:
+            join(known, meeting.gathered)
+        for agent in parked:
             agent.shared[:] = known
+        meeting.gathered = known
+    for agent in parked:
         clocks.tick(agent)
-    meeting.parked.clear()
+    parked.clear()
 
 
 class Barriers(Accesses):
@@ -91,7 +91,7 @@ class Barriers(Accesses):
             warp, clocks, agent = running
             slot = clocks.own(agent, "mbarrier.init")
             slot.clock += 1
-            clocks.know(agent.rows, slot, Component.DONE, slot.clock)
+            clocks.know(agent, slot, Component.DONE, slot.clock)
             made.made = Use(agent, slot.number, slot.clock, warp.op)
 
     def _use(self, barrier: Any, agent: Agent, rows: Rows, op: Op) -> None:

@@ -125,6 +125,9 @@ class Agent:
     rows: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
     address: int = 0
     """Of the rows, in host memory."""
+    execution: Any = None
+    tensor: Any = None
+    """Two of the rows, number by number."""
     shared: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
     """The rows that synchronisation objects carry."""
 
@@ -163,6 +166,7 @@ class Clocks:
         agent.rows = self.rows[agent.index]
         agent.address = int(agent.rows.ctypes.data)
         agent.shared = agent.rows[:SHARED_ROWS]
+        agent.execution, agent.tensor = (agent.rows[row].data for row in (Row.EXECUTION, Row.TENSOR))
 
     def slot(self, agent: Agent | None, what: Hashable) -> Slot:
         """A new slot."""
@@ -197,15 +201,15 @@ class Clocks:
         """Number the warp's accesses anew, so that what was published before covers none of them."""
         agent.main.clock += 1
         # The second component counts program order alone: what a warp has come past, whether or not others may rely on its accesses.
-        rows, number = agent.rows, agent.main.number
-        rows[0, number] = rows[0, number + 1] = agent.main.clock
+        row, number = agent.execution, agent.main.number
+        row[number] = row[number + 1] = agent.main.clock
 
-    def know(self, rows: Rows, slot: Slot, component: Component, clock: int) -> None:
-        """Learn that a slot's accesses up to a number are performed."""
+    def know(self, agent: Agent, slot: Slot, component: Component, clock: int) -> None:
+        """Let a warp learn that a slot's accesses up to a number are performed."""
         at = slot.number + component
-        for row in (Row.EXECUTION, Row.TENSOR):
-            if rows[row, at] < clock:
-                rows[row, at] = clock
+        for row in (agent.execution, agent.tensor):
+            if row[at] < clock:
+                row[at] = clock
 
     def carried(self, agent: Agent) -> Rows:
         """What the warp's releases carry; not to be kept."""

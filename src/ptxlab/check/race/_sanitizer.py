@@ -201,7 +201,7 @@ def _wait_for(clocks: Clocks, agent: Agent, kind: Kind) -> None:
     slot = agent.slots.get(kind)
     if slot is not None:
         for component in Component:
-            clocks.know(clocks.of(agent), slot, component, slot.clock)
+            clocks.know(agent, slot, component, slot.clock)
 
 
 def _wait_for_loads(clocks: Clocks, agent: Agent) -> None:

@@ -98,7 +98,7 @@ class Services(Barriers):
         complete = len(slot.groups) - left
         if complete > 0:
             for component in components:
-                clocks.know(clocks.of(agent), slot, component, slot.groups[complete - 1])
+                clocks.know(agent, slot, component, slot.groups[complete - 1])
             if Component.DONE in components:
                 del slot.groups[: complete - 1]
 
@@ -150,7 +150,7 @@ class Services(Barriers):
         complete = len(counted.groups) - _count(warp, op)
         if complete > 0:
             number = counted.groups[complete - 1]
-            clocks.know(clocks.of(agent), self._wgmma_slot(clocks, warp), Component.DONE, number)
+            clocks.know(agent, self._wgmma_slot(clocks, warp), Component.DONE, number)
             self._know_passed(warp, clocks, agent, number)
             del counted.groups[: complete - 1]
 
@@ -185,7 +185,7 @@ class Services(Barriers):
                 self._granter[id(owner)] = slot, slot.clock
             self._granted[id(owner)] = now
         granter, at = self._granter[id(cta)]
-        clocks.know(clocks.of(agent), granter, Component.DONE, at)
+        clocks.know(agent, granter, Component.DONE, at)
         address = warp.uniform_address(0)
         target, offset = self.launch.shared_at(warp, address)
         self._access(clocks, agent, clocks.own(agent, Kind.ALLOC), Kind.ALLOC, op, Touch.of(target.shared[offset : offset + 4], True))
@@ -204,7 +204,7 @@ class Services(Barriers):
     def _whole_columns(self, cta: CtaState, clocks: Clocks, agent: Agent, op: Op, column: int, columns: int) -> None:
         slot = clocks.own(agent, Kind.ALLOC)
         slot.clock += 1
-        clocks.know(clocks.of(agent), slot, Component.DONE, slot.clock)
+        clocks.know(agent, slot, Component.DONE, slot.clock)
         self._access(clocks, agent, slot, Kind.ALLOC, op, Touch.of(cta.tensor.words[column : column + columns], True))
 
 

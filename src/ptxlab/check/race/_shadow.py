@@ -83,6 +83,8 @@ class Shadow:
         self._keep = ops, rules
         self._suspects: NDArray[np.uint64] = np.zeros((_SUSPECTS, SUSPECT_WORDS), np.uint64)
         self._objects: list[Object] = []
+        self._free: list[NDArray[np.uint64]] = []
+        """Cells of objects that are watched no longer: fresh memory costs more than clearing these."""
         self._table: NDArray[np.uint64] = np.zeros((1, OBJECT_WORDS), np.uint64)
         self._dirty = True
         self._address = address_of(self.state)
@@ -98,15 +100,24 @@ class Shadow:
     ) -> Object:
         """Watch the bytes of a contiguous array, with four entries or more; ``fresh`` memory holds nothing yet."""
         granules = -(-data.nbytes >> granule[0])
-        cells = np.zeros((granules, entries, 2), np.uint64)
-        made = Object(data, cells, granule, proxy_row, owner, np.zeros(granules, np.uint32) if fresh else None)
+        made = Object(data, self._cells((granules, entries, 2)), granule, proxy_row, owner, np.zeros(granules, np.uint32) if fresh else None)
         self._objects.append(made)
         self._dirty = True
         return made
 
+    def _cells(self, shape: tuple[int, int, int]) -> NDArray[np.uint64]:
+        """Empty cells."""
+        for at, free in enumerate(self._free):
+            if free.shape == shape:
+                found = self._free.pop(at)
+                found[:] = 0
+                return found
+        return np.zeros(shape, np.uint64)
+
     def forget(self, made: Object) -> None:
         """Watch an object no longer."""
         self._objects.remove(made)
+        self._free.append(made.cells)
         self._dirty = True
 
     def clear(self, made: Object, granules: slice) -> None:

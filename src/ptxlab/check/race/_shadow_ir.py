@@ -50,6 +50,7 @@ _FETCHED = 256
 """Ranges, and bytes of cells."""
 _MEMO_WORDS = 8
 """Four entries, of which the last is free before the access."""
+_MEMO = f"<{_MEMO_WORDS} x i64>"
 _STORE, _SILENT = Kind.GENERIC << 1 | 1, Kind.SILENT << 1 | 1
 
 
@@ -88,7 +89,8 @@ class StateWord(IntEnum):
     MEMO_AFTER = 25
     COPIED = 33
     """1 where a row was a cp.async"""
-    END = 34
+    MEMO_WHO = 34
+    END = 35
 
 
 def emit_shadow(unit: Unit) -> None:
@@ -281,19 +283,19 @@ def _span(unit: Unit) -> None:
 
 def _visit_or_repeat(c: Code, state: Value, found: Value, cell: Value, access: tuple[Value, Value, Value, Value, Value]) -> None:
     """Visit a granule; if the same access has just turned its neighbour from the same entries into others, do that again."""
-    _, _, what, _, _ = access
+    _, who, what, _, _ = access
     where = c.convert("ptrtoint", found, "i64")
     before, after = (c.at(state, 8 * word) for word in (StateWord.MEMO_BEFORE, StateWord.MEMO_AFTER))
-    known = c.word(state, StateWord.MEMO_OBJECT).eq(where) & c.word(state, StateWord.MEMO_WHAT).eq(what)
+    known = c.const("i1", 1)
+    for word, value in ((StateWord.MEMO_OBJECT, where), (StateWord.MEMO_WHAT, what), (StateWord.MEMO_WHO, who)):
+        known = known & c.word(state, word).eq(value)
     full, done = c.label("visited"), c.label("done")
     compare = c.label("compare")
     c.branch(known, compare, full)
     c.place(compare)
-    differ = c.const("i64", 0)
-    for word in (0, 1, 2, 3, 4, 5, 7):
-        differ = differ | (c.load("i64", c.at(cell, 8 * word), 8) ^ c.load("i64", c.at(before, 8 * word), 8))
+    same = c.load(_MEMO, cell, 8).compare("eq", c.load(_MEMO, before, 8)).cast(f"i{_MEMO_WORDS}")
     again = c.label("again")
-    c.branch(differ.eq(0), again, full)
+    c.branch(same.eq((1 << _MEMO_WORDS) - 1), again, full)
     c.place(again)
     _copy(c, after, cell)
     c.jump(done)
@@ -305,14 +307,13 @@ def _visit_or_repeat(c: Code, state: Value, found: Value, cell: Value, access: t
     quiet = c.word(state, StateWord.SUSPECT_COUNT).eq(suspects) & c.load("i64", c.at(before, 56), 8).eq(0)
     c.set_word(state, StateWord.MEMO_OBJECT, c.select(quiet, where, 0))
     c.set_word(state, StateWord.MEMO_WHAT, what)
+    c.set_word(state, StateWord.MEMO_WHO, who)
     c.jump(done)
     c.place(done)
 
 
 def _copy(c: Code, source: Value, target: Value) -> None:
-    words = [c.load("i64", c.at(source, 8 * word), 8) for word in range(_MEMO_WORDS)]
-    for word, value in enumerate(words):
-        c.store(value, c.at(target, 8 * word), 8)
+    c.store(c.load(_MEMO, source, 8), target, 8)
 
 
 def _initialised(c: Code, state: Value, written: Value, who: Value, what: Value, place: Value) -> None:
@@ -329,8 +330,41 @@ def _initialised(c: Code, state: Value, written: Value, who: Value, what: Value,
 def _lanes(c: Code, state: Value, row: Value, access: tuple[Value, Value, Value, Value]) -> None:
     """The accesses of a row's lanes; neighbours in memory are one range."""
     who, op, how, size = access
-    c.set_word(state, StateWord.MEMO_OBJECT, 0)
     lanes, silent = c.load("i64", row, 8) >> 32, c.load("i64", c.at(row, 8), 8)
+    whole, apart, done = c.label("whole"), c.label("apart"), c.label("done")
+    c.branch(lanes.eq(0xFFFFFFFF) & (how.ne(_STORE) | silent.eq(0)), whole, apart)
+    c.place(whole)
+    first, length = _block(c, row, size)
+    together = c.label("together")
+    c.branch(length.ne(0), together, apart)
+    c.place(together)
+    c.call("span", "void", state, first, length, who, op | (how << HOW_SHIFT))
+    c.jump(done)
+    c.place(apart)
+    _each_lane(c, state, row, access, lanes, silent)
+    c.jump(done)
+    c.place(done)
+
+
+def _block(c: Code, row: Value, size: Value) -> tuple[Value, Value]:
+    """The first byte and the bytes of what 32 lanes reach, in whatever order, if that is one block; else 0 bytes."""
+
+    def reduced(operation: str, values: Value) -> Value:
+        return c.intrinsic(f"vector.reduce.{operation}.v32i64", "i64", values)
+
+    addresses = c.load("<32 x i64>", c.at(row, 16), 8)
+    first = reduced("umin", addresses)
+    offsets = addresses - c.splat(first, 32)
+    reach = reduced("or", offsets)
+    places = offsets >> c.splat(c.intrinsic("cttz.i64", "i64", size, extra="i1 false"), 32)
+    bits = reduced("or", c.const("<32 x i64>", 1) << (places & 63))
+    regular = (size & (size - 1)).eq(0) & (reach & (size - 1)).eq(0) & reach.ult(size << 6) & (bits & (bits + 1)).eq(0)
+    return first, c.select(regular, c.intrinsic("ctpop.i64", "i64", bits) * size, 0)
+
+
+def _each_lane(c: Code, state: Value, row: Value, access: tuple[Value, Value, Value, Value], lanes: Value, silent: Value) -> None:
+    """The accesses of a row lane by lane."""
+    who, op, how, size = access
     begin, length, kind = (c.variable("i64", 0) for _ in range(3))
 
     def end_range() -> None:
@@ -359,6 +393,7 @@ def _drain(unit: Unit) -> None:
     c = Code(unit, "drain", "i64", [("ptr", "state"), ("ptr", "rows"), ("i64", "first"), ("i64", "count")], attributes="nounwind")
     state, rows, start, count = c.params
     ops = c.pointer(state, StateWord.OPS)
+    c.set_word(state, StateWord.MEMO_OBJECT, 0)
     with c.repeat(count - start) as i:
         index = start + i
         row = c.at(rows, index * _ROW_BYTES)

@@ -72,7 +72,7 @@ class Exits:
 
     def _entries(self, clocks: Clocks, shared: Object, kinds: tuple[Kind, ...], known: NDArray[np.uint32]) -> Iterator[tuple[Any, Agent]]:
         """The instruction and warp of each access of these kinds in the shadow of shared memory that the CTA does not know to be done."""
-        cells = shared.cells.reshape(-1, 2)
+        cells = np.concatenate([shared.cells.reshape(-1, 2), shared.further.reshape(-1, 2)])
         what = cells[:, 1] >> np.uint64(HOW_SHIFT + 1)
         cells = cells[np.logical_or.reduce([what == kind for kind in kinds]) & (cells[:, 1] != 0)]
         slots = (cells[:, 0] >> np.uint64(32)).astype(np.int64)

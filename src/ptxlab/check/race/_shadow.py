@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
-from ptxlab.check.race._shadow_ir import OBJECT_WORDS, SUSPECT_WORDS, OpWord, StateWord, emit_shadow
+from ptxlab.check.race._shadow_ir import NEAR, OBJECT_WORDS, SUSPECT_WORDS, OpWord, StateWord, emit_shadow
 from ptxlab.engine._emit import Unit
 from ptxlab.isa._machine import Touch
 from ptxlab.native import address_of
@@ -52,10 +52,11 @@ def _source_key() -> str:
 
 @dataclass(slots=True, eq=False)
 class Object:
-    """Memory that is watched: its host bytes, its cells uint64[granules, entries, 2], and what it is."""
+    """Memory that is watched: its host bytes, the near and the further entries of its cells, uint64[granules, entries, 2], and what it is."""
 
     data: NDArray[np.uint8]
     cells: NDArray[np.uint64]
+    further: NDArray[np.uint64]
     granule: tuple[int, int]
     proxy_row: int
     owner: Any
@@ -84,7 +85,7 @@ class Shadow:
         self._suspects: NDArray[np.uint64] = np.zeros((_SUSPECTS, SUSPECT_WORDS), np.uint64)
         self._objects: list[Object] = []
         self._free: list[NDArray[np.uint64]] = []
-        """Cells of objects that are watched no longer: fresh memory costs more than clearing these."""
+        """Those of objects that are watched no longer: fresh memory costs more than clearing these."""
         self._table: NDArray[np.uint64] = np.zeros((1, OBJECT_WORDS), np.uint64)
         self._dirty = True
         self._address = address_of(self.state)
@@ -100,13 +101,14 @@ class Shadow:
     ) -> Object:
         """Watch the bytes of a contiguous array, with four entries or more; ``fresh`` memory holds nothing yet."""
         granules = -(-data.nbytes >> granule[0])
-        made = Object(data, self._cells((granules, entries, 2)), granule, proxy_row, owner, np.zeros(granules, np.uint32) if fresh else None)
+        near, further = (self._empty((granules, count, 2)) for count in (NEAR, entries - NEAR))
+        made = Object(data, near, further, granule, proxy_row, owner, np.zeros(granules, np.uint32) if fresh else None)
         self._objects.append(made)
         self._dirty = True
         return made
 
-    def _cells(self, shape: tuple[int, int, int]) -> NDArray[np.uint64]:
-        """Empty cells."""
+    def _empty(self, shape: tuple[int, int, int]) -> NDArray[np.uint64]:
+        """Cells without entries."""
         for at, free in enumerate(self._free):
             if free.shape == shape:
                 found = self._free.pop(at)
@@ -117,12 +119,13 @@ class Shadow:
     def forget(self, made: Object) -> None:
         """Watch an object no longer."""
         self._objects.remove(made)
-        self._free.append(made.cells)
+        self._free += [made.cells, made.further]
         self._dirty = True
 
     def clear(self, made: Object, granules: slice) -> None:
         """Forget what was done to some granules, and what was written there."""
         made.cells[granules] = 0
+        made.further[granules] = 0
         if made.written is not None:
             made.written[granules] = 0
 
@@ -137,9 +140,10 @@ class Shadow:
                 o.start,
                 o.data.nbytes,
                 address_of(o.cells),
-                o.cells.shape[1] | o.granule[0] << 8 | o.granule[1] << 16,
+                o.cells.shape[1] + o.further.shape[1] | o.granule[0] << 8 | o.granule[1] << 16,
                 o.proxy_row,
                 0 if o.written is None else address_of(o.written),
+                address_of(o.further),
             )
             for o in self._objects
         ]
@@ -147,6 +151,7 @@ class Shadow:
         self.words[StateWord.OBJECTS] = address_of(self._table)
         self.words[StateWord.OBJECT_COUNT] = len(rows)
         self.words[StateWord.LAST] = 0
+        self.words[StateWord.EPOCH] += 1
         self._dirty = False
 
     # --------------------------------------------------------------------------------------------------------- accesses

@@ -7,6 +7,7 @@ covers are dropped, so that those which stay are concurrent. Everything works on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 
 from ptxlab.check.model import Kind
@@ -19,6 +20,7 @@ __all__ = [
     "CONCURRENT",
     "FORMAL",
     "HOW_SHIFT",
+    "NEAR",
     "OBJECT_WORDS",
     "OP_WORDS",
     "READS_TOO",
@@ -35,9 +37,11 @@ BEFORE = 0
 """In place of a cluster's number: the grid before, whose slot 0 all clusters know."""
 HOW_SHIFT = 56
 """Where kind and write stand in the second word of an entry."""
-OBJECT_WORDS = 6
-"""Host address, bytes, address of the cells, entries of a cell | granule shift << 8 | mask unit shift << 16, row of the async proxy, and
-the address of the masks of what has been written (0 where all memory starts with a value)."""
+OBJECT_WORDS = 7
+"""Host address, bytes, address of the cells, entries of a cell | granule shift << 8 | mask unit shift << 16, row of the async proxy, the
+address of the masks of what has been written (0 where all memory starts with a value), and that of the cells' further entries."""
+NEAR = 4
+"""Entries of a cell, a cache line, that stand together; few cells need the further ones."""
 SUSPECT_WORDS = 6
 """The earlier entry, the later one, the granule's host address, and what is wrong: `CONCURRENT`, `FORMAL` or `UNWRITTEN`."""
 CONCURRENT, FORMAL, UNWRITTEN = range(3)
@@ -48,9 +52,15 @@ _ROW_BYTES = 8 * ROW_WORDS
 _AHEAD = 4
 _FETCHED = 256
 """Ranges, and bytes of cells."""
-_MEMO_WORDS = 8
-"""Four entries, of which the last is free before the access."""
+_FORWARD = 8
+"""Cells."""
+_NEAR_BYTES = 16 * NEAR
+_MEMO_WORDS = 2 * NEAR
+"""The near entries: all that there are, or of which the last is free before the access."""
 _MEMO = f"<{_MEMO_WORDS} x i64>"
+_MEMOS = 16
+_MIX = 0x9E37_79B9_7F4A_7C15
+"""2^64 over the golden ratio: the highest bits of a product with it depend on all bits."""
 _STORE, _SILENT = Kind.GENERIC << 1 | 1, Kind.SILENT << 1 | 1
 
 
@@ -81,16 +91,29 @@ class StateWord(IntEnum):
     SUSPECTS = 12
     SUSPECT_COUNT = 13
     SUSPECT_CAPACITY = 14
-    MEMO_OBJECT = 15
-    """the object of the granule before, 0 if what was done to it tells nothing of the next"""
-    MEMO_WHAT = 16
-    MEMO_BEFORE = 17
-    """the first entries of that granule as the access found them, and as it left them"""
-    MEMO_AFTER = 25
-    COPIED = 33
+    COPIED = 15
     """1 where a row was a cp.async"""
-    MEMO_WHO = 34
-    END = 35
+    EPOCH = 16
+    """the number of the table of objects: what is remembered of earlier ones counts no more"""
+    MEMO = 24
+    """what accesses have made of cells: `_MEMOS` times `MemoWord`"""
+    END = MEMO + _MEMOS * 24
+
+
+class MemoWord(IntEnum):
+    """One access to a cell of which all entries fitted into eight words, and that was in order.
+
+    What was in order for an agent stays so: it learns, and never forgets.
+    """
+
+    EPOCH = 0
+    OBJECT = 1
+    WHO = 2
+    WHAT = 3
+    BEFORE = 8
+    AFTER = 16
+    """the entries as the access found them, and as it left them"""
+    END = 24
 
 
 def emit_shadow(unit: Unit) -> None:
@@ -144,13 +167,18 @@ def _suspect(c: Code, state: Value, words: tuple[Value | int, ...]) -> None:
 
 
 def _visit(unit: Unit) -> None:
-    """``void visit(state, cell, entries, who, what, async, place)``: one access to one granule.
+    """``void visit(state, cell, further, entries, who, what, async, place)``: one access to one granule.
 
-    Entries in use stand in front; those that the access replaces are squeezed out.
+    ``further`` is where entry 0 would be if all stood there. Entries in use stand in front; those that the access replaces are squeezed out.
     """
-    params = [("ptr", "state"), ("ptr", "cell"), ("i64", "entries"), ("i64", "who"), ("i64", "what"), ("i64", "proxy"), ("i64", "place")]
+    params = [("ptr", "state"), ("ptr", "cell"), ("ptr", "further")]
+    params += [("i64", name) for name in ("entries", "who", "what", "proxy", "place")]
     c = Code(unit, "visit", "void", params, attributes="nounwind", linkage="internal")
-    state, cell, entries, who, what, proxy, place = c.params
+    state, cell, further, entries, who, what, proxy, place = c.params
+
+    def entry_at(index: Value) -> Value:
+        return c.at(c.select(index.ult(NEAR), cell, further), index << 4)
+
     mask, how = (what >> 24) & 0xFFFFFFFF, (what >> HOW_SHIFT) & 31
     _repeated(c, cell, who, mask, how)
     at, kept = c.variable("i64", 0), c.variable("i64", 0)
@@ -162,7 +190,7 @@ def _visit(unit: Unit) -> None:
     room = c.label("within")
     c.branch(i.ult(entries), room, done)
     c.place(room)
-    entry = c.at(cell, i << 4)
+    entry = entry_at(i)
     held = c.load("i64", c.at(entry, 8), 8)
     c.branch(held.ne(0), body, done)
     c.place(body)
@@ -173,7 +201,7 @@ def _visit(unit: Unit) -> None:
     c.branch(whose.eq(who) & held_how.eq(how), same, apart)
     c.place(same)
     c.store(c.const("i64", 1), merged, 8)
-    _keep(c, cell, kept, whose, held | (mask << 24))
+    _keep(c, entry_at, kept, whose, held | (mask << 24))
     c.jump(following)
     c.place(apart)
     c.branch((held_mask & mask).eq(0), keep, judge)
@@ -183,7 +211,7 @@ def _visit(unit: Unit) -> None:
     c.place(keep)
     with c.if_((held_how & 1).eq(0)):
         c.store(c.load("i64", kept, 8), read, 8)
-    _keep(c, cell, kept, whose, held)
+    _keep(c, entry_at, kept, whose, held)
     c.jump(following)
     c.place(following)
     c.jump(head)
@@ -192,14 +220,15 @@ def _visit(unit: Unit) -> None:
     with c.if_(c.load("i64", merged, 8).eq(0)):
         evicted = c.load("i64", read, 8)
         full = c.select(evicted.compare("sge", 0), evicted, 0)
-        victim = c.at(cell, c.select(used.ult(entries), used, full) << 4)
+        victim = entry_at(c.select(used.ult(entries), used, full))
         c.store(who, victim, 8)
         c.store(what, c.at(victim, 8), 8)
         c.store(c.select(used.ult(entries), used + 1, used), kept, 8)
     last, first = c.load("i64", at, 8), c.load("i64", kept, 8)
     with c.if_(first.ult(last)), c.repeat(last - first) as k:
+        unused = entry_at(first + k)
         for half in (0, 8):
-            c.store(c.const("i64", 0), c.at(cell, ((first + k) << 4) + half), 8)
+            c.store(c.const("i64", 0), c.at(unused, half), 8)
     c.ret()
     c.finish()
 
@@ -212,10 +241,10 @@ def _repeated(c: Code, cell: Value, who: Value, mask: Value, how: Value) -> None
         c.ret()
 
 
-def _keep(c: Code, cell: Value, kept: Value, whose: Value, held: Value) -> None:
+def _keep(c: Code, entry_at: Callable[[Value], Value], kept: Value, whose: Value, held: Value) -> None:
     """Put an entry behind those that stay."""
     j = c.load("i64", kept, 8)
-    place = c.at(cell, j << 4)
+    place = entry_at(j)
     c.store(whose, place, 8)
     c.store(held, c.at(place, 8), 8)
     c.store(j + 1, kept, 8)
@@ -274,42 +303,52 @@ def _span(unit: Unit) -> None:
         bits = ((c.const("i64", 1) << high) - 1) & ~((c.const("i64", 1) << low) - 1)
         with c.if_(written.ne(0)):
             _initialised(c, state, c.at(written, granule << 2), who, what | (bits << 24), origin + start)
-        cell = c.at(cells, (granule * entries) << 4)
-        c.prefetch(c.at(cell, entries << 7))
-        _visit_or_repeat(c, state, found, cell, (entries, who, what | (bits << 24), proxy, origin + start))
+        cell = c.at(cells, granule * _NEAR_BYTES)
+        c.prefetch(c.at(cell, _FORWARD * _NEAR_BYTES))
+        further = c.at(c.load("ptr", c.at(found, 48), 8), granule * ((entries - NEAR) << 4) - _NEAR_BYTES)
+        _visit_or_repeat(c, state, found, (cell, further), (entries, who, what | (bits << 24), proxy, origin + start))
     c.ret()
     c.finish()
 
 
-def _visit_or_repeat(c: Code, state: Value, found: Value, cell: Value, access: tuple[Value, Value, Value, Value, Value]) -> None:
-    """Visit a granule; if the same access has just turned its neighbour from the same entries into others, do that again."""
-    _, who, what, _, _ = access
-    where = c.convert("ptrtoint", found, "i64")
-    before, after = (c.at(state, 8 * word) for word in (StateWord.MEMO_BEFORE, StateWord.MEMO_AFTER))
-    known = c.const("i1", 1)
-    for word, value in ((StateWord.MEMO_OBJECT, where), (StateWord.MEMO_WHAT, what), (StateWord.MEMO_WHO, who)):
-        known = known & c.word(state, word).eq(value)
-    full, done = c.label("visited"), c.label("done")
-    compare = c.label("compare")
-    c.branch(known, compare, full)
-    c.place(compare)
-    same = c.load(_MEMO, cell, 8).compare("eq", c.load(_MEMO, before, 8)).cast(f"i{_MEMO_WORDS}")
-    again = c.label("again")
-    c.branch(same.eq((1 << _MEMO_WORDS) - 1), again, full)
+def _visit_or_repeat(
+    c: Code, state: Value, found: Value, places: tuple[Value, Value], access: tuple[Value, Value, Value, Value, Value]
+) -> None:
+    """Visit a granule; if the same access has turned another one's same entries into others, do that again."""
+    entries, who, what, _, _ = access
+    cell, _ = places
+    before = c.load(_MEMO, cell, 8)
+    memo = _memo(c, state, cell)
+    known = before.compare("eq", c.load(_MEMO, c.at(memo, 8 * MemoWord.BEFORE), 8)).cast(f"i{_MEMO_WORDS}").eq((1 << _MEMO_WORDS) - 1)
+    epoch = c.word(state, StateWord.EPOCH)
+    tags = {MemoWord.EPOCH: epoch, MemoWord.OBJECT: c.convert("ptrtoint", found, "i64"), MemoWord.WHO: who, MemoWord.WHAT: what}
+    for word, value in tags.items():
+        known = known & c.word(memo, word).eq(value)
+    again, full, done = c.label("again"), c.label("visited"), c.label("done")
+    c.branch(known, again, full)
     c.place(again)
-    _copy(c, after, cell)
+    _copy(c, c.at(memo, 8 * MemoWord.AFTER), cell)
     c.jump(done)
     c.place(full)
-    suspects = c.word(state, StateWord.SUSPECT_COUNT)
-    _copy(c, cell, before)
-    c.call("visit", "void", state, cell, *access)
-    _copy(c, cell, after)
-    quiet = c.word(state, StateWord.SUSPECT_COUNT).eq(suspects) & c.load("i64", c.at(before, 56), 8).eq(0)
-    c.set_word(state, StateWord.MEMO_OBJECT, c.select(quiet, where, 0))
-    c.set_word(state, StateWord.MEMO_WHAT, what)
-    c.set_word(state, StateWord.MEMO_WHO, who)
+    suspects, last = c.word(state, StateWord.SUSPECT_COUNT), c.load("i64", c.at(cell, 56), 8)
+    c.call("visit", "void", state, *places, *access)
+    fitted = last.eq(0) | entries.eq(NEAR)
+    with c.if_(c.word(state, StateWord.SUSPECT_COUNT).eq(suspects) & fitted):
+        for word, value in tags.items():
+            c.set_word(memo, word, value)
+        c.store(before, c.at(memo, 8 * MemoWord.BEFORE), 8)
+        _copy(c, cell, c.at(memo, 8 * MemoWord.AFTER))
     c.jump(done)
     c.place(done)
+
+
+def _memo(c: Code, state: Value, cell: Value) -> Value:
+    """Where it would stand what an access makes of a cell's entries: neighbours often alternate between a few."""
+    mixed = c.load("i64", cell, 8)
+    for word in (1, 2, 3):
+        mixed = mixed + c.load("i64", c.at(cell, 8 * word), 8)
+    number = (mixed * _MIX) >> (64 - _MEMOS.bit_length() + 1)
+    return c.at(state, number * (8 * MemoWord.END) + 8 * StateWord.MEMO)
 
 
 def _copy(c: Code, source: Value, target: Value) -> None:
@@ -393,7 +432,6 @@ def _drain(unit: Unit) -> None:
     c = Code(unit, "drain", "i64", [("ptr", "state"), ("ptr", "rows"), ("i64", "first"), ("i64", "count")], attributes="nounwind")
     state, rows, start, count = c.params
     ops = c.pointer(state, StateWord.OPS)
-    c.set_word(state, StateWord.MEMO_OBJECT, 0)
     with c.repeat(count - start) as i:
         index = start + i
         row = c.at(rows, index * _ROW_BYTES)
@@ -422,7 +460,7 @@ def _prefetch(c: Code, state: Value, starts: Value, index: Value, count: Value) 
     offset = address - c.load("i64", last, 8)
     packed = c.load("i64", c.at(last, 24), 8)
     granule = c.select(offset.ult(c.load("i64", c.at(last, 8), 8)), offset >> ((packed >> 8) & 0xFF), 0)
-    cell = c.at(c.load("ptr", c.at(last, 16), 8), (granule * (packed & 0xFF)) << 4)
+    cell = c.at(c.load("ptr", c.at(last, 16), 8), granule * _NEAR_BYTES)
     for line in range(0, _FETCHED, 64):
         c.prefetch(c.at(cell, line))
 
@@ -432,7 +470,6 @@ def _ranges(unit: Unit) -> None:
     params = [("ptr", "state"), ("ptr", "starts"), ("ptr", "sizes"), ("i64", "step"), ("i64", "count"), ("i64", "who"), ("i64", "what")]
     c = Code(unit, "ranges", "void", params, attributes="nounwind")
     state, starts, sizes, step, count, who, what = c.params
-    c.set_word(state, StateWord.MEMO_OBJECT, 0)
     with c.repeat(count) as i:
         _prefetch(c, state, starts, i + _AHEAD, count)
         size = c.load("i32", c.at(sizes, i * step), 4).to("i64")

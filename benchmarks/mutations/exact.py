@@ -17,7 +17,7 @@ import numpy as np
 from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._sanitizer import Sanitizer
 from ptxlab.check.race._shadow import Object, Shadow
-from ptxlab.check.race._shadow_ir import BEFORE, CLUSTER_SHIFT, CONCURRENT, FORMAL, HOW_SHIFT, StateWord
+from ptxlab.check.race._shadow_ir import BEFORE, CLUSTER_SHIFT, CONCURRENT, FORMAL, HOW_SHIFT, PROXY_FENCES, StateWord
 from ptxlab.engine._support_record import ROW_WORDS
 from ptxlab.isa._machine import Touch
 
@@ -67,7 +67,7 @@ class ExactShadow(Shadow):
                 for kind, chosen in ((_SILENT, lanes & silent), (_STORE, lanes & ~silent)) if how & 31 == _STORE else ((how & 31, lanes),):
                     for start, length in _ranges([hosts[lane] for lane in range(32) if chosen >> lane & 1], size):
                         self._span(start, length, who, op, kind)
-            if how & 0x10000:
+            if how & (0x10000 | sum(PROXY_FENCES.values())):
                 return index
         return count
 

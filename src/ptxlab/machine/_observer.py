@@ -52,12 +52,12 @@ class Observer:
     def drain(self, warp: Warp) -> None:
         """Compiled code came back and has recorded rows, which are to be read."""
 
-    def heeds(self, op: Op) -> bool:
-        """Whether to call `serviced` for an instruction."""
-        return True
-
     def serviced(self, warp: Warp, op: Op) -> None:
         """A service instruction of a warp is complete."""
+
+    def hearer(self, op: Op) -> Callable[[Warp, Op], None] | None:
+        """What is called each time that an instruction is complete: `serviced`, or what that does for this one, None for nothing."""
+        return self.serviced
 
     def issued(self, operation: AsyncOperation) -> None:
         """An asynchronous operation begins."""
@@ -91,11 +91,12 @@ class _Together(Observer):
     def __init__(self, observers: list[Observer]) -> None:
         self._observers = observers
         for name in vars(Observer):
-            if not name.startswith("_") and name not in ("finished", "heeds"):
+            if not name.startswith("_") and name not in ("finished", "hearer"):
                 setattr(self, name, _each([getattr(observer, name) for observer in observers]))
 
-    def heeds(self, op: Op) -> bool:
-        return any(observer.heeds(op) for observer in self._observers)
+    def hearer(self, op: Op) -> Callable[[Warp, Op], None] | None:
+        hearers = [hearer for observer in self._observers if (hearer := observer.hearer(op)) is not None]
+        return _each(hearers) if hearers else None
 
     def finished(self) -> tuple[Diagnostic, ...]:
         return tuple(found for observer in self._observers for found in observer.finished())

@@ -53,7 +53,7 @@ class Scheduler:
         self._until = 0
         self.budget = launch.budget
         self.observer = launch.observer
-        self._heeds = [launch.observer is not None and launch.observer.heeds(op) for op in launch.program.ops]
+        self._hearers = [None if launch.observer is None else launch.observer.hearer(op) for op in launch.program.ops]
         self._on_running = heeded(launch.observer, "running")
         self._on_stopped = heeded(launch.observer, "stopped")
         self._on_resumed = heeded(launch.observer, "resumed")
@@ -106,11 +106,11 @@ class Scheduler:
         split.wait = None
         split.state = RUN
         split.again = split.retried = wait.retry
-        if self._heeds[split.op] and not wait.retry:
+        hearer = self._hearers[split.op]
+        if hearer is not None and not wait.retry:
             warp = split.warp
             running, warp.mask = warp.mask, split.active
-            assert self.observer is not None
-            self.observer.serviced(warp, self.launch.program.ops[split.op])
+            hearer(warp, self.launch.program.ops[split.op])
             warp.mask = running
         self.enqueue(split.warp)
 
@@ -265,7 +265,7 @@ class Scheduler:
         handlers = launch.handlers
         together = launch.together
         services = self.services
-        heeds = self._heeds
+        hearers = self._hearers
         observer, running, stopped = self.observer, self._on_running, self._on_stopped
         fuel = warp.slice or SLICE
         words[_CLOCK] = self.rounds * 1000 + self.instructions
@@ -336,9 +336,9 @@ class Scheduler:
                     (self.polling if waiters is None else waiters).append(split)
                     status = _PARKED
                     break
-                if heeds[index]:
-                    assert observer is not None
-                    observer.serviced(warp, op)
+                hearer = hearers[index]
+                if hearer is not None:
+                    hearer(warp, op)
                 if warp.spun:
                     words[_FUEL] = min(words[_FUEL], granted >> 1) - (granted >> 3)
                     warp.spun = False

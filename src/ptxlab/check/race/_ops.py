@@ -7,11 +7,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.model import Kind
+from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._dead_loads import dead_loads
 from ptxlab.check.race._releases import is_fence, synchronises
 from ptxlab.check.race._scopes import Reach, strong_kind
-from ptxlab.check.race._shadow_ir import OP_WORDS, OpWord
+from ptxlab.check.race._shadow_ir import OP_WORDS, PROXY_FENCES, OpWord
 from ptxlab.engine._effects import atomic_bits
 from ptxlab.engine._program import Program
 from ptxlab.isa._natives import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
@@ -60,6 +60,10 @@ def _describe(op: Op, native: Native, fenced: bool, reach: Reach) -> tuple[int, 
         return Kind.GENERIC << 1 | native.write, native.row
     if isinstance(native, CopyAsync):
         return Kind.COPY << 1 | 1 | _COPY, native.size
+    if isinstance(native, Nothing) and op.opcode.startswith("fence.proxy.async"):
+        space = op.opcode.rpartition(".")[2]
+        shared, of_global = not space.startswith("global"), not space.startswith("shared")
+        return PROXY_FENCES[Row.ASYNC_SHARED] * shared | PROXY_FENCES[Row.ASYNC_GLOBAL] * of_global, 0
     if isinstance(native, TensorAccess) or (isinstance(native, Nothing) and native.orders):
         return _PYTHON, 0
     return 0, 0

@@ -40,7 +40,7 @@ __all__ = ["Sanitizer"]
 
 _SHARED_ENTRIES, _GLOBAL_ENTRIES, _TENSOR_ENTRIES = 8, 4, 6
 _COPY_SLOT_WORD, _COPY_CLOCK_WORD, _COPIED_WORD = map(int, (StateWord.COPY_SLOT, StateWord.COPY_CLOCK, StateWord.COPIED))
-_SUSPECTS_WORD = int(StateWord.SUSPECT_COUNT)
+_CLOCK_WORD, _SUSPECTS_WORD = int(StateWord.CLOCK), int(StateWord.SUSPECT_COUNT)
 
 
 class Sanitizer(Asynchronous):
@@ -122,24 +122,25 @@ class Sanitizer(Asynchronous):
         count = self._buffer.take(warp)
         if not count:
             return
-        clocks, agent = self._agent(warp)
-        shadow = self.shadow
+        clocks, agent = warp.state["race"]
+        shadow, words = self.shadow, self.shadow.words
         if self._copies:
             copy = clocks.own(agent, "cp.async")
-            shadow.words[_COPY_SLOT_WORD] = clocks.name(copy)
-            shadow.words[_COPY_CLOCK_WORD] = copy.clock + 1
+            words[_COPY_SLOT_WORD] = clocks.name(copy)
+            words[_COPY_CLOCK_WORD] = copy.clock + 1
         at = 0
         while True:
             self._load(clocks, agent)
             at = shadow.drain(self._buffer.address, at, count)
-            if shadow.words[_SUSPECTS_WORD]:  # before a wait in the next row changes what is known
+            agent.main.clock = words[_CLOCK_WORD]
+            if words[_SUSPECTS_WORD]:  # before a wait in the next row changes what is known
                 self.findings.judge(clocks, agent, shadow.suspects(), self._buffer.rows[:count])
             if at == count:
                 break
             self._row(warp, clocks, agent, at)
             at += 1
-        if self._copies and shadow.words[_COPIED_WORD]:
-            shadow.words[_COPIED_WORD] = 0
+        if self._copies and words[_COPIED_WORD]:
+            words[_COPIED_WORD] = 0
             copy.newest = copy.clock + 1
         if self.lanes is not None:
             self.lanes.drained(warp, self._buffer.rows[:count])

@@ -30,18 +30,18 @@ class Services(Barriers):
         self._granted: dict[int, set[tuple[int, int]]] = {}
         self._granter: dict[int, tuple[Slot, int]] = {}
         self._shares: dict[tuple[int, int, int], Rows] = {}
-        self._services = [self._service_of(op) for op in launch.program.ops]
 
-    def heeds(self, op: Op) -> bool:
-        """Only these move clocks."""
-        return self._services[op.index] is not None
+    def hearer(self, op: Op) -> Callable[[Warp, Op], None] | None:
+        """Move the warp's clock as a complete service instruction says; most say nothing."""
+        act = self._service_of(op)
+        if act is None:
+            return None
 
-    def serviced(self, warp: Warp, op: Op) -> None:
-        """Move the warp's clock as a complete service instruction says."""
-        act = self._services[op.index]
-        if act is not None:
-            clocks, agent = self._agent(warp)
+        def heard(warp: Warp, op: Op) -> None:
+            clocks, agent = warp.state["race"]
             act(warp, clocks, agent, op)
+
+        return heard
 
     def _service_of(self, op: Op) -> Callable[[Warp, Clocks, Agent, Op], None] | None:
         if op.row.kind != "service":

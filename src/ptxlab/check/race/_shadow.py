@@ -38,8 +38,9 @@ def shadow_functions() -> tuple[Any, Any, native.Library]:
         library = native.compile_ir(unit.text(), exports, opt=2, key=key)
     word = ctypes.c_int64
     pointer = ctypes.c_void_p
-    drain = ctypes.CFUNCTYPE(word, pointer, pointer, word, word)(library.address("drain"))
-    ranges = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, word, word, word, word)(library.address("ranges"))
+    # The calls are short, so they keep the interpreter's lock.
+    drain = ctypes.PYFUNCTYPE(word, pointer, pointer, word, word)(library.address("drain"))
+    ranges = ctypes.PYFUNCTYPE(None, pointer, pointer, pointer, word, word, word, word)(library.address("ranges"))
     return drain, ranges, library
 
 
@@ -160,7 +161,8 @@ class Shadow:
         """Recorded rows at a host address, in order; the index of one that is for Python, or ``count``."""
         if self._dirty:
             self._tabulate()
-        return int(self._drain(self._address, rows, first, count))
+        at: int = self._drain(self._address, rows, first, count)
+        return at
 
     def access(self, touch: Touch, who: int, what: int) -> None:
         """One access to ranges of host memory; ``who`` is slot << 32 | clock, ``what`` op | (kind << 1 | write) << 56."""

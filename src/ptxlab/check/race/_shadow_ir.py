@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 
-from ptxlab.check.model import Kind
+from ptxlab.check.model import Component, Kind, Row
 from ptxlab.engine._emit import Code, Unit, Value
 from ptxlab.engine._support_record import ROW_WORDS
 
@@ -23,6 +23,7 @@ __all__ = [
     "NEAR",
     "OBJECT_WORDS",
     "OP_WORDS",
+    "PROXY_FENCES",
     "READS_TOO",
     "SUSPECT_WORDS",
     "UNWRITTEN",
@@ -47,6 +48,8 @@ SUSPECT_WORDS = 6
 CONCURRENT, FORMAL, UNWRITTEN = range(3)
 READS_TOO = 0x20
 """Beside kind and write: what is written is read before."""
+PROXY_FENCES = {Row.ASYNC_SHARED: 0x40000, Row.ASYNC_GLOBAL: 0x80000}
+"""The bits of a fence.proxy.async, by the row that learns what the warp knows. It is for Python where accesses before it are suspect."""
 OP_WORDS = 2
 _ROW_BYTES = 8 * ROW_WORDS
 _AHEAD = 4
@@ -57,6 +60,7 @@ _FORWARD = 8
 _NEAR_BYTES = 16 * NEAR
 _MEMO_WORDS = 2 * NEAR
 """The near entries: all that there are, or of which the last is free before the access."""
+_CLOCKS = "<16 x i32>"
 _MEMO = f"<{_MEMO_WORDS} x i64>"
 _MEMOS = 16
 _MIX = 0x9E37_79B9_7F4A_7C15
@@ -68,7 +72,7 @@ class OpWord(IntEnum):
     """Of the table of ops."""
 
     HOW = 0
-    """kind << 1 | write; bit 8: cp.async; bit 16: the row is for Python; bit 17: it is an access besides"""
+    """kind << 1 | write; bit 8: cp.async; bit 16: the row is for Python; bit 17: it is an access besides; bits 18, 19: `PROXY_FENCES`"""
     SIZE = 1
 
 
@@ -447,10 +451,29 @@ def _drain(unit: Unit) -> None:
             c.set_word(state, StateWord.COPIED, 1)
         with c.if_(((how & 0x10000).eq(0) | (how & 0x20000).ne(0)) & size.ne(0)):
             _lanes(c, state, row, (who, op, how & 31, size))
-        with c.if_((how & 0x10000).ne(0), returns=True):
+        fence, suspect = (how & sum(PROXY_FENCES.values())).ne(0), c.word(state, StateWord.SUSPECT_COUNT).ne(0)
+        with c.if_((how & 0x10000).ne(0) | (fence & suspect), returns=True):
             c.ret(index)
+        with c.if_(fence):
+            _proxy_fence(c, state, how)
     c.ret(count)
     c.finish()
+
+
+def _proxy_fence(c: Code, state: Value, how: Value) -> None:
+    """`Clocks.proxy_fence`."""
+    rows, width = c.pointer(state, StateWord.ROWS), c.word(state, StateWord.WIDTH)
+    known = c.at(rows, width * (4 * Row.EXECUTION))
+    for row, bit in PROXY_FENCES.items():
+        with c.if_((how & bit).ne(0)), c.repeat(width >> 4) as i:
+            old = c.load(_CLOCKS, c.at(known, i << 6), 4)
+            place = c.at(rows, width * (4 * row) + (i << 6))
+            c.store(c.intrinsic("umax.v16i32", _CLOCKS, old, c.load(_CLOCKS, place, 4)), place, 4)
+    clock = c.word(state, StateWord.CLOCK) + 1
+    c.set_word(state, StateWord.CLOCK, clock)
+    own = c.at(known, (c.word(state, StateWord.SLOT) & ((1 << CLUSTER_SHIFT) - 1)) << 2)
+    for component in Component:
+        c.store(clock.to("i32"), c.at(own, 4 * component), 4)
 
 
 def _prefetch(c: Code, state: Value, starts: Value, index: Value, count: Value) -> None:

@@ -29,6 +29,7 @@ __all__ = ["Accesses", "Rows"]
 
 _ROWS_WORD, _WIDTH_WORD, _CLUSTER_WORD, _SLOT_WORD, _CLOCK_WORD = map(int, list(StateWord)[:5])
 _SUSPECTS_WORD = int(StateWord.SUSPECT_COUNT)
+_OF_WARPS = (Kind.LD, Kind.ST)
 Rows = NDArray[np.uint32]
 
 
@@ -78,31 +79,32 @@ class Accesses(Observer):
     def _touch_all(
         self, clocks: Clocks, agent: Agent, slot: Slot, kind: Kind, op: Op, touches: Iterable[Touch], rows: Rows | None = None
     ) -> None:
+        """Accesses of one operation, all by one slot; ``rows``: what is known at them, if not what the warp knows."""
+        self._load(clocks, agent)
+        shadow = self.shadow
+        if rows is not None:
+            shadow.words[_ROWS_WORD], shadow.words[_WIDTH_WORD] = rows.ctypes.data, rows.shape[1]
+            self._loaded = 0
+        who, what = clocks.name(slot) << 32 | slot.clock, op.index | kind << HOW_SHIFT + 1
+        tensor = kind in TENSOR_SPACE
         for touch in touches:
-            self._access(clocks, agent, slot, kind, op, touch, rows)
-        if self.shadow.words[_SUSPECTS_WORD]:
+            write = touch.write
+            if tensor and write:
+                # An accumulator is written again and again with nothing in between.
+                again = touch, who, kind
+                if again == self._accumulator:
+                    continue
+                self._accumulator = again
+            elif tensor and kind in _OF_WARPS:
+                self._accumulator = None
+            shadow.access(touch, who, what | (write | (READS_TOO if touch.reads else 0)) << HOW_SHIFT)
+        if shadow.words[_SUSPECTS_WORD]:
             self._judge(clocks, agent)
 
     def touched(self, warp: Warp, touches: Iterable[Touch]) -> None:
         """A service instruction's own accesses."""
         clocks, agent = self._agent(warp)
         self._touch_all(clocks, agent, agent.main, Kind.GENERIC, warp.op, touches)
-
-    def _access(self, clocks: Clocks, agent: Agent, slot: Slot, kind: Kind, op: Op, touch: Touch, rows: Rows | None = None) -> None:
-        self._load(clocks, agent)
-        if rows is not None:
-            self.shadow.words[_ROWS_WORD], self.shadow.words[_WIDTH_WORD] = rows.ctypes.data, rows.shape[1]
-            self._loaded = 0
-        who = clocks.name(slot) << 32 | slot.clock
-        if touch.write and kind in TENSOR_SPACE:
-            # An accumulator is written again and again with nothing in between.
-            again = touch, who, kind
-            if again == self._accumulator:
-                return
-            self._accumulator = again
-        elif kind in (Kind.LD, Kind.ST):
-            self._accumulator = None
-        self.shadow.access(touch, who, op.index | (kind << 1 | touch.write | (READS_TOO if touch.reads else 0)) << HOW_SHIFT)
 
     def _judge(self, clocks: Clocks, agent: Agent) -> None:
         if self.shadow.words[_SUSPECTS_WORD]:

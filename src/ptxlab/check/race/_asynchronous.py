@@ -36,16 +36,16 @@ class Asynchronous(Services):
 
     def issued(self, operation: AsyncOperation) -> None:
         """An asynchronous operation's accesses follow what its issuer knows."""
-        running = self._running()
-        if running is None:
+        warp = self.launch.scheduler.current
+        if warp is None:
             return
-        warp, clocks, agent = running
+        clocks, agent = self._agent(warp)
         opcode = operation.op.opcode
         kind = self._kinds[operation.op.index]
         lane = operation.thread[-1] if isinstance(operation.thread, tuple) else 0
         if agent.loads:
             self._consume(clocks, agent, operation.op.index)
-        touches = list(operation.touches()) if operation.touches is not None else []
+        touches = tuple(operation.touches()) if operation.touches is not None else ()
         if kind in TENSOR_PIPES:
             slot = self._pipe(clocks, agent, lane)
             self._touch_all(clocks, agent, slot, kind, operation.op, touches)
@@ -102,9 +102,12 @@ class Asynchronous(Services):
         rows[:, agent.main.number] = 0
         return Flight(agent, rows)
 
-    def _bulk(self, clocks: Clocks, agent: Agent, operation: AsyncOperation, kind: Kind, lane: int, touches: list[Touch]) -> None:
-        signals: dict[int, Any] = {id(t.signal): t.signal for t in touches if t.signal is not None}
-        slots = {key: clocks.own(agent, ("bulk", barrier.rank, barrier.offset)) for key, barrier in signals.items()}
+    def _bulk(self, clocks: Clocks, agent: Agent, operation: AsyncOperation, kind: Kind, lane: int, touches: tuple[Touch, ...]) -> None:
+        slots: dict[int, Slot] = {}
+        for touch in touches:
+            barrier: Any = touch.signal
+            if barrier is not None and id(barrier) not in slots:
+                slots[id(barrier)] = clocks.own(agent, ("bulk", barrier.rank, barrier.offset))
         first = clocks.own(agent, ("bulk reads" if slots else "bulk group", lane))
         first.clock += 1
         operation.agent = flight = self._flight(clocks, agent)
@@ -118,10 +121,9 @@ class Asynchronous(Services):
         else:
             self.findings.clusters.stored(clocks.name(first), first.clock, _contents(touches))
         for touch in touches:
-            slot = first if touch.signal is None else flight.slots[id(touch.signal)][0]
+            slot = first if touch.signal is None else slots[id(touch.signal)]
             slot.op = operation.op
-            self._access(clocks, agent, slot, kind, operation.op, touch)
-        self._judge(clocks, agent)
+            self._touch_all(clocks, agent, slot, kind, operation.op, (touch,))
 
 
 def _contents(touches: Iterable[Touch]) -> int:

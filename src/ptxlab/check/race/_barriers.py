@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Barriers", "Flight"]
 
+_PERFORMED = slice(Row.EXECUTION, SHARED_ROWS, Row.TENSOR - Row.EXECUTION)
+"""The rows that the end of asynchronous operations is good for, of those that synchronisation objects carry."""
 _CTA_BARRIER = ("bar.", "barrier.sync", "barrier.arrive", "barrier.red", "barrier.cta")
 _SYNC = ("bar.sync", "bar.cta.sync", "barrier.sync", "barrier.cta.sync")
 
@@ -37,9 +39,7 @@ class Flight:
 
     def covers(self, slot: Slot, clock: int) -> None:
         """Every completion of the operation tells that a slot's accesses up to a number are performed."""
-        at = slot.number
-        for row in (Row.EXECUTION, Row.TENSOR):
-            self.rows[row, at : at + 2] = clock
+        self.rows[_PERFORMED, slot.number : slot.number + len(Component)] = clock
 
 
 class _Meets(IntEnum):
@@ -127,15 +127,16 @@ class Barriers(Accesses):
                     for row in (Row.EXECUTION, Row.TENSOR):
                         np.maximum(meeting.gathered[row, at], clock, out=meeting.gathered[row, at])
             return
-        running = self._running()
-        if running is None:
+        warp = self.launch.scheduler.current
+        if warp is None:
             return
-        warp, clocks, agent = running
+        clocks, agent = self._agent(warp)
         if agent.loads:
             self._consume(clocks, agent, warp.op.index)
         meets = self._meets[warp.op.index]
         if meets:
-            self._again(barrier, agent, warp)
+            if meeting.came or meets is _Meets.ARRIVES:
+                self._again(barrier, agent, warp)
             if meets is _Meets.PARKED and len(warp.splits) == 1 and not agent.foreign and not clocks.spec:
                 agent.barrier = None
                 meeting.parked.append(agent)
@@ -164,8 +165,6 @@ class Barriers(Accesses):
     def _again(self, barrier: Any, agent: Agent, warp: Any) -> None:
         """Report a warp that has arrived at a CTA's barrier, and comes there again in the same phase."""
         came: dict[int, tuple[int, Op]] = barrier.clock.came
-        if not came and self._meets[warp.op.index] is _Meets.PARKED:
-            return
         lanes, first = came.get(agent.index, (0, warp.op))
         if lanes & warp.mask:
             self.findings.again(barrier, agent, first, warp.op)

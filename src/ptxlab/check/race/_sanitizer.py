@@ -174,7 +174,7 @@ class Sanitizer(Asynchronous):
         else:
             agent.loads.append((op.index, slot.clock))
         starts = offsets + np.uint64(warp.cta.tensor.words.ctypes.data)
-        self._access(clocks, agent, slot, kind, op, Touch(starts, sizes, access.write))
+        self._touch_all(clocks, agent, slot, kind, op, (Touch(starts, sizes, access.write),))
         if access.write:
             clocks.of(agent)[Row.TENSOR, slot.number + Component.EARLY] = slot.clock
 

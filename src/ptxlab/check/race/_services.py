@@ -188,8 +188,8 @@ class Services(Barriers):
         clocks.know(agent, granter, Component.DONE, at)
         address = warp.uniform_address(0)
         target, offset = self.launch.shared_at(warp, address)
-        self._access(clocks, agent, clocks.own(agent, Kind.ALLOC), Kind.ALLOC, op, Touch.of(target.shared[offset : offset + 4], True))
-        self._judge(clocks, agent)
+        written = Touch.of(target.shared[offset : offset + 4], True)
+        self._touch_all(clocks, agent, clocks.own(agent, Kind.ALLOC), Kind.ALLOC, op, (written,))
 
     def _dealloc(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
         cta = warp.cta
@@ -205,7 +205,7 @@ class Services(Barriers):
         slot = clocks.own(agent, Kind.ALLOC)
         slot.clock += 1
         clocks.know(agent, slot, Component.DONE, slot.clock)
-        self._access(clocks, agent, slot, Kind.ALLOC, op, Touch.of(cta.tensor.words[column : column + columns], True))
+        self._touch_all(clocks, agent, slot, Kind.ALLOC, op, (Touch.of(cta.tensor.words[column : column + columns], True),))
 
 
 def _count(warp: Warp, op: Op) -> int:

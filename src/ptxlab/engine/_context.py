@@ -10,6 +10,8 @@ from enum import IntEnum, unique
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.native import address_of
+
 __all__ = ["WORDS", "Context", "Status", "Word"]
 
 
@@ -130,5 +132,5 @@ class Context:
 
     def __init__(self) -> None:
         self.words: NDArray[np.uint64] = np.zeros(WORDS, np.uint64)
-        self.address: int = self.words.ctypes.data
+        self.address: int = address_of(self.words)
         self.keep: list[object] = []

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.isa._machine import Issue
 from ptxlab.machine._barriers import ClusterBarrier, MbarrierState, NamedBarrier
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.machine._launch import Launch
@@ -81,8 +82,8 @@ class CtaState:
         self.sm = sm
         self.shared = shared
         shared[:] = POISON
-        self.shared_address = int(shared.ctypes.data)
-        self.tensor_address = int(tensor.words.ctypes.data)
+        self.shared_address = address_of(shared)
+        self.tensor_address = address_of(tensor.words)
         self.tokens = shared.data.cast("Q")
         self.tensor = tensor
         self.owned = tensor.owned(self)

@@ -69,8 +69,8 @@ class EventBuffer:
     def _overflow(self) -> Generator[None, int]:
         """Drain a full buffer each time that compiled code sends its context.
 
-        What is raised here compiled code cannot pass on: it stops with rows to be read, and `take` raises it. A generator stands inside its ``try`` when it is
-        called; an interrupt that waited for compiled code to call would come to a function before its first line.
+        What is raised here compiled code cannot pass on: it stops with rows to be read, and `take` raises it. A generator stands inside its
+        ``try`` when it is called; an interrupt that waited for compiled code to call would come to a function before its first line.
         """
         while True:
             try:

@@ -205,7 +205,7 @@ class Launch:
                 sm.tensor = TensorMemory(self.options.tmem_offset)
             shared = self._shared.pop() if self._shared else aligned_bytes(self.shared_bytes, 1024)
             cta = CtaState(self, group, rank, (x, y, z), x + grid[0] * (y + grid[1] * z), sm, shared, sm.tensor)
-            group.table[rank] = shared.ctypes.data, len(shared)
+            group.table[rank] = cta.shared_address, len(shared)
             if self.additions is not None:
                 self.additions.forget(shared)
             ctas.append(cta)

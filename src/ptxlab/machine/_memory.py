@@ -12,6 +12,7 @@ from ptxlab.diagnostics import PtxlabError, diagnose
 from ptxlab.isa._addresses import GLOBAL_BASE
 from ptxlab.isa._machine import Misuse
 from ptxlab.machine import _codes  # noqa: F401  (registers the codes used here)
+from ptxlab.native import address_of
 
 __all__ = ["ALIGNMENT", "AccessError", "Allocation", "DeviceMemory", "aligned_bytes"]
 
@@ -29,7 +30,7 @@ class AccessError(Misuse):
 def aligned_bytes(size: int, alignment: int = 64) -> NDArray[np.uint8]:
     """Return zeroed bytes whose host address is a multiple of ``alignment``."""
     raw = np.zeros(size + alignment, np.uint8)
-    skip = -raw.ctypes.data % alignment
+    skip = -address_of(raw) % alignment
     return raw[skip : skip + size]
 
 

@@ -54,19 +54,17 @@ class Cells(NamedTuple):
 class Chain:
     """See the module; `Product.chain` makes it."""
 
-    __slots__ = ("_address", "_keep", "_rows", "_table", "run")
+    __slots__ = ("_address", "_call", "_count", "_keep")
 
     def __init__(self, rows: Iterable[tuple[int, ...]], *keep: object) -> None:
         found = [(*row, *[0] * (_WORDS - len(row))) for row in rows]
-        self._table = np.array(found, np.int64)
-        self._keep = keep
-        address, count, call = address_of(self._table), len(found), _runner()
+        table = np.array(found, np.int64)
+        self._address, self._count, self._keep = address_of(table), len(found), (table, *keep)
+        self._call = _runner()
 
-        def run(bases: int, accumulate: bool, scale_input_d: int) -> None:
-            call(address, count, bases, -1 if accumulate else 0, scale_input_d)
-
-        self.run = run
+    def run(self, bases: int, accumulate: bool, scale_input_d: int) -> None:
         """Carry it out, given the host address of the int64 bases; accumulate and scale_input_d as for `mma`."""
+        self._call(self._address, self._count, bases, -1 if accumulate else 0, scale_input_d)
 
 
 CELL_UNIT = 64

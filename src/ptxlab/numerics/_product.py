@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.formats import FORMATS
+from ptxlab.native import address_of
 from ptxlab.numerics._chain import Cells, Chain, Source, fetch, gather, multiply, prepare, put_back
 from ptxlab.numerics._kernels import multiplier_address, preparer_address
 from ptxlab.numerics._prepare_ir import SIGN
@@ -66,7 +67,7 @@ class Product:
                 rows.append(multiply(self._multiply, cells.base, cells.offset, cells.stride, *operands, self._option))
                 continue
             together = np.empty((self.n, self.m), np.uint32)
-            address = together.ctypes.data
+            address = address_of(together)
             rows.append(fetch(cells, together))
             rows.append(multiply(self._multiply, 0, address, together.strides[0], *operands, self._option))
             rows.append(put_back(cells, together))

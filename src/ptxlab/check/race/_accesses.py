@@ -20,6 +20,7 @@ from ptxlab.check.race._sources import sources_change
 from ptxlab.isa._machine import Touch
 from ptxlab.isa._operands import Op
 from ptxlab.machine._observer import Observer
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.machine._launch import Launch
@@ -83,7 +84,7 @@ class Accesses(Observer):
         self._load(clocks, agent)
         shadow = self.shadow
         if rows is not None:
-            shadow.words[_ROWS_WORD], shadow.words[_WIDTH_WORD] = rows.ctypes.data, rows.shape[1]
+            shadow.words[_ROWS_WORD], shadow.words[_WIDTH_WORD] = address_of(rows), rows.shape[1]
             self._loaded = 0
         who, what = clocks.name(slot) << 32 | slot.clock, op.index | kind << HOW_SHIFT + 1
         tensor = kind in TENSOR_SPACE

@@ -10,7 +10,6 @@ import numpy as np
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race._accesses import Accesses, Rows
 from ptxlab.check.race._clocks import SHARED_ROWS, Agent, Clocks, Meeting, Slot, Use, join, joined
-from ptxlab.check.race._meet import meet
 from ptxlab.check.race._phases import look, passed
 from ptxlab.check.race._releases import relaxed, relaxed_wait
 from ptxlab.check.race._shadow import Shadow
@@ -60,10 +59,10 @@ def _meets(op: Op) -> _Meets:
 def _meet(meeting: Meeting) -> None:
     """Let the warps that are parked at a barrier know at once what all of them and those that have arrived know."""
     parked = meeting.parked
-    clocks: Clocks = parked[0].cta.state["race"]
-    numbers = sorted([agent.index for agent in parked])
-    if meeting.gathered is None and numbers[-1] - numbers[0] == len(parked) - 1:
-        meeting.gathered = meet(clocks.rows[numbers[0] : numbers[-1] + 1, :SHARED_ROWS])
+    cta = parked[0].cta
+    clocks: Clocks = cta.state["race"]
+    if meeting.gathered is None and len(parked) == clocks.warps:
+        meeting.gathered = clocks.blocks[cta.rank].meet()
     else:
         known: Rows = np.maximum.reduce([agent.shared for agent in parked])
         if meeting.gathered is not None:

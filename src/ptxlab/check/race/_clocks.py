@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.model import Component, Row
+from ptxlab.check.race._meet import Block
 from ptxlab.check.race._shadow_ir import CLUSTER_SHIFT
+from ptxlab.native import address_of
 
 __all__ = ["SHARED_ROWS", "Agent", "Clocks", "Meeting", "Slot", "Use"]
 
@@ -154,6 +156,8 @@ class Clocks:
         self.passed: dict[tuple[int, int], dict[int, Rows]] = {}
         """By rank and warpgroup: what the four warps have come past at their shares of a wgmma.mma_async, by its number."""
         self.warps = warps
+        self.blocks: list[Block] = []
+        """By rank: what the warps of a CTA let synchronisation objects carry."""
         for cta in ctas:
             for warp in range(warps):
                 agent = Agent(len(self.agents), cta, warp, self.slot(None, "main"))
@@ -161,12 +165,16 @@ class Clocks:
                 self.agents.append(agent)
                 self._place(agent)
                 self.tick(agent)
+        self._place_blocks()
 
     def _place(self, agent: Agent) -> None:
         agent.rows = self.rows[agent.index]
-        agent.address = int(agent.rows.ctypes.data)
+        agent.address = address_of(agent.rows)
         agent.shared = agent.rows[:SHARED_ROWS]
         agent.execution, agent.tensor = (agent.rows[row].data for row in (Row.EXECUTION, Row.TENSOR))
+
+    def _place_blocks(self) -> None:
+        self.blocks = [Block(self.rows[first : first + self.warps, :SHARED_ROWS]) for first in range(0, len(self.agents), self.warps)]
 
     def slot(self, agent: Agent | None, what: Hashable) -> Slot:
         """A new slot."""
@@ -178,6 +186,7 @@ class Clocks:
             self.rows = wider
             for each in self.agents:
                 self._place(each)
+            self._place_blocks()
         return Slot(number)
 
     def own(self, agent: Agent, what: Hashable) -> Slot:

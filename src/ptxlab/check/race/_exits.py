@@ -72,9 +72,7 @@ class Exits:
 
     def _entries(self, clocks: Clocks, shared: Object, kinds: tuple[Kind, ...], known: NDArray[np.uint32]) -> Iterator[tuple[Any, Agent]]:
         """The instruction and warp of each access of these kinds in the shadow of shared memory that the CTA does not know to be done."""
-        cells = np.concatenate([shared.cells.reshape(-1, 2), shared.further.reshape(-1, 2)])
-        what = cells[:, 1] >> np.uint64(HOW_SHIFT + 1)
-        cells = cells[np.logical_or.reduce([what == kind for kind in kinds]) & (cells[:, 1] != 0)]
+        cells = np.concatenate([_of_kinds(each.reshape(-1, 2), kinds) for each in (shared.cells, shared.further)])
         slots = (cells[:, 0] >> np.uint64(32)).astype(np.int64)
         columns = slots & (1 << CLUSTER_SHIFT) - 1
         late = (slots >> CLUSTER_SHIFT == clocks.serial) & (
@@ -84,6 +82,22 @@ class Exits:
             agent = clocks.owners[column // 2][0]
             if agent is not None:
                 yield self._findings.op(index), agent
+
+
+def _of_kinds(cells: NDArray[np.uint64], kinds: tuple[Kind, ...]) -> NDArray[np.uint64]:
+    """The entries of accesses of these kinds."""
+    wanted = np.zeros(256, bool)
+    for kind in kinds:
+        wanted[[kind << 1, kind << 1 | 1]] = True
+    found = cells[wanted[_hows(cells)]]
+    used: NDArray[np.uint64] = found[found[:, 1] != 0]
+    return used
+
+
+def _hows(cells: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """Kind << 1 | write of each entry, the highest byte of its second word."""
+    how: NDArray[np.uint8] = cells.view(np.uint8).reshape(len(cells), 16)[:, 8 + HOW_SHIFT // 8]
+    return how
 
 
 def _is_copying(agent: Agent, known: NDArray[np.uint32]) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ptxlab import native
 from ptxlab.native import address_of
 
-__all__ = ["meet", "meeting_function"]
+__all__ = ["Block", "meeting_function"]
 
 _LANES = 16
 """Clocks at a time; the width of the rows is a multiple."""
@@ -66,16 +66,26 @@ def meeting_function() -> tuple[Any, native.Library]:
     return _MEET(library.address("meet")), library
 
 
-def meet(rows: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Give every warp the largest of all warps' clocks, which are returned: uint32[warps, row, clock], each warp's rows contiguous.
+class Block:
+    """The clocks of neighbouring warps that meet: uint32[warps, row, clock], each warp's rows contiguous.
 
     Examples
     --------
     >>> rows = np.zeros((2, 4, 64), np.uint32)
     >>> rows[0, 1, 5], rows[1, 1, 6] = 7, 8
-    >>> meet(rows)[1, 4:8].tolist(), rows[0, 1, 4:8].tolist()
+    >>> Block(rows).meet()[1, 4:8].tolist(), rows[0, 1, 4:8].tolist()
     ([0, 7, 8, 0], [0, 7, 8, 0])
     """
-    known = np.empty(rows.shape[1:], np.uint32)
-    meeting_function()[0](address_of(rows), len(rows), rows.strides[0], address_of(known), known.size)
-    return known
+
+    __slots__ = ("_call", "_rows", "_where")
+
+    def __init__(self, rows: NDArray[np.uint32]) -> None:
+        self._rows = rows
+        self._where = address_of(rows), len(rows), rows.strides[0]
+        self._call, _ = meeting_function()
+
+    def meet(self) -> NDArray[np.uint32]:
+        """Give every warp the largest of all warps' clocks, which are returned."""
+        known = np.empty(self._rows.shape[1:], np.uint32)
+        self._call(*self._where, address_of(known), known.size)
+        return known

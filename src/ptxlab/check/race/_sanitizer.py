@@ -111,7 +111,7 @@ class Sanitizer(Asynchronous):
             self.shadow.forget(made)
         self._granted.pop(id(cta), None)
         self._granter.pop(id(cta), None)
-        self.releases.forget(int(cta.shared.ctypes.data), cta.shared.nbytes)
+        self.releases.forget(cta.shared_address, cta.shared.nbytes)
         if all(other.exited for other in cta.group.ctas):
             self.findings.clusters.leave(cta.state["race"])
 
@@ -173,7 +173,7 @@ class Sanitizer(Asynchronous):
             self._consume(clocks, agent, op.index)
         else:
             agent.loads.append((op.index, slot.clock))
-        starts = offsets + np.uint64(warp.cta.tensor.words.ctypes.data)
+        starts = offsets + np.uint64(warp.cta.tensor_address)
         self._touch_all(clocks, agent, slot, kind, op, (Touch(starts, sizes, access.write),))
         if access.write:
             clocks.of(agent)[Row.TENSOR, slot.number + Component.EARLY] = slot.clock

@@ -53,7 +53,7 @@ def _source_key() -> str:
 
 @dataclass(slots=True, eq=False)
 class Object:
-    """Memory that is watched: its host bytes, the near and the further entries of its cells, uint64[granules, entries, 2], and what it is."""
+    """Memory that is watched: its host bytes, near and further entries of its cells, uint64[granules, entries, 2], and what it is."""
 
     data: NDArray[np.uint8]
     cells: NDArray[np.uint64]

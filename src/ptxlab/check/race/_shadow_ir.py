@@ -173,7 +173,8 @@ def _suspect(c: Code, state: Value, words: tuple[Value | int, ...]) -> None:
 def _visit(unit: Unit) -> None:
     """``void visit(state, cell, further, entries, who, what, async, place)``: one access to one granule.
 
-    ``further`` is where entry 0 would be if all stood there. Entries in use stand in front; those that the access replaces are squeezed out.
+    ``further`` is where entry 0 would be if all stood there. Entries in use stand in front; those that the access replaces are squeezed
+    out.
     """
     params = [("ptr", "state"), ("ptr", "cell"), ("ptr", "further")]
     params += [("i64", name) for name in ("entries", "who", "what", "proxy", "place")]

@@ -43,7 +43,7 @@ class Cut:
     tile, box, copy : what is copied
     """
 
-    __slots__ = ("_count", "_outside", "_whole", "box", "copy", "memory", "raw", "tile")
+    __slots__ = ("_chunks", "_count", "_outside", "_whole", "box", "copy", "memory", "raw", "tile")
 
     def __init__(self, raw: bytes, tile: TileMap, copy: Copy, memory: U8) -> None:
         box: Staged = tile.box
@@ -52,7 +52,8 @@ class Cut:
         self._count = box.bytes // box.chunk
         self._outside: tuple[machine.Touch, ...] = ()
         if isinstance(box, Box) and copy.whole and not box.padded and not box.rounds and box.packed % box.chunk == 0:
-            self._whole = address_of(memory), address_of(_chunks_outside(box))
+            self._chunks = _chunks_outside(box)
+            self._whole = address_of(memory), address_of(self._chunks)
 
     def deliver(self, targets: list[Target]) -> None:
         """Copy to shared memory, and tell the mbarriers."""

@@ -15,6 +15,8 @@ from ptxlab.check.race._shadow import MEMORY_GRANULE, Shadow
 from ptxlab.check.race._shadow_ir import CONCURRENT, HOW_SHIFT, StateWord
 from ptxlab.isa._machine import Touch
 
+from .small import SCHEDULES, found, launch
+
 SLOTS = 4
 WIDTH = 2 * SLOTS
 KINDS = [(kind, write) for kind in Kind for write in (False, True)]
@@ -71,6 +73,33 @@ def test_the_compiled_shadow_misses_nothing(accesses: list) -> None:
         # Behind a race, which is reported once, the order of what follows is anyone's guess: look at granules without one.
         assert {place for *_, place in found[1]} - dead <= {place for *_, place in found[0]}
         dead |= {place for *_, place in found[1]}
+
+
+EXCHANGES = """
+shr.u32 %r4, %r1, 5;
+shl.b32 %r4, %r4, 2;
+add.u32 %r3, %r2, %r4;
+st.shared.b32 [%r3], %r4;
+st.shared.b32 [%r3+16], %r4;
+bar.sync 0;
+ld.shared.v4.b32 {{%r10, %r11, %r12, %r13}}, [%r2];
+ld.shared.v4.b32 {{%r14, %r15, %r16, %r17}}, [%r2+16];
+bar.sync 0;
+st.shared.b32 [%r3], %r11;
+bar.sync 0;
+ld.shared.v4.b32 {{%r10, %r11, %r12, %r13}}, [%r2];
+st.shared.b32 [%r3+16], %r14;
+{meet}
+ld.shared.v4.b32 {{%r14, %r15, %r16, %r17}}, [%r2+16];
+"""
+"""Four warps exchange two words each, then one, then the other: no later access replaces an earlier one as a whole."""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_many_small_accesses_to_one_granule(schedule: dict) -> None:
+    assert found(launch(EXCHANGES.format(meet="bar.sync 0;"), block=128, **schedule)) == []
+    codes = {code for code, _ in found(launch(EXCHANGES.format(meet=""), block=128, **schedule))}
+    assert codes == {"X101"}
 
 
 @pytest.mark.parametrize("model", ["practice", "spec"])

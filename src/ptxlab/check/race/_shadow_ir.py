@@ -1,8 +1,9 @@
 """The compiled part of the sanitizer: what was last done to each granule of memory, and whether an access may follow it.
 
 A granule is 32 bytes of shared or global memory, or 32 lanes of one column of tensor memory. Its cell holds a few entries, each one access:
-two words, ``slot << 32 | clock`` and ``op | bytes << 24 | (kind << 1 | write) << 56``. Entries that a new access follows in order and
-covers are dropped, so that those which stay are concurrent. Everything works on tables that `Shadow` lays out.
+two words, ``slot << 32 | clock`` and ``op | bytes << 24 | (kind << 1 | write) << 56``. An entry loses the bytes that a new access which
+follows it in order stands for, and goes with the last one, so that those which stay are concurrent. Everything works on tables that
+`Shadow` lays out.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ def _visit(unit: Unit) -> None:
     mask, how = (what >> 24) & 0xFFFFFFFF, (what >> HOW_SHIFT) & 31
     _repeated(c, cell, who, mask, how)
     at, kept = c.variable("i64", 0), c.variable("i64", 0)
-    merged, read = c.variable("i64", 0), c.variable("i64", -1)
+    merged, read, rest = c.variable("i64", 0), c.variable("i64", -1), c.variable("i64", 0)
     head, body, following, done = c.label("next"), c.label("entry"), c.label("following"), c.label("done")
     c.jump(head)
     c.place(head)
@@ -209,14 +210,16 @@ def _visit(unit: Unit) -> None:
     _keep(c, entry_at, kept, whose, held | (mask << 24))
     c.jump(following)
     c.place(apart)
+    c.store(held, rest, 8)
     c.branch((held_mask & mask).eq(0), keep, judge)
     c.place(judge)
-    stale = _judge(c, state, (whose, held), (who, what), proxy, place)
-    c.branch(stale, following, keep)
+    replaced = _judge(c, state, (whose, held), (who, what), proxy, place)
+    c.store(c.select(replaced, held & ~(mask << 24), held), rest, 8)
+    c.branch(replaced & (held_mask & ~mask).eq(0), following, keep)
     c.place(keep)
     with c.if_((held_how & 1).eq(0)):
         c.store(c.load("i64", kept, 8), read, 8)
-    _keep(c, entry_at, kept, whose, held)
+    _keep(c, entry_at, kept, whose, c.load("i64", rest, 8))
     c.jump(following)
     c.place(following)
     c.jump(head)
@@ -256,7 +259,7 @@ def _keep(c: Code, entry_at: Callable[[Value], Value], kept: Value, whose: Value
 
 
 def _judge(c: Code, state: Value, earlier: tuple[Value, Value], later: tuple[Value, Value], proxy: Value, place: Value) -> Value:
-    """Report two accesses to the same bytes if they may not be concurrent; whether the later one makes the earlier entry superfluous."""
+    """Report two accesses to the same bytes if they may not be concurrent; whether the later one stands for the earlier one there."""
     (whose, held), (who, what) = earlier, later
     rows, width, cluster = c.pointer(state, StateWord.ROWS), c.word(state, StateWord.WIDTH), c.word(state, StateWord.CLUSTER)
     how, held_how = (what >> HOW_SHIFT) & 31, (held >> HOW_SHIFT) & 31
@@ -277,8 +280,7 @@ def _judge(c: Code, state: Value, earlier: tuple[Value, Value], later: tuple[Val
         _suspect(c, state, (whose, held, who, what, place, FORMAL))
     # Slots number what one agent does in order, so that a later number of the same slot and kind covers an earlier one.
     own = (whose >> 32).eq(who >> 32) & held_how.eq(how)
-    covered = ((held >> 24) & 0xFFFFFFFF & ~((what >> 24) & 0xFFFFFFFF)).eq(0) & (found & 64).ne(0)
-    return covered & (performed | own | conflict)
+    return (found & 64).ne(0) & (performed | own | conflict)
 
 
 def _span(unit: Unit) -> None:

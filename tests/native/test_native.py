@@ -14,6 +14,7 @@ from types import ModuleType
 
 import grimp
 import llvmlite
+import numpy as np
 import pytest
 
 from ptxlab import _version, native
@@ -181,3 +182,16 @@ def test_oldest_files_are_evicted(cache: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(_cache, "LIMIT_BYTES", 2500)
     _cache._evict(cache)
     assert sorted(path.parent.name for path in files(cache)) == ["02", "03"]
+
+
+@pytest.mark.parametrize("unit", [4, 8, 16, 64])
+def test_moves(unit: int) -> None:
+    """Units of any size from any places to any others, aligned or not."""
+    rng = np.random.default_rng(unit)
+    for count in (0, 1, 37):
+        source, target = rng.integers(0, 256, 50 * unit + 1, np.uint8), rng.integers(0, 256, 50 * unit + 3, np.uint8)
+        taken, put = rng.integers(0, 50, count), rng.permutation(50)[:count]
+        wanted = target.copy()
+        wanted[3:].reshape(50, unit)[put] = source[1:].reshape(50, unit)[taken]
+        native.mover(unit)(*map(native.address_of, (source[1:], taken, target[3:], put)), count)
+        assert np.array_equal(target, wanted)

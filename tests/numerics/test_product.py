@@ -7,6 +7,7 @@ import pytest
 
 from ptxlab import numerics
 from ptxlab.formats import FORMATS
+from ptxlab.native import address_of
 from ptxlab.numerics import product_of
 from ptxlab.numerics._steps import STEPS, is_wide
 
@@ -26,8 +27,33 @@ def codes(generator: np.random.Generator, fmt: str, shape: tuple[int, int], tran
     return made.T if transposed else made
 
 
+def scattered(generator: np.random.Generator, made: np.ndarray, base: int) -> tuple[np.ndarray, numerics.Source]:
+    """Memory that holds codes in pieces of 16 bytes in any order, and where they are."""
+    plain = made if made.flags.c_contiguous else made.T
+    pieces = plain.view(np.uint8).reshape(-1, 16)
+    order = generator.permutation(len(pieces))
+    memory = np.empty_like(pieces)
+    memory[order] = pieces
+    return memory, numerics.Source(base, 0, order, 16, *made.strides)
+
+
+def held(generator: np.random.Generator, cells: np.ndarray, base: int, apart: bool) -> tuple[np.ndarray, np.ndarray, numerics.Cells]:
+    """Memory that holds cells [n, m], the same as an index of what was put there, and where they are."""
+    n, m = cells.shape
+    index = np.arange(n * m).reshape(n, m)
+    if not apart:
+        memory = np.zeros((n, m + 4), np.uint32)
+        memory[:, 2 : m + 2] = cells
+        return memory, index // m * (m + 4) + index % m + 2, numerics.Cells(base, 8, memory.strides[0])
+    order = generator.permutation(n * m // 16)
+    memory = np.empty((len(order), 16), np.uint32)
+    memory[order] = cells.reshape(-1, 16)
+    return memory, order[index // 16] * 16 + index % 16, numerics.Cells(base, 0, 0, order)
+
+
 @pytest.mark.parametrize(("kind", "d", "a", "b", "k", "step"), CASES, ids=lambda v: str(v) if isinstance(v, str | int) else "")
-def test_it_is_the_step(kind: str, d: str, a: str, b: str, k: int, step: object) -> None:
+def test_a_chain_is_the_step(kind: str, d: str, a: str, b: str, k: int, step: object) -> None:
+    """From memory to memory, with units of all in any order, two products of one chain."""
     generator = np.random.default_rng(7)
     m, n = 128, 24
     for transposed in (False, True):
@@ -39,16 +65,18 @@ def test_it_is_the_step(kind: str, d: str, a: str, b: str, k: int, step: object)
             assert product is not None
             left, right = codes(generator, a, (m, k), transposed), codes(generator, b, (n, k), not transposed)
             c = generator.integers(0, 1 << 32, (m, n), np.uint32).astype(np.uint16 if d == "f16" else np.uint32)
-            space, cells = product.workspace(), np.zeros((n, m + 4), np.uint32)
             for accumulate in (True, False):
-                cells[:, :m] = c.T
-                product.prepare_a(left, space.a)
-                product.prepare_b(right, space.b)
-                product.run(space.a, space.b, cells.ctypes.data, cells.strides[0], accumulate, 0)
+                memory_a, source_a = scattered(generator, left, 1)
+                memory_b, source_b = scattered(generator, right, 2)
+                results = [held(generator, c.T.astype(np.uint32), 3 + apart, bool(apart)) for apart in (0, 1)]
+                chain = product.chain([source_a], [source_b], [(0, 0, cells) for *_, cells in results])
+                bases = np.array([0, *map(address_of, (memory_a, memory_b, *(memory for memory, *_ in results)))])
+                chain.run(address_of(bases), accumulate, 0)
                 wanted = numerics.mma(
                     arch="tcgen05", kind=kind, a=a, b=b, d=d, A=left, B=right, C=c if accumulate else None, negate_a=negate
                 )
-                assert np.array_equal(cells[:, :m].T, wanted.view(c.dtype))
+                for memory, index, _ in results:
+                    assert np.array_equal(memory.reshape(-1)[index].T, wanted.view(c.dtype))
 
 
 def test_where_there_is_none() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ptxlab.check.model import Component, Kind, Row, Rules, rule, scoped
 from ptxlab.check.race._shadow import MEMORY_GRANULE, Shadow
 from ptxlab.check.race._shadow_ir import CONCURRENT, HOW_SHIFT, StateWord
+from ptxlab.engine._support_record import ROW_WORDS
 from ptxlab.isa._machine import Touch
 
 from .small import SCHEDULES, found, launch
@@ -29,10 +30,25 @@ access = st.tuples(
     st.integers(0, SLOTS - 1),  # a slot whose accesses the accessing agent learns to be complete before
     st.booleans(),
 )
+SIZES = (1, 4, 16)
+row = st.tuples(
+    st.integers(0, SLOTS - 1),
+    st.sampled_from(KINDS[:6]),
+    st.sampled_from(SIZES),  # bytes of a lane's access
+    st.sampled_from(["block", "swizzled", "apart", "one", "some", "rows"]),
+    st.integers(0, 63),  # where it begins
+    st.integers(0, SLOTS - 1),
+    st.booleans(),
+    st.booleans(),  # whether the agent counts it as another access
+)
 
 
 def shadow(kind: type[Shadow], data: np.ndarray) -> tuple[Shadow, np.ndarray]:
-    made = kind(np.zeros((1, 2), np.uint64), Rules("practice").table)
+    return made_of(kind, data, np.zeros((1, 2), np.uint64))
+
+
+def made_of(kind: type[Shadow], data: np.ndarray, ops: np.ndarray) -> tuple[Shadow, np.ndarray]:
+    made = kind(ops, Rules("practice").table)
     made.watch(data, MEMORY_GRANULE, 64, Row.ASYNC_SHARED, "memory")
     made.words[StateWord.WIDTH] = WIDTH
     return made, np.zeros((SLOTS, len(Row), WIDTH), np.uint32)
@@ -73,6 +89,49 @@ def test_the_compiled_shadow_misses_nothing(accesses: list) -> None:
         # Behind a race, which is reported once, the order of what follows is anyone's guess: look at granules without one.
         assert {place for *_, place in found[1]} - dead <= {place for *_, place in found[0]}
         dead |= {place for *_, place in found[1]}
+
+
+def hosts(how: str, size: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
+    """Offsets of the 32 lanes, and which of them execute."""
+    lanes, mask = np.arange(32), 0xFFFFFFFF
+    if how == "some":
+        mask = int(rng.integers(1, 1 << 32))
+    offsets = {
+        "block": lanes,
+        "swizzled": lanes ^ lanes >> 3 & 3,
+        "apart": 3 * lanes,
+        "one": 0 * lanes,
+        "some": rng.permutation(32),
+        "rows": lanes % 8 + lanes // 8 * 20,
+    }[how]
+    return size * offsets, mask
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(row, min_size=2, max_size=12), st.integers(0, 99))
+def test_rows_of_lanes(rows_of: list, seed: int) -> None:
+    """What 32 lanes reach, block or not, drained row by row: the compiled shadow finds a race in the granules where the plain one does."""
+    rng = np.random.default_rng(seed)
+    data = np.zeros(16 * 32 * 4, np.uint8)
+    ops = np.array([(kind << 1 | write, size) for kind, write in KINDS for size in SIZES], np.uint64)
+    (fast, rows), (plain, _) = (made_of(kind, data, ops) for kind in (Shadow, ExactShadow))
+    clocks = [0] * SLOTS
+    dead: set[int] = set()
+    for slot, how, size, pattern, first, learnt, learns, counts in rows_of:
+        own = advance(rows, clocks, slot, learnt if learns else slot) if counts or not clocks[slot] else rows[slot]
+        offsets, mask = hosts(pattern, size, rng)
+        op = len(SIZES) * KINDS.index(how) + SIZES.index(size)
+        recorded = np.zeros((1, ROW_WORDS), np.uint64)
+        recorded[0, 0] = op | mask << 32
+        recorded[0, 2:] = data.ctypes.data + size * first % 256 + offsets
+        found = []
+        for made in (fast, plain):
+            made.words[StateWord.ROWS] = own.ctypes.data
+            made.words[StateWord.SLOT], made.words[StateWord.CLOCK] = 2 * slot, clocks[slot]
+            assert made.drain(recorded.ctypes.data, 0, 1) == 1
+            found.append({place for *_, place in concurrent(made)})
+        assert found[0] - dead == found[1] - dead
+        dead |= found[1]
 
 
 EXCHANGES = """

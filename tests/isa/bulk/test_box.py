@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import unittest.mock
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptxlab.isa.bulk._box import Box
+from ptxlab.isa.bulk._cuts import Cut
+from ptxlab.isa.bulk._maps import TileMap
 from ptxlab.isa.bulk._staging import NOTHING
 
 
@@ -58,13 +62,15 @@ boxes = st.fixed_dictionaries(
 )
 
 
-def make(case):
+def make(case, whole=False):
     rng = np.random.default_rng(case["seed"])
     rank, element, swizzle = case["rank"], case["element"], case["swizzle"]
     limit = {0: 128, 1: 32, 2: 64}.get(swizzle, 128)
     inner = 16 * int(rng.integers(1, limit // 16 + 1)) // element
     box = [inner, *(int(b) for b in rng.integers(1, 6, rank - 1))]
     dims = [int(d) for d in rng.integers(1, 80, 1)] + [int(d) for d in rng.integers(1, 8, rank - 1)]
+    if whole:
+        dims = [b + int(r) for b, r in zip(box, rng.integers(0, 5, rank), strict=True)]
     steps = [1, *(int(s) for s in rng.integers(1, 3, rank - 1))]
     pitches, span = [], -(-dims[0] * element // 16) * 16
     for d in dims[1:]:
@@ -72,6 +78,8 @@ def make(case):
         span = pitches[-1] * d
     tensor = rng.integers(0, 256, span + 64, np.uint8)
     coordinates = tuple(int(c) for c in [rng.integers(-8, dims[0] + 4), *(rng.integers(-3, d + 2) for d in dims[1:])])
+    if whole:
+        coordinates = tuple(int(rng.integers(0, d - b + 1)) for d, b in zip(dims, box, strict=True))
     counts = (box[0], *(-(-b // s) for b, s in zip(box[1:], steps[1:], strict=True)))
     fill = bytes(rng.integers(0, 256, element, np.uint8))
     made = Box(0, element * 8, tuple(dims), tuple(pitches), counts, tuple(steps), swizzle, fill)
@@ -95,6 +103,34 @@ def test_load_equals_element_by_element(case):
     made.scatter(made.load(source, region), mine, offset)
     reference_load(tensor, dims, pitches, element, box, steps, swizzle, coordinates, fill, expected, offset)
     assert np.array_equal(mine, expected)
+
+
+@given(boxes)
+@settings(max_examples=60, deadline=None)
+def test_whole_boxes_go_directly(case):
+    """Compiled code that moves chunks from memory to memory does what is done element by element, both ways."""
+    made, tensor, dims, pitches, element, box, steps, swizzle, coordinates, fill, offset = make(case, whole=True)
+    tile = TileMap(made, "u8", 1, made.rank)
+    copy = tile.copy(coordinates, ())
+    assert copy.whole
+    arrived = []
+    mine, expected = SimpleNamespace(shared_address=0, shared=shared_memory()), shared_memory()
+    mine.shared_address = mine.shared.ctypes.data
+    cut = Cut(b"", tile, copy, tensor[copy.address : copy.address + copy.size])
+    with unittest.mock.patch.object(Box, "staged", side_effect=AssertionError("staged")):
+        cut.deliver([(mine, offset, SimpleNamespace(complete_tx=arrived.append))])
+    reference_load(tensor, dims, pitches, element, box, steps, swizzle, coordinates, fill, expected, offset)
+    assert np.array_equal(mine.shared, expected)
+    assert arrived == [made.bytes]
+
+    emptied = np.zeros_like(tensor)
+    Cut(b"", tile, copy, emptied[copy.address : copy.address + copy.size]).store(mine, offset, None)
+    expected[:] = 0
+    reference_load(emptied, dims, pitches, element, box, steps, swizzle, coordinates, fill, expected, offset)
+    assert np.array_equal(mine.shared, expected)
+    inside = np.zeros_like(tensor)
+    made.store(made.region(coordinates), inside[copy.address : copy.address + copy.size], np.ones(made.bytes, np.uint8), None)
+    assert np.array_equal(emptied, np.where(inside, tensor, 0))
 
 
 @given(boxes)

@@ -60,7 +60,7 @@ class Chain:
         found = [(*row, *[0] * (_WORDS - len(row))) for row in rows]
         table = np.array(found, np.int64)
         self._address, self._count, self._keep = address_of(table), len(found), (table, *keep)
-        self._call = _runner()
+        self._call = chain_function()
 
     def run(self, bases: int, accumulate: bool, scale_input_d: int) -> None:
         """Carry it out, given the host address of the int64 bases; accumulate and scale_input_d as for `mma`."""
@@ -68,6 +68,7 @@ class Chain:
 
 
 CELL_UNIT = 64
+"""Bytes of 16 cells."""
 
 
 def gather(source: Source, room: NDArray[np.uint8]) -> tuple[int, ...]:
@@ -104,7 +105,8 @@ def put_back(cells: Cells, room: NDArray[np.uint32]) -> tuple[int, ...]:
 
 
 @cache
-def _runner() -> Any:
+def chain_function() -> Any:
+    """The compiled function that carries out chains."""
     library = native.compile_ir(_ir(), ["chain"], opt=1)
     _kept.append(library)
     return _RUN(library.address("chain"))

@@ -86,7 +86,15 @@ def warmup_parts() -> list[tuple[str, Callable[[], None]]]:
         flags = [", wide exponents"] * wide + [", block-scaled"] * scaled
         name = "products of s32" if output == "s32" else f"products to {output}, window {window}, floor {floor}{''.join(flags)}"
         parts.append((name, partial(_warm_step, row, wide)))
-    return [*parts, ("products of f64", double_kernel)]
+    return [*parts, ("products of f64", double_kernel), ("moves and chains", _warm_chain)]
+
+
+def _warm_chain() -> None:
+    from ptxlab import native
+    from ptxlab.numerics._chain import chain_function
+
+    native.gatherer(16)
+    chain_function()
 
 
 def _warm_operand(fmt: str) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import native
+from ptxlab.check.race._drain_ir import emit_drain
 from ptxlab.check.race._shadow_ir import NEAR, OBJECT_WORDS, SUSPECT_WORDS, OpWord, StateWord, emit_shadow
 from ptxlab.engine._emit import Unit
 from ptxlab.isa._machine import Touch
@@ -34,7 +35,7 @@ def shadow_functions() -> tuple[Any, Any, native.Library]:
     library = native.load_cached(key, exports)
     if library is None:
         unit = Unit()
-        emit_shadow(unit)
+        _emit(unit)
         library = native.compile_ir(unit.text(), exports, opt=2, key=key)
     word = ctypes.c_int64
     pointer = ctypes.c_void_p
@@ -44,10 +45,15 @@ def shadow_functions() -> tuple[Any, Any, native.Library]:
     return drain, ranges, library
 
 
+def _emit(unit: Unit) -> None:
+    emit_shadow(unit)
+    emit_drain(unit)
+
+
 @cache
 def _source_key() -> str:
     unit = Unit()
-    emit_shadow(unit)
+    _emit(unit)
     return unit.text()
 
 

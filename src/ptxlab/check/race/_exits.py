@@ -14,21 +14,28 @@ from numpy.typing import NDArray
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._clocks import Agent, Clocks, Meeting, joined
 from ptxlab.check.race._findings import Findings
+from ptxlab.check.race._ops import async_kind
 from ptxlab.check.race._shadow import Object
 from ptxlab.check.race._shadow_ir import CLUSTER_SHIFT, HOW_SHIFT
+from ptxlab.engine._program import Program
+from ptxlab.isa._natives import Native
+from ptxlab.isa._operands import Op
 
 __all__ = ["Exits"]
 
 _REMOTE = Kind.GENERIC, Kind.STRONG, Kind.NARROW, Kind.SILENT
 _COPY = (Kind.COPY,)
+_BARRIERS = ("mbarrier.", "tcgen05.commit")
+"""What reaches only mbarrier objects."""
 
 
 class Exits:
     """Judges the exit of CTAs; ``copies``: the program has cp.async."""
 
-    def __init__(self, findings: Findings, copies: bool) -> None:
+    def __init__(self, findings: Findings, copies: bool, program: Program) -> None:
         self._findings = findings
         self._copies = copies
+        self._reaches = any(_reaches_others(op, program.natives.get(op.index)) for op in program.ops)
 
     def leave(self, clocks: Clocks, cta: Any, shared: Object) -> None:
         """All threads of a CTA have exited."""
@@ -61,7 +68,7 @@ class Exits:
                 self._findings.unjoined(owner, slot.op, reads=True)
 
     def _remote(self, clocks: Clocks, cta: Any, shared: Object, known: NDArray[np.uint32]) -> None:
-        for op, agent in self._entries(clocks, shared, _REMOTE, known):
+        for op, agent in self._entries(clocks, shared, _REMOTE, known) if self._reaches else ():
             if agent.cta is not cta:
                 self._findings.outlived(cta, agent, op)
         for barrier in cta.mbarriers.values():
@@ -82,6 +89,14 @@ class Exits:
             agent = clocks.owners[column // 2][0]
             if agent is not None:
                 yield self._findings.op(index), agent
+
+
+def _reaches_others(op: Op, native: Native | None) -> bool:
+    """Whether an instruction can access the shared memory of another CTA as its own thread does."""
+    if op.row.kind == "service":
+        own = async_kind(op.opcode) in (Kind.BULK, Kind.REDUCE) or op.opcode.startswith(_BARRIERS)
+        return "shared::cluster" in op.opcode and not own
+    return getattr(native, "space", "") in ("shared::cluster", "generic")
 
 
 def _of_kinds(cells: NDArray[np.uint64], kinds: tuple[Kind, ...]) -> NDArray[np.uint64]:

@@ -61,7 +61,7 @@ class Sanitizer(Asynchronous):
             for index, native in self.natives.items()
             if isinstance(native, Nothing) and native.orders
         }
-        self.exits = Exits(self.findings, self._copies)
+        self.exits = Exits(self.findings, self._copies, launch.program)
         self.aligned = Aligned(launch)
         self.lanes = Lanes(launch.program, self.table, self.findings) if launch.model == "spec" else None
         self._global = [

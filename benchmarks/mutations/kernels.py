@@ -125,12 +125,13 @@ def _from_cuda() -> Makers:
     from tests.cuda import test_tcgen05_mma as mma
     from tests.cuda import test_tcgen05_transfer as transfer
     from tests.cuda import test_wgmma as wgmma
+    from tests.cuda.schedules import in_turn
 
     def problem(*given: Any, **options: Any) -> dict[str, tuple[Any, ...]]:
         return {f"{steps} steps": (mma.solve, mma.Problem(*given, **options, steps=steps)) for steps in (2, 3)}
 
     def products(name: str) -> dict[str, tuple[Any, ...]]:
-        return {"as tested": (wgmma.test_gemm, 0, next(g for g in wgmma.gemms() if g.name == name))}
+        return {"as tested": (wgmma.test_gemm, 0, next(g for g in wgmma.gemms() if g.name == name), in_turn)}
 
     calls = {
         "cuda_mma_f16": problem("f16", 128, 96, "f16", "f16"),
@@ -139,11 +140,11 @@ def _from_cuda() -> Makers:
         "cuda_mma_sparse_pair": problem("f8f6f4", 256, 96, "e4m3", "e5m2", group=2, sparse=True, tensor_a=True),
         "cuda_mma_scaled": problem("mxf8f6f4", 128, 96, "e4m3", "e5m2", vector="scale_vec::1X"),
         "cuda_mma_scaled_pair": problem("mxf4nvf4", 256, 96, "e2m1", "e2m1", group=2, vector="block16"),
-        "cuda_copy": {"as tested": (copy.test_copy, "128x256b", 1, 1)},
-        "cuda_copy_pair": {"as tested": (copy.test_copy, "64x128b.warpx2::02_13", 2, 0)},
-        "cuda_shift": {"as tested": (copy.test_shift, 1)},
-        "cuda_load": {"as tested": (transfer.test_moves, "LOAD", "16x256b")},
-        "cuda_store": {"as tested": (transfer.test_moves, "STORE", "16x64b")},
+        "cuda_copy": {"as tested": (copy.test_copy, "128x256b", 1, 1, in_turn)},
+        "cuda_copy_pair": {"as tested": (copy.test_copy, "64x128b.warpx2::02_13", 2, 0, in_turn)},
+        "cuda_shift": {"as tested": (copy.test_shift, 1, in_turn)},
+        "cuda_load": {"as tested": (transfer.test_moves, "LOAD", "16x256b", in_turn)},
+        "cuda_store": {"as tested": (transfer.test_moves, "STORE", "16x64b", in_turn)},
         "cuda_wgmma": products("f32_f16_KMajor_KMajor"),
         "cuda_wgmma_registers": products("s32_s8_u8_Registers_KMajor"),
     }

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from tests.cuda.schedules import EVERY, Schedules, in_turn
 
 from ptxlab.interop import nvcc
+
+
+@pytest.fixture(params=["in turn", pytest.param("every", marks=pytest.mark.slow)])
+def schedules(request: pytest.FixtureRequest) -> Schedules:
+    """Schedules by the number of a case, and how many of them."""
+    return in_turn if request.param == "in turn" else lambda number, count=1: EVERY
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.cuda.schedules import Schedules
 
 import ptxlab
 from ptxlab.interop import nvcc
@@ -32,10 +34,12 @@ def module() -> ptxlab.Module:
     return nvcc.compile(Path(__file__).with_name("tcgen05_copy.cu"), arch="sm_100a", fmad=False)
 
 
-def run(group: int, numbers: list[int], image: NDArray[np.uint8], before: NDArray[np.uint32], policy: str) -> NDArray[np.uint32]:
+def run(
+    group: int, numbers: list[int], image: NDArray[np.uint8], before: NDArray[np.uint32], schedule: dict[str, Any]
+) -> NDArray[np.uint32]:
     after = np.zeros_like(before)
     kernel = module()["pair" if group == 2 else "one"]
-    done = kernel.launch(grid=group, block=128, cluster=group, args=[*numbers, image, before, after], check="all", policy=policy)
+    done = kernel.launch(grid=group, block=128, cluster=group, args=[*numbers, image, before, after], check="all", **schedule)
     assert not done.diagnostics, done.diagnostics[0]
     return after
 
@@ -53,11 +57,11 @@ def decompressed(rows: NDArray[np.uint8], form: str) -> NDArray[np.uint8]:
 @pytest.mark.parametrize("swizzled", [0, 1])
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("shape", LANES)
-def test_copy(shape: str, group: int, swizzled: int) -> None:
+def test_copy(shape: str, group: int, swizzled: int, schedules: Schedules) -> None:
     rng = np.random.default_rng(3)
     lanes = LANES[shape]
     size = 32 if "256b" in shape else 16
-    for form, policy in zip(FORMATS, ("eager", "lazy", "random"), strict=True):
+    for i, form in enumerate(FORMATS):
         image = rng.integers(0, 256, (group, ROWS, 128), np.uint8)
         before = rng.integers(0, 1 << 32, (group, 128, 512), np.uint64).astype(np.uint32)
         column, lane = int(rng.integers(0, 500)), 31 if shape == "4x256b" else 0
@@ -74,11 +78,12 @@ def test_copy(shape: str, group: int, swizzled: int) -> None:
         words = np.ascontiguousarray(decompressed(np.ascontiguousarray(source), form)).view(np.uint32)
         for copy in range(lanes.shape[1]):
             expected[:, lanes[:, copy] + lane, column : column + size // 4] = words
-        assert np.array_equal(run(group, numbers, image, before, policy), expected), form
+        for schedule in schedules(i):
+            assert np.array_equal(run(group, numbers, image, before, schedule), expected), form
 
 
 @pytest.mark.parametrize("group", [1, 2])
-def test_shift(group: int) -> None:
+def test_shift(group: int, schedules: Schedules) -> None:
     """Rows of 32 bytes go down by one in each 32 lanes, of which the last keeps its own: of all four (deduced, not measured)."""
     rng = np.random.default_rng(4)
     before = rng.integers(0, 1 << 32, (group, 128, 512), np.uint64).astype(np.uint32)
@@ -86,5 +91,5 @@ def test_shift(group: int) -> None:
     rows = expected.reshape(group, 4, 32, 512)
     rows[:, :, :-1, 40:48] = before.reshape(group, 4, 32, 512)[:, :, 1:, 40:48]
     image = np.zeros((group, ROWS, 128), np.uint8)
-    for policy in ("eager", "lazy", "random"):
-        assert np.array_equal(run(group, [6, 0, 40, 16, 128, 0, 0], image, before, policy), expected)
+    for schedule in schedules(0, 3):
+        assert np.array_equal(run(group, [6, 0, 40, 16, 128, 0, 0], image, before, schedule), expected)

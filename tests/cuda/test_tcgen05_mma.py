@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.cuda.mma_problem import USES, Problem, forms
+from tests.cuda.schedules import IN_TURN, Schedules
 
 import ptxlab
 from ptxlab.interop import nvcc
@@ -41,16 +42,20 @@ VECTORS = {
 }
 
 
-def solve(problem: Problem, policy: str = "eager") -> None:
+def solve(problem: Problem, schedules: Sequence[dict[str, Any]] = IN_TURN[:1]) -> None:
     """Run it: all of tensor memory is as it should be, and nothing is found."""
     problem.build()
     before = problem.tensor_before()
     args, shared = problem.arguments(before)
+    after = problem.tensor_after(before)
     kernel = module("sm_103a" if problem.k96 else "sm_100a")["pair" if problem.group == 2 else "one"]
-    done = kernel.launch(grid=problem.group, block=128, cluster=problem.group, shared_bytes=shared, args=args, check="all", policy=policy)
-    assert not done.diagnostics, done.diagnostics[0]
-    wrong = np.argwhere(args[-1] != problem.tensor_after(before))
-    assert not len(wrong), f"{len(wrong)} cells (CTA, lane, column), {wrong[:4].tolist()}"
+    size: dict[str, Any] = {"grid": problem.group, "block": 128, "cluster": problem.group, "shared_bytes": shared}
+    for schedule in schedules:
+        args[-1] = np.zeros_like(before)
+        done = kernel.launch(**size, args=args, check="all", **schedule)
+        assert not done.diagnostics, done.diagnostics[0]
+        wrong = np.argwhere(args[-1] != after)
+        assert not len(wrong), f"{len(wrong)} cells (CTA, lane, column), {wrong[:4].tolist()}"
 
 
 def variants(kind: str, types: int | None = None, **options: object) -> Iterator[Problem]:
@@ -225,16 +230,15 @@ FAMILIES += [(k_of_96, kind) for kind in ("mxf4", "mxf4nvf4")]
 
 
 @pytest.mark.parametrize(("family", "kind"), FAMILIES, ids=lambda x: x if isinstance(x, str) else x.__name__)
-def test_family(family: Callable[[str], Iterator[Problem]], kind: str) -> None:
+def test_family(family: Callable[[str], Iterator[Problem]], kind: str, schedules: Schedules) -> None:
     for i, problem in enumerate(family(kind)):
-        solve(problem, ("eager", "lazy", "random")[i % 3])
+        solve(problem, schedules(i))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_collector_buffers(kind: str) -> None:
+def test_collector_buffers(kind: str, schedules: Schedules) -> None:
     for problem in collected(kind):
-        for policy in ("eager", "lazy", "random"):
-            solve(problem, policy)
+        solve(problem, schedules(0, 3))
 
 
 def test_every_form_is_tested() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.cuda.schedules import Schedules
 
 import ptxlab
 from ptxlab.interop import nvcc
@@ -50,12 +53,17 @@ def columns_of(shape: str, count: int, packed: bool) -> int:
 
 
 def run(
-    form: int, place: int, before: NDArray[np.uint32], given: NDArray[np.uint32], policy: str
+    form: int, place: int, before: NDArray[np.uint32], given: NDArray[np.uint32], schedules: Sequence[dict[str, Any]]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    found, after = np.zeros((128, MOST + 1), np.uint32), np.zeros_like(before)
-    done = module()["transfer"].launch(grid=1, block=128, args=[form, place, before, given, found, after], check="all", policy=policy)
-    assert not done.diagnostics, done.diagnostics[0]
-    return found, after
+    """Registers and tensor memory afterwards, the same under all schedules."""
+    results = []
+    for schedule in schedules:
+        found, after = np.zeros((128, MOST + 1), np.uint32), np.zeros_like(before)
+        done = module()["transfer"].launch(grid=1, block=128, args=[form, place, before, given, found, after], check="all", **schedule)
+        assert not done.diagnostics, done.diagnostics[0]
+        results.append((found, after))
+    assert all(np.array_equal(*pair) for other in results[1:] for pair in zip(results[0], other, strict=True))
+    return results[0]
 
 
 def cells(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.uint32]:
@@ -64,7 +72,7 @@ def cells(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.uint32
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("way", ["LOAD", "STORE"])
-def test_moves(way: str, shape: str) -> None:
+def test_moves(way: str, shape: str, schedules: Schedules) -> None:
     rng = np.random.default_rng(1)
     for i, (form, kind, name, _, tail, text) in enumerate(FORMS):
         count, packed = int(text), "pack" in tail
@@ -74,7 +82,7 @@ def test_moves(way: str, shape: str) -> None:
         start = int(rng.integers(0, 513 - columns_of(shape, count, packed)))
         inner = 0 if shape == "32x32b" else 16 * int(rng.integers(2))
         before, given = cells(rng, (128, 512)), cells(rng, (128, MOST))
-        found, after = run(form, inner << 16 | start, before, given, ("eager", "lazy", "random")[i % 3])
+        found, after = run(form, inner << 16 | start, before, given, schedules(i))
         at = (np.arange(0, 128, 32)[:, None, None] + inner + lane).reshape(128, count)
         low = np.tile(start + column * (2 if packed else 1) + half, (4, 1))
         values = found[:, :count] if way == "LOAD" else given[:, :count]
@@ -105,7 +113,7 @@ def reduced(words: NDArray[np.uint32], operation: str) -> NDArray[np.uint32]:
 
 
 @pytest.mark.parametrize("shape", ["32x32b", "16x32bx2"])
-def test_loads_that_reduce(shape: str) -> None:
+def test_loads_that_reduce(shape: str, schedules: Schedules) -> None:
     rng = np.random.default_rng(2)
     for i, (form, kind, name, _, tail, text) in enumerate(FORMS):
         if kind != "REDUCE" or name != shape:
@@ -117,7 +125,7 @@ def test_loads_that_reduce(shape: str) -> None:
             before[rng.random(before.shape) < 0.1] = 0x7FC00001
             before[64:70] = 0x7FC00001
         start = 100 if shape == "32x32b" else 0
-        found, after = run(form, start, before, np.zeros((128, MOST), np.uint32), ("eager", "lazy", "random")[i % 3])
+        found, after = run(form, start, before, np.zeros((128, MOST), np.uint32), schedules(i))
         lane, column, half = register_places(shape, count)
         at = (np.arange(0, 128, 32)[:, None, None] + lane).reshape(128, count)
         words = before[at, np.tile(start + column + half, (4, 1))]

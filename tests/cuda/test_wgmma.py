@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from tests.cuda.schedules import Schedules
 from tests.cuda.wgmma_cases import SOURCE, TILES, Gemm, gemms
 
 import ptxlab
@@ -19,13 +20,13 @@ def module() -> ptxlab.Module:
 
 
 @pytest.mark.parametrize(("number", "gemm"), list(enumerate(gemms())), ids=lambda g: getattr(g, "name", ""))
-def test_gemm(number: int, gemm: Gemm) -> None:
-    """Under one policy; that of the records of `tests/hardware` is another."""
-    args = gemm.arguments()
-    policy = ("lazy", "random", "eager")[number % 3]
-    done = module()[gemm.name].launch(grid=TILES, block=256, args=args, check="all", policy=policy)
-    assert not done.diagnostics
-    assert np.array_equal(args[2], gemm.expected())
+def test_gemm(number: int, gemm: Gemm, schedules: Schedules) -> None:
+    """In turn, under another schedule than the records of `tests/hardware`."""
+    for schedule in schedules(number + 1):
+        args = gemm.arguments()
+        done = module()[gemm.name].launch(grid=TILES, block=256, args=args, check="all", **schedule)
+        assert not done.diagnostics
+        assert np.array_equal(args[2], gemm.expected())
 
 
 @pytest.mark.parametrize("gemm", gemms()[:2], ids=lambda gemm: gemm.name)

@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.cuda.schedules import Schedules, in_turn
 from tests.isa.wgmma.test_sparse import CODES, metadata_words
 
 import ptxlab
@@ -101,7 +102,7 @@ def fragments(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
     return np.ascontiguousarray(rows).view(np.uint32)[row, thread % 4 + 4 * (i // 2)]
 
 
-def check(name: str, n: int) -> None:
+def check(name: str, n: int, schedules: Schedules = in_turn) -> None:
     form = FORMS[name]
     a, b, d, sparse = form["a"], form["b"], form["d"], bool(form["sparse"])
     rng = np.random.default_rng(crc32(f"{name} {n}".encode()))
@@ -126,15 +127,12 @@ def check(name: str, n: int) -> None:
         D = np.clip(D, -(2**31), 2**31 - 1)
     want = held.copy()
     place_accumulators(want, D, d)
-    done = module()[name].launch(
-        grid=1,
-        block=128,
-        shared_bytes=IMAGE,
-        args=[n, image, np.array(places, np.uint64).tobytes(), fragments(in_rows(few, a)), words, int(accumulate), held],
-        policy=("eager", "lazy", "random")[n // 8 % 3],
-    )
-    assert not done.diagnostics
-    assert np.array_equal(held, want), np.argwhere(held != want)[:4].tolist()
+    args = [n, image, np.array(places, np.uint64).tobytes(), fragments(in_rows(few, a)), words, int(accumulate)]
+    for schedule in schedules(n // 8):
+        found = held.copy()
+        done = module()[name].launch(grid=1, block=128, shared_bytes=IMAGE, args=[*args, found], **schedule)
+        assert not done.diagnostics
+        assert np.array_equal(found, want), np.argwhere(found != want)[:4].tolist()
 
 
 def some_columns(name: str) -> list[int]:
@@ -145,9 +143,9 @@ def some_columns(name: str) -> list[int]:
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_some_columns(name: str) -> None:
+def test_some_columns(name: str, schedules: Schedules) -> None:
     for n in some_columns(name):
-        check(name, n)
+        check(name, n, schedules)
 
 
 @pytest.mark.slow

@@ -31,6 +31,12 @@ def test_launch_file_meets_its_expectation() -> None:
     assert found["stats"]["ctas"] == 16
 
 
+@pytest.mark.slow
+def test_every_schedule_gives_the_same_bits() -> None:
+    command = ("-c", "from ptxlab.cli import main; main()", "check", str(GEMM / "launch.toml"), "--seeds", "10", "--json")
+    assert json.loads(run(*command)) == {"ok": True, "schedules": 12, "diagnostics": []}
+
+
 @pytest.mark.oracle
 def test_compiling_the_source_again_gives_the_committed_text() -> None:
     triton = pytest.importorskip("triton")

@@ -7,8 +7,8 @@ All kernels of the tests run with all checks, and nothing is found:
 | of this folder and of ``kernels_sm90`` | eager, lazy, ten random; their other sizes eager |
 | of CuTe DSL (``tests/cute``) | eager, lazy, ten random |
 | of CUTLASS (``tests/cutlass_cpp``) | eager, lazy, one random; ten random in the slow run |
-| of CUDA C++ (``tests/cuda``) | each form under one of eager, lazy, random in turn; some under all three |
-| of ``examples`` | eager; the Triton ones lazy and one random in the slow run |
+| of CUDA C++ (``tests/cuda``) | each form under one of eager, lazy, random in turn; eager, lazy, ten random in the slow run |
+| of ``examples`` | eager; those of Triton eager, lazy, ten random in the slow run, those of CuTe DSL in ``tests/cute`` |
 """
 
 from __future__ import annotations

@@ -1,0 +1,25 @@
+"""The schedules under which the kernels of this folder run: one in turn for each case, in the slow run twelve for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = ["EVERY", "IN_TURN", "Schedules", "in_turn"]
+
+IN_TURN: tuple[dict[str, Any], ...] = ({"policy": "eager"}, {"policy": "lazy"}, {"policy": "random"})
+EVERY: tuple[dict[str, Any], ...] = (*IN_TURN[:2], *({"policy": "random", "seed": seed} for seed in range(10)))
+
+Schedules = Callable[..., Sequence[dict[str, Any]]]
+"""Launch options for the case of a number, one or as many as are asked for."""
+
+
+def in_turn(number: int, count: int = 1) -> list[dict[str, Any]]:
+    """The schedules of a case.
+
+    Examples
+    --------
+    >>> in_turn(7), in_turn(2, 2)
+    ([{'policy': 'lazy'}], [{'policy': 'random'}, {'policy': 'eager'}])
+    """
+    return [IN_TURN[(number + i) % len(IN_TURN)] for i in range(count)]

@@ -37,6 +37,28 @@ def test_the_report() -> None:
     assert dict(finding.details)["earlier"] == "warp 0 of CTA (0, 0, 0): line 18: @%p1 mbarrier.init.shared::cta.b64 [%r7], 1;"
 
 
+WORD_BEFORE = """
+st.shared.b32 [%r7], 0;
+bar.sync 0;
+ld.shared.b32 %r5, [%r7];
+mad.wide.u32 %rd2, %r1, 4, %rd1;
+st.global.u32 [%rd2], %r5;
+{order}
+@%p1 mbarrier.init.shared::cta.b64 [%r7], 1;
+"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES[:2])
+def test_it_overwrites_what_was_there(schedule: dict[str, Any]) -> None:
+    (finding,) = launch(WORD_BEFORE.format(order=""), **schedule).diagnostics
+    assert finding.code == "X101"
+    assert finding.message == (
+        "mbarrier.init writes shared memory bytes 0x400-0x403 of CTA (0, 0, 0), which ld.shared at line 19 reads, "
+        "and nothing orders the two threads"
+    )
+    assert found(launch(WORD_BEFORE.format(order="bar.sync 0;"), **schedule)) == []
+
+
 COPY = """
 setp.eq.u32 %p3, %r1, 32;
 @%p1 mbarrier.init.shared::cta.b64 [%r7], 1;

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptxlab.check.model import Component, Row
+from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._accesses import Accesses, Rows
 from ptxlab.check.race._clocks import SHARED_ROWS, Agent, Clocks, Meeting, Slot, Use, join, joined
 from ptxlab.check.race._phases import look, passed
 from ptxlab.check.race._releases import relaxed, relaxed_wait
 from ptxlab.check.race._shadow import Shadow
+from ptxlab.isa._machine import Touch
 from ptxlab.isa._operands import Op
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ __all__ = ["Barriers", "Flight"]
 
 _PERFORMED = slice(Row.EXECUTION, SHARED_ROWS, Row.TENSOR - Row.EXECUTION)
 """The rows that the end of asynchronous operations is good for, of those that synchronisation objects carry."""
+_OBJECT = np.array([8], np.uint32)
+"""Bytes of an mbarrier object."""
 _CTA_BARRIER = ("bar.", "barrier.sync", "barrier.arrive", "barrier.red", "barrier.cta")
 _SYNC = ("bar.sync", "bar.cta.sync", "barrier.sync", "barrier.cta.sync")
 
@@ -92,6 +95,8 @@ class Barriers(Accesses):
             slot.clock += 1
             clocks.know(agent, slot, Component.DONE, slot.clock)
             made.made = Use(agent, slot.number, slot.clock, warp.op)
+            start = np.array([warp.cta.shared_address + barrier.offset], np.uint64)
+            self._touch_all(clocks, agent, agent.main, Kind.GENERIC, warp.op, [Touch(start, _OBJECT, True)])
 
     def _use(self, barrier: Any, agent: Agent, rows: Rows, op: Op) -> None:
         """Report a warp that uses an mbarrier object without knowing that it has been made; each warp is asked once."""

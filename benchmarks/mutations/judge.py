@@ -28,10 +28,10 @@ _SECONDS = 6
 """Of processor time."""
 
 PROPOSALS: dict[str, str] = {
-    "barrier": r"bar\.sync|\ba barrier\b",
+    "barrier": r"bar\.sync|\ba barrier\b|(come to|arrive at) barrier \d",
     "barrier.cluster": r"barrier\.cluster",
     "mbarrier.arrive": r"mbarrier\.arrive|arrive on an? m?barrier",
-    "mbarrier.wait": r"mbarrier\.try_wait|wait on (its|the|that) m?barrier|wait with parity",
+    "mbarrier.wait": r"mbarrier\.try_wait|wait on (its|the|that) m?barrier|wait with (the other )?parity",
     "bytes": "expect_tx",
     "cp.async.wait": r"cp\.async\.wait",
     "cta_group": "cta_group::2",

@@ -161,8 +161,8 @@ class Cta(Protocol):
     def new_mbarrier(self, offset: int, count: int) -> Mbarrier:
         """Initialise the mbarrier object at a window offset."""
 
-    def drop_mbarrier(self, offset: int) -> None:
-        """Invalidate the mbarrier object at a window offset."""
+    def drop_mbarrier(self, offset: int, op: Op) -> None:
+        """Invalidate the mbarrier object at a window offset, as an instruction asks."""
 
 
 class Touch:
@@ -240,6 +240,8 @@ class AsyncOperation:
 class Machine(Protocol):
     """One launch."""
 
+    program: Any
+    """What is executed; ``ops`` are its instructions."""
     observed: bool
     """Whether an observer wants to know of accesses (`AsyncOperation.touches`, `Issue.touch`)."""
 

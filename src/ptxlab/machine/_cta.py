@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa._machine import Issue
+from ptxlab.isa._operands import Op
 from ptxlab.machine._barriers import ClusterBarrier, MbarrierState, NamedBarrier
 from ptxlab.native import address_of
 
@@ -93,7 +94,7 @@ class CtaState:
         self.state: dict[Hashable, Any] = {}
         self.mbarriers: dict[int, MbarrierState] = {}
         self.named = [NamedBarrier(launch, i) for i in range(16)]
-        self.invalidated: set[int] = set()
+        self.invalidated: dict[int, Op] = {}
         self.warps: list[Warp] = []
         self.words: NDArray[np.uint64] = np.zeros(0, np.uint64)
 
@@ -119,7 +120,12 @@ class CtaState:
         from ptxlab.isa.sync import missing_mbarrier
 
         raise missing_mbarrier(
-            offset, len(self.shared), overwritten=offset in self.mbarriers, invalidated=offset in self.invalidated, rank=self.rank
+            offset,
+            len(self.shared),
+            overwritten=offset in self.mbarriers,
+            invalidated=self.invalidated.get(offset),
+            rank=self.rank,
+            alone=len(self.cluster) == 1,
         )
 
     def live_mbarrier(self, offset: int) -> MbarrierState | None:
@@ -130,13 +136,13 @@ class CtaState:
         """Initialise the mbarrier object at a window offset (8-byte aligned, inside shared memory)."""
         self.tokens[offset >> 3] = MBARRIER_TOKEN
         made = self.mbarriers[offset] = MbarrierState(self.launch, self.rank, offset, count)
-        self.invalidated.discard(offset)
+        self.invalidated.pop(offset, None)
         return made
 
-    def drop_mbarrier(self, offset: int) -> None:
-        """Invalidate the mbarrier object."""
+    def drop_mbarrier(self, offset: int, op: Op) -> None:
+        """Invalidate the mbarrier object, as an instruction asks."""
         del self.mbarriers[offset]
-        self.invalidated.add(offset)
+        self.invalidated[offset] = op
         self.tokens[offset >> 3] = 0
 
     def describe(self) -> str:

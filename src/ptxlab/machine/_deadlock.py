@@ -62,7 +62,7 @@ def explain(launch: Launch, splits: list[Split]) -> Explanation:
         else:
             continue
         facts += found.facts
-        fix = fix or found.fix
+        fix = fix or found.fix + _meeting(launch, split, splits)
     facts += _cycle(launch, splits)
     return Explanation(tuple(facts), fix or "find what the first waiting thread expects, and what keeps it from happening")
 
@@ -125,6 +125,19 @@ def _sources(launch: Launch, on: Supplied, splits: list[Split]) -> Iterator[tupl
     able = [s for s in splits if _awaited(s) is not on and on.supplied_by(s.warp.cta, s.warp.warp)]
     for text in _suppliers(launch, on.suppliers, able):
         yield "could come from", text
+
+
+def _meeting(launch: Launch, split: Split, splits: list[Split]) -> str:
+    """What else would help a split: to come to the barrier first where one waits that could end its wait."""
+    other = _supplier(launch, split, splits)
+    on = None if other is None else _awaited(other)
+    if other is None or not isinstance(on, NamedBarrier | ClusterBarrier) or split.warp not in _absent(other, on):
+        return ""
+    what = "the cluster barrier" if isinstance(on, ClusterBarrier) else f"barrier {on.id}"
+    return (
+        f"; or let {_who(split.warp)} come to {what} before line {_op(launch, split).line}: "
+        f"{_who(other.warp)}, which could end the wait, waits there for it at line {_op(launch, other).line}"
+    )
 
 
 def _absent(split: Split, barrier: NamedBarrier | ClusterBarrier) -> list[Warp]:

@@ -307,7 +307,8 @@ class Launch:
             raise Misuse(
                 "M407",
                 f"the address {address:#x} names the shared memory of CTA rank {rank}, which has exited",
-                fix="let the CTAs of the cluster meet in barrier.cluster before they exit",
+                fix="let the CTAs of the cluster meet in barrier.cluster before they exit, or let CTA rank "
+                f"{rank} wait on its mbarrier until the others are done with its shared memory",
             )
         return ctas[rank], address & 0xFF_FFFF
 

@@ -178,6 +178,13 @@ class Reports:
         if code == "M401":
             refusal = self._launch.device.memory.refusal(address, size, kind == Fault.GLOBAL_WRITE)
             self.fault(refusal.code, refusal.message, **fields)
+        if kind == Fault.TENSOR_UNALLOCATED and "tcgen05" in warp.cta.state:
+            from ptxlab.isa.tcgen05 import freed
+
+            gone = freed(warp.cta, address, warp.cta, warp.warp)
+            if gone is not None:
+                text += f" any more: tcgen05.dealloc at line {gone[0].line} has freed it"
+                fields["fix"] = gone[1]
         registers = self._launch.program.registers
         name = registers[address].name if code == "R802" and address < len(registers) else "a register"
         self.fault(code, text.format(address=address, size=size, register=name), **fields)

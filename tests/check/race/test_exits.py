@@ -67,7 +67,8 @@ def test_cp_async(end: str, clean: bool, schedule: dict[str, Any]) -> None:
     result = launch(f"@%p1 {COPY}\n{end}", block=32, **schedule)
     assert found(result) == ([] if clean else [("X116", f"@%p1 {COPY}")])
     if not clean:
-        assert result.diagnostics[0].fix == "insert cp.async.wait_all before the threads exit"
+        wait = "cp.async.wait_all" if end else "cp.async.commit_group and cp.async.wait_group 0, or cp.async.wait_all,"
+        assert result.diagnostics[0].fix == f"insert {wait} before the threads exit"
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

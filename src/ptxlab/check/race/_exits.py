@@ -45,7 +45,7 @@ class Exits:
         self._wgmma(clocks, cta, known)
         if self._copies and any(_is_copying(agent, known) for agent in own):
             for op, agent in self._entries(clocks, shared, _COPY, known):
-                self._findings.unjoined(agent, op, reads=False)
+                self._findings.unjoined(agent, op, reads=False, grouped=_is_grouped(agent))
         if len(clocks.agents) > len(own):
             self._remote(clocks, cta, shared, joined(clocks.met.get(cta.rank), known))
 
@@ -113,6 +113,12 @@ def _hows(cells: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """Kind << 1 | write of each entry, the highest byte of its second word."""
     how: NDArray[np.uint8] = cells.view(np.uint8).reshape(len(cells), 16)[:, 8 + HOW_SHIFT // 8]
     return how
+
+
+def _is_grouped(agent: Agent) -> bool:
+    """Whether the last cp.async of a warp is in a group."""
+    slot = agent.slots["cp.async"]
+    return bool(slot.groups) and slot.groups[-1] >= slot.newest
 
 
 def _is_copying(agent: Agent, known: NDArray[np.uint32]) -> bool:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ptxlab.check.model import ASYNC_PROXY, TENSOR_PIPES, Component, Kind, Row, scoped
 from ptxlab.check.race import _codes as _codes
+from ptxlab.check.race._addresses import allocation_awaited
 from ptxlab.check.race._clocks import Agent, Clocks, Use
 from ptxlab.check.race._clusters import Clusters
 from ptxlab.check.race._dead_loads import dead_loads
@@ -130,10 +131,23 @@ class Findings:
             op=reader.op,
             fix="let the first tcgen05.mma of the accumulator have enable-input-d false, or fill the columns with tcgen05.st"
             if tensor
-            else "write the bytes before they are read; a fresh CTA's shared memory holds what the last one left there",
+            else self._writing(reader.op, agent.cta),
             details=(("reader", self._agent_text(reader, place.lanes)),),
             cta=agent.cta,
         )
+
+    def _writing(self, reader: Op, cta: Any) -> str:
+        """What to do about a read of shared memory that nothing has written."""
+        program = self._launch.program
+        alloc = allocation_awaited(program, reader, cta)
+        if alloc is not None:
+            pair = ", or barrier.cluster for both CTAs of the pair" if "cta_group::2" in alloc.opcode else ""
+            return (
+                f"let the warps meet in a barrier (bar.sync{pair}) between tcgen05.alloc at line {alloc.line} and this read of its address"
+            )
+        copied = any(op.opcode.startswith("cp.async.bulk.") and "mbarrier" in op.opcode for op in program.ops)
+        awaited = ", or wait on the mbarrier of the copy that brings them" if copied else ""
+        return f"write the bytes before they are read{awaited}; a fresh CTA's shared memory holds what the last one left there"
 
     def _twice(self, earlier: Access, later: Access) -> bool:
         """Two copies that write the same to the same place, as compilers let several warps do."""
@@ -143,7 +157,7 @@ class Findings:
         """An instruction of the program."""
         return self._launch.program.ops[index]
 
-    def unjoined(self, agent: Agent, op: Op, reads: bool) -> None:
+    def unjoined(self, agent: Agent, op: Op, reads: bool, grouped: bool = True) -> None:
         """An asynchronous operation that nothing has waited for when the CTA exits."""
         name = op.opcode.split(".L2")[0]
         bulk_store = reads and not op.opcode.startswith("wgmma")
@@ -152,7 +166,7 @@ class Findings:
             f"CTA {agent.cta.describe()} exits while {name} at line {op.line} may still "
             + ("read its shared memory" if reads else "write to its shared memory"),
             op=op,
-            fix=f"{join_of(op, reads)} before the threads exit",
+            fix=f"{join_of(op, reads, grouped)} before the threads exit",
             details=(("issued by", f"warp {agent.warp} of CTA {agent.cta.describe()}"),),
             cta=agent.cta,
         )
@@ -164,7 +178,12 @@ class Findings:
             f"{'.'.join(op.opcode.split('.')[:2])} of CTA {agent.cta.describe()} uses the shared memory of CTA {cta.describe()}, "
             "which may have exited by then: nothing orders the two",
             op=op,
-            fix=f"insert barrier.cluster.arrive and barrier.cluster.wait behind line {op.line}, before the CTAs of the cluster exit",
+            fix=f"insert barrier.cluster.arrive and barrier.cluster.wait behind line {op.line}, before the CTAs of the cluster exit"
+            + (
+                f"; or let CTA {cta.describe()} wait on its mbarrier for that arrival before it exits"
+                if op.opcode.startswith("mbarrier.arrive")
+                else ""
+            ),
             details=(("later", f"CTA {cta.describe()} exits"),),
             cta=agent.cta,
         )
@@ -172,12 +191,15 @@ class Findings:
     def overrun(self, barrier: Any, use: Use, op: Op) -> None:
         """Nothing keeps a phase from being complete before a warp has seen that the one before is."""
         name, by = (".".join(each.opcode.split(".")[:2]) for each in (use.op, op))
+        by_parity = ".parity" in use.op.opcode
+        other = f"; or wait with the other parity, if the phase that line {op.line} completes is meant" if by_parity else ""
         self._launch.reports.add(
             "B519",
             f"{name} waits for a phase of the mbarrier at shared offset {barrier.offset:#x}, and nothing keeps the next phase, "
             f"which {by} at line {op.line} completes, from being complete before it looks",
             op=use.op,
-            fix=f"behind line {use.op.line} arrive on an mbarrier, or come to a barrier, that is awaited before line {op.line}",
+            fix=f"behind line {use.op.line} arrive on an mbarrier, and wait on that mbarrier before line {op.line}; "
+            f"or let the threads meet in a barrier between the two{other}",
             details=(
                 ("waits", f"warp {use.agent.warp} of CTA {use.agent.cta.describe()}"),
                 ("what then happens", "the parity that the wait names stands for the phase after, and the wait goes on"),
@@ -228,7 +250,8 @@ class Findings:
         self._seen.add((made.op.index, op.index, -1))
         first, owner = made.op.line, made.agent.cta
         fix = (
-            f"insert bar.sync 0 behind line {first}, which all threads pass before line {op.line}"
+            f"insert bar.sync 0{' (barrier.cluster, if other CTAs use it, too)' if len(owner.cluster) > 1 else ''} behind line {first}, "
+            f"which all threads pass before line {op.line}"
             if owner is agent.cta
             else f"insert fence.mbarrier_init.release.cluster behind line {first}, then barrier.cluster.arrive and barrier.cluster.wait, "
             f"all before line {op.line}"

@@ -49,12 +49,12 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 4] + " ..."
 
 
-def join_of(op: Op, reads: bool) -> str:
-    """How to wait for an asynchronous operation."""
+def join_of(op: Op, reads: bool, grouped: bool = True) -> str:
+    """How to wait for an asynchronous operation, which may have been left out of all groups."""
     if op.opcode.startswith("wgmma"):
         return "insert wgmma.commit_group and wgmma.wait_group 0"
     if op.opcode.startswith("cp.async.c"):
-        return "insert cp.async.wait_all"
+        return "insert cp.async.wait_all" if grouped else "insert cp.async.commit_group and cp.async.wait_group 0, or cp.async.wait_all,"
     return "insert cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0" if reads else "wait on the mbarrier of the copy"
 
 

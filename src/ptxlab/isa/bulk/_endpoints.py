@@ -155,7 +155,8 @@ def ctas_of(t: machine.Issue, mask: int) -> list[machine.Cta]:
         t.fault(
             "M407",
             f"the CTA mask {mask:#06x} names CTA rank {gone[0]}, which has exited",
-            fix="let the CTAs of the cluster meet in barrier.cluster before they exit",
+            fix="let the CTAs of the cluster meet in barrier.cluster before they exit, or let CTA rank "
+            f"{gone[0]} wait on its mbarrier until the others are done with its shared memory",
         )
     return found
 

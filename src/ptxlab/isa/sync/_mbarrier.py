@@ -57,7 +57,7 @@ def inval(t: Issue) -> None:
     """Make the memory of mbarrier objects ordinary memory again."""
     for address, _ in targets(t, 0):
         mbarrier_at(t, address)
-        t.cta.drop_mbarrier(address & _OFFSET)
+        t.cta.drop_mbarrier(address & _OFFSET, t.op)
 
 
 def _arrive(barrier: Any, counts: list[int], drop: bool) -> list[int]:

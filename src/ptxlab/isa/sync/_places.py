@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ptxlab.isa._addresses import SHARED_RESERVED
 from ptxlab.isa._machine import Cta, Issue, Mbarrier, Misuse
+from ptxlab.isa._operands import Op
 
 __all__ = ["RANK_SHIFT", "locate", "mbarrier_at", "missing_mbarrier", "targets"]
 
@@ -13,9 +14,10 @@ RANK_SHIFT = 24
 _OFFSET = (1 << RANK_SHIFT) - 1
 
 
-def missing_mbarrier(offset: int, size: int, *, overwritten: bool, invalidated: bool, rank: int) -> Misuse:
+def missing_mbarrier(offset: int, size: int, *, overwritten: bool, invalidated: Op | None, rank: int, alone: bool) -> Misuse:
     """Say why there is no mbarrier object at an offset."""
     where = f"shared offset {offset:#x} of CTA rank {rank}"
+    barrier = "a barrier" if alone else "a barrier (barrier.cluster, if another CTA uses it)"
     if offset & 7:
         return Misuse("B501", f"an mbarrier object must be aligned to 8 bytes, {where} is not")
     if offset + 8 > size:
@@ -24,18 +26,18 @@ def missing_mbarrier(offset: int, size: int, *, overwritten: bool, invalidated: 
         return Misuse(
             "B515",
             f"the mbarrier object at {where} was overwritten by an ordinary store or a copy",
-            fix="use mbarrier.inval before the memory is used for something else",
+            fix=f"let the threads that use it meet in {barrier} before the memory is used for something else, and use mbarrier.inval there",
         )
-    if invalidated:
+    if invalidated is not None:
         return Misuse(
             "B514",
             f"the mbarrier object at {where} was invalidated",
-            fix="let the threads that use it meet before mbarrier.inval, or initialise it again",
+            fix=f"let the threads that use it meet in {barrier} before mbarrier.inval at line {invalidated.line}, or initialise it again",
         )
     return Misuse(
         "B503",
         f"there is no mbarrier object at {where}: it was never initialised",
-        fix="execute mbarrier.init, and a barrier, before the first use",
+        fix=f"execute mbarrier.init, and {barrier}, before the first use",
     )
 
 

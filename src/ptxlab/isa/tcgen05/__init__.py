@@ -2,5 +2,6 @@
 
 from ptxlab.isa.tcgen05 import _codes, _commit, _cp, _load_reduce, _mma, _shift, _transfer  # noqa: F401  (declare the rows)
 from ptxlab.isa.tcgen05._alloc import leaks
+from ptxlab.isa.tcgen05._state import freed
 
-__all__ = ["leaks"]
+__all__ = ["freed", "leaks"]

@@ -11,7 +11,7 @@ import numpy as np
 from ptxlab.isa import _machine as machine
 from ptxlab.isa._catalogue import service
 from ptxlab.isa._operands import Op
-from ptxlab.isa.tcgen05._state import PairRequest, State, enter, no_peer, state_of, teams, whole_warp
+from ptxlab.isa.tcgen05._state import Freed, PairRequest, State, enter, no_peer, state_of, teams, whole_warp
 
 __all__ = ["leaks"]
 
@@ -235,6 +235,9 @@ def dealloc(t: machine.Issue) -> None:
             fix="give the address that tcgen05.alloc wrote and the same number of columns, once",
             details=(("allocated by this CTA", held),),
         )
+    gone = state_of(t.cta).freed
+    gone.pop(column, None)
+    gone[column] = Freed(columns, t.op, t.warp)
     for cta in teams(t.cta, group):
         state_of(cta).reallocated()
     t.machine.progress += 1

@@ -10,7 +10,7 @@ import numpy as np
 from ptxlab.descriptors import Finding, InstructionDescriptor, SharedMemoryDescriptor, ZeroColumnMask, check_mma
 from ptxlab.isa import _machine as machine
 from ptxlab.isa._addresses import SHARED_RESERVED
-from ptxlab.isa.tcgen05._state import state_of
+from ptxlab.isa.tcgen05._state import freed, state_of
 from ptxlab.layout import Major, PlacedOperand, operand_index
 
 __all__ = ["Gather", "check_bounds", "check_range", "instruction_descriptor", "matrix_gather", "zero_columns"]
@@ -118,9 +118,12 @@ def check_range(t: machine.Issue, ctas: tuple[machine.Cta, ...], column: int, co
         owned = cta.tensor.owned(cta)[column : column + columns]
         if column + columns > _COLUMNS or not np.all(owned):
             held = ", ".join(f"columns {s}-{s + n - 1}" for s, n in cta.tensor.allocations_of(cta)) or "nothing"
+            missing = next((column + i for i in np.flatnonzero(owned == 0).tolist()), _COLUMNS)
+            gone = freed(cta, missing, t.cta, t.warp)
             t.fault(
                 "T607",
-                f"{what} occupies columns {column} to {column + columns - 1} of tensor memory, but CTA {cta.ctaid} has allocated {held}",
-                fix="allocate enough columns with tcgen05.alloc, and compute addresses from the one that it wrote",
+                f"{what} occupies columns {column} to {column + columns - 1} of tensor memory, but CTA {cta.ctaid} has allocated {held}"
+                + (f": tcgen05.dealloc at line {gone[0].line} has freed column {missing}" if gone else ""),
+                fix=gone[1] if gone else "allocate enough columns with tcgen05.alloc, and compute addresses from the one that it wrote",
             )
         checked.add(key)

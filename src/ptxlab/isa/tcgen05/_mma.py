@@ -87,6 +87,8 @@ def _multiply(t: machine.Issue, a_tensor: bool, ws: bool, shift_a: bool) -> None
             key = Key(form.kind, group, form.vector, ws, form.sparse, a_tensor, shift_a, t.machine.target, *values)
             plan = _plan(t, key)
             check_plan(t, plan, team.ctas)
+            if len(state.ready) >= _MOST_PLANS:
+                state.ready.clear()
             state.ready[op.index, values] = plan
         collect(t, collectors, plan.held, ws)
         disabled, accumulate = _disabled(t, form.mask, lane), _enabled(t, form.enable, lane)

@@ -16,7 +16,7 @@ from ptxlab.isa.tcgen05._collector import Collector
 from ptxlab.native import address_of
 from ptxlab.tables import TENSOR_MEMORY_TARGETS
 
-__all__ = ["PairRequest", "State", "Team", "enter", "launch", "no_peer", "state_of", "team_of", "teams", "whole_warp"]
+__all__ = ["Freed", "PairRequest", "State", "Team", "enter", "freed", "launch", "no_peer", "state_of", "team_of", "teams", "whole_warp"]
 
 
 _MOST_FLYING = 256
@@ -30,6 +30,15 @@ class PairRequest:
     columns: dict[int, int] = field(default_factory=dict)
     column: int | None = None
     taken: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """Columns that a CTA has had: how many, which instruction has freed them, and in which warp."""
+
+    columns: int
+    op: Op
+    warp: int
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +82,8 @@ class State:
     collectors: dict[str, Collector] = field(default_factory=dict)
     grants: dict[int, Op] = field(default_factory=dict)
     """By first column: the instruction that the allocation comes from."""
+    freed: dict[int, Freed] = field(default_factory=dict)
+    """By first column, the last ones at the end."""
     team: Team | None = None
 
     def reallocated(self) -> None:
@@ -103,13 +114,32 @@ def enter(t: machine.Issue, active: bool = True) -> tuple[State, int]:
             t.fault(
                 "T606",
                 f"{t.op.opcode} follows tcgen05 instructions with .cta_group::{state.group} in the same kernel",
-                fix=f"use .cta_group::{state.group} in all tcgen05 instructions of the kernel",
+                fix=f"use .cta_group::{_most(t, state.group)} in all tcgen05 instructions of the kernel",
             )
         _needs_tensor_memory(t)
         state.group = group
     if group == 2 and ((peer := t.cta.peer) is None or (active and peer.exited)):
         no_peer(t)
     return state, group
+
+
+def _most(t: machine.Issue, first: int) -> int:
+    """The cta_group of most tcgen05 instructions of the kernel, the ``first`` one if there are as many of both."""
+    words = [op.opcode.split(".") for op in t.machine.program.ops]
+    counts = {group: sum(f"cta_group::{group}" in each for each in words) for group in (1, 2)}
+    return max(counts, key=lambda group: (counts[group], group == first))
+
+
+def freed(cta: machine.Cta, column: int, cta_of_user: machine.Cta, warp: int) -> tuple[Op, str] | None:
+    """What has freed a column that a CTA has had, and the repair, for the warp that uses it still; None if the CTA never had it."""
+    found = next((f for start, f in reversed(state_of(cta).freed.items()) if start <= column < start + f.columns), None)
+    if found is None:
+        return None
+    line = found.op.line
+    if cta is cta_of_user and warp == found.warp:
+        return found.op, f"execute tcgen05.dealloc, line {line}, behind the last use of the columns"
+    meet = "bar.sync, or barrier.cluster if both CTAs of the pair use them" if "cta_group::2" in found.op.opcode else "bar.sync"
+    return found.op, f"let the warps that use the columns meet ({meet}) before tcgen05.dealloc at line {line}"
 
 
 def whole_warp(t: machine.Issue) -> None:

@@ -44,7 +44,8 @@ class MbarrierState:
                 "B505",
                 f"{count} arrivals on the mbarrier at shared offset {self.offset:#x}, but only {pending} of "
                 f"{self.expected} are pending in phase {self.phase}",
-                fix="initialise the mbarrier with the number of arrivals that one phase gets",
+                fix="initialise the mbarrier with the number of arrivals that one phase gets, or let those who arrive for the next one "
+                "wait with mbarrier.try_wait until it is complete",
             )
         self.pending = pending - count
         self.launch.progress += 1

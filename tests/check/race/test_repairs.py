@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from .small import launch, text
+from .small import FILL, launch, text
 
 ALLOCATE = """
 mov.u32 %r8, %warpid;
@@ -25,6 +25,14 @@ tcgen05.wait::st.sync.aligned;
 """
 FREE = "@%p3 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 32;\n"
 FREE_FIRST = "bra DONE;\nFREE:\n" + FREE + "bar.sync 1, 64;\nDONE:"
+
+
+def store_and_copy(order: str = "") -> str:
+    """Three warps store to columns that the fourth copies to; ``order``: behind the copy, before the stores."""
+    copy = "shr.u32 %r5, %r2, 4;\ncvt.u64.u32 %rd5, %r5;\nor.b64 %rd5, %rd5, 0x0000400800080000;\nelect.sync _|%p5, -1;\n"
+    copy += f"@%p5 tcgen05.cp.cta_group::1.128x128b [%r9], %rd5;\n{order}\n"
+    beginning = FILL + ALLOCATE + MEET + LOAD_ADDRESS + "setp.eq.u32 %p4, %r8, 3;\n@%p4 bra COPY;\n"
+    return f"{beginning}{order}\n{STORE}bra DONE;\nCOPY: {copy}DONE:"
 
 
 class Case(NamedTuple):
@@ -85,6 +93,36 @@ CASES = [
         "T606",
         "use .cta_group::2 in all tcgen05 instructions of the kernel",
         options={"grid": 2, "cluster": 2},
+    ),
+    Case(
+        "bytes that another warp writes",
+        "setp.lt.u32 %p3, %r1, 32;\n@%p3 bra WRITE;\nld.shared.b32 %r9, [%r2];\nst.global.b32 [%rd1], %r9;\nbar.sync 1, 64;\nbra DONE;\n"
+        "WRITE: bar.sync 1, 64;\nst.shared.b32 [%r2], 7;\nDONE:",
+        "M411",
+        "write the bytes before they are read, with a barrier between if others write them; "
+        "a fresh CTA's shared memory holds what the last one left there",
+    ),
+    Case(
+        "an asynchronous operation, perhaps before what it should follow",
+        store_and_copy(),
+        "X105",
+        "insert tcgen05.commit behind line {tcgen05.cp}, and wait on its mbarrier before line {tcgen05.st}; "
+        "or, if line {tcgen05.st} is to come first, let the warps meet in a barrier (bar.sync) between the two",
+        options={"block": 128, "policy": "random", "seed": 0},
+    ),
+    Case(
+        "an asynchronous operation that comes first",
+        store_and_copy("bar.sync 1, 128;"),
+        "X105",
+        "insert tcgen05.commit behind line {tcgen05.cp}, and wait on its mbarrier before line {tcgen05.st}",
+        options={"block": 128},
+    ),
+    Case(
+        "arrivals for the next phase",
+        "@%p1 mbarrier.init.shared::cta.b64 [%r7], 2;\n@%p1 mbarrier.arrive.shared::cta.b64 _, [%r7], 3;",
+        "B505",
+        "initialise the mbarrier with the number of arrivals that one phase gets, or let those who arrive for the next one wait with "
+        "mbarrier.try_wait until it is complete",
     ),
     Case(
         "mbarrier.inval without a barrier",

@@ -147,7 +147,11 @@ class Findings:
             )
         copied = any(op.opcode.startswith("cp.async.bulk.") and "mbarrier" in op.opcode for op in program.ops)
         awaited = ", or wait on the mbarrier of the copy that brings them" if copied else ""
-        return f"write the bytes before they are read{awaited}; a fresh CTA's shared memory holds what the last one left there"
+        barrier = "barrier.cluster" if "cta_group::2" in reader.opcode else "a barrier"
+        return (
+            f"write the bytes before they are read, with {barrier} between if others write them{awaited}; "
+            "a fresh CTA's shared memory holds what the last one left there"
+        )
 
     def _twice(self, earlier: Access, later: Access) -> bool:
         """Two copies that write the same to the same place, as compilers let several warps do."""
@@ -287,6 +291,8 @@ class Findings:
             missing, fix = MISSING[code], fix_of(code, earlier, later, waited)
             if code in ("X105", "X106") and later.op.opcode.startswith("tcgen05.dealloc") and "tmem" in self._launch.options.checks:
                 code = "T612"  # as the machine says where the operation happens to be under way
+            if code in ("X105", "X106") and later.op.line < earlier.op.line and _issued_apart(clocks, agent, earlier):
+                fix += f"; or, if line {later.op.line} is to come first, let the warps meet in a barrier (bar.sync) between the two"
         message = (
             f"{name_of(later)} {later.verb} {place.text}, which {name_of(earlier)} at line {earlier.op.line} {past_of(earlier)}, "
             f"and {missing}"
@@ -336,6 +342,13 @@ def _waited(clocks: Clocks, earlier: Access) -> bool:
     """Whether the warp that issued an access has itself waited for it."""
     owner = clocks.owners[earlier.column // 2][0] if earlier.serial == clocks.serial else None
     return owner is not None and bool(owner.rows[Row.EXECUTION, earlier.column] >= earlier.clock)
+
+
+def _issued_apart(clocks: Clocks, agent: Agent, earlier: Access) -> bool:
+    """Whether another warp has issued an asynchronous operation, and nothing tells this one of its issue."""
+    if earlier.serial != clocks.serial or clocks.owners[earlier.column // 2][0] is agent:
+        return False
+    return bool(clocks.of(agent)[Row.TENSOR, earlier.column + Component.EARLY] < earlier.clock)
 
 
 def _acquired(clocks: Clocks, agent: Agent, earlier: Access) -> bool:

@@ -133,8 +133,9 @@ MISSING = {
 def fix_of(code: str, earlier: Access, later: Access, waited: bool) -> str:
     first, second = earlier.op.line, later.op.line
     if code in ("X101", "X114") or (waited and code in ("X107", "X108")):
+        behind = {"X107": ", behind tcgen05.wait::st", "X108": ", behind tcgen05.wait::ld"}.get(code, "")
         return (
-            f"let the threads meet between line {first} and line {second}: bar.sync, or mbarrier.arrive behind the one and "
+            f"let the threads meet between line {first} and line {second}{behind}: bar.sync, or mbarrier.arrive behind the one and "
             "mbarrier.try_wait before the other"
         )
     if code == "X117":

@@ -25,14 +25,14 @@ tcgen05.wait::st.sync.aligned;
 """
 FREE = "@%p3 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 32;\n"
 FREE_FIRST = "bra DONE;\nFREE:\n" + FREE + "bar.sync 1, 64;\nDONE:"
-
-
-def store_and_copy(order: str = "") -> str:
-    """Three warps store to columns that the fourth copies to; ``order``: behind the copy, before the stores."""
-    copy = "shr.u32 %r5, %r2, 4;\ncvt.u64.u32 %rd5, %r5;\nor.b64 %rd5, %rd5, 0x0000400800080000;\nelect.sync _|%p5, -1;\n"
-    copy += f"@%p5 tcgen05.cp.cta_group::1.128x128b [%r9], %rd5;\n{order}\n"
-    beginning = FILL + ALLOCATE + MEET + LOAD_ADDRESS + "setp.eq.u32 %p4, %r8, 3;\n@%p4 bra COPY;\n"
-    return f"{beginning}{order}\n{STORE}bra DONE;\nCOPY: {copy}DONE:"
+COPY = """
+shr.u32 %r5, %r2, 4;
+cvt.u64.u32 %rd5, %r5;
+or.b64 %rd5, %rd5, 0x0000400800080000;
+elect.sync _|%p5, -1;
+@%p5 tcgen05.cp.cta_group::1.128x128b [%r9], %rd5;
+"""
+THREE = "setp.eq.u32 %p4, %r8, 3;\n@%p4 bra COPY;\n"
 
 
 class Case(NamedTuple):
@@ -104,18 +104,11 @@ CASES = [
     ),
     Case(
         "an asynchronous operation, perhaps before what it should follow",
-        store_and_copy(),
+        FILL + ALLOCATE + MEET + LOAD_ADDRESS + THREE + STORE + "bra DONE;\nCOPY:\n" + COPY + "DONE:",
         "X105",
         "insert tcgen05.commit behind line {tcgen05.cp}, and wait on its mbarrier before line {tcgen05.st}; "
         "or, if line {tcgen05.st} is to come first, let the warps meet in a barrier (bar.sync) between the two",
         options={"block": 128, "policy": "random", "seed": 0},
-    ),
-    Case(
-        "an asynchronous operation that comes first",
-        store_and_copy("bar.sync 1, 128;"),
-        "X105",
-        "insert tcgen05.commit behind line {tcgen05.cp}, and wait on its mbarrier before line {tcgen05.st}",
-        options={"block": 128},
     ),
     Case(
         "arrivals for the next phase",

@@ -345,10 +345,8 @@ def _waited(clocks: Clocks, earlier: Access) -> bool:
 
 
 def _issued_apart(clocks: Clocks, agent: Agent, earlier: Access) -> bool:
-    """Whether another warp has issued an asynchronous operation, and nothing tells this one of its issue."""
-    if earlier.serial != clocks.serial or clocks.owners[earlier.column // 2][0] is agent:
-        return False
-    return bool(clocks.of(agent)[Row.TENSOR, earlier.column + Component.EARLY] < earlier.clock)
+    """Whether another warp of the cluster has issued an asynchronous operation."""
+    return earlier.serial == clocks.serial and clocks.owners[earlier.column // 2][0] is not agent
 
 
 def _acquired(clocks: Clocks, agent: Agent, earlier: Access) -> bool:

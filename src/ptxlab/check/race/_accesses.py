@@ -64,7 +64,7 @@ class Accesses(Observer):
             words[_ROWS_WORD] = agent.address
             words[_WIDTH_WORD] = agent.rows.shape[1]
             words[_CLUSTER_WORD] = clocks.serial
-            words[_SLOT_WORD] = clocks.name(agent.main)
+            words[_SLOT_WORD] = agent.main.name
         words[_CLOCK_WORD] = agent.main.clock
 
     def _consume(self, clocks: Clocks, agent: Agent, index: int) -> None:
@@ -86,7 +86,7 @@ class Accesses(Observer):
         if rows is not None:
             shadow.words[_ROWS_WORD], shadow.words[_WIDTH_WORD] = address_of(rows), rows.shape[1]
             self._loaded = 0
-        who, what = clocks.name(slot) << 32 | slot.clock, op.index | kind << HOW_SHIFT + 1
+        who, what = slot.name << 32 | slot.clock, op.index | kind << HOW_SHIFT + 1
         tensor = kind in TENSOR_SPACE
         for touch in touches:
             write = touch.write

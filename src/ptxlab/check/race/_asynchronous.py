@@ -82,7 +82,7 @@ class Asynchronous(Services):
     def _accumulate(self, warp: Warp, clocks: Clocks, agent: Agent, slot: Slot, op: Op, lane: int, touches: Iterable[Touch]) -> None:
         """The letter: another accumulator or shape forms no pipeline."""
         assert self.accumulators is not None
-        name, who = self.accumulators.name(warp, op, lane), clocks.name(slot) << 32 | slot.clock
+        name, who = self.accumulators.name(warp, op, lane), slot.name << 32 | slot.clock
         for touch in touches:
             suspect = self.accumulators.write(touch, name, who, op, agent.rows) if touch.write else None
             if suspect is not None:
@@ -119,7 +119,7 @@ class Asynchronous(Services):
         if slots:
             flight.covers(first, first.clock)
         else:
-            self.findings.clusters.stored(clocks.name(first), first.clock, _contents(touches))
+            self.findings.clusters.stored(first.name, first.clock, _contents(touches))
         for touch in touches:
             slot = first if touch.signal is None else slots[id(touch.signal)]
             slot.op = operation.op

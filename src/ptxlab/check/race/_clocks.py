@@ -44,9 +44,13 @@ def joined(known: Rows | None, rows: Rows) -> Rows:
 
 @dataclass(slots=True)
 class Slot:
-    """Numbered accesses of one agent: two neighbouring columns of the clocks; ``clock`` is the number of the newest."""
+    """Numbered accesses of one agent: two neighbouring columns of the clocks; ``clock`` is the number of the newest.
+
+    ``name`` is the slot's number among those of all clusters.
+    """
 
     number: int
+    name: int
     clock: int = 0
     op: Any = None
     """The instruction of the newest access."""
@@ -122,6 +126,8 @@ class Agent:
     """By scope and cluster: what relaxed reads and waits have met, for the next fence."""
     foreign: dict[int, Rows] = field(default_factory=dict)
     """What the warp knows of other clusters."""
+    copies: Slot | None = None
+    """That of cp.async, where the program has any."""
     loads: list[tuple[int, int]] = field(default_factory=list)
     """tcgen05.ld whose registers may not be consumed: op index and clock."""
     rows: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
@@ -187,7 +193,7 @@ class Clocks:
             for each in self.agents:
                 self._place(each)
             self._place_blocks()
-        return Slot(number)
+        return Slot(number, self.serial << CLUSTER_SHIFT | number)
 
     def own(self, agent: Agent, what: Hashable) -> Slot:
         """A warp's slot for something, made on first use."""
@@ -195,10 +201,6 @@ class Clocks:
         if found is None:
             found = agent.slots[what] = self.slot(agent, what)
         return found
-
-    def name(self, slot: Slot) -> int:
-        """The number of a slot among those of all clusters."""
-        return self.serial << CLUSTER_SHIFT | slot.number
 
     def of(self, agent: Agent) -> Rows:
         """The rows of a warp."""

@@ -78,7 +78,10 @@ class Sanitizer(Asynchronous):
         self._buffer.fill(warp)
         warp.words[Word.SOURCES] = self.sources
         clocks: Clocks = warp.cta.state["race"]
-        warp.state["race"] = clocks, clocks.agents[warp.cta.rank * clocks.warps + warp.warp]
+        agent = clocks.agents[warp.cta.rank * clocks.warps + warp.warp]
+        warp.state["race"] = clocks, agent
+        if self._copies:
+            agent.copies = clocks.own(agent, "cp.async")
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         """Watch the shared and tensor memory of a new cluster."""
@@ -124,13 +127,15 @@ class Sanitizer(Asynchronous):
             return
         clocks, agent = warp.state["race"]
         shadow, words = self.shadow, self.shadow.words
-        if self._copies:
-            copy = clocks.own(agent, "cp.async")
-            words[_COPY_SLOT_WORD] = clocks.name(copy)
-            words[_COPY_CLOCK_WORD] = copy.clock + 1
+        copies = agent.copies
+        if copies is not None:
+            words[_COPY_SLOT_WORD], words[_COPY_CLOCK_WORD] = copies.name, copies.clock + 1
         at = 0
         while True:
-            self._load(clocks, agent)
+            if self._loaded == agent.address:
+                words[_CLOCK_WORD] = agent.main.clock
+            else:
+                self._load(clocks, agent)
             at = shadow.drain(self._buffer.address, at, count)
             agent.main.clock = words[_CLOCK_WORD]
             if words[_SUSPECTS_WORD]:  # before a wait in the next row changes what is known
@@ -139,9 +144,9 @@ class Sanitizer(Asynchronous):
                 break
             self._row(warp, clocks, agent, at)
             at += 1
-        if self._copies and words[_COPIED_WORD]:
+        if copies is not None and words[_COPIED_WORD]:
             words[_COPIED_WORD] = 0
-            copy.newest = copy.clock + 1
+            copies.newest = copies.clock + 1
         if self.lanes is not None:
             self.lanes.drained(warp, self._buffer.rows[:count])
 

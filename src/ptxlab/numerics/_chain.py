@@ -90,14 +90,14 @@ def multiply(function: int, base: int, offset: int, stride: int, a: Any, b: Any,
     return _MULTIPLY, function, base, offset, stride, a.rows, b.rows, a.k, a.address, b.address, option
 
 
-def fetch(cells: Cells, room: NDArray[np.uint32]) -> tuple[int, ...]:
+def fetch(cells: Cells, room: NDArray[np.uint8]) -> tuple[int, ...]:
     """The row that brings cells that stand apart together."""
     assert cells.order is not None
     function = native.gatherer(CELL_UNIT)
     return _GATHER, function, cells.base, cells.offset, address_of(cells.order), cells.order.size, address_of(room)
 
 
-def put_back(cells: Cells, room: NDArray[np.uint32]) -> tuple[int, ...]:
+def put_back(cells: Cells, room: NDArray[np.uint8]) -> tuple[int, ...]:
     """The row that takes them back."""
     assert cells.order is not None
     function = native.scatterer(CELL_UNIT)

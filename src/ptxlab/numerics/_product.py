@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -22,7 +22,7 @@ __all__ = ["Product", "product_of"]
 class Product:
     """See the module; `product_of` makes it."""
 
-    __slots__ = ("_flips", "_formats", "_multiply", "_option", "_ready", "k", "m", "n")
+    __slots__ = ("_flips", "_formats", "_multiply", "_option", "_ready", "_rooms", "k", "m", "n")
 
     def __init__(self, kind: str, d: str, a: str, b: str, m: int, n: int, k: int, negate_a: bool, negate_b: bool, saturate: bool) -> None:
         step = find_step("tcgen05", kind, a, b, d, k)
@@ -33,9 +33,14 @@ class Product:
         self._flips = {"a": SIGN if negate_a else 0, "b": SIGN if negate_b else 0}
         self._option = int(saturate) if step.output == "s32" else 0
         self._ready: dict[tuple[str, int], Prepared] = {}
+        self._rooms: dict[int, NDArray[np.uint8]] = {}
 
-    def _room(self, role: str, number: int) -> Prepared:
-        """Room for a prepared operand, the same in all chains: one runs at a time."""
+    def _room(self, size: int) -> NDArray[np.uint8]:
+        """Room for so many bytes that a step hands to the next one, the same in all chains: one runs at a time."""
+        return self._rooms.setdefault(size, np.empty(size, np.uint8))
+
+    def _prepared(self, role: str, number: int) -> Prepared:
+        """Room for a prepared operand, the same in all chains."""
         found = self._ready.get((role, number))
         if found is None:
             fmt = self._formats[role]
@@ -43,36 +48,31 @@ class Product:
             self._ready[role, number] = found
         return found
 
-    def _operand(self, role: str, number: int, source: Source) -> tuple[list[tuple[int, ...]], NDArray[np.uint8]]:
-        fmt = self._formats[role]
-        room = np.empty(source.order.size * source.unit, np.uint8)
-        ready = self._room(role, number)
-        function = preparer_address(fmt, ready.wide, role)
-        return [gather(source, room), prepare(function, role, source, room, ready, self._flips[role])], room
+    def _operand(self, role: str, number: int, source: Source) -> Iterator[tuple[int, ...]]:
+        room, ready = self._room(source.order.size * source.unit), self._prepared(role, number)
+        yield gather(source, room)
+        yield prepare(preparer_address(self._formats[role], ready.wide, role), role, source, room, ready, self._flips[role])
 
-    def chain(self, a: Sequence[Source], b: Sequence[Source], units: Iterable[tuple[int, int, Cells]]) -> Chain:
+    def chain(self, a: Sequence[Source], b: Sequence[Source], units: Sequence[tuple[int, int, Cells]]) -> Chain:
         """What each unit adds to its cells: the product of one of the operands A and one of B, by their numbers.
 
         A is [m, k], B is [n, k], in codes of the dtypes of their types; the cells are those of `mma_prepared`.
         """
-        rows, kept = [], []
+        rows: list[tuple[int, ...]] = []
         for role, sources in (("a", a), ("b", b)):
             for number, source in enumerate(sources):
-                steps, room = self._operand(role, number, source)
-                rows += steps
-                kept += [room, source.order]
+                rows += self._operand(role, number, source)
         for first, second, cells in units:
-            operands = self._room("a", first), self._room("b", second)
+            operands = self._prepared("a", first), self._prepared("b", second)
             if cells.order is None:
                 rows.append(multiply(self._multiply, cells.base, cells.offset, cells.stride, *operands, self._option))
                 continue
-            together = np.empty((self.n, self.m), np.uint32)
-            address = address_of(together)
+            together = self._room(4 * self.n * self.m)
             rows.append(fetch(cells, together))
-            rows.append(multiply(self._multiply, 0, address, together.strides[0], *operands, self._option))
+            rows.append(multiply(self._multiply, 0, address_of(together), 4 * self.m, *operands, self._option))
             rows.append(put_back(cells, together))
-            kept += [together, cells.order]
-        return Chain(rows, self, *kept)
+        orders = [*(source.order for source in (*a, *b)), *(cells.order for *_, cells in units)]
+        return Chain(rows, self, *orders)
 
 
 @lru_cache(maxsize=256)

@@ -60,6 +60,7 @@ def measure_workload(console: Console, name: str, repeats: int) -> dict[str, Any
         found[key] = {"first_s": run["first_s"], "warm_s": median(run["warm_s"]), "peak_mib": run["peak_mib"]}
     best = min(found["interpreter"]["warm_s"], found["interpreter_one_thread"]["warm_s"])
     found["speedup"] = {check: best / found[check]["warm_s"] for check in ("none", "default")}
+    found["cost"] = found["default"]["warm_s"] / found["none"]["warm_s"]
     return found
 
 

@@ -71,3 +71,37 @@ def test_parts_of_a_warp_arrive_one_after_the_other(schedule: dict[str, Any]) ->
     DONE: barrier.sync 0;
     """
     assert found(launch(body, **schedule)) == []
+
+
+LOCKED = """
+mov.u32 %r3, %warpid;
+setp.eq.u32 %p2, %r1, 0;
+@!%p2 bra MEET;
+TAKE:
+atom.acquire.gpu.global.cas.b32 %r4, [%rd1], 0, 1;
+setp.ne.u32 %p3, %r4, 0;
+@!%p3 bra MEET;
+nanosleep.u32 20;
+bra TAKE;
+MEET:
+{before}
+ld.global.u32 %r5, [%rd1+8];
+add.u32 %r5, %r5, 1;
+bar.sync 0;
+setp.eq.u32 %p4, %r1, 33;
+@%p4 st.global.u32 [%rd1+8], %r5;
+{behind}
+@%p2 st.release.gpu.global.u32 [%rd1], 0;
+"""
+"""A counter behind a lock: one thread takes it for its CTA, a thread of another warp writes."""
+MEET = "bar.sync 0;"
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_what_a_warp_has_heard_of_other_ctas_its_barrier_tells(schedule: dict[str, Any]) -> None:
+    assert found(launch(LOCKED.format(before=MEET, behind=MEET), grid=3, max_instructions=2_000_000, **schedule)) == []
+    for before, behind in (("", MEET), (MEET, "")):
+        codes = {
+            code for code, _ in found(launch(LOCKED.format(before=before, behind=behind), grid=3, max_instructions=2_000_000, **schedule))
+        }
+        assert codes == {"X114"}

@@ -74,6 +74,8 @@ def _meet(meeting: Meeting) -> None:
             agent.shared[:] = known
         meeting.gathered = known
     for agent in parked:
+        for serial, foreign in meeting.foreign.items():
+            clocks.hear(agent, serial, foreign)
         clocks.tick(agent)
     parked.clear()
 

@@ -45,27 +45,24 @@ end:
 
 
 @cache
-def _library() -> Library:
-    text, exports = [], []
-    for size, unit in _UNITS.items():
-        for name, parameters, source, target in (
-            ("gather", "ptr %from, ptr %s.order, ptr %to", "s", "i"),
-            ("scatter", "ptr %from, ptr %to, ptr %t.order", "i", "t"),
-            ("move", "ptr %from, ptr %s.order, ptr %to, ptr %t.order", "s", "t"),
-        ):
-            exports.append(f"{name}{size}")
-            text.append(_function(exports[-1], parameters, unit, source, target))
-    return compile_ir("".join(text), exports, opt=1)
+def _library(size: int) -> Library:
+    functions = (
+        ("gather", "ptr %from, ptr %s.order, ptr %to", "s", "i"),
+        ("scatter", "ptr %from, ptr %to, ptr %t.order", "i", "t"),
+        ("move", "ptr %from, ptr %s.order, ptr %to, ptr %t.order", "s", "t"),
+    )
+    text = (_function(name, parameters, _UNITS[size], source, target) for name, parameters, source, target in functions)
+    return compile_ir("".join(text), [name for name, *_ in functions], opt=1)
 
 
 def gatherer(unit: int) -> int:
     """Address of ``gather(from, order, to, count)``: the i-th unit of ``unit`` bytes of ``to`` becomes unit ``order[i]`` of ``from``."""
-    return _library().address(f"gather{unit}")
+    return _library(unit).address("gather")
 
 
 def scatterer(unit: int) -> int:
     """Address of ``scatter(from, to, order, count)``: unit ``order[i]`` of ``to`` becomes the i-th of ``from``."""
-    return _library().address(f"scatter{unit}")
+    return _library(unit).address("scatter")
 
 
 @cache
@@ -84,4 +81,4 @@ def mover(unit: int) -> Any:
     >>> moved.tolist()
     [3, 0, 1, 0]
     """
-    return _MOVE(_library().address(f"move{unit}"))
+    return _MOVE(_library(unit).address("move"))

@@ -93,7 +93,8 @@ def _warm_chain() -> None:
     from ptxlab import native
     from ptxlab.numerics._chain import chain_function
 
-    native.gatherer(16)
+    for unit in (4, 8, 16, 64):
+        native.gatherer(unit)
     chain_function()
 
 

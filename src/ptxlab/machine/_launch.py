@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -107,7 +108,8 @@ class Launch:
         self.observed = self.observer is not None
         self.fetches: list[Any] = [None] * len(program.ops)
         """By instruction: where its operands are (`Registers.fetch`)."""
-        self.known: list[dict[Any, Any]] = [{} for _ in program.ops]
+        self.known: defaultdict[int, dict[Any, Any]] = defaultdict(dict)
+        """By instruction: what its family keeps of it."""
         self.handlers = [op.row.semantics for op in program.ops]
         self.together = [_needs_whole_warp(op) for op in program.ops]
         self.reports = Reports(self)

@@ -71,11 +71,19 @@ CELL_UNIT = 64
 """Bytes of 16 cells."""
 
 
-def gather(source: Source, room: NDArray[np.uint8]) -> tuple[int, ...]:
-    """The row that fetches the units of an operand."""
-    return (
-        _GATHER, native.gatherer(source.unit), source.base, source.offset, address_of(source.order), source.order.size, address_of(room)
-    )  # fmt: skip
+def gather(place: Source | Cells, unit: int, room: NDArray[np.uint8]) -> tuple[int, ...]:
+    """The row that brings units which stand apart together."""
+    return _GATHER, native.gatherer(unit), *_moved(place, room)
+
+
+def scatter(place: Cells, unit: int, room: NDArray[np.uint8]) -> tuple[int, ...]:
+    """The row that takes them back."""
+    return _SCATTER, native.scatterer(unit), *_moved(place, room)
+
+
+def _moved(place: Source | Cells, room: NDArray[np.uint8]) -> tuple[int, ...]:
+    assert place.order is not None
+    return place.base, place.offset, address_of(place.order), place.order.size, address_of(room)
 
 
 def prepare(function: int, role: str, source: Source, room: NDArray[np.uint8], ready: Any, flip: int) -> tuple[int, ...]:
@@ -88,20 +96,6 @@ def prepare(function: int, role: str, source: Source, room: NDArray[np.uint8], r
 def multiply(function: int, base: int, offset: int, stride: int, a: Any, b: Any, option: int) -> tuple[int, ...]:
     """The row that multiplies prepared operands into cells."""
     return _MULTIPLY, function, base, offset, stride, a.rows, b.rows, a.k, a.address, b.address, option
-
-
-def fetch(cells: Cells, room: NDArray[np.uint8]) -> tuple[int, ...]:
-    """The row that brings cells that stand apart together."""
-    assert cells.order is not None
-    function = native.gatherer(CELL_UNIT)
-    return _GATHER, function, cells.base, cells.offset, address_of(cells.order), cells.order.size, address_of(room)
-
-
-def put_back(cells: Cells, room: NDArray[np.uint8]) -> tuple[int, ...]:
-    """The row that takes them back."""
-    assert cells.order is not None
-    function = native.scatterer(CELL_UNIT)
-    return _SCATTER, function, cells.base, cells.offset, address_of(cells.order), cells.order.size, address_of(room)
 
 
 @cache

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.formats import FORMATS
 from ptxlab.native import address_of
-from ptxlab.numerics._chain import Cells, Chain, Source, fetch, gather, multiply, prepare, put_back
+from ptxlab.numerics._chain import CELL_UNIT, Cells, Chain, Source, gather, multiply, prepare, scatter
 from ptxlab.numerics._kernels import multiplier_address, preparer_address
 from ptxlab.numerics._prepare_ir import SIGN
 from ptxlab.numerics._prepared import BLOCK, Prepared, check_options
@@ -50,7 +50,7 @@ class Product:
 
     def _operand(self, role: str, number: int, source: Source) -> Iterator[tuple[int, ...]]:
         room, ready = self._room(source.order.size * source.unit), self._prepared(role, number)
-        yield gather(source, room)
+        yield gather(source, source.unit, room)
         yield prepare(preparer_address(self._formats[role], ready.wide, role), role, source, room, ready, self._flips[role])
 
     def chain(self, a: Sequence[Source], b: Sequence[Source], units: Sequence[tuple[int, int, Cells]]) -> Chain:
@@ -68,9 +68,9 @@ class Product:
                 rows.append(multiply(self._multiply, cells.base, cells.offset, cells.stride, *operands, self._option))
                 continue
             together = self._room(4 * self.n * self.m)
-            rows.append(fetch(cells, together))
+            rows.append(gather(cells, CELL_UNIT, together))
             rows.append(multiply(self._multiply, 0, address_of(together), 4 * self.m, *operands, self._option))
-            rows.append(put_back(cells, together))
+            rows.append(scatter(cells, CELL_UNIT, together))
         orders = [*(source.order for source in (*a, *b)), *(cells.order for *_, cells in units)]
         return Chain(rows, self, *orders)
 

@@ -31,7 +31,6 @@ class Asynchronous(Services):
 
     def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
         super().__init__(launch, shadow)
-        self._kinds = [async_kind(op.opcode) for op in launch.program.ops]
         self.accumulators = Accumulators(self.shadow) if launch.model == "spec" else None
 
     def issued(self, operation: AsyncOperation) -> None:
@@ -41,7 +40,7 @@ class Asynchronous(Services):
             return
         clocks, agent = self._agent(warp)
         opcode = operation.op.opcode
-        kind = self._kinds[operation.op.index]
+        kind = async_kind(opcode)
         lane = operation.thread[-1] if isinstance(operation.thread, tuple) else 0
         if agent.loads:
             self._consume(clocks, agent, operation.op.index)
@@ -114,8 +113,8 @@ class Asynchronous(Services):
         for key, slot in slots.items():
             slot.clock += 1
             flight.slots[key] = slot, slot.clock
-        if len(slots) == 1:
-            flight.covers(slot, slot.clock)
+            if len(slots) == 1:
+                flight.covers(slot, slot.clock)
         if slots:
             flight.covers(first, first.clock)
         else:

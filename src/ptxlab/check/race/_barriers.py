@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +13,8 @@ from ptxlab.check.race._accesses import Accesses, Rows
 from ptxlab.check.race._clocks import SHARED_ROWS, Agent, Clocks, Meeting, Slot, Use, join, joined
 from ptxlab.check.race._phases import look, passed
 from ptxlab.check.race._releases import relaxed, relaxed_wait
-from ptxlab.check.race._shadow import Shadow
 from ptxlab.isa._machine import Touch
 from ptxlab.isa._operands import Op
-
-if TYPE_CHECKING:
-    from ptxlab.machine._launch import Launch
 
 __all__ = ["Barriers", "Flight"]
 
@@ -53,10 +50,11 @@ class _Meets(IntEnum):
     """it does nothing else until the barrier completes"""
 
 
-def _meets(op: Op) -> _Meets:
-    if op.opcode.startswith(_SYNC):
+@lru_cache(maxsize=4096)
+def _meets(opcode: str) -> _Meets:
+    if opcode.startswith(_SYNC):
         return _Meets.PARKED
-    return _Meets.ARRIVES if op.opcode.startswith(_CTA_BARRIER) else _Meets.NOT
+    return _Meets.ARRIVES if opcode.startswith(_CTA_BARRIER) else _Meets.NOT
 
 
 def _meet(meeting: Meeting) -> None:
@@ -82,10 +80,6 @@ def _meet(meeting: Meeting) -> None:
 
 class Barriers(Accesses):
     """See the module."""
-
-    def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
-        super().__init__(launch, shadow)
-        self._meets = [_meets(op) for op in launch.program.ops]
 
     def initialised(self, barrier: Any) -> None:
         """Note who made an mbarrier object."""
@@ -129,9 +123,8 @@ class Barriers(Accesses):
                     meeting.remote[found[0].number] = Use(flight.issuer, found[0].number, found[1], operation.op)
                 if found is not None and len(flight.slots) > 1:
                     slot, clock = found
-                    at = slice(slot.number, slot.number + len(Component))
-                    for row in (Row.EXECUTION, Row.TENSOR):
-                        np.maximum(meeting.gathered[row, at], clock, out=meeting.gathered[row, at])
+                    told = meeting.gathered[_PERFORMED, slot.number : slot.number + len(Component)]
+                    np.maximum(told, clock, out=told)
             return
         warp = self.launch.scheduler.current
         if warp is None:
@@ -139,7 +132,7 @@ class Barriers(Accesses):
         clocks, agent = self._agent(warp)
         if agent.loads:
             self._consume(clocks, agent, warp.op.index)
-        meets = self._meets[warp.op.index]
+        meets = _meets(warp.op.opcode)
         if meets:
             if meeting.came or meets is _Meets.ARRIVES:
                 self._again(barrier, agent, warp)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 from ptxlab.isa import _machine as machine
@@ -94,12 +94,13 @@ class _Form:
     """What an instruction says at every execution: its operands, and where the state space of its tensor map begins.
 
     The operands are the address of the tensor map, that in shared memory, of a load that of the mbarrier and the mask, else absent ones;
-    then ``count`` coordinates, then im2colInfo.
+    then ``count`` coordinates, then im2colInfo. ``cuts`` are its copies by the address of the map and by coordinates and im2colInfo.
     """
 
     operands: tuple[tuple[Resolved, int], ...]
     window: int
     count: int
+    cuts: dict[tuple[int, tuple[int, ...]], Cut] = field(default_factory=dict)
 
 
 def _form(t: machine.Issue, store: bool, mask: int) -> _Form:
@@ -118,7 +119,7 @@ def _form(t: machine.Issue, store: bool, mask: int) -> _Form:
 
 def _cut(t: machine.Issue, form: _Form, address: int, places: tuple[int, ...], store: bool) -> Cut:
     """The copy at these coordinates, with these im2col offsets; remembered as long as its tensor map stays as it is."""
-    cut: Cut | None = t.known.get((address, places))
+    cut = form.cuts.get((address, places))
     if cut is not None and (not cut.raw or cut.raw == raw_map(t, address)):
         return cut
     raw = raw_map(t, address)
@@ -130,10 +131,9 @@ def _cut(t: machine.Issue, form: _Form, address: int, places: tuple[int, ...], s
     _checked(t, tile, coordinates, store)
     copy = tile.copy(coordinates, offsets)
     memory = t.machine.global_view(t, copy.address, copy.size, store) if copy.size else NOTHING
-    if len(t.known) >= _MOST_CUTS:
-        t.known.clear()
-        t.known["form"] = form
-    cut = t.known[address, places] = Cut(b"" if is_parameter(address) else raw, tile, copy, memory)
+    if len(form.cuts) >= _MOST_CUTS:
+        form.cuts.clear()
+    cut = form.cuts[address, places] = Cut(b"" if is_parameter(address) else raw, tile, copy, memory)
     return cut
 
 

@@ -42,7 +42,6 @@ class _Form:
     planned: tuple[tuple[Resolved, int], ...]
     mask: Resolved
     enable: Resolved
-    scale: Resolved
     bits_to_shift: int | None
 
 
@@ -56,7 +55,7 @@ def _form(op: Op, a_tensor: bool) -> _Form:
     kind, scale = op.q.kind[6:], at.get("scale", _NONE)
     vector = op.q.vector or _DEFAULT_VECTOR[kind] if kind in BLOCK_SCALED_KINDS else ""
     shift = 0 if type(scale) is Unused else scale.value if isinstance(scale, Const) and 0 <= scale.value <= 15 else None
-    return _Form(kind, vector, "metadata" in at, planned, at.get("mask", _NONE), at["enable"], scale, shift)
+    return _Form(kind, vector, "metadata" in at, planned, at.get("mask", _NONE), at["enable"], shift)
 
 
 def _enabled(t: machine.Issue, operand: Resolved, lane: int) -> bool:

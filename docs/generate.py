@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ptxlab.cli._rule import load_codes
 from ptxlab.diagnostics import CODES
 
 HERE = Path(__file__).parent
@@ -24,7 +23,6 @@ from layout_figures import FIGURES  # noqa: E402
 
 def codes() -> str:
     """The page of every diagnostic code."""
-    load_codes()
     lines = [
         "# Diagnostic codes",
         "",

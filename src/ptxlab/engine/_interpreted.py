@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine._codes import Fault
 from ptxlab.engine._context import Status, Word
 from ptxlab.engine._effects import atomic_bits
+from ptxlab.engine._faults import Fault
 from ptxlab.isa._addresses import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_WINDOW
 from ptxlab.isa._natives import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, TensorAccess
 from ptxlab.isa._operands import Addr, Group, Op, PairOf, Reg, Resolved, Unused

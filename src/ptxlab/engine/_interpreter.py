@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine._codes import Fault
 from ptxlab.engine._context import Context, Status, Word
 from ptxlab.engine._effects import constant_bits, is_inline
+from ptxlab.engine._faults import Fault
 from ptxlab.engine._interpreted import Stop, drain_copies, perform_native
 from ptxlab.engine._matching import OperandSpec, operand_specs
 from ptxlab.engine._nodes import Node, Nodes

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
-from ptxlab.engine import _codes as _codes  # registers the codes used here
 from ptxlab.engine._contract import contract as contract_program
 from ptxlab.engine._flow import order_blocks
 from ptxlab.engine._frame import assign_frame

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from ptxlab.engine._calls import Caller
-from ptxlab.engine._codes import Fault
 from ptxlab.engine._context import Status, Word
 from ptxlab.engine._effects import is_inline, operand_registers
 from ptxlab.engine._emit import Code, Unit, Value
+from ptxlab.engine._faults import Fault
 from ptxlab.engine._frame import members
 from ptxlab.engine._llvm_vocabulary import WIDE
 from ptxlab.engine._nodes import Node, Nodes

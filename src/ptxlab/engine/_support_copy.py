@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ptxlab.engine._codes import Fault
 from ptxlab.engine._context import Word
 from ptxlab.engine._emit import Code, Unit, Value
+from ptxlab.engine._faults import Fault
 from ptxlab.engine._support_memory import FAILED, emit_one
 
 __all__ = ["emit_copies"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxlab.engine._codes import Fault
 from ptxlab.engine._context import Status, Word
 from ptxlab.engine._emit import Code, Unit, Value
+from ptxlab.engine._faults import Fault
 from ptxlab.engine._support_memory import FAILED, fail
 
 __all__ = ["emit_lanes"]

@@ -7,9 +7,9 @@ fail are looked at one by one.
 
 from __future__ import annotations
 
-from ptxlab.engine._codes import Fault
 from ptxlab.engine._context import Word
 from ptxlab.engine._emit import Code, Unit, Value
+from ptxlab.engine._faults import Fault
 from ptxlab.isa._addresses import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 
 __all__ = ["COUNTS", "FAILED", "emit_addresses", "emit_move", "emit_one", "fail"]

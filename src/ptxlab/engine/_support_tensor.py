@@ -5,9 +5,9 @@ Section "Tensor Memory and Register Load/Store Instructions".
 
 from __future__ import annotations
 
-from ptxlab.engine._codes import Fault
 from ptxlab.engine._context import Status, Word
 from ptxlab.engine._emit import Code, Unit, Value
+from ptxlab.engine._faults import Fault
 from ptxlab.engine._support_memory import FAILED, fail
 
 __all__ = ["emit_tensor"]

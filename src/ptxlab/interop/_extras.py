@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ptxlab.diagnostics import Diagnostic, diagnose
-from ptxlab.interop import _codes  # noqa: F401  (registers the codes)
 
 __all__ = ["EXTRAS", "missing"]
 

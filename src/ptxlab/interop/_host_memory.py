@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.interop import _codes  # noqa: F401  (registers the codes)
 from ptxlab.machine import Device
 from ptxlab.machine._arguments import as_array
 from ptxlab.machine._memory import Allocation

@@ -11,7 +11,6 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ptxlab.diagnostics import diagnose
-from ptxlab.interop import _codes  # noqa: F401  (registers the codes)
 from ptxlab.interop import _events as events
 from ptxlab.interop._session import PRODUCTS, current
 

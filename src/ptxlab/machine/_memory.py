@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from ptxlab.diagnostics import PtxlabError, diagnose
 from ptxlab.isa._addresses import GLOBAL_BASE
 from ptxlab.isa._machine import Misuse
-from ptxlab.machine import _codes  # noqa: F401  (registers the codes used here)
 from ptxlab.native import address_of
 
 __all__ = ["ALIGNMENT", "AccessError", "Allocation", "DeviceMemory", "aligned_bytes"]

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ptxlab import ptx
-from ptxlab.machine import _codes  # noqa: F401  (registers the codes)
 from ptxlab.machine._device import Device
 from ptxlab.machine._observer import Tracing, tracing
 from ptxlab.machine._options import (

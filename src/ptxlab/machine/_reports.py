@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ptxlab import ptx
 from ptxlab.diagnostics import Diagnostic, Place, diagnose
-from ptxlab.engine._codes import FAULTS, FIXES, Fault
 from ptxlab.engine._context import Word
+from ptxlab.engine._faults import FAULTS, FIXES, Fault
 from ptxlab.engine._scope import type_bits
 from ptxlab.isa._natives import MatrixAccess, Native
 from ptxlab.isa._operands import Op

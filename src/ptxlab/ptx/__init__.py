@@ -33,8 +33,8 @@ from ptxlab.ptx._ast import (
     Variable,
     Vector,
 )
-from ptxlab.ptx._codes import PtxSyntaxError
 from ptxlab.ptx._embedded import Embedded, embedded, is_binary
+from ptxlab.ptx._errors import PtxSyntaxError
 from ptxlab.ptx._parser import parse
 from ptxlab.ptx._places import line_text, opcode_span, operand_span, place
 from ptxlab.ptx._printer import to_text

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ptxlab.diagnostics import Diagnostic, Place, diagnose
 from ptxlab.ptx import _elf, _fatbin
-from ptxlab.ptx._codes import PtxSyntaxError
+from ptxlab.ptx._errors import PtxSyntaxError
 
 __all__ = ["Embedded", "embedded", "is_binary"]
 

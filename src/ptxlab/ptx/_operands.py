@@ -23,8 +23,8 @@ from ptxlab.ptx._ast import (
     Sink,
     Vector,
 )
-from ptxlab.ptx._codes import PtxSyntaxError
 from ptxlab.ptx._cursor import MAX_DEPTH, NAME, Cursor, short
+from ptxlab.ptx._errors import PtxSyntaxError
 from ptxlab.ptx._expressions import constant, integer
 
 __all__ = ["GuardTable", "Irregular", "OperandTable", "address_offset", "operand", "operand_list"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ptxlab.diagnostics import Place, clean_line
 from ptxlab.ptx._ast import Instruction, Module
-from ptxlab.ptx._codes import PtxSyntaxError
 from ptxlab.ptx._cursor import OPCODE, Cursor, line_starts
+from ptxlab.ptx._errors import PtxSyntaxError
 from ptxlab.ptx._operands import operand
 
 __all__ = ["line_text", "opcode_span", "operand_span", "place"]

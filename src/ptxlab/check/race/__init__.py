@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ptxlab.check.race import _codes as _codes  # registers the codes
-
 if TYPE_CHECKING:
     from ptxlab.check.race._sanitizer import Sanitizer
     from ptxlab.machine._launch import Launch

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.model import ASYNC_PROXY, TENSOR_PIPES, Component, Kind, Row, scoped
-from ptxlab.check.race import _codes as _codes
 from ptxlab.check.race._addresses import allocation_awaited
 from ptxlab.check.race._clocks import Agent, Clocks, Use
 from ptxlab.check.race._clusters import Clusters

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from ptxlab.engine._program import Parameter
 from ptxlab.interop._host_memory import HostArray, attached, placed
-from ptxlab.interop.cute import _codes  # noqa: F401  (registers the codes)
 from ptxlab.interop.cute._dlpack import DeviceArray
 from ptxlab.machine import Buffer, Device
 from ptxlab.machine._arguments import Arguments, as_array, bind_arguments

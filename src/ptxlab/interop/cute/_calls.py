@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from ptxlab.descriptors import encode_tensor_map
-from ptxlab.interop.cute import _codes  # noqa: F401  (registers the codes)
 from ptxlab.interop.cute._cuda import CLUSTER_DIMENSION, LaunchConfig, current
 from ptxlab.isa._addresses import SHARED_RESERVED
 from ptxlab.machine import Device, Module, Result, Stats

@@ -14,7 +14,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from ptxlab.interop._extras import missing
-from ptxlab.interop.cute import _codes  # noqa: F401  (registers the codes)
 from ptxlab.interop.cute._cuda import entry_point
 from ptxlab.machine import LaunchError, Module, loads
 from ptxlab.machine._options import refuse

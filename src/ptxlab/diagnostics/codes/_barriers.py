@@ -1,14 +1,16 @@
-"""Codes of barriers (B5xx)."""
+"""Barriers and mbarriers (B5xx)."""
 
 from __future__ import annotations
 
-from ptxlab.diagnostics import CodeInfo, register_codes
+from ptxlab.diagnostics.codes._info import CodeInfo
+
+__all__ = ["CODES"]
 
 _MBARRIER = "Parallel Synchronization and Communication Instructions: mbarrier"
 _BARRIER = "Parallel Synchronization and Communication Instructions: bar, barrier"
 _CLUSTER = "Parallel Synchronization and Communication Instructions: barrier.cluster"
 
-register_codes(
+CODES = (
     CodeInfo("B501", "error", "the address of an mbarrier object is not a multiple of 8", _MBARRIER),
     CodeInfo("B502", "error", "the address of an mbarrier object is not in the shared memory that it must be in", _MBARRIER),
     CodeInfo("B503", "error", "an mbarrier that was never initialised", f"{_MBARRIER}.init"),

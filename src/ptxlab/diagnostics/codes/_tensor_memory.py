@@ -1,15 +1,17 @@
-"""Codes of tensor memory (T6xx) and of descriptors met while a kernel runs (D70x, D71x)."""
+"""Tensor memory (T6xx) and descriptors used at run time (D70x, D71x)."""
 
 from __future__ import annotations
 
-from ptxlab.diagnostics import CodeInfo, register_codes
+from ptxlab.diagnostics.codes._info import CodeInfo
+
+__all__ = ["CODES"]
 
 _ALLOCATION = "Tensor Memory Allocation and Management Instructions"
 _COMBINATIONS = "Valid Combinations of Type-Size, Major-ness and Swizzling"
 _COMMIT = "TensorCore 5th Generation Async Synchronization Operations"
 _MMA = "TensorCore 5th Generation Matrix Multiply and accumulate Operations"
 
-register_codes(
+CODES = (
     CodeInfo("T601", "error", "tcgen05.alloc or dealloc with a number of columns that is not allowed", _ALLOCATION),
     CodeInfo("T602", "error", "tcgen05.alloc after tcgen05.relinquish_alloc_permit", _ALLOCATION),
     CodeInfo("T603", "error", "tcgen05.alloc writes its address outside the CTA's shared memory", _ALLOCATION),

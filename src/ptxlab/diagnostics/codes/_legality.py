@@ -1,14 +1,16 @@
-"""Codes of static legality."""
+"""Static legality."""
 
 from __future__ import annotations
 
-from ptxlab.diagnostics import CodeInfo, register_codes
+from ptxlab.diagnostics.codes._info import CodeInfo
+
+__all__ = ["CODES"]
 
 _SET = "Instruction Set"
 _OPERANDS = "Instruction Operands"
 _TARGET = "PTX Module Directives: .target"
 
-register_codes(
+CODES = (
     CodeInfo("L101", "error", "no instruction of this name", _SET),
     CodeInfo("L102", "error", "a modifier that the instruction does not have", _SET),
     CodeInfo("L103", "error", "a modifier is missing", _SET),

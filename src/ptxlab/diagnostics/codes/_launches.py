@@ -1,14 +1,14 @@
-"""Diagnostic codes of launches: arguments, memory, progress."""
+"""Launches: arguments, memory, progress."""
 
 from __future__ import annotations
 
-from ptxlab.diagnostics import CodeInfo, register_codes
+from ptxlab.diagnostics.codes._info import CodeInfo
 
-__all__: list[str] = []
+__all__ = ["CODES"]
 
 _PARAMETERS = "Kernel Function Parameters"
 
-register_codes(
+CODES = (
     CodeInfo("A301", "error", "the module has no such kernel"),
     CodeInfo("A302", "error", "the number of arguments differs from the number of parameters", _PARAMETERS),
     CodeInfo("A303", "error", "an argument has the wrong type for its parameter", _PARAMETERS),

@@ -1,12 +1,13 @@
-"""Diagnostic codes of CUDA C++: compilation (I20x), host code (I21x)."""
+"""CUDA C++: compilation (I20x) and host code (I21x)."""
 
 from __future__ import annotations
 
-from ptxlab.diagnostics import CodeInfo, PtxlabError, register_codes
+from ptxlab.diagnostics.codes._info import CodeInfo
 
-__all__ = ["NvccError"]
+__all__ = ["CODES"]
 
-register_codes(
+
+CODES = (
     CodeInfo("I201", "error", "nvcc is not installed"),
     CodeInfo("I202", "error", "the CUDA compiler refuses the program"),
     CodeInfo("I203", "error", "the CUDA compiler cannot run"),
@@ -14,7 +15,3 @@ register_codes(
     CodeInfo("I212", "error", "the host code has no such function"),
     CodeInfo("I213", "error", "an argument that a host function cannot take"),
 )
-
-
-class NvccError(PtxlabError):
-    """CUDA C++ that cannot be compiled or called; the diagnostics carry the compiler's messages with their places."""

@@ -1,11 +1,11 @@
-"""The registry of diagnostic codes; each area declares its own in a table beside its messages."""
+"""What a diagnostic code stands for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["CODES", "CodeInfo", "Severity", "register_codes"]
+__all__ = ["CodeInfo", "Severity"]
 
 Severity = Literal["error", "warning", "note"]
 
@@ -26,14 +26,3 @@ class CodeInfo:
     severity: Severity
     title: str
     section: str = ""
-
-
-CODES: dict[str, CodeInfo] = {}
-
-
-def register_codes(*infos: CodeInfo) -> None:
-    """Enter codes into the registry; a code stands once."""
-    for info in infos:
-        if CODES.get(info.code, info) != info:
-            raise ValueError(f"diagnostic code {info.code} is declared twice")
-        CODES[info.code] = info

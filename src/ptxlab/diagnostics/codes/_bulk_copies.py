@@ -1,14 +1,16 @@
-"""Codes of bulk copies (C9xx) and of tensor maps met while a kernel runs (D72x)."""
+"""Bulk copies (C9xx) and tensor maps used at run time (D72x)."""
 
 from __future__ import annotations
 
-from ptxlab.diagnostics import CodeInfo, register_codes
+from ptxlab.diagnostics.codes._info import CodeInfo
+
+__all__ = ["CODES"]
 
 _BULK = "Data Movement and Conversion Instructions: cp.async.bulk"
 _REPLACE = "Data Movement and Conversion Instructions: tensormap.replace"
 _TENSOR = "Data Movement and Conversion Instructions: cp.async.bulk.tensor"
 
-register_codes(
+CODES = (
     CodeInfo("C901", "error", "a bulk copy with an address that is not aligned", _BULK),
     CodeInfo("C902", "error", "a bulk copy of a size that is not allowed", _BULK),
     CodeInfo("C903", "error", "a bulk copy outside shared memory", _BULK),

@@ -1,8 +1,10 @@
-"""Codes of the race sanitizer."""
+"""The race sanitizer."""
 
 from __future__ import annotations
 
-from ptxlab.diagnostics import CodeInfo, register_codes
+from ptxlab.diagnostics.codes._info import CodeInfo
+
+__all__ = ["CODES"]
 
 _MODEL = "Memory Consistency Model for 5th generation of TensorCore operations"
 _PIPES = "mbarrier based completion mechanism"
@@ -10,7 +12,7 @@ _WAIT = "tcgen05.wait instruction based completion mechanism"
 _COPIES = "Data Movement and Conversion Instructions: Asynchronous copy"
 _GENERAL = "Memory Consistency Model"
 
-register_codes(
+CODES = (
     CodeInfo("X101", "error", "two threads access the same shared memory and nothing orders them", _GENERAL),
     CodeInfo("X102", "error", "the async proxy reads or overwrites what a thread wrote, without a proxy fence", "Shared Memory Accesses"),
     CodeInfo("X103", "error", "what an asynchronous copy writes is used before the copy is complete", _COPIES),

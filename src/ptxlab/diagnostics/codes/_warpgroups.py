@@ -1,13 +1,15 @@
-"""Codes of the warpgroup instructions (W9xx)."""
+"""Warpgroup instructions (W9xx)."""
 
 from __future__ import annotations
 
-from ptxlab.diagnostics import CodeInfo, register_codes
+from ptxlab.diagnostics.codes._info import CodeInfo
+
+__all__ = ["CODES"]
 
 _WARPGROUP = "Warpgroup"
 _MMA = "Asynchronous wgmma Instructions: wgmma.mma_async"
 
-register_codes(
+CODES = (
     CodeInfo("W901", "error", "wgmma in a warp that belongs to no whole warpgroup", _WARPGROUP),
     CodeInfo("W902", "error", "the warps of a warpgroup execute different wgmma instructions", _MMA),
     CodeInfo("W903", "error", "wgmma in a warp some of whose threads have exited", _MMA),

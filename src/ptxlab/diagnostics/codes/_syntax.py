@@ -1,12 +1,13 @@
-"""The diagnostic codes of the PTX front end (S1xx), of binary files that carry PTX (S2xx), and the error that carries them."""
+"""The PTX front end (S1xx), and binary files that carry PTX (S2xx)."""
 
 from __future__ import annotations
 
-from ptxlab.diagnostics import CodeInfo, PtxlabError, register_codes
+from ptxlab.diagnostics.codes._info import CodeInfo
 
-__all__ = ["PtxSyntaxError"]
+__all__ = ["CODES"]
 
-register_codes(
+
+CODES = (
     CodeInfo("S101", "error", "the text does not follow the grammar"),
     CodeInfo("S102", "error", "a character that PTX does not use"),
     CodeInfo("S103", "error", "a comment, string or section that does not end"),
@@ -25,7 +26,3 @@ register_codes(
     CodeInfo("S202", "error", "a binary file that is damaged"),
     CodeInfo("S203", "error", "compressed PTX that needs a package which is not installed"),
 )
-
-
-class PtxSyntaxError(PtxlabError):
-    """The text is not PTX; ``diagnostic`` says where, what was found and what was expected."""

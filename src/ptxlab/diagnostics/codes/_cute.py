@@ -1,12 +1,13 @@
-"""Codes of CuTe DSL."""
+"""CuTe DSL programs (I1xx)."""
 
 from __future__ import annotations
 
-from ptxlab.diagnostics import CodeInfo, register_codes
+from ptxlab.diagnostics.codes._info import CodeInfo
 
-__all__: list[str] = []
+__all__ = ["CODES"]
 
-register_codes(
+
+CODES = (
     CodeInfo("I101", "error", "CuTe DSL is not installed"),
     CodeInfo("I102", "error", "CuTe DSL does not know the target"),
     CodeInfo("I103", "error", "an array that CuTe DSL cannot take"),

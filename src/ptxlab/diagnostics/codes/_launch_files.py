@@ -1,10 +1,13 @@
-"""Codes of launch files."""
+"""Launch files."""
 
 from __future__ import annotations
 
-from ptxlab.diagnostics import CodeInfo, register_codes
+from ptxlab.diagnostics.codes._info import CodeInfo
 
-register_codes(
+__all__ = ["CODES"]
+
+
+CODES = (
     CodeInfo("F101", "error", "the launch file cannot be read"),
     CodeInfo("F102", "error", "the launch file is not TOML"),
     CodeInfo("F103", "error", "a key of the launch file is unknown, missing or of the wrong type"),

@@ -1,12 +1,14 @@
-"""Codes of the warp-level matrix instructions (W91x)."""
+"""Warp-level matrix instructions (W91x)."""
 
 from __future__ import annotations
 
-from ptxlab.diagnostics import CodeInfo, register_codes
+from ptxlab.diagnostics.codes._info import CodeInfo
+
+__all__ = ["CODES"]
 
 _SCALING = "Block Scaling for mma.sync"
 
-register_codes(
+CODES = (
     CodeInfo("W911", "error", "a selector of mma outside its range", _SCALING),
     CodeInfo("W912", "error", "a form of mma that the target does not have", "Target ISA Notes"),
 )

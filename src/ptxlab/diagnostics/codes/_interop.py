@@ -1,10 +1,13 @@
-"""Codes of programs that run in ptxlab: of host memory, of the Triton driver, of ``ptxlab exec``."""
+"""Programs that run in ptxlab: host memory, the Triton driver, ``ptxlab exec``."""
 
 from __future__ import annotations
 
-from ptxlab.diagnostics import CodeInfo, register_codes
+from ptxlab.diagnostics.codes._info import CodeInfo
 
-register_codes(
+__all__ = ["CODES"]
+
+
+CODES = (
     CodeInfo("I301", "error", "a package that the program needs is not installed"),
     CodeInfo("I302", "error", "an argument that a Triton kernel cannot take"),
     CodeInfo("I303", "error", "Triton cannot compile for the target"),

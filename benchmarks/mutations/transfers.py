@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import layout
-from ptxlab.engine._effects import operand_registers
-from ptxlab.isa._natives import TensorAccess
-from ptxlab.isa._operands import Const
+from ptxlab.engine.lowering.register_use import operand_registers
+from ptxlab.isa.native_ops import TensorAccess
+from ptxlab.isa.operands import Const
 
 __all__ = ["Transfers"]
 

@@ -1,15 +1,15 @@
 """Bit-accurate products of the tensor cores: one fused step per instruction."""
 
 from ptxlab.numerics import reference
-from ptxlab.numerics._chain import Cells, Chain, Source
 from ptxlab.numerics._double import mma_f64
 from ptxlab.numerics._errors import NumericsError
-from ptxlab.numerics._kernels import warmup_parts
 from ptxlab.numerics._mma import mma
+from ptxlab.numerics._mma_kernel import Product, product_of
+from ptxlab.numerics._mma_program import Cells, Chain, Source
 from ptxlab.numerics._prepared import Prepared, mma_prepared, prepare
-from ptxlab.numerics._product import Product, product_of
 from ptxlab.numerics._sparse import expand as expand_sparse
 from ptxlab.numerics._sparse import legal_codes
+from ptxlab.numerics.ir.kernels import warmup_parts
 
 __all__ = [
     "Cells",

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptxlab.check.model import Component, Kind, Row, Rules, rule, scoped
-from ptxlab.check.race._shadow import MEMORY_GRANULE, Shadow
-from ptxlab.check.race._shadow_ir import CONCURRENT, HOW_SHIFT, StateWord
-from ptxlab.engine._support_record import ROW_WORDS
-from ptxlab.isa._machine import Touch
+from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Shadow
+from ptxlab.check.race.shadow.shadow_ir import CONCURRENT, HOW_SHIFT, StateWord
+from ptxlab.engine.support.event_rows import ROW_WORDS
+from ptxlab.isa.context import Touch
 
 from .small import SCHEDULES, found, launch
 

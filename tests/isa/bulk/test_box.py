@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxlab.isa.bulk._box import Box
-from ptxlab.isa.bulk._cuts import Cut
-from ptxlab.isa.bulk._maps import TileMap
+from ptxlab.isa.bulk._map_cache import TileMap
+from ptxlab.isa.bulk._prepared_copy import Cut
 from ptxlab.isa.bulk._staging import NOTHING
+from ptxlab.isa.bulk._tiled import Box
 
 
 def swizzled(address: int, mode: int) -> int:

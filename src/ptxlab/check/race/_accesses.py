@@ -9,22 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.model import TENSOR_SPACE, Component, Kind, Rules
-from ptxlab.check.race._clocks import Agent, Clocks, Slot
-from ptxlab.check.race._consumption import Consumption
-from ptxlab.check.race._findings import Findings
-from ptxlab.check.race._ops import op_table
-from ptxlab.check.race._scopes import reach_of
-from ptxlab.check.race._shadow import Shadow
-from ptxlab.check.race._shadow_ir import HOW_SHIFT, READS_TOO, StateWord
-from ptxlab.check.race._sources import sources_change
-from ptxlab.isa._machine import Touch
-from ptxlab.isa._operands import Op
-from ptxlab.machine._observer import Observer
+from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
+from ptxlab.check.race.clocks.scopes import reach_of
+from ptxlab.check.race.program.consumption import Consumption
+from ptxlab.check.race.program.copy_sources import sources_change
+from ptxlab.check.race.program.instruction_kinds import op_table
+from ptxlab.check.race.report.findings import Findings
+from ptxlab.check.race.shadow.shadow import Shadow
+from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT, READS_TOO, StateWord
+from ptxlab.isa.context import Touch
+from ptxlab.isa.operands import Op
+from ptxlab.machine.observe.observer import Observer
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.machine._launch import Launch
-    from ptxlab.machine._warp import Warp
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["Accesses", "Rows"]
 

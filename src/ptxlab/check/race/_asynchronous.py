@@ -10,18 +10,18 @@ from zlib import crc32
 import numpy as np
 
 from ptxlab.check.model import TENSOR_PIPES, Component, Kind, Row
-from ptxlab.check.race._accumulators import Accumulators
 from ptxlab.check.race._barriers import Flight
-from ptxlab.check.race._clocks import Agent, Clocks, Slot, joined
-from ptxlab.check.race._ops import async_kind
 from ptxlab.check.race._services import Services
-from ptxlab.check.race._shadow import Shadow
-from ptxlab.isa._machine import AsyncOperation, Touch
-from ptxlab.isa._operands import Op
+from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot, joined
+from ptxlab.check.race.program.instruction_kinds import async_kind
+from ptxlab.check.race.shadow.accumulators import Accumulators
+from ptxlab.check.race.shadow.shadow import Shadow
+from ptxlab.isa.context import AsyncOperation, Touch
+from ptxlab.isa.operands import Op
 
 if TYPE_CHECKING:
-    from ptxlab.machine._launch import Launch
-    from ptxlab.machine._warp import Warp
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["Asynchronous"]
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._accesses import Accesses, Rows
-from ptxlab.check.race._clocks import SHARED_ROWS, Agent, Clocks, Meeting, Slot, Use, join, joined
-from ptxlab.check.race._phases import look, passed
-from ptxlab.check.race._releases import relaxed, relaxed_wait
-from ptxlab.isa._machine import Touch
-from ptxlab.isa._operands import Op
+from ptxlab.check.race.clocks.clocks import SHARED_ROWS, Agent, Clocks, Meeting, Slot, Use, join, joined
+from ptxlab.check.race.clocks.phases import look, passed
+from ptxlab.check.race.clocks.releases import relaxed, relaxed_wait
+from ptxlab.isa.context import Touch
+from ptxlab.isa.operands import Op
 
 __all__ = ["Barriers", "Flight"]
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._accesses import Rows
 from ptxlab.check.race._barriers import Barriers
-from ptxlab.check.race._clocks import Agent, Clocks, Meeting, Slot, joined
-from ptxlab.check.race._shadow import Object, Shadow
-from ptxlab.isa._machine import Touch
-from ptxlab.isa._operands import Const, Op
+from ptxlab.check.race.clocks.clocks import Agent, Clocks, Meeting, Slot, joined
+from ptxlab.check.race.shadow.shadow import Object, Shadow
+from ptxlab.isa.context import Touch
+from ptxlab.isa.operands import Const, Op
 
 if TYPE_CHECKING:
-    from ptxlab.machine._cta import CtaState
-    from ptxlab.machine._launch import Launch
-    from ptxlab.machine._warp import Warp
+    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["Services"]
 

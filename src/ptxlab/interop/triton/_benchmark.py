@@ -9,7 +9,7 @@ from typing import Any
 from triton.testing import _summarize_statistics
 
 from ptxlab.diagnostics import diagnose
-from ptxlab.interop._session import current
+from ptxlab.interop.session import current
 
 __all__ = ["do_bench", "first_point"]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 
 from ptxlab.descriptors import TENSOR_MAP_BYTES
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._addresses import PARAM_WINDOW, SHARED_WINDOW
-from ptxlab.isa._operands import Addr, Resolved, SymbolAddress
+from ptxlab.isa import context as machine
+from ptxlab.isa.address_space import PARAM_WINDOW, SHARED_WINDOW
+from ptxlab.isa.operands import Addr, Resolved, SymbolAddress
 
 __all__ = [
     "Target",

@@ -8,14 +8,14 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import native, service
-from ptxlab.isa.bulk._box import Box, Region
+from ptxlab.isa import context as machine
 from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start, used_maps
 from ptxlab.isa.bulk._groups import track
-from ptxlab.isa.bulk._maps import TileMap, tile_map
+from ptxlab.isa.bulk._map_cache import TileMap, tile_map
 from ptxlab.isa.bulk._staging import NOTHING
 from ptxlab.isa.bulk._tensor import nothing_nearer, read_coordinates
+from ptxlab.isa.bulk._tiled import Box, Region
+from ptxlab.isa.catalogue import native, service
 
 __all__: list[str] = []
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._operands import Const
+from ptxlab.isa import context as machine
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.operands import Const
 
 __all__ = ["track"]
 

@@ -9,10 +9,10 @@ from functools import partial
 
 import numpy as np
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._operands import Group
+from ptxlab.isa import context as machine
 from ptxlab.isa.bulk._endpoints import Target, delivered, lanes, shared_range, start
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.operands import Group
 
 __all__: list[str] = []
 

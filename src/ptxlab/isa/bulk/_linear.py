@@ -6,13 +6,13 @@ from functools import partial
 
 import numpy as np
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import Qualifiers, native, service
-from ptxlab.isa._natives import Nothing
-from ptxlab.isa._operands import Op
+from ptxlab.isa import context as machine
 from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start
 from ptxlab.isa.bulk._groups import track
 from ptxlab.isa.bulk._reduce import Combine, combiner, watched
+from ptxlab.isa.catalogue import Qualifiers, native, service
+from ptxlab.isa.native_ops import Nothing
+from ptxlab.isa.operands import Op
 
 __all__: list[str] = []
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import _machine as machine
+from ptxlab.isa import context as machine
 
 __all__ = ["FLOATS", "INTEGERS", "Combine", "combiner", "watched"]
 

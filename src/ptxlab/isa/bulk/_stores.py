@@ -6,11 +6,11 @@ from functools import partial
 
 import numpy as np
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._operands import Group
+from ptxlab.isa import context as machine
 from ptxlab.isa.bulk._endpoints import delivered, generic_address, lanes, moved, shared_range, signal_targets, start
 from ptxlab.isa.bulk._reduce import Combine, combiner
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.operands import Group
 
 __all__: list[str] = []
 

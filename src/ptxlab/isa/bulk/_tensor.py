@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import Qualifiers, native, service
-from ptxlab.isa._natives import Nothing
-from ptxlab.isa._operands import Addr, Group, Op, Resolved, Unused
-from ptxlab.isa.bulk._cuts import Cut
+from ptxlab.isa import context as machine
 from ptxlab.isa.bulk._endpoints import is_parameter, lanes, range_at, start, targets_of, used_maps, window_of
 from ptxlab.isa.bulk._groups import track
-from ptxlab.isa.bulk._maps import TileMap, map_of, raw_map
+from ptxlab.isa.bulk._map_cache import TileMap, map_of, raw_map
+from ptxlab.isa.bulk._prepared_copy import Cut
 from ptxlab.isa.bulk._reduce import Combine, combiner, watched
 from ptxlab.isa.bulk._staging import NOTHING
+from ptxlab.isa.catalogue import Qualifiers, native, service
+from ptxlab.isa.native_ops import Nothing
+from ptxlab.isa.operands import Addr, Group, Op, Resolved, Unused
 
 __all__ = ["nothing_nearer", "read_coordinates"]
 

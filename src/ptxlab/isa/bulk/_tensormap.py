@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import Qualifiers, native, service
-from ptxlab.isa._natives import Nothing
-from ptxlab.isa._operands import Op
+from ptxlab.isa import context as machine
 from ptxlab.isa.bulk._endpoints import generic_address, is_shared, lanes
-from ptxlab.isa.bulk._maps import BYTES, replaced
+from ptxlab.isa.bulk._map_cache import BYTES, replaced
+from ptxlab.isa.catalogue import Qualifiers, native, service
+from ptxlab.isa.native_ops import Nothing
+from ptxlab.isa.operands import Op
 
 __all__: list[str] = []
 

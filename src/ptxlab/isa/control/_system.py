@@ -6,10 +6,10 @@ import re
 import struct
 from collections.abc import Callable
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._addresses import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW
-from ptxlab.isa._catalogue import Row
-from ptxlab.isa._operands import SymbolAddress
+from ptxlab.isa import context as machine
+from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW
+from ptxlab.isa.catalogue import Row
+from ptxlab.isa.operands import SymbolAddress
 
 __all__ = ["NO_FUNCTION", "SYSTEM_CALLS", "format_text"]
 

@@ -1,13 +1,13 @@
-"""cvta, isspacep, mapa, getctarank: arithmetic on addresses, whose windows stand in ``isa._addresses``."""
+"""cvta, isspacep, mapa, getctarank: arithmetic on addresses, whose windows stand in ``isa.address_space``."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ptxlab.isa._addresses import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
-from ptxlab.isa._catalogue import Qualifiers, pure, service
-from ptxlab.isa._machine import Issue
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.address_space import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
+from ptxlab.isa.catalogue import Qualifiers, pure, service
+from ptxlab.isa.context import Issue
 
 _SECTION = "Data Movement and Conversion Instructions: "
 _SPACES = "const|global|local|shared|shared::cta|shared::cluster|param|param::entry"

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import numerics
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import Fidelity, service
+from ptxlab.isa import context as machine
+from ptxlab.isa.catalogue import Fidelity, service
 from ptxlab.isa.mma._arithmetic import Scales, bit_product, float_product, integer_product
 from ptxlab.isa.mma._fragments import gather_a, gather_b, gather_d, scatter_d
 from ptxlab.isa.mma._registers import immediate, read, selectors, write

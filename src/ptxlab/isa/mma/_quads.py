@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
+from ptxlab.isa import context as machine
+from ptxlab.isa.catalogue import service
 from ptxlab.isa.mma._arithmetic import quad_product
 from ptxlab.isa.mma._registers import read, write
 

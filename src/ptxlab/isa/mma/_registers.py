@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import Row
-from ptxlab.isa._operands import Const, Group, Resolved
+from ptxlab.isa import context as machine
+from ptxlab.isa.catalogue import Row
+from ptxlab.isa.operands import Const, Group, Resolved
 
 __all__ = ["immediate", "position", "read", "selectors", "write"]
 

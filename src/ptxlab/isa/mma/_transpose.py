@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
+from ptxlab.isa import context as machine
+from ptxlab.isa.catalogue import service
 
 __all__: list[str] = []
 

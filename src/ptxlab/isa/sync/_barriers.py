@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._machine import Cta, Issue, Misuse, Wait
-from ptxlab.isa._operands import Const, Unused
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.context import Cta, Issue, Misuse, Wait
+from ptxlab.isa.operands import Const, Unused
 
 _SECTION = "Parallel Synchronization and Communication Instructions: bar, barrier"
 _CLUSTER = "Parallel Synchronization and Communication Instructions: barrier.cluster"

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._machine import Issue, Mbarrier, Misuse, Wait
-from ptxlab.isa._operands import Unused
-from ptxlab.isa.sync._places import RANK_SHIFT, locate, mbarrier_at, targets
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.context import Issue, Mbarrier, Misuse, Wait
+from ptxlab.isa.operands import Unused
+from ptxlab.isa.sync._mbarrier_address import RANK_SHIFT, locate, mbarrier_at, targets
 
 _SECTION = "Parallel Synchronization and Communication Instructions: mbarrier"
 _OWN = "{.space=shared|shared::cta}"

@@ -8,9 +8,9 @@ from typing import cast
 
 import numpy as np
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._operands import Op
+from ptxlab.isa import context as machine
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.operands import Op
 from ptxlab.isa.tcgen05._state import Freed, PairRequest, State, enter, no_peer, state_of, teams, whole_warp
 
 __all__ = ["leaks"]

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from functools import cache
 from typing import NamedTuple
 
-from ptxlab.isa import _machine as machine
+from ptxlab.isa import context as machine
 
 __all__ = ["Collector", "collect"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
+from ptxlab.isa import context as machine
 from ptxlab.isa.bulk import lanes, masked, thread_of
+from ptxlab.isa.catalogue import service
 from ptxlab.isa.tcgen05._state import enter
 
 __all__: list[str] = []

@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 
 from ptxlab.formats import pack, unpack
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
+from ptxlab.isa import context as machine
 from ptxlab.isa.bulk import lanes
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.tcgen05._accesses import block, operand
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
 from ptxlab.isa.tcgen05._state import enter, launch, team_of
-from ptxlab.isa.tcgen05._touches import block, operand
 from ptxlab.layout import CopyDestination, copy_destination
 
 __all__: list[str] = []

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxlab.descriptors import Finding, InstructionDescriptor, SharedMemoryDescriptor, ZeroColumnMask, check_mma
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._addresses import SHARED_RESERVED
+from ptxlab.isa import context as machine
+from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.tcgen05._state import freed, state_of
 from ptxlab.layout import Major, PlacedOperand, operand_index
 

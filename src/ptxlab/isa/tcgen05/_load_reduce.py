@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._operands import Const, Group
+from ptxlab.isa import context as machine
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.operands import Const, Group
 from ptxlab.isa.tcgen05._descriptors import check_range
 from ptxlab.isa.tcgen05._state import whole_warp
 

@@ -8,13 +8,13 @@ from functools import cache, lru_cache, partial
 
 import numpy as np
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._operands import Const, Group, Op, Resolved, Unused
+from ptxlab.isa import context as machine
 from ptxlab.isa.bulk import lanes
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.operands import Const, Group, Op, Resolved, Unused
 from ptxlab.isa.tcgen05._collector import collect
-from ptxlab.isa.tcgen05._plan import Disabled, Plan
-from ptxlab.isa.tcgen05._planning import Key, check_plan, make_plan
+from ptxlab.isa.tcgen05._mma_plan import Disabled, Plan
+from ptxlab.isa.tcgen05._mma_planning import Key, check_plan, make_plan
 from ptxlab.isa.tcgen05._state import enter, launch, state_of, team_of
 from ptxlab.tables import BLOCK_SCALED_KINDS
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
+from ptxlab.isa import context as machine
 from ptxlab.isa.bulk import lanes
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.tcgen05._accesses import block
 from ptxlab.isa.tcgen05._descriptors import check_range
 from ptxlab.isa.tcgen05._state import enter, launch, team_of
-from ptxlab.isa.tcgen05._touches import block
 
 __all__ = ["shift_down"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.descriptors import InstructionDescriptor
-from ptxlab.isa import _machine as machine
+from ptxlab.isa import context as machine
 from ptxlab.layout import metadata_location, metadata_positions, scale_factor_location
 from ptxlab.tables import MMA_KINDS, data_path_of, scale_vector_of
 

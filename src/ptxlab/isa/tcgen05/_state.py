@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._operands import Op
+from ptxlab.isa import context as machine
 from ptxlab.isa.bulk import thread_of
+from ptxlab.isa.operands import Op
 from ptxlab.isa.tcgen05._collector import Collector
 from ptxlab.native import address_of
 from ptxlab.tables import TENSOR_MEMORY_TARGETS

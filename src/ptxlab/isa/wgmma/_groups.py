@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import Qualifiers, native, service
-from ptxlab.isa._natives import Nothing
-from ptxlab.isa._operands import Const, Op
+from ptxlab.isa import context as machine
+from ptxlab.isa.catalogue import Qualifiers, native, service
+from ptxlab.isa.native_ops import Nothing
+from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.wgmma._fragments import WARPS
 from ptxlab.isa.wgmma._state import Warpgroup, warpgroup_of
 

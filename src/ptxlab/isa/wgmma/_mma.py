@@ -8,9 +8,9 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._operands import Op
+from ptxlab.isa import context as machine
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.operands import Op
 from ptxlab.isa.wgmma._fragments import WARPS
 from ptxlab.isa.wgmma._plan import Form, Text, form_of, perform
 from ptxlab.isa.wgmma._state import Share, Warpgroup, warpgroup_of

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ptxlab import numerics
 from ptxlab.descriptors import WgmmaDescriptor
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._addresses import SHARED_RESERVED
-from ptxlab.isa._operands import Const
+from ptxlab.isa import context as machine
+from ptxlab.isa.address_space import SHARED_RESERVED
+from ptxlab.isa.operands import Const
 from ptxlab.isa.wgmma._fragments import AccumulatorIndex, a_matrix, accumulator_index
 from ptxlab.isa.wgmma._state import Accumulator, Share, Warpgroup
 from ptxlab.layout import Major, MetadataFragment, PlacedOperand, metadata_fragment, operand_index

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._operands import Op
+from ptxlab.isa import context as machine
+from ptxlab.isa.operands import Op
 from ptxlab.isa.wgmma._fragments import WARPS, AccumulatorIndex
 
 if TYPE_CHECKING:

@@ -11,17 +11,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic
-from ptxlab.isa._machine import AsyncOperation
-from ptxlab.machine._barriers import ClusterBarrier, MbarrierState, NamedBarrier
-from ptxlab.machine._observer import Observer
-from ptxlab.machine._reports import lane_text
-from ptxlab.machine._warp import RUN, Split, Warp
+from ptxlab.isa.context import AsyncOperation
+from ptxlab.machine.launch.reports import lane_text
+from ptxlab.machine.observe.observer import Observer
+from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
+from ptxlab.machine.warp.warp import RUN, Split, Warp
 from ptxlab.view.trace._file import Process, Rows, Trace, Track
 
 if TYPE_CHECKING:
-    from ptxlab.isa._operands import Op
-    from ptxlab.machine._cta import CtaState
-    from ptxlab.machine._launch import Launch
+    from ptxlab.isa.operands import Op
+    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["Recorder"]
 

@@ -26,6 +26,7 @@ from ptxlab.engine.lowering.register_use import atomic_bits
 from ptxlab.isa.context import AsyncOperation
 from ptxlab.isa.native_ops import Atomic, LaneAccess, MatrixAccess
 from ptxlab.machine.launch import launch
+from ptxlab.machine.schedule import scheduler as scheduling
 from ptxlab.machine.schedule.scheduler import Scheduler
 
 from .observers import Recorder, observed_by
@@ -185,7 +186,7 @@ class _Reluctant(_Restless):
 
         def rank(place: int) -> tuple[int, int]:
             warp = self.ready[place]
-            return -(self._used[warp] // self.turns_in_a_row), self._sign * warp.warp
+            return -(self._used[warp] // self.turns_in_a_row), self._sign * warp.warp_id
 
         chosen = max(range(count), key=rank)
         self._used[self.ready[chosen]] += 1
@@ -223,6 +224,6 @@ def against(name: str) -> Iterator[None]:
     with (
         observed_by(_Delays),
         patch.object(launch, "Scheduler", scheduler),
-        patch.multiple(scheduler, SLICE=turn, SMALLEST_SLICE=turn, SPLIT_SLICE=turn),
+        patch.multiple(scheduling, SLICE=turn, SMALLEST_SLICE=turn, SPLIT_SLICE=turn),
     ):
         yield

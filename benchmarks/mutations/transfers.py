@@ -98,7 +98,7 @@ class Transfers:
                 state.loads.clear()
             return
         access = self._accesses[index]
-        cells = _cells_of(access, self._program.ops[index], address, warp.warp % 4)
+        cells = _cells_of(access, self._program.ops[index], address, warp.warp_id % 4)
         if access.write:
             whole = np.concatenate([cells, cells + _LANES]) if access.pack else cells
             new = np.unique(whole[~state.stored[whole]])

@@ -1,7 +1,8 @@
-"""What a service handler sees of the machine. The machine implements these; instruction families depend on nothing else of it.
+"""The interface between instruction families and the machine. The machine implements it; families depend on nothing else of the machine.
 
-A handler is called once for each execution of its instruction by a warp split: ``handler(t: Issue) -> Wait | None``. It reads operands
-through ``t``, reaches memory and barriers through ``t.cta`` and ``t.machine``, and returns a `Wait` when the split cannot go on yet.
+A service handler is called once for each execution of its instruction by converged lanes of a warp:
+``handler(warp: WarpContext) -> Wait | None``. It reads operands through ``warp``, reaches memory and barriers through ``warp.cta`` and
+``warp.machine``, and returns a `Wait` while the lanes cannot continue.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.operands import Op, Resolved
 from ptxlab.native import address_of
 
-__all__ = ["AsyncOperation", "Cta", "Issue", "Machine", "Mbarrier", "Misuse", "Supplied", "TensorMemory", "Touch", "Wait"]
+__all__ = ["AsyncOperation", "Cta", "Machine", "Mbarrier", "MemoryAccess", "Misuse", "Supplied", "TensorMemory", "Wait", "WarpContext"]
 
 U8 = NDArray[np.uint8]
 U32 = NDArray[np.uint32]
 
 
 class Misuse(Exception):
-    """A rule broken inside a handler or an asynchronous operation where no `Issue` is at hand.
+    """A rule broken inside a handler or an asynchronous operation where no `WarpContext` is at hand.
 
     The machine adds the place and ends the launch.
     """
@@ -54,12 +55,12 @@ class Supplied(Protocol):
 
 @dataclass(slots=True)
 class Wait:
-    """Park the split until ``ready()``; then run the instruction again (``retry``) or go on behind it.
+    """Block the converged lanes until ``ready()``; then run the instruction again (``retry``) or continue after it.
 
     ``describe()`` says what is awaited, for the report of a hang: a sentence and facts in reading order. An ``on`` that has a list
-    ``waiters`` wakes the split itself (`Machine.wake`); otherwise ``ready`` is asked now and then. An ``on`` that has a method ``advice``
-    says what to do where it never comes. ``expires``: where nothing else can go on, the instruction is run again with ``Issue.expired``
-    set, and may go on without what it waited for (the time limit of ``try_wait``).
+    ``waiters`` wakes the lanes itself (`Machine.wake`); otherwise the scheduler polls ``ready``. An ``on`` that has a method ``advice``
+    says what to do if the wait never ends. ``expires``: where nothing else can run, the instruction is run again with
+    ``WarpContext.expired`` set, and may continue without what it waited for (the time limit of ``try_wait``).
     """
 
     ready: Callable[[], bool]
@@ -152,7 +153,7 @@ class Cta(Protocol):
     def peer(self) -> Cta | None:
         """The other CTA of the pair (rank XOR 1), if the cluster has it."""
 
-    def mbarrier(self, t: Issue | None, offset: int) -> Mbarrier:
+    def mbarrier(self, warp: WarpContext | None, offset: int) -> Mbarrier:
         """The initialised mbarrier at a window offset; a fault (B5xx) where there is none."""
 
     def live_mbarrier(self, offset: int) -> Mbarrier | None:
@@ -165,7 +166,7 @@ class Cta(Protocol):
         """Invalidate the mbarrier object at a window offset, as an instruction asks."""
 
 
-class Touch:
+class MemoryAccess:
     """Bytes that an operation reads or writes: ranges of host memory, of shared, global or tensor memory alike.
 
     ``starts`` are host addresses and ``sizes`` bytes, one for each range or one for all. ``signal`` is the mbarrier whose phase completes
@@ -186,24 +187,24 @@ class Touch:
         self.where = address_of(starts), address_of(sizes), 4 if len(sizes) > 1 else 0, len(starts)
 
     @classmethod
-    def of(cls, memory: NDArray[Any], write: bool, signal: Mbarrier | None = None) -> Touch:
+    def of(cls, memory: NDArray[Any], write: bool, signal: Mbarrier | None = None) -> MemoryAccess:
         """All bytes of an array whose last axis is contiguous."""
         starts = np.array([address_of(memory)], np.uint64)
         for count, stride in zip(memory.shape[:-1], memory.strides[:-1], strict=True):
             starts = (starts[:, None] + (np.arange(count) * stride).astype(np.uint64)).reshape(-1)
         return cls(starts, np.array([memory.shape[-1] * memory.itemsize], np.uint32), write, signal)
 
-    def signalled(self, signal: Mbarrier) -> Touch:
+    def signalled(self, signal: Mbarrier) -> MemoryAccess:
         """The same bytes, which an mbarrier tells of."""
-        made = Touch.__new__(Touch)
+        made = MemoryAccess.__new__(MemoryAccess)
         made.starts, made.sizes, made.where = self.starts, self.sizes, self.where
         made.write, made.reads, made.signal = self.write, self.reads, signal
         return made
 
     @classmethod
-    def together(cls, touches: Iterable[Touch]) -> tuple[Touch, ...]:
+    def together(cls, accesses: Iterable[MemoryAccess]) -> tuple[MemoryAccess, ...]:
         """The same reads as one, and the same writes; none of them signals."""
-        found = list(touches)
+        found = list(accesses)
         made = []
         for write in (False, True):
             parts = [t for t in found if t.write is write]
@@ -231,7 +232,7 @@ class AsyncOperation:
     thread: Hashable | None = None
     after: tuple[AsyncOperation, ...] | None = None
     done: bool = field(default=False)
-    touches: Callable[[], Iterable[Touch]] | None = None
+    accesses: Callable[[], Iterable[MemoryAccess]] | None = None
     """What it reads and writes, for observers; asked when it is issued."""
     agent: Any = None
     """An observer's."""
@@ -243,7 +244,7 @@ class Machine(Protocol):
     program: Any
     """What is executed; ``ops`` are its instructions."""
     observed: bool
-    """Whether an observer wants to know of accesses (`AsyncOperation.touches`, `Issue.touch`)."""
+    """Whether an observer wants to know of accesses (`AsyncOperation.accesses`, `WarpContext.access`)."""
 
     policy: str
     model: str
@@ -258,7 +259,7 @@ class Machine(Protocol):
     """Registers per thread at the start of the kernel, None if nobody said: what the pool of ``setmaxnreg`` holds."""
 
     def perform_copies(self, cta: Cta, rows: NDArray[np.uint64]) -> None:
-        """Perform deferred non-bulk copies (`Issue.take_copies`)."""
+        """Perform deferred non-bulk copies (`WarpContext.take_copies`)."""
 
     def print(self, text: str) -> None:
         """Add to what the kernel has printed (``vprintf``)."""
@@ -272,17 +273,17 @@ class Machine(Protocol):
     def enqueue(self, operation: AsyncOperation) -> None:
         """Issue an asynchronous operation; under ``eager`` it performs at once."""
 
-    def read_generic(self, t: Issue, address: int, size: int, cta: Cta) -> U8:
+    def read_generic(self, warp: WarpContext, address: int, size: int, cta: Cta) -> U8:
         """Bytes at a generic, global, or param address, checked; a view where that is possible."""
 
-    def global_view(self, t: Issue | None, address: int, size: int, write: bool) -> U8:
+    def global_view(self, warp: WarpContext | None, address: int, size: int, write: bool) -> U8:
         """The bytes [address, address+size) of one global allocation as a view; a fault (M4xx) if they are not inside it."""
 
-    def shared_at(self, t: Issue, address: int) -> tuple[Cta, int]:
+    def shared_at(self, warp: WarpContext, address: int) -> tuple[Cta, int]:
         """The CTA and window offset that a shared-window or generic shared address means; a fault if no such CTA."""
 
 
-class Issue(Protocol):
+class WarpContext(Protocol):
     """One execution of a service instruction by a warp split."""
 
     op: Op
@@ -292,7 +293,7 @@ class Issue(Protocol):
     split_mask: int
     cta: Cta
     machine: Machine
-    warp: int
+    warp_id: int
     """``%warpid``."""
     expired: bool
     """The time limit of the wait has passed (`Wait.expires`)."""
@@ -354,7 +355,7 @@ class Issue(Protocol):
     def one_lane(self) -> int:
         """The only executing lane; for instructions issued by one thread when several execute, each in turn is the caller's business."""
 
-    def touch(self, *touches: Touch) -> None:
+    def access(self, *accesses: MemoryAccess) -> None:
         """Tell observers of bytes that the instruction itself reads or writes."""
 
     def spin(self) -> None:

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from ptxlab.formats import FORMATS
 from ptxlab.native import address_of
-from ptxlab.numerics._mma_program import CELL_UNIT, Cells, Chain, Source, gather, multiply, prepare, scatter
+from ptxlab.numerics._mma_program import CELL_UNIT, AccumulatorRef, MmaProgram, OperandGather, gather, multiply, prepare, scatter
 from ptxlab.numerics._prepared import BLOCK, Prepared, check_options
 from ptxlab.numerics._steps import find_step, is_wide
 from ptxlab.numerics.ir.kernels import multiplier_address, preparer_address
 from ptxlab.numerics.ir.prepare import SIGN
 
-__all__ = ["Product", "product_of"]
+__all__ = ["MmaKernel", "mma_kernel"]
 
 
-class Product:
-    """See the module; `product_of` makes it."""
+class MmaKernel:
+    """See the module; `mma_kernel` makes it."""
 
     __slots__ = ("_flips", "_formats", "_multiply", "_option", "_ready", "_rooms", "k", "m", "n")
 
@@ -35,7 +35,7 @@ class Product:
         self._ready: dict[tuple[str, int], Prepared] = {}
         self._rooms: dict[int, NDArray[np.uint8]] = {}
 
-    def _room(self, size: int) -> NDArray[np.uint8]:
+    def _scratch(self, size: int) -> NDArray[np.uint8]:
         """Room for so many bytes that a step hands to the next one, the same in all chains: one runs at a time."""
         return self._rooms.setdefault(size, np.empty(size, np.uint8))
 
@@ -48,12 +48,14 @@ class Product:
             self._ready[role, number] = found
         return found
 
-    def _operand(self, role: str, number: int, source: Source) -> Iterator[tuple[int, ...]]:
-        room, ready = self._room(source.order.size * source.unit), self._prepared(role, number)
-        yield gather(source, source.unit, room)
-        yield prepare(preparer_address(self._formats[role], ready.wide, role), role, source, room, ready, self._flips[role])
+    def _operand(self, role: str, number: int, source: OperandGather) -> Iterator[tuple[int, ...]]:
+        scratch, ready = self._scratch(source.order.size * source.unit), self._prepared(role, number)
+        yield gather(source, source.unit, scratch)
+        yield prepare(preparer_address(self._formats[role], ready.wide, role), role, source, scratch, ready, self._flips[role])
 
-    def chain(self, a: Sequence[Source], b: Sequence[Source], units: Sequence[tuple[int, int, Cells]]) -> Chain:
+    def program(
+        self, a: Sequence[OperandGather], b: Sequence[OperandGather], units: Sequence[tuple[int, int, AccumulatorRef]]
+    ) -> MmaProgram:
         """What each unit adds to its cells: the product of one of the operands A and one of B, by their numbers.
 
         A is [m, k], B is [n, k], in codes of the dtypes of their types; the cells are those of `mma_prepared`.
@@ -67,16 +69,18 @@ class Product:
             if cells.order is None:
                 rows.append(multiply(self._multiply, cells.base, cells.offset, cells.stride, *operands, self._option))
                 continue
-            together = self._room(4 * self.n * self.m)
+            together = self._scratch(4 * self.n * self.m)
             rows.append(gather(cells, CELL_UNIT, together))
             rows.append(multiply(self._multiply, 0, address_of(together), 4 * self.m, *operands, self._option))
             rows.append(scatter(cells, CELL_UNIT, together))
         orders = [*(source.order for source in (*a, *b)), *(cells.order for *_, cells in units)]
-        return Chain(rows, self, *orders)
+        return MmaProgram(rows, self, *orders)
 
 
 @lru_cache(maxsize=256)
-def product_of(kind: str, d: str, a: str, b: str, m: int, n: int, k: int, negate_a: bool, negate_b: bool, saturate: bool) -> Product | None:
+def mma_kernel(
+    kind: str, d: str, a: str, b: str, m: int, n: int, k: int, negate_a: bool, negate_b: bool, saturate: bool
+) -> MmaKernel | None:
     """The product of dense operands of tcgen05.mma that are not block-scaled; None where operands need more than one preparation.
 
     Parameters
@@ -99,4 +103,4 @@ def product_of(kind: str, d: str, a: str, b: str, m: int, n: int, k: int, negate
     """
     if m % BLOCK or is_wide(a) != is_wide(b) or ((negate_a or negate_b) and FORMATS[a].is_integer):
         return None
-    return Product(kind, d, a, b, m, n, k, negate_a, negate_b, saturate)
+    return MmaKernel(kind, d, a, b, m, n, k, negate_a, negate_b, saturate)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ptxlab import native
 from ptxlab.native import address_of
 
-__all__ = ["Cells", "Chain", "Source"]
+__all__ = ["AccumulatorRef", "MmaProgram", "OperandGather"]
 
 _WORDS = 12
 _GATHER, _PREPARE, _MULTIPLY, _SCATTER = range(4)
@@ -25,7 +25,7 @@ _GATHER, _PREPARE, _MULTIPLY, _SCATTER = range(4)
 _RUN = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
 
 
-class Source(NamedTuple):
+class OperandGather(NamedTuple):
     """Where the codes of an operand are: units of ``unit`` bytes, ``order`` counts them from ``offset`` behind ``base``.
 
     ``over_rows`` and ``over_k`` are the bytes from row to row and from k to k once the units stand behind each other.
@@ -39,7 +39,7 @@ class Source(NamedTuple):
     over_k: int
 
 
-class Cells(NamedTuple):
+class AccumulatorRef(NamedTuple):
     """Where the accumulator's uint32 cells [n, m] are, ``offset`` behind ``base``.
 
     Every ``stride`` bytes a line of m cells; or, with an ``order``, in units of 16 cells.
@@ -51,8 +51,8 @@ class Cells(NamedTuple):
     order: NDArray[np.int64] | None = None
 
 
-class Chain:
-    """See the module; `Product.chain` makes it."""
+class MmaProgram:
+    """See the module; `MmaKernel.program` makes it."""
 
     __slots__ = ("_address", "_call", "_count", "_keep")
 
@@ -60,7 +60,7 @@ class Chain:
         found = [(*row, *[0] * (_WORDS - len(row))) for row in rows]
         table = np.array(found, np.int64)
         self._address, self._count, self._keep = address_of(table), len(found), (table, *keep)
-        self._call = chain_function()
+        self._call = mma_program_function()
 
     def run(self, bases: int, accumulate: bool, scale_input_d: int) -> None:
         """Carry it out, given the host address of the int64 bases; accumulate and scale_input_d as for `mma`."""
@@ -71,26 +71,26 @@ CELL_UNIT = 64
 """Bytes of 16 cells."""
 
 
-def gather(place: Source | Cells, unit: int, room: NDArray[np.uint8]) -> tuple[int, ...]:
+def gather(place: OperandGather | AccumulatorRef, unit: int, scratch: NDArray[np.uint8]) -> tuple[int, ...]:
     """The row that brings units which stand apart together."""
-    return _GATHER, native.gatherer(unit), *_moved(place, room)
+    return _GATHER, native.gatherer(unit), *_moved(place, scratch)
 
 
-def scatter(place: Cells, unit: int, room: NDArray[np.uint8]) -> tuple[int, ...]:
+def scatter(place: AccumulatorRef, unit: int, scratch: NDArray[np.uint8]) -> tuple[int, ...]:
     """The row that takes them back."""
-    return _SCATTER, native.scatterer(unit), *_moved(place, room)
+    return _SCATTER, native.scatterer(unit), *_moved(place, scratch)
 
 
-def _moved(place: Source | Cells, room: NDArray[np.uint8]) -> tuple[int, ...]:
+def _moved(place: OperandGather | AccumulatorRef, scratch: NDArray[np.uint8]) -> tuple[int, ...]:
     assert place.order is not None
-    return place.base, place.offset, address_of(place.order), place.order.size, address_of(room)
+    return place.base, place.offset, address_of(place.order), place.order.size, address_of(scratch)
 
 
-def prepare(function: int, role: str, source: Source, room: NDArray[np.uint8], ready: Any, flip: int) -> tuple[int, ...]:
+def prepare(function: int, role: str, source: OperandGather, scratch: NDArray[np.uint8], ready: Any, flip: int) -> tuple[int, ...]:
     """The row that prepares gathered codes."""
     over_rows, over_k, rows, k = source.over_rows, source.over_k, ready.rows, ready.k
     lines = (over_k, over_rows, k, rows) if role == "a" else (over_rows, over_k, rows, k)
-    return _PREPARE, function, 0, address_of(room), *lines, ready.padded, ready.address, flip
+    return _PREPARE, function, 0, address_of(scratch), *lines, ready.padded, ready.address, flip
 
 
 def multiply(function: int, base: int, offset: int, stride: int, a: Any, b: Any, option: int) -> tuple[int, ...]:
@@ -99,7 +99,7 @@ def multiply(function: int, base: int, offset: int, stride: int, a: Any, b: Any,
 
 
 @cache
-def chain_function() -> Any:
+def mma_program_function() -> Any:
     """The compiled function that carries out chains."""
     library = native.compile_ir(_ir(), ["chain"], opt=1)
     _kept.append(library)

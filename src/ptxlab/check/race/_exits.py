@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.model import Component, Kind, Row
-from ptxlab.check.race.clocks.clocks import Agent, Clocks, Meeting, joined
+from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, joined
 from ptxlab.check.race.program.instruction_kinds import async_kind
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Object
@@ -72,8 +72,8 @@ class Exits:
             if agent.cta is not cta:
                 self._findings.outlived(cta, agent, op)
         for barrier in cta.mbarriers.values():
-            meeting: Meeting | None = barrier.clock
-            for slot, use in meeting.remote.items() if meeting is not None else ():
+            barrier_clock: BarrierClock | None = barrier.clock
+            for slot, use in barrier_clock.remote.items() if barrier_clock is not None else ():
                 if known[slot] < use.clock:
                     self._findings.outlived(cta, use.agent, use.op)
 

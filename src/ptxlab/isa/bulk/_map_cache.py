@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ptxlab.descriptors import TENSOR_MAP_BYTES, TensorMapError, TensorMapFields, decode_tensor_map, replace_field
-from ptxlab.isa import context as machine
+from ptxlab.isa import context
 from ptxlab.isa.bulk._im2col import Columns
 from ptxlab.isa.bulk._reduce import Combine
 from ptxlab.isa.bulk._staging import U8
@@ -105,20 +105,20 @@ _MAPS: dict[bytes, TileMap | str] = {}
 _MOST_MAPS = 1024
 
 
-def tile_map(t: machine.Issue, address: int) -> TileMap:
+def tile_map(warp: context.WarpContext, address: int) -> TileMap:
     """The tensor map at a generic address; a fault if it cannot be used."""
-    return map_of(t, address, raw_map(t, address))
+    return map_of(warp, address, raw_map(warp, address))
 
 
-def raw_map(t: machine.Issue, address: int) -> bytes:
+def raw_map(warp: context.WarpContext, address: int) -> bytes:
     """The bytes of the tensor map at a generic address."""
     if address % _ALIGNMENT:
         message = f"the tensor map address {address:#x} is not a multiple of {_ALIGNMENT}"
-        t.fault("D721", message, fix="align the tensor map to 64 bytes or more")
-    return t.machine.read_generic(t, address, BYTES, t.cta).tobytes()
+        warp.fault("D721", message, fix="align the tensor map to 64 bytes or more")
+    return warp.machine.read_generic(warp, address, BYTES, warp.cta).tobytes()
 
 
-def map_of(t: machine.Issue, address: int, raw: bytes) -> TileMap:
+def map_of(warp: context.WarpContext, address: int, raw: bytes) -> TileMap:
     """The tensor map of these bytes; a fault if it cannot be used."""
     found = _MAPS.get(raw)
     if found is None:
@@ -126,7 +126,7 @@ def map_of(t: machine.Issue, address: int, raw: bytes) -> TileMap:
             _MAPS.clear()
         found = _MAPS[raw] = _interpret(raw)
     if isinstance(found, str):
-        t.fault("D722", f"the tensor map at {address:#x}: {found}", details=_facts(raw))
+        warp.fault("D722", f"the tensor map at {address:#x}: {found}", details=_facts(raw))
     return found
 
 
@@ -216,11 +216,11 @@ def _facts(raw: bytes) -> tuple[tuple[str, str], ...]:
     )
 
 
-def replaced(t: machine.Issue, raw: machine.U8, field: str, ordinal: int | None, value: int) -> machine.U8:
+def replaced(warp: context.WarpContext, raw: context.U8, field: str, ordinal: int | None, value: int) -> context.U8:
     """The bytes of a tensor map after ``tensormap.replace``."""
     made = np.array(raw, np.uint8)
     try:
         replace_field(made, field, ordinal, value)
     except TensorMapError as error:
-        t.fault("D727", error.diagnostic.message)
+        warp.fault("D727", error.diagnostic.message)
     return made

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import context as machine
+from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import Target
 from ptxlab.isa.bulk._map_cache import Copy, TileMap
 from ptxlab.isa.bulk._reduce import Combine
@@ -20,7 +20,7 @@ from ptxlab.isa.bulk._staging import U8, Staged
 from ptxlab.isa.bulk._tiled import Box
 from ptxlab.native import address_of, mover
 
-__all__ = ["Cut"]
+__all__ = ["PreparedTmaCopy"]
 
 
 @lru_cache(maxsize=256)
@@ -34,7 +34,7 @@ def _chunks_outside(box: Box) -> NDArray[np.int64]:
     return order
 
 
-class Cut:
+class PreparedTmaCopy:
     """One copy; ``memory`` is its bytes of global memory.
 
     Attributes
@@ -50,7 +50,7 @@ class Cut:
         self.raw, self.tile, self.box, self.copy, self.memory = raw, tile, box, copy, memory
         self._whole: tuple[int, int] | None = None
         self._count = box.bytes // box.chunk
-        self._outside: tuple[machine.Touch, ...] = ()
+        self._outside: tuple[context.MemoryAccess, ...] = ()
         if isinstance(box, Box) and copy.whole and not box.padded and not box.rounds and box.packed % box.chunk == 0:
             self._chunks = _chunks_outside(box)
             self._whole = address_of(memory), address_of(self._chunks)
@@ -69,7 +69,7 @@ class Cut:
             move(source, order, cta.shared_address + offset, address_of(box.order(offset)), self._count)
             barrier.complete_tx(box.bytes)
 
-    def store(self, cta: machine.Cta, offset: int, combine: Combine | None) -> None:
+    def store(self, cta: context.Cta, offset: int, combine: Combine | None) -> None:
         """Copy or reduce from shared memory."""
         box = self.box
         if self._whole is None or combine is not None:
@@ -78,24 +78,24 @@ class Cut:
         target, order = self._whole
         mover(box.chunk)(cta.shared_address + offset, address_of(box.order(offset)), target, order, self._count)
 
-    def loaded(self, targets: list[Target]) -> Iterator[machine.Touch]:
+    def loaded(self, targets: list[Target]) -> Iterator[context.MemoryAccess]:
         """What `deliver` reads and writes, for observers."""
         yield from self._touched(False)
         for cta, offset, barrier in targets:
             yield _range(cta.shared_address + offset, self.box.footprint, True).signalled(barrier)
 
-    def stored(self, cta: machine.Cta, offset: int) -> Iterator[machine.Touch]:
+    def stored(self, cta: context.Cta, offset: int) -> Iterator[context.MemoryAccess]:
         """What `store` reads and writes, for observers."""
         yield _range(cta.shared_address + offset, self.box.footprint, False)
         yield from self._touched(True)
 
-    def _touched(self, write: bool) -> tuple[machine.Touch, ...]:
+    def _touched(self, write: bool) -> tuple[context.MemoryAccess, ...]:
         """The bytes of global memory; a copy is for one direction."""
         if not self._outside:
-            self._outside = tuple(machine.Touch.of(part, write) for part in self.copy.outside(self.memory))
+            self._outside = tuple(context.MemoryAccess.of(part, write) for part in self.copy.outside(self.memory))
         return self._outside
 
 
 @lru_cache(maxsize=4096)
-def _range(address: int, size: int, write: bool) -> machine.Touch:
-    return machine.Touch(np.array([address], np.uint64), np.array([size], np.uint32), write)
+def _range(address: int, size: int, write: bool) -> context.MemoryAccess:
+    return context.MemoryAccess(np.array([address], np.uint64), np.array([size], np.uint32), write)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptxlab.isa.catalogue import Qualifiers, native, service
-from ptxlab.isa.context import Cta, Issue, Misuse, Wait
+from ptxlab.isa.context import Cta, Misuse, Wait, WarpContext
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
 
@@ -49,15 +49,17 @@ def nothing(q: Qualifiers, op: Op) -> Nothing:
 
 
 @service("nanosleep.u32", section=f"{_MISC}: nanosleep", outputs=0, time="u32")
-def nanosleep(t: Issue) -> None:
+def nanosleep(warp: WarpContext) -> None:
     """Let others run."""
-    t.spin()
+    warp.spin()
 
 
 @service("brkpt", section=f"{_MISC}: brkpt")
-def brkpt(t: Issue) -> None:
+def brkpt(warp: WarpContext) -> None:
     """End the launch: there is no debugger to stop in."""
-    t.fault("H604", "the kernel executed brkpt", fix="look for the condition that leads here; compilers put brkpt behind failed assertions")
+    warp.fault(
+        "H604", "the kernel executed brkpt", fix="look for the condition that leads here; compilers put brkpt behind failed assertions"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +81,28 @@ class _Registers:
 
 
 @service("setmaxnreg.(action=inc|dec).sync.aligned.u32", section=f"{_MISC}: setmaxnreg", outputs=0, count="u32")
-def setmaxnreg(t: Issue) -> Wait | None:
+def setmaxnreg(warp: WarpContext) -> Wait | None:
     """Take registers from the CTA's pool, or give them back; without a known pool ``inc`` never waits."""
-    wanted = t.uniform(0)
+    wanted = warp.uniform(0)
     if wanted % _REGISTERS_STEP or not _REGISTERS_LEAST <= wanted <= _REGISTERS_MOST:
         raise Misuse(
             "B513",
             f"setmaxnreg to {wanted} registers; it must be a multiple of {_REGISTERS_STEP} from {_REGISTERS_LEAST} to {_REGISTERS_MOST}",
         )
-    each = t.machine.registers
+    each = warp.machine.registers
     if each is None:
-        t.report(
+        warp.report(
             "B518",
             "the kernel uses setmaxnreg, but its registers per thread are not known: setmaxnreg.inc never waits here",
             once=True,
             fix="launch with registers=, as the assembler reports them",
         )
         return None
-    state = t.cta.state
-    held: int = t.state.setdefault("registers", each)
+    state = warp.cta.state
+    held: int = warp.state.setdefault("registers", each)
     free: int = state.setdefault("registers free", 0)
     change = (wanted - held) * 32
-    if t.q.action == "dec":
+    if warp.q.action == "dec":
         if change > 0:
             raise Misuse(
                 "B513",
@@ -114,8 +116,8 @@ def setmaxnreg(t: Issue) -> Wait | None:
         def describe() -> tuple[str, tuple[tuple[str, str], ...]]:
             return f"waits for {change} registers", (("free in the CTA's pool", str(state["registers free"])),)
 
-        return Wait(lambda: bool(state["registers free"] >= change), describe, retry=True, on=_Registers(t.cta, change))
+        return Wait(lambda: bool(state["registers free"] >= change), describe, retry=True, on=_Registers(warp.cta, change))
     state["registers free"] = free - change
-    t.state["registers"] = wanted
-    t.machine.progress += 1
+    warp.state["registers"] = wanted
+    warp.machine.progress += 1
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxlab.isa.address_space import SHARED_RESERVED
-from ptxlab.isa.context import Cta, Issue, Mbarrier, Misuse
+from ptxlab.isa.context import Cta, Mbarrier, Misuse, WarpContext
 from ptxlab.isa.operands import Op
 
 __all__ = ["RANK_SHIFT", "locate", "mbarrier_at", "missing_mbarrier", "targets"]
@@ -41,13 +41,14 @@ def missing_mbarrier(offset: int, size: int, *, overwritten: bool, invalidated: 
     )
 
 
-def locate(t: Issue, address: int) -> tuple[Cta, int]:
+def locate(warp: WarpContext, address: int) -> tuple[Cta, int]:
     """The CTA and offset of an address, checked against the instruction's state space."""
-    cta, offset = t.machine.shared_at(t, address)
-    if cta is not t.cta and "shared::cluster" not in t.op.opcode:
+    cta, offset = warp.machine.shared_at(warp, address)
+    if cta is not warp.cta and "shared::cluster" not in warp.op.opcode:
         raise Misuse(
             "B502",
-            f"the address {address:#x} is in the shared memory of CTA rank {cta.rank}, but {t.op.opcode} reaches only that of its own CTA",
+            f"the address {address:#x} is in the shared memory of CTA rank {cta.rank}, but {warp.op.opcode} reaches only that "
+            "of its own CTA",
             fix="only arrive, expect_tx and complete_tx with .shared::cluster work on another CTA's mbarrier",
         )
     if offset & 7:
@@ -57,24 +58,24 @@ def locate(t: Issue, address: int) -> tuple[Cta, int]:
     return cta, offset
 
 
-def mbarrier_at(t: Issue, address: int) -> Mbarrier:
+def mbarrier_at(warp: WarpContext, address: int) -> Mbarrier:
     """The mbarrier object at an address."""
-    cta = t.cta
+    cta = warp.cta
     if address >> RANK_SHIFT == cta.rank:
-        return cta.mbarrier(t, address & _OFFSET)
-    cta, offset = locate(t, address)
-    return cta.mbarrier(t, offset)
+        return cta.mbarrier(warp, address & _OFFSET)
+    cta, offset = locate(warp, address)
+    return cta.mbarrier(warp, offset)
 
 
-def targets(t: Issue, position: int) -> Iterator[tuple[int, int]]:
+def targets(warp: WarpContext, position: int) -> Iterator[tuple[int, int]]:
     """The addresses that the executing lanes name, in lane order, each with its lanes."""
-    address = t.common_address(position)
+    address = warp.common_address(position)
     if address is not None:
-        yield address, t.mask
+        yield address, warp.mask
         return
     found: dict[int, int] = {}
-    values = t.addresses(position)
-    for lane in t.lanes().tolist():
+    values = warp.addresses(position)
+    for lane in warp.lanes().tolist():
         at = int(values[lane])
         found[at] = found.get(at, 0) | 1 << lane
     yield from found.items()

@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import context as machine
-from ptxlab.isa.context import Touch
+from ptxlab.isa import context
+from ptxlab.isa.context import MemoryAccess
 from ptxlab.layout import PlacedOperand
 
 __all__ = ["CELL_BYTES", "COLUMN_BYTES", "block", "cells", "common", "operand"]
@@ -17,10 +17,10 @@ __all__ = ["CELL_BYTES", "COLUMN_BYTES", "block", "cells", "common", "operand"]
 COLUMN_BYTES, CELL_BYTES = 512, 4
 
 
-def operand(cta: machine.Cta, placed: PlacedOperand) -> Touch:
+def operand(cta: context.Cta, placed: PlacedOperand) -> MemoryAccess:
     """A matrix operand in a CTA's shared memory, read."""
     starts, sizes = placed.runs
-    return Touch(starts + np.uint64(cta.shared_address), sizes, False)
+    return MemoryAccess(starts + np.uint64(cta.shared_address), sizes, False)
 
 
 @lru_cache(maxsize=4096)
@@ -32,8 +32,8 @@ def _lane_runs(lanes: bytes) -> tuple[tuple[int, int], ...]:
 
 
 def block(
-    cta: machine.Cta, column: int, columns: int, lanes: slice | NDArray[np.int64], write: bool, reads: bool = False
-) -> Iterator[Touch]:
+    cta: context.Cta, column: int, columns: int, lanes: slice | NDArray[np.int64], write: bool, reads: bool = False
+) -> Iterator[MemoryAccess]:
     """Lanes of neighbouring columns of a CTA's tensor memory."""
     if isinstance(lanes, slice):
         runs: tuple[tuple[int, int], ...] = ((lanes.start or 0, (128 if lanes.stop is None else lanes.stop) - (lanes.start or 0)),)
@@ -42,20 +42,20 @@ def block(
     base = cta.tensor_address
     for lane, count in runs:
         starts = np.arange(column, column + columns, dtype=np.uint64) * np.uint64(COLUMN_BYTES) + np.uint64(base + 4 * lane)
-        yield Touch(starts, np.array([4 * count], np.uint32), write, reads=reads)
+        yield MemoryAccess(starts, np.array([4 * count], np.uint32), write, reads=reads)
 
 
-def common(touch: Touch) -> Touch:
+def common(access: MemoryAccess) -> MemoryAccess:
     """The one object for these ranges, so that observers see at a glance that two operations reach the same."""
-    return _common(touch.starts.tobytes(), touch.sizes.tobytes(), touch.write, touch.reads)
+    return _common(access.starts.tobytes(), access.sizes.tobytes(), access.write, access.reads)
 
 
 @lru_cache(maxsize=1024)
-def _common(starts: bytes, sizes: bytes, write: bool, reads: bool) -> Touch:
-    return Touch(np.frombuffer(starts, np.uint64), np.frombuffer(sizes, np.uint32), write, reads=reads)
+def _common(starts: bytes, sizes: bytes, write: bool, reads: bool) -> MemoryAccess:
+    return MemoryAccess(np.frombuffer(starts, np.uint64), np.frombuffer(sizes, np.uint32), write, reads=reads)
 
 
-def cells(cta: machine.Cta, column: int, places: NDArray[np.int64], lanes: NDArray[np.int64]) -> Touch:
+def cells(cta: context.Cta, column: int, places: NDArray[np.int64], lanes: NDArray[np.int64]) -> MemoryAccess:
     """Single cells, read: columns counted from ``column``, and lanes, which broadcast."""
     offsets = np.unique((column + places) * COLUMN_BYTES + 4 * lanes).astype(np.uint64)
-    return Touch(offsets + np.uint64(cta.tensor_address), np.array([4], np.uint32), False)
+    return MemoryAccess(offsets + np.uint64(cta.tensor_address), np.array([4], np.uint32), False)

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import numerics
-from ptxlab.isa import context as machine
+from ptxlab.isa import context
 from ptxlab.isa.tcgen05._accesses import block, cells, common, operand
 from ptxlab.isa.tcgen05._descriptors import Gather
 from ptxlab.isa.tcgen05._element_types import Format
 from ptxlab.isa.tcgen05._shift import shift_down
 from ptxlab.isa.tcgen05._side_operands import Cells, Scaling, legal_metadata
-from ptxlab.isa.tcgen05._state import Team
+from ptxlab.isa.tcgen05._state import CtaGroup
 from ptxlab.layout import data_path_lanes
 
 __all__ = ["A_COLUMNS", "Disabled", "Lanes", "Plan", "Unit", "units"]
@@ -116,15 +116,15 @@ class Plan:
     b_first: int = 0
     zeroed: NDArray[np.bool_] | None = None
     shift_a: bool = False
-    chain: numerics.Chain | None = None
-    known: dict[Hashable, tuple[machine.Touch, ...]] = field(default_factory=dict)
+    chain: numerics.MmaProgram | None = None
+    known: dict[Hashable, tuple[context.MemoryAccess, ...]] = field(default_factory=dict)
 
     @property
     def columns(self) -> int:
         """Columns of D."""
         return max(unit.column + unit.columns for unit in self.units)
 
-    def perform(self, team: Team, accumulate: bool, scale: int, disabled: Disabled | None) -> None:
+    def perform(self, team: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> None:
         """Read the operands and multiply."""
         if self.chain is not None and disabled is None:
             self.chain.run(team.bases, accumulate, scale)
@@ -155,7 +155,7 @@ class Plan:
             for cta in ctas:
                 shift_down(cta.tensor.words, self.a)
 
-    def touches(self, team: Team, accumulate: bool, disabled: Disabled | None) -> Iterable[machine.Touch]:
+    def accesses(self, team: CtaGroup, accumulate: bool, disabled: Disabled | None) -> Iterable[context.MemoryAccess]:
         """What the operation reads and writes; remembered for the memories that it is asked for."""
         key: Hashable = team.places, accumulate
         if disabled is not None:
@@ -164,11 +164,11 @@ class Plan:
         if found is None:
             if len(self.known) >= _MOST_KNOWN:
                 self.known.clear()
-            touches = machine.Touch.together(self._touches(team.ctas, accumulate, disabled))
-            found = self.known[key] = tuple(map(common, touches))
+            accesses = context.MemoryAccess.together(self._touches(team.ctas, accumulate, disabled))
+            found = self.known[key] = tuple(map(common, accesses))
         return found
 
-    def _touches(self, ctas: tuple[machine.Cta, ...], accumulate: bool, disabled: Disabled | None) -> Iterator[machine.Touch]:
+    def _touches(self, ctas: tuple[context.Cta, ...], accumulate: bool, disabled: Disabled | None) -> Iterator[context.MemoryAccess]:
         for number, cta in enumerate(ctas):
             yield operand(cta, self.b)
             if isinstance(self.a, Gather):
@@ -186,7 +186,7 @@ class Plan:
                     lanes = np.setdiff1d(lanes, disabled[number])
                 yield from block(cta, self.column + unit.column, unit.columns, lanes, True, accumulate)
 
-    def _share_of_b(self, cta: machine.Cta) -> Codes:
+    def _share_of_b(self, cta: context.Cta) -> Codes:
         """The columns of B that a CTA holds, as rows of codes."""
         codes = self.b_format.shared(self.b.read(cta.shared))[self.b_first :]
         if self.zeroed is not None:
@@ -194,7 +194,7 @@ class Plan:
         return codes
 
     def _prepare_b(
-        self, share: Codes, unit: Unit, cta: machine.Cta, known: dict[tuple[int, bytes], numerics.Prepared]
+        self, share: Codes, unit: Unit, cta: context.Cta, known: dict[tuple[int, bytes], numerics.Prepared]
     ) -> numerics.Prepared:
         """A part of B, scaled as ``cta`` says: each CTA keeps the scale factors of all parts."""
         options: dict[str, Any] = {}
@@ -212,14 +212,14 @@ class Plan:
             )
         return found
 
-    def _codes_of_a(self, cta: machine.Cta, lanes: Lanes) -> Codes:
+    def _codes_of_a(self, cta: context.Cta, lanes: Lanes) -> Codes:
         """The elements [rows, k] of A, from shared memory or from these lanes of tensor memory."""
         if isinstance(self.a, Gather):
             return self.a_format.shared(self.a.read(cta.shared))
         cells = cta.tensor.words[self.a : self.a + self.a_columns, lanes]
         return self.a_format.tensor(np.ascontiguousarray(cells.T))
 
-    def _prepare_a(self, cta: machine.Cta, unit: Unit) -> numerics.Prepared:
+    def _prepare_a(self, cta: context.Cta, unit: Unit) -> numerics.Prepared:
         options: dict[str, Any] = {}
         if self.scaling is not None:
             options = {"scales": self.scaling.factors("a", cta.tensor.words), "scale": self.scaling.type, "block": self.scaling.block}
@@ -228,7 +228,7 @@ class Plan:
         codes = self._codes_of_a(cta, unit.lanes)
         return numerics.prepare(codes, self.a_format.name, role="a", kind=self.kind, negate=self.negate_a, **options)
 
-    def _metadata(self, cta: machine.Cta, bank: int) -> NDArray[np.uint8]:
+    def _metadata(self, cta: context.Cta, bank: int) -> NDArray[np.uint8]:
         codes = self.metadata[bank].read(cta.tensor.words)
         wrong = ~np.isin(codes, legal_metadata(self.kind))
         if wrong.any():
@@ -236,5 +236,5 @@ class Plan:
             code = int(codes[row, chunk])
             legal = ", ".join(f"{known:#06b}" for known in legal_metadata(self.kind))
             message = f"the sparsity metadata of row {row}, chunk {chunk} is {code:#06b}, which selects nothing"
-            raise machine.Misuse("D707", message, fix=f"write {legal}; check the address and the sparsity selector")
+            raise context.Misuse("D707", message, fix=f"write {legal}; check the address and the sparsity selector")
         return codes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa.context import Issue
+from ptxlab.isa.context import WarpContext
 from ptxlab.isa.operands import Op
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
 from ptxlab.native import address_of
@@ -109,7 +109,7 @@ class CtaState:
         other = self.rank ^ 1
         return self.group.ctas[other] if other < len(self.group.ctas) else None
 
-    def mbarrier(self, t: Issue | None, offset: int) -> MbarrierState:
+    def mbarrier(self, warp: WarpContext | None, offset: int) -> MbarrierState:
         """The initialised mbarrier at a window offset."""
         found = self.mbarriers.get(offset)
         if found is None or self.tokens[offset >> 3] != MBARRIER_TOKEN:

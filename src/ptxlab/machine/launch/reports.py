@@ -53,7 +53,7 @@ def who_text(splits: Iterable[Split]) -> str:
     """All of these warp splits, as ranges: ``CTAs (0-3, 0, 0) warps 0-1 lanes 0-31``."""
     warps: dict[tuple[tuple[int, int, int], int], list[int]] = {}
     for split in splits:
-        warps.setdefault((split.warp.cta.ctaid, split.mask), []).append(split.warp.warp)
+        warps.setdefault((split.warp.cta.ctaid, split.mask), []).append(split.warp.warp_id)
     columns: dict[tuple[int, int, str, int], list[int]] = {}
     for ((x, y, z), mask), numbers in warps.items():
         columns.setdefault((z, y, ", ".join(ranges(sorted(numbers))), mask), []).append(x)
@@ -111,7 +111,7 @@ class Reports:
     ) -> Diagnostic:
         facts: list[tuple[str, str]] = [("kernel", self._launch.program.name)]
         if warp is not None:
-            facts += [("CTA", warp.cta.describe()), ("warp", str(warp.warp))]
+            facts += [("CTA", warp.cta.describe()), ("warp", str(warp.warp_id))]
             if mask:
                 facts.append(("lanes", lane_text(mask)))
         elif cta is not None:
@@ -181,7 +181,7 @@ class Reports:
         if kind == Fault.TENSOR_UNALLOCATED and "tcgen05" in warp.cta.state:
             from ptxlab.isa.tcgen05 import freed
 
-            gone = freed(warp.cta, address, warp.cta, warp.warp)
+            gone = freed(warp.cta, address, warp.cta, warp.warp_id)
             if gone is not None:
                 text += f" any more: tcgen05.dealloc at line {gone[0].line} has freed it"
                 fields["fix"] = gone[1]

@@ -40,11 +40,11 @@ def _read(operation: AsyncOperation) -> tuple[int, NDArray[np.uint8]] | None:
     """The part of its CTA's shared memory that it reads: the offset and the bytes."""
     shared = operation.cta.shared
     low, high = shared.ctypes.data, shared.ctypes.data + shared.size
-    reads = [touch for touch in operation.touches() if not touch.write] if operation.touches is not None else []
+    reads = [access for access in operation.accesses() if not access.write] if operation.accesses is not None else []
     if not reads:
         return None
-    starts = np.concatenate([touch.starts for touch in reads]).astype(np.int64)
-    stops = starts + np.concatenate([np.broadcast_to(touch.sizes, touch.starts.shape) for touch in reads]).astype(np.int64)
+    starts = np.concatenate([access.starts for access in reads]).astype(np.int64)
+    stops = starts + np.concatenate([np.broadcast_to(access.sizes, access.starts.shape) for access in reads]).astype(np.int64)
     inside = (starts >= low) & (stops <= high)
     if not inside.any():
         return None

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ptxlab.diagnostics import Diagnostic
-from ptxlab.isa.context import AsyncOperation, Touch
+from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.machine.launch.options import refuse
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.warp import Split, Warp
 
-__all__ = ["Observer", "Tracing", "heeded", "observer_for", "tracing", "warm_observers"]
+__all__ = ["Observer", "Tracing", "observer_for", "overridden_hook", "tracing", "warm_observers"]
 
 _PROVIDERS = {"race": "ptxlab.check.race"}
 """The module that has ``observe(launch)``, by the name of the check."""
@@ -55,7 +55,7 @@ class Observer:
     def serviced(self, warp: Warp, op: Op) -> None:
         """A service instruction of a warp is complete."""
 
-    def hearer(self, op: Op) -> Callable[[Warp, Op], None] | None:
+    def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         """What is called each time that an instruction is complete: `serviced`, or what that does for this one, None for nothing."""
         return self.serviced
 
@@ -65,7 +65,7 @@ class Observer:
     def performed(self, operation: AsyncOperation) -> None:
         """An asynchronous operation is complete."""
 
-    def touched(self, warp: Warp, touches: Iterable[Touch]) -> None:
+    def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         """A service instruction reads or writes memory as ordinary accesses of its warp."""
 
     def initialised(self, barrier: Any) -> None:
@@ -94,15 +94,15 @@ class _Together(Observer):
             if not name.startswith("_") and name not in ("finished", "hearer"):
                 setattr(self, name, _each([getattr(observer, name) for observer in observers]))
 
-    def hearer(self, op: Op) -> Callable[[Warp, Op], None] | None:
-        hearers = [hearer for observer in self._observers if (hearer := observer.hearer(op)) is not None]
+    def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
+        hearers = [retire_hook for observer in self._observers if (retire_hook := observer.retire_hook(op)) is not None]
         return _each(hearers) if hearers else None
 
     def finished(self) -> tuple[Diagnostic, ...]:
         return tuple(found for observer in self._observers for found in observer.finished())
 
 
-def heeded(observer: Observer | None, name: str) -> Callable[..., None] | None:
+def overridden_hook(observer: Observer | None, name: str) -> Callable[..., None] | None:
     """The method of an observer that is called for what happens all the time; None where it would do nothing."""
     if observer is None or (getattr(type(observer), name) is getattr(Observer, name) and name not in vars(observer)):
         return None

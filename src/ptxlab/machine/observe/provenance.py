@@ -14,7 +14,7 @@ from ptxlab.diagnostics import Place
 from ptxlab.engine.context import Word
 from ptxlab.engine.lowering.register_use import atomic_bits
 from ptxlab.engine.support.event_rows import SAVED_BYTES
-from ptxlab.isa.context import AsyncOperation, Touch
+from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.native_ops import Atomic, LaneAccess, MatrixAccess, Native
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.options import refuse
@@ -287,7 +287,7 @@ class _Watch(Observer):
             op, lanes = self.launch.program.ops[ops[row]], np.flatnonzero(hit[row]).tolist()
             if row == 0 and self._image is not None and self.writers and op.index in self._stores:
                 self.writers[-1].value = self._overwritten(*self._image, rows[0, 2:].tolist(), lanes, int(self._sizes[op.index]))
-            self._log(op, warp.cta, warp.warp, lanes)
+            self._log(op, warp.cta, warp.warp_id, lanes)
             self._wrote(rows[row, 2:][lanes], sizes[row])
         if found:
             self.writers[-1].value = self.value()
@@ -308,15 +308,15 @@ class _Watch(Observer):
 
     # ------------------------------------------------------------------------------------------------- the machine
 
-    def _reached(self, touches: Iterable[Touch]) -> bool:
-        return any(t.write and self._overlaps(t.starts, t.sizes).any() for t in touches)
+    def _reached(self, accesses: Iterable[MemoryAccess]) -> bool:
+        return any(t.write and self._overlaps(t.starts, t.sizes).any() for t in accesses)
 
     def issued(self, operation: AsyncOperation) -> None:
         """Note an asynchronous operation that writes the element, when it performs."""
-        if operation.touches is None or operation.op.opcode.startswith(_TENSOR_CORE) or not self._reached(operation.touches()):
+        if operation.accesses is None or operation.op.opcode.startswith(_TENSOR_CORE) or not self._reached(operation.accesses()):
             return
         warp = self.launch.scheduler.current
-        number = -1 if warp is None else warp.warp
+        number = -1 if warp is None else warp.warp_id
         self._flying[operation] = number, operation.thread[-1:] if isinstance(operation.thread, tuple) else ()
 
     def performed(self, operation: AsyncOperation) -> None:
@@ -333,18 +333,18 @@ class _Watch(Observer):
         offsets = shared_source(operation, self.memory)
         self.copied = _Copied(self._performed, operation.cta.ctaid, offsets) if offsets else None
 
-    def touched(self, warp: Warp, touches: Iterable[Touch]) -> None:
+    def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         """Note a service instruction that writes the element."""
-        written = tuple(touches)
+        written = tuple(accesses)
         if self._reached(written):
-            self._log(warp.op, warp.cta, warp.warp, warp.lanes().tolist())
+            self._log(warp.op, warp.cta, warp.warp_id, warp.lanes().tolist())
             self.writers[-1].value = self.value()
             self._written(written)
 
-    def _written(self, touches: Iterable[Touch]) -> None:
-        for touch in touches:
-            if touch.write:
-                self._wrote(touch.starts, touch.sizes)
+    def _written(self, accesses: Iterable[MemoryAccess]) -> None:
+        for access in accesses:
+            if access.write:
+                self._wrote(access.starts, access.sizes)
 
     def _wrote(self, starts: NDArray[np.uint64], sizes: NDArray[Any]) -> None:
         """The last of the writers has written these bytes."""
@@ -375,8 +375,8 @@ class _SharedWatch(_Watch):
         _Watch.performed(self, operation)
 
     def _ask(self, operation: AsyncOperation) -> None:
-        if operation.touches is not None:
-            self._written(operation.touches())
+        if operation.accesses is not None:
+            self._written(operation.accesses())
 
     def _wrote(self, starts: NDArray[np.uint64], sizes: NDArray[Any]) -> None:
         stops = starts + sizes.astype(np.uint64)

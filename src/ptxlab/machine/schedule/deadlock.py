@@ -122,7 +122,7 @@ def _suppliers(launch: Launch, names: tuple[str, ...], splits: list[Split]) -> I
 
 
 def _sources(launch: Launch, on: Supplied, splits: list[Split]) -> Iterator[tuple[str, str]]:
-    able = [s for s in splits if _awaited(s) is not on and on.supplied_by(s.warp.cta, s.warp.warp)]
+    able = [s for s in splits if _awaited(s) is not on and on.supplied_by(s.warp.cta, s.warp.warp_id)]
     for text in _suppliers(launch, on.suppliers, able):
         yield "could come from", text
 
@@ -187,7 +187,7 @@ def _supplier(launch: Launch, split: Split, splits: list[Split]) -> Split | None
     if isinstance(on, MbarrierState):
         names = _BYTES if on.transactions > 0 else _ARRIVALS
     elif isinstance(on, Supplied):
-        names, others = on.suppliers, [s for s in others if on.supplied_by(s.warp.cta, s.warp.warp)]
+        names, others = on.suppliers, [s for s in others if on.supplied_by(s.warp.cta, s.warp.warp_id)]
     else:
         return None
     ops = [op for op in launch.program.ops if op.opcode.startswith(names)]
@@ -229,7 +229,7 @@ def _short(op: Op) -> str:
 
 
 def _who(warp: Warp) -> str:
-    return f"warp {warp.warp} of CTA {warp.cta.describe()}"
+    return f"warp {warp.warp_id} of CTA {warp.cta.describe()}"
 
 
 def _standing(launch: Launch, warp: Warp) -> str:

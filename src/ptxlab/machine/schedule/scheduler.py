@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptxlab.engine.context import Context, Status, Word
 from ptxlab.isa.context import AsyncOperation, Misuse, Wait
-from ptxlab.machine.observe.observer import heeded
+from ptxlab.machine.observe.observer import overridden_hook
 from ptxlab.machine.schedule._progress import Watch
 from ptxlab.machine.warp.convergence import NO_LIMIT, choose, converge
 from ptxlab.machine.warp.warp import CONVERGE, RUN, WAIT, Split, Warp
@@ -53,10 +53,10 @@ class Scheduler:
         self._until = 0
         self.budget = launch.budget
         self.observer = launch.observer
-        self._hearers = [None if launch.observer is None else launch.observer.hearer(op) for op in launch.program.ops]
-        self._on_running = heeded(launch.observer, "running")
-        self._on_stopped = heeded(launch.observer, "stopped")
-        self._on_resumed = heeded(launch.observer, "resumed")
+        self._hearers = [None if launch.observer is None else launch.observer.retire_hook(op) for op in launch.program.ops]
+        self._on_running = overridden_hook(launch.observer, "running")
+        self._on_stopped = overridden_hook(launch.observer, "stopped")
+        self._on_resumed = overridden_hook(launch.observer, "resumed")
         self.rounds = 0
         self.services = [0] * len(launch.program.ops)
         self.running: AsyncOperation | None = None
@@ -106,11 +106,11 @@ class Scheduler:
         split.wait = None
         split.state = RUN
         split.again = split.retried = wait.retry
-        hearer = self._hearers[split.op]
-        if hearer is not None and not wait.retry:
+        retire_hook = self._hearers[split.op]
+        if retire_hook is not None and not wait.retry:
             warp = split.warp
             running, warp.mask = warp.mask, split.active
-            hearer(warp, self.launch.program.ops[split.op])
+            retire_hook(warp, self.launch.program.ops[split.op])
             warp.mask = running
         self.enqueue(split.warp)
 
@@ -336,9 +336,9 @@ class Scheduler:
                     (self.polling if waiters is None else waiters).append(split)
                     status = _PARKED
                     break
-                hearer = hearers[index]
-                if hearer is not None:
-                    hearer(warp, op)
+                retire_hook = hearers[index]
+                if retire_hook is not None:
+                    retire_hook(warp, op)
                 if warp.spun:
                     words[_FUEL] = min(words[_FUEL], granted >> 1) - (granted >> 3)
                     warp.spun = False

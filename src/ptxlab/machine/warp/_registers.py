@@ -50,7 +50,7 @@ def _row(value: int) -> memoryview:
 
 
 class Registers:
-    """Reads and writes operands of ``op`` in the lanes of ``mask``; see `ptxlab.isa.Issue`."""
+    """Reads and writes operands of ``op`` in the lanes of ``mask``; see `ptxlab.isa.WarpContext`."""
 
     __slots__ = (
         "_frame",
@@ -126,7 +126,7 @@ class Registers:
             self._defined(register, self.mask)
 
     def values(self, operand: Resolved | int, bits: int = 32) -> NDArray[Any]:
-        """The operand in all 32 lanes; see `ptxlab.isa.Issue`. 128 bits: uint64[2, 32], low halves first."""
+        """The operand in all 32 lanes; see `ptxlab.isa.WarpContext`. 128 bits: uint64[2, 32], low halves first."""
         if isinstance(operand, int):
             operand = self.op.operands[operand]
         if type(operand) is Reg:

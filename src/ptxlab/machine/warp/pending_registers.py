@@ -103,22 +103,22 @@ def early_uses(program: Program) -> Iterator[Early]:
         if entry is None:
             continue
         state = entry
-        flying = state.all()
+        in_flight = state.all()
         for i in range(block.start, block.stop):
             op = program.ops[i]
             if op.row.updates:
                 # Instructions in a row may work on the same D, not on a part of it, and read nothing else of it.
                 sources = (r for operand in op.operands[op.row.updates :] for r in operand_registers(operand))
                 mine = frozenset(_targets(op))
-                parts = (d for d in accumulators if d != mine and d <= flying and not d.isdisjoint(mine))
-                used = flying.intersection(sources).union(*(mine & d for d in parts))
+                parts = (d for d in accumulators if d != mine and d <= in_flight and not d.isdisjoint(mine))
+                used = in_flight.intersection(sources).union(*(mine & d for d in parts))
             else:
-                used = flying.intersection((*program.reads[i], *program.writes[i])) if flying else _NONE
+                used = in_flight.intersection((*program.reads[i], *program.writes[i])) if in_flight else _NONE
             if used:
                 yield Early(op, tuple(sorted(used)))
             if op.opcode.startswith("wgmma."):
                 state = _after(op, state, _targets)
-                flying = state.all()
+                in_flight = state.all()
 
 
 def overwritten_sources(program: Program) -> Iterator[Early]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ptxlab.engine.context import Context, Word
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.isa.catalogue import Qualifiers
-from ptxlab.isa.context import Touch, Wait
+from ptxlab.isa.context import MemoryAccess, Wait
 from ptxlab.machine.warp._registers import ALL_LANES, Registers
 from ptxlab.native import address_of
 
@@ -72,7 +72,7 @@ class Split:
 
 
 class Warp(Registers):
-    """One warp of a resident CTA; it is also the `ptxlab.isa.Issue` of the service that it executes."""
+    """One warp of a resident CTA; it is also the `ptxlab.isa.WarpContext` of the service that it executes."""
 
     __slots__ = (
         "context",
@@ -90,7 +90,7 @@ class Warp(Registers):
         "spun",
         "state",
         "threads",
-        "warp",
+        "warp_id",
         "words",
     )  # fmt: skip
 
@@ -100,7 +100,7 @@ class Warp(Registers):
         super().__init__(launch, cta.rank << SHARED_RANK_SHIFT, frame)
         self.machine = launch
         self.cta = cta
-        self.warp = index
+        self.warp_id = index
         self.threads = mask
         self.live = mask
         self.split_mask = 0
@@ -120,7 +120,7 @@ class Warp(Registers):
         words, launch = self.words, self.launch
         self.context.words[:] = self.cta.words
         words[Word.FRAME] = address_of(self._frame)
-        words[Word.QUADRANT] = self.warp % 4
+        words[Word.QUADRANT] = self.warp_id % 4
         words[Word.LIVE] = self.live
         if launch.additions is not None:
             launch.warps_started += 1
@@ -169,10 +169,10 @@ class Warp(Registers):
         """End the slice soon."""
         self.spun = True
 
-    def touch(self, *touches: Touch) -> None:
+    def access(self, *accesses: MemoryAccess) -> None:
         """Tell the observer of bytes that the instruction itself reads or writes."""
         if self.launch.observer is not None:
-            self.launch.observer.touched(self, touches)
+            self.launch.observer.accessed(self, accesses)
 
     def report(self, code: str, message: str, **fields: Any) -> None:
         """Add a finding at this instruction and go on."""

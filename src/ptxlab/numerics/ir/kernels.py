@@ -86,16 +86,16 @@ def warmup_parts() -> list[tuple[str, Callable[[], None]]]:
         flags = [", wide exponents"] * wide + [", block-scaled"] * scaled
         name = "products of s32" if output == "s32" else f"products to {output}, window {window}, floor {floor}{''.join(flags)}"
         parts.append((name, partial(_warm_step, row, wide)))
-    return [*parts, ("products of f64", double_kernel), ("moves and chains", _warm_chain)]
+    return [*parts, ("products of f64", double_kernel), ("moves and mma programs", _warm_programs)]
 
 
-def _warm_chain() -> None:
+def _warm_programs() -> None:
     from ptxlab import native
-    from ptxlab.numerics._mma_program import chain_function
+    from ptxlab.numerics._mma_program import mma_program_function
 
     for unit in (4, 8, 16, 64):
         native.gatherer(unit)
-    chain_function()
+    mma_program_function()
 
 
 def _warm_operand(fmt: str) -> None:

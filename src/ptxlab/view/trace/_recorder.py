@@ -144,7 +144,7 @@ class Recorder(Observer):
         now = self.launch.scheduler.now()
         held = self._ctas[warp.cta].warps
         if warp not in held:
-            held[warp] = Rows(self._ctas[warp.cta].process, f"warp {warp.warp}", _WARPS + _ROWS * warp.warp), {}
+            held[warp] = Rows(self._ctas[warp.cta].process, f"warp {warp.warp_id}", _WARPS + _ROWS * warp.warp_id), {}
         rows, lanes = held[warp]
         for gone in [s for s in lanes if s not in warp.splits]:
             lanes[gone].close(now)
@@ -194,7 +194,7 @@ class Recorder(Observer):
         if rows is None:
             rows = held.units[unit] = Rows(held.process, unit, _OPERATIONS + _ROWS * len(held.units))
         warp = self.launch.scheduler.current
-        issuer = {} if warp is None else {"issued by": f"CTA {warp.cta.describe()} warp {warp.warp}"}
+        issuer = {} if warp is None else {"issued by": f"CTA {warp.cta.describe()} warp {warp.warp_id}"}
         now = self.launch.scheduler.now()
         self._flying[operation] = rows, _Span(rows.take(), "asynchronous", operation.op.opcode, now, issuer | self._place(operation.op))
 

@@ -14,7 +14,7 @@ from ptxlab.check.race.clocks.join_clocks import Block
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
 from ptxlab.native import address_of
 
-__all__ = ["SHARED_ROWS", "Agent", "Clocks", "Meeting", "Slot", "Use"]
+__all__ = ["SHARED_ROWS", "Agent", "BarrierClock", "Clocks", "Slot", "Use"]
 
 Rows = NDArray[np.uint32]
 
@@ -70,7 +70,7 @@ class Use(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Meeting:
+class BarrierClock:
     """What a barrier carries: gathered in the current phase, and of the last complete one."""
 
     gathered: Rows | None = None
@@ -158,7 +158,7 @@ class Clocks:
         self.before = self.slot(None, "the grid before")
         self.agents: list[Agent] = []
         self.met: dict[int, Rows] = {}
-        """By rank: what relaxed arrivals at the cluster barrier have told of (`Meeting.met`)."""
+        """By rank: what relaxed arrivals at the cluster barrier have told of (`BarrierClock.met`)."""
         self.passed: dict[tuple[int, int], dict[int, Rows]] = {}
         """By rank and warpgroup: what the four warps have come past at their shares of a wgmma.mma_async, by its number."""
         self.warps = warps

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ptxlab import native
 from ptxlab.native import address_of
 
-__all__ = ["Block", "meeting_function"]
+__all__ = ["Block", "join_clocks_function"]
 
 _LANES = 16
 """Clocks at a time; the width of the rows is a multiple."""
@@ -60,7 +60,7 @@ end:
 
 
 @cache
-def meeting_function() -> tuple[Any, native.Library]:
+def join_clocks_function() -> tuple[Any, native.Library]:
     """The function, compiled or from the cache, and the library that keeps it."""
     library = native.compile_ir(_IR, ["meet"], opt=1)
     return _MEET(library.address("meet")), library
@@ -82,9 +82,9 @@ class Block:
     def __init__(self, rows: NDArray[np.uint32]) -> None:
         self._rows = rows
         self._where = address_of(rows), len(rows), rows.strides[0]
-        self._call, _ = meeting_function()
+        self._call, _ = join_clocks_function()
 
-    def meet(self) -> NDArray[np.uint32]:
+    def join(self) -> NDArray[np.uint32]:
         """Give every warp the largest of all warps' clocks, which are returned."""
         known = np.empty(self._rows.shape[1:], np.uint32)
         self._call(*self._where, address_of(known), known.size)

@@ -9,22 +9,22 @@ from __future__ import annotations
 from typing import Any
 
 from ptxlab.check.model import Component, Row
-from ptxlab.check.race.clocks.clocks import Agent, Clocks, Meeting, Use
+from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, Use
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.isa.operands import Op
 
 __all__ = ["look", "passed"]
 
 
-def look(clocks: Clocks, meeting: Meeting, agent: Agent, op: Op) -> None:
+def look(clocks: Clocks, barrier_clock: BarrierClock, agent: Agent, op: Op) -> None:
     """A warp has seen that the last phase is complete; what it has issued before carries none of this."""
     clocks.tick(agent)
-    meeting.looks[agent.index] = agent, agent.main.clock, op
+    barrier_clock.looks[agent.index] = agent, agent.main.clock, op
 
 
-def passed(findings: Findings, barrier: Any, meeting: Meeting, op: Op) -> None:
+def passed(findings: Findings, barrier: Any, barrier_clock: BarrierClock, op: Op) -> None:
     """An arrival completes a phase."""
-    known, looks = meeting.gathered, meeting.looks
+    known, looks = barrier_clock.gathered, barrier_clock.looks
     if known is not None:
         for agent, clock, looking in looks.values():
             at = agent.main.number + Component.EARLY

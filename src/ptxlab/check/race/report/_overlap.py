@@ -11,7 +11,7 @@ from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
 from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT
 from ptxlab.machine.launch.reports import lane_text, ranges
 
-__all__ = ["granules", "lanes_at", "meeting", "where_text"]
+__all__ = ["granules", "lanes_at", "overlap", "where_text"]
 
 _MOST = 4
 """Ranges that are written out."""
@@ -22,7 +22,7 @@ _COLUMN_BYTES, _LANE_BYTES = 512, 4
 Words = NDArray[np.uint64]
 
 
-def meeting(suspects: Words, row: int) -> tuple[Words, Words]:
+def overlap(suspects: Words, row: int) -> tuple[Words, Words]:
     """The granules, and the masks of what is shared there, of all suspects for the two accesses of one."""
     one = suspects[row]
     same = (suspects[:, [0, 2, 5]] == one[[0, 2, 5]]).all(axis=1) & (((suspects[:, [1, 3]] ^ one[[1, 3]]) & _IDENTITY) == 0).all(axis=1)

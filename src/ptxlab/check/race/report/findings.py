@@ -17,7 +17,7 @@ from ptxlab.check.race.program.dead_loads import dead_loads
 from ptxlab.check.race.program.instruction_kinds import follows
 from ptxlab.check.race.program.tensor_addresses import allocation_awaited
 from ptxlab.check.race.report._messages import MISSING, Access, code_of, fix_of, join_of, name_of, past_of, shortened
-from ptxlab.check.race.report._overlap import granules, lanes_at, meeting, where_text
+from ptxlab.check.race.report._overlap import granules, lanes_at, overlap, where_text
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, FORMAL, HOW_SHIFT, UNWRITTEN
 from ptxlab.isa.operands import Op
@@ -95,7 +95,7 @@ class Findings:
 
     def _place(self, later: Access, suspects: NDArray[np.uint64], number: int, rows: NDArray[np.uint64] | None) -> Place:
         """Where the two accesses of a suspect meet."""
-        places, masks = meeting(suspects, number)
+        places, masks = overlap(suspects, number)
         found = self._shadow.find(int(places[0]))
         assert found is not None
         row = int(suspects[number, 3]) & 0xFFFFFF
@@ -231,7 +231,7 @@ class Findings:
             return
         self._seen.add(key)
         at, text, _ = self._launch.reports.place(first)
-        owner = f"warp {warp.warp} of CTA {warp.cta.describe()}"
+        owner = f"warp {warp.warp_id} of CTA {warp.cta.describe()}"
         self._launch.reports.add(
             "X114" if found.proxy_row == Row.ASYNC_GLOBAL else "X101",
             f"{_short(op)} {'writes' if writes else 'reads'} {where_text(found, *granules(found, addresses))}, which {_short(first)} at "

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Shadow
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT
-from ptxlab.isa.context import Touch
+from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.operands import Op
 
 __all__ = ["Accumulators"]
@@ -40,9 +40,9 @@ class Accumulators:
         key = address, shape, "sp" in words, "ws" in words, *(w for w in words if w.startswith("kind::"))
         return self._names.setdefault(key, len(self._names) + 1)
 
-    def write(self, touch: Touch, name: int, who: int, op: Op, rows: NDArray[np.uint32]) -> NDArray[np.uint64] | None:
+    def write(self, access: MemoryAccess, name: int, who: int, op: Op, rows: NDArray[np.uint32]) -> NDArray[np.uint64] | None:
         """Note that ``who`` writes cells; an incomplete write of another accumulator there, as a row of suspects."""
-        suspect, places = None, _places(touch)
+        suspect, places = None, _places(access)
         while len(places):
             found = self._shadow.find(int(places[0]))
             assert found is not None
@@ -62,9 +62,9 @@ class Accumulators:
         return suspect
 
 
-def _places(touch: Touch) -> NDArray[np.int64]:
+def _places(access: MemoryAccess) -> NDArray[np.int64]:
     """The host address of each unit."""
-    counts = -(-np.broadcast_to(touch.sizes, touch.starts.shape).astype(np.int64) // _UNIT)
+    counts = -(-np.broadcast_to(access.sizes, access.starts.shape).astype(np.int64) // _UNIT)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    places: NDArray[np.int64] = np.repeat(touch.starts.astype(np.int64), counts) + _UNIT * within
+    places: NDArray[np.int64] = np.repeat(access.starts.astype(np.int64), counts) + _UNIT * within
     return places

@@ -14,7 +14,7 @@ from ptxlab import native
 from ptxlab.check.race.shadow._event_replay_ir import emit_drain
 from ptxlab.check.race.shadow.shadow_ir import NEAR, OBJECT_WORDS, SUSPECT_WORDS, OpWord, StateWord, emit_shadow
 from ptxlab.engine.llvm.builder import Unit
-from ptxlab.isa.context import Touch
+from ptxlab.isa.context import MemoryAccess
 from ptxlab.native import address_of
 
 __all__ = ["MEMORY_GRANULE", "TENSOR_GRANULE", "Object", "Shadow", "shadow_functions"]
@@ -170,11 +170,11 @@ class Shadow:
         at: int = self._drain(self._address, rows, first, count)
         return at
 
-    def access(self, touch: Touch, who: int, what: int) -> None:
+    def access(self, access: MemoryAccess, who: int, what: int) -> None:
         """One access to ranges of host memory; ``who`` is slot << 32 | clock, ``what`` op | (kind << 1 | write) << 56."""
         if self._dirty:
             self._tabulate()
-        self._ranges(self._address, *touch.where, who, what)
+        self._ranges(self._address, *access.where, who, what)
 
     def size_of(self, op: int) -> int:
         """The bytes that one lane's access of an instruction reaches, 0 where its rows do not tell."""

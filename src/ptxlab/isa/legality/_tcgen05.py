@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptxlab.isa.legality._form import LONGS, WORDS, Address, Form, Immediate, Kind, Register, Rule, TensorAddress, Vector, form
+from ptxlab.isa.form import Form, Rule, form
+from ptxlab.isa.kinds import LONGS, WORDS, Address, Immediate, Kind, Register, TensorAddress, Vector
 from ptxlab.isa.requirements import Condition, Values, needs
 from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC, TCGEN05
 from ptxlab.tables import LOAD_REGISTERS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptxlab.isa.legality._form import LONGS, WORDS, Form, Immediate, Kind, Predicate, Register, Rule, TensorAddress, Vector, form
+from ptxlab.isa.form import Form, Rule, form
+from ptxlab.isa.kinds import LONGS, WORDS, Immediate, Kind, Predicate, Register, TensorAddress, Vector
 from ptxlab.isa.legality._tcgen05 import IGNORED
 from ptxlab.isa.requirements import Needs, needs
 from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC, SCALE_INPUT, SM_107, TCGEN05

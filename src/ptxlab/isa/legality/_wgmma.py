@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptxlab.isa.legality._form import LONGS, WORDS, Form, Immediate, Predicate, Register, Rule, Vector, form
+from ptxlab.isa.form import Form, Rule, form
+from ptxlab.isa.kinds import LONGS, WORDS, Immediate, Predicate, Register, Vector
 from ptxlab.isa.legality._tcgen05 import IGNORED
 from ptxlab.isa.requirements import Values, needs
 from ptxlab.isa.targets import WGMMA

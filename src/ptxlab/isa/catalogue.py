@@ -110,7 +110,7 @@ class Row:
         values = {**placed.values, **self.line.gives}
         if not holds(self.only, values) or not holds(self.line.when, values):
             return None
-        if any(rule.is_broken(values) and not rule.ignored for rule in form.rules):
+        if any(rule.is_broken(values) and not (rule.ignored or rule.executed) for rule in form.rules):
             return None
         found: dict[str, str | bool | None] = {**values}
         for slot in form.slots:
@@ -212,6 +212,8 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
                 form = _compact(given, ordered, operands, section, requires) if isinstance(given, str) else given
                 for line in _lines(form, condition):
                     slots = form.narrowed({**line.when, **conditions(line.gives), **condition}) if isinstance(given, Form) else form.slots
+                    if slots is None:
+                        continue
                     pattern = given if isinstance(given, str) else form.name + "".join(slot.pattern() for slot in slots)
                     listed = tuple(operands.items()) or tuple(_listed(form, line))
                     row = Row(form, line, pattern, slots, listed, count, kind, semantics, fidelity, condition, lookups, updates)

@@ -79,8 +79,10 @@ class Slot:
     def pattern(self) -> str:
         """The slot in the pattern language."""
         choices = "|".join(self.choices)
+        if not self.optional and len(self.choices) == 1:
+            return f".{choices}"
         body = choices if self.label == choices else f"{self.name}={choices}"
-        return f"{{.{body}}}" if self.optional else f".{body}" if body == choices else f".({body})"
+        return f"{{.{body}}}" if self.optional else f".({body})"
 
 
 class Placed(NamedTuple):
@@ -190,6 +192,8 @@ class Rule:
     section: str
     ignored: bool = False
     """Whether the assembler lets another value pass."""
+    executed: bool = False
+    """Whether a launch meets another value: the semantics refuses it."""
 
     def is_broken(self, values: Values) -> bool:
         """Whether the modifiers break it."""
@@ -231,8 +235,11 @@ class Form:
         placed = self.place(tuple(opcode.split("."))[len(self.words) :])
         return not (placed.left or placed.missing or any(rule.is_broken(placed.values) for rule in self.rules))
 
-    def narrowed(self, when: Condition) -> tuple[Slot, ...]:
-        """The slots where a condition holds, with the choices that the rules leave; several modifiers that it decides become one choice."""
+    def narrowed(self, when: Condition) -> tuple[Slot, ...] | None:
+        """The slots where a condition holds, with the choices that the rules leave; None if there is no such instruction.
+
+        Several modifiers whose values are known become one choice.
+        """
         left: dict[str, set[str | None]] = {slot.name: {*slot.choices, None} for slot in self.slots if slot.count == 1}
         rules, decided = list(self.rules), list(when.items())
         while decided:
@@ -250,6 +257,8 @@ class Form:
                 every = slot.choices if slot.count == 1 else sorted(str(value) for value in values if value)
                 choices = tuple(choice for choice in every if choice in values)
                 found.append(Slot(slot.name, choices, slot.optional and None in values, slot.flag))
+            elif not slot.optional:
+                return None
         return tuple(found)
 
 

@@ -53,7 +53,7 @@ def type_rows(kind: str) -> list[tuple[str, str, str]]:
 
 
 def line_of(form: Form) -> tuple[str, bool, int, bool]:
-    return str(form.choice("kind"))[6:], form.has("ws"), int(str(form.choice("group"))[-1]), form.has("sp")
+    return str(form.choice("kind"))[6:], form.has("ws"), int(str(form.choice("cta_group"))[-1]), form.has("sp")
 
 
 def zero_columns(rng: np.random.Generator, m: int, shift: int) -> ZeroColumnMask:
@@ -68,7 +68,7 @@ def random_product(form: Form, rng: np.random.Generator, m: int, n: int, types: 
     kind, _, group, _ = line_of(form)
     a, b, d = types
     row = MMA_KINDS[kind]
-    in_tensor = dict(form.row.operands)["a"] == "addr"
+    in_tensor = "a-tmem" in form.operands
     fields: dict[str, Any] = {}
     for name, type in (("a", a), ("b", b)):
         fields[f"negate_{name}"] = row.negate and bool(rng.integers(2))
@@ -77,7 +77,7 @@ def random_product(form: Form, rng: np.random.Generator, m: int, n: int, types: 
         fields[f"transpose_{name}"] = free and fits and bool(rng.integers(2))
     if row.saturate:
         fields["saturate"] = bool(rng.integers(2))
-    if "zero_columns" in form.operands:
+    if "zero-column-mask-desc" in form.operands:
         fields["max_shift"] = int(rng.choice([0, 8, 16, 32]))
         # Columns behind those of the product must lie where B of this layout has them.
         shift = int(rng.integers(0, min(fields["max_shift"], 16 if m == 32 else 32) + 1))
@@ -89,7 +89,7 @@ def forms_of(kind: str, ws: bool, group: int, sparse: bool, in_tensor: bool = Fa
     """Forms without .ashift and collector qualifiers, with all operands that may be missing."""
     found = []
     for row in MMA:
-        if (dict(row.operands)["a"] == "addr") != in_tensor or ".ashift" in row.pattern:
+        if ("a-tmem" in dict(row.operands)) != in_tensor or ".ashift" in row.pattern:
             continue
         for form in forms(row):
             fits = line_of(form) == (kind, ws, group, sparse) and form.choice("collector") is None
@@ -290,7 +290,7 @@ def test_scale_vectors(kind: str, vector: str, k: int, scale: str, group: int) -
             rng = generator(kind, vector, k, scale, group, scale_id, sparse)
             shapes = SHAPES[kind, False, group, sparse]
             for m in shapes.m:
-                form = forms_of(kind, False, group, sparse, bool(rng.integers(2)), vector=vector)[0]
+                form = forms_of(kind, False, group, sparse, bool(rng.integers(2)), scale_vectorsize=vector)[0]
                 a, b, d = type_rows(kind)[int(rng.integers(len(type_rows(kind))))]
                 other = int(rng.choice(SCALE_IDS[row.scales]))
                 n = int(rng.choice(list(shapes.n)))

@@ -140,7 +140,7 @@ def start(form: Form) -> tuple[np.random.Generator, Cells]:
 def check_load(form: Form) -> None:
     rng, before = start(form)
     at, split, count, lanes, columns = place(form, rng)
-    tail = f", {split}" if "split" in form.operands else ""
+    tail = f", {split}" if "immHalfSplitoff" in form.operands else ""
     after, out = transfer(f"{form.opcode} {vector(count)}, [at]{tail}", count, before, rng.integers(0, 9, (128, count + 1), np.uint32), at)
     expected = before[columns, lanes]
     if form.has("pack::16b"):
@@ -153,7 +153,7 @@ def check_load(form: Form) -> None:
 def check_store(form: Form) -> None:
     rng, before = start(form)
     at, split, count, lanes, columns = place(form, rng)
-    tail = f"{split}, " if "split" in form.operands else ""
+    tail = f"{split}, " if "immHalfSplitoff" in form.operands else ""
     registers = rng.integers(0, 1 << 32, (128, count + 1), np.uint32)
     after, _ = transfer(f"{form.opcode} [at], {tail}{vector(count)}", count, before, registers, at)
     expected = before.copy()
@@ -175,7 +175,7 @@ def reduction(words: Cells, form: Form) -> Cells:
     if keys is None:
         keys = np.where(sign == 1, -magnitude - 1, magnitude)
         is_nan = magnitude > 0x7F800000
-    largest = form.choice("operation") == "max"
+    largest = form.choice("redOp") == "max"
     keys = np.where(is_nan, -(1 << 40) if largest else 1 << 40, keys)
     best = keys.argmax(axis=1) if largest else keys.argmin(axis=1)
     found = np.take_along_axis(words, best[:, None], axis=1)[:, 0]
@@ -188,7 +188,7 @@ def check_load_reduce(form: Form) -> None:
     special = np.array([0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00001, 1, 0x80000001], np.uint32)
     before[::3, ::2] = rng.choice(special, before[::3, ::2].shape)
     at, split, count, lanes, columns = place(form, rng)
-    tail = f", {split}" if "split" in form.operands else ""
+    tail = f", {split}" if "immHalfSplitoff" in form.operands else ""
     text = f"{form.opcode} {vector(count)}, red, [at]{tail}"
     registers = rng.integers(0, 9, (128, count + 1), np.uint32)
     after, out = transfer(text, count, before, registers, at, "sm_103a", reduced=True)
@@ -199,7 +199,7 @@ def check_load_reduce(form: Form) -> None:
 
 def check_copy(form: Form) -> None:
     rng = np.random.default_rng(hash_of(form.opcode))
-    group = int(str(form.choice("group"))[-1])
+    group = int(str(form.choice("cta_group"))[-1])
     words = form.opcode.split(".")
     shape = next(w for w in words if w in DATA_MOVEMENT_SHAPES["cp"])
     to = copy_destination(shape, next((w for w in words if w.startswith("warpx")), ""))
@@ -214,8 +214,8 @@ def check_copy(form: Form) -> None:
     expected = before.copy()
     for cta in range(group):
         data = image[cta][at].reshape(rows_, -1)
-        if form.choice("packed"):
-            rule = decompression(str(form.choice("packed")))
+        if form.choice("src_fmt"):
+            rule = decompression(str(form.choice("src_fmt")))
             bits = np.unpackbits(data.reshape(-1, 16), axis=1, bitorder="little")
             wide = np.zeros_like(bits)
             for i in range(rule.bits):
@@ -229,7 +229,7 @@ def check_copy(form: Form) -> None:
 
 def check_shift(form: Form) -> None:
     rng = np.random.default_rng(hash_of(form.opcode))
-    group = int(str(form.choice("group"))[-1])
+    group = int(str(form.choice("cta_group"))[-1])
     for lane in (0, 32, 64, 96):
         image, before = random_state(rng, group)
         column = int(rng.integers(0, COLUMNS - 7))
@@ -280,7 +280,7 @@ def test_all_reductions(row: Row) -> None:
 def test_copies(row: Row) -> None:
     """A destination format goes with a source format; one alone is refused (`test_refusals`)."""
     for form in forms(row):
-        if (form.choice("unpacked") is None) == (form.choice("packed") is None):
+        if (form.choice("dst_fmt") is None) == (form.choice("src_fmt") is None):
             check_copy(form)
 
 

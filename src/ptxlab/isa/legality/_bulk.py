@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptxlab.isa.form import Form, Rule, form
+from ptxlab.isa.form import IGNORED, Form, Rule, form
 from ptxlab.isa.kinds import LONGS, SHORTS, WORDS, Address, Immediate, Kind, Register
 from ptxlab.isa.legality._mbarrier import together
-from ptxlab.isa.legality._tcgen05 import IGNORED
 from ptxlab.isa.requirements import Needs, needs
 from ptxlab.isa.targets import SM_107, TCGEN05, WGMMA, at_least
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ptxlab.isa.form import Form, Rule, form
+from ptxlab.isa.form import IGNORED, Form, Rule, form
 from ptxlab.isa.kinds import LONGS, SHORTS, WORDS, Address, Kind, Register, Vector
 from ptxlab.isa.legality._bulk import (
     COPY_OPERANDS,
@@ -18,7 +18,6 @@ from ptxlab.isa.legality._bulk import (
     multicast,
     spread,
 )
-from ptxlab.isa.legality._tcgen05 import IGNORED
 from ptxlab.isa.requirements import Values, needs
 from ptxlab.isa.targets import SM_107, TCGEN05, at_least
 

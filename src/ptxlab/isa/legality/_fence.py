@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ptxlab.isa.form import Form, Rule, form
+from ptxlab.isa.form import IGNORED, Form, Rule, form
 from ptxlab.isa.kinds import LONGS, SHORTS, WORDS, Address, Immediate
-from ptxlab.isa.legality._tcgen05 import IGNORED
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.targets import at_least
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ptxlab.isa.form import Form, Rule, form
+from ptxlab.isa.form import IGNORED, Form, Rule, form
 from ptxlab.isa.kinds import LONGS, SHORTS, WORDS, Address, Immediate, Kind, Predicate, Register, Sink
-from ptxlab.isa.legality._tcgen05 import IGNORED
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.targets import SM_107, at_least
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ptxlab.isa.form import Form, Rule, form
+from ptxlab.isa.form import IGNORED, MAP_FIELDS, Form, Rule, form
 from ptxlab.isa.kinds import LONGS, SHORTS, WORDS, Address, Immediate, Kind, Register
 from ptxlab.isa.legality._fence import MAP_BYTES
-from ptxlab.isa.legality._tcgen05 import IGNORED, MAP_FIELDS
 from ptxlab.isa.requirements import Condition, needs
 from ptxlab.isa.targets import at_least
 

@@ -8,13 +8,25 @@ from functools import partial
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.form import form
+from ptxlab.isa.requirements import needs
+from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC
 from ptxlab.isa.tcgen05._accesses import block
 from ptxlab.isa.tcgen05._descriptors import check_range
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch
+from ptxlab.isa.tcgen05._syntax import GROUPS, TADDR
 
 __all__ = ["shift_down"]
 
 _SECTION = "Tensorcore 5th Generation Instructions: tcgen05.shift"
+_SHIFT = form(
+    "tcgen05.shift",
+    f"{GROUPS}.down",
+    "[taddr]",
+    kinds={"[taddr]": TADDR},
+    section=_SECTION,
+    requires=needs("8.6", ARCHITECTURE_SPECIFIC, what="tcgen05.shift"),
+)
 _COLUMNS = 8
 """A row moves 32 bytes."""
 _WARP = 32
@@ -40,14 +52,7 @@ def _shift(ctas: tuple[context.Cta, ...], column: int) -> None:
         shift_down(cta.tensor.words, column)
 
 
-@service(
-    "tcgen05.shift.(group=cta_group::1|cta_group::2).down",
-    section=_SECTION,
-    fidelity="deduced",
-    outputs=0,
-    ordered=False,
-    address="addr",
-)
+@service(_SHIFT, fidelity="deduced", outputs=0)
 def shift(warp: context.WarpContext) -> None:
     """Shift a matrix of 32-byte rows in tensor memory; of both CTAs for .cta_group::2."""
     _, group = enter(warp)

@@ -34,8 +34,8 @@ class Accumulators:
     def name(self, warp: Any, op: Op, lane: int) -> int:
         """A number for the accumulator and the shape of an instruction that the warp executes."""
         at = {name: i for i, (name, _) in enumerate(op.row.operands)}
-        address = warp.lane_value(op.operands[at["accumulator"]], 32, lane)
-        shape = warp.lane_value(op.operands[at["descriptor"]], 32, lane) & _ROWS_AND_COLUMNS
+        address = warp.lane_value(op.operands[at["d-tmem"]], 32, lane)
+        shape = warp.lane_value(op.operands[at["idesc"]], 32, lane) & _ROWS_AND_COLUMNS
         words = op.opcode.split(".")
         key = address, shape, "sp" in words, "ws" in words, *(w for w in words if w.startswith("kind::"))
         return self._names.setdefault(key, len(self._names) + 1)

@@ -27,7 +27,7 @@ SHOWS = {
         "cp.async.bulk.tensor.(dim=1d|2d|3d|4d|5d).(destination=shared::cta|shared::cluster).global{.tile}.*|cta_group::2}",
         "cp.async.bulk.tensor.(dim=1d|2d|3d|4d|5d).global.shared::cta{.tile}.bulk_group",
         "cp.reduce.async.bulk.tensor.(dim=1d|2d|3d|4d|5d).global.shared::cta.(operation=add|min|max|inc|dec|and|or|xor){.tile}.bulk_group",
-        "cvta*", "elect*", "fence.mbarrier_init*", "fence.proxy.(*", "fence.proxy.async.(*", "fence{*", "getctarank*", "isspacep*",
+        "cvta*", "elect*", "fence.proxy.(*", "fence{*", "getctarank*", "isspacep*",
         "ldmatrix.sync.aligned.m8n8.*b16",
         "ld{*", "mapa*", "match*", "mbarrier*", "red.async.relaxed*", "redux.sync.(op=add*", "redux.sync.(op=and*", "red{*", "shfl*",
         "st.async{.weak}*", "stmatrix.sync.aligned.m8n8.*", "st{*", "vote*",

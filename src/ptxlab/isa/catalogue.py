@@ -211,7 +211,7 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
             for given in syntax:
                 form = _compact(given, ordered, operands, section, requires) if isinstance(given, str) else given
                 for line in _lines(form, condition):
-                    slots = form.narrowed({**line.when, **conditions(line.gives), **condition}) if isinstance(given, Form) else form.slots
+                    slots = form.narrowed(line.when, conditions(line.gives), condition) if isinstance(given, Form) else form.slots
                     if slots is None:
                         continue
                     pattern = given if isinstance(given, str) else form.name + "".join(slot.pattern() for slot in slots)

@@ -32,6 +32,7 @@ __all__ = [
     "Placed",
     "Rule",
     "Slot",
+    "both_or_none",
     "find_forms",
     "form",
     "is_declared",
@@ -200,6 +201,14 @@ class Rule:
         return holds(self.when, values) and values.get(self.group) not in self.values
 
 
+def both_or_none(section: str, orders: tuple[str, ...], scopes: tuple[str, ...]) -> tuple[Rule, ...]:
+    """``.sem`` and ``.scope`` stand together or not at all."""
+    return (
+        Rule({"sem": orders}, "scope", scopes, "an order needs a scope: " + " or ".join(f".{s}" for s in scopes), section),
+        Rule({"scope": scopes}, "sem", orders, "a scope needs an order: " + " or ".join(f".{o}" for o in orders), section),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """An instruction: its fixed name, modifiers, operand lines, kinds of operands, rules, versions and targets."""
@@ -235,13 +244,13 @@ class Form:
         placed = self.place(tuple(opcode.split("."))[len(self.words) :])
         return not (placed.left or placed.missing or any(rule.is_broken(placed.values) for rule in self.rules))
 
-    def narrowed(self, when: Condition) -> tuple[Slot, ...] | None:
-        """The slots where a condition holds, with the choices that the rules leave; None if there is no such instruction.
+    def narrowed(self, *when: Condition) -> tuple[Slot, ...] | None:
+        """The slots where conditions hold, with the choices that the rules leave; None if there is no such instruction.
 
         Several modifiers whose values are known become one choice.
         """
         left: dict[str, set[str | None]] = {slot.name: {*slot.choices, None} for slot in self.slots if slot.count == 1}
-        rules, decided = list(self.rules), list(when.items())
+        rules, decided = list(self.rules), [item for each in when for item in each.items()]
         while decided:
             for group, values in decided:
                 left[group] = left.get(group, set(values)) & set(values)

@@ -8,7 +8,21 @@ from typing import TypeAlias
 
 from ptxlab.isa.requirements import Condition, Values
 
-__all__ = ["LONGS", "SHORTS", "WORDS", "Address", "Immediate", "Kind", "Predicate", "Register", "Sink", "TensorAddress", "Typed", "Vector"]
+__all__ = [
+    "LONGS",
+    "MAP_BYTES",
+    "SHORTS",
+    "WORDS",
+    "Address",
+    "Immediate",
+    "Kind",
+    "Predicate",
+    "Register",
+    "Sink",
+    "TensorAddress",
+    "Typed",
+    "Vector",
+]
 
 SHORTS = ("b16", "u16", "s16")
 WORDS = ("b32", "u32", "s32")
@@ -130,3 +144,5 @@ class Vector:
 
 
 Kind: TypeAlias = Typed | TensorAddress | Address | Register | Sink | Immediate | Predicate | Vector
+
+MAP_BYTES = Immediate("128, the size of a tensor map", lambda value: value == 128)

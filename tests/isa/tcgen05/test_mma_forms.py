@@ -194,7 +194,7 @@ def test_fields_of_the_instruction_descriptor(kind: str) -> None:
         fields = {} if name in ("a", "b", "d", "scale") else {name: value}
         scale = value if name == "scale" else ""
         vectors = [v for v in SCALE_VECTOR_TYPES.get((kind, scale or "ue8m0"), ()) if v.startswith("block")]
-        choices = {"vector": vectors[0]} if vectors else {}
+        choices = {"scale_vectorsize": vectors[0]} if vectors else {}
         form = forms_of(kind, False, 1, False, **choices)[0]
         Product(form, 128, 64, a, b, d, rng, scale=scale, fields=fields).check()
 
@@ -256,7 +256,7 @@ def test_sizes_major_ness_and_swizzling(kind: str, major: str, swizzle: str) -> 
     assert any(swizzle in row.swizzles and row.major == major and sizes & set(row.bits) for row in TYPE_SIZES)
     for group, in_tensor in ((1, False), (1, True), (2, False), (2, True)):
         rng = generator(kind, major, swizzle, group, in_tensor)
-        choices = {"vector": "block32"} if MMA_KINDS[kind].scale else {}
+        choices = {"scale_vectorsize": "block32"} if MMA_KINDS[kind].scale else {}
         form = forms_of(kind, False, group, False, in_tensor, **choices)[0]
         types = [t for t in type_rows(kind) if not transposed or min(TYPE_BITS[t[0]], TYPE_BITS[t[1]]) >= 8]
         a, b, d = types[int(rng.integers(len(types)))]

@@ -294,5 +294,5 @@ def test_loads_and_stores_cover_the_tables() -> None:
     listed = {shape_of(form) for row in (*LOADS, *rows("st")) for form in forms(row)}
     assert listed == set(LOAD_REGISTERS)
     assert {shape for shape, _ in listed} == set(DATA_MOVEMENT_SHAPES["ld"]) == set(DATA_MOVEMENT_SHAPES["st"])
-    copied = {word for row in rows("cp") for word in row.pattern.replace("{", ".").split(".") if word in DATA_MOVEMENT_SHAPES["cp"]}
+    copied = {choice for row in rows("cp") for slot in row.slots if slot.name == "shape" for choice in slot.choices}
     assert copied == set(DATA_MOVEMENT_SHAPES["cp"])

@@ -1,3 +1,3 @@
 """Forms."""
 
-from ptxlab.isa.legality import _bulk, _bulk_tensor, _fence, _mbarrier, _tensormap  # noqa: F401
+from ptxlab.isa.legality import _bulk, _bulk_tensor, _tensormap  # noqa: F401

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptxlab.isa.form import IGNORED, Form, Rule, form
+from ptxlab.isa.form import IGNORED, Form, Rule, both_or_none, form
 from ptxlab.isa.kinds import LONGS, SHORTS, WORDS, Address, Immediate, Kind, Register
-from ptxlab.isa.legality._mbarrier import together
 from ptxlab.isa.requirements import Needs, needs
 from ptxlab.isa.targets import SM_107, TCGEN05, WGMMA, at_least
 
@@ -117,7 +116,7 @@ def _copy() -> Form:
     rules = (
         *completion(_BULK, directions[:3], directions[3:]),
         *multicast(_BULK, directions),
-        *together(_BULK, ("relaxed",), scopes),
+        *both_or_none(_BULK, ("relaxed",), scopes),
         Rule({"sem": ("relaxed",)}, "type", ("b128",), ".relaxed needs .b128", _BULK),
         Rule({"sem": ("weak",)}, "type", (None,), ".b128 goes with .relaxed, not with .weak", _BULK),
         Rule({"direction": (TO_PEER,)}, "scope", (None, "cta", "cluster"), "between shared memories the scope is .cta or .cluster", _BULK),
@@ -181,7 +180,7 @@ _REDUCED: Mapping[tuple[str, ...], Mapping[str, tuple[str, ...]]] = {
 def _reduce() -> Form:
     rules = [
         *completion(_REDUCE, (TO_PEER,), (TO_GLOBAL,)),
-        *together(_REDUCE, ("relaxed",), ("cta", "cluster", "gpu", "sys")),
+        *both_or_none(_REDUCE, ("relaxed",), ("cta", "cluster", "gpu", "sys")),
         Rule(
             {"direction": (TO_PEER,)}, "scope", (None, "cta", "cluster"), "between shared memories the scope is .cta or .cluster", _REDUCE
         ),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ptxlab.isa.form import IGNORED, MAP_FIELDS, Form, Rule, form
-from ptxlab.isa.kinds import LONGS, SHORTS, WORDS, Address, Immediate, Kind, Register
-from ptxlab.isa.legality._fence import MAP_BYTES
+from ptxlab.isa.kinds import LONGS, MAP_BYTES, SHORTS, WORDS, Address, Immediate, Kind, Register
 from ptxlab.isa.requirements import Condition, needs
 from ptxlab.isa.targets import at_least
 

@@ -9,6 +9,7 @@ from ptxlab.isa.catalogue import service
 from ptxlab.isa.context import AsyncOperation, Wait, WarpContext
 from ptxlab.isa.operands import Const
 from ptxlab.isa.sync._mbarrier_address import mbarrier_at, targets
+from ptxlab.isa.sync._mbarrier_syntax import COPIES_ARRIVE
 
 _SECTION = "Data Movement and Conversion Instructions: cp.async"
 _KEY = "cp.async groups"
@@ -90,9 +91,7 @@ def wait_all(warp: WarpContext) -> Wait | None:
     return _wait(warp, 0, False)
 
 
-@service(
-    "cp.async.mbarrier.arrive{.noinc}{.space=shared|shared::cta}.b64", section=f"{_SECTION}.mbarrier.arrive", outputs=0, address="addr"
-)
+@service(COPIES_ARRIVE, outputs=0)
 def mbarrier_arrive(warp: WarpContext) -> None:
     """Arrive on mbarriers when the copies of the executing threads are complete."""
     signal: list[tuple[Any, int]] = []

@@ -9,37 +9,19 @@ from ptxlab.isa.context import Cta, Misuse, Wait, WarpContext
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import needs
+from ptxlab.isa.sync._fence_syntax import FENCE, MEMBAR, MEMBAR_PROXY, PROXY
 from ptxlab.isa.targets import at_least
 
 _SYNC = "Parallel Synchronization and Communication Instructions"
 _MISC = "Miscellaneous Instructions"
-_SCOPE = "(scope=cta|cluster|gpu|sys)"
+_BOUNDS = ("sync_restrict::shared::cta", "sync_restrict::shared::cluster")
 _REGISTERS_STEP, _REGISTERS_LEAST, _REGISTERS_MOST = 8, 24, 256
 
 
-@native(
-    f"fence{{.sem=sc|acq_rel|acquire|release}}.{_SCOPE}",
-    "fence.acquire.sync_restrict::shared::cluster.cluster",
-    "fence.release.sync_restrict::shared::cta.cluster",
-    "fence.mbarrier_init.release.cluster",
-    "fence.proxy.(proxy=alias|async)",
-    "fence.proxy.async.(space=global|shared::cta|shared::cluster)",
-    f"fence.proxy.tensormap::generic.release.{_SCOPE}",
-    "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster",
-    "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster",
-    "membar.(level=cta|gl|sys)",
-    "membar.proxy.(proxy=alias|async)",
-    "membar.proxy.async.(space=global|shared::cta|shared::cluster)",
-    section=f"{_SYNC}: membar, fence",
-    outputs=0,
-)
-@native(
-    f"fence.proxy.tensormap::generic.acquire.{_SCOPE}",
-    section=f"{_SYNC}: membar, fence",
-    outputs=0,
-    address="addr",
-    size="u32",
-)
+@native(FENCE, MEMBAR, MEMBAR_PROXY, outputs=0)
+@native(PROXY, only={"proxy": "alias|async", "sem": None, "restrict": None}, outputs=0)
+@native(PROXY, only={"proxy": "tensormap::generic", "sem": "acquire|release", "restrict": None}, outputs=0)
+@native(PROXY, only={"proxy": "async::generic", "sem": "acquire|release", "restrict": _BOUNDS, "scope": "cluster"}, outputs=0)
 @native(
     "griddepcontrol.(action=launch_dependents|wait)",
     section="Parallel Synchronization and Communication Instructions: griddepcontrol",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,12 @@ from ptxlab.isa.catalogue import service
 from ptxlab.isa.context import Mbarrier, Misuse, Wait, WarpContext
 from ptxlab.isa.operands import Unused
 from ptxlab.isa.sync._mbarrier_address import RANK_SHIFT, locate, mbarrier_at, targets
+from ptxlab.isa.sync._mbarrier_syntax import INIT, INVAL, PENDING_COUNT, arrivals, transactions, wait
 
-_SECTION = "Parallel Synchronization and Communication Instructions: mbarrier"
-_OWN = "{.space=shared|shared::cta}"
-_ANY = "{.space=shared|shared::cta|shared::cluster}"
-_RELEASE = "{.sem=release|relaxed}{.scope=cta|cluster}"
-_ACQUIRE = "{.sem=acquire|relaxed}{.scope=cta|cluster}"
+_ARRIVE, _ARRIVE_EXPECT = arrivals("arrive")
+_DROP, _DROP_EXPECT = arrivals("arrive_drop")
+_ALONE = {"multicast": None}
+_ANY_PHASE = {"phase": None}
 _MOST = (1 << 20) - 1
 _OFFSET = (1 << RANK_SHIFT) - 1
 
@@ -36,7 +37,7 @@ def _lane_counts(warp: WarpContext, position: int, lanes: int) -> list[int]:
     return [warp.lane_value(position, 32, lane) for lane in range(32) if lanes >> lane & 1]
 
 
-@service(f"mbarrier.init{_OWN}.b64", section=f"{_SECTION}.init", fidelity="hardware", outputs=0, address="addr", count="u32")
+@service(INIT, only={"layout": None}, fidelity="hardware", outputs=0)
 def init(warp: WarpContext) -> None:
     """Make mbarrier objects: one phase expects ``count`` arrivals."""
     for address, lanes in targets(warp, 0):
@@ -52,7 +53,7 @@ def init(warp: WarpContext) -> None:
         cta.new_mbarrier(offset, count)
 
 
-@service(f"mbarrier.inval{_OWN}.b64", section=f"{_SECTION}.inval", fidelity="hardware", outputs=0, address="addr")
+@service(INVAL, fidelity="hardware", outputs=0)
 def inval(warp: WarpContext) -> None:
     """Make the memory of mbarrier objects ordinary memory again."""
     for address, _ in targets(warp, 0):
@@ -97,18 +98,7 @@ def _arrive_once(warp: WarpContext) -> None:
                 barrier.arrive()
 
 
-@service(
-    f"mbarrier.arrive{_RELEASE}{_ANY}.b64",
-    f"mbarrier.arrive_drop{_RELEASE}{_ANY}.b64",
-    f"mbarrier.arrive.noComplete{_RELEASE}{_OWN}.b64",
-    f"mbarrier.arrive_drop.noComplete{_RELEASE}{_OWN}.b64",
-    section=f"{_SECTION}.arrive",
-    fidelity="hardware",
-    outputs=1,
-    d="b64",
-    address="addr",
-    count="?u32",
-)
+@service(_ARRIVE, _DROP, only=_ALONE, fidelity="hardware", outputs=1)
 def arrive(warp: WarpContext) -> None:
     """Arrive, once for each executing lane, or ``count`` times."""
     drop = warp.op.opcode.startswith("mbarrier.arrive_drop")
@@ -127,16 +117,7 @@ def arrive(warp: WarpContext) -> None:
         _write_states(warp, lanes, _arrive(barrier, counts, drop))
 
 
-@service(
-    f"mbarrier.arrive.expect_tx{_RELEASE}{_ANY}.b64",
-    f"mbarrier.arrive_drop.expect_tx{_RELEASE}{_ANY}.b64",
-    section=f"{_SECTION}.arrive",
-    fidelity="hardware",
-    outputs=1,
-    d="b64",
-    address="addr",
-    tx="u32",
-)
+@service(_ARRIVE_EXPECT, _DROP_EXPECT, only=_ALONE, fidelity="hardware", outputs=1)
 def arrive_expect_tx(warp: WarpContext) -> None:
     """Expect transactions, then arrive."""
     drop = warp.op.opcode.startswith("mbarrier.arrive_drop")
@@ -149,27 +130,29 @@ def arrive_expect_tx(warp: WarpContext) -> None:
         _write_states(warp, lanes, states)
 
 
-@service(
-    f"mbarrier.(what=expect_tx|complete_tx){{.sem=relaxed}}{{.scope=cta|cluster}}{_ANY}.b64",
-    section=f"{_SECTION}.expect_tx",
-    fidelity="hardware",
-    outputs=0,
-    address="addr",
-    tx="u32",
-)
-def transactions(warp: WarpContext) -> None:
-    """Raise or lower the transaction count."""
+def _amounts(warp: WarpContext) -> Iterator[tuple[Mbarrier, int]]:
+    """The barrier and the transaction count of each executing lane."""
     for address, lanes in targets(warp, 0):
         barrier = mbarrier_at(warp, address)
         for amount in _lane_counts(warp, 1, lanes):
-            _checked_count(amount, "the transaction count", 0)
-            if warp.q.what == "expect_tx":
-                barrier.expect_tx(amount)
-            else:
-                barrier.complete_tx(amount)
+            yield barrier, _checked_count(amount, "the transaction count", 0)
 
 
-@service("mbarrier.pending_count.b64", section=f"{_SECTION}.pending_count", fidelity="hardware", d="u32", state="b64")
+@service(transactions("expect_tx"), only=_ALONE, fidelity="hardware", outputs=0)
+def expect_tx(warp: WarpContext) -> None:
+    """Raise the transaction count."""
+    for barrier, amount in _amounts(warp):
+        barrier.expect_tx(amount)
+
+
+@service(transactions("complete_tx"), only=_ALONE, fidelity="hardware", outputs=0)
+def complete_tx(warp: WarpContext) -> None:
+    """Lower the transaction count."""
+    for barrier, amount in _amounts(warp):
+        barrier.complete_tx(amount)
+
+
+@service(PENDING_COUNT, only={"layout": None}, fidelity="hardware", outputs=1)
 def pending_count(warp: WarpContext) -> None:
     """The pending arrivals that an opaque state tells of."""
     warp.write(0, (warp.values(1, 64) & np.uint64(_MOST)).astype(np.uint32))
@@ -260,59 +243,25 @@ def _test_wait(warp: WarpContext, how: Any, bits: int) -> None:
         warp.spin()
 
 
-@service(
-    f"mbarrier.try_wait.parity{_ACQUIRE}{_OWN}.b64",
-    section=f"{_SECTION}.try_wait",
-    fidelity="hardware",
-    outputs=1,
-    d="pred",
-    address="addr",
-    parity="u32",
-    hint="?u32",
-)
+@service(wait("try_wait", parity=True), only=_ANY_PHASE, fidelity="hardware", outputs=1)
 def try_wait_parity(warp: WarpContext) -> Wait | None:
     """Wait until the phase of a parity has completed."""
     return _try_wait(warp, _ByParity, 32)
 
 
-@service(
-    f"mbarrier.try_wait{_ACQUIRE}{_OWN}.b64",
-    section=f"{_SECTION}.try_wait",
-    fidelity="hardware",
-    outputs=1,
-    d="pred",
-    address="addr",
-    state="b64",
-    hint="?u32",
-)
+@service(wait("try_wait", parity=False), only=_ANY_PHASE, fidelity="hardware", outputs=1)
 def try_wait(warp: WarpContext) -> Wait | None:
     """Wait until the phase of an arrival has completed."""
     return _try_wait(warp, _ByState, 64)
 
 
-@service(
-    f"mbarrier.test_wait.parity{_ACQUIRE}{_OWN}.b64",
-    section=f"{_SECTION}.test_wait",
-    fidelity="hardware",
-    outputs=1,
-    d="pred",
-    address="addr",
-    parity="u32",
-)
+@service(wait("test_wait", parity=True), only=_ANY_PHASE, fidelity="hardware", outputs=1)
 def test_wait_parity(warp: WarpContext) -> None:
     """Ask whether the phase of a parity has completed."""
     _test_wait(warp, _ByParity, 32)
 
 
-@service(
-    f"mbarrier.test_wait{_ACQUIRE}{_OWN}.b64",
-    section=f"{_SECTION}.test_wait",
-    fidelity="hardware",
-    outputs=1,
-    d="pred",
-    address="addr",
-    state="b64",
-)
+@service(wait("test_wait", parity=False), only=_ANY_PHASE, fidelity="hardware", outputs=1)
 def test_wait(warp: WarpContext) -> None:
     """Ask whether the phase of an arrival has completed."""
     _test_wait(warp, _ByState, 64)

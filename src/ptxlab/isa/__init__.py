@@ -13,4 +13,4 @@ __all__ = ["CATALOGUE", "is_known", "load_all"]
 @cache
 def load_all() -> None:
     """Enter all instruction families into `CATALOGUE`."""
-    from ptxlab.isa import bulk, control, legality, memory, mma, scalar, sync, tcgen05, warp, wgmma  # noqa: F401
+    from ptxlab.isa import bulk, control, memory, mma, scalar, sync, tcgen05, warp, wgmma  # noqa: F401

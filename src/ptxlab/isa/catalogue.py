@@ -225,9 +225,14 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
     return declare
 
 
+def _parts_of(name: str) -> list[str]:
+    """The names of the parts of a bracketed operand."""
+    return [part.partition("?")[0] for part in name.strip("[]").split(",")]
+
+
 def _listed(form: Form, line: Operands) -> Iterator[tuple[str, str]]:
     for name, condition in map(operand, line.line.split()):
-        yield name.strip("[]"), ("?" if condition == "" else "") + _type_text(_kind_of(form, name))
+        yield _parts_of(name)[0], ("?" if condition == "" else "") + _type_text(_kind_of(form, name))
 
 
 pure = _decorator("pure")

@@ -251,12 +251,14 @@ class Form:
         """
         left: dict[str, set[str | None]] = {slot.name: {*slot.choices, None} for slot in self.slots if slot.count == 1}
         rules, decided = list(self.rules), [item for each in when for item in each.items()]
-        while decided:
+        while True:
             for group, values in decided:
                 left[group] = left.get(group, set(values)) & set(values)
             now = [rule for rule in rules if all(left.get(g, {""}) <= set(values) for g, values in rule.when.items())]
+            if not now:
+                break
             rules = [rule for rule in rules if rule not in now]
-            decided = [(rule.group, rule.values) for rule in now]
+            decided = [(rule.group, rule.values) for rule in now if not (rule.ignored or rule.executed)]
         found = []
         for slot in self.slots:
             values = left.get(slot.name)

@@ -1,4 +1,4 @@
-"""Legality of bulk copies and reductions of contiguous bytes, and of the groups that they form."""
+"""The syntax of bulk copies and reductions of contiguous bytes, and of the groups that they form."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from ptxlab.isa.requirements import Needs, needs
 from ptxlab.isa.targets import SM_107, TCGEN05, WGMMA, at_least
 
 __all__ = [
-    "BULK_FORMS",
+    "COMMIT_GROUP",
+    "COPY",
     "COPY_OPERANDS",
     "CTA_MASK",
     "MULTICAST",
+    "PREFETCH",
+    "REDUCE",
     "REPORT",
     "TO_CLUSTER",
     "TO_CTA",
     "TO_GLOBAL",
+    "TO_PEER",
+    "WAIT_GROUP",
     "completion",
     "multicast",
     "spread",
@@ -160,7 +165,6 @@ def _copy() -> Form:
             needs(what=".b128 without .relaxed", when={"sem": (None,), "type": ("b128",)}, specified=False),
             *spread(),
         ),
-        ignored=IGNORED,
     )
 
 
@@ -213,38 +217,31 @@ def _reduce() -> Form:
     )
 
 
-BULK_FORMS: tuple[Form, ...] = (
-    _copy(),
-    _reduce(),
-    form(
-        "cp.async.bulk.prefetch",
-        ".L2.global{.hint=L2::cache_hint}{.priority=L2::evict_last}",
-        "[src-global] size cache-policy?hint",
-        kinds=COPY_OPERANDS,
-        section=f"{_BULK}.prefetch",
-        rules=(
-            Rule({"priority": ("L2::evict_last",)}, "hint", (None,), "an eviction priority excludes a cache policy", f"{_BULK}.prefetch"),
-        ),
-        requires=(
-            needs("8.0", _90, what="cp.async.bulk.prefetch"),
-            needs("9.4", SM_107, what=".L2::evict_last", when={"priority": ("L2::evict_last",)}),
-        ),
-        ignored=IGNORED,
+COPY, REDUCE = _copy(), _reduce()
+PREFETCH = form(
+    "cp.async.bulk.prefetch",
+    ".L2.global{.hint=L2::cache_hint}{.priority=L2::evict_last}",
+    "[src-global] size cache-policy?hint",
+    kinds=COPY_OPERANDS,
+    section=f"{_BULK}.prefetch",
+    rules=(Rule({"priority": ("L2::evict_last",)}, "hint", (None,), "an eviction priority excludes a cache policy", f"{_BULK}.prefetch"),),
+    requires=(
+        needs("8.0", _90, what="cp.async.bulk.prefetch"),
+        needs("9.4", SM_107, what=".L2::evict_last", when={"priority": ("L2::evict_last",)}),
     ),
-    form(
-        "cp.async.bulk.commit_group",
-        "",
-        section=f"{_BULK}.commit_group",
-        requires=(needs("8.0", _90, what="cp.async.bulk.commit_group"),),
-        ignored=IGNORED,
-    ),
-    form(
-        "cp.async.bulk.wait_group",
-        "{.read}",
-        "N",
-        kinds=COPY_OPERANDS,
-        section=f"{_BULK}.wait_group",
-        requires=(needs("8.0", _90, what="cp.async.bulk.wait_group"),),
-        ignored=IGNORED | {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
-    ),
+)
+COMMIT_GROUP = form(
+    "cp.async.bulk.commit_group",
+    "",
+    section=f"{_BULK}.commit_group",
+    requires=(needs("8.0", _90, what="cp.async.bulk.commit_group"),),
+)
+WAIT_GROUP = form(
+    "cp.async.bulk.wait_group",
+    "{.read}",
+    "N",
+    kinds=COPY_OPERANDS,
+    section=f"{_BULK}.wait_group",
+    requires=(needs("8.0", _90, what="cp.async.bulk.wait_group"),),
+    ignored=IGNORED | {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
 )

@@ -24,7 +24,7 @@ from ptxlab.cli._main import cli
 from ptxlab.diagnostics import Diagnostic
 
 RULES = Path(__file__).parents[2] / "docs" / "rules"
-PROGRAMS = Path(__file__).parents[1] / "cute"
+PROGRAMS = Path(__file__).parents[1] / "end_to_end" / "cute"
 """Where ``programs.py`` stands, host functions of CuTe DSL."""
 
 KERNEL = """.version {version}

@@ -15,7 +15,7 @@ from ptxlab import native, ptx
 from ptxlab.engine import Executable, Status, lower
 from ptxlab.engine.llvm import _region_cache as cached
 
-KERNELS = Path(__file__).parents[1] / "kernels"
+KERNELS = Path(__file__).parents[1] / "end_to_end" / "triton"
 
 
 def gemm(backend, m=128, n=128, k=64):

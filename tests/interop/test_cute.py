@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def programs() -> ModuleType:
     import importlib.util
 
-    spec = importlib.util.spec_from_file_location("cute_programs", ROOT / "tests" / "cute" / "programs.py")
+    spec = importlib.util.spec_from_file_location("cute_programs", ROOT / "tests" / "end_to_end" / "cute" / "programs.py")
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -293,7 +293,7 @@ print("all as expected")
 def program(tmp_path: Path) -> Path:
     pytest.importorskip("torch")
     script = tmp_path / "program.py"
-    script.write_text(PROGRAM.format(tests=str(ROOT / "tests" / "cute")))
+    script.write_text(PROGRAM.format(tests=str(ROOT / "tests" / "end_to_end" / "cute")))
     return script
 
 
@@ -315,7 +315,9 @@ def test_a_finding_names_the_line_of_the_program(tmp_path: Path) -> None:
         "import sys; sys.path.insert(0, {!r})\n"
         "import numpy as np, programs\n"
         "from cutlass.cute.runtime import from_dlpack\n"
-        "programs.past_the_end(from_dlpack(np.zeros(100, np.float32)).mark_layout_dynamic())\n".format(str(ROOT / "tests" / "cute"))
+        "programs.past_the_end(from_dlpack(np.zeros(100, np.float32)).mark_layout_dynamic())\n".format(
+            str(ROOT / "tests" / "end_to_end" / "cute")
+        )
     )
     done = run_ptxlab("exec", str(script))
     assert done.returncode == 1

@@ -169,7 +169,7 @@ def opcodes(text: str) -> set[str]:
 @cache
 def executed() -> set[tuple[str, str]]:
     """Rows of the catalogue with what their groups match: of the committed kernels, the records and the sweeps."""
-    texts = [path.read_text() for folder in ("kernels", "kernels_sm90") for path in (ROOT / "tests" / folder).glob("*.ptx")]
+    texts = [path.read_text() for folder in ("triton", "triton_sm90") for path in (ROOT / "tests" / "end_to_end" / folder).glob("*.ptx")]
     texts += [kernel.text for topic in suite.TOPICS for kernel in suite.kernels(topic) if not kernel.cuda]
     texts += [scalar_forms.module(list(enumerate(scalar_forms.forms()))), *(mma_cases.module(form, "sm_90a") for form in mma_cases.forms())]
     texts += [warp_matrix_cases.kernel("k", form) for form in warp_matrix_cases.FORMS]

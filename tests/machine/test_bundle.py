@@ -12,8 +12,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.kernels.case import kernel as real_kernel
-from tests.kernels.cases import CASES
+from tests.end_to_end.triton.case import kernel as real_kernel
+from tests.end_to_end.triton.cases import CASES
 from tests.machine.kernels import kernel, store
 
 import ptxlab

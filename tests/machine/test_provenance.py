@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests import kernels
-from tests.kernels.case import kernel as real_kernel
-from tests.kernels.cases import CASES
+from tests.end_to_end import triton as kernels
+from tests.end_to_end.triton.case import kernel as real_kernel
+from tests.end_to_end.triton.cases import CASES
 from tests.machine.kernels import kernel, store
 
 import ptxlab

@@ -7,8 +7,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from tests.cuda.schedules import Schedules
-from tests.cuda.wgmma_cases import SOURCE, TILES, Gemm, gemms
+from tests.end_to_end.cuda.schedules import Schedules
+from tests.end_to_end.cuda.wgmma_cases import SOURCE, TILES, Gemm, gemms
 
 import ptxlab
 from ptxlab.interop import nvcc

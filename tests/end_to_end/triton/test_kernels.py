@@ -4,11 +4,11 @@ All kernels of the tests run with all checks, and nothing is found:
 
 | kernels | schedules |
 |---|---|
-| of this folder and of ``kernels_sm90`` | eager, lazy, ten random; their other sizes eager |
-| of CuTe DSL (``tests/cute``) | eager, lazy, ten random |
-| of CUTLASS (``tests/cutlass_cpp``) | eager, lazy, one random; ten random in the slow run |
-| of CUDA C++ (``tests/cuda``) | each form under one of eager, lazy, random in turn; eager, lazy, ten random in the slow run |
-| of ``examples`` | eager; those of Triton eager, lazy, ten random in the slow run, those of CuTe DSL in ``tests/cute`` |
+| of this folder and of ``triton_sm90`` | eager, lazy, ten random; their other sizes eager |
+| of CuTe DSL (``tests/end_to_end/cute``) | eager, lazy, ten random |
+| of CUTLASS (``tests/end_to_end/cutlass_cpp``) | eager, lazy, one random; ten random in the slow run |
+| of CUDA C++ (``tests/end_to_end/cuda``) | each form under one of eager, lazy, random in turn; eager, lazy, ten random in the slow run |
+| of ``examples`` | eager; those of Triton eager, lazy, ten random in the slow run, those of CuTe DSL in ``tests/end_to_end/cute`` |
 """
 
 from __future__ import annotations

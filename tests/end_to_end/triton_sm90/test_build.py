@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from kernels.case import HERE, SM90
+from tests.end_to_end.triton.case import HERE, SM90
 
 
 @pytest.mark.oracle

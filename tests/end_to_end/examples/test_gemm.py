@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-GEMM = Path(__file__).resolve().parents[2] / "examples" / "gemm"
+GEMM = Path(__file__).resolve().parents[3] / "examples" / "gemm"
 
 
 def run(*command: str) -> str:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
     not (importlib.util.find_spec("triton") and importlib.util.find_spec("torch")), reason="needs triton and torch"
 )
 
-FOLDER = Path(__file__).resolve().parents[2] / "examples" / "triton"
+FOLDER = Path(__file__).resolve().parents[3] / "examples" / "triton"
 LAUNCHES = {
     "01_vector_add": 1,
     "02_fused_softmax": 1,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import ptxlab
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "cute"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "cute"
 POLICIES: list[dict[str, Any]] = [{"policy": "eager"}, {"policy": "lazy"}, *({"policy": "random", "seed": seed} for seed in range(10))]
 
 

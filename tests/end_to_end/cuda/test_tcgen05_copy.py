@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.cuda.schedules import Schedules
+from tests.end_to_end.cuda.schedules import Schedules
 
 import ptxlab
 from ptxlab.interop import nvcc

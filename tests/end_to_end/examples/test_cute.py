@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parents[2] / "examples" / "cute"
+HERE = Path(__file__).resolve().parents[3] / "examples" / "cute"
 EXAMPLES = {
     "dense_gemm": (["sm_100a"], 2, "512 x 256 x 256 by 1 CTA: ok\n512 x 256 x 256 by 2 CTAs: ok\n"),
     "block_scaled_gemm": (["sm_100a"], 1, "256 x 128 x 512, scales of 32 elements: ok\n"),

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.cuda.schedules import Schedules, in_turn
+from tests.end_to_end.cuda.schedules import Schedules, in_turn
 from tests.isa.wgmma.test_sparse import CODES, metadata_words
 
 import ptxlab

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cuda.schedules import EVERY, Schedules, in_turn
+from tests.end_to_end.cuda.schedules import EVERY, Schedules, in_turn
 
 from ptxlab.interop import nvcc
 
@@ -19,5 +19,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         nvcc.find_nvcc()
     except nvcc.NvccError as error:
         for item in items:
-            if "tests/cuda" in item.path.as_posix():
+            if "tests/end_to_end/cuda" in item.path.as_posix():
                 item.add_marker(pytest.mark.skip(reason=str(error)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import ptxlab
 
 HERE = Path(__file__).resolve().parent
-SM90 = HERE.parent / "kernels_sm90"
+SM90 = HERE.parent / "triton_sm90"
 SWIZZLES = ("none", "32B", "64B", "128B")
 
 Array = NDArray[Any]

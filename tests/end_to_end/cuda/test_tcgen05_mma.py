@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.cuda.mma_problem import USES, Problem, forms
-from tests.cuda.schedules import IN_TURN, Schedules
+from tests.end_to_end.cuda.mma_problem import USES, Problem, forms
+from tests.end_to_end.cuda.schedules import IN_TURN, Schedules
 
 import ptxlab
 from ptxlab.interop import nvcc

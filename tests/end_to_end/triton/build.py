@@ -1,6 +1,6 @@
-"""Compile the kernels of this folder for sm_100a: `python tests/kernels/build.py [OUTDIR] [NAME...]`.
+"""Compile the kernels of this folder for sm_100a: `python tests/end_to_end/triton/build.py [OUTDIR] [NAME...]`.
 
-``--sm90`` in front compiles those of `hopper` for sm_90a, into tests/kernels_sm90.
+``--sm90`` in front compiles those of `hopper` for sm_90a, into tests/end_to_end/triton_sm90.
 
 Needs triton 3.9 (extra `oracles`); no GPU. Writes NAME.ptx and launch.json: for each kernel its entry, block,
 cluster, dynamic shared memory, global scratch per program, and the Python-level arguments in order. Triton's PTX
@@ -334,5 +334,5 @@ def main(out: Path, names: list[str], sm90: bool = False) -> int:
 
 if __name__ == "__main__":
     sm90 = "--sm90" in sys.argv
-    arguments = [a for a in sys.argv[1:] if a != "--sm90"] or [str(HERE.parent / "kernels_sm90" if sm90 else HERE)]
+    arguments = [a for a in sys.argv[1:] if a != "--sm90"] or [str(HERE.parent / "triton_sm90" if sm90 else HERE)]
     sys.exit(main(Path(arguments[0]).resolve(), arguments[1:], sm90))

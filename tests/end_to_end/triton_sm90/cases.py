@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from kernels.case import Case, Family
-from kernels.cases_gemm import batched, family, mm_bt, mm_device_desc, mm_host_desc, mm_ptr, split_k, tiled
-from kernels.cases_neural import HEADS, attention, layer_norm, mm_gelu, softmax
+from tests.end_to_end.triton.case import Case, Family
+from tests.end_to_end.triton.cases_gemm import batched, family, mm_bt, mm_device_desc, mm_host_desc, mm_ptr, split_k, tiled
+from tests.end_to_end.triton.cases_neural import HEADS, attention, layer_norm, mm_gelu, softmax
 
 WILD = {"wild": True}
 

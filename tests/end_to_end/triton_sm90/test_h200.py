@@ -18,7 +18,7 @@ LISTED = [(n, s) for n, family in CASES.items() for s in family.sizes]
 
 @cache
 def record() -> dict[str, NDArray[Any]]:
-    with np.load(Path(__file__).parents[1] / "hardware" / "kernels_sm90_h200.npz") as data:
+    with np.load(Path(__file__).parents[2] / "hardware" / "kernels_sm90_h200.npz") as data:
         return dict(data)
 
 

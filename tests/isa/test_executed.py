@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.hardware import mma_cases, scalar_forms, suite, warp_matrix_cases
-from tests.isa.bulk import test_listed as tensor_copies
-from tests.isa.memory import test_round_trips as round_trips
-from tests.isa.tcgen05 import catalogue
-from tests.isa.test_opcodes import OPCODES
-from tests.isa.wgmma import test_forms as wgmma_forms
 
 import ptxlab
 from ptxlab.isa import CATALOGUE
 from ptxlab.isa.catalogue import match
+from tests.hardware import mma_cases, scalar_forms, suite, warp_matrix_cases
+from tests.isa.bulk import test_listed as tensor_copies
+from tests.isa.memory import test_round_trips as round_trips
+from tests.isa.tcgen05 import mma_form_cases as catalogue
+from tests.isa.test_opcodes import OPCODES
+from tests.isa.wgmma import test_forms as wgmma_forms
 
 ROOT = Path(__file__).parents[2]
 HEAD = """.version 8.8

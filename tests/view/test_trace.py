@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.end_to_end.triton.case import kernel as real_kernel
-from tests.end_to_end.triton.cases import CASES
-from tests.machine.kernels import kernel, run, store
 
 import ptxlab
+from tests.end_to_end.triton.case_helpers import kernel as real_kernel
+from tests.end_to_end.triton.cases import CASES
+from tests.machine.launch_helpers import kernel, run, store
 
 Event = dict[str, Any]
 LAUNCHES = 1

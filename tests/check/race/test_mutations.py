@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from benchmarks.mutations.judge import Verdict, judge
 from benchmarks.mutations.mutants import Mutant
-from tests.end_to_end.triton.case import kernel
+
+from tests.end_to_end.triton.case_helpers import kernel
 from tests.end_to_end.triton.cases import CASES
 
 SAMPLE = {

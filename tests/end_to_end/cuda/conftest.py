@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.end_to_end.cuda.schedules import EVERY, Schedules, in_turn
 
 from ptxlab.interop import nvcc
+from tests.end_to_end.cuda.schedule_helpers import EVERY, Schedules, in_turn
 
 
 @pytest.fixture(params=["in turn", pytest.param("every", marks=pytest.mark.slow)])

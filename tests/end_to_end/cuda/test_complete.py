@@ -9,12 +9,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from tests.isa.tcgen05.catalogue import Form, forms, rows
-from tests.isa.test_assembler import assembler
 
 import ptxlab
 from ptxlab.interop import nvcc
 from ptxlab.isa import CATALOGUE
+from tests.isa.tcgen05.mma_form_cases import Form, forms, rows
+from tests.isa.test_assembler import assembler
 
 FOLDER = Path(__file__).parent
 ELSEWHERE = {

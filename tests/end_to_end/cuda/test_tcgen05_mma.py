@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.end_to_end.cuda.mma_problem import USES, Problem, forms
-from tests.end_to_end.cuda.schedules import IN_TURN, Schedules
 
 import ptxlab
 from ptxlab.interop import nvcc
+from tests.end_to_end.cuda.mma_helpers import USES, Problem, forms
+from tests.end_to_end.cuda.schedule_helpers import IN_TURN, Schedules
 
 SOURCE = Path(__file__).with_name("tcgen05_mma.cu")
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.end_to_end.cuda.schedules import Schedules
 
 import ptxlab
 from ptxlab.interop import nvcc
+from tests.end_to_end.cuda.schedule_helpers import Schedules
 
 FOLDER = Path(__file__).parent
 SPLIT = 256

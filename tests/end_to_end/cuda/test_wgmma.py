@@ -7,11 +7,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-from tests.end_to_end.cuda.schedules import Schedules
-from tests.end_to_end.cuda.wgmma_cases import SOURCE, TILES, Gemm, gemms
 
 import ptxlab
 from ptxlab.interop import nvcc
+from tests.end_to_end.cuda.schedule_helpers import Schedules
+from tests.end_to_end.cuda.wgmma_cases import SOURCE, TILES, Gemm, gemms
 
 
 @cache

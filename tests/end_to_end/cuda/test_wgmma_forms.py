@@ -15,11 +15,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.end_to_end.cuda.schedules import Schedules, in_turn
-from tests.isa.wgmma.test_sparse import CODES, metadata_words
 
 import ptxlab
 from ptxlab.interop import nvcc
+from tests.end_to_end.cuda.schedule_helpers import Schedules, in_turn
+from tests.isa.wgmma.test_sparse import CODES, metadata_words
 
 FOLDER = Path(__file__).parent
 IMAGE, BASE, B_START, MOST = 40 << 10, 0x400, 8 << 10, 128

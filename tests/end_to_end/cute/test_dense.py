@@ -10,7 +10,7 @@ import pytest
 
 from ptxlab.interop import cute
 
-from .case import exact, example, integers, run
+from .cute_helpers import exact, example, integers, run
 
 F16, F32, I32 = np.float16, np.float32, np.int32
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2

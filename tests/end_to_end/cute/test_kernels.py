@@ -11,7 +11,7 @@ import pytest
 import ptxlab
 from ptxlab.interop import cute
 
-from .case import POLICIES, exact, example, integers, run
+from .cute_helpers import POLICIES, exact, example, integers, run
 
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 

@@ -13,7 +13,7 @@ from cutlass.memory import SmemAllocator
 
 from ptxlab.interop import cute
 
-from .case import POLICIES, integers
+from .cute_helpers import POLICIES, integers
 
 TILE = (16, 32)
 

@@ -7,7 +7,7 @@ import pytest
 
 import ptxlab
 
-from .compiled import assert_clean, assert_legal, compiled
+from .compile_helpers import assert_clean, assert_legal, compiled
 
 CASES = {
     "sm100_64": ("fmha.cu", "77_blackwell_fmha", {"HEAD_DIM": 64, "MASK": "NoMask"}),

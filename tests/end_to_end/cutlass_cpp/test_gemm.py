@@ -15,8 +15,8 @@ import pytest
 
 from ptxlab.interop import nvcc
 
-from .compiled import assert_clean, call, compiled
-from .operands import TYPES, block_scaled, integers
+from .compile_helpers import assert_clean, call, compiled
+from .operand_helpers import TYPES, block_scaled, integers
 
 pytestmark = pytest.mark.timeout(1800)
 """For the compiler on a busy machine."""

@@ -20,7 +20,7 @@ from ptxlab.cli._launchable import launch
 from ptxlab.cli._run import compare
 from ptxlab.diagnostics import CODES, Diagnostic, PtxlabError
 
-from .corpus import LAUNCH_FILES, LAUNCHED, MODULES, WORDS
+from .corpus_helpers import LAUNCH_FILES, LAUNCHED, MODULES, WORDS
 
 SECONDS = 5.0
 """Of the processor; a busy machine is no fault."""

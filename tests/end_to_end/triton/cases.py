@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from . import cases_gemm, cases_neural, cases_scalar
-from .case import Family
+from .case_helpers import Family
 
 CASES: dict[str, Family] = {**cases_gemm.CASES, **cases_neural.CASES, **cases_scalar.CASES}

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .case import Array, Case, Expected, Family, cdiv, descriptor, descriptors, for_hopper
-from .inputs import integers, matrix
-from .reference import DTYPES, chain, product, rounded
+from .case_helpers import Array, Case, Expected, Family, cdiv, descriptor, descriptors, for_hopper
+from .input_helpers import integers, matrix
+from .reference_helpers import DTYPES, chain, product, rounded
 
 
 def expected(name: str, a: Array, b: Array, element: str, block_k: int, to: str) -> Expected:

@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from .case import Case, Expected, Family, cdiv, descriptors
-from .inputs import matrix
-from .reference import DTYPES, F64, rounding
+from .case_helpers import Case, Expected, Family, cdiv, descriptors
+from .input_helpers import matrix
+from .reference_helpers import DTYPES, F64, rounding
 
 SCALE = float(np.log2(np.e) / 8)
 """Head dimension 64: log2(e) / sqrt(64)."""

@@ -7,9 +7,9 @@ from functools import partial
 import ml_dtypes
 import numpy as np
 
-from .case import Array, Case, Expected, Family, cdiv, descriptor, launch_info
-from .inputs import integers, matrix
-from .reference import fma, philox
+from .case_helpers import Array, Case, Expected, Family, cdiv, descriptor, launch_info
+from .input_helpers import integers, matrix
+from .reference_helpers import fma, philox
 
 
 def vector_add(name: str, n: int) -> Case:

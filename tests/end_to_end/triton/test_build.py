@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .case import HERE
+from .case_helpers import HERE
 
 
 @pytest.mark.oracle

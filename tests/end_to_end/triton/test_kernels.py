@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .case import HERE, Array, Case, Expected, launch_info
+from .case_helpers import HERE, Array, Case, Expected, launch_info
 from .cases import CASES
 
 POLICIES: list[dict[str, Any]] = [{"policy": "eager"}, {"policy": "lazy"}]

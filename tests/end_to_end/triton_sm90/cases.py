@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tests.end_to_end.triton.case import Case, Family
+from tests.end_to_end.triton.case_helpers import Case, Family
 from tests.end_to_end.triton.cases_gemm import batched, family, mm_bt, mm_device_desc, mm_host_desc, mm_ptr, split_k, tiled
 from tests.end_to_end.triton.cases_neural import HEADS, attention, layer_norm, mm_gelu, softmax
 

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.end_to_end.triton.case import HERE, SM90
+
+from tests.end_to_end.triton.case_helpers import HERE, SM90
 
 
 @pytest.mark.oracle

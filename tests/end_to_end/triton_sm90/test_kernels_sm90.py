@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.end_to_end.triton.case import SM90, launch_info
+
+from tests.end_to_end.triton.case_helpers import SM90, launch_info
 from tests.end_to_end.triton.test_kernels import check_policies, check_results
 
 from .cases import CASES

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.isa.tcgen05.bench import BASE, IMAGE
 
 from ptxlab.descriptors import SharedMemoryDescriptor
 from ptxlab.layout import Major, operand_addresses
 from ptxlab.tables import MMA_KINDS, SWIZZLES, TYPE_BITS
+from tests.isa.tcgen05.tcgen05_helpers import BASE, IMAGE
 
 Codes = NDArray[Any]
 HALF = IMAGE // 2

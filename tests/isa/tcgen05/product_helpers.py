@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.isa.tcgen05.bench import BASE, execute, random_state
-from tests.isa.tcgen05.catalogue import Form
-from tests.isa.tcgen05.placing import HALF, Layout, absolute, arrange, put_cells, write
 
 from ptxlab import formats, numerics
 from ptxlab.descriptors import InstructionDescriptor, ZeroColumnMask
@@ -23,6 +20,9 @@ from ptxlab.layout import (
     zero_column_mask,
 )
 from ptxlab.tables import MMA_KINDS, PACKINGS, SCALE_IDS, SCALE_VECTOR_TYPES, TYPE_BITS, data_path_of, scale_vector_of
+from tests.isa.tcgen05.mma_form_cases import Form
+from tests.isa.tcgen05.placing_helpers import HALF, Layout, absolute, arrange, put_cells, write
+from tests.isa.tcgen05.tcgen05_helpers import BASE, execute, random_state
 
 Codes = NDArray[Any]
 INTEGERS = ("s8", "u8")

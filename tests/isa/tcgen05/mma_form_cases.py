@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 from zlib import crc32
 
-from tests.isa.test_opcodes import OPCODES
-
 from ptxlab.isa import CATALOGUE, load_all
 from ptxlab.isa.catalogue import Row
+from tests.isa.test_opcodes import OPCODES
 
 load_all()
 

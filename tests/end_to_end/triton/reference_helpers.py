@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab import numerics
 
-from .case import Array, padded
+from .case_helpers import Array, padded
 
 F64 = NDArray[np.float64]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .case import Array
-from .reference import DTYPES
+from .case_helpers import Array
+from .reference_helpers import DTYPES
 
 EXPONENTS = {"f16": (-24, 3), "bf16": (-40, 40), "tf32": (-60, 58), "e5m2": (-16, 3), "f32": (-60, 58)}
 """Exponents of wild values, so that sums of some hundred products stay finite in the result type."""

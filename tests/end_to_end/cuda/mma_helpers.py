@@ -15,7 +15,8 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
-from tests.end_to_end.cuda.mma_packing import codes_of, in_shared, in_tensor, scale_tiles_of
+
+from tests.end_to_end.cuda.packing_helpers import codes_of, in_shared, in_tensor, scale_tiles_of
 
 FORMS = Path(__file__).with_name("tcgen05_forms.inc")
 STEPS = 2

@@ -11,6 +11,7 @@ from ptxlab.isa.bulk._endpoints import delivered, generic_address, lanes, moved,
 from ptxlab.isa.bulk._reduce import Combine, combiner
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.operands import Group
+from ptxlab.isa.requirements import needs
 
 __all__: list[str] = []
 
@@ -20,6 +21,7 @@ _BULK = "Data Movement and Conversion Instructions: st.bulk"
 _TYPES = "(type=b32|b64|u32|u64|s32|s64|f32|f64)"
 _SCOPE = "(scope=cta|cluster|gpu|sys)"
 _UNIT = 8
+_NEEDS = needs("8.1", "sm_90", what="st.async")
 _NO_SOURCE: context.U8 = np.empty(0, np.uint8)
 
 
@@ -79,13 +81,16 @@ for _vector, _operand in (("", "type"), (".v2", "v2.type"), (".v4", "v4.type")):
     service(
         f"st.async{{.weak}}{{.shared::cluster}}.mbarrier::complete_tx::bytes{_vector}.{_TYPES}",
         section=_STORE,
+        requires=_NEEDS,
         fidelity="hardware",
         outputs=0,
         a="addr",
         b=_operand,
         mbarrier="addr",
     )(_to_cluster)
-service(f"st.async{{.mmio}}.release.{_SCOPE}{{.global}}.{_TYPES}", section=_STORE, outputs=0, a="addr", b="type")(_to_global)
+service(f"st.async{{.mmio}}.release.{_SCOPE}{{.global}}.{_TYPES}", section=_STORE, outputs=0, a="addr", b="type", requires=_NEEDS)(
+    _to_global
+)
 service(
     "red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.(operation=inc|dec).(type=u32)",
     "red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.(operation=min|max).(type=u32|s32)",

@@ -7,9 +7,11 @@ from typing import Any
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.context import Cta, Misuse, Wait, WarpContext
 from ptxlab.isa.operands import Const, Unused
+from ptxlab.isa.requirements import needs
 
 _SECTION = "Parallel Synchronization and Communication Instructions: bar, barrier"
 _CLUSTER = "Parallel Synchronization and Communication Instructions: barrier.cluster"
+_NEEDS = needs("7.8", "sm_90", what="barrier.cluster")
 
 
 def _meet(warp: WarpContext, number: int, count: int, contribution: list[int] | None = None) -> tuple[Any, int, bool]:
@@ -164,7 +166,7 @@ def _arrived(warp: WarpContext) -> list[int]:
     return found
 
 
-@service("barrier.cluster.arrive{.sem=release|relaxed}{.aligned}", section=_CLUSTER, fidelity="hardware", outputs=0)
+@service("barrier.cluster.arrive{.sem=release|relaxed}{.aligned}", section=_CLUSTER, requires=_NEEDS, fidelity="hardware", outputs=0)
 def cluster_arrive(warp: WarpContext) -> None:
     """Arrive at the cluster barrier."""
     group = warp.cta.group
@@ -180,7 +182,7 @@ def cluster_arrive(warp: WarpContext) -> None:
     barrier.arrive(warp.mask.bit_count(), group.live_threads)
 
 
-@service("barrier.cluster.wait{.acquire}{.aligned}", section=_CLUSTER, fidelity="hardware", outputs=0)
+@service("barrier.cluster.wait{.acquire}{.aligned}", section=_CLUSTER, requires=_NEEDS, fidelity="hardware", outputs=0)
 def cluster_wait(warp: WarpContext) -> Wait | None:
     """Wait until all threads of the cluster have arrived."""
     group = warp.cta.group

@@ -8,6 +8,8 @@ from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.context import Cta, Misuse, Wait, WarpContext
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
+from ptxlab.isa.requirements import needs
+from ptxlab.isa.targets import at_least
 
 _SYNC = "Parallel Synchronization and Communication Instructions"
 _MISC = "Miscellaneous Instructions"
@@ -41,6 +43,7 @@ _REGISTERS_STEP, _REGISTERS_LEAST, _REGISTERS_MOST = 8, 24, 256
 @native(
     "griddepcontrol.(action=launch_dependents|wait)",
     section="Parallel Synchronization and Communication Instructions: griddepcontrol",
+    requires=needs("7.8", "sm_90", what="griddepcontrol"),
     outputs=0,
 )
 def nothing(q: Qualifiers, op: Op) -> Nothing:
@@ -80,7 +83,13 @@ class _Registers:
         return f"let other warps of the CTA execute setmaxnreg.dec: {self.change - free} more registers are needed"
 
 
-@service("setmaxnreg.(action=inc|dec).sync.aligned.u32", section=f"{_MISC}: setmaxnreg", outputs=0, count="u32")
+@service(
+    "setmaxnreg.(action=inc|dec).sync.aligned.u32",
+    section=f"{_MISC}: setmaxnreg",
+    requires=needs("8.0", at_least(90, "af"), what="setmaxnreg"),
+    outputs=0,
+    count="u32",
+)
 def setmaxnreg(warp: WarpContext) -> Wait | None:
     """Take registers from the CTA's pool, or give them back; without a known pool ``inc`` never waits."""
     wanted = warp.uniform(0)

@@ -12,6 +12,7 @@ import numpy as np
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import Target, delivered, lanes, shared_range, start
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import LOCAL, Asynchronous, Completion, Space, Unit
 from ptxlab.isa.operands import Group
 
 __all__: list[str] = []
@@ -25,6 +26,7 @@ _AXES = {"x": 0, "y": 1, "z": 2}
     "clusterlaunchcontrol.try_cancel.async{.shared::cta}.mbarrier::complete_tx::bytes{.everywhere=multicast::cluster::all}.b128",
     section=_SECTION + "try_cancel",
     outputs=0,
+    effects=Asynchronous(Unit.LAUNCH_CONTROL, Completion.BYTES, writes=Space.SHARED),
     response="addr",
     mbarrier="addr",
 )
@@ -56,6 +58,7 @@ def _words(warp: context.WarpContext, position: int) -> context.U32:
     "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128",
     section=_SECTION + "query_cancel",
     outputs=1,
+    effects=LOCAL,
     d="pred",
     response="b128",
 )
@@ -68,6 +71,7 @@ def is_canceled(warp: context.WarpContext) -> None:
     "clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128",
     section=_SECTION + "query_cancel",
     outputs=1,
+    effects=LOCAL,
     d="v4.b32",
     response="b128",
 )
@@ -84,6 +88,7 @@ def first_ctaid(warp: context.WarpContext) -> None:
     "clusterlaunchcontrol.query_cancel.(part=get_first_ctaid::x|get_first_ctaid::y|get_first_ctaid::z).b32.b128",
     section=_SECTION + "query_cancel",
     outputs=1,
+    effects=LOCAL,
     d="b32",
     response="b128",
 )

@@ -178,7 +178,7 @@ native = _decorator("native")
 """Declare a function ``f(q, op) -> one of isa.native_ops``: an access or a warp collective that the engine executes itself."""
 
 service = _decorator("service")
-"""Declare a function ``f(warp: WarpContext) -> Wait | None`` that the machine calls, once for a warp split."""
+"""Declare a function ``f(warp: WarpContext) -> Wait | None`` that the machine calls, once for converged lanes of a warp."""
 
 control = _decorator("control")
 """Declare a control-flow instruction; the semantics is its name: bra, brx, exit, ret, call, trap."""

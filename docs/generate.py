@@ -18,7 +18,7 @@ from ptxlab.diagnostics import CODES
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from coverage import coverage  # noqa: E402
+import coverage_pages  # noqa: E402
 from layout_figures import FIGURES  # noqa: E402
 
 
@@ -82,7 +82,7 @@ def _output(words: list[str]) -> str:
 WITH_COMMANDS = sorted(str(page.relative_to(HERE)) for page in HERE.rglob("*.md") if "```console\n" in page.read_text())
 
 PAGES = {
-    "coverage.md": coverage,
+    **{f"coverage/{name}": page for name, page in coverage_pages.PAGES.items()},
     "codes.md": codes,
     **{f"figures/{name}.svg": partial(lambda draw: draw().svg(), draw) for name, draw in FIGURES.items()},
     **{name: partial(executed, name) for name in WITH_COMMANDS},

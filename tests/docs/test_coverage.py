@@ -1,9 +1,10 @@
-"""The coverage page: what the tests say they show is there, and nothing is without a test."""
+"""The coverage pages: what the tests say they show is there, nothing is without a test, and no form is left out."""
 
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from .test_generated import generate
 
 isa.load_all()
 PATTERNS = sorted({row.pattern for rows in isa.CATALOGUE.values() for row in rows})
-coverage = generate.coverage.__globals__
+coverage = vars(generate.coverage_pages)
 CLAIMS = list(coverage["claims"]())
 MODULES = defaultdict(list)
 for _claim in CLAIMS:
@@ -42,3 +43,55 @@ def test_the_most_specific_claim_counts() -> None:
     said = [claim(path, "test_a", "add*"), claim(path, "test_b", "add{.sat}*"), claim(path, "test_c", "sub*")]
     assert [c.function for c in coverage["tests_of"]("add{.sat}.s32", said)] == ["test_b"]
     assert [c.function for c in coverage["tests_of"]("add.s64", said)] == ["test_a"]
+
+
+FIRST_WORDS = {
+    "tcgen05": r"tcgen05",
+    "wgmma": r"wgmma",
+    "mma": r"mma|movmatrix",
+    "bulk": r"cp\.(reduce\.)?async\.bulk|tensormap|(st|red)\.async|st\.bulk|clusterlaunchcontrol",
+    "memory": r"ld|ldu|st|atom|red|cp\.async|prefetchu?|applypriority|discard|createpolicy|cvta|isspacep|mapa|getctarank",
+    "sync": r"bar|barrier|mbarrier|fence|membar|griddepcontrol|cp\.async\.mbarrier",
+    "warp": r"shfl|vote|match|redux|elect|activemask|ldmatrix|stmatrix",
+    "control": r"bra|brx|ret|exit|trap|call|brkpt|nanosleep|pmevent|setmaxnreg|alloca|stacksave|stackrestore",
+}
+"""How the opcodes of a family begin; everything else is scalar."""
+
+
+def test_the_pages_hold_every_form_once() -> None:
+    lines = Counter(form.pattern for forms in coverage["forms"]().values() for form in forms)
+    assert lines == Counter(PATTERNS)
+
+
+def test_every_form_is_in_its_family() -> None:
+    for family, forms in coverage["forms"]().items():
+        said = FIRST_WORDS.get(family, r"\w+")
+        assert [form.pattern for form in forms if not re.match(rf"({said})\b", form.pattern)] == []
+    others = "|".join(FIRST_WORDS.values())
+    scalar = [form.pattern for form in coverage["forms"]()["scalar"]]
+    assert [pattern for pattern in scalar if re.match(rf"({others})(?![\w])", pattern)] == []
+
+
+def test_the_totals_are_those_of_the_pages() -> None:
+    """Counted in the text of the pages, where the index counts rows of the catalogue."""
+    pages = Path(generate.__file__).parent / "coverage"
+    table = [line.strip("| ").split(" | ") for line in (pages / "README.md").read_text().splitlines() if line.startswith(("| [", "| all"))]
+    totals = {re.sub(r"\[(\w+)\].*", r"\1", cells[0]): [int(cell) for cell in cells[-5:]] for cells in table}
+    for family in coverage["FAMILIES"]:
+        lines = [line for line in (pages / f"{family}.md").read_text().splitlines() if line.startswith("| `")]
+        counts = Counter(re.split(r"(?<!\\) \| ", line)[-2] for line in lines)
+        assert totals[family] == [len(lines), *(counts[fidelity] for fidelity in coverage["FIDELITY"])]
+    assert totals["all"] == [sum(column) for column in zip(*(totals[family] for family in coverage["FAMILIES"]), strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "shown"),
+    [
+        ("x.(shape=m64n8k16|m64n16k16|m64n24k16|m64n32k16|m64n40k16|m64n48k16|m64n56k16|m64n64k16)", "x.(shape=m64n8k16|m64n16k16|...|m64n64k16)"),
+        ("x.(num=x1|x2|x4|x8|x16|x32|x64|x128)", "x.(num=x1|x2|x4|x8|x16|x32|x64|x128)"),
+        ("x.(type=a0|b1|a2|a3|a4|a5|a6|a7)", "x.(type=a0|b1|a2|a3|a4|a5|a6|a7)"),
+        ("x.(n=1|2|3|4|5|6|7)", "x.(n=1|2|3|4|5|6|7)"),
+    ],
+)
+def test_only_choices_in_equal_steps_are_shortened(pattern: str, shown: str) -> None:
+    assert coverage["shown"](pattern) == shown

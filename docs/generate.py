@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ptxlab.cli._rule import load_codes
 from ptxlab.diagnostics import CODES
 
 HERE = Path(__file__).parent
@@ -25,7 +24,6 @@ from layout_figures import FIGURES  # noqa: E402
 
 def codes() -> str:
     """The page of every diagnostic code."""
-    load_codes()
     lines = [
         "# Diagnostic codes",
         "",

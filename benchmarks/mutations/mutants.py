@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ptxlab.engine._program import Program
-from ptxlab.isa._catalogue import Qualifiers
-from ptxlab.isa._operands import Op
+from ptxlab.engine.program import Program
+from ptxlab.isa.catalogue import Qualifiers
+from ptxlab.isa.operands import Op
 from ptxlab.isa.sync import _mbarrier as mbarrier
-from ptxlab.isa.sync._places import mbarrier_at, targets
+from ptxlab.isa.sync._mbarrier_address import mbarrier_at, targets
 
 Handler = Callable[[Any], Any]
 

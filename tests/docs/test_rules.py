@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from ptxlab.cli._main import cli
-from ptxlab.cli._rule import load_codes
 from ptxlab.diagnostics import CODES
 
 from .rule_pages import RULES, findings, read
@@ -17,7 +16,6 @@ SHOWS = {
     "test_page": ("brkpt",),
 }
 
-load_codes()
 PAGES = sorted(path for path in RULES.glob("*.md") if path.stem != "README")
 
 

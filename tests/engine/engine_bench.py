@@ -9,7 +9,7 @@ import numpy as np
 
 from ptxlab import ptx
 from ptxlab.engine import WORDS, Context, Executable, Fault, Program, Status, Word, lower
-from ptxlab.isa._addresses import GLOBAL_BASE
+from ptxlab.isa.address_space import GLOBAL_BASE
 
 HEADER = ".version 9.0\n.target sm_100a\n.address_size 64\n"
 FULL = 0xFFFFFFFF

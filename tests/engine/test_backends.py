@@ -13,7 +13,7 @@ from engine_bench import HEADER, Bench, program_of
 import ptxlab
 from ptxlab import native, ptx
 from ptxlab.engine import Executable, Status, lower
-from ptxlab.engine import _cached as cached
+from ptxlab.engine.llvm import _region_cache as cached
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 

@@ -8,7 +8,7 @@ from engine_bench import HEADER, program_of
 from ptxlab import ptx
 from ptxlab.diagnostics import PtxlabError
 from ptxlab.engine import lower
-from ptxlab.isa._operands import Addr, Const, Group, Reg, SymbolAddress, Unused
+from ptxlab.isa.operands import Addr, Const, Group, Reg, SymbolAddress, Unused
 
 REFUSED = [
     ("add.s32 %r1, %r2;", "U207", 1, "add.s32: 2 operands are given, 3 are expected", ""),

@@ -9,7 +9,7 @@ from itertools import product
 from tests.hardware.scalar_inputs import WIDTH
 
 from ptxlab.isa import CATALOGUE, load_all
-from ptxlab.isa._catalogue import Qualifiers, Row, match
+from ptxlab.isa.catalogue import Qualifiers, Row, match
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 import ptxlab
 from ptxlab.descriptors import TensorMapError, encode_tensor_map
-from ptxlab.isa.bulk._maps import TileMap, _interpret
+from ptxlab.isa.bulk._map_cache import TileMap, _interpret
 from ptxlab.isa.bulk._reduce import combiner
 from ptxlab.isa.bulk._staging import NOTHING
 from ptxlab.tables import ELEMENT_TYPES

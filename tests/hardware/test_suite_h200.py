@@ -15,7 +15,7 @@ from tests.hardware.suite._record import Record, path_of
 from tests.hardware.suite._replay import replay
 
 from ptxlab.isa import CATALOGUE, load_all
-from ptxlab.isa._catalogue import match
+from ptxlab.isa.catalogue import match
 
 SHOWS = {
     "test_replay": (

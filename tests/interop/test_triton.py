@@ -25,7 +25,7 @@ from triton.runtime.jit import JITFunction  # noqa: E402
 from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 import ptxlab.interop.triton  # noqa: E402
-from ptxlab.interop._session import Session, Settings  # noqa: E402
+from ptxlab.interop.session import Session, Settings  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 TARGETS = ("sm_90a", "sm_100a", "sm_103a")

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine._emit import Code, Unit
-from ptxlab.engine._llvm_vocabulary import WIDE, LlvmVocabulary
-from ptxlab.engine._numpy_vocabulary import NumpyVocabulary
-from ptxlab.engine._scope import TYPE_BITS
+from ptxlab.engine.llvm.builder import Code, Unit
+from ptxlab.engine.llvm.vocabulary import WIDE, LlvmVocabulary
+from ptxlab.engine.lowering.scope import TYPE_BITS
+from ptxlab.engine.reference._vocabulary import NumpyVocabulary
 from ptxlab.isa import CATALOGUE, load_all
-from ptxlab.isa._catalogue import Qualifiers, Row, match
-from ptxlab.isa._operands import Const
+from ptxlab.isa.catalogue import Qualifiers, Row, match
+from ptxlab.isa.operands import Const
 from ptxlab.native import compile_ir
 
 load_all()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ptxlab.engine._matching import HIDDEN
-from ptxlab.engine._scope import TYPE_BITS
+from ptxlab.engine.lowering.matching import HIDDEN
+from ptxlab.engine.lowering.scope import TYPE_BITS
 
 from .forms import Form, forms, pure_rows
 

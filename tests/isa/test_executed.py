@@ -20,7 +20,7 @@ from tests.isa.wgmma import test_forms as wgmma_forms
 
 import ptxlab
 from ptxlab.isa import CATALOGUE
-from ptxlab.isa._catalogue import match
+from ptxlab.isa.catalogue import match
 
 ROOT = Path(__file__).parents[2]
 HEAD = """.version 8.8

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ptxlab.descriptors import TensorMapFields
-from ptxlab.isa.bulk._box import Box
 from ptxlab.isa.bulk._staging import NOTHING
+from ptxlab.isa.bulk._tiled import Box
 from ptxlab.layout import tma_box
 from ptxlab.tables import ELEMENT_TYPES, TENSOR_MAP_SWIZZLES
 

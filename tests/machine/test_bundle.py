@@ -18,8 +18,8 @@ from tests.machine.kernels import kernel, store
 
 import ptxlab
 from ptxlab.machine import is_bundle, read_bundle
-from ptxlab.machine._bundle import write_bundle
-from ptxlab.machine._replay import Expectation
+from ptxlab.machine.replay.bundle import write_bundle
+from ptxlab.machine.replay.replay import Expectation
 
 
 def test_a_tensor_core_kernel_runs_again_to_the_same_bits(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.machine.kernels import kernel, run, store
 
 import ptxlab
-from ptxlab.isa._addresses import GLOBAL_BASE
+from ptxlab.isa.address_space import GLOBAL_BASE
 from ptxlab.machine import LaunchError
 
 SHARED = ".shared .align 16 .b32 buffer[64]; .shared .align 8 .b64 bars[4];"

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from ptxlab.diagnostics import PtxlabError
-from ptxlab.isa._addresses import GLOBAL_BASE
-from ptxlab.machine._copies import perform_copies
-from ptxlab.machine._memory import AccessError, DeviceMemory
+from ptxlab.isa.address_space import GLOBAL_BASE
+from ptxlab.machine.memory.deferred_copies import perform_copies
+from ptxlab.machine.memory.global_memory import AccessError, DeviceMemory
 
 
 def refused(memory: DeviceMemory, address: int, size: int, write: bool = False) -> tuple[str, str]:

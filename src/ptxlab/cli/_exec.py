@@ -14,10 +14,10 @@ from pathlib import Path
 import click
 
 from ptxlab.diagnostics import Diagnostic, PtxlabError, render_sarif, render_text
-from ptxlab.interop._extras import EXTRAS, missing
-from ptxlab.interop._imports import after_import
-from ptxlab.interop._session import Session, Settings, activate, launched_at, raise_site
 from ptxlab.interop.cute import install_on_import
+from ptxlab.interop.extras import EXTRAS, missing
+from ptxlab.interop.imports import after_import
+from ptxlab.interop.session import Session, Settings, activate, launched_at, raise_site
 from ptxlab.machine import KernelError
 
 __all__ = ["exec_"]
@@ -117,7 +117,7 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> Status:
 
 
 def _redirect_torch() -> None:
-    from ptxlab.interop._torch import install
+    from ptxlab.interop.torch_device import install
 
     install()
 

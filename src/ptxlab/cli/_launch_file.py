@@ -37,10 +37,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import ptxlab.cli._codes  # noqa: F401  (registers the codes)
 from ptxlab.cli._arrays import MAX_BYTES, ArrayError, dtype_of, generate, read_npy
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
-from ptxlab.machine._replay import Expectation
+from ptxlab.machine.replay.replay import Expectation
 
 __all__ = ["LaunchFile", "LaunchFileError", "read_launch_file"]
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 import ptxlab
 from ptxlab.cli._launch_file import LaunchFile, read_launch_file
 from ptxlab.machine import Replay, Result, is_bundle, read_bundle
-from ptxlab.machine._bundle import write_bundle
-from ptxlab.machine._observer import tracing
-from ptxlab.machine._options import POLICIES, choice, selected_checks, whole_number
-from ptxlab.machine._replay import Expectation
+from ptxlab.machine.launch.options import POLICIES, choice, selected_checks, whole_number
+from ptxlab.machine.observe.observer import tracing
+from ptxlab.machine.replay.bundle import write_bundle
+from ptxlab.machine.replay.replay import Expectation
 
 __all__ = ["Bundle", "Launchable", "kernel_name", "launch", "named", "read_launchable", "save_bundle"]
 

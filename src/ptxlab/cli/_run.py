@@ -15,7 +15,7 @@ import numpy as np
 from ptxlab.cli._launchable import Launchable, kernel_name, launch, read_launchable, save_bundle
 from ptxlab.diagnostics import Diagnostic, PtxlabError, diagnose, render_sarif
 from ptxlab.diagnostics import render_text as render
-from ptxlab.machine._replay import Expectation
+from ptxlab.machine.replay.replay import Expectation
 
 __all__ = ["compare", "findings", "run"]
 

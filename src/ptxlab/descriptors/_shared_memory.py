@@ -8,7 +8,7 @@ from typing import Literal
 
 from ptxlab.descriptors._bitfields import BitField, BitFormat
 from ptxlab.descriptors._errors import Finding
-from ptxlab.descriptors._notebook import html_of
+from ptxlab.descriptors.describe.notebook import html_of
 from ptxlab.layout import Major
 from ptxlab.tables import SWIZZLES
 

@@ -1,6 +1,5 @@
 """Diagnostics: what is wrong, where, why, and how to fix it."""
 
-from ptxlab.diagnostics._codes import CODES, CodeInfo, register_codes
 from ptxlab.diagnostics._diagnostic import (
     Diagnostic,
     Place,
@@ -11,6 +10,7 @@ from ptxlab.diagnostics._diagnostic import (
 from ptxlab.diagnostics._excerpt import clean_line
 from ptxlab.diagnostics._render import render_json, render_text
 from ptxlab.diagnostics._sarif import render_sarif
+from ptxlab.diagnostics.codes import CODES, CodeInfo
 
 __all__ = [
     "CODES",
@@ -21,7 +21,6 @@ __all__ = [
     "Severity",
     "clean_line",
     "diagnose",
-    "register_codes",
     "render_json",
     "render_sarif",
     "render_text",

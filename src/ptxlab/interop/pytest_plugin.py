@@ -17,7 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     from ptxlab.diagnostics import Diagnostic
-    from ptxlab.interop._session import Session
+    from ptxlab.interop.session import Session
 
 __all__ = ["ptxlab_session"]
 
@@ -86,8 +86,8 @@ def ptxlab_session(request: pytest.FixtureRequest) -> Iterator[Session]:
     """Run the kernels of the test in ptxlab; the session holds the launches and their findings."""
     from dataclasses import replace
 
-    from ptxlab.interop._session import Session, Settings
     from ptxlab.interop._switch import switched
+    from ptxlab.interop.session import Session, Settings
 
     mark = request.node.get_closest_marker("ptxlab")
     settings = replace(Settings.from_environment(), **(mark.kwargs if mark is not None else {}))

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.formats import ArrayError, array_of
-from ptxlab.machine._memory import Allocation, DeviceMemory
-from ptxlab.machine._options import refuse, whole_number
+from ptxlab.machine.launch.options import refuse, whole_number
+from ptxlab.machine.memory.global_memory import Allocation, DeviceMemory
 
 if TYPE_CHECKING:
     from ptxlab.machine._module import Module
@@ -132,7 +132,7 @@ class Device:
         """The addresses of a module's global and const variables, which are made on first use."""
         found = self._modules.get(module)
         if found is None:
-            from ptxlab.machine._variables import place_variables
+            from ptxlab.machine.memory.variables import place_variables
 
             found = self._modules[module] = place_variables(self.memory, module.ast)
         return found

@@ -8,10 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ptxlab import ptx
-from ptxlab.machine import _codes  # noqa: F401  (registers the codes)
 from ptxlab.machine._device import Device
-from ptxlab.machine._observer import Tracing, tracing
-from ptxlab.machine._options import (
+from ptxlab.machine.launch.options import (
     MODELS,
     POLICIES,
     Options,
@@ -22,10 +20,11 @@ from ptxlab.machine._options import (
     selected_ctas,
     whole_number,
 )
-from ptxlab.machine._result import Result
+from ptxlab.machine.launch.result import Result
+from ptxlab.machine.observe.observer import Tracing, tracing
 
 if TYPE_CHECKING:
-    from ptxlab.engine._program import Parameter
+    from ptxlab.engine.program import Parameter
 
 __all__ = ["Kernel", "Module"]
 
@@ -141,7 +140,7 @@ class Kernel:
         program, executable = self.variant(options.contract, "race" in options.checks)
         target = device if device is not None else Device(self.module.target)
         self.module.check_target(target)
-        from ptxlab.machine._run import run
+        from ptxlab.machine.launch.run import run
 
         return run(self, program, executable, target, options, args, bool(keep_inputs), tracing(trace), started)
 

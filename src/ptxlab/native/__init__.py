@@ -1,10 +1,10 @@
 """Native code through llvmlite: compile LLVM IR for this processor, keep the object code on disk."""
 
 from ptxlab.native._address import address_of
+from ptxlab.native._byte_moves import gatherer, mover, scatterer
 from ptxlab.native._cache import cache_directory, object_key, read_object, write_object
 from ptxlab.native._compile import Library, compile_ir, load_cached
 from ptxlab.native._host import Host, host
-from ptxlab.native._moves import gatherer, mover, scatterer
 
 __all__ = [
     "Host",

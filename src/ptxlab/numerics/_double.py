@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.native import address_of
-from ptxlab.numerics._emit import Body, Value, module
 from ptxlab.numerics._errors import NumericsError
+from ptxlab.numerics.ir.builder import Body, Value, module
 
 __all__ = ["double_ir", "double_kernel", "mma_f64"]
 

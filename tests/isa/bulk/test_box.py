@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxlab.isa.bulk._box import Box
-from ptxlab.isa.bulk._cuts import Cut
-from ptxlab.isa.bulk._maps import TileMap
+from ptxlab.isa.bulk._map_cache import TileMap
+from ptxlab.isa.bulk._prepared_copy import PreparedTmaCopy
 from ptxlab.isa.bulk._staging import NOTHING
+from ptxlab.isa.bulk._tiled import Box
 
 
 def swizzled(address: int, mode: int) -> int:
@@ -116,7 +116,7 @@ def test_whole_boxes_go_directly(case):
     arrived = []
     mine, expected = SimpleNamespace(shared_address=0, shared=shared_memory()), shared_memory()
     mine.shared_address = mine.shared.ctypes.data
-    cut = Cut(b"", tile, copy, tensor[copy.address : copy.address + copy.size])
+    cut = PreparedTmaCopy(b"", tile, copy, tensor[copy.address : copy.address + copy.size])
     with unittest.mock.patch.object(Box, "staged", side_effect=AssertionError("staged")):
         cut.deliver([(mine, offset, SimpleNamespace(complete_tx=arrived.append))])
     reference_load(tensor, dims, pitches, element, box, steps, swizzle, coordinates, fill, expected, offset)
@@ -124,7 +124,7 @@ def test_whole_boxes_go_directly(case):
     assert arrived == [made.bytes]
 
     emptied = np.zeros_like(tensor)
-    Cut(b"", tile, copy, emptied[copy.address : copy.address + copy.size]).store(mine, offset, None)
+    PreparedTmaCopy(b"", tile, copy, emptied[copy.address : copy.address + copy.size]).store(mine, offset, None)
     expected[:] = 0
     reference_load(emptied, dims, pitches, element, box, steps, swizzle, coordinates, fill, expected, offset)
     assert np.array_equal(mine.shared, expected)

@@ -7,7 +7,7 @@ import pytest
 from tests.isa.bulk.kernels import CLUSTER, EXPECT, INIT, SIZE, WAIT, kernel
 
 import ptxlab
-from ptxlab.isa._addresses import PARAM_BASE, PARAM_WINDOW
+from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW
 from ptxlab.machine import KernelError
 
 TENSOR = np.zeros((64, 64), np.float16)

@@ -10,7 +10,7 @@ from zlib import crc32
 from tests.isa.test_opcodes import OPCODES
 
 from ptxlab.isa import CATALOGUE, load_all
-from ptxlab.isa._catalogue import Row
+from ptxlab.isa.catalogue import Row
 
 load_all()
 

@@ -14,7 +14,7 @@ from tests.isa.tcgen05.placing import modes
 from tests.isa.tcgen05.products import Product
 
 from ptxlab.descriptors import InstructionDescriptor, ZeroColumnMask, format_of
-from ptxlab.isa._catalogue import Row
+from ptxlab.isa.catalogue import Row
 from ptxlab.tables import (
     BLOCK_SCALED_KINDS,
     K96_TARGETS,

@@ -12,7 +12,7 @@ from tests.isa.tcgen05.catalogue import Form, cover, forms, hash_of, rows
 
 import ptxlab
 from ptxlab.descriptors import SharedMemoryDescriptor
-from ptxlab.isa._catalogue import Row
+from ptxlab.isa.catalogue import Row
 from ptxlab.layout import copy_destination, decompression, fragment, operand_addresses
 from ptxlab.tables import DATA_MOVEMENT_SHAPES, FRAGMENT_LANES, LOAD_REGISTERS, SWIZZLES
 

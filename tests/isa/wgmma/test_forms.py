@@ -11,7 +11,7 @@ from tests.isa.wgmma import test_mma as dense
 from tests.isa.wgmma import test_sparse as sparse
 
 from ptxlab.isa import CATALOGUE, load_all
-from ptxlab.isa._catalogue import Row
+from ptxlab.isa.catalogue import Row
 
 SHOWS = {
     "test_some_forms": ("wgmma.mma_async*", "wgmma.mma_async.sync*(a=b1)*"),

@@ -9,22 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.model import TENSOR_SPACE, Component, Kind, Rules
-from ptxlab.check.race._clocks import Agent, Clocks, Slot
-from ptxlab.check.race._consumption import Consumption
-from ptxlab.check.race._findings import Findings
-from ptxlab.check.race._ops import op_table
-from ptxlab.check.race._scopes import reach_of
-from ptxlab.check.race._shadow import Shadow
-from ptxlab.check.race._shadow_ir import HOW_SHIFT, READS_TOO, StateWord
-from ptxlab.check.race._sources import sources_change
-from ptxlab.isa._machine import Touch
-from ptxlab.isa._operands import Op
-from ptxlab.machine._observer import Observer
+from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
+from ptxlab.check.race.clocks.scopes import reach_of
+from ptxlab.check.race.program.consumption import Consumption
+from ptxlab.check.race.program.copy_sources import sources_change
+from ptxlab.check.race.program.instruction_kinds import op_table
+from ptxlab.check.race.report.findings import Findings
+from ptxlab.check.race.shadow.shadow import Shadow
+from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT, READS_TOO, StateWord
+from ptxlab.isa.context import MemoryAccess
+from ptxlab.isa.operands import Op
+from ptxlab.machine.observe.observer import Observer
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.machine._launch import Launch
-    from ptxlab.machine._warp import Warp
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["Accesses", "Rows"]
 
@@ -46,7 +46,7 @@ class Accesses(Observer):
         self.consumption = Consumption(launch.program)
         self.findings = Findings(launch, self.shadow)
         self._loaded = 0
-        self._accumulator: tuple[Touch, int, Kind] | None = None
+        self._accumulator: tuple[MemoryAccess, int, Kind] | None = None
 
     def _agent(self, warp: Warp) -> tuple[Clocks, Agent]:
         found: tuple[Clocks, Agent] = warp.state["race"]
@@ -77,8 +77,8 @@ class Accesses(Observer):
             clocks.know(agent, agent.slots[Kind.LD], Component.EARLY, loads[done - 1][1])
             del loads[:done]
 
-    def _touch_all(
-        self, clocks: Clocks, agent: Agent, slot: Slot, kind: Kind, op: Op, touches: Iterable[Touch], rows: Rows | None = None
+    def _record_accesses(
+        self, clocks: Clocks, agent: Agent, slot: Slot, kind: Kind, op: Op, accesses: Iterable[MemoryAccess], rows: Rows | None = None
     ) -> None:
         """Accesses of one operation, all by one slot; ``rows``: what is known at them, if not what the warp knows."""
         self._load(clocks, agent)
@@ -88,24 +88,24 @@ class Accesses(Observer):
             self._loaded = 0
         who, what = slot.name << 32 | slot.clock, op.index | kind << HOW_SHIFT + 1
         tensor = kind in TENSOR_SPACE
-        for touch in touches:
-            write = touch.write
+        for access in accesses:
+            write = access.write
             if tensor and write:
                 # An accumulator is written again and again with nothing in between.
-                again = touch, who, kind
+                again = access, who, kind
                 if again == self._accumulator:
                     continue
                 self._accumulator = again
             elif tensor and kind in _OF_WARPS:
                 self._accumulator = None
-            shadow.access(touch, who, what | (write | (READS_TOO if touch.reads else 0)) << HOW_SHIFT)
+            shadow.access(access, who, what | (write | (READS_TOO if access.reads else 0)) << HOW_SHIFT)
         if shadow.words[_SUSPECTS_WORD]:
             self._judge(clocks, agent)
 
-    def touched(self, warp: Warp, touches: Iterable[Touch]) -> None:
+    def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         """A service instruction's own accesses."""
         clocks, agent = self._agent(warp)
-        self._touch_all(clocks, agent, agent.main, Kind.GENERIC, warp.op, touches)
+        self._record_accesses(clocks, agent, agent.main, Kind.GENERIC, warp.op, accesses)
 
     def _judge(self, clocks: Clocks, agent: Agent) -> None:
         if self.shadow.words[_SUSPECTS_WORD]:

@@ -10,18 +10,18 @@ from zlib import crc32
 import numpy as np
 
 from ptxlab.check.model import TENSOR_PIPES, Component, Kind, Row
-from ptxlab.check.race._accumulators import Accumulators
-from ptxlab.check.race._barriers import Flight
-from ptxlab.check.race._clocks import Agent, Clocks, Slot, joined
-from ptxlab.check.race._ops import async_kind
+from ptxlab.check.race._barriers import PendingCompletion
 from ptxlab.check.race._services import Services
-from ptxlab.check.race._shadow import Shadow
-from ptxlab.isa._machine import AsyncOperation, Touch
-from ptxlab.isa._operands import Op
+from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot, joined
+from ptxlab.check.race.program.instruction_kinds import async_kind
+from ptxlab.check.race.shadow.accumulators import Accumulators
+from ptxlab.check.race.shadow.shadow import Shadow
+from ptxlab.isa.context import AsyncOperation, MemoryAccess
+from ptxlab.isa.operands import Op
 
 if TYPE_CHECKING:
-    from ptxlab.machine._launch import Launch
-    from ptxlab.machine._warp import Warp
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["Asynchronous"]
 
@@ -44,46 +44,48 @@ class Asynchronous(Services):
         lane = operation.thread[-1] if isinstance(operation.thread, tuple) else 0
         if agent.loads:
             self._consume(clocks, agent, operation.op.index)
-        touches = tuple(operation.touches()) if operation.touches is not None else ()
+        accesses = tuple(operation.accesses()) if operation.accesses is not None else ()
         if kind in TENSOR_PIPES:
             slot = self._pipe(clocks, agent, lane)
-            self._touch_all(clocks, agent, slot, kind, operation.op, touches)
+            self._record_accesses(clocks, agent, slot, kind, operation.op, accesses)
             if kind is Kind.MMA and self.accumulators is not None:
-                self._accumulate(warp, clocks, agent, slot, operation.op, lane, touches)
+                self._accumulate(warp, clocks, agent, slot, operation.op, lane, accesses)
         elif opcode.startswith("tcgen05.commit"):
             # What one thread issues between two commits is one number: only commits tell of it.
             slot = self._pipe(clocks, agent, lane)
-            operation.agent = flight = self._flight(clocks, agent)
-            flight.slots[0] = slot, slot.clock
-            flight.covers(slot, slot.clock)
+            operation.agent = completion = self._pending_completion(clocks, agent)
+            completion.slots[0] = slot, slot.clock
+            completion.covers(slot, slot.clock)
             slot.clock += 1
             agent.rows[Row.TENSOR, slot.number + Component.EARLY] = slot.clock
         elif kind is Kind.WGMMA:
             slot = self._wgmma_slot(clocks, warp)
             slot.clock += 1
             slot.op = operation.op
-            rows = joined(self._shares.pop((id(warp.cta), warp.warp // 4, slot.clock), None), clocks.of(agent))
-            self._touch_all(clocks, agent, slot, kind, operation.op, touches, rows)
+            rows = joined(self._shares.pop((id(warp.cta), warp.warp_id // 4, slot.clock), None), clocks.of(agent))
+            self._record_accesses(clocks, agent, slot, kind, operation.op, accesses, rows)
             self._perform_wgmma(warp, clocks, slot.clock, rows)
-        elif kind in (Kind.STRONG, Kind.STORE) and not any(t.signal is not None for t in touches):
-            self._touch_all(clocks, agent, agent.main, Kind.STRONG, operation.op, touches)
+        elif kind in (Kind.STRONG, Kind.STORE) and not any(t.signal is not None for t in accesses):
+            self._record_accesses(clocks, agent, agent.main, Kind.STRONG, operation.op, accesses)
         elif kind is not None:
-            self._bulk(clocks, agent, operation, kind, lane, touches)
+            self._bulk(clocks, agent, operation, kind, lane, accesses)
         elif opcode.startswith("cp.async.mbarrier.arrive"):
             slot = clocks.own(agent, "cp.async")
             slot.clock += 1
-            operation.agent = flight = self._flight(clocks, agent)
-            flight.slots[0] = slot, slot.clock
-            flight.covers(slot, slot.clock)
+            operation.agent = completion = self._pending_completion(clocks, agent)
+            completion.slots[0] = slot, slot.clock
+            completion.covers(slot, slot.clock)
         else:
-            operation.agent = self._flight(clocks, agent)
+            operation.agent = self._pending_completion(clocks, agent)
 
-    def _accumulate(self, warp: Warp, clocks: Clocks, agent: Agent, slot: Slot, op: Op, lane: int, touches: Iterable[Touch]) -> None:
+    def _accumulate(
+        self, warp: Warp, clocks: Clocks, agent: Agent, slot: Slot, op: Op, lane: int, accesses: Iterable[MemoryAccess]
+    ) -> None:
         """The letter: another accumulator or shape forms no pipeline."""
         assert self.accumulators is not None
         name, who = self.accumulators.name(warp, op, lane), slot.name << 32 | slot.clock
-        for touch in touches:
-            suspect = self.accumulators.write(touch, name, who, op, agent.rows) if touch.write else None
+        for access in accesses:
+            suspect = self.accumulators.write(access, name, who, op, agent.rows) if access.write else None
             if suspect is not None:
                 self.findings.judge(clocks, agent, suspect)
 
@@ -95,43 +97,45 @@ class Asynchronous(Services):
             agent.rows[Row.TENSOR, slot.number + Component.EARLY] = 1
         return slot
 
-    def _flight(self, clocks: Clocks, agent: Agent) -> Flight:
+    def _pending_completion(self, clocks: Clocks, agent: Agent) -> PendingCompletion:
         """What the completion of an operation tells: what its issuer knew, the issuer's own accesses not included."""
         rows = clocks.carried(agent).copy()
         rows[:, agent.main.number] = 0
-        return Flight(agent, rows)
+        return PendingCompletion(agent, rows)
 
-    def _bulk(self, clocks: Clocks, agent: Agent, operation: AsyncOperation, kind: Kind, lane: int, touches: tuple[Touch, ...]) -> None:
+    def _bulk(
+        self, clocks: Clocks, agent: Agent, operation: AsyncOperation, kind: Kind, lane: int, accesses: tuple[MemoryAccess, ...]
+    ) -> None:
         slots: dict[int, Slot] = {}
-        for touch in touches:
-            barrier: Any = touch.signal
+        for access in accesses:
+            barrier: Any = access.signal
             if barrier is not None and id(barrier) not in slots:
                 slots[id(barrier)] = clocks.own(agent, ("bulk", barrier.rank, barrier.offset))
         first = clocks.own(agent, ("bulk reads" if slots else "bulk group", lane))
         first.clock += 1
-        operation.agent = flight = self._flight(clocks, agent)
+        operation.agent = completion = self._pending_completion(clocks, agent)
         for key, slot in slots.items():
             slot.clock += 1
-            flight.slots[key] = slot, slot.clock
+            completion.slots[key] = slot, slot.clock
             if len(slots) == 1:
-                flight.covers(slot, slot.clock)
+                completion.covers(slot, slot.clock)
         if slots:
-            flight.covers(first, first.clock)
+            completion.covers(first, first.clock)
         else:
-            self.findings.clusters.stored(first.name, first.clock, _contents(touches))
-        for touch in touches:
-            slot = first if touch.signal is None else slots[id(touch.signal)]
+            self.findings.clusters.stored(first.name, first.clock, _contents(accesses))
+        for access in accesses:
+            slot = first if access.signal is None else slots[id(access.signal)]
             slot.op = operation.op
-            self._touch_all(clocks, agent, slot, kind, operation.op, (touch,))
+            self._record_accesses(clocks, agent, slot, kind, operation.op, (access,))
 
 
-def _contents(touches: Iterable[Touch]) -> int:
+def _contents(accesses: Iterable[MemoryAccess]) -> int:
     """A digest of what a copy reads and where it writes it, to know copies that do the same twice."""
     digest = 0
-    for touch in touches:
-        if touch.write:
-            digest = crc32(touch.starts.tobytes(), digest)
+    for access in accesses:
+        if access.write:
+            digest = crc32(access.starts.tobytes(), digest)
         else:
-            for start, size in zip(touch.starts.tolist(), np.broadcast_to(touch.sizes, touch.starts.shape).tolist(), strict=True):
+            for start, size in zip(access.starts.tolist(), np.broadcast_to(access.sizes, access.starts.shape).tolist(), strict=True):
                 digest = crc32(ctypes.string_at(start, size), digest)
     return digest

@@ -10,13 +10,13 @@ import numpy as np
 
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._accesses import Accesses, Rows
-from ptxlab.check.race._clocks import SHARED_ROWS, Agent, Clocks, Meeting, Slot, Use, join, joined
-from ptxlab.check.race._phases import look, passed
-from ptxlab.check.race._releases import relaxed, relaxed_wait
-from ptxlab.isa._machine import Touch
-from ptxlab.isa._operands import Op
+from ptxlab.check.race.clocks.clocks import SHARED_ROWS, Agent, BarrierClock, Clocks, Slot, Use, join, joined
+from ptxlab.check.race.clocks.phases import look, passed
+from ptxlab.check.race.clocks.releases import relaxed, relaxed_wait
+from ptxlab.isa.context import MemoryAccess
+from ptxlab.isa.operands import Op
 
-__all__ = ["Barriers", "Flight"]
+__all__ = ["Barriers", "PendingCompletion"]
 
 _PERFORMED = slice(Row.EXECUTION, SHARED_ROWS, Row.TENSOR - Row.EXECUTION)
 """The rows that the end of asynchronous operations is good for, of those that synchronisation objects carry."""
@@ -26,7 +26,7 @@ _CTA_BARRIER = ("bar.", "barrier.sync", "barrier.arrive", "barrier.red", "barrie
 _SYNC = ("bar.sync", "bar.cta.sync", "barrier.sync", "barrier.cta.sync")
 
 
-class Flight:
+class PendingCompletion:
     """An asynchronous operation on its way: what its completion tells, and its slots by the mbarrier that signals them (0: any does)."""
 
     __slots__ = ("issuer", "rows", "slots")
@@ -57,22 +57,22 @@ def _meets(opcode: str) -> _Meets:
     return _Meets.ARRIVES if opcode.startswith(_CTA_BARRIER) else _Meets.NOT
 
 
-def _meet(meeting: Meeting) -> None:
+def _join_clocks(barrier_clock: BarrierClock) -> None:
     """Let the warps that are parked at a barrier know at once what all of them and those that have arrived know."""
-    parked = meeting.parked
+    parked = barrier_clock.parked
     cta = parked[0].cta
     clocks: Clocks = cta.state["race"]
-    if meeting.gathered is None and len(parked) == clocks.warps:
-        meeting.gathered = clocks.blocks[cta.rank].meet()
+    if barrier_clock.gathered is None and len(parked) == clocks.warps:
+        barrier_clock.gathered = clocks.blocks[cta.rank].join()
     else:
         known: Rows = np.maximum.reduce([agent.shared for agent in parked])
-        if meeting.gathered is not None:
-            join(known, meeting.gathered)
+        if barrier_clock.gathered is not None:
+            join(known, barrier_clock.gathered)
         for agent in parked:
             agent.shared[:] = known
-        meeting.gathered = known
+        barrier_clock.gathered = known
     for agent in parked:
-        for serial, foreign in meeting.foreign.items():
+        for serial, foreign in barrier_clock.foreign.items():
             clocks.hear(agent, serial, foreign)
         clocks.tick(agent)
     parked.clear()
@@ -83,7 +83,7 @@ class Barriers(Accesses):
 
     def initialised(self, barrier: Any) -> None:
         """Note who made an mbarrier object."""
-        barrier.clock = made = Meeting()
+        barrier.clock = made = BarrierClock()
         running = self._running()
         if running is not None:
             warp, clocks, agent = running
@@ -92,13 +92,13 @@ class Barriers(Accesses):
             clocks.know(agent, slot, Component.DONE, slot.clock)
             made.made = Use(agent, slot.number, slot.clock, warp.op)
             start = np.array([warp.cta.shared_address + barrier.offset], np.uint64)
-            self._touch_all(clocks, agent, agent.main, Kind.GENERIC, warp.op, [Touch(start, _OBJECT, True)])
+            self._record_accesses(clocks, agent, agent.main, Kind.GENERIC, warp.op, [MemoryAccess(start, _OBJECT, True)])
 
     def _use(self, barrier: Any, agent: Agent, rows: Rows, op: Op) -> None:
         """Report a warp that uses an mbarrier object without knowing that it has been made; each warp is asked once."""
-        meeting: Meeting = barrier.clock
-        made = meeting.made
-        meeting.users |= 1 << agent.index
+        barrier_clock: BarrierClock = barrier.clock
+        made = barrier_clock.made
+        barrier_clock.users |= 1 << agent.index
         if made is None:
             return
         if agent is not made.agent and (made.slot >= rows.shape[1] or rows[Row.EXECUTION, made.slot] < made.clock):
@@ -106,24 +106,24 @@ class Barriers(Accesses):
 
     def arrived(self, barrier: Any) -> None:
         """Gather what the running agent knows."""
-        meeting: Meeting = barrier.clock
-        if meeting is None:
-            meeting = barrier.clock = Meeting()
+        barrier_clock: BarrierClock = barrier.clock
+        if barrier_clock is None:
+            barrier_clock = barrier.clock = BarrierClock()
         operation = self.launch.scheduler.performing
         if operation is not None:
-            flight: Flight | None = operation.agent
-            if flight is not None:
-                rows = flight.rows
-                if not meeting.users >> flight.issuer.index & 1:
-                    self._use(barrier, flight.issuer, rows, operation.op)
-                found = flight.slots.get(id(barrier)) or flight.slots.get(0)
-                meeting.take(rows)
-                assert meeting.gathered is not None
-                if found is not None and barrier.rank != flight.issuer.cta.rank:
-                    meeting.remote[found[0].number] = Use(flight.issuer, found[0].number, found[1], operation.op)
-                if found is not None and len(flight.slots) > 1:
+            completion: PendingCompletion | None = operation.agent
+            if completion is not None:
+                rows = completion.rows
+                if not barrier_clock.users >> completion.issuer.index & 1:
+                    self._use(barrier, completion.issuer, rows, operation.op)
+                found = completion.slots.get(id(barrier)) or completion.slots.get(0)
+                barrier_clock.take(rows)
+                assert barrier_clock.gathered is not None
+                if found is not None and barrier.rank != completion.issuer.cta.rank:
+                    barrier_clock.remote[found[0].number] = Use(completion.issuer, found[0].number, found[1], operation.op)
+                if found is not None and len(completion.slots) > 1:
                     slot, clock = found
-                    told = meeting.gathered[_PERFORMED, slot.number : slot.number + len(Component)]
+                    told = barrier_clock.gathered[_PERFORMED, slot.number : slot.number + len(Component)]
                     np.maximum(told, clock, out=told)
             return
         warp = self.launch.scheduler.current
@@ -134,30 +134,30 @@ class Barriers(Accesses):
             self._consume(clocks, agent, warp.op.index)
         meets = _meets(warp.op.opcode)
         if meets:
-            if meeting.came or meets is _Meets.ARRIVES:
+            if barrier_clock.came or meets is _Meets.ARRIVES:
                 self._again(barrier, agent, warp)
             if meets is _Meets.PARKED and len(warp.splits) == 1 and not agent.foreign and not clocks.spec:
                 agent.barrier = None
-                meeting.parked.append(agent)
+                barrier_clock.parked.append(agent)
                 return
         rows = clocks.carried(agent)
-        if not meeting.users >> agent.index & 1:
+        if not barrier_clock.users >> agent.index & 1:
             self._use(barrier, agent, agent.rows, warp.op)
         if ".relaxed" in warp.op.opcode:
             rows = relaxed(clocks, agent, warp.op.opcode)
-            meeting.looks.pop(agent.index, None)  # published or not, the phase waits for this arrival, which is behind the look
-            if meeting.made is None:
-                meeting.met = joined(meeting.met, agent.rows[Row.EXECUTION])
+            barrier_clock.looks.pop(agent.index, None)  # published or not, the phase waits for this arrival, which is behind the look
+            if barrier_clock.made is None:
+                barrier_clock.met = joined(barrier_clock.met, agent.rows[Row.EXECUTION])
         elif warp.op.opcode.startswith("cp.async.mbarrier"):
             rows = rows.copy()
             slot = clocks.own(agent, "cp.async")
             slot.clock += 1
             rows[Row.EXECUTION, slot.number] = slot.clock
-        meeting.take(rows)
-        if meeting.made is not None and barrier.rank != agent.cta.rank:
-            meeting.remote[agent.main.number] = Use(agent, agent.main.number, agent.main.clock, warp.op)
+        barrier_clock.take(rows)
+        if barrier_clock.made is not None and barrier.rank != agent.cta.rank:
+            barrier_clock.remote[agent.main.number] = Use(agent, agent.main.number, agent.main.clock, warp.op)
         for serial, foreign in agent.foreign.items():
-            meeting.foreign[serial] = joined(meeting.foreign.get(serial), foreign)
+            barrier_clock.foreign[serial] = joined(barrier_clock.foreign.get(serial), foreign)
         agent.barrier = barrier
         clocks.tick(agent)
 
@@ -172,20 +172,20 @@ class Barriers(Accesses):
 
     def completed(self, barrier: Any) -> None:
         """The next phase gathers anew."""
-        meeting: Meeting | None = barrier.clock
-        if meeting is None:
+        barrier_clock: BarrierClock | None = barrier.clock
+        if barrier_clock is None:
             return
         operation = self.launch.scheduler.performing
         running = self._running()
-        if meeting.looks and operation is not None:
-            passed(self.findings, barrier, meeting, operation.op)
-        elif meeting.looks and running is not None:
+        if barrier_clock.looks and operation is not None:
+            passed(self.findings, barrier, barrier_clock, operation.op)
+        elif barrier_clock.looks and running is not None:
             warp, _, agent = running
-            meeting.looks.pop(agent.index, None)  # expect_tx publishes nothing, but is behind its own look
-            passed(self.findings, barrier, meeting, warp.op)
-        if meeting.parked:
-            _meet(meeting)
-        meeting.complete()
+            barrier_clock.looks.pop(agent.index, None)  # expect_tx publishes nothing, but is behind its own look
+            passed(self.findings, barrier, barrier_clock, warp.op)
+        if barrier_clock.parked:
+            _join_clocks(barrier_clock)
+        barrier_clock.complete()
 
     def acquired(self, barrier: Any) -> None:
         """The running warp has waited for a phase."""
@@ -197,12 +197,12 @@ class Barriers(Accesses):
             look(clocks, barrier.clock, agent, warp.op)
             self._learn(clocks, agent, barrier.clock, warp.op.opcode)
 
-    def _learn(self, clocks: Clocks, agent: Agent, meeting: Meeting | None, opcode: str = "") -> None:
-        if meeting is None or meeting.done is None:
+    def _learn(self, clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | None, opcode: str = "") -> None:
+        if barrier_clock is None or barrier_clock.done is None:
             return
         if ".relaxed" in opcode:
-            relaxed_wait(clocks, agent, opcode, meeting.done)
+            relaxed_wait(clocks, agent, opcode, barrier_clock.done)
             return
-        clocks.learn(agent, meeting.done)
-        for serial, rows in meeting.foreign.items():
+        clocks.learn(agent, barrier_clock.done)
+        for serial, rows in barrier_clock.foreign.items():
             clocks.hear(agent, serial, rows)

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.model import Component, Kind, Row
-from ptxlab.check.race._clocks import Agent, Clocks, Meeting, joined
-from ptxlab.check.race._findings import Findings
-from ptxlab.check.race._ops import async_kind
-from ptxlab.check.race._shadow import Object
-from ptxlab.check.race._shadow_ir import CLUSTER_SHIFT, HOW_SHIFT
-from ptxlab.engine._program import Program
-from ptxlab.isa._natives import Native
-from ptxlab.isa._operands import Op
+from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, joined
+from ptxlab.check.race.program.instruction_kinds import async_kind
+from ptxlab.check.race.report.findings import Findings
+from ptxlab.check.race.shadow.shadow import Object
+from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, HOW_SHIFT
+from ptxlab.engine.program import Program
+from ptxlab.isa.native_ops import Native
+from ptxlab.isa.operands import Op
 
 __all__ = ["Exits"]
 
@@ -72,8 +72,8 @@ class Exits:
             if agent.cta is not cta:
                 self._findings.outlived(cta, agent, op)
         for barrier in cta.mbarriers.values():
-            meeting: Meeting | None = barrier.clock
-            for slot, use in meeting.remote.items() if meeting is not None else ():
+            barrier_clock: BarrierClock | None = barrier.clock
+            for slot, use in barrier_clock.remote.items() if barrier_clock is not None else ():
                 if known[slot] < use.clock:
                     self._findings.outlived(cta, use.agent, use.op)
 

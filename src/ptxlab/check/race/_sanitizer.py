@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptxlab.check.model import Component, Kind, Row
-from ptxlab.check.race._aligned import Aligned
 from ptxlab.check.race._asynchronous import Asynchronous
-from ptxlab.check.race._clocks import Agent, Clocks
 from ptxlab.check.race._exits import Exits
-from ptxlab.check.race._grids import GridBefore
-from ptxlab.check.race._lanes import Lanes
-from ptxlab.check.race._ops import follows
-from ptxlab.check.race._places import tensor_ranges
-from ptxlab.check.race._releases import Releases
-from ptxlab.check.race._shadow import MEMORY_GRANULE, TENSOR_GRANULE, Object, Shadow
-from ptxlab.check.race._shadow_ir import BEFORE, StateWord
-from ptxlab.engine._context import Word
-from ptxlab.engine._support_record import ROW_WORDS
-from ptxlab.isa._machine import Touch
-from ptxlab.isa._natives import CopyAsync, Nothing, TensorAccess
-from ptxlab.isa._operands import Const, Op
-from ptxlab.machine._event_buffer import EventBuffer
+from ptxlab.check.race.clocks.clocks import Agent, Clocks
+from ptxlab.check.race.clocks.grids import GridBefore
+from ptxlab.check.race.clocks.releases import Releases
+from ptxlab.check.race.program.aligned import Aligned
+from ptxlab.check.race.program.instruction_kinds import follows
+from ptxlab.check.race.shadow.lanes import Lanes
+from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, TENSOR_GRANULE, Object, Shadow
+from ptxlab.check.race.shadow.shadow_ir import BEFORE, StateWord
+from ptxlab.check.race.shadow.tensor_ranges import tensor_ranges
+from ptxlab.engine.context import Word
+from ptxlab.engine.support.event_rows import ROW_WORDS
+from ptxlab.isa.context import MemoryAccess
+from ptxlab.isa.native_ops import CopyAsync, Nothing, TensorAccess
+from ptxlab.isa.operands import Const, Op
+from ptxlab.machine.observe.event_buffer import EventBuffer
 
 if TYPE_CHECKING:
-    from ptxlab.machine._cta import CtaState
-    from ptxlab.machine._launch import Launch
-    from ptxlab.machine._warp import Warp
+    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["Sanitizer"]
 
@@ -78,7 +78,7 @@ class Sanitizer(Asynchronous):
         self._buffer.fill(warp)
         warp.words[Word.SOURCES] = self.sources
         clocks: Clocks = warp.cta.state["race"]
-        agent = clocks.agents[warp.cta.rank * clocks.warps + warp.warp]
+        agent = clocks.agents[warp.cta.rank * clocks.warps + warp.warp_id]
         warp.state["race"] = clocks, agent
         if self._copies:
             agent.copies = clocks.own(agent, "cp.async")
@@ -170,7 +170,7 @@ class Sanitizer(Asynchronous):
     def _tensor(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op, access: TensorAccess, address: int) -> None:
         split = op.operands[access.split] if access.split >= 0 else Const(0)
         half = split.value if isinstance(split, Const) else 0
-        offsets, sizes = tensor_ranges(access, half, address & 0xFFFFFFFF, warp.warp % 4)
+        offsets, sizes = tensor_ranges(access, half, address & 0xFFFFFFFF, warp.warp_id % 4)
         kind = Kind.ST if access.write else Kind.LD
         slot = clocks.own(agent, kind)
         slot.clock += 1
@@ -179,7 +179,7 @@ class Sanitizer(Asynchronous):
         else:
             agent.loads.append((op.index, slot.clock))
         starts = offsets + np.uint64(warp.cta.tensor_address)
-        self._touch_all(clocks, agent, slot, kind, op, (Touch(starts, sizes, access.write),))
+        self._record_accesses(clocks, agent, slot, kind, op, (MemoryAccess(starts, sizes, access.write),))
         if access.write:
             clocks.of(agent)[Row.TENSOR, slot.number + Component.EARLY] = slot.clock
 

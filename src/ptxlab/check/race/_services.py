@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._accesses import Rows
 from ptxlab.check.race._barriers import Barriers
-from ptxlab.check.race._clocks import Agent, Clocks, Meeting, Slot, joined
-from ptxlab.check.race._shadow import Object, Shadow
-from ptxlab.isa._machine import Touch
-from ptxlab.isa._operands import Const, Op
+from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, Slot, joined
+from ptxlab.check.race.shadow.shadow import Object, Shadow
+from ptxlab.isa.context import MemoryAccess
+from ptxlab.isa.operands import Const, Op
 
 if TYPE_CHECKING:
-    from ptxlab.machine._cta import CtaState
-    from ptxlab.machine._launch import Launch
-    from ptxlab.machine._warp import Warp
+    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["Services"]
 
@@ -31,7 +31,7 @@ class Services(Barriers):
         self._granter: dict[int, tuple[Slot, int]] = {}
         self._shares: dict[tuple[int, int, int], Rows] = {}
 
-    def hearer(self, op: Op) -> Callable[[Warp, Op], None] | None:
+    def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         """Move the warp's clock as a complete service instruction says; most say nothing."""
         act = self._service_of(op)
         if act is None:
@@ -74,10 +74,10 @@ class Services(Barriers):
             self._learn(clocks, agent, agent.barrier.clock)
 
     def _cluster_wait(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
-        meeting: Meeting = warp.cta.group.barrier.clock
-        self._learn(clocks, agent, meeting)
-        if meeting.met is not None:
-            clocks.met[agent.cta.rank] = joined(clocks.met.get(agent.cta.rank), meeting.met)
+        barrier_clock: BarrierClock = warp.cta.group.barrier.clock
+        self._learn(clocks, agent, barrier_clock)
+        if barrier_clock.met is not None:
+            clocks.met[agent.cta.rank] = joined(clocks.met.get(agent.cta.rank), barrier_clock.met)
 
     def _commit_copies(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
         slot = clocks.own(agent, "cp.async")
@@ -115,10 +115,10 @@ class Services(Barriers):
                 self._wait_groups(clocks, agent, slot, left, components)
 
     def _wgmma_slot(self, clocks: Clocks, warp: Warp) -> Slot:
-        key = ("wgmma", warp.cta.rank, warp.warp // 4)
+        key = ("wgmma", warp.cta.rank, warp.warp_id // 4)
         found = clocks.shared.get(key)
         if found is None:
-            found = clocks.shared[key] = clocks.slot(clocks.agents[warp.cta.rank * clocks.warps + warp.warp // 4 * 4], "wgmma")
+            found = clocks.shared[key] = clocks.slot(clocks.agents[warp.cta.rank * clocks.warps + warp.warp_id // 4 * 4], "wgmma")
         return found
 
     def _wgmma(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
@@ -126,14 +126,14 @@ class Services(Barriers):
         counted = clocks.own(agent, "wgmma count")
         counted.clock += 1
         if counted.clock > self._wgmma_slot(clocks, warp).clock:
-            key = (id(warp.cta), warp.warp // 4, counted.clock)
+            key = (id(warp.cta), warp.warp_id // 4, counted.clock)
             self._shares[key] = joined(self._shares.get(key), clocks.of(agent))
 
     def _perform_wgmma(self, warp: Warp, clocks: Clocks, number: int, rows: Rows) -> None:
         """Note what the four warps have come past at their shares; of a group's operations the last stays."""
-        first = warp.cta.rank * clocks.warps + warp.warp // 4 * 4
+        first = warp.cta.rank * clocks.warps + warp.warp_id // 4 * 4
         counts = [clocks.own(agent, "wgmma count") for agent in clocks.agents[first : first + 4]]
-        passed = clocks.passed.setdefault((warp.cta.rank, warp.warp // 4), {})
+        passed = clocks.passed.setdefault((warp.cta.rank, warp.warp_id // 4), {})
         if not any(number - 1 in count.groups for count in counts):
             passed.pop(number - 1, None)
         passed[number] = rows[Row.EXECUTION].copy()
@@ -156,7 +156,7 @@ class Services(Barriers):
 
     def _know_passed(self, warp: Warp, clocks: Clocks, agent: Agent, number: int) -> None:
         """Complete operations tell that every warp of the warpgroup has come to its share: not that others may rely on its accesses."""
-        known = clocks.passed.get((warp.cta.rank, warp.warp // 4), {}).get(number)
+        known = clocks.passed.get((warp.cta.rank, warp.warp_id // 4), {}).get(number)
         if known is not None:
             row = clocks.of(agent)[Row.EXECUTION]
             for other in clocks.agents:
@@ -188,8 +188,8 @@ class Services(Barriers):
         clocks.know(agent, granter, Component.DONE, at)
         address = warp.uniform_address(0)
         target, offset = self.launch.shared_at(warp, address)
-        written = Touch.of(target.shared[offset : offset + 4], True)
-        self._touch_all(clocks, agent, clocks.own(agent, Kind.ALLOC), Kind.ALLOC, op, (written,))
+        written = MemoryAccess.of(target.shared[offset : offset + 4], True)
+        self._record_accesses(clocks, agent, clocks.own(agent, Kind.ALLOC), Kind.ALLOC, op, (written,))
 
     def _dealloc(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
         cta = warp.cta
@@ -205,7 +205,7 @@ class Services(Barriers):
         slot = clocks.own(agent, Kind.ALLOC)
         slot.clock += 1
         clocks.know(agent, slot, Component.DONE, slot.clock)
-        self._touch_all(clocks, agent, slot, Kind.ALLOC, op, (Touch.of(cta.tensor.words[column : column + columns], True),))
+        self._record_accesses(clocks, agent, slot, Kind.ALLOC, op, (MemoryAccess.of(cta.tensor.words[column : column + columns], True),))
 
 
 def _count(warp: Warp, op: Op) -> int:

@@ -12,9 +12,9 @@ from ptxlab.interop.cute._arguments import copied, example, is_tensor
 from ptxlab.interop.cute._calls import HostCall
 from ptxlab.interop.cute._compile import compiling_for, cutlass, loaded
 from ptxlab.machine import Device, Kernel, Module, Result
-from ptxlab.machine._observer import tracing
-from ptxlab.machine._options import refuse
-from ptxlab.machine._replay import Placed
+from ptxlab.machine.launch.options import refuse
+from ptxlab.machine.observe.observer import tracing
+from ptxlab.machine.replay.replay import Placed
 
 __all__ = ["Compiled", "compile"]
 

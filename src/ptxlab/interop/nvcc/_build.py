@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ptxlab.diagnostics import Diagnostic, Place, diagnose
-from ptxlab.interop.nvcc._codes import NvccError
+from ptxlab.interop.nvcc._errors import NvccError
 from ptxlab.interop.nvcc._toolkit import find_nvcc
 from ptxlab.native import cache_directory
 

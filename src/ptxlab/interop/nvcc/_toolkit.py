@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ptxlab.diagnostics import diagnose
-from ptxlab.interop.nvcc._codes import NvccError
+from ptxlab.interop.nvcc._errors import NvccError
 
 __all__ = ["find_nvcc"]
 

@@ -5,9 +5,9 @@ The stack grows down in local memory; its pointer is a register of the thread th
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, pure
-from ptxlab.isa._operands import Const, Unused
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.operands import Const, Unused
 
 _SECTION = "Stack Manipulation Instructions: "
 _LEAST_ALIGNMENT = 8

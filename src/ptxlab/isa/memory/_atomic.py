@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, native
-from ptxlab.isa._natives import Atomic
-from ptxlab.isa._operands import Op
-from ptxlab.isa.memory._hints import ATOMIC_ORDER, CACHE_HINT, SCOPE, space_of
+from ptxlab.isa.catalogue import Qualifiers, native
+from ptxlab.isa.memory._modifiers import ATOMIC_ORDER, CACHE_HINT, SCOPE, space_of
+from ptxlab.isa.native_ops import Atomic
+from ptxlab.isa.operands import Op
 
 _SECTION = "Parallel Synchronization and Communication Instructions: "
 _FLOATS = "f16|f16x2|bf16|bf16x2"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, native, pure
-from ptxlab.isa._natives import Nothing
-from ptxlab.isa._operands import Op
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.catalogue import Qualifiers, native, pure
+from ptxlab.isa.native_ops import Nothing
+from ptxlab.isa.operands import Op
 
 _SECTION = "Data Movement and Conversion Instructions: "
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, native
-from ptxlab.isa._natives import CopyAsync
-from ptxlab.isa._operands import Const, Op, Unused
-from ptxlab.isa.memory._hints import CACHE_HINT, PREFETCH
+from ptxlab.isa.catalogue import Qualifiers, native
+from ptxlab.isa.memory._modifiers import CACHE_HINT, PREFETCH
+from ptxlab.isa.native_ops import CopyAsync
+from ptxlab.isa.operands import Const, Op, Unused
 
 _SECTION = "Data Movement and Conversion Instructions: cp.async"
 _FORM = "cp.async.(cop=ca|cg).(space=shared|shared::cta).global" + CACHE_HINT + PREFETCH

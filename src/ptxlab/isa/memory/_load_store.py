@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, native
-from ptxlab.isa._natives import LaneAccess
-from ptxlab.isa._operands import Addr, Op, SymbolAddress
-from ptxlab.isa.memory._hints import CACHE_HINT, EVICTION, PREFETCH, SCOPE, SPACE, space_of
+from ptxlab.isa.catalogue import Qualifiers, native
+from ptxlab.isa.memory._modifiers import CACHE_HINT, EVICTION, PREFETCH, SCOPE, SPACE, space_of
+from ptxlab.isa.native_ops import LaneAccess
+from ptxlab.isa.operands import Addr, Op, SymbolAddress
 
 _SECTION = "Data Movement and Conversion Instructions: "
 _VECTOR = "{.vec=v2|v4|v8}"

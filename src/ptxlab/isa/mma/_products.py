@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import numerics
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import Fidelity, service
+from ptxlab.isa import context
+from ptxlab.isa.catalogue import Fidelity, service
 from ptxlab.isa.mma._arithmetic import Scales, bit_product, float_product, integer_product
 from ptxlab.isa.mma._fragments import gather_a, gather_b, gather_d, scatter_d
 from ptxlab.isa.mma._registers import immediate, read, selectors, write
@@ -93,57 +93,57 @@ def _elements(codes: NDArray[Any], name: str, types: Types) -> NDArray[Any]:
     return found
 
 
-def _check_target(t: machine.Issue, since: int) -> None:
-    target = t.machine.target
+def _check_target(warp: context.WarpContext, since: int) -> None:
+    target = warp.machine.target
     number = int(re.sub(r"\D", "", target))
     if number < since or (since >= 120 and target[-1].isdigit()):
         needed = f"sm_{since}a or another target of its family" if since >= 120 else f"sm_{since} or later"
-        t.fault("W912", f"{t.op.opcode} needs {needed}; the target is {target}")
+        warp.fault("W912", f"{warp.op.opcode} needs {needed}; the target is {target}")
 
 
-def _metadata(t: machine.Issue, types: Types, k: int) -> NDArray[np.uint8]:
+def _metadata(warp: context.WarpContext, types: Types, k: int) -> NDArray[np.uint8]:
     """The codes of a sparse A, [16, chunks]; a fault where one selects nothing."""
-    q = t.q
-    selector = immediate(t, "selector", "the sparsity selector", tuple(range(types.sparse[q.shape])))
+    q = warp.q
+    selector = immediate(warp, "selector", "the sparsity selector", tuple(range(types.sparse[q.shape])))
     chunks = k // (2 if types.bits == 32 else 8 if types.bits == 4 else 4)
     at = metadata_fragment(types.bits, chunks, selector)
-    codes: NDArray[np.uint8] = (read(t, "metadata")[0][at.lane] >> at.bit & 0xF).astype(np.uint8)
+    codes: NDArray[np.uint8] = (read(warp, "metadata")[0][at.lane] >> at.bit & 0xF).astype(np.uint8)
     wrong = np.argwhere(~np.isin(codes, numerics.legal_codes(q.a, q.variant)))
     if len(wrong):
         row, chunk = (int(x) for x in wrong[0])
         code = int(codes[row, chunk])
         why = "is not in increasing order" if code in numerics.legal_codes(q.a, "sp") else "selects nothing"
-        t.fault("D707", f"the sparsity metadata of row {row}, chunk {chunk} is {code:#06b}, which {why}")
+        warp.fault("D707", f"the sparsity metadata of row {row}, chunk {chunk} is {code:#06b}, which {why}")
     return codes
 
 
-def _scales(t: machine.Issue, vector: int, type: str, block: int) -> Scales:
+def _scales(warp: context.WarpContext, vector: int, type: str, block: int) -> Scales:
     """The scale factors that the selectors choose: section "Block Scaling for mma.sync"."""
     bytes_ = {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,)}[vector]
-    byte_a, thread_a = selectors(t, "select_a", (("byte-id-a", bytes_), ("thread-id-a", (0, 1))))
-    byte_b, thread_b = selectors(t, "select_b", (("byte-id-b", bytes_), ("thread-id-b", (0, 1, 2, 3))))
+    byte_a, thread_a = selectors(warp, "select_a", (("byte-id-a", bytes_), ("thread-id-a", (0, 1))))
+    byte_b, thread_b = selectors(warp, "select_b", (("byte-id-b", bytes_), ("thread-id-b", (0, 1, 2, 3))))
     row, column = np.arange(16), np.arange(8)
     # Of a pair of threads the first brings row t/4, the second row t/4 + 8.
-    a = _factors(t, "scale_a", 4 * (row % 8) + 2 * thread_a + row // 8, byte_a, vector)
-    b = _factors(t, "scale_b", 4 * column + thread_b, byte_b, vector)
+    a = _factors(warp, "scale_a", 4 * (row % 8) + 2 * thread_a + row // 8, byte_a, vector)
+    b = _factors(warp, "scale_b", 4 * column + thread_b, byte_b, vector)
     return Scales(a, b, type, block)
 
 
-def _factors(t: machine.Issue, name: str, lanes: NDArray[np.intp], byte: int, count: int) -> NDArray[np.uint8]:
-    words = np.ascontiguousarray(read(t, name)[0][lanes])
+def _factors(warp: context.WarpContext, name: str, lanes: NDArray[np.intp], byte: int, count: int) -> NDArray[np.uint8]:
+    words = np.ascontiguousarray(read(warp, name)[0][lanes])
     return np.ascontiguousarray(words.view(np.uint8).reshape(-1, 4)[:, byte : byte + count])
 
 
-def _multiply(t: machine.Issue, types: Types, sparse: bool, scale: tuple[int, str], since: int) -> None:
-    q = t.q
-    _check_target(t, since)
+def _multiply(warp: context.WarpContext, types: Types, sparse: bool, scale: tuple[int, str], since: int) -> None:
+    q = warp.q
+    _check_target(warp, since)
     m, _, k = (int(x) for x in re.findall(r"\d+", q.shape))
     wide = max(types.bits, 32)
-    a = _elements(gather_a(read(t, "a", wide), m, types.bits), q.a, types)
-    b = _elements(gather_b(read(t, "b", wide), types.bits), q.b, types)
+    a = _elements(gather_a(read(warp, "a", wide), m, types.bits), q.a, types)
+    b = _elements(gather_b(read(warp, "b", wide), types.bits), q.b, types)
     half = q.d == "f16"
-    c = gather_d(read(t, "c", wide), m, half)
-    metadata = _metadata(t, types, k) if sparse else None
+    c = gather_d(read(warp, "c", wide), m, half)
+    metadata = _metadata(warp, types, k) if sparse else None
     d: NDArray[Any]
     if q.a == "f64":
         d = numerics.mma_f64(a.view(np.float64), b.view(np.float64), c.view(np.float64), q.rounding or "rn").view(np.uint64)
@@ -152,9 +152,9 @@ def _multiply(t: machine.Issue, types: Types, sparse: bool, scale: tuple[int, st
     elif q.d == "s32":
         d = integer_product((q.a, q.b), types.bits, a, b, c, metadata, q.satfinite)
     else:
-        scales = _scales(t, *scale, types.scales[scale]) if types.scales else None
-        d = float_product(t.machine.target, types.kind or None, (q.a, q.b, q.d), a, b, c, metadata, scales)
-    write(t, scatter_d(d, half), wide)
+        scales = _scales(warp, *scale, types.scales[scale]) if types.scales else None
+        d = float_product(warp.machine.target, types.kind or None, (q.a, q.b, q.d), a, b, c, metadata, scales)
+    write(warp, scatter_d(d, half), wide)
 
 
 def _vector(registers: int, type: str) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
+from ptxlab.isa import context
+from ptxlab.isa.catalogue import service
 from ptxlab.isa.mma._arithmetic import quad_product
 from ptxlab.isa.mma._registers import read, write
 
@@ -56,16 +56,16 @@ def _gather(values: NDArray[Any], places: tuple[NDArray[np.intp], NDArray[np.int
     return found
 
 
-def _multiply(t: machine.Issue) -> None:
-    q = t.q
-    a = _gather(_values(read(t, "a"), True), _across(q.alayout == "row"), 4)
-    b = _gather(_values(read(t, "b"), True), _across(q.blayout == "col"), 4)
-    c = _gather(_values(read(t, "c"), q.c == "f16"), _accumulator(q.c == "f16"), 8)
-    d = np.stack([quad_product(t.machine.target, q.d, q.c, a[i], b[i], c[i]) for i in range(4)])
+def _multiply(warp: context.WarpContext) -> None:
+    q = warp.q
+    a = _gather(_values(read(warp, "a"), True), _across(q.alayout == "row"), 4)
+    b = _gather(_values(read(warp, "b"), True), _across(q.blayout == "col"), 4)
+    c = _gather(_values(read(warp, "c"), q.c == "f16"), _accumulator(q.c == "f16"), 8)
+    d = np.stack([quad_product(warp.machine.target, q.d, q.c, a[i], b[i], c[i]) for i in range(4)])
     half = q.d == "f16"
     row, column = _accumulator(half)
     values = np.ascontiguousarray(d[_PRODUCT, row, column], np.uint16 if half else np.uint32)
-    write(t, values.view(np.uint32).T)
+    write(warp, values.view(np.uint32).T)
 
 
 for _d, _c in (("f16", "f16"), ("f32", "f16"), ("f32", "f32")):

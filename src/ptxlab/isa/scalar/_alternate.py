@@ -5,8 +5,8 @@ Sections "Alternate Floating Point Instructions: add, sub, mul, fma".
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.scalar._rounding import narrow_odd
 from ptxlab.isa.scalar._small import decoder, encoder
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import NAN32, canonical, flush, half_kind, narrow_half, quiet, widen_half
+from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.scalar._half import each_half
+from ptxlab.isa.scalar.float_helpers import NAN32, canonical, flush, half_kind, narrow_half, quiet, widen_half
 
 _SECTION = "Floating Point Instructions: "
 _LN2 = 0.6931471805599453

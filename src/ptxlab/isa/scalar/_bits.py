@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxlab.isa._catalogue import Qualifiers, pure
-from ptxlab.isa._operands import Const
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.operands import Const
 
 _LOGIC = "Logic and Shift Instructions: "
 _FIELDS = "Integer Arithmetic Instructions: "

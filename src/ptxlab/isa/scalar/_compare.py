@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import flush, flush_half, half_kind, join, split, widen_half
+from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.scalar._packed_integer import each_integer
+from ptxlab.isa.scalar.float_helpers import flush, flush_half, half_kind, join, split, widen_half
 
 _SETP = "Comparison and Selection Instructions: setp"
 _SET = "Comparison and Selection Instructions: set"

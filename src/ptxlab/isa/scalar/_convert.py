@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import canonical, flush, narrow_half, saturate, widen_half
+from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.scalar._rounding import narrow_directed, narrow_odd, step, sum_odd, two_sum
+from ptxlab.isa.scalar.float_helpers import canonical, flush, narrow_half, saturate, widen_half
 
 __all__ = ["narrow_half_directed"]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import canonical, flush, quiet, saturate, widen_half
+from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.scalar._rounding import (
     directed_div64,
     directed_fma64,
@@ -16,6 +15,7 @@ from ptxlab.isa.scalar._rounding import (
     sum_odd,
     zero_sign,
 )
+from ptxlab.isa.scalar.float_helpers import canonical, flush, quiet, saturate, widen_half
 
 _RND = "{.rnd=rn|rz|rm|rp}"
 _MUST_ROUND = ".(rnd=rn|rz|rm|rp)"

@@ -10,17 +10,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import (
-    NAN16,
-    flush_half,
-    half_kind,
-    narrow_half,
-    saturate,
-    widen_half,
-)
+from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.scalar._rounding import narrow_odd, sum_odd
+from ptxlab.isa.scalar.float_helpers import NAN16, flush_half, half_kind, narrow_half, saturate, widen_half
 
 _SECTION = "Half Precision Floating Point Instructions: "
 _F16 = "{.rnd=rn}{.ftz}{.sat}.(type=f16|f16x2)"

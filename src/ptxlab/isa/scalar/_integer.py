@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.catalogue import Qualifiers, pure
 
 __all__ = ["clamped_sum", "extreme"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import flush
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.scalar.float_helpers import flush
 
 _WORDS = "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import half_kind, join, narrow_half, split, widen_half
+from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.scalar._half import relu_half
 from ptxlab.isa.scalar._small import decoder, encoder, scale_value, stochastic
+from ptxlab.isa.scalar.float_helpers import half_kind, join, narrow_half, split, widen_half
 
 _SECTION = "Data Movement and Conversion Instructions: cvt"
 _RECORDED, _OTHERS = "e4m3x2|e5m2x2", "e2m3x2|e3m2x2|e2m1x2"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.scalar._convert import narrow_half_directed
-from ptxlab.isa.scalar._floats import half_kind, join
 from ptxlab.isa.scalar._half import relu_half
 from ptxlab.isa.scalar._small import FORMATS, stochastic
+from ptxlab.isa.scalar.float_helpers import half_kind, join
 
 _SECTION = "Data Movement and Conversion Instructions: cvt"
 

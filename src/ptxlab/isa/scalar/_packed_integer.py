@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.scalar._integer import clamped_sum, extreme
 
 __all__ = ["each_integer"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import NAN32, canonical, flush, quiet
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.scalar.float_helpers import NAN32, canonical, flush, quiet
 
 _SIGNS = "Floating Point Instructions: abs, neg, copysign"
 

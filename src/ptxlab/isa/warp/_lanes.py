@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, native
-from ptxlab.isa._natives import Collective
-from ptxlab.isa._operands import Op
+from ptxlab.isa.catalogue import Qualifiers, native
+from ptxlab.isa.native_ops import Collective
+from ptxlab.isa.operands import Op
 
 _MOVES = "Data Movement and Conversion Instructions: "
 _SYNC = "Parallel Synchronization and Communication Instructions: "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from ptxlab.isa._catalogue import Fidelity, Qualifiers, native
-from ptxlab.isa._natives import MatrixAccess
-from ptxlab.isa._operands import Op
+from ptxlab.isa.catalogue import Fidelity, Qualifiers, native
+from ptxlab.isa.native_ops import MatrixAccess
+from ptxlab.isa.operands import Op
 
 __all__: list[str] = []
 

@@ -11,17 +11,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic
-from ptxlab.isa._machine import AsyncOperation
-from ptxlab.machine._barriers import ClusterBarrier, MbarrierState, NamedBarrier
-from ptxlab.machine._observer import Observer
-from ptxlab.machine._reports import lane_text
-from ptxlab.machine._warp import RUN, Split, Warp
+from ptxlab.isa.context import AsyncOperation
+from ptxlab.machine.launch.reports import lane_text
+from ptxlab.machine.observe.observer import Observer
+from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
+from ptxlab.machine.warp.warp import RUN, Split, Warp
 from ptxlab.view.trace._file import Process, Rows, Trace, Track
 
 if TYPE_CHECKING:
-    from ptxlab.isa._operands import Op
-    from ptxlab.machine._cta import CtaState
-    from ptxlab.machine._launch import Launch
+    from ptxlab.isa.operands import Op
+    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["Recorder"]
 
@@ -144,7 +144,7 @@ class Recorder(Observer):
         now = self.launch.scheduler.now()
         held = self._ctas[warp.cta].warps
         if warp not in held:
-            held[warp] = Rows(self._ctas[warp.cta].process, f"warp {warp.warp}", _WARPS + _ROWS * warp.warp), {}
+            held[warp] = Rows(self._ctas[warp.cta].process, f"warp {warp.warp_id}", _WARPS + _ROWS * warp.warp_id), {}
         rows, lanes = held[warp]
         for gone in [s for s in lanes if s not in warp.splits]:
             lanes[gone].close(now)
@@ -194,7 +194,7 @@ class Recorder(Observer):
         if rows is None:
             rows = held.units[unit] = Rows(held.process, unit, _OPERATIONS + _ROWS * len(held.units))
         warp = self.launch.scheduler.current
-        issuer = {} if warp is None else {"issued by": f"CTA {warp.cta.describe()} warp {warp.warp}"}
+        issuer = {} if warp is None else {"issued by": f"CTA {warp.cta.describe()} warp {warp.warp_id}"}
         now = self.launch.scheduler.now()
         self._flying[operation] = rows, _Span(rows.take(), "asynchronous", operation.op.opcode, now, issuer | self._place(operation.op))
 

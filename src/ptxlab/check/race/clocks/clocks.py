@@ -1,0 +1,277 @@
+"""What the warps of a cluster know of each other: rows of clocks, and how they grow at synchronisation."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.model import Component, Row
+from ptxlab.check.race.clocks.join_clocks import Block
+from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
+from ptxlab.native import address_of
+
+__all__ = ["SHARED_ROWS", "Agent", "BarrierClock", "Clocks", "Slot", "Use"]
+
+Rows = NDArray[np.uint32]
+
+SHARED_ROWS = 4
+"""Rows that synchronisation objects carry."""
+_FIRST_WIDTH = 64
+
+
+def join(target: Rows, source: Rows) -> None:
+    """Know what both know; the source may be narrower."""
+    if target.shape == source.shape:
+        np.maximum(target, source, out=target)
+        return
+    width = source.shape[-1]
+    np.maximum(target[..., :width], source, out=target[..., :width])
+
+
+def joined(known: Rows | None, rows: Rows) -> Rows:
+    """What both know, as rows of its own, whichever is wider."""
+    if known is None:
+        return rows.copy()
+    wide, narrow = (known, rows) if known.shape[-1] >= rows.shape[-1] else (rows, known)
+    made = wide.copy()
+    join(made, narrow)
+    return made
+
+
+@dataclass(slots=True)
+class Slot:
+    """Numbered accesses of one agent: two neighbouring columns of the clocks; ``clock`` is the number of the newest.
+
+    ``name`` is the slot's number among those of all clusters.
+    """
+
+    number: int
+    name: int
+    clock: int = 0
+    op: Any = None
+    """The instruction of the newest access."""
+    groups: list[int] = field(default_factory=list)
+    """The clock at each commit_group."""
+    newest: int = 0
+    """Of cp.async, the number of the newest copy, in a group or not yet."""
+
+
+class Use(NamedTuple):
+    """Who made an mbarrier object or arrived on it, as an access of a slot."""
+
+    agent: Agent
+    slot: int
+    clock: int
+    op: Any
+
+
+@dataclass(slots=True, eq=False)
+class BarrierClock:
+    """What a barrier carries: gathered in the current phase, and of the last complete one."""
+
+    gathered: Rows | None = None
+    done: Rows | None = None
+    foreign: dict[int, Rows] = field(default_factory=dict)
+    made: Use | None = None
+    """Who initialised the mbarrier object."""
+    users: int = 0
+    """A bit for each warp of the cluster whose order with the initialisation has been looked at."""
+    looks: dict[int, tuple[Agent, int, Any]] = field(default_factory=dict)
+    """By warp: its clock when it last saw that the last complete phase is complete, and the instruction."""
+    came: dict[int, tuple[int, Any]] = field(default_factory=dict)
+    """Of a CTA's barrier, by warp: the lanes that have arrived with arrive in the current phase, and the instruction."""
+    parked: list[Agent] = field(default_factory=list)
+    """Of a CTA's barrier: the warps that have arrived, and do nothing before it completes."""
+    remote: dict[int, Use] = field(default_factory=dict)
+    """By slot: the last arrival from each warp or operation of another CTA."""
+    met: Rows | None = None
+    """What is done before relaxed arrivals at the cluster barrier: enough for a CTA to exit."""
+
+    def take(self, rows: Rows) -> None:
+        """Gather what an arriving agent knows."""
+        if self.gathered is None:
+            self.gathered = rows.copy()
+            return
+        if self.gathered.shape[1] < rows.shape[1]:
+            wider = rows.copy()
+            join(wider, self.gathered)
+            self.gathered = wider
+        else:
+            join(self.gathered, rows)
+
+    def complete(self) -> None:
+        """The phase is over."""
+        self.done, self.gathered = self.gathered, None
+        self.came.clear()
+
+
+@dataclass(slots=True, eq=False)
+class Agent:
+    """A warp: its slots by what they number, and what it has yet to wait for."""
+
+    index: int
+    cta: Any
+    warp: int
+    main: Slot
+    slots: dict[Hashable, Slot] = field(default_factory=dict)
+    barrier: Any = None
+    """The barrier that the warp has arrived at last."""
+    fenced: dict[int, Rows] = field(default_factory=dict)
+    """By scope: what the warp knew at its last fence, which its relaxed writes and arrivals carry."""
+    heard: dict[tuple[int, int], Rows] = field(default_factory=dict)
+    """By scope and cluster: what relaxed reads and waits have met, for the next fence."""
+    foreign: dict[int, Rows] = field(default_factory=dict)
+    """What the warp knows of other clusters."""
+    copies: Slot | None = None
+    """That of cp.async, where the program has any."""
+    loads: list[tuple[int, int]] = field(default_factory=list)
+    """tcgen05.ld whose registers may not be consumed: op index and clock."""
+    rows: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
+    address: int = 0
+    """Of the rows, in host memory."""
+    execution: Any = None
+    tensor: Any = None
+    """Two of the rows, number by number."""
+    shared: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
+    """The rows that synchronisation objects carry."""
+
+
+class Clocks:
+    """The clocks of one cluster.
+
+    Attributes
+    ----------
+    rows : uint32[warp, row, slot component]
+    agents : the warps, by rank * warps of a CTA + warp
+    """
+
+    def __init__(self, serial: int, ctas: tuple[Any, ...], warps: int, model: str) -> None:
+        self.serial = serial
+        self.spec = model == "spec"
+        self.rows: NDArray[np.uint32] = np.zeros((len(ctas) * warps, len(Row), _FIRST_WIDTH), np.uint32)
+        self.owners: list[tuple[Agent | None, Hashable]] = []
+        self.shared: dict[Hashable, Slot] = {}
+        self.before = self.slot(None, "the grid before")
+        self.agents: list[Agent] = []
+        self.met: dict[int, Rows] = {}
+        """By rank: what relaxed arrivals at the cluster barrier have told of (`BarrierClock.met`)."""
+        self.passed: dict[tuple[int, int], dict[int, Rows]] = {}
+        """By rank and warpgroup: what the four warps have come past at their shares of a wgmma.mma_async, by its number."""
+        self.warps = warps
+        self.blocks: list[Block] = []
+        """By rank: what the warps of a CTA let synchronisation objects carry."""
+        for cta in ctas:
+            for warp in range(warps):
+                agent = Agent(len(self.agents), cta, warp, self.slot(None, "main"))
+                self.owners[-1] = agent, "main"
+                self.agents.append(agent)
+                self._place(agent)
+                self.tick(agent)
+        self._place_blocks()
+
+    def _place(self, agent: Agent) -> None:
+        agent.rows = self.rows[agent.index]
+        agent.address = address_of(agent.rows)
+        agent.shared = agent.rows[:SHARED_ROWS]
+        agent.execution, agent.tensor = (agent.rows[row].data for row in (Row.EXECUTION, Row.TENSOR))
+
+    def _place_blocks(self) -> None:
+        self.blocks = [Block(self.rows[first : first + self.warps, :SHARED_ROWS]) for first in range(0, len(self.agents), self.warps)]
+
+    def slot(self, agent: Agent | None, what: Hashable) -> Slot:
+        """A new slot."""
+        number = 2 * len(self.owners)
+        self.owners.append((agent, what))
+        if number + 2 > self.rows.shape[2]:
+            wider = np.zeros((*self.rows.shape[:2], 2 * self.rows.shape[2]), np.uint32)
+            wider[..., : self.rows.shape[2]] = self.rows
+            self.rows = wider
+            for each in self.agents:
+                self._place(each)
+            self._place_blocks()
+        return Slot(number, self.serial << CLUSTER_SHIFT | number)
+
+    def own(self, agent: Agent, what: Hashable) -> Slot:
+        """A warp's slot for something, made on first use."""
+        found = agent.slots.get(what)
+        if found is None:
+            found = agent.slots[what] = self.slot(agent, what)
+        return found
+
+    def of(self, agent: Agent) -> Rows:
+        """The rows of a warp."""
+        return agent.rows
+
+    # ------------------------------------------------------------------------------------------------------- knowledge
+
+    def tick(self, agent: Agent) -> None:
+        """Number the warp's accesses anew, so that what was published before covers none of them."""
+        agent.main.clock += 1
+        # The second component counts program order alone: what a warp has come past, whether or not others may rely on its accesses.
+        row, number = agent.execution, agent.main.number
+        row[number] = row[number + 1] = agent.main.clock
+
+    def know(self, agent: Agent, slot: Slot, component: Component, clock: int) -> None:
+        """Let a warp learn that a slot's accesses up to a number are performed."""
+        at = slot.number + component
+        for row in (agent.execution, agent.tensor):
+            if row[at] < clock:
+                row[at] = clock
+
+    def carried(self, agent: Agent) -> Rows:
+        """What the warp's releases carry; not to be kept."""
+        if not self.spec:
+            return agent.shared
+        made = agent.shared.copy()
+        made[Row.TENSOR] = agent.rows[Row.RELEASED]
+        return made
+
+    def learn(self, agent: Agent, carried: Rows) -> None:
+        """Acquire what a release carried."""
+        if not self.spec:
+            join(agent.shared, carried)
+            return
+        rows = agent.rows
+        join(rows[: Row.TENSOR], carried[: Row.TENSOR])
+        # Execution ordering is transitive: who passes on what others have released needs no fences of its own.
+        for row in (Row.ACQUIRED, Row.RELEASED):
+            join(rows[row], carried[Row.TENSOR])
+
+    def hear(self, agent: Agent, serial: int, rows: Rows) -> None:
+        """Acquire what a release carried of some cluster."""
+        if serial == self.serial:
+            self.learn(agent, rows)
+            return
+        join(agent.shared[:, : self.before.number + 2], rows[:, : self.before.number + 2])
+        known = agent.foreign.get(serial)
+        if known is None or known.shape[1] < rows.shape[1]:
+            agent.foreign[serial] = joined(known, rows)
+        else:
+            join(known, rows)
+
+    # ----------------------------------------------------------------------------------------------------------- fences
+
+    def grid_wait(self, agent: Agent) -> None:
+        """griddepcontrol.wait: the grid before is complete, and visible to all proxies."""
+        agent.rows[:, self.before.number : self.before.number + 2] = 1
+
+    def proxy_fence(self, agent: Agent, shared: bool, of_global: bool) -> None:
+        """fence.proxy.async: section "Shared Memory Accesses"."""
+        first, last = (Row.ASYNC_SHARED if shared else Row.ASYNC_GLOBAL), (Row.ASYNC_GLOBAL if of_global else Row.ASYNC_SHARED)
+        rows = agent.rows[first : last + 1]
+        np.maximum(rows, agent.rows[Row.EXECUTION], out=rows)
+        self.tick(agent)
+
+    def before_thread_sync(self, agent: Agent) -> None:
+        """tcgen05.fence::before_thread_sync."""
+        rows = self.of(agent)
+        join(rows[Row.RELEASED], rows[Row.TENSOR])
+
+    def after_thread_sync(self, agent: Agent) -> None:
+        """tcgen05.fence::after_thread_sync."""
+        rows = self.of(agent)
+        join(rows[Row.TENSOR], rows[Row.ACQUIRED])

@@ -1,0 +1,112 @@
+"""LLVM code that turns element codes into what the multiplying kernels read.
+
+A prepared operand is a header (addresses of values, exponents and flags; elements from one line to the next) and three arrays. A line of A
+holds all rows at one k, a line of B all k of one row. Values are float32, exact. Exponents are those of the *unnormalised* significand, so
+that a subnormal number has the format's smallest; zero has one that no sum with another brings into range. A flag is set for a row that
+holds an infinity or a NaN. A fifth word of the header is the address of the rows' scale exponents, if they have any.
+"""
+
+from __future__ import annotations
+
+from ptxlab.formats import Format
+from ptxlab.numerics.ir.builder import Body, Value, module
+
+__all__ = ["CHUNK", "HEADER", "NAN_SCALE", "SIGN", "absent_exponent", "dead_exponent", "prepare_ir"]
+
+CHUNK = 16
+"""Elements that one pass of the loop handles; lines are padded to a multiple."""
+HEADER = 64
+"""Bytes of the header, a cache line."""
+
+SIGN = -(1 << 31)
+NAN_SCALE = 1 << 20
+"""Stands for the exponent of a scale that is NaN."""
+
+
+def dead_exponent(wide: bool) -> int:
+    """The exponent of zero: in int16 sums stay far below every other, in int8 sums saturate."""
+    return -16384 if wide else -128
+
+
+def absent_exponent(wide: bool) -> int:
+    """The exponent of an element that a sparse matrix does not store; as far below every other as that of zero."""
+    return dead_exponent(wide) + 1
+
+
+def prepare_ir(row: Format, wide: bool) -> str:
+    """The functions ``prepare_a`` and ``prepare_b`` of a format."""
+    return module(_function(row, wide, role) for role in "ab")
+
+
+def _function(row: Format, wide: bool, role: str) -> Body:
+    body = Body(f"prepare_{role}", "ptr codes, i64 line_stride, i64 stride, i64 lines, i64 count, i64 padded, ptr out, i32 flip")
+    lines, padded, out = body["lines"], body["padded"], body["out"]
+    narrow = "i16" if wide else "i8"
+    elements = lines * padded
+    values = out.at(HEADER, "i8")
+    exponents = values.at(elements, "float")
+    flags = exponents if row.is_integer else exponents.at(elements, narrow)
+    for index, word in enumerate((values, exponents, flags, padded)):
+        out.store(word, index)
+    zeros = body.constant("i32", CHUNK, 0)
+    if role == "a":
+        with body.loop(padded, CHUNK) as i:
+            flags.store(zeros, i)
+    flip = body["flip"].splat(CHUNK)
+    buffer = body.variable(body.constant(f"i{row.dtype.itemsize * 8}", CHUNK, 0))
+    with body.loop(lines) as line:
+        source = body["codes"].at(line * body["line_stride"], "i8")
+        first = line * padded
+        met = body.variable(zeros)
+        with body.loop(padded, CHUNK) as i:
+            buffer.set(buffer.get().number(0))
+            _fetch(body, source, i, buffer.pointer, row.dtype.itemsize)
+            raw = buffer.get()
+            if raw.element != "i32":
+                raw = raw.convert("sext" if row.name == "s8" else "zext", "i32")
+            if row.is_integer:
+                values.store(raw.convert("sitofp", "float"), first + i)
+            else:
+                value, exponent, special = _decode(row, raw, flip, dead_exponent(wide))
+                values.store(value, first + i)
+                exponents.store(exponent.convert("trunc", narrow), first + i)
+                if special is not None and role == "a":
+                    flags.store(flags.load("i32", CHUNK, i) | special, i)
+                elif special is not None:
+                    met.set(met.get() | special)
+        if role == "b":
+            flags.store(met.get().any(), line)
+    return body
+
+
+def _fetch(body: Body, source: Value, i: Value, buffer: Value, size: int) -> None:
+    """Read up to CHUNK codes of a line, from the i-th, into the buffer."""
+    code = f"i{size * 8}"
+    end = i + CHUNK
+    short = end.above(body["count"])
+    with body.when(short | body["stride"].compare("ne", "", size)) as otherwise:
+        with body.loop(short.choose(body["count"], end), start=i) as j:
+            buffer.store(source.at(j * body["stride"], "i8").load(code), j - i)
+        otherwise()
+        buffer.store(source.load(code, CHUNK, i))
+
+
+def _decode(row: Format, raw: Value, flip: Value, dead: int) -> tuple[Value, Value, Value | None]:
+    """Bits of the float32 value, exponent, and a mask of the infinite and NaN ones if there can be any."""
+    shift = row.mantissa + row.dropped
+    magnitude = raw & row.magnitude_mask
+    field = magnitude >> shift
+    subnormal = field.equals(0)
+    value = magnitude << (23 - shift)
+    if row.bias != 127:
+        small = magnitude.convert("uitofp", "float") * 2.0 ** (row.emin - shift)
+        value = subnormal.choose(small.bits("i32"), value + ((127 - row.bias) << 23))
+    special = None
+    if row.nan is not None:
+        is_special = magnitude.above((row.nan if row.inf is None else row.inf) - 1)
+        kind = magnitude.above(row.nan - 1).choose(raw.number(0x7FC00000), 0x7F800000)
+        value = is_special.choose(kind, value)
+        special = is_special.convert("sext", "i32")
+    sign = ((raw << (32 - row.bits)) ^ flip) & SIGN
+    exponent = subnormal.choose(raw.number(1), field) - row.bias
+    return value | sign, magnitude.equals(0).choose(raw.number(dead), exponent), special

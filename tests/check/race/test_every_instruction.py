@@ -1,0 +1,99 @@
+"""Each memory and asynchronous instruction in a pair of kernels: with the order that the PTX ISA asks for, and without it."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ptxlab
+from ptxlab.engine import lower
+from ptxlab.isa import CATALOGUE, load_all
+
+from .order_table import NO_ACCESS, TABLE, Pair
+
+WORDS = 16384
+OPTIONS: dict[str, Any] = {"block": 64, "shared_bytes": 32768, "max_instructions": 200_000, "check": "all", "policy": "eager"}
+CASES = [(pair, form) for pair in TABLE for form in pair.forms]
+
+
+def name_of(case: tuple[Pair, str]) -> str:
+    return f"{case[0].code or 'none'} {case[1]}"
+
+
+def launch(pair: Pair, form: str, ordered: bool) -> Any:
+    """The result of one kernel, or of its last launch."""
+    options = OPTIONS | {name: value for name, value in pair.options.items() if name not in ("target", "launches")}
+    kernel = ptxlab.loads(pair.text(form, ordered), file="pair.ptx").kernel()
+    device = ptxlab.Device(pair.target)
+    array = device.array(np.zeros(WORDS, np.uint32))
+    tensor_map = bytes(128) if pair.tensor_map is None else pair.tensor_map(array)
+    for _ in range(int(pair.options.get("launches", 1))):
+        result = kernel.launch(args=[array, tensor_map], device=device, **options)
+    return result
+
+
+@pytest.mark.parametrize(("pair", "form"), [pytest.param(*case, id=name_of(case)) for case in CASES])
+def test_with_the_order(pair: Pair, form: str) -> None:
+    result = launch(pair, form, ordered=True)
+    assert result.diagnostics == (), result
+
+
+@pytest.mark.parametrize(
+    ("pair", "form"),
+    [
+        pytest.param(
+            *case,
+            id=name_of(case),
+            marks=[pytest.mark.xfail(strict=True, raises=AssertionError, reason=case[0].unseen)] if case[0].unseen else [],
+        )
+        for case in CASES
+        if case[0].code
+    ],
+)
+def test_without_the_order(pair: Pair, form: str) -> None:
+    """The code, at the instruction or at the access that conflicts with it."""
+    result = launch(pair, form, ordered=False)
+    findings = [d for d in result.diagnostics if d.code == pair.code]
+    assert findings, result
+    assert {d.code for d in result.diagnostics} <= {pair.code, *pair.also}, result
+    text = pair.text(form, ordered=False)
+    if form in text:
+        line = text[: text.index(form)].count("\n") + 1
+        assert any(line == (d.place and d.place.line) or re.search(rf"line {line}\b", str(d)) for d in findings), result
+
+
+@cache
+def rows_in_table() -> set[int]:
+    """The catalogue rows of all forms, by identity."""
+    found = set()
+    for pair, form in CASES:
+        module = ptxlab.loads(pair.text(form, ordered=True)).ast
+        opcode = form.partition(" ")[0].rstrip(";")
+        found |= {id(op.row) for op in lower(module, module.functions["k"]).ops if op.opcode == opcode}
+    return found
+
+
+def rows() -> list[Any]:
+    """The rows of the catalogue that may access memory or act asynchronously."""
+    load_all()
+    return [row for rows in CATALOGUE.values() for row in rows if row.kind in ("native", "service")]
+
+
+def without_access(pattern: str) -> bool:
+    """Whether the list says that the instructions of this row access no memory."""
+    return any(re.match(re.escape(opcode) + r"(?![\w:])", pattern) for opcode in NO_ACCESS)
+
+
+def test_every_row_is_in_the_table() -> None:
+    missing = [row.pattern for row in rows() if id(row) not in rows_in_table() and not without_access(row.pattern)]
+    assert not missing, "\n".join(missing)
+
+
+def test_the_list_of_rows_without_access_is_not_longer_than_needed() -> None:
+    patterns = [row.pattern for row in rows()]
+    assert [opcode for opcode in NO_ACCESS if not any(re.match(re.escape(opcode) + r"(?![\w:])", p) for p in patterns)] == []
+    assert [row.pattern for row in rows() if id(row) in rows_in_table() and without_access(row.pattern)] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from tests.check.race.order_table.frames import CLUSTER_BAR, FILL, LAST, PAIR_OF_CTAS, PEER
+from tests.check.race.order_table.frames import CLUSTER_BAR, FILL, LAST, PAIR_OF_CTAS, PEER, READ
 from tests.check.race.order_table.pair import Pair
 
 BARRIER = "Parallel Synchronization and Communication Instructions: bar, barrier"
@@ -16,7 +16,6 @@ WAIT = "Parallel Synchronization and Communication Instructions: mbarrier.test_w
 FENCE = "Parallel Synchronization and Communication Instructions: membar / fence"
 GRID = "Parallel Synchronization and Communication Instructions: griddepcontrol"
 
-READ = "ld.shared.b32 %r8, [%smem];\nst.global.b32 [%out+64], %r8;"
 MEETING = FILL + "setp.ne.u32 %done, %tid, 99;\n@%first st.shared.b32 [%smem], %smem;\nORDER\n@%second " + READ
 NAMED = Pair(
     (

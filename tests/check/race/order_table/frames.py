@@ -8,6 +8,9 @@ PAIR_OF_CTAS = {"grid": 2, "cluster": 2}
 
 FILL = "mad.lo.u32 %t, %tid, 16, %smem;\nst.shared.v4.b32 [%t], {%r0, %r0, %r0, %r0};\nbar.sync 0;\n"
 """The first KiB of shared memory has values."""
+FILLED_FOR_ASYNC = FILL.replace("bar.sync", "fence.proxy.async.shared::cta;\nbar.sync")
+READ = "ld.shared.b32 %r8, [%smem];\nst.global.b32 [%out+64], %r8;"
+READ_GLOBAL = "ld.global.b32 %r8, [%gmem];\nst.global.b32 [%out+64], %r8;"
 PEER = (
     "mov.u32 %rank, %cluster_ctarank;\nxor.b32 %t, %rank, 1;\n"
     "mapa.shared::cluster.u32 %peer, %smem, %t;\nmapa.shared::cluster.u32 %peer_mbar, %mbar, %t;\n"

@@ -17,7 +17,7 @@ FRAME = """.version 9.0
 .shared .align 8 .b64 barrier_object_2;
 .shared .align 4 .b32 tensor_slot;
 .shared .align 16 .b8 response[16];
-.reg .pred %p<4>, %first, %second, %warp0, %warp1, %done, %cta0, %cta1, %first0, %first1;
+.reg .pred %p<4>, %first, %second, %warp0, %warp1, %done, %cta0, %cta1, %first0, %first1, %copied, %ignored;
 .reg .b16 %h<8>;
 .reg .b32 %r<130>, %tid, %warp, %rank, %smem, %peer, %mbar, %mbar2, %peer_mbar, %tmem, %idesc, %t, %pair_smem;
 .reg .b64 %d<20>, %gmem, %out, %generic, %tensormap, %desc, %policy;
@@ -44,6 +44,8 @@ setp.eq.u32 %first, %tid, 0;
 setp.eq.u32 %second, %tid, 32;
 setp.eq.u32 %warp0, %warp, 0;
 setp.eq.u32 %warp1, %warp, 1;
+setp.ne.u32 %copied, %tid, %tid;
+setp.eq.u32 %ignored, %tid, %tid;
 mov.b32 %r0, 1;
 mov.b16 %h0, 1;
 mov.b64 %d0, 1;
@@ -81,11 +83,12 @@ class Pair:
     order : what the PTX ISA asks for between the two accesses; ``FORM`` where the instruction itself is the order; empty where the ISA
         asks for nothing
     section : the title of the section that says so
-    code : the finding without the order, empty where no order is needed
+    code : the finding without the order, empty where no order is needed; several where it depends on which access happens first
     also : what goes wrong besides
     without : what stands in place of the order
     options : of the launch; ``target`` is that of the module, ``launches`` how often the kernel is launched
-    unseen : why the sanitizer does not find it today
+    unseen : why the sanitizer does not find the missing order today
+    unfounded : why the sanitizer reports something today although the order is there
     """
 
     forms: tuple[str, ...]
@@ -99,6 +102,7 @@ class Pair:
     options: Mapping[str, Any] = field(default_factory=dict)
     tensor_map: Callable[[Any], Any] | None = None
     unseen: str = ""
+    unfounded: str = ""
 
     @property
     def target(self) -> str:

@@ -41,11 +41,11 @@ NAMED = Pair(
 ARRIVALS = Pair(
     ("bar.arrive 1, 64;", "bar.cta.arrive 1, 64;", "barrier.arrive 1, 64;", "barrier.cta.arrive.aligned 1, 64;"),
     "orders what stands before it with what stands behind the bar.sync of others",
-    FILL + "@%warp0 bra FIRST;\nORDER\nbra DONE;\nFIRST:\n@%first st.shared.b32 [%smem], %smem;\nFORM\nDONE:",
-    "bar.sync 1, 64;\n@%second " + READ,
+    FILL + "@%warp0 bra FIRST;\nbar.sync 1, 64;\n@%second " + READ + "\nbra DONE;\nFIRST:\nORDER\nDONE:",
+    "@%first st.shared.b32 [%smem], %smem;\nFORM",
     BARRIER,
     "X101",
-    without="@%second " + READ + "\nbar.sync 1, 64;",
+    without="FORM\n@%first st.shared.b32 [%smem], %smem;",
 )
 WARP = Pair(
     ("bar.warp.sync -1;",),
@@ -296,10 +296,11 @@ GRIDS = (
     Pair(
         ("griddepcontrol.launch_dependents;",),
         "lets the next grid start",
-        "FORM\nORDER\n@%first ld.global.b32 %r8, [%gmem];\nadd.u32 %r8, %r8, 1;\n@%first st.global.b32 [%gmem], %r8;\ngriddepcontrol.wait;",
-        "griddepcontrol.wait;",
+        "ORDER\n@%first ld.global.b32 %r8, [%gmem];\nadd.u32 %r8, %r8, 1;\n@%first st.global.b32 [%gmem], %r8;\ngriddepcontrol.wait;",
+        "FORM\ngriddepcontrol.wait;",
         GRID,
         "X121",
+        without="FORM",
         options={"launches": 2},
     ),
 )

@@ -111,6 +111,14 @@ class Pair:
 
     def text(self, form: str, ordered: bool) -> str:
         """The module with this instruction, with the order or without."""
-        body = self.kernel.replace("ORDER", self.order if ordered else self.without).replace("FORM", form)
-        use = "\n".join(store for register, store in USES.items() if register in body)
+        return self._template(ordered).replace("FORM", form)
+
+    def line(self) -> int:
+        """The line of the instruction in the kernel without the order, 0 if it is itself the order."""
+        return 0 if "FORM" in self.order else self._template(ordered=False).partition("FORM")[0].count("\n") + 1
+
+    def _template(self, ordered: bool) -> str:
+        body = self.kernel.replace("ORDER", self.order if ordered else self.without)
+        used = body + " ".join(self.forms)
+        use = "\n".join(store for register, store in USES.items() if register in used)
         return FRAME.format(target=self.target, body=body, use=use)

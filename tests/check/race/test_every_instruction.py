@@ -16,7 +16,8 @@ from ptxlab.isa import CATALOGUE, load_all
 
 from .order_table import NO_ACCESS, TABLE, Pair
 
-WORDS = 16384
+WORDS, MAP = 16384, 24576
+"""The array, and where it holds a tensor map, in bytes."""
 OPTIONS: dict[str, Any] = {"block": 64, "shared_bytes": 32768, "max_instructions": 200_000, "check": "all", "policy": "eager"}
 CASES = [(pair, form) for pair in TABLE for form in pair.forms]
 
@@ -26,8 +27,11 @@ def launch(pair: Pair, form: str, ordered: bool) -> Any:
     options = OPTIONS | {name: value for name, value in pair.options.items() if name not in ("target", "launches")}
     kernel = ptxlab.loads(pair.text(form, ordered), file="pair.ptx").kernel()
     device = ptxlab.Device(pair.target)
-    array = device.array(np.zeros(WORDS, np.uint32))
-    tensor_map = bytes(128) if pair.tensor_map is None else pair.tensor_map(array)
+    content = np.zeros(WORDS, np.uint32)
+    array = device.array(content)
+    tensor_map = bytes(128) if pair.tensor_map is None else bytes(pair.tensor_map(array))
+    content.view(np.uint8)[MAP : MAP + 128] = np.frombuffer(tensor_map, np.uint8)
+    array.write(content)
     for _ in range(int(pair.options.get("launches", 1))):
         result = kernel.launch(args=[array, tensor_map], device=device, **options)
     return result

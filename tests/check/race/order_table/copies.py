@@ -116,12 +116,12 @@ WAIT = "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 %done, [%mbar], 0;\n@!%d
 LAST_WAIT = "\nFINALLY: mbarrier.try_wait.parity.shared::cta.b64 %done, [%mbar], 0;\n@!%done bra FINALLY;"
 MASK = "mov.b16 %h0, 3;\n"
 EXPECT = "@%first mbarrier.init.shared::cta.b64 [%mbar], 1;\n@%first mbarrier.arrive.expect_tx.shared::cta.b64 _, [%mbar], BYTES;\n"
-_LOAD = MASK + FILLED_FOR_ASYNC + EXPECT + "bar.sync 0;\n"
-LOAD_THEN_READ = _LOAD + "@%first FORM\nORDER\n@%second " + READ + LAST_WAIT
-LOAD_THEN_WRITE_SOURCE = _LOAD + "@%first FORM\nORDER\n@%second st.global.b32 [%gmem], %tid;" + LAST_WAIT
-READ_THEN_LOAD = _LOAD + "@%second " + READ + "\nORDER\n@%first FORM" + LAST_WAIT
-WRITE_THEN_LOAD = _LOAD + "@%first st.shared.b32 [%smem], %smem;\nORDER\n@%first FORM" + LAST_WAIT
-WRITE_SOURCE_THEN_LOAD = _LOAD + "@%first st.global.b32 [%gmem], %smem;\nORDER\n@%first FORM" + LAST_WAIT
+LOAD = MASK + FILLED_FOR_ASYNC + EXPECT + "bar.sync 0;\n"
+LOAD_THEN_READ = LOAD + "@%first FORM\nORDER\n@%second " + READ + LAST_WAIT
+LOAD_THEN_WRITE_SOURCE = LOAD + "@%first FORM\nORDER\n@%second st.global.b32 [%gmem], %tid;" + LAST_WAIT
+READ_THEN_LOAD = LOAD + "@%second " + READ + "\nORDER\n@%first FORM" + LAST_WAIT
+WRITE_THEN_LOAD = LOAD + "@%first st.shared.b32 [%smem], %smem;\nORDER\n@%first FORM" + LAST_WAIT
+WRITE_SOURCE_THEN_LOAD = LOAD + "@%first st.global.b32 [%gmem], %smem;\nORDER\n@%first FORM" + LAST_WAIT
 BULK_LOADS = (
     "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%smem], [%gmem], 64, [%mbar];",
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%smem], [%gmem], 64, [%mbar];",
@@ -227,14 +227,14 @@ STORES = (
 )
 
 # ----------------------------------------------------------------------------------------------------------------- bulk groups
-_SAVE = MASK + FILLED_FOR_ASYNC
+SAVE = MASK + FILLED_FOR_ASYNC
 COMMIT, FINISH = "@%first cp.async.bulk.commit_group;\n", "\n@%first cp.async.bulk.commit_group;\n@%first cp.async.bulk.wait_group 0;"
-SAVE_THEN_READ = _SAVE + "@%first FORM\n" + COMMIT + "ORDER\nbar.sync 0;\n@%second " + READ_GLOBAL + FINISH
-SAVE_THEN_WRITE_SOURCE = _SAVE + "@%first FORM\n" + COMMIT + "ORDER\nbar.sync 0;\n@%second st.shared.b32 [%smem], %tid;" + FINISH
-WRITE_SOURCE_THEN_SAVE = _SAVE + "@%first st.shared.b32 [%smem], %smem;\nORDER\n@%first FORM" + FINISH
-OTHER_WRITES_THEN_SAVE = _SAVE + "@%second st.shared.b32 [%smem], %smem;\nfence.proxy.async.shared::cta;\nORDER\n@%first FORM" + FINISH
-READ_THEN_SAVE = _SAVE + "@%second " + READ_GLOBAL + "\nORDER\n@%first FORM" + FINISH
-WRITE_THEN_SAVE = _SAVE + "@%first st.global.b32 [%gmem], %smem;\nORDER\n@%first FORM" + FINISH
+SAVE_THEN_READ = SAVE + "@%first FORM\n" + COMMIT + "ORDER\nbar.sync 0;\n@%second " + READ_GLOBAL + FINISH
+SAVE_THEN_WRITE_SOURCE = SAVE + "@%first FORM\n" + COMMIT + "ORDER\nbar.sync 0;\n@%second st.shared.b32 [%smem], %tid;" + FINISH
+WRITE_SOURCE_THEN_SAVE = SAVE + "@%first st.shared.b32 [%smem], %smem;\nORDER\n@%first FORM" + FINISH
+OTHER_WRITES_THEN_SAVE = SAVE + "@%second st.shared.b32 [%smem], %smem;\nfence.proxy.async.shared::cta;\nORDER\n@%first FORM" + FINISH
+READ_THEN_SAVE = SAVE + "@%second " + READ_GLOBAL + "\nORDER\n@%first FORM" + FINISH
+WRITE_THEN_SAVE = SAVE + "@%first st.global.b32 [%gmem], %smem;\nORDER\n@%first FORM" + FINISH
 BULK_SAVES = (
     "cp.async.bulk.global.shared::cta.bulk_group [%gmem], [%smem], 64;",
     "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%gmem], [%smem], 64, %policy;",

@@ -19,8 +19,8 @@ FRAME = """.version 9.0
 .shared .align 16 .b8 response[16];
 .reg .pred %p<4>, %first, %second, %warp0, %warp1, %done, %cta0, %cta1, %first0, %first1, %copied, %ignored;
 .reg .b16 %h<8>;
-.reg .b32 %r<130>, %tid, %warp, %rank, %smem, %peer, %mbar, %mbar2, %peer_mbar, %tmem, %idesc, %t, %pair_smem;
-.reg .b64 %d<20>, %gmem, %out, %generic, %tensormap, %desc, %policy;
+.reg .b32 %r<130>, %tid, %warp, %rank, %smem, %peer, %mbar, %mbar2, %peer_mbar, %tmem, %idesc, %t, %zero, %one, %two, %three;
+.reg .b64 %d<20>, %gmem, %out, %generic, %tensormap, %desc, %policy, %map;
 .reg .b128 %q<4>;
 .reg .f32 %f<130>;
 .reg .f64 %fd<4>;
@@ -39,6 +39,11 @@ cvt.u64.u32 %generic, %smem;
 cvta.shared.u64 %generic, %generic;
 mov.b64 %tensormap, map;
 cvta.param.u64 %tensormap, %tensormap;
+add.u64 %map, %gmem, 24576;
+mov.b32 %zero, 0;
+mov.b32 %one, 1;
+mov.b32 %two, 2;
+mov.b32 %three, 3;
 mov.b64 %policy, 0x1000000000000000;
 setp.eq.u32 %first, %tid, 0;
 setp.eq.u32 %second, %tid, 32;
@@ -57,7 +62,7 @@ mov.b128 %q0, {{%d0, %d0}};
 ret;
 }}
 """
-"""``%first`` and ``%second`` are the first threads of warps 0 and 1. The array has 64 KiB; each thread of the grid
+"""``%first`` and ``%second`` are the first threads of warps 0 and 1. The array has 64 KiB, with a tensor map at ``%map``; each thread of the grid
 has 128 bytes of its own in its second half."""
 
 USES = {

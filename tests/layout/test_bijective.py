@@ -8,10 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.tables.specification import TYPE_SIZES
 
 from ptxlab.descriptors import OperandTile, SharedMemoryDescriptor
 from ptxlab.layout import (
-    FRAGMENT_REGISTERS,
     a_location,
     accumulator_location,
     copy_destination,
@@ -23,6 +23,7 @@ from ptxlab.layout import (
 )
 from ptxlab.tables import (
     DATA_PATHS,
+    FRAGMENT_REGISTERS,
     LOAD_REGISTERS,
     MMA_KINDS,
     SCALE_IDS,
@@ -30,7 +31,6 @@ from ptxlab.tables import (
     SHAPES,
     SWIZZLES,
     TYPE_BITS,
-    TYPE_SIZES,
     data_path_of,
 )
 

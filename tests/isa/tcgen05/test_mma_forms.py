@@ -12,6 +12,7 @@ import pytest
 from tests.isa.tcgen05.catalogue import Form, cover, forms, hash_of, rows
 from tests.isa.tcgen05.placing import modes
 from tests.isa.tcgen05.products import Product
+from tests.tables.specification import PATTERN_STARTS, TYPE_SIZES
 
 from ptxlab.descriptors import InstructionDescriptor, ZeroColumnMask, format_of
 from ptxlab.isa.catalogue import Row
@@ -20,7 +21,6 @@ from ptxlab.tables import (
     K96_TARGETS,
     KINDS,
     MMA_KINDS,
-    PATTERN_STARTS,
     SCALE_IDS,
     SCALE_VECTOR_TYPES,
     SCALE_VECTORS,
@@ -28,7 +28,6 @@ from ptxlab.tables import (
     SWIZZLES,
     TRANSPOSED_8_BIT_N,
     TYPE_BITS,
-    TYPE_SIZES,
     scale_vector_of,
 )
 

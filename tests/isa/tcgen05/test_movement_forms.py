@@ -9,12 +9,13 @@ import pytest
 from numpy.typing import NDArray
 from tests.isa.tcgen05.bench import BASE, VALUES, execute, random_state
 from tests.isa.tcgen05.catalogue import Form, cover, forms, hash_of, rows
+from tests.tables.specification import DATA_MOVEMENT_SHAPES
 
 import ptxlab
 from ptxlab.descriptors import SharedMemoryDescriptor
 from ptxlab.isa.catalogue import Row
 from ptxlab.layout import copy_destination, decompression, fragment, operand_addresses
-from ptxlab.tables import DATA_MOVEMENT_SHAPES, FRAGMENT_LANES, LOAD_REGISTERS, SWIZZLES
+from ptxlab.tables import FRAGMENT_LANES, LOAD_REGISTERS, SWIZZLES
 
 SHOWS = {
     "test_loads": ("tcgen05.ld.sync*",),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.isa.tcgen05.bench import BASE, IMAGE, execute
 from tests.isa.tcgen05.test_mma_forms import type_rows
+from tests.tables.specification import TYPE_SIZES
 
 import ptxlab
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor, TensorMemoryAddress, ZeroColumnMask, check_fragment, format_of
@@ -24,7 +25,6 @@ from ptxlab.tables import (
     SWIZZLES,
     TRANSPOSED_8_BIT_N,
     TYPE_BITS,
-    TYPE_SIZES,
     scale_vector_of,
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ptxlab.engine.llvm.builder import Code, Unit, Value
+from ptxlab.isa.native_ops import matrix_layout
 
 __all__ = ["emit_matrix"]
 
@@ -21,11 +22,14 @@ def emit_matrix(unit: Unit, write: bool, element: str, transposed: bool) -> None
     )
     frame, mask, hosts, count, offsets = c.params
     size = 2 if element == "b16" else 1
+    values = matrix_layout(write, element, transposed)
+    rows, columns = values.coefficients("R"), values.coefficients("C")
     with c.repeat(count.to("i64")) as index:
         register = c.at(frame, c.load("i32", c.at(offsets, index << 2), 4).to("i64"))
         with c.each_lane(mask) as lane:
             for part in range(4 // size):
-                row, column = (_half if size == 2 else _byte)(write, transposed, index, lane, part)
+                value = index * (4 // size) + part
+                row, column = rows(lane, value), columns(lane, value)
                 host = c.load("ptr", c.at(hosts, row << 3), 8)
                 held = c.at(register, (lane << 2) + size * part)
                 if write:
@@ -34,27 +38,6 @@ def emit_matrix(unit: Unit, write: bool, element: str, transposed: bool) -> None
                     c.store(_element(c, host, element, column), held, size)
     c.ret()
     c.finish()
-
-
-def _half(write: bool, transposed: bool, index: Value, lane: Value, part: int) -> tuple[Value, Value]:
-    """Row and element of 16 bits: thread t holds row t/4, columns 2(t%4) and the next; transposed: of the transpose."""
-    row, column = lane >> 2, ((lane & 3) << 1) + part
-    row, column = (column, row) if transposed else (row, column)
-    return (index << 3) + row, column
-
-
-def _byte(write: bool, transposed: bool, index: Value, lane: Value, part: int) -> tuple[Value, Value]:
-    """Row and element of 8 bits.
-
-    Thread t holds row t/4, columns 4(t%4) to 4(t%4) + 3. Of a transposed 16x16 matrix two registers hold rows t/4 and t/4 + 8; of a
-    transposed 16x8 one, one register holds columns 2(t%4) and the next of both rows.
-    """
-    group, quarter = lane >> 2, lane & 3
-    if write:
-        return (index << 3) + (quarter << 1) + (part & 1), group + 8 * (part >> 1)
-    if transposed:
-        return ((index >> 1) << 4) + (quarter << 2) + part, group + ((index & 1) << 3)
-    return (index << 3) + group, (quarter << 2) + part
 
 
 def _element(c: Code, host: Value, element: str, column: Value) -> Value:

@@ -126,7 +126,7 @@ def test_whole_boxes_go_directly(case):
     mine, expected = SimpleNamespace(shared_address=0, shared=shared_memory()), shared_memory()
     mine.shared_address = mine.shared.ctypes.data
     cut = PreparedTmaCopy(b"", tile, copy, tensor[copy.address : copy.address + copy.size])
-    with unittest.mock.patch.object(Box, "staged", side_effect=AssertionError("staged")):
+    with unittest.mock.patch.object(Box, "load", side_effect=AssertionError("staged")):
         cut.deliver([(mine, offset, SimpleNamespace(complete_tx=arrived.append))])
     reference_load(tensor, dims, pitches, element, box, steps, swizzle, coordinates, fill, expected, offset)
     assert np.array_equal(mine.shared, expected)

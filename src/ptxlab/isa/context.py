@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa.catalogue import Qualifiers
+from ptxlab.isa.effects import Supply
 from ptxlab.isa.operands import Op, Resolved
 from ptxlab.native import address_of
 
@@ -39,13 +40,12 @@ class Misuse(Exception):
 
 @runtime_checkable
 class Supplied(Protocol):
-    """What a wait is ``on`` where certain instructions end it: who could execute them tells why a launch hangs.
-
-    ``suppliers`` are the beginnings of their opcodes.
-    """
+    """What a wait is ``on`` where the effects of other instructions end it: the report of a hang lists who can still execute one."""
 
     @property
-    def suppliers(self) -> tuple[str, ...]: ...
+    def awaits(self) -> Supply:
+        """What is missing."""
+
     def supplied_by(self, cta: Cta, warp: int) -> bool:
         """Whether a warp of a CTA can end the wait."""
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.mma._arithmetic import quad_product
 from ptxlab.isa.mma._registers import read, write
 
@@ -74,6 +75,7 @@ for _d, _c in (("f16", "f16"), ("f32", "f16"), ("f32", "f32")):
         section=_SECTION,
         fidelity="hardware",
         outputs=1,
+        effects=LOCAL,
         d="v4.b32" if _d == "f16" else "v8.f32",
         a="v2.b32",
         b="v2.b32",

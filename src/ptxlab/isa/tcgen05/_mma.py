@@ -11,6 +11,7 @@ import numpy as np
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
 from ptxlab.isa.operands import Const, Group, Op, Resolved, Unused
 from ptxlab.isa.tcgen05._collector import collect
 from ptxlab.isa.tcgen05._mma_plan import Disabled, Plan
@@ -22,6 +23,7 @@ __all__: list[str] = []
 
 _SECTION = "TensorCore 5th Generation Matrix Multiply and accumulate Operations"
 
+_EFFECTS = Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.MMA)
 _NONE = Unused()
 _PLANS: dict[Key, Plan] = {}
 _MOST_PLANS = 8192
@@ -126,6 +128,7 @@ def _declare(pattern: str, sparse: bool, tail: Mapping[str, str], *, ws: bool = 
             fidelity="deduced" if shifted else "two-models",
             outputs=0,
             ordered=False,
+            effects=_EFFECTS,
             accumulator="addr",
             a=a,
             b="b64",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import Asynchronous, Completion, Unit
 from ptxlab.isa.operands import Op
 from ptxlab.isa.wgmma._fragments import WARPS
 from ptxlab.isa.wgmma._plan import Form, Text, form_of, perform
@@ -151,6 +152,7 @@ def _declare(kind: str, d: str, text: Text) -> None:
         fidelity="spec" if kind == "b1" else "hardware",
         outputs=1,
         updates=1,
+        effects=Asynchronous(Unit.WARPGROUP, Completion.WGMMA_GROUP),
         derived={"registers": ("shape", registers)},
         accumulator=f"registers.{'b32' if halves else d}",
         first="v4.b32" if text.in_registers else "b64",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptxlab.isa.context import Supplied
+from ptxlab.isa.effects import Supply
 from ptxlab.isa.operands import Op
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
 from ptxlab.machine.warp.warp import ConvergedLanes, Warp
@@ -15,10 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Explanation", "explain", "most_telling"]
 
-_ARRIVALS = ("mbarrier.arrive", "tcgen05.commit", "cp.async.mbarrier.arrive")
-_BYTES = ("cp.async.bulk", "cp.reduce.async.bulk", "st.async", "red.async", "clusterlaunchcontrol.try_cancel", "mbarrier.complete_tx")
-_GROUPS = frozenset({"commit_group", "wait_group"})
-"""Instructions about copies that supply nothing themselves."""
+_ARRIVALS = Supply.ARRIVAL | Supply.COMPLETION_ARRIVAL
 _MOST = 6
 
 
@@ -68,24 +66,23 @@ def explain(launch: Launch, splits: list[ConvergedLanes]) -> Explanation:
 
 
 def _mbarrier(launch: Launch, split: ConvergedLanes, barrier: MbarrierState, splits: list[ConvergedLanes]) -> Explanation:
-    names: tuple[str, ...]
     where = f"mbarrier at shared offset {barrier.offset:#x} of CTA rank {barrier.rank}"
     line = _op(launch, split).line
     if barrier.transactions < 0 < barrier.pending:
         missing = f"{barrier.pending} arrivals and the announcement of {-barrier.transactions} bytes that have come"
         fix = f"insert mbarrier.arrive.expect_tx of {-barrier.transactions} bytes on the mbarrier that line {line} waits on"
-        names = ("mbarrier.arrive", "mbarrier.expect_tx")
+        supply = Supply.ARRIVAL | Supply.EXPECTATION
     elif barrier.transactions < 0:
         missing = f"nothing but the announcement of {-barrier.transactions} bytes that have come"
         fix = f"let expect_tx announce {-barrier.transactions} bytes more on the mbarrier that line {line} waits on"
-        names = ("mbarrier.arrive.expect_tx", "mbarrier.expect_tx")
+        supply = Supply.EXPECTATION
     elif barrier.transactions > 0:
         missing = f"{barrier.transactions} bytes" + (f" and {barrier.pending} arrivals" if barrier.pending else "")
         fix = (
             f"issue the copy of the missing {barrier.transactions} bytes, or let expect_tx announce what the copies bring "
             f"(line {line} waits)"
         )
-        names = _BYTES
+        supply = Supply.BYTES
     else:
         missing = f"{barrier.pending} of {barrier.expected} arrivals in phase {barrier.phase} (parity {barrier.phase & 1})"
         fix = (
@@ -96,17 +93,20 @@ def _mbarrier(launch: Launch, split: ConvergedLanes, barrier: MbarrierState, spl
             fix += f"; or wait with parity {barrier.phase & 1 ^ 1} if the phase that is complete is meant"
         elif barrier.pending == barrier.expected:
             fix += f"; or wait with parity {barrier.phase & 1 ^ 1}, which a fresh mbarrier passes"
-        names = _ARRIVALS
+        supply = _ARRIVALS
     facts = [(where, f"is missing {missing}")]
-    facts += [("could come from", text) for text in _suppliers(launch, names, splits)]
+    facts += [("could come from", text) for text in _suppliers(launch, supply, splits)]
     return Explanation(tuple(facts), fix)
 
 
-def _suppliers(launch: Launch, names: tuple[str, ...], splits: list[ConvergedLanes]) -> Iterator[str]:
-    """Instructions of these names: whether they have run, and who can still reach them."""
-    program = launch.program
+def _supplies(op: Op, supply: Supply) -> bool:
+    return op.effects is not None and bool(op.effects.supplies & supply)
+
+
+def _suppliers(launch: Launch, supply: Supply, splits: list[ConvergedLanes]) -> Iterator[str]:
+    """The instructions that supply something: whether they have run, and who can still reach them."""
     counts = launch.scheduler.services
-    ops = [op for op in program.ops if op.opcode.startswith(names) and not _GROUPS & set(op.opcode.split("."))]
+    ops = [op for op in launch.program.ops if _supplies(op, supply)]
     ops.sort(key=lambda op: (counts[op.index] > 0, op.line))
     for op in ops[:_MOST]:
         reach = [s for s in splits if _reaches(launch, s, op.index)]
@@ -115,15 +115,15 @@ def _suppliers(launch: Launch, names: tuple[str, ...], splits: list[ConvergedLan
         )
         times = counts[op.index]
         yield (
-            f"line {op.line}: {_short(op)}, executed {times} times; {ahead}"
+            f"line {op.line}: {op.short}, executed {times} times; {ahead}"
             if times
-            else f"line {op.line}: {_short(op)}, never executed; {ahead}"
+            else f"line {op.line}: {op.short}, never executed; {ahead}"
         )
 
 
 def _sources(launch: Launch, on: Supplied, splits: list[ConvergedLanes]) -> Iterator[tuple[str, str]]:
     able = [s for s in splits if _awaited(s) is not on and on.supplied_by(s.warp.cta, s.warp.warp_id)]
-    for text in _suppliers(launch, on.suppliers, able):
+    for text in _suppliers(launch, on.awaits, able):
         yield "could come from", text
 
 
@@ -183,15 +183,13 @@ def _supplier(launch: Launch, split: ConvergedLanes, splits: list[ConvergedLanes
         absent = _absent(split, on)
         return next((s for s in splits if s.warp in absent), None)
     others = [s for s in splits if _awaited(s) is not on]
-    names: tuple[str, ...]
     if isinstance(on, MbarrierState):
-        names = _BYTES if on.transactions > 0 else _ARRIVALS
+        supply = Supply.BYTES if on.transactions > 0 else _ARRIVALS
     elif isinstance(on, Supplied):
-        names, others = on.suppliers, [s for s in others if on.supplied_by(s.warp.cta, s.warp.warp_id)]
+        supply, others = on.awaits, [s for s in others if on.supplied_by(s.warp.cta, s.warp.warp_id)]
     else:
         return None
-    ops = [op for op in launch.program.ops if op.opcode.startswith(names)]
-    return next((s for op in ops for s in others if _reaches(launch, s, op.index)), None)
+    return next((s for op in launch.program.ops if _supplies(op, supply) for s in others if _reaches(launch, s, op.index)), None)
 
 
 def _awaited(split: ConvergedLanes) -> object:
@@ -221,11 +219,6 @@ def _op(launch: Launch, split: ConvergedLanes) -> Op:
     if split.state or split.again:
         return launch.program.ops[split.op]
     return launch.program.ops[min(split.pc, len(launch.program.ops) - 1)]
-
-
-def _short(op: Op) -> str:
-    words = op.opcode.split(".")
-    return ".".join(words[: 4 if words[:3] == ["cp", "async", "bulk"] else 3 if "expect_tx" in words else 2])
 
 
 def _who(warp: Warp) -> str:

@@ -16,6 +16,7 @@ from ptxlab.isa.bulk._reduce import Combine
 from ptxlab.isa.bulk._staging import U8
 from ptxlab.isa.bulk._tiled import Box
 from ptxlab.layout import wide_positions
+from ptxlab.native import BoundedCache
 
 __all__ = ["BYTES", "Copy", "TileMap", "map_of", "raw_map", "replaced", "tile_map"]
 
@@ -101,8 +102,7 @@ class TileMap:
         return replace(self, box=replace(self.box, positions=wide_positions(self.box.rows, halo, fixed), wide=True))
 
 
-_MAPS: dict[bytes, TileMap | str] = {}
-_MOST_MAPS = 1024
+_MAPS = BoundedCache[bytes, TileMap | str](1024)
 
 
 def tile_map(warp: context.WarpContext, address: int) -> TileMap:
@@ -122,8 +122,6 @@ def map_of(warp: context.WarpContext, address: int, raw: bytes) -> TileMap:
     """The tensor map of these bytes; a fault if it cannot be used."""
     found = _MAPS.get(raw)
     if found is None:
-        if len(_MAPS) >= _MOST_MAPS:
-            _MAPS.clear()
         found = _MAPS[raw] = _interpret(raw)
     if isinstance(found, str):
         warp.fault("D722", f"the tensor map at {address:#x}: {found}", details=_facts(raw))

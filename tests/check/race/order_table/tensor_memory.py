@@ -21,14 +21,14 @@ def vector(count: int, register: str = "") -> str:
 
 
 # 512 columns, the first 384 of which have values; %at is the first column in the lanes of the warp. 16 KiB of shared memory have values.
-_INIT = "@%first mbarrier.init.shared::cta.b64 [%mbar], 1;\n"
-_ADDRESS = "ld.shared.b32 %tmem, [tensor_slot];\nand.b32 %at, %warp, 3;\nshl.b32 %at, %at, 21;\nadd.u32 %at, %at, %tmem;\n"
-_FILL_TENSOR = (
+INIT = "@%first mbarrier.init.shared::cta.b64 [%mbar], 1;\n"
+ADDRESS = "ld.shared.b32 %tmem, [tensor_slot];\nand.b32 %at, %warp, 3;\nshl.b32 %at, %at, 21;\nadd.u32 %at, %at, %tmem;\n"
+FILL_TENSOR = (
     "mov.b32 %r127, 0x44444444;\n"
     + "".join(f"add.u32 %t, %at, {at};\ntcgen05.st.sync.aligned.32x32b.x128.b32 [%t], {vector(128, '%r127')};\n" for at in (0, 128, 256))
     + "tcgen05.wait::st.sync.aligned;\n"
 )
-_FILL_SHARED = (
+FILL_SHARED = (
     "mad.lo.u32 %t, %tid, 128, %smem;\n"
     + "".join(f"st.shared.v4.b32 [%t+{at}], {vector(4, '%zero')};\n" for at in range(0, 128, 16))
     + "fence.proxy.async.shared::cta;\n"
@@ -36,7 +36,7 @@ _FILL_SHARED = (
 MEET = "tcgen05.fence::before_thread_sync;\nbar.sync 0;\ntcgen05.fence::after_thread_sync;\n"
 ALLOC = "@%warp0 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [tensor_slot], 512;\n"
 DEALLOC = "@%warp0 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %tmem, 512;"
-START = ALLOC + _INIT + "bar.sync 0;\n" + _ADDRESS + _FILL_TENSOR + MEET
+START = ALLOC + INIT + MEET + ADDRESS + FILL_TENSOR + MEET
 END = "\n" + MEET + DEALLOC
 MEET_PAIR = "tcgen05.fence::before_thread_sync;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\ntcgen05.fence::after_thread_sync;\n"
 
@@ -112,7 +112,7 @@ MOVES = (
 )
 
 # -------------------------------------------------------------------------------------------------------------- allocation
-ALLOCATED = "FORM\nORDER\n" + _ADDRESS + "st.global.b32 [%out+64], %at;\n" + MEET
+ALLOCATED = "FORM\nORDER\n" + ADDRESS + "st.global.b32 [%out+64], %at;\n" + MEET
 PAIR_BLOCK = PAIR_OF_CTAS | BLOCK
 ALLOCATIONS = (
     Pair(

@@ -25,7 +25,7 @@ EXAMPLE = "examples/findings/missing_wait.py"
 
 
 def test_report_of_missing_bytes() -> None:
-    text = (ROOT / "tests" / "kernels" / "gl_mm_fp16.ptx").read_text()
+    text = (ROOT / "tests" / "end_to_end" / "triton" / "gl_mm_fp16.ptx").read_text()
     assert text.count("], 32768;") == 2
     kernel = ptxlab.loads(text.replace("], 32768;", "], 36864;"), file="gl_mm_fp16.ptx").kernel()
     a, b, c = (np.zeros((128, n), np.float16) for n in (64, 128, 128))

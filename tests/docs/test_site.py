@@ -10,6 +10,7 @@ from types import FunctionType
 from typing import Any
 
 import pytest
+
 from tests.view.webdriver import MISSING, Browser
 
 from .test_generated import DOCS

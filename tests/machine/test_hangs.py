@@ -6,9 +6,9 @@ import json
 import time
 
 import pytest
-from tests.machine.kernels import run, store
 
 from ptxlab.diagnostics import render_json, render_text
+from tests.machine.launch_helpers import run, store
 
 SHARED = ".shared .align 8 .b64 bars[32]; .local .align 4 .b32 own;"
 INIT = "setp.eq.u32 p, tid, 0;\n@p mbarrier.init.shared.b64 [bars], 1;\nbar.sync 0;\n"

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.machine.kernels import kernel, run, store
 
 import ptxlab
 from ptxlab.isa.address_space import GLOBAL_BASE
 from ptxlab.machine import LaunchError
+from tests.machine.launch_helpers import kernel, run, store
 
 SHARED = ".shared .align 16 .b32 buffer[64]; .shared .align 8 .b64 bars[4];"
 

@@ -16,6 +16,7 @@ holds it (``"type"``); ``"d|p"``-like pairs as ``"b32|pred"``; a leading ``?`` m
 ``"addr"`` a bracketed operand; ``"label"``, ``"any"`` what the row itself reads. Destinations are the leading operands, as many as
 ``outputs``; the semantics of a ``"pred|pred"`` destination gives both values.
 ``derived={"wide": ("type", {"u16": "u32", ...})}`` adds ``q.wide``, looked up by what a group matched, for types that follow from others.
+``effects=`` says what the instruction does to memory and other threads (`ptxlab.isa.effects`); every service row has it.
 ``"carry"`` is the condition code register: it stands in the row, not in the text.
 
 The other notation is for families whose every legal form the linter knows, those that only the assembler takes included: a `Form` with
@@ -41,6 +42,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
+from ptxlab.isa.effects import Effects
 from ptxlab.isa.form import Form, Operands, Order, Slot, is_there, operand, parse_slots
 from ptxlab.isa.kinds import Address, Immediate, Kind, Predicate, Register, TensorAddress, Typed, Vector
 from ptxlab.isa.requirements import Condition, Needs, Values, conditions, holds
@@ -87,6 +89,11 @@ class Row:
     only: Condition
     derived: tuple[tuple[str, str, Mapping[str, str]], ...] = ()
     updates: int = 0
+    effects: Effects = None
+
+    def __post_init__(self) -> None:
+        if self.kind == "service" and self.effects is None:
+            raise ValueError(f"{self.pattern}: a service row declares its effects (ptxlab.isa.effects; LOCAL if it has none)")
 
     @property
     def base(self) -> str:
@@ -201,6 +208,7 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
         derived: Derived | None = None,
         updates: int = 0,
         requires: Needs | tuple[Needs, ...] = (),
+        effects: Effects = None,
         **operands: str,
     ) -> Callable[[Any], Any]:
         count = outputs if outputs is not None else int(next(iter(operands), "") == "d")
@@ -216,7 +224,7 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
                         continue
                     pattern = given if isinstance(given, str) else form.name + "".join(slot.pattern() for slot in slots)
                     listed = tuple(operands.items()) or tuple(_listed(form, line))
-                    row = Row(form, line, pattern, slots, listed, count, kind, semantics, fidelity, condition, lookups, updates)
+                    row = Row(form, line, pattern, slots, listed, count, kind, semantics, fidelity, condition, lookups, updates, effects)
                     CATALOGUE.setdefault(row.base, []).append(row)
             return semantics
 
@@ -242,7 +250,7 @@ native = _decorator("native")
 """Declare a function ``f(q, op) -> one of isa.native_ops``: an access or a warp collective that the engine executes itself."""
 
 service = _decorator("service")
-"""Declare a function ``f(warp: WarpContext) -> Wait | None`` that the machine calls, once for a warp split."""
+"""Declare a function ``f(warp: WarpContext) -> Wait | None`` that the machine calls, once for converged lanes of a warp."""
 
 control = _decorator("control")
 """Declare a control-flow instruction; the semantics is its name: bra, brx, exit, ret, call, trap."""

@@ -14,7 +14,7 @@ from ptxlab.isa.bulk._groups import track
 from ptxlab.isa.bulk._linear_syntax import MULTICAST, TO_CLUSTER, TO_CTA, TO_GLOBAL
 from ptxlab.isa.bulk._map_cache import TileMap, tile_map
 from ptxlab.isa.bulk._staging import NOTHING
-from ptxlab.isa.bulk._tensor import read_coordinates
+from ptxlab.isa.bulk._tensor import TENSOR_LOAD, TENSOR_STORE, read_coordinates
 from ptxlab.isa.bulk._tensor_syntax import COPY, NOT_EXECUTED
 from ptxlab.isa.bulk._tiled import Box, Region
 from ptxlab.isa.catalogue import service
@@ -75,7 +75,7 @@ def _gather(warp: context.WarpContext) -> None:
 def _gathered(
     box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target]
 ) -> Iterator[context.MemoryAccess]:
-    return delivered(targets, four.footprint, *map(box.outside, sources, regions))
+    return delivered(targets, four.footprint, *map(box.read, sources, regions))
 
 
 def _perform_gather(box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target]) -> None:
@@ -102,7 +102,7 @@ def _scatter(warp: context.WarpContext) -> None:
 
 
 def _scattered(box: Box, targets: list[context.U8], regions: list[Region], source: context.U8) -> Iterator[context.MemoryAccess]:
-    return moved(source, *map(box.outside, targets, regions))
+    return moved(source, *map(box.read, targets, regions))
 
 
 def _perform_scatter(box: Box, four: Box, targets: list[context.U8], regions: list[Region], cta: context.Cta, offset: int) -> None:
@@ -115,13 +115,14 @@ def _perform_scatter(box: Box, four: Box, targets: list[context.U8], regions: li
     COPY,
     only={"direction": (TO_CTA, TO_CLUSTER), "mode": "tile::gather4", "multicast": (None, MULTICAST[0]), **NOT_EXECUTED},
     outputs=0,
+    effects=TENSOR_LOAD,
 )
 def gather(warp: context.WarpContext) -> None:
     """Copy four rows of a tensor to shared memory."""
     _gather(warp)
 
 
-@service(COPY, only={"direction": TO_GLOBAL, "mode": "tile::scatter4", **NOT_EXECUTED}, outputs=0)
+@service(COPY, only={"direction": TO_GLOBAL, "mode": "tile::scatter4", **NOT_EXECUTED}, outputs=0, effects=TENSOR_STORE)
 def scatter(warp: context.WarpContext) -> None:
     """Copy four rows from shared memory to a tensor."""
     _scatter(warp)

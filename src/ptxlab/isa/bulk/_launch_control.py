@@ -12,6 +12,7 @@ import numpy as np
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import Target, delivered, lanes, shared_range, start
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import LOCAL, Asynchronous, Completion, Space, Unit
 from ptxlab.isa.operands import Group
 from ptxlab.isa.requirements import needs
 
@@ -28,6 +29,7 @@ _AXES = {"x": 0, "y": 1, "z": 2}
     requires=_NEEDS,
     section=_SECTION + "try_cancel",
     outputs=0,
+    effects=Asynchronous(Unit.LAUNCH_CONTROL, Completion.BYTES, writes=Space.SHARED),
     response="addr",
     mbarrier="addr",
 )
@@ -60,6 +62,7 @@ def _words(warp: context.WarpContext, position: int) -> context.U32:
     requires=_NEEDS,
     section=_SECTION + "query_cancel",
     outputs=1,
+    effects=LOCAL,
     d="pred",
     response="b128",
 )
@@ -73,6 +76,7 @@ def is_canceled(warp: context.WarpContext) -> None:
     requires=_NEEDS,
     section=_SECTION + "query_cancel",
     outputs=1,
+    effects=LOCAL,
     d="v4.b32",
     response="b128",
 )
@@ -90,6 +94,7 @@ def first_ctaid(warp: context.WarpContext) -> None:
     requires=_NEEDS,
     section=_SECTION + "query_cancel",
     outputs=1,
+    effects=LOCAL,
     d="b32",
     response="b128",
 )

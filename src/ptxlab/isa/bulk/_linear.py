@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,13 +11,16 @@ from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start
 from ptxlab.isa.bulk._groups import track
 from ptxlab.isa.bulk._linear_syntax import COPY, MULTICAST, PREFETCH, REDUCE, TO_CLUSTER, TO_CTA, TO_GLOBAL, TO_PEER
-from ptxlab.isa.bulk._reduce import Combine, combiner, watched
+from ptxlab.isa.bulk._reduce import FLOATS, Combine, combiner, watched
 from ptxlab.isa.catalogue import Qualifiers, native, service
+from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op, Unused
 
 __all__: list[str] = []
 
+_TO_SHARED = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED)
+_TO_GLOBAL = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL)
 _UNIT = 16
 """Sizes are multiples of 16 bytes, addresses too."""
 
@@ -100,41 +104,53 @@ def _combine(warp: context.WarpContext) -> Combine:
     return combine
 
 
+def _reduction(q: Qualifiers) -> Asynchronous:
+    return replace(_TO_GLOBAL, atomic=True, adds_floats=q.redOp == "add" and q.type in FLOATS)
+
+
 _PLAIN = {"sem": None, "scope": None, "report": None, "ignore_oob": None, "type": None}
 
 
-@service(COPY, only={"direction": TO_CTA, **_PLAIN}, fidelity="hardware", outputs=0)
+@service(COPY, only={"direction": TO_CTA, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED)
 def fetch(warp: context.WarpContext) -> None:
     """Copy from global memory to the CTA's shared memory."""
     _fetch(warp, True)
 
 
-@service(COPY, only={"direction": TO_CLUSTER, "multicast": (None, MULTICAST[0]), **_PLAIN}, fidelity="hardware", outputs=0)
+@service(
+    COPY, only={"direction": TO_CLUSTER, "multicast": (None, MULTICAST[0]), **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED
+)
 def spread(warp: context.WarpContext) -> None:
     """Copy from global memory to shared memory of the cluster, of several CTAs with a mask."""
     _fetch(warp, False)
 
 
-@service(COPY, only={"direction": TO_PEER, **_PLAIN}, fidelity="hardware", outputs=0)
+@service(COPY, only={"direction": TO_PEER, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED)
 def exchange(warp: context.WarpContext) -> None:
     """Copy between shared memories."""
     _exchange(warp, None)
 
 
-@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": None, **_PLAIN}, fidelity="hardware", outputs=0)
-@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": "cp_mask", **_PLAIN}, outputs=0)
+@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": None, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_GLOBAL)
+@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": "cp_mask", **_PLAIN}, outputs=0, effects=_TO_GLOBAL)
 def write(warp: context.WarpContext) -> None:
     """Copy to global memory: all bytes, or those of each 16 that a mask names."""
     _write(warp, None, 4)
 
 
-@service(REDUCE, only={"direction": TO_PEER, "sem": None, "scope": None}, fidelity="hardware", outputs=0)
+@service(
+    REDUCE,
+    only={"direction": TO_PEER, "sem": None, "scope": None},
+    fidelity="hardware",
+    outputs=0,
+    effects=replace(_TO_SHARED, atomic=True),
+)
 def exchange_reduce(warp: context.WarpContext) -> None:
     """Reduce into another CTA's shared memory."""
     _exchange(warp, _combine(warp))
 
 
-@service(REDUCE, only={"direction": TO_GLOBAL, "sem": None, "scope": None}, fidelity="hardware", outputs=0)
+@service(REDUCE, only={"direction": TO_GLOBAL, "sem": None, "scope": None}, fidelity="hardware", outputs=0, effects=_reduction)
 def write_reduce(warp: context.WarpContext) -> None:
     """Reduce into global memory."""
     _write(warp, _combine(warp))

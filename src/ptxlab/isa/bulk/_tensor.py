@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -16,11 +17,15 @@ from ptxlab.isa.bulk._reduce import Combine, combiner, watched
 from ptxlab.isa.bulk._staging import NOTHING
 from ptxlab.isa.bulk._tensor_syntax import COPY, NOT_EXECUTED, PREFETCH, REDUCE
 from ptxlab.isa.catalogue import Qualifiers, native, service
+from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Addr, Group, Op, Resolved, Unused
+from ptxlab.native import BoundedCache
 
-__all__ = ["read_coordinates"]
+__all__ = ["TENSOR_LOAD", "TENSOR_STORE", "read_coordinates"]
 
+TENSOR_LOAD = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED, tensor_map=True)
+TENSOR_STORE = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL, tensor_map=True)
 _OFFSET_LIMITS = {1: 1 << 16, 2: 1 << 8, 3: 1 << 5}
 """Dimensions of the image -> what an im2col offset stays below."""
 _NOT_WIDE = (0, 5)
@@ -31,7 +36,6 @@ _ALIGNMENT = 128
 _ABSENT: tuple[Resolved, int] = Unused(), 64
 _MASK = 4
 """The operand of a load that holds the CTA mask."""
-_MOST_CUTS = 4096
 
 
 @lru_cache(maxsize=4096)
@@ -90,7 +94,7 @@ class _Form:
     operands: tuple[tuple[Resolved, int], ...]
     window: int
     count: int
-    cuts: dict[tuple[int, tuple[int, ...]], PreparedTmaCopy] = field(default_factory=dict)
+    cuts: BoundedCache[tuple[int, tuple[int, ...]], PreparedTmaCopy] = field(default_factory=lambda: BoundedCache(4096))
 
 
 def _form(warp: context.WarpContext, store: bool) -> _Form:
@@ -119,11 +123,9 @@ def _cut(warp: context.WarpContext, form: _Form, address: int, places: tuple[int
     if tile.im2col and info:
         tile, offsets = _of_mode(warp, tile, info)
     _checked(warp, tile, coordinates, store)
-    copy = tile.copy(coordinates, offsets)
-    memory = warp.machine.global_view(warp, copy.address, copy.size, store) if copy.size else NOTHING
-    if len(form.cuts) >= _MOST_CUTS:
-        form.cuts.clear()
-    cut = form.cuts[address, places] = PreparedTmaCopy(b"" if is_parameter(address) else raw, tile, copy, memory)
+    part = tile.region(coordinates, offsets)
+    memory = warp.machine.global_view(warp, part.address, part.size, store) if part.size else NOTHING
+    cut = form.cuts[address, places] = PreparedTmaCopy(b"" if is_parameter(address) else raw, tile, part, memory)
     return cut
 
 
@@ -185,6 +187,11 @@ def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combin
     return watched(warp, operation, element, combine)
 
 
+def _reduction(q: Qualifiers) -> Asynchronous:
+    """The element type stands in the tensor map: it may be a float."""
+    return dataclasses.replace(TENSOR_STORE, atomic=True, adds_floats=q.redOp == "add")
+
+
 def _rows(mode: str | tuple[str | None, ...], *directions: str, **more: object) -> dict[str, object]:
     """The values with which a row executes."""
     return {"mode": mode, **({"direction": directions} if directions else {}), **more, **NOT_EXECUTED}
@@ -194,23 +201,29 @@ _TILED = (None, "tile")
 _SPREAD = (None, *MULTICAST[:2])
 
 
-@service(COPY, only=_rows(_TILED, TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0)
-@service(COPY, only=_rows("im2col", TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0)
-@service(COPY, only=_rows("im2col::w|im2col::w::128", TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="two-models", outputs=0)
+@service(COPY, only=_rows(_TILED, TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0, effects=TENSOR_LOAD)
+@service(COPY, only=_rows("im2col", TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0, effects=TENSOR_LOAD)
+@service(
+    COPY,
+    only=_rows("im2col::w|im2col::w::128", TO_CTA, TO_CLUSTER, multicast=_SPREAD),
+    fidelity="two-models",
+    outputs=0,
+    effects=TENSOR_LOAD,
+)
 def load(warp: context.WarpContext) -> None:
     """Copy a box to shared memory."""
     _load(warp)
 
 
-@service(COPY, only=_rows(_TILED, TO_GLOBAL), fidelity="hardware", outputs=0)
-@service(COPY, only=_rows("im2col_no_offs", TO_GLOBAL), fidelity="hardware", outputs=0)
+@service(COPY, only=_rows(_TILED, TO_GLOBAL), fidelity="hardware", outputs=0, effects=TENSOR_STORE)
+@service(COPY, only=_rows("im2col_no_offs", TO_GLOBAL), fidelity="hardware", outputs=0, effects=TENSOR_STORE)
 def store(warp: context.WarpContext) -> None:
     """Copy a box from shared memory."""
     _store(warp, None)
 
 
-@service(REDUCE, only=_rows(_TILED), fidelity="hardware", outputs=0)
-@service(REDUCE, only=_rows("im2col_no_offs"), fidelity="hardware", outputs=0)
+@service(REDUCE, only=_rows(_TILED), fidelity="hardware", outputs=0, effects=_reduction)
+@service(REDUCE, only=_rows("im2col_no_offs"), fidelity="hardware", outputs=0, effects=_reduction)
 def reduce(warp: context.WarpContext) -> None:
     """Reduce a box from shared memory into a tensor."""
     _store(warp, warp.q.redOp)

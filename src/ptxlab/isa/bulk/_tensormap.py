@@ -8,6 +8,7 @@ from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import generic_address, is_shared, lanes
 from ptxlab.isa.bulk._map_cache import BYTES, replaced
 from ptxlab.isa.catalogue import Qualifiers, native, service
+from ptxlab.isa.effects import Access, Space, order_of
 from ptxlab.isa.form import IGNORED, MAP_FIELDS, Form, Rule, form
 from ptxlab.isa.kinds import LONGS, MAP_BYTES, SHORTS, WORDS, Address, Immediate, Kind, Register
 from ptxlab.isa.native_ops import Nothing
@@ -110,6 +111,10 @@ _FENCED = form(
 )
 
 
+def _change(q: Qualifiers) -> Access:
+    return Access(writes=Space.SHARED if q.space == "shared::cta" else Space.GLOBAL, tensor_map=True)
+
+
 def _place(warp: context.WarpContext, position: int, lane: int, space: str | None, write: bool) -> context.U8:
     """The 128 bytes of a tensor map object as a view."""
     address = warp.lane_value(warp.op.operands[position], 64, lane) if space == "shared::cta" else generic_address(warp, position, lane)
@@ -138,19 +143,19 @@ def _replace(warp: context.WarpContext, ordinal: bool) -> None:
             warp.access(context.MemoryAccess.of(place, True))
 
 
-@service(_REPLACED, only={"field": ("rank", *_ADDRESSES, *_CODES), "value": None}, outputs=0)
+@service(_REPLACED, only={"field": ("rank", *_ADDRESSES, *_CODES), "value": None}, outputs=0, effects=_change)
 def replace(warp: context.WarpContext) -> None:
     """Replace a field that stands once."""
     _replace(warp, False)
 
 
-@service(_REPLACED, only={"field": (*_ORDINALS, *_STRIDES)}, outputs=0)
+@service(_REPLACED, only={"field": (*_ORDINALS, *_STRIDES)}, outputs=0, effects=_change)
 def replace_ordinal(warp: context.WarpContext) -> None:
     """Replace a field that stands once for each dimension."""
     _replace(warp, True)
 
 
-@service(_FENCED, outputs=0)
+@service(_FENCED, outputs=0, effects=lambda q: Access(order_of("release", q.scope), Space.GLOBAL, tensor_map=True))
 def cp_fenceproxy(warp: context.WarpContext) -> None:
     """Copy a tensor map from shared to global memory, once for the warp."""
     for position in (0, 1):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from ptxlab.isa import context
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW
 from ptxlab.isa.catalogue import Row
+from ptxlab.isa.effects import LOCAL, Effects
 from ptxlab.isa.form import Form, Operands
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.operands import SymbolAddress
@@ -145,10 +146,10 @@ def assertion_failed(warp: context.WarpContext) -> None:
     warp.fault("H606", f"the assertion `{message}` failed in {function}", details=(("source", f"{file}:{line}"),))
 
 
-def _row(name: str, outputs: int, semantics: Callable[[context.WarpContext], None], *operands: str) -> Row:
+def _row(name: str, outputs: int, semantics: Callable[[context.WarpContext], None], *operands: str, effects: Effects = LOCAL) -> Row:
     line, listed = Operands(" ".join(operands)), tuple((operand, "any") for operand in operands)
     form = Form("call", (), (line,), dict.fromkeys(operands, Typed("any")), _SECTION)
-    return Row(form, line, f"call {name}", (), listed, outputs, "service", semantics, "deduced", {})
+    return Row(form, line, f"call {name}", (), listed, outputs, "service", semantics, "deduced", {}, effects=effects)
 
 
 SYSTEM_CALLS = {

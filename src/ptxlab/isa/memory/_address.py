@@ -8,6 +8,7 @@ from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.address_space import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.catalogue import Qualifiers, pure, service
 from ptxlab.isa.context import WarpContext
+from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.requirements import needs
 
 _SECTION = "Data Movement and Conversion Instructions: "
@@ -54,7 +55,9 @@ def isspacep(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return x.eq(x.lshr(a, x.const(32, "i64")), x.const(window >> 32, "i64"))
 
 
-@service("isspacep.(space=shared|shared::cta)", p="pred", a="b64", outputs=1, section=_SECTION + "isspacep", fidelity="hardware")
+@service(
+    "isspacep.(space=shared|shared::cta)", p="pred", a="b64", outputs=1, effects=LOCAL, section=_SECTION + "isspacep", fidelity="hardware"
+)
 def is_own_shared(warp: WarpContext) -> None:
     """Whether a generic address lies in the shared memory of this CTA; that of another CTA of the cluster does not."""
     own = SHARED_WINDOW >> SHARED_RANK_SHIFT | warp.cta.rank

@@ -6,6 +6,19 @@ from dataclasses import dataclass
 
 from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.context import Cta, Misuse, Wait, WarpContext
+from ptxlab.isa.effects import (
+    LOCAL,
+    Effect,
+    Fence,
+    GridLaunch,
+    GridWait,
+    MbarrierInitFence,
+    ProxyFence,
+    RegisterPool,
+    Space,
+    Supply,
+    order_of,
+)
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import needs
@@ -13,33 +26,64 @@ from ptxlab.isa.sync._fence_syntax import FENCE, MEMBAR, MEMBAR_PROXY, PROXY
 from ptxlab.isa.targets import at_least
 
 _SYNC = "Parallel Synchronization and Communication Instructions"
+_FENCES = f"{_SYNC}: membar, fence"
 _MISC = "Miscellaneous Instructions"
 _BOUNDS = ("sync_restrict::shared::cta", "sync_restrict::shared::cluster")
 _REGISTERS_STEP, _REGISTERS_LEAST, _REGISTERS_MOST = 8, 24, 256
 
 
-@native(FENCE, MEMBAR, MEMBAR_PROXY, outputs=0)
-@native(PROXY, only={"proxy": "alias|async", "sem": None, "restrict": None}, outputs=0)
-@native(PROXY, only={"proxy": "tensormap::generic", "sem": "acquire|release", "restrict": None}, outputs=0)
-@native(PROXY, only={"proxy": "async::generic", "sem": "acquire|release", "restrict": _BOUNDS, "scope": "cluster"}, outputs=0)
+_BOTH = Space.SHARED | Space.GLOBAL
+
+
+def _thread_fence(q: Qualifiers) -> Effect:
+    return MbarrierInitFence() if q.mbarrier_init else Fence(order_of(q.sem or "acq_rel", q.scope))
+
+
+def _proxy_fence(q: Qualifiers) -> ProxyFence:
+    match q.proxy:
+        case "async":
+            return ProxyFence(_BOTH if q.space is None else Space.GLOBAL if q.space == "global" else Space.SHARED)
+        case "async::generic":
+            return ProxyFence(_BOTH)
+        case "tensormap::generic" if q.sem == "acquire":
+            return ProxyFence(Space.GLOBAL)
+    return ProxyFence(Space.NONE)
+
+
+def _grid_control(q: Qualifiers) -> Effect:
+    return GridWait() if q.action == "wait" else GridLaunch()
+
+
+@native(FENCE, outputs=0, effects=_thread_fence)
+@native(MEMBAR, outputs=0, effects=lambda q: Fence(order_of("sc", q.level)))
+@native(MEMBAR_PROXY, outputs=0, effects=_proxy_fence)
+@native(PROXY, only={"proxy": "alias|async", "sem": None, "restrict": None}, outputs=0, effects=_proxy_fence)
+@native(PROXY, only={"proxy": "tensormap::generic", "sem": "acquire|release", "restrict": None}, outputs=0, effects=_proxy_fence)
+@native(
+    PROXY,
+    only={"proxy": "async::generic", "sem": "acquire|release", "restrict": _BOUNDS, "scope": "cluster"},
+    outputs=0,
+    effects=_proxy_fence,
+)
 @native(
     "griddepcontrol.(action=launch_dependents|wait)",
     section="Parallel Synchronization and Communication Instructions: griddepcontrol",
     requires=needs("7.8", "sm_90", what="griddepcontrol"),
     outputs=0,
+    effects=_grid_control,
 )
 def nothing(q: Qualifiers, op: Op) -> Nothing:
     """No effect on values: memory operations perform in order, and launches run one after the other."""
     return Nothing(orders=True)
 
 
-@service("nanosleep.u32", section=f"{_MISC}: nanosleep", outputs=0, time="u32")
+@service("nanosleep.u32", section=f"{_MISC}: nanosleep", outputs=0, effects=LOCAL, time="u32")
 def nanosleep(warp: WarpContext) -> None:
     """Let others run."""
     warp.spin()
 
 
-@service("brkpt", section=f"{_MISC}: brkpt")
+@service("brkpt", section=f"{_MISC}: brkpt", effects=LOCAL)
 def brkpt(warp: WarpContext) -> None:
     """End the launch: there is no debugger to stop in."""
     warp.fault(
@@ -53,7 +97,7 @@ class _Registers:
 
     cta: Cta
     change: int
-    suppliers: tuple[str, ...] = ("setmaxnreg.dec",)
+    awaits: Supply = Supply.REGISTERS
 
     def supplied_by(self, cta: Cta, _warp: int) -> bool:
         """Whether a warp can give registers back to the pool."""
@@ -70,6 +114,7 @@ class _Registers:
     section=f"{_MISC}: setmaxnreg",
     requires=needs("8.0", at_least(90, "af"), what="setmaxnreg"),
     outputs=0,
+    effects=lambda q: RegisterPool(gives=q.action == "dec"),
     count="u32",
 )
 def setmaxnreg(warp: WarpContext) -> Wait | None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ptxlab.isa.catalogue import service
+from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.context import Mbarrier, Misuse, Wait, WarpContext
+from ptxlab.isa.effects import LOCAL, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, order_of
 from ptxlab.isa.operands import Unused
 from ptxlab.isa.sync._mbarrier_address import RANK_SHIFT, locate, mbarrier_at, targets
 from ptxlab.isa.sync._mbarrier_syntax import INIT, INVAL, PENDING_COUNT, arrivals, transactions, wait
@@ -37,7 +38,7 @@ def _lane_counts(warp: WarpContext, position: int, lanes: int) -> list[int]:
     return [warp.lane_value(position, 32, lane) for lane in range(32) if lanes >> lane & 1]
 
 
-@service(INIT, only={"layout": None}, fidelity="hardware", outputs=0)
+@service(INIT, only={"layout": None}, fidelity="hardware", outputs=0, effects=MbarrierInit())
 def init(warp: WarpContext) -> None:
     """Make mbarrier objects: one phase expects ``count`` arrivals."""
     for address, lanes in targets(warp, 0):
@@ -53,7 +54,7 @@ def init(warp: WarpContext) -> None:
         cta.new_mbarrier(offset, count)
 
 
-@service(INVAL, fidelity="hardware", outputs=0)
+@service(INVAL, fidelity="hardware", outputs=0, effects=MbarrierInval())
 def inval(warp: WarpContext) -> None:
     """Make the memory of mbarrier objects ordinary memory again."""
     for address, _ in targets(warp, 0):
@@ -98,7 +99,14 @@ def _arrive_once(warp: WarpContext) -> None:
                 barrier.arrive()
 
 
-@service(_ARRIVE, _DROP, only=_ALONE, fidelity="hardware", outputs=1)
+@service(
+    _ARRIVE,
+    _DROP,
+    only=_ALONE,
+    fidelity="hardware",
+    outputs=1,
+    effects=lambda q: MbarrierArrive(order_of(q.sem or "release", q.scope)),
+)
 def arrive(warp: WarpContext) -> None:
     """Arrive, once for each executing lane, or ``count`` times."""
     drop = warp.op.opcode.startswith("mbarrier.arrive_drop")
@@ -117,7 +125,14 @@ def arrive(warp: WarpContext) -> None:
         _write_states(warp, lanes, _arrive(barrier, counts, drop))
 
 
-@service(_ARRIVE_EXPECT, _DROP_EXPECT, only=_ALONE, fidelity="hardware", outputs=1)
+@service(
+    _ARRIVE_EXPECT,
+    _DROP_EXPECT,
+    only=_ALONE,
+    fidelity="hardware",
+    outputs=1,
+    effects=lambda q: MbarrierArrive(order_of(q.sem or "release", q.scope), expects=True),
+)
 def arrive_expect_tx(warp: WarpContext) -> None:
     """Expect transactions, then arrive."""
     drop = warp.op.opcode.startswith("mbarrier.arrive_drop")
@@ -138,21 +153,21 @@ def _amounts(warp: WarpContext) -> Iterator[tuple[Mbarrier, int]]:
             yield barrier, _checked_count(amount, "the transaction count", 0)
 
 
-@service(transactions("expect_tx"), only=_ALONE, fidelity="hardware", outputs=0)
+@service(transactions("expect_tx"), only=_ALONE, fidelity="hardware", outputs=0, effects=MbarrierTransactions(completes=False))
 def expect_tx(warp: WarpContext) -> None:
     """Raise the transaction count."""
     for barrier, amount in _amounts(warp):
         barrier.expect_tx(amount)
 
 
-@service(transactions("complete_tx"), only=_ALONE, fidelity="hardware", outputs=0)
+@service(transactions("complete_tx"), only=_ALONE, fidelity="hardware", outputs=0, effects=MbarrierTransactions(completes=True))
 def complete_tx(warp: WarpContext) -> None:
     """Lower the transaction count."""
     for barrier, amount in _amounts(warp):
         barrier.complete_tx(amount)
 
 
-@service(PENDING_COUNT, only={"layout": None}, fidelity="hardware", outputs=1)
+@service(PENDING_COUNT, only={"layout": None}, fidelity="hardware", outputs=1, effects=LOCAL)
 def pending_count(warp: WarpContext) -> None:
     """The pending arrivals that an opaque state tells of."""
     warp.write(0, (warp.values(1, 64) & np.uint64(_MOST)).astype(np.uint32))
@@ -243,25 +258,33 @@ def _test_wait(warp: WarpContext, how: Any, bits: int) -> None:
         warp.spin()
 
 
-@service(wait("try_wait", parity=True), only=_ANY_PHASE, fidelity="hardware", outputs=1)
+def _by_parity(q: Qualifiers) -> MbarrierWait:
+    return MbarrierWait(order_of(q.sem or "acquire", q.scope), parity=True)
+
+
+def _by_state(q: Qualifiers) -> MbarrierWait:
+    return MbarrierWait(order_of(q.sem or "acquire", q.scope), parity=False)
+
+
+@service(wait("try_wait", parity=True), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=_by_parity)
 def try_wait_parity(warp: WarpContext) -> Wait | None:
     """Wait until the phase of a parity has completed."""
     return _try_wait(warp, _ByParity, 32)
 
 
-@service(wait("try_wait", parity=False), only=_ANY_PHASE, fidelity="hardware", outputs=1)
+@service(wait("try_wait", parity=False), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=_by_state)
 def try_wait(warp: WarpContext) -> Wait | None:
     """Wait until the phase of an arrival has completed."""
     return _try_wait(warp, _ByState, 64)
 
 
-@service(wait("test_wait", parity=True), only=_ANY_PHASE, fidelity="hardware", outputs=1)
+@service(wait("test_wait", parity=True), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=_by_parity)
 def test_wait_parity(warp: WarpContext) -> None:
     """Ask whether the phase of a parity has completed."""
     _test_wait(warp, _ByParity, 32)
 
 
-@service(wait("test_wait", parity=False), only=_ANY_PHASE, fidelity="hardware", outputs=1)
+@service(wait("test_wait", parity=False), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=_by_state)
 def test_wait(warp: WarpContext) -> None:
     """Ask whether the phase of an arrival has completed."""
     _test_wait(warp, _ByState, 64)

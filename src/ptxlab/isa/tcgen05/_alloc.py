@@ -9,7 +9,8 @@ from typing import cast
 import numpy as np
 
 from ptxlab.isa import context
-from ptxlab.isa.catalogue import service
+from ptxlab.isa.catalogue import Qualifiers, service
+from ptxlab.isa.effects import LOCAL, Alloc, Dealloc, Supply
 from ptxlab.isa.form import Form, form
 from ptxlab.isa.kinds import WORDS, Address, Kind, Register
 from ptxlab.isa.operands import Op
@@ -97,9 +98,9 @@ class _Awaited:
         return f"tcgen05.alloc of {self.columns} columns waits until so many are free on the SM", held
 
     @property
-    def suppliers(self) -> tuple[str, ...]:
+    def awaits(self) -> Supply:
         """What ends the wait."""
-        return ("tcgen05.alloc",) if self.alone else ("tcgen05.dealloc",)
+        return Supply.PAIR_ALLOCATION if self.alone else Supply.COLUMNS
 
     def supplied_by(self, cta: context.Cta, _warp: int) -> bool:
         """Whether a warp can end it: of the peer, or of any CTA that holds columns of the SM."""
@@ -126,7 +127,11 @@ def _holders(cta: context.Cta) -> list[context.Cta]:
     return [cast(context.Cta, owner) for owner in dict.fromkeys(owners) if owner is not None]
 
 
-@service(_ALLOC, only={"exclusive": None}, outputs=0)
+def _is_pair(q: Qualifiers) -> bool:
+    return bool(q.cta_group == "cta_group::2")
+
+
+@service(_ALLOC, only={"exclusive": None}, outputs=0, effects=lambda q: Alloc(_is_pair(q)))
 def alloc(warp: context.WarpContext) -> context.Wait | None:
     """Grant columns, or wait for them; the address goes to shared memory."""
     whole_warp(warp)
@@ -251,7 +256,7 @@ def _may_allocate(warp: context.WarpContext, state: State, columns: int) -> None
         )
 
 
-@service(_DEALLOC, only={"exclusive": None}, outputs=0)
+@service(_DEALLOC, only={"exclusive": None}, outputs=0, effects=lambda q: Dealloc(_is_pair(q)))
 def dealloc(warp: context.WarpContext) -> None:
     """Release columns; each CTA of a pair releases its own half of a pair's allocation, and may exit before the other does so."""
     whole_warp(warp)
@@ -290,7 +295,7 @@ def _nothing_in_flight(warp: context.WarpContext) -> None:
         )
 
 
-@service(_RELINQUISH, outputs=0)
+@service(_RELINQUISH, outputs=0, effects=LOCAL)
 def relinquish_alloc_permit(warp: context.WarpContext) -> None:
     """Give up the right to allocate."""
     whole_warp(warp)

@@ -7,6 +7,7 @@ from functools import partial
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes, masked, thread_of
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import Completion, CompletionArrival
 from ptxlab.isa.form import IGNORED, form
 from ptxlab.isa.kinds import SHORTS, Address, Register
 from ptxlab.isa.tcgen05._state import enter
@@ -57,13 +58,13 @@ def _arrive(barriers: list[context.Mbarrier]) -> None:
         barrier.arrive(1)
 
 
-@service(_COMMIT, only={"multicast": None}, outputs=0)
+@service(_COMMIT, only={"multicast": None}, outputs=0, effects=CompletionArrival(Completion.COMMIT))
 def commit(warp: context.WarpContext) -> None:
     """Arrive on one mbarrier, of any CTA in the cluster, when the thread's earlier tcgen05 operations are complete."""
     _commit(warp, False)
 
 
-@service(_COMMIT, only={"multicast": "multicast::cluster"}, outputs=0)
+@service(_COMMIT, only={"multicast": "multicast::cluster"}, outputs=0, effects=CompletionArrival(Completion.COMMIT))
 def commit_multicast(warp: context.WarpContext) -> None:
     """Arrive at the same shared offset in each CTA of the mask; the rank bits of the address play no part."""
     _commit(warp, True)

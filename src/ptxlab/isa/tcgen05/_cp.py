@@ -10,7 +10,8 @@ import numpy as np
 from ptxlab.formats import pack, unpack
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
-from ptxlab.isa.catalogue import service
+from ptxlab.isa.catalogue import Qualifiers, service
+from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
 from ptxlab.isa.form import IGNORED, Rule, form
 from ptxlab.isa.kinds import LONGS, Register
 from ptxlab.isa.tcgen05._accesses import block, operand
@@ -102,7 +103,12 @@ def _perform(
             target[:, destination.lanes[:, copy] + first] = words.T
 
 
-@service(_COPY, fidelity="two-models", outputs=0)
+def _effects(q: Qualifiers) -> Asynchronous:
+    pipe = Pipe.COPY_4X256B if q.shape == _ANY_LANE else Pipe.COPY
+    return Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=pipe)
+
+
+@service(_COPY, fidelity="two-models", outputs=0, effects=_effects)
 def copy(warp: context.WarpContext) -> None:
     """Copy a matrix from shared memory; each CTA of a pair its own."""
     _copy(warp, warp.q.shape, copy_destination(warp.q.shape, warp.q.multicast or ""))

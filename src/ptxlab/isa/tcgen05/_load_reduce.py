@@ -6,6 +6,7 @@ import numpy as np
 
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import TensorTransfer
 from ptxlab.isa.form import IGNORED, Rule, form
 from ptxlab.isa.kinds import WORDS, Register
 from ptxlab.isa.operands import Const, Group
@@ -14,6 +15,7 @@ from ptxlab.isa.targets import TCGEN05
 from ptxlab.isa.tcgen05._descriptors import check_range
 from ptxlab.isa.tcgen05._state import whole_warp
 from ptxlab.isa.tcgen05._syntax import NUMS, ROWS, SPLIT, SYNC, TADDR, loaded
+from ptxlab.layout import fragment
 
 __all__: list[str] = []
 
@@ -41,7 +43,6 @@ _REDUCTION = form(
     repeatable=SYNC | {"NaN"},
 )
 _NAN, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x80000000)
-_LANES = np.arange(32)
 
 
 def _ordered(words: context.U32) -> context.U32:
@@ -77,16 +78,12 @@ def _load(warp: context.WarpContext, split: bool) -> None:
     count = len(vector.items)
     first = _first_lane(warp, address, split)
     column = address & 0xFFFF
-    halves = [column]
-    lanes = first + _LANES
-    if split:
-        offset = warp.op.operands[3]
-        halves.append(column + (offset.value & 0xFFFFFFFF if isinstance(offset, Const) else 0))
-        lanes = first + _LANES % 16
-    for start in halves:
+    offset = warp.op.operands[3] if split else None
+    half = offset.value & 0xFFFFFFFF if isinstance(offset, Const) else 0
+    for start in (column, column + half) if split else (column,):
         check_range(warp, (warp.cta,), start, count, "the source")
-    columns = np.array(halves)[_LANES // 16 if split else 0 * _LANES] + np.arange(count)[:, None]
-    words = warp.cta.tensor.words[columns, lanes]
+    cells = fragment("16x32bx2" if split else "32x32b", count, split=half)
+    words = warp.cta.tensor.words[column + cells.column.T, first + cells.lane.T]
     for item, row in zip(vector.items, words, strict=True):
         warp.write(item, row)
     warp.write(1, _reduce(words, warp))
@@ -104,13 +101,13 @@ def _first_lane(warp: context.WarpContext, address: int, split: bool) -> int:
     return 32 * quadrant + lane % 32
 
 
-@service(_REDUCTION, only={"shape": "32x32b"}, outputs=2)
+@service(_REDUCTION, only={"shape": "32x32b"}, outputs=2, effects=TensorTransfer(write=False))
 def whole(warp: context.WarpContext) -> None:
     """All 32 lanes of the warp."""
     _load(warp, False)
 
 
-@service(_REDUCTION, only={"shape": "16x32bx2"}, fidelity="deduced", outputs=2)
+@service(_REDUCTION, only={"shape": "16x32bx2"}, fidelity="deduced", outputs=2, effects=TensorTransfer(write=False))
 def halves(warp: context.WarpContext) -> None:
     """16 lanes, of two ranges of columns; a thread reduces its own."""
     _load(warp, True)

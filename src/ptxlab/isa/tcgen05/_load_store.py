@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ptxlab.isa.catalogue import Qualifiers, native
+from ptxlab.isa.effects import TensorFence, TensorTransfer, TensorWait
 from ptxlab.isa.form import IGNORED, Form, Rule, form
 from ptxlab.isa.native_ops import Nothing, TensorAccess
 from ptxlab.isa.operands import Op
@@ -41,13 +42,13 @@ _LOAD = _transfer("ld", "pack", "r [taddr]", "r [taddr] immHalfSplitoff")
 _STORE = _transfer("st", "unpack", "[taddr] r", "[taddr] immHalfSplitoff r")
 
 
-@native(_LOAD, fidelity="two-models", outputs=1)
+@native(_LOAD, fidelity="two-models", outputs=1, effects=TensorTransfer(write=False))
 def load(q: Qualifiers, op: Op) -> TensorAccess:
     split = 2 if len(op.operands) > 2 else -1
     return TensorAccess(write=False, shape=q.shape, repeat=int(q.num[1:]), pack=q.pack, value=0, address=1, split=split)
 
 
-@native(_STORE, fidelity="two-models", outputs=0)
+@native(_STORE, fidelity="two-models", outputs=0, effects=TensorTransfer(write=True))
 def store(q: Qualifiers, op: Op) -> TensorAccess:
     split = 1 if len(op.operands) > 2 else -1
     return TensorAccess(
@@ -65,13 +66,15 @@ _FENCES = [
 ]
 
 
-@native(*_WAITS)
+@native(_WAITS[0], effects=TensorWait(write=False))
+@native(_WAITS[1], effects=TensorWait(write=True))
 def wait(q: Qualifiers, op: Op) -> Nothing:
     """Transfers complete in order of issue, so nothing is left to wait for."""
     return Nothing(orders=True)
 
 
-@native(*_FENCES)
+@native(_FENCES[0], effects=TensorFence(before=True))
+@native(_FENCES[1], effects=TensorFence(before=False))
 def fence(q: Qualifiers, op: Op) -> Nothing:
     """Order only; values do not depend on it."""
     return Nothing(orders=True)

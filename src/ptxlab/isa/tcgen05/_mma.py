@@ -10,19 +10,21 @@ import numpy as np
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
 from ptxlab.isa.operands import Const, Group, Op, Resolved, Unused
 from ptxlab.isa.tcgen05._collector import collect
 from ptxlab.isa.tcgen05._mma_plan import Disabled, Plan
 from ptxlab.isa.tcgen05._mma_planning import Key, check_plan, make_plan
 from ptxlab.isa.tcgen05._mma_syntax import mma_form
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch, state_of
+from ptxlab.native import BoundedCache
 from ptxlab.tables import BLOCK_SCALED_KINDS
 
 __all__: list[str] = []
 
+_EFFECTS = Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.MMA)
 _NONE = Unused()
-_PLANS: dict[Key, Plan] = {}
-_MOST_PLANS = 8192
+_PLANS = BoundedCache[Key, Plan](8192)
 _DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
 """Without .scale_vectorsize; .kind::mxf4nvf4 needs it."""
 
@@ -95,8 +97,6 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
             key = Key(form.kind, group, form.vector, ws, form.sparse, a_tensor, shift_a, warp.machine.target, *values)
             plan = _plan(warp, key)
             check_plan(warp, plan, team.ctas)
-            if len(state.ready) >= _MOST_PLANS:
-                state.ready.clear()
             state.ready[op.index, values] = plan
         collect(warp, collectors, plan.held, ws)
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
@@ -108,8 +108,6 @@ def _plan(warp: context.WarpContext, key: Key) -> Plan:
     plan = _PLANS.get(key)
     if plan is None:
         plan = make_plan(warp, key)
-        if len(_PLANS) >= _MOST_PLANS:
-            _PLANS.clear()
         _PLANS[key] = plan
     return plan
 
@@ -119,7 +117,11 @@ for _sparse in (False, True):
         _form = mma_form(_sparse, _ws)
         for _a_tensor in (False, True):
             _only = {"A": "tensor" if _a_tensor else "shared", "ashift": None, "collector_b": None}
-            service(_form, only=_only, fidelity="two-models", outputs=0)(partial(_multiply, a_tensor=_a_tensor, ws=_ws, shift_a=False))
+            service(_form, only=_only, fidelity="two-models", outputs=0, effects=_EFFECTS)(
+                partial(_multiply, a_tensor=_a_tensor, ws=_ws, shift_a=False)
+            )
         if not _ws:
             _only = {"A": "tensor", "ashift": "ashift", "collector_b": None}
-            service(_form, only=_only, fidelity="deduced", outputs=0)(partial(_multiply, a_tensor=True, ws=False, shift_a=True))
+            service(_form, only=_only, fidelity="deduced", outputs=0, effects=_EFFECTS)(
+                partial(_multiply, a_tensor=True, ws=False, shift_a=True)
+            )

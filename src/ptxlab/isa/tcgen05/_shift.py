@@ -8,6 +8,7 @@ from functools import partial
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
 from ptxlab.isa.form import form
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC
@@ -52,7 +53,12 @@ def _shift(ctas: tuple[context.Cta, ...], column: int) -> None:
         shift_down(cta.tensor.words, column)
 
 
-@service(_SHIFT, fidelity="deduced", outputs=0)
+@service(
+    _SHIFT,
+    fidelity="deduced",
+    outputs=0,
+    effects=Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.SHIFT),
+)
 def shift(warp: context.WarpContext) -> None:
     """Shift a matrix of 32-byte rows in tensor memory; of both CTAs for .cta_group::2."""
     _, group = enter(warp)

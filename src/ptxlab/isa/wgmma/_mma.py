@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import Asynchronous, Completion, Unit
 from ptxlab.isa.operands import Op
 from ptxlab.isa.wgmma._fragments import WARPS
 from ptxlab.isa.wgmma._plan import Form, Text, form_of, perform
@@ -21,14 +22,11 @@ __all__: list[str] = []
 
 _ALL_LANES = 0xFFFF_FFFF
 _ALL_WARPS = (1 << WARPS) - 1
-_MOST_FORMS = 4096
 
 _FORMS: dict[Op, Form] = {}
 
 
 def _new_form(warp: context.WarpContext, text: Text) -> Form:
-    if len(_FORMS) >= _MOST_FORMS:
-        _FORMS.clear()
     found = _FORMS[warp.op] = form_of(warp, text)
     return found
 
@@ -141,4 +139,5 @@ for _kind, _row in WGMMA_KINDS.items():
                     fidelity="spec" if _kind == "b1" else "hardware",
                     outputs=1,
                     updates=1,
+                    effects=Asynchronous(Unit.WARPGROUP, Completion.WGMMA_GROUP),
                 )(partial(_multiply, text=Text(_place == "registers", _sparse)))

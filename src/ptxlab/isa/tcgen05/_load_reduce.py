@@ -8,6 +8,7 @@ from ptxlab.isa import context
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.effects import TensorTransfer
 from ptxlab.isa.operands import Const, Group
+from ptxlab.isa.tcgen05._accesses import block
 from ptxlab.isa.tcgen05._descriptors import check_range
 from ptxlab.isa.tcgen05._state import whole_warp
 
@@ -60,6 +61,9 @@ def _load(warp: context.WarpContext, split: bool) -> None:
     for start in halves:
         check_range(warp, (warp.cta,), start, count, "the source")
     columns = np.array(halves)[_LANES // 16 if split else 0 * _LANES] + np.arange(count)[:, None]
+    if warp.machine.observed:
+        rows = slice(first, first + (16 if split else 32))
+        warp.access(*(access for start in halves for access in block(warp.cta, start, count, rows, False)))
     words = warp.cta.tensor.words[columns, lanes]
     for item, row in zip(vector.items, words, strict=True):
         warp.write(item, row)

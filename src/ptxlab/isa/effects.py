@@ -51,6 +51,7 @@ __all__ = [
     "Space",
     "Supply",
     "TensorFence",
+    "TensorMapFence",
     "TensorTransfer",
     "TensorWait",
     "Unit",
@@ -379,6 +380,13 @@ class ProxyFence(Effect):
     """Makes generic accesses to ``spaces`` visible to the async proxy; no spaces: a proxy that ptxlab has nothing to order for."""
 
     spaces: Space
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapFence(Effect):
+    """fence.proxy.tensormap: releases changes of tensor maps by generic accesses, or acquires them for copies that use the maps."""
+
+    acquires: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ from ptxlab.isa.effects import (
     ProxyFence,
     RegisterPool,
     TensorFence,
+    TensorMapFence,
     TensorTransfer,
     TensorWait,
     WgmmaFence,
@@ -73,6 +74,7 @@ _FENCES: dict[type[Effect], _Fence] = {
     Fence: fence,
     MbarrierInitFence: lambda effect, clocks, agent: mbarrier_init_fence(agent),
     ProxyFence: lambda effect, clocks, agent: clocks.proxy_fence(agent, effect.spaces),
+    TensorMapFence: lambda effect, clocks, agent: clocks.acquire_maps(agent) if effect.acquires else clocks.release_maps(agent),
     TensorFence: lambda effect, clocks, agent: clocks.before_thread_sync(agent) if effect.before else clocks.after_thread_sync(agent),
     TensorWait: wait_for_transfers,
     GridWait: lambda effect, clocks, agent: clocks.grid_wait(agent),
@@ -256,4 +258,6 @@ class Sanitizer(Observer):
         if isinstance(effects, TensorTransfer):
             self._tensor_memory.record(clocks, agent, warp.op, effects.write, accesses)
         else:
-            self._recorder.record(clocks, agent, agent.main, Kind.GENERIC, warp.op, accesses)
+            changes_map = isinstance(effects, Access) and effects.tensor_map
+            slot = clocks.change_map(agent, effects.order.releases) if changes_map else agent.main
+            self._recorder.record(clocks, agent, slot, Kind.GENERIC, warp.op, accesses)

@@ -17,6 +17,7 @@ from ptxlab.isa.effects import (
     RegisterPool,
     Space,
     Supply,
+    TensorMapFence,
     order_of,
 )
 from ptxlab.isa.native_ops import Nothing
@@ -71,16 +72,21 @@ def _grid_control(q: Qualifiers) -> Effect:
 @native(
     "fence.proxy.alias",
     "membar.proxy.alias",
-    f"fence.proxy.tensormap::generic.release.{_SCOPE}",
     section=_FENCES,
     outputs=0,
     effects=ProxyFence(Space.NONE),
 )
 @native(
+    f"fence.proxy.tensormap::generic.release.{_SCOPE}",
+    section=_FENCES,
+    outputs=0,
+    effects=TensorMapFence(acquires=False),
+)
+@native(
     f"fence.proxy.tensormap::generic.acquire.{_SCOPE}",
     section=_FENCES,
     outputs=0,
-    effects=ProxyFence(Space.GLOBAL),
+    effects=TensorMapFence(acquires=True),
     address="addr",
     size="u32",
 )

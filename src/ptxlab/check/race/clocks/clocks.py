@@ -22,6 +22,7 @@ Rows: TypeAlias = NDArray[np.uint32]
 SHARED_ROWS = 4
 """Rows that synchronisation objects carry."""
 _FIRST_WIDTH = 64
+_MAPS = "tensor maps"
 
 
 def join(target: Rows, source: Rows) -> None:
@@ -163,6 +164,8 @@ class Clocks:
         """By rank: what relaxed arrivals at the cluster barrier have released (`BarrierClock.relaxed`)."""
         self.progress: dict[tuple[int, int], dict[int, Rows]] = {}
         """By rank and warpgroup: how far the four warps had come at their shares of a wgmma.mma_async, by its number."""
+        self.maps: list[int] = []
+        """The slots that number changes of tensor maps."""
         self.warps = warps
         self.blocks: list[Block] = []
         """By rank: the rows of a CTA's warps that synchronisation objects carry."""
@@ -262,6 +265,33 @@ class Clocks:
         for space, row in ((Space.SHARED, Row.ASYNC_SHARED), (Space.GLOBAL, Row.ASYNC_GLOBAL)):
             if space in spaces:
                 join(agent.rows[row], agent.rows[Row.EXECUTION])
+        self.tick(agent)
+
+    def change_map(self, agent: Agent, releases: bool) -> Slot:
+        """The slot of a warp's next change of a tensor map; ``releases``: the instruction releases it as well."""
+        slot = self.own(agent, _MAPS)
+        if not slot.clock:
+            self.maps.append(slot.number)
+        slot.clock += 1
+        self.advance(agent, slot, Component.DONE, slot.clock)
+        if releases:
+            self.release_maps(agent)
+        return slot
+
+    def release_maps(self, agent: Agent) -> None:
+        """fence.proxy.tensormap::generic.release: the early component of a change says that it is released."""
+        slot = agent.slots.get(_MAPS)
+        if slot is not None:
+            self.advance(agent, slot, Component.EARLY, slot.clock)
+        self.tick(agent)
+
+    def acquire_maps(self, agent: Agent) -> None:
+        """fence.proxy.tensormap::generic.acquire: copies may follow the changes that have been released."""
+        row, execution = agent.rows[Row.ASYNC_GLOBAL], agent.rows[Row.EXECUTION]
+        maps = np.array(self.maps, np.intp)
+        acquired = np.maximum(row[maps], execution[maps + Component.EARLY])
+        join(row, execution)
+        row[maps] = acquired
         self.tick(agent)
 
     def before_thread_sync(self, agent: Agent) -> None:

@@ -1,4 +1,4 @@
-"""The Python of the pages runs: one program for each page, beside the files that the page shows."""
+"""The Python of the pages runs: one program for each page, beside the files that the page shows and the folder ``examples``."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ PAGES = {
 @pytest.mark.parametrize("name", sorted(set(PAGES) - set(OWN)))
 def test_program(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("examples").symlink_to(DOCS.parent / "examples")
     page, program = PAGES[name], ""
     for block in generate.BLOCK.finditer(page):
         language, title, text = block.groups()

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from ptxlab.cli._main import cli
 from ptxlab.diagnostics import CODES
 
-from .rule_pages import RULES, findings, read
+from .rule_page_helpers import RULES, findings, read
 
 SHOWS = {
     "test_page": ("brkpt",),

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+
 from tests.hardware.im2col_cases import BUFFER, CASE, WIDE, cases, module
 from tests.hardware.suite._tools import ASSEMBLE, tools
 from tests.hardware.tma_cases import tensor_bytes

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+
 from tests.hardware.suite._tools import ASSEMBLE, tools
 from tests.hardware.tma_cases import BUFFER, CASE, cases, module, tensor_bytes
 

@@ -17,7 +17,6 @@ import ptxlab
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
-from tests.interop import triton_kernels as kernels  # noqa: E402
 from triton import testing  # noqa: E402
 from triton.backends import backends  # noqa: E402
 from triton.runtime._allocation import NullAllocator  # noqa: E402
@@ -26,6 +25,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 import ptxlab.interop.triton  # noqa: E402
 from ptxlab.interop.session import Session, Settings  # noqa: E402
+from tests.interop import triton_kernels as kernels  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 TARGETS = ("sm_90a", "sm_100a", "sm_103a")

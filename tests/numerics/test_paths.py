@@ -19,7 +19,7 @@ from ptxlab.numerics import _prepared
 from ptxlab.numerics._call import check_call
 from ptxlab.numerics.ir import _fused, _group, kernels
 
-from .wild import FORMS, NARROW, SCALED, SPARSE, SPARSE_SYNC, SYNC, Case, Form, case, edges, reaches_floor
+from .wild_value_helpers import FORMS, NARROW, SCALED, SPARSE, SPARSE_SYNC, SYNC, Case, Form, case, edges, reaches_floor
 
 MACHINE = [*FORMS, *SCALED, *SPARSE]
 CHAINS = [*SYNC, *SPARSE_SYNC]

@@ -256,7 +256,7 @@ class Machine(Protocol):
     target: str
     """The architecture that executes: of the device, if it has one, else of the module."""
     progress: int
-    """Grows with every change that a waiting split may be waiting for; a handler that changes such state adds to it."""
+    """Grows with every change that a waiting warp may be waiting for; a handler that changes such state adds to it."""
 
     additions: Any
     """Where additions of floats are noted (`watched`), None if nobody asks."""
@@ -273,7 +273,7 @@ class Machine(Protocol):
         """Take the next cluster that has not started, which then never starts: the coordinates of its first CTA; None: all have."""
 
     def wake(self, waiters: list[Any]) -> None:
-        """Let the splits in a list ``waiters`` of what they wait on go on; empties the list."""
+        """Continue those in a list ``waiters`` whose wait is over; the list keeps the others."""
 
     def enqueue(self, operation: AsyncOperation) -> None:
         """Issue an asynchronous operation; under ``eager`` it performs at once."""
@@ -289,13 +289,13 @@ class Machine(Protocol):
 
 
 class WarpContext(Protocol):
-    """One execution of a service instruction by a warp split."""
+    """One execution of a service instruction by converged lanes of a warp."""
 
     op: Op
     q: Qualifiers
     mask: int
-    """Lanes that execute it: the split's, less those whose guard is false."""
-    split_mask: int
+    """Lanes that execute it: the converged lanes without those whose guard is false."""
+    converged_mask: int
     cta: Cta
     machine: Machine
     warp_id: int
@@ -309,7 +309,7 @@ class WarpContext(Protocol):
     known: dict[Any, Any]
     """Room for instruction families to keep what belongs to this instruction in this launch."""
     live: int
-    """Lanes of the warp that have not exited, in all splits."""
+    """Lanes of the warp that have not exited, diverged or not."""
     rows: U32
     """The warp's 32-bit registers, uint32[row, lane]; what an asynchronous operation may read and write later."""
 

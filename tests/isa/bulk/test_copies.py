@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.isa.bulk.kernels import CLUSTER, DUMP, EXPECT, FILL, INIT, SIZE, WAIT, ZERO, kernel
 
 import ptxlab
 from ptxlab import layout
 from ptxlab.descriptors import decode_tensor_map
+from tests.isa.bulk.bulk_helpers import CLUSTER, DUMP, EXPECT, FILL, INIT, SIZE, WAIT, ZERO, kernel
 
 SHOWS = {
     "test_copies_of_chosen_bytes": ("cp.async.bulk.global.shared::cta.bulk_group*.cp_mask",),

@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.isa.tcgen05.catalogue import Form, cover, forms, hash_of, rows
-from tests.isa.tcgen05.placing import modes
-from tests.isa.tcgen05.products import Product
 
 from ptxlab.descriptors import InstructionDescriptor, ZeroColumnMask, format_of
 from ptxlab.isa.catalogue import Row
@@ -31,6 +28,9 @@ from ptxlab.tables import (
     TYPE_SIZES,
     scale_vector_of,
 )
+from tests.isa.tcgen05.mma_form_cases import Form, cover, forms, hash_of, rows
+from tests.isa.tcgen05.placing_helpers import modes
+from tests.isa.tcgen05.product_helpers import Product
 
 SHOWS = {
     "test_forms": ("tcgen05.mma*",),

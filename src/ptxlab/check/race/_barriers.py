@@ -194,7 +194,7 @@ class Barriers:
             parks = effects.waits and not effects.reduces
             if barrier_clock.arrivals or not parks:
                 self._check_phase(barrier, agent, warp, effects)
-            if parks and len(warp.splits) == 1 and not agent.foreign and not clocks.spec:
+            if parks and len(warp.converged) == 1 and not agent.foreign and not clocks.spec:
                 agent.barrier = None
                 barrier_clock.parked.append(agent)
                 return

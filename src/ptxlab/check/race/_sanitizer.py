@@ -258,6 +258,7 @@ class Sanitizer(Observer):
         if isinstance(effects, TensorTransfer):
             self._tensor_memory.record(clocks, agent, warp.op, effects.write, accesses)
         else:
-            changes_map = isinstance(effects, Access) and effects.tensor_map
-            slot = clocks.change_map(agent, effects.order.releases) if changes_map else agent.main
+            slot = agent.main
+            if isinstance(effects, Access) and effects.tensor_map:
+                slot = clocks.change_map(agent, effects.order.releases)
             self._recorder.record(clocks, agent, slot, Kind.GENERIC, warp.op, accesses)

@@ -14,16 +14,19 @@ from ptxlab.isa.bulk._endpoints import Target, delivered, lanes, shared_range, s
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.effects import LOCAL, Asynchronous, Completion, Space, Unit
 from ptxlab.isa.operands import Group
+from ptxlab.isa.requirements import needs
 
 __all__: list[str] = []
 
 _SECTION = "Parallel Synchronization and Communication Instructions: clusterlaunchcontrol."
+_NEEDS = needs("8.6", "sm_100", what="clusterlaunchcontrol")
 _BYTES = 16
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
 @service(
     "clusterlaunchcontrol.try_cancel.async{.shared::cta}.mbarrier::complete_tx::bytes{.everywhere=multicast::cluster::all}.b128",
+    requires=_NEEDS,
     section=_SECTION + "try_cancel",
     outputs=0,
     effects=Asynchronous(Unit.LAUNCH_CONTROL, Completion.BYTES, writes=Space.SHARED),
@@ -56,6 +59,7 @@ def _words(warp: context.WarpContext, position: int) -> context.U32:
 
 @service(
     "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128",
+    requires=_NEEDS,
     section=_SECTION + "query_cancel",
     outputs=1,
     effects=LOCAL,
@@ -69,6 +73,7 @@ def is_canceled(warp: context.WarpContext) -> None:
 
 @service(
     "clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128",
+    requires=_NEEDS,
     section=_SECTION + "query_cancel",
     outputs=1,
     effects=LOCAL,
@@ -86,6 +91,7 @@ def first_ctaid(warp: context.WarpContext) -> None:
 
 @service(
     "clusterlaunchcontrol.query_cancel.(part=get_first_ctaid::x|get_first_ctaid::y|get_first_ctaid::z).b32.b128",
+    requires=_NEEDS,
     section=_SECTION + "query_cancel",
     outputs=1,
     effects=LOCAL,

@@ -13,6 +13,7 @@ from ptxlab.isa.bulk._reduce import Combine, combiner
 from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import Access, Asynchronous, Completion, Proxy, Space, Unit, order_of
 from ptxlab.isa.operands import Group
+from ptxlab.isa.requirements import needs
 
 __all__: list[str] = []
 
@@ -23,6 +24,7 @@ _TYPES = "(type=b32|b64|u32|u64|s32|s64|f32|f64)"
 _SCOPE = "(scope=cta|cluster|gpu|sys)"
 _TO_SHARED = Asynchronous(Unit.STORE, Completion.BYTES, Proxy.GENERIC, Space.SHARED)
 _UNIT = 8
+_NEEDS = needs("8.1", "sm_90", what="st.async")
 _NO_SOURCE: context.U8 = np.empty(0, np.uint8)
 
 
@@ -87,6 +89,7 @@ for _vector, _operand in (("", "type"), (".v2", "v2.type"), (".v4", "v4.type")):
     service(
         f"st.async{{.weak}}{{.shared::cluster}}.mbarrier::complete_tx::bytes{_vector}.{_TYPES}",
         section=_STORE,
+        requires=_NEEDS,
         fidelity="hardware",
         outputs=0,
         effects=_TO_SHARED,
@@ -94,9 +97,15 @@ for _vector, _operand in (("", "type"), (".v2", "v2.type"), (".v4", "v4.type")):
         b=_operand,
         mbarrier="addr",
     )(_to_cluster)
-service(f"st.async{{.mmio}}.release.{_SCOPE}{{.global}}.{_TYPES}", section=_STORE, outputs=0, effects=_release, a="addr", b="type")(
-    _to_global
-)
+service(
+    f"st.async{{.mmio}}.release.{_SCOPE}{{.global}}.{_TYPES}",
+    section=_STORE,
+    requires=_NEEDS,
+    outputs=0,
+    effects=_release,
+    a="addr",
+    b="type",
+)(_to_global)
 service(
     "red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.(operation=inc|dec).(type=u32)",
     "red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.(operation=min|max).(type=u32|s32)",

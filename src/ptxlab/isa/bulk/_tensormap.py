@@ -11,6 +11,7 @@ from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.effects import Access, Space, order_of
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
+from ptxlab.isa.requirements import needs
 
 __all__: list[str] = []
 
@@ -106,7 +107,13 @@ def cp_fenceproxy(warp: context.WarpContext) -> None:
         warp.access(context.MemoryAccess.of(source, False), context.MemoryAccess.of(target, True))
 
 
-@native("prefetch{.space=param|const}.tensormap", section=_PREFETCH, outputs=0, source="addr")
+@native(
+    "prefetch{.space=param|const}.tensormap",
+    section=_PREFETCH,
+    requires=needs("8.0", "sm_90", what="prefetch.tensormap"),
+    outputs=0,
+    source="addr",
+)
 def prefetch(q: Qualifiers, op: Op) -> Nothing:
     """Bring nothing nearer: caches are not modelled."""
     return Nothing()

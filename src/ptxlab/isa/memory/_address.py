@@ -9,6 +9,7 @@ from ptxlab.isa.address_space import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SH
 from ptxlab.isa.catalogue import Qualifiers, pure, service
 from ptxlab.isa.context import WarpContext
 from ptxlab.isa.effects import LOCAL
+from ptxlab.isa.requirements import needs
 
 _SECTION = "Data Movement and Conversion Instructions: "
 _SPACES = "const|global|local|shared|shared::cta|shared::cluster|param|param::entry"
@@ -63,7 +64,15 @@ def is_own_shared(warp: WarpContext) -> None:
     warp.write(0, warp.values(1, 64) >> np.uint64(SHARED_RANK_SHIFT) == own, 1)
 
 
-@pure("mapa{.shared::cluster=shared::cluster}.(type=u32|u64)", d="type", a="type", b="u32", section=_SECTION + "mapa", fidelity="hardware")
+@pure(
+    "mapa{.shared::cluster=shared::cluster}.(type=u32|u64)",
+    d="type",
+    a="type",
+    b="u32",
+    section=_SECTION + "mapa",
+    fidelity="hardware",
+    requires=needs("7.8", "sm_90", what="mapa"),
+)
 def mapa(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     """The same offset in the shared memory of the CTA of rank b; from a generic address a generic one."""
     integer = _INT[q.type]

@@ -8,9 +8,11 @@ from ptxlab.isa.catalogue import service
 from ptxlab.isa.context import Cta, Misuse, Wait, WarpContext
 from ptxlab.isa.effects import ClusterArrive, ClusterWait, CtaBarrier, order_of
 from ptxlab.isa.operands import Const, Unused
+from ptxlab.isa.requirements import needs
 
 _SECTION = "Parallel Synchronization and Communication Instructions: bar, barrier"
 _CLUSTER = "Parallel Synchronization and Communication Instructions: barrier.cluster"
+_NEEDS = needs("7.8", "sm_90", what="barrier.cluster")
 
 
 def _meet(warp: WarpContext, number: int, count: int, contribution: list[int] | None = None) -> tuple[Any, int, bool]:
@@ -182,6 +184,7 @@ def _arrived(warp: WarpContext) -> list[int]:
 @service(
     "barrier.cluster.arrive{.sem=release|relaxed}{.aligned}",
     section=_CLUSTER,
+    requires=_NEEDS,
     fidelity="hardware",
     outputs=0,
     effects=lambda q: ClusterArrive(order_of(q.sem or "release", "cluster")),
@@ -201,7 +204,9 @@ def cluster_arrive(warp: WarpContext) -> None:
     barrier.arrive(warp.mask.bit_count(), group.live_threads)
 
 
-@service("barrier.cluster.wait{.acquire}{.aligned}", section=_CLUSTER, fidelity="hardware", outputs=0, effects=ClusterWait())
+@service(
+    "barrier.cluster.wait{.acquire}{.aligned}", section=_CLUSTER, requires=_NEEDS, fidelity="hardware", outputs=0, effects=ClusterWait()
+)
 def cluster_wait(warp: WarpContext) -> Wait | None:
     """Wait until all threads of the cluster have arrived."""
     group = warp.cta.group

@@ -22,6 +22,8 @@ from ptxlab.isa.effects import (
 )
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
+from ptxlab.isa.requirements import needs
+from ptxlab.isa.targets import at_least
 
 _SYNC = "Parallel Synchronization and Communication Instructions"
 _FENCES = f"{_SYNC}: membar, fence"
@@ -93,6 +95,7 @@ def _grid_control(q: Qualifiers) -> Effect:
 @native(
     "griddepcontrol.(action=launch_dependents|wait)",
     section="Parallel Synchronization and Communication Instructions: griddepcontrol",
+    requires=needs("7.8", "sm_90", what="griddepcontrol"),
     outputs=0,
     effects=_grid_control,
 )
@@ -140,6 +143,7 @@ class _Registers(Supplied):
 @service(
     "setmaxnreg.(action=inc|dec).sync.aligned.u32",
     section=f"{_MISC}: setmaxnreg",
+    requires=needs("8.0", at_least(90, "af"), what="setmaxnreg"),
     outputs=0,
     effects=lambda q: RegisterPool(gives=q.action == "dec"),
     count="u32",

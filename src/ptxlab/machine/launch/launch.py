@@ -23,7 +23,7 @@ from ptxlab.machine.observe.addition_order import additions_for
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for
 from ptxlab.machine.schedule.scheduler import Scheduler
 from ptxlab.machine.warp.special_registers import cta_values, fill_specials, launch_values
-from ptxlab.machine.warp.warp import ALL_LANES, Split, Warp, context_words
+from ptxlab.machine.warp.warp import ALL_LANES, ConvergedLanes, Warp, context_words
 
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
@@ -351,11 +351,11 @@ class Launch:
             self.fault(misuse.code, misuse.message, op=warp.op, warp=warp, mask=warp.mask, **misuse.fields)
         self.fault(misuse.code, misuse.message, **misuse.fields)
 
-    def engine_fault(self, warp: Warp, split: Split) -> NoReturn:
+    def engine_fault(self, warp: Warp, group: ConvergedLanes) -> NoReturn:
         """Compiled code found a broken rule."""
         self.reports.engine_fault(warp)
 
-    def parted(self, warp: Warp, standing: list[Split]) -> NoReturn:
+    def parted(self, warp: Warp, standing: list[ConvergedLanes]) -> NoReturn:
         """All lanes of a warp stand at collective instructions that can never meet."""
         self.reports.parted(warp, standing)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.replay.replay import Placed, Replay
-    from ptxlab.machine.warp.warp import Split, Warp
+    from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = ["Provenance", "Writer", "trace"]
 
@@ -261,7 +261,7 @@ class _Watch(Observer):
         """Let a warp's recorded rows go into the buffer."""
         self._buffer.fill(warp)
 
-    def running(self, warp: Warp, split: Split) -> None:
+    def running(self, warp: Warp, split: ConvergedLanes) -> None:
         """Say how many rows may come before the next drain."""
         self._grant(warp)
 

@@ -1,4 +1,4 @@
-"""Why nothing can go on: for everything that is waited for, what is missing, and which instructions could have supplied it."""
+"""Why no warp can continue: for everything that is waited for, what is missing, and which instructions could have supplied it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ptxlab.isa.context import Supplied
 from ptxlab.isa.effects import Supply
 from ptxlab.isa.operands import Op
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
-from ptxlab.machine.warp.warp import Split, Warp
+from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -27,7 +27,7 @@ class Explanation(NamedTuple):
     fix: str
 
 
-def most_telling(splits: list[Split]) -> list[Split]:
+def most_telling(splits: list[ConvergedLanes]) -> list[ConvergedLanes]:
     """The splits, those in front whose mbarrier has the wrong number of bytes: nothing that the others wait for can mend that.
 
     Behind stand those at barriers that threads are to come to that wait for something else.
@@ -41,7 +41,7 @@ def _rank(awaited: object) -> int:
     return 2 if isinstance(awaited, NamedBarrier | ClusterBarrier) else 1
 
 
-def explain(launch: Launch, splits: list[Split]) -> Explanation:
+def explain(launch: Launch, splits: list[ConvergedLanes]) -> Explanation:
     """Explain the waits of all splits; the fix is for the first that can be understood."""
     facts: list[tuple[str, str]] = []
     fix = ""
@@ -65,7 +65,7 @@ def explain(launch: Launch, splits: list[Split]) -> Explanation:
     return Explanation(tuple(facts), fix or "find what the first waiting thread expects, and what keeps it from happening")
 
 
-def _mbarrier(launch: Launch, split: Split, barrier: MbarrierState, splits: list[Split]) -> Explanation:
+def _mbarrier(launch: Launch, split: ConvergedLanes, barrier: MbarrierState, splits: list[ConvergedLanes]) -> Explanation:
     where = f"mbarrier at shared offset {barrier.offset:#x} of CTA rank {barrier.rank}"
     line = _op(launch, split).line
     if barrier.transactions < 0 < barrier.pending:
@@ -103,7 +103,7 @@ def _supplies(op: Op, supply: Supply) -> bool:
     return op.effects is not None and bool(op.effects.supplies & supply)
 
 
-def _suppliers(launch: Launch, supply: Supply, splits: list[Split]) -> Iterator[str]:
+def _suppliers(launch: Launch, supply: Supply, splits: list[ConvergedLanes]) -> Iterator[str]:
     """The instructions that supply something: whether they have run, and who can still reach them."""
     counts = launch.scheduler.services
     ops = [op for op in launch.program.ops if _supplies(op, supply)]
@@ -121,13 +121,13 @@ def _suppliers(launch: Launch, supply: Supply, splits: list[Split]) -> Iterator[
         )
 
 
-def _sources(launch: Launch, on: Supplied, splits: list[Split]) -> Iterator[tuple[str, str]]:
+def _sources(launch: Launch, on: Supplied, splits: list[ConvergedLanes]) -> Iterator[tuple[str, str]]:
     able = [s for s in splits if _awaited(s) is not on and on.supplied_by(s.warp.cta, s.warp.warp_id)]
     for text in _suppliers(launch, on.awaits, able):
         yield "could come from", text
 
 
-def _meeting(launch: Launch, split: Split, splits: list[Split]) -> str:
+def _meeting(launch: Launch, split: ConvergedLanes, splits: list[ConvergedLanes]) -> str:
     """What else would help a split: to come to the barrier first where one waits that could end its wait."""
     other = _supplier(launch, split, splits)
     on = None if other is None else _awaited(other)
@@ -140,13 +140,13 @@ def _meeting(launch: Launch, split: Split, splits: list[Split]) -> str:
     )
 
 
-def _absent(split: Split, barrier: NamedBarrier | ClusterBarrier) -> list[Warp]:
+def _absent(split: ConvergedLanes, barrier: NamedBarrier | ClusterBarrier) -> list[Warp]:
     """The warps that have not come to a barrier."""
     warps = [w for cta in split.warp.cta.group.ctas for w in cta.warps] if isinstance(barrier, ClusterBarrier) else split.warp.cta.warps
-    return [w for w in warps if w.live and not any(s.wait is not None and s.wait.on is barrier for s in w.splits)]
+    return [w for w in warps if w.live and not any(s.wait is not None and s.wait.on is barrier for s in w.converged)]
 
 
-def _barrier(launch: Launch, split: Split, barrier: NamedBarrier | ClusterBarrier) -> Explanation:
+def _barrier(launch: Launch, split: ConvergedLanes, barrier: NamedBarrier | ClusterBarrier) -> Explanation:
     absent = _absent(split, barrier)
     what = "the cluster barrier" if isinstance(barrier, ClusterBarrier) else f"barrier {barrier.id}"
     facts = [(what, f"{_who(w)} has not arrived: it {_standing(launch, w)}") for w in absent[:_MOST]]
@@ -158,9 +158,9 @@ def _barrier(launch: Launch, split: Split, barrier: NamedBarrier | ClusterBarrie
     return Explanation(tuple(facts), text)
 
 
-def _cycle(launch: Launch, splits: list[Split]) -> Iterator[tuple[str, str]]:
+def _cycle(launch: Launch, splits: list[ConvergedLanes]) -> Iterator[tuple[str, str]]:
     """Threads that wait for each other: a chain of waits that comes back to its start."""
-    nexts: dict[int, Split] = {}
+    nexts: dict[int, ConvergedLanes] = {}
     for split in splits:
         supplier = _supplier(launch, split, splits)
         if supplier is not None:
@@ -176,7 +176,7 @@ def _cycle(launch: Launch, splits: list[Split]) -> Iterator[tuple[str, str]]:
             return
 
 
-def _supplier(launch: Launch, split: Split, splits: list[Split]) -> Split | None:
+def _supplier(launch: Launch, split: ConvergedLanes, splits: list[ConvergedLanes]) -> ConvergedLanes | None:
     """A waiting split that could end the wait of another one if it went on."""
     on = _awaited(split)
     if isinstance(on, NamedBarrier | ClusterBarrier):
@@ -192,11 +192,11 @@ def _supplier(launch: Launch, split: Split, splits: list[Split]) -> Split | None
     return next((s for op in launch.program.ops if _supplies(op, supply) for s in others if _reaches(launch, s, op.index)), None)
 
 
-def _awaited(split: Split) -> object:
+def _awaited(split: ConvergedLanes) -> object:
     return split.wait.on if split.wait is not None else None
 
 
-def _reaches(launch: Launch, split: Split, index: int) -> bool:
+def _reaches(launch: Launch, split: ConvergedLanes, index: int) -> bool:
     """Whether a split can still come to an op, by the control-flow graph."""
     blocks = launch.program.blocks
     here = _op(launch, split).index
@@ -215,7 +215,7 @@ def _reaches(launch: Launch, split: Split, index: int) -> bool:
     return False
 
 
-def _op(launch: Launch, split: Split) -> Op:
+def _op(launch: Launch, split: ConvergedLanes) -> Op:
     if split.state or split.again:
         return launch.program.ops[split.op]
     return launch.program.ops[min(split.pc, len(launch.program.ops) - 1)]
@@ -226,5 +226,5 @@ def _who(warp: Warp) -> str:
 
 
 def _standing(launch: Launch, warp: Warp) -> str:
-    waits: Any = [s for s in warp.splits if s.state or s.wait is not None]
+    waits: Any = [s for s in warp.converged if s.state or s.wait is not None]
     return f"waits at line {_op(launch, waits[0]).line}" if waits else "is not waiting"

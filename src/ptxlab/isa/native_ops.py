@@ -129,9 +129,7 @@ class CopyAsync:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """An instruction with no effect on values: prefetches, cache hints, fences. Observers see those that order (``orders``)."""
-
-    orders: bool = False
+    """An instruction with no effect on values: prefetches, cache hints, fences. Observers see those whose row has effects."""
 
 
 Native = LaneAccess | Atomic | Collective | MatrixAccess | TensorAccess | CopyAsync | Nothing

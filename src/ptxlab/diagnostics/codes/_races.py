@@ -54,7 +54,7 @@ CODES = (
     CodeInfo(
         "B520",
         "error",
-        "a warp comes to a barrier again before the barrier at which it has arrived is complete",
+        "a warp arrives at a barrier again before its last arrival there is complete",
         "Parallel Synchronization and Communication Instructions: bar, barrier",
     ),
     CodeInfo(

@@ -74,6 +74,8 @@ class MbarrierState:
 
     def expect_tx(self, count: int) -> None:
         """Raise the transaction count."""
+        if self.launch.observer is not None:
+            self.launch.observer.expected(self)
         self._transact(count)
 
     def complete_tx(self, count: int) -> None:

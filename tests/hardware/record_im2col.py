@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 import numpy as np
+
 from tests.hardware.im2col_cases import BUFFER, WIDE, cases, module
 from tests.hardware.tensor_copy_recorder import record, run
 

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import numpy as np
+
 from tests.hardware.tensor_copy_recorder import record, run
 from tests.hardware.tma_cases import BUFFER, cases, module
 

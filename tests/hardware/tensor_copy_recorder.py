@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from tests.hardware.suite._tools import ASSEMBLE, tools
 from tests.hardware.tma_cases import tensor_bytes
 

@@ -7,7 +7,7 @@ import pytest
 
 from ptxlab.isa.address_space import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 
-from .forms import form, with_numpy
+from .form_helpers import form, with_numpy
 
 
 def one(opcode: str, *values: int) -> int:

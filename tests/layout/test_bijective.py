@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.tables.specification import TYPE_SIZES
 
 from ptxlab.descriptors import OperandTile, SharedMemoryDescriptor
 from ptxlab.layout import (
@@ -33,6 +32,7 @@ from ptxlab.tables import (
     TYPE_BITS,
     data_path_of,
 )
+from tests.tables.specification import TYPE_SIZES
 
 
 @cache

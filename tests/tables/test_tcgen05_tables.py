@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from tests.tables.specification import DATA_MOVEMENT_SHAPES, ISSUE_GRANULARITY, MAJORNESS, TYPE_SIZES
 
 from ptxlab.layout import a_location, accumulator_location, copy_destination, parse_layout
 from ptxlab.tables import (
@@ -31,6 +30,7 @@ from ptxlab.tables import (
     WGMMA_M,
     scale_vector_of,
 )
+from tests.tables.specification import DATA_MOVEMENT_SHAPES, ISSUE_GRANULARITY, MAJORNESS, TYPE_SIZES
 
 
 def test_canonical_layouts_cover_every_mode_and_only_name_known_symbols() -> None:

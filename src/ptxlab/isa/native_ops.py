@@ -66,7 +66,7 @@ class Collective:
     """An exchange inside the warp: ``name`` is shfl, vote, elect, match, redux, activemask or warpsync.
 
     ``mode`` is its variant (idx, ballot, add, ``max.abs.NaN`` ...), ``type`` as for `Atomic`. ``member`` is the position of the
-    membermask operand, -1 if there is none. The engine runs it when all live lanes of the membermask are in the split; else it reports
+    membermask operand, -1 if there is none. The engine runs it when all live lanes of the membermask have converged; else it reports
     CONVERGE.
     """
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from .small import FILL, launch, text
+from .small_kernels import FILL, launch, text
 
 ALLOCATE = """
 mov.u32 %r8, %warpid;

@@ -16,7 +16,7 @@ from ptxlab.check.race.shadow.shadow_ir import CONCURRENT, HOW_SHIFT, StateWord
 from ptxlab.engine.support.event_rows import ROW_WORDS
 from ptxlab.isa.context import MemoryAccess
 
-from .small import SCHEDULES, found, launch
+from .small_kernels import SCHEDULES, found, launch
 
 SLOTS = 4
 WIDTH = 2 * SLOTS

@@ -10,7 +10,7 @@ import pytest
 import ptxlab
 from ptxlab.isa.catalogue import match
 
-from ..forms import Form, _form, as_value, cases, form, with_numpy
+from ..form_helpers import Form, _form, as_value, cases, form, with_numpy
 
 COUNT = 600
 SHOWS = {

@@ -9,10 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.isa.tcgen05.catalogue import Form, cover, forms, hash_of, rows
-from tests.isa.tcgen05.placing import modes
-from tests.isa.tcgen05.products import Product
-from tests.tables.specification import PATTERN_STARTS, TYPE_SIZES
 
 from ptxlab.descriptors import InstructionDescriptor, ZeroColumnMask, format_of
 from ptxlab.isa.catalogue import Row
@@ -30,6 +26,10 @@ from ptxlab.tables import (
     TYPE_BITS,
     scale_vector_of,
 )
+from tests.isa.tcgen05.mma_form_cases import Form, cover, forms, hash_of, rows
+from tests.isa.tcgen05.placing_helpers import modes
+from tests.isa.tcgen05.product_helpers import Product
+from tests.tables.specification import PATTERN_STARTS, TYPE_SIZES
 
 SHOWS = {
     "test_forms": ("tcgen05.mma*",),

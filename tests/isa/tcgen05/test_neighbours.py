@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.isa.tcgen05.bench import BASE, IMAGE, execute
-from tests.isa.tcgen05.test_mma_forms import type_rows
-from tests.tables.specification import TYPE_SIZES
 
 import ptxlab
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor, TensorMemoryAddress, ZeroColumnMask, check_fragment, format_of
@@ -27,6 +24,9 @@ from ptxlab.tables import (
     TYPE_BITS,
     scale_vector_of,
 )
+from tests.isa.tcgen05.tcgen05_helpers import BASE, IMAGE, execute
+from tests.isa.tcgen05.test_mma_forms import type_rows
+from tests.tables.specification import TYPE_SIZES
 
 OPERAND = SharedMemoryDescriptor(start=BASE, leading=16, stride=1024, swizzle="128B")
 SHAPE = 'Matrix Shape, table "Various combinations of .kind and shapes"'

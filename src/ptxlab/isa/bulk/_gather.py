@@ -13,7 +13,7 @@ from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes
 from ptxlab.isa.bulk._groups import track
 from ptxlab.isa.bulk._map_cache import TileMap, tile_map
 from ptxlab.isa.bulk._staging import NOTHING
-from ptxlab.isa.bulk._tensor import nothing_nearer, read_coordinates
+from ptxlab.isa.bulk._tensor import TENSOR_LOAD, TENSOR_STORE, nothing_nearer, read_coordinates
 from ptxlab.isa.bulk._tiled import Box, Region
 from ptxlab.isa.catalogue import native, service
 
@@ -125,6 +125,7 @@ def _declare(hint: bool) -> None:
             section=_SECTION,
             outputs=0,
             ordered=False,
+            effects=TENSOR_LOAD,
             destination="addr",
             source="addr",
             mbarrier="addr",
@@ -136,6 +137,7 @@ def _declare(hint: bool) -> None:
         section=_SECTION,
         outputs=0,
         ordered=False,
+        effects=TENSOR_STORE,
         destination="addr",
         source="addr",
         **policy,

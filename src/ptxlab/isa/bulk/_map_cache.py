@@ -12,6 +12,7 @@ from ptxlab.isa import context
 from ptxlab.isa.bulk._im2col import Columns, Pixels
 from ptxlab.isa.bulk._tiled import Box, Region
 from ptxlab.layout import wide_positions
+from ptxlab.native import BoundedCache
 
 __all__ = ["BYTES", "TileMap", "map_of", "raw_map", "replaced", "tile_map"]
 
@@ -70,8 +71,7 @@ class TileMap:
         return replace(self, box=replace(self.box, positions=wide_positions(self.box.rows, halo, fixed), wide=True))
 
 
-_MAPS: dict[bytes, TileMap | str] = {}
-_MOST_MAPS = 1024
+_MAPS = BoundedCache[bytes, TileMap | str](1024)
 
 
 def tile_map(warp: context.WarpContext, address: int) -> TileMap:
@@ -91,8 +91,6 @@ def map_of(warp: context.WarpContext, address: int, raw: bytes) -> TileMap:
     """The tensor map of these bytes; a fault if it cannot be used."""
     found = _MAPS.get(raw)
     if found is None:
-        if len(_MAPS) >= _MOST_MAPS:
-            _MAPS.clear()
         found = _MAPS[raw] = _interpret(raw)
     if isinstance(found, str):
         warp.fault("D722", f"the tensor map at {address:#x}: {found}", details=_facts(raw))

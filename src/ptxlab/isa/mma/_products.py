@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ptxlab import numerics
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import Fidelity, service
+from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.mma._arithmetic import Scales, bit_product, float_product, integer_product
 from ptxlab.isa.mma._fragments import gather_ab, gather_cd, scatter_d
 from ptxlab.isa.mma._registers import immediate, read, selectors, write
@@ -190,6 +191,7 @@ def _declare(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, s
         section=_SECTION + (".sp / mma.sp::ordered_metadata" if sparse else ""),
         fidelity="spec" if sparse and types.kind else types.fidelity,
         outputs=1,
+        effects=LOCAL,
         d=accumulator,
         a=_vector(m * stored * types.bits // (32 * lane), element),
         b=_vector(n * k * types.bits // (32 * lane), element),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.mma._arithmetic import quad_product
 from ptxlab.isa.mma._registers import read, write
 from ptxlab.layout import matrix_fragment, matrix_fragment_layout
@@ -58,6 +59,7 @@ for _d, _c in (("f16", "f16"), ("f32", "f16"), ("f32", "f32")):
         section=_SECTION,
         fidelity="hardware",
         outputs=1,
+        effects=LOCAL,
         d="v4.b32" if _d == "f16" else "v8.f32",
         a="v2.b32",
         b="v2.b32",

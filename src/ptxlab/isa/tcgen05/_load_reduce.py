@@ -6,6 +6,7 @@ import numpy as np
 
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import TensorTransfer
 from ptxlab.isa.operands import Const, Group
 from ptxlab.isa.tcgen05._descriptors import check_range
 from ptxlab.isa.tcgen05._state import whole_warp
@@ -92,6 +93,7 @@ for _shape, _tail, _handler in (("32x32b", {}, _whole), ("16x32bx2", {"split": "
             fidelity="deduced" if _tail else "spec",
             outputs=2,
             ordered=False,
+            effects=TensorTransfer(write=False),
             values=f"v{1 << _power}.b32",
             reduced="b32",
             address="addr",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ptxlab.isa.catalogue import Qualifiers, native
+from ptxlab.isa.effects import TensorFence, TensorTransfer, TensorWait
 from ptxlab.isa.native_ops import Nothing, TensorAccess
 from ptxlab.isa.operands import Op
 from ptxlab.tables import LOAD_REGISTERS
@@ -10,6 +11,7 @@ from ptxlab.tables import LOAD_REGISTERS
 __all__: list[str] = []
 
 _SECTION = "Tensor Memory and Register Load/Store Instructions"
+_FENCE = "TensorCore 5th Generation Specialized Synchronization Operations"
 
 
 def _access(write: bool, shape: str, repeat: int, pack: bool, value: int, address: int, split: int) -> TensorAccess:
@@ -27,6 +29,7 @@ def _declare(shape: str, repeat: int) -> None:
         fidelity="two-models",
         outputs=1,
         ordered=False,
+        effects=TensorTransfer(write=False),
         values=registers,
         address="addr",
         **halves,
@@ -40,6 +43,7 @@ def _declare(shape: str, repeat: int) -> None:
         fidelity="two-models",
         outputs=0,
         ordered=False,
+        effects=TensorTransfer(write=True),
         address="addr",
         **halves,
         values=registers,
@@ -52,17 +56,15 @@ for _shape, _repeat in LOAD_REGISTERS:
     _declare(_shape, _repeat)
 
 
-@native("tcgen05.wait::ld.sync.aligned", "tcgen05.wait::st.sync.aligned", section=_SECTION, ordered=False)
+@native("tcgen05.wait::ld.sync.aligned", section=_SECTION, ordered=False, effects=TensorWait(write=False))
+@native("tcgen05.wait::st.sync.aligned", section=_SECTION, ordered=False, effects=TensorWait(write=True))
 def wait(q: Qualifiers, op: Op) -> Nothing:
     """Transfers complete in order of issue, so nothing is left to wait for."""
     return Nothing(orders=True)
 
 
-@native(
-    "tcgen05.fence::before_thread_sync",
-    "tcgen05.fence::after_thread_sync",
-    section="TensorCore 5th Generation Specialized Synchronization Operations",
-)
+@native("tcgen05.fence::before_thread_sync", section=_FENCE, effects=TensorFence(before=True))
+@native("tcgen05.fence::after_thread_sync", section=_FENCE, effects=TensorFence(before=False))
 def fence(q: Qualifiers, op: Op) -> Nothing:
     """Order only; values do not depend on it."""
     return Nothing(orders=True)

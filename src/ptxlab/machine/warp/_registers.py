@@ -81,7 +81,7 @@ class Registers:
 
     def fault(self, code: str, message: str, **fields: Any) -> NoReturn:
         """End the launch with an error at this instruction."""
-        self.launch.fault(code, message, op=self.op, warp=self, mask=self.mask, **fields)
+        self.launch.reports.fault(code, message, op=self.op, warp=self, mask=self.mask, **fields)
 
     def lanes(self) -> NDArray[np.intp]:
         """Indices of the lanes in ``mask``."""

@@ -81,9 +81,9 @@ def activemask(q: Qualifiers, op: Op) -> Collective:
     requires=needs("8.0", "sm_90", what="elect"),
 )
 def elect(q: Qualifiers, op: Op) -> Collective:
-    return Collective("elect", "", "b32", 1)
+    return Collective("elect", "", "b32", 1, anywhere=True)
 
 
 @native("bar.warp.sync", member="b32", outputs=0, section=_SYNC + "bar.warp.sync", fidelity="hardware")
 def warp_sync(q: Qualifiers, op: Op) -> Collective:
-    return Collective("warpsync", "", "b32", 0)
+    return Collective("warpsync", "", "b32", 0, anywhere=True)

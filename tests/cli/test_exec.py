@@ -129,7 +129,7 @@ def test_a_bundle_of_a_launch_with_findings(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["yes", "", "2"])
 def test_a_switch_is_one_or_zero(tmp_path: Path, text: str) -> None:
     done = run(tmp_path, "print('never')", PTXLAB_KEEP_INPUTS=text)
-    assert (done.returncode, done.stderr) == (2, f"error[A310]: keep_inputs cannot be {text!r}\n  fix: 1 or 0\n")
+    assert (done.returncode, done.stderr) == (2, f"error[A310]: keep_inputs must be True or False, not {text!r}\n  fix: as text: 1 or 0\n")
 
 
 @needs_triton
@@ -271,8 +271,14 @@ def test_only_some_ctas(tmp_path: Path) -> None:
     assert "error[A310]: only names CTA (4, 0, 0), but the grid is (4, 2, 1)" in done.stderr
 
 
+WRONG_CTA = """\
+error[A310]: only takes CTA coordinates (x, y, z), not 'here'
+  fix: as text, with semicolons between CTAs: 0,0,0;1,0,0
+"""
+
+
 def test_wrong_use(tmp_path: Path) -> None:
     done = run(tmp_path, "pass", options=("--only", "here"))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error[A310]: only cannot be 'here'\n  fix: the CTAs as x,y,z, separated by semicolons: 0,0,0;1,0,0\n"
+    assert done.stderr == WRONG_CTA
     assert run(tmp_path, "pass", options=("--check", "weather")).returncode == 2

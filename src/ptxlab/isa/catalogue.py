@@ -15,7 +15,10 @@ holds it (``"type"``); ``"d|p"``-like pairs as ``"b32|pred"``; a leading ``?`` m
 ``outputs``; the semantics of a ``"pred|pred"`` destination gives both values.
 ``updates`` of the outputs, the leading ones, are read as well, and written when an asynchronous operation performs.
 ``derived={"wide": ("type", {"u16": "u32", ...})}`` adds ``q.wide``, looked up by what a group matched, for types that follow from others.
+``effects=`` says what the instruction does to memory and other threads (`ptxlab.isa.effects`); every service row has it.
 ``"carry"`` is the condition code register: it stands in the row, not in the text.
+``requires`` says which version of the PTX ISA and which targets the instruction needs: ``needs("7.0", "sm_80")`` or a tuple of such; the
+notation stands in `isa.requirements`. A group of the pattern, or an operand that may be missing, can be named in ``when``.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
+
+from ptxlab.isa.effects import Effects
+from ptxlab.isa.requirements import Needs
 
 __all__ = ["CATALOGUE", "Fidelity", "Qualifiers", "Row", "control", "known_bases", "match", "native", "pure", "service"]
 
@@ -69,6 +75,12 @@ class Row:
     ordered: bool
     derived: tuple[tuple[str, str, Mapping[str, str]], ...] = ()
     updates: int = 0
+    requires: tuple[Needs, ...] = ()
+    effects: Effects = None
+
+    def __post_init__(self) -> None:
+        if self.kind == "service" and self.effects is None:
+            raise ValueError(f"{self.pattern}: a service row declares its effects (ptxlab.isa.effects; LOCAL if it has none)")
 
     def match(self, modifiers: tuple[str, ...]) -> Qualifiers | None:
         """Match the modifiers after the base name, or return None."""
@@ -137,15 +149,20 @@ def _decorator(kind: Kind) -> Callable[..., Callable[[Any], Any]]:
         ordered: bool = kind != "pure",
         derived: Derived | None = None,
         updates: int = 0,
+        requires: Needs | tuple[Needs, ...] = (),
+        effects: Effects = None,
         **operands: str,
     ) -> Callable[[Any], Any]:
         def decorate(semantics: Any) -> Any:
             count = outputs if outputs is not None else int(next(iter(operands), "") == "d")
             lookups = tuple((name, group, table) for name, (group, table) in (derived or {}).items())
+            needed = requires if isinstance(requires, tuple) else (requires,)
             for pattern in patterns:
                 base, slots = _slots(pattern)
                 given = tuple(operands.items())
-                row = Row(pattern, base, slots, given, count, kind, semantics, section, fidelity, ordered, lookups, updates)
+                row = Row(
+                    pattern, base, slots, given, count, kind, semantics, section, fidelity, ordered, lookups, updates, needed, effects
+                )
                 CATALOGUE.setdefault(base, []).append(row)
             return semantics
 
@@ -161,7 +178,7 @@ native = _decorator("native")
 """Declare a function ``f(q, op) -> one of isa.native_ops``: an access or a warp collective that the engine executes itself."""
 
 service = _decorator("service")
-"""Declare a function ``f(warp: WarpContext) -> Wait | None`` that the machine calls, once for a warp split."""
+"""Declare a function ``f(warp: WarpContext) -> Wait | None`` that the machine calls, once for converged lanes of a warp."""
 
 control = _decorator("control")
 """Declare a control-flow instruction; the semantics is its name: bra, brx, exit, ret, call, trap."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa.catalogue import Qualifiers
+from ptxlab.isa.effects import Supply
 from ptxlab.isa.operands import Op, Resolved
 from ptxlab.native import address_of
 
@@ -39,13 +40,12 @@ class Misuse(Exception):
 
 @runtime_checkable
 class Supplied(Protocol):
-    """What a wait is ``on`` where certain instructions end it: who could execute them tells why a launch hangs.
-
-    ``suppliers`` are the beginnings of their opcodes.
-    """
+    """What a wait is ``on`` where the effects of other instructions end it: the report of a hang lists who can still execute one."""
 
     @property
-    def suppliers(self) -> tuple[str, ...]: ...
+    def awaits(self) -> Supply:
+        """What is missing."""
+
     def supplied_by(self, cta: Cta, warp: int) -> bool:
         """Whether a warp of a CTA can end the wait."""
 
@@ -251,7 +251,7 @@ class Machine(Protocol):
     target: str
     """The architecture that executes: of the device, if it has one, else of the module."""
     progress: int
-    """Grows with every change that a waiting split may be waiting for; a handler that changes such state adds to it."""
+    """Grows with every change that a waiting warp may be waiting for; a handler that changes such state adds to it."""
 
     additions: Any
     """Where additions of floats are noted (`watched`), None if nobody asks."""
@@ -268,7 +268,7 @@ class Machine(Protocol):
         """Take the next cluster that has not started, which then never starts: the coordinates of its first CTA; None: all have."""
 
     def wake(self, waiters: list[Any]) -> None:
-        """Let the splits in a list ``waiters`` of what they wait on go on; empties the list."""
+        """Continue those in a list ``waiters`` whose wait is over; the list keeps the others."""
 
     def enqueue(self, operation: AsyncOperation) -> None:
         """Issue an asynchronous operation; under ``eager`` it performs at once."""
@@ -284,13 +284,13 @@ class Machine(Protocol):
 
 
 class WarpContext(Protocol):
-    """One execution of a service instruction by a warp split."""
+    """One execution of a service instruction by converged lanes of a warp."""
 
     op: Op
     q: Qualifiers
     mask: int
-    """Lanes that execute it: the split's, less those whose guard is false."""
-    split_mask: int
+    """Lanes that execute it: the converged lanes without those whose guard is false."""
+    converged_mask: int
     cta: Cta
     machine: Machine
     warp_id: int
@@ -304,7 +304,7 @@ class WarpContext(Protocol):
     known: dict[Any, Any]
     """Room for instruction families to keep what belongs to this instruction in this launch."""
     live: int
-    """Lanes of the warp that have not exited, in all splits."""
+    """Lanes of the warp that have not exited, diverged or not."""
     rows: U32
     """The warp's 32-bit registers, uint32[row, lane]; what an asynchronous operation may read and write later."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
+
+from ptxlab.isa.effects import Effect, resolve
 
 if TYPE_CHECKING:
     from ptxlab.isa.catalogue import Qualifiers, Row
@@ -89,3 +91,18 @@ class Op:
     line: int
     column: int
     targets: tuple[int, ...] = ()
+    effects: Effect | None = field(init=False)
+    """What it does to memory and other threads; None if it only computes."""
+
+    def __post_init__(self) -> None:
+        self.effects = resolve(self.row.effects, self.q)
+
+    @property
+    def short(self) -> str:
+        """The first words of the opcode, as reports name the instruction."""
+        return ".".join(self.opcode.split(".")[: 2 if self.effects is None else self.effects.name_words])
+
+    @property
+    def aligned(self) -> bool:
+        """Whether all threads of the warp have to execute it together: section "bar, barrier" for those without ``.aligned``."""
+        return self.row.base == "bar" or "aligned" in self.opcode.split(".")

@@ -136,7 +136,7 @@ class Barriers(Accesses):
         if meets:
             if barrier_clock.came or meets is _Meets.ARRIVES:
                 self._again(barrier, agent, warp)
-            if meets is _Meets.PARKED and len(warp.splits) == 1 and not agent.foreign and not clocks.spec:
+            if meets is _Meets.PARKED and len(warp.converged) == 1 and not agent.foreign and not clocks.spec:
                 agent.barrier = None
                 barrier_clock.parked.append(agent)
                 return

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 
 from ptxlab import ptx
 from ptxlab.check.static._operands import Finding, Symbols, check_operand
 from ptxlab.diagnostics import CODES
-from ptxlab.isa.legality import (
-    FORMS,
-    LATEST_VERSION,
-    RENAMED,
-    TARGETS,
-    VERSIONS,
-    Available,
-    Form,
-    Requires,
-    features_of,
-    find_forms,
-    is_declared,
-)
+from ptxlab.isa import load_all
+from ptxlab.isa.catalogue import Qualifiers, Row, match
+from ptxlab.isa.legality import FORMS, Form, Rule, find_forms, is_declared
+from ptxlab.isa.requirements import Needs, Values, holds
+from ptxlab.isa.targets import LATEST_VERSION, RENAMED, TARGETS, VERSIONS
 
-__all__ = ["check_features", "check_header", "check_instruction"]
+__all__ = ["check_header", "check_instruction", "check_requirements"]
 
 _Values = dict[str, str | None]
+_HIDDEN = ("carry", "stack")
+"""Operand types that do not stand in the text."""
 
 
 def check_header(target: str, version: tuple[int, int]) -> list[Finding]:
@@ -69,9 +63,27 @@ def check_instruction(instruction: ptx.Instruction, target: str, version: tuple[
     return min(tried, key=_weight)
 
 
-def check_features(opcode: str, target: str, version: tuple[int, int]) -> list[Finding]:
-    """Whether target and version have an instruction that no form declares."""
-    return [finding for available in features_of(opcode) for finding in _availability(available, {}, target, version)]
+@lru_cache(maxsize=4096)
+def check_requirements(opcode: str, operands: int, target: str, version: tuple[int, int]) -> tuple[Finding, ...]:
+    """Whether target and version have an instruction of the catalogue; ``operands`` is how many are given."""
+    load_all()
+    tried = []
+    for row, q in match(opcode):
+        shown = [(name, type) for name, type in row.operands if type not in _HIDDEN]
+        optional = [name for name, type in shown if type[0] == "?"]
+        if len(shown) - len(optional) <= operands <= len(shown):
+            values = _values(row, q, optional if operands == len(shown) else [])
+            tried.append(tuple(f for needed in row.requires for f in _needs(needed, opcode, values, target, version)))
+    return min(tried, key=len, default=())
+
+
+def _values(row: Row, q: Qualifiers, optional: list[str]) -> _Values:
+    """What the groups have matched, flags by their spelling; operands that may be missing and are there have ``given``."""
+    found: _Values = dict.fromkeys(optional, "given")
+    for slot in row.slots:
+        value = q.__dict__[slot.name]
+        found[slot.name] = (slot.choices[0] if value else None) if slot.flag else value
+    return found
 
 
 def _errors(findings: list[Finding]) -> list[Finding]:
@@ -94,8 +106,8 @@ def _check_form(form: Form, instruction: ptx.Instruction, target: str, version: 
         findings += _operands(form, values, instruction, symbols)
         for rule in form.rules:
             findings += _rule(rule, values)
-    for available in form.available:
-        findings += _availability(available, values, target, version)
+    for needed in form.requires:
+        findings += _needs(needed, instruction.opcode, values, target, version)
     return findings
 
 
@@ -148,14 +160,10 @@ def _is_vector(instruction: ptx.Instruction, length: int) -> bool:
     return all(len(o.items) == length for o in instruction.operands if isinstance(o, ptx.Vector))
 
 
-def _holds(when: Mapping[str, tuple[str | None, ...]], values: _Values) -> bool:
-    return all(values.get(group) in allowed for group, allowed in when.items())
-
-
 def _operands(form: Form, values: _Values, instruction: ptx.Instruction, symbols: Symbols) -> list[Finding]:
     """Find the line of operands that fits best; what it gives enters the values."""
     given = instruction.operands
-    lines = [(line, names) for line in form.operands if _holds(line.when, values) for names in line.variants(values)]
+    lines = [(line, names) for line in form.operands if holds(line.when, values) for names in line.variants(values)]
     counts = sorted({len(names) for _, names in lines})
     fitting = [(line, names) for line, names in lines if len(names) == len(given)]
     if not lines:
@@ -203,26 +211,23 @@ def _element(name: str, operand: ptx.Operand, form: Form, values: _Values, symbo
     return [finding for part, given in parts for finding in check_operand(given, form.kinds[part], values, symbols)]
 
 
-def _rule(rule: Requires, values: _Values) -> list[Finding]:
-    if _holds(rule.when, values) and values.get(rule.group) not in rule.values:
+def _rule(rule: Rule, values: _Values) -> list[Finding]:
+    if holds(rule.when, values) and values.get(rule.group) not in rule.values:
         return [Finding("L122" if rule.ignored else "L105", rule.message, section=rule.section)]
     return []
 
 
-def _availability(available: Available, values: _Values, target: str, version: tuple[int, int]) -> list[Finding]:
-    if not _holds(available.when, values):
+def _needs(needed: Needs, opcode: str, values: Values, target: str, version: tuple[int, int]) -> list[Finding]:
+    if not holds(needed.when, values):
         return []
     found = []
-    if available.targets is not None and target in TARGETS and target not in available.targets:
-        fix = "its targets: " + ", ".join(sorted(available.targets))
-        found.append(Finding("L106", f"{target} does not have {available.what}", fix=fix))
-    if version < available.since:
-        found.append(
-            Finding(
-                "L107",
-                f"{available.what} needs PTX ISA {available.since[0]}.{available.since[1]}; the module has {version[0]}.{version[1]}",
-            )
-        )
-    if not found and not available.specified:
-        found.append(Finding("L128", f"the specification's text does not have {available.what}; the assembler does"))
+    wrong_target, too_old = needed.missing(target, version)
+    what = needed.described(opcode, values)
+    if wrong_target:
+        fix = "its targets: " + ", ".join(sorted(needed.targets or ()))
+        found.append(Finding("L106", f"{target} does not have {what}", fix=fix))
+    if too_old:
+        found.append(Finding("L107", f"{what} needs PTX ISA {needed.since[0]}.{needed.since[1]}; the module has {version[0]}.{version[1]}"))
+    if not found and not needed.specified:
+        found.append(Finding("L128", f"the specification's text does not have {what}; the assembler does"))
     return found

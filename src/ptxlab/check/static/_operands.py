@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
 from ptxlab import ptx
-from ptxlab.isa.legality import LONGS, SHORTS, WORDS, Address, Immediate, Kind, Predicate, Register, Sink, TensorAddress, Values, Vector
+from ptxlab.isa.legality import LONGS, SHORTS, WORDS, Address, Immediate, Kind, Predicate, Register, Sink, TensorAddress, Vector
+from ptxlab.isa.requirements import Values, holds
 
 __all__ = ["Finding", "Symbols", "check_operand"]
 
@@ -52,10 +53,6 @@ def _text(operand: ptx.Operand) -> str:
             return type(operand).__name__.lower()
 
 
-def _holds(when: Mapping[str, object], values: Values) -> bool:
-    return all(values.get(group) in allowed for group, allowed in when.items())  # type: ignore[operator]
-
-
 def check_operand(operand: ptx.Operand, kind: Kind, values: Values, symbols: Symbols) -> list[Finding]:
     """What is wrong with an operand of a declared kind; findings of lower severity for what only the assembler takes."""
     match kind:
@@ -89,7 +86,7 @@ def _tensor_address(operand: ptx.Operand, types: tuple[str, ...], says: str, sym
 
 
 def _address(operand: ptx.Operand, kind: Address, values: Values, symbols: Symbols) -> list[Finding]:
-    generic = kind.generic is not None and _holds(kind.generic, values)
+    generic = kind.generic is not None and holds(kind.generic, values)
     wrong = [Finding("L111", f"{_text(operand)} is not {kind.says}")]
     if kind.bare and isinstance(operand, ptx.Name | ptx.Offset):
         name = operand.text if isinstance(operand, ptx.Name) else operand.base.text
@@ -104,7 +101,7 @@ def _address(operand: ptx.Operand, kind: Address, values: Values, symbols: Symbo
     if operand.offset and not kind.offset:
         return [Finding("L111", f"{kind.says} stands here without an offset")]
     found = symbols(operand.base.text) or ""
-    if found in SHORTS and kind.words is not None and _holds(kind.words, values):
+    if found in SHORTS and kind.words is not None and holds(kind.words, values):
         return wrong
     if found in (kind.generic_types if generic else kind.types) or (found in kind.plain and not operand.offset):
         other = [Finding("L124", f"the specification has an address in a 32-bit or 64-bit register, not in a .{found} one")]

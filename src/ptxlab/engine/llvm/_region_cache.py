@@ -16,7 +16,7 @@ def load_or_compile(program: Program, nodes: Nodes, numbers: list[int], width: i
     key = None
     if program.digest:
         key = native.object_key("region", program.digest, [nodes.starts[n] for n in numbers], width)
-        names = native.read_object(key + "-helpers")
+        names = native.OBJECTS.read(key + "-helpers")
         if names is not None:
             symbols = {name: address_of(name) for name in names.decode().split()}
             found = native.load_cached(key, ["region"], symbols)
@@ -24,5 +24,5 @@ def load_or_compile(program: Program, nodes: Nodes, numbers: list[int], width: i
                 return found
     text, helpers = emit_region(program, nodes, numbers, width)
     if key is not None:
-        native.write_object(key + "-helpers", " ".join(helpers).encode())
+        native.OBJECTS.write(key + "-helpers", " ".join(helpers).encode())
     return native.compile_ir(text, ["region"], key=key, symbols={name: address_of(name) for name in helpers})

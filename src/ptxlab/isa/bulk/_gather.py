@@ -13,7 +13,7 @@ from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes
 from ptxlab.isa.bulk._groups import track
 from ptxlab.isa.bulk._map_cache import TileMap, tile_map
 from ptxlab.isa.bulk._staging import NOTHING
-from ptxlab.isa.bulk._tensor import nothing_nearer, read_coordinates
+from ptxlab.isa.bulk._tensor import TENSOR_LOAD, TENSOR_STORE, nothing_nearer, read_coordinates
 from ptxlab.isa.bulk._tiled import Box, Region
 from ptxlab.isa.catalogue import native, service
 
@@ -75,7 +75,7 @@ def _gather(warp: context.WarpContext, mask: int) -> None:
 def _gathered(
     box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target]
 ) -> Iterator[context.MemoryAccess]:
-    return delivered(targets, four.footprint, *map(box.outside, sources, regions))
+    return delivered(targets, four.footprint, *map(box.read, sources, regions))
 
 
 def _perform_gather(box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target]) -> None:
@@ -102,7 +102,7 @@ def _scatter(warp: context.WarpContext) -> None:
 
 
 def _scattered(box: Box, targets: list[context.U8], regions: list[Region], source: context.U8) -> Iterator[context.MemoryAccess]:
-    return moved(source, *map(box.outside, targets, regions))
+    return moved(source, *map(box.read, targets, regions))
 
 
 def _perform_scatter(box: Box, four: Box, targets: list[context.U8], regions: list[Region], cta: context.Cta, offset: int) -> None:
@@ -125,6 +125,7 @@ def _declare(hint: bool) -> None:
             section=_SECTION,
             outputs=0,
             ordered=False,
+            effects=TENSOR_LOAD,
             destination="addr",
             source="addr",
             mbarrier="addr",
@@ -136,6 +137,7 @@ def _declare(hint: bool) -> None:
         section=_SECTION,
         outputs=0,
         ordered=False,
+        effects=TENSOR_STORE,
         destination="addr",
         source="addr",
         **policy,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import CommitGroup, Completion, WaitGroup
 from ptxlab.isa.operands import Const
 
 __all__ = ["track"]
@@ -28,7 +29,11 @@ def track(warp: context.WarpContext, lane: int, operation: context.AsyncOperatio
         threads.setdefault(lane, _Thread()).open.append(operation)
 
 
-@service("cp.async.bulk.commit_group", section="Data Movement and Conversion Instructions: cp.async.bulk.commit_group")
+@service(
+    "cp.async.bulk.commit_group",
+    section="Data Movement and Conversion Instructions: cp.async.bulk.commit_group",
+    effects=CommitGroup(Completion.BULK_GROUP),
+)
 def commit_group(warp: context.WarpContext) -> None:
     """Make a group, perhaps an empty one, of each executing thread's operations."""
     threads: dict[int, _Thread] | None = warp.state.get(_KEY)
@@ -44,6 +49,7 @@ def commit_group(warp: context.WarpContext) -> None:
     "cp.async.bulk.wait_group{.read}",
     section="Data Movement and Conversion Instructions: cp.async.bulk.wait_group",
     outputs=0,
+    effects=lambda q: WaitGroup(Completion.BULK_GROUP, sources=q.read),
     count="u32",
 )
 def wait_group(warp: context.WarpContext) -> context.Wait | None:

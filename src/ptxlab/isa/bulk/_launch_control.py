@@ -12,19 +12,24 @@ import numpy as np
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import Target, delivered, lanes, shared_range, start
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import LOCAL, Asynchronous, Completion, Space, Unit
 from ptxlab.isa.operands import Group
+from ptxlab.isa.requirements import needs
 
 __all__: list[str] = []
 
 _SECTION = "Parallel Synchronization and Communication Instructions: clusterlaunchcontrol."
+_NEEDS = needs("8.6", "sm_100", what="clusterlaunchcontrol")
 _BYTES = 16
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
 @service(
     "clusterlaunchcontrol.try_cancel.async{.shared::cta}.mbarrier::complete_tx::bytes{.everywhere=multicast::cluster::all}.b128",
+    requires=_NEEDS,
     section=_SECTION + "try_cancel",
     outputs=0,
+    effects=Asynchronous(Unit.LAUNCH_CONTROL, Completion.BYTES, writes=Space.SHARED),
     response="addr",
     mbarrier="addr",
 )
@@ -54,8 +59,10 @@ def _words(warp: context.WarpContext, position: int) -> context.U32:
 
 @service(
     "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128",
+    requires=_NEEDS,
     section=_SECTION + "query_cancel",
     outputs=1,
+    effects=LOCAL,
     d="pred",
     response="b128",
 )
@@ -66,8 +73,10 @@ def is_canceled(warp: context.WarpContext) -> None:
 
 @service(
     "clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128",
+    requires=_NEEDS,
     section=_SECTION + "query_cancel",
     outputs=1,
+    effects=LOCAL,
     d="v4.b32",
     response="b128",
 )
@@ -82,8 +91,10 @@ def first_ctaid(warp: context.WarpContext) -> None:
 
 @service(
     "clusterlaunchcontrol.query_cancel.(part=get_first_ctaid::x|get_first_ctaid::y|get_first_ctaid::z).b32.b128",
+    requires=_NEEDS,
     section=_SECTION + "query_cancel",
     outputs=1,
+    effects=LOCAL,
     d="b32",
     response="b128",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy as np
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start
 from ptxlab.isa.bulk._groups import track
-from ptxlab.isa.bulk._reduce import Combine, combiner, watched
+from ptxlab.isa.bulk._reduce import FLOATS, Combine, combiner, watched
 from ptxlab.isa.catalogue import Qualifiers, native, service
+from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
 
@@ -19,6 +21,8 @@ __all__: list[str] = []
 _SECTION = "Data Movement and Conversion Instructions: cp.async.bulk"
 _REDUCE = "Data Movement and Conversion Instructions: cp.reduce.async.bulk"
 _PREFETCH = "Data Movement and Conversion Instructions: cp.async.bulk.prefetch"
+_TO_SHARED = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED)
+_TO_GLOBAL = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL)
 _UNIT = 16
 """Sizes are multiples of 16 bytes, addresses too."""
 
@@ -104,6 +108,10 @@ def _combine(warp: context.WarpContext) -> Combine:
     return combine
 
 
+def _reduction(q: Qualifiers) -> Asynchronous:
+    return replace(_TO_GLOBAL, atomic=True, adds_floats=q.operation == "add" and q.type in FLOATS)
+
+
 def _prefetch(q: Qualifiers, op: Op) -> Nothing:
     """Bring nothing nearer: caches are not modelled."""
     return Nothing()
@@ -114,6 +122,7 @@ def _prefetch(q: Qualifiers, op: Op) -> Nothing:
     section=_SECTION,
     fidelity="hardware",
     outputs=0,
+    effects=_TO_SHARED,
     destination="addr",
     source="addr",
     size="u32",
@@ -130,6 +139,7 @@ def exchange(warp: context.WarpContext) -> None:
     section=_REDUCE,
     fidelity="hardware",
     outputs=0,
+    effects=replace(_TO_SHARED, atomic=True),
     destination="addr",
     source="addr",
     size="u32",
@@ -155,6 +165,7 @@ def _declare(hint: bool) -> None:
             section=_SECTION,
             fidelity="hardware",
             outputs=0,
+            effects=_TO_SHARED,
             destination="addr",
             source="addr",
             size="u32",
@@ -167,6 +178,7 @@ def _declare(hint: bool) -> None:
         section=_SECTION,
         fidelity="hardware",
         outputs=0,
+        effects=_TO_GLOBAL,
         destination="addr",
         source="addr",
         size="u32",
@@ -176,6 +188,7 @@ def _declare(hint: bool) -> None:
         f"cp.async.bulk.global.shared::cta.bulk_group{hinted}.cp_mask",
         section=_SECTION,
         outputs=0,
+        effects=_TO_GLOBAL,
         destination="addr",
         source="addr",
         size="u32",
@@ -188,6 +201,7 @@ def _declare(hint: bool) -> None:
         section=_REDUCE,
         fidelity="hardware",
         outputs=0,
+        effects=_reduction,
         destination="addr",
         source="addr",
         size="u32",

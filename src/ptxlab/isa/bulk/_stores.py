@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,8 +10,10 @@ import numpy as np
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import delivered, generic_address, lanes, moved, shared_range, signal_targets, start
 from ptxlab.isa.bulk._reduce import Combine, combiner
-from ptxlab.isa.catalogue import service
+from ptxlab.isa.catalogue import Qualifiers, service
+from ptxlab.isa.effects import Access, Asynchronous, Completion, Proxy, Space, Unit, order_of
 from ptxlab.isa.operands import Group
+from ptxlab.isa.requirements import needs
 
 __all__: list[str] = []
 
@@ -19,8 +22,15 @@ _REDUCE = "Parallel Synchronization and Communication Instructions: red.async"
 _BULK = "Data Movement and Conversion Instructions: st.bulk"
 _TYPES = "(type=b32|b64|u32|u64|s32|s64|f32|f64)"
 _SCOPE = "(scope=cta|cluster|gpu|sys)"
+_TO_SHARED = Asynchronous(Unit.STORE, Completion.BYTES, Proxy.GENERIC, Space.SHARED)
 _UNIT = 8
+_NEEDS = needs("8.1", "sm_90", what="st.async")
 _NO_SOURCE: context.U8 = np.empty(0, np.uint8)
+
+
+def _release(q: Qualifiers) -> Asynchronous:
+    """A store to global memory: the order is that of one strong store."""
+    return Asynchronous(Unit.STORE, Completion.NONE, Proxy.GENERIC, Space.GLOBAL, order=order_of("release", q.scope))
 
 
 def _bytes(warp: context.WarpContext, lane: int) -> context.U8:
@@ -79,13 +89,23 @@ for _vector, _operand in (("", "type"), (".v2", "v2.type"), (".v4", "v4.type")):
     service(
         f"st.async{{.weak}}{{.shared::cluster}}.mbarrier::complete_tx::bytes{_vector}.{_TYPES}",
         section=_STORE,
+        requires=_NEEDS,
         fidelity="hardware",
         outputs=0,
+        effects=_TO_SHARED,
         a="addr",
         b=_operand,
         mbarrier="addr",
     )(_to_cluster)
-service(f"st.async{{.mmio}}.release.{_SCOPE}{{.global}}.{_TYPES}", section=_STORE, outputs=0, a="addr", b="type")(_to_global)
+service(
+    f"st.async{{.mmio}}.release.{_SCOPE}{{.global}}.{_TYPES}",
+    section=_STORE,
+    requires=_NEEDS,
+    outputs=0,
+    effects=_release,
+    a="addr",
+    b="type",
+)(_to_global)
 service(
     "red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.(operation=inc|dec).(type=u32)",
     "red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.(operation=min|max).(type=u32|s32)",
@@ -94,6 +114,7 @@ service(
     section=_REDUCE,
     fidelity="hardware",
     outputs=0,
+    effects=replace(_TO_SHARED, atomic=True),
     a="addr",
     b="type",
     mbarrier="addr",
@@ -102,12 +123,13 @@ service(
     f"red.async{{.mmio}}.release.{_SCOPE}{{.global}}.(operation=add).(type=u32|s32|u64|s64)",
     section=_REDUCE,
     outputs=0,
+    effects=_release,
     a="addr",
     b="type",
 )(_to_global)
 
 
-@service("st.bulk{.weak}{.shared::cta}", section=_BULK, outputs=0, a="addr", size="b64", initial="b64")
+@service("st.bulk{.weak}{.shared::cta}", section=_BULK, outputs=0, effects=Access(writes=Space.SHARED), a="addr", size="b64", initial="b64")
 def store_zeros(warp: context.WarpContext) -> None:
     """Fill shared memory with zeros, at once like any weak store."""
     for lane in lanes(warp):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -14,14 +15,18 @@ from ptxlab.isa.bulk._prepared_copy import PreparedTmaCopy
 from ptxlab.isa.bulk._reduce import Combine, combiner, watched
 from ptxlab.isa.bulk._staging import NOTHING
 from ptxlab.isa.catalogue import Qualifiers, native, service
+from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Addr, Group, Op, Resolved, Unused
+from ptxlab.native import BoundedCache
 
-__all__ = ["nothing_nearer", "read_coordinates"]
+__all__ = ["TENSOR_LOAD", "TENSOR_STORE", "nothing_nearer", "read_coordinates"]
 
 _SECTION = "Data Movement and Conversion Instructions: cp.async.bulk.tensor"
 _REDUCE = "Data Movement and Conversion Instructions: cp.reduce.async.bulk.tensor"
 _PREFETCH = "Data Movement and Conversion Instructions: cp.async.bulk.prefetch.tensor"
+TENSOR_LOAD = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED, tensor_map=True)
+TENSOR_STORE = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL, tensor_map=True)
 _TILED = "(dim=1d|2d|3d|4d|5d)"
 _IMAGES = "(dim=3d|4d|5d)"
 _DERIVED = {"offsets": ("dim", {"1d": "", "2d": "", "3d": "v1", "4d": "v2", "5d": "v3"})}
@@ -41,7 +46,6 @@ _NOT_WIDE = (0, 5)
 _ALIGNMENT = 128
 """Of a box in shared memory."""
 _ABSENT: tuple[Resolved, int] = Unused(), 64
-_MOST_CUTS = 4096
 
 
 @lru_cache(maxsize=4096)
@@ -100,7 +104,7 @@ class _Form:
     operands: tuple[tuple[Resolved, int], ...]
     window: int
     count: int
-    cuts: dict[tuple[int, tuple[int, ...]], PreparedTmaCopy] = field(default_factory=dict)
+    cuts: BoundedCache[tuple[int, tuple[int, ...]], PreparedTmaCopy] = field(default_factory=lambda: BoundedCache(4096))
 
 
 def _form(warp: context.WarpContext, store: bool, mask: int) -> _Form:
@@ -129,11 +133,9 @@ def _cut(warp: context.WarpContext, form: _Form, address: int, places: tuple[int
     if tile.im2col and info:
         tile, offsets = _of_mode(warp, tile, info)
     _checked(warp, tile, coordinates, store)
-    copy = tile.copy(coordinates, offsets)
-    memory = warp.machine.global_view(warp, copy.address, copy.size, store) if copy.size else NOTHING
-    if len(form.cuts) >= _MOST_CUTS:
-        form.cuts.clear()
-    cut = form.cuts[address, places] = PreparedTmaCopy(b"" if is_parameter(address) else raw, tile, copy, memory)
+    part = tile.region(coordinates, offsets)
+    memory = warp.machine.global_view(warp, part.address, part.size, store) if part.size else NOTHING
+    cut = form.cuts[address, places] = PreparedTmaCopy(b"" if is_parameter(address) else raw, tile, part, memory)
     return cut
 
 
@@ -208,6 +210,7 @@ def _declare_loads(hinted: str, policy: dict[str, str]) -> None:
                 outputs=0,
                 ordered=False,
                 derived=_DERIVED,
+                effects=TENSOR_LOAD,
                 destination="addr",
                 source="addr",
                 mbarrier="addr",
@@ -240,6 +243,7 @@ def _declare_stores(hinted: str, policy: dict[str, str]) -> None:
             fidelity="hardware",
             outputs=0,
             ordered=False,
+            effects=TENSOR_STORE,
             **common,
         )(partial(_store, operation=None))
         service(
@@ -248,8 +252,14 @@ def _declare_stores(hinted: str, policy: dict[str, str]) -> None:
             fidelity="hardware",
             outputs=0,
             ordered=False,
+            effects=_reduction,
             **common,
         )(_reduce)
+
+
+def _reduction(q: Qualifiers) -> Asynchronous:
+    """The element type stands in the tensor map: it may be a float."""
+    return dataclasses.replace(TENSOR_STORE, atomic=True, adds_floats=q.operation == "add")
 
 
 def _reduce(warp: context.WarpContext) -> None:

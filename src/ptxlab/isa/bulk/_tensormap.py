@@ -8,8 +8,10 @@ from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import generic_address, is_shared, lanes
 from ptxlab.isa.bulk._map_cache import BYTES, replaced
 from ptxlab.isa.catalogue import Qualifiers, native, service
+from ptxlab.isa.effects import Access, Space, order_of
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
+from ptxlab.isa.requirements import needs
 
 __all__: list[str] = []
 
@@ -17,6 +19,10 @@ _REPLACE = "Data Movement and Conversion Instructions: tensormap.replace"
 _COPY = "Parallel Synchronization and Communication Instructions: tensormap.cp_fenceproxy"
 _PREFETCH = "Data Movement and Conversion Instructions: prefetch, prefetchu"
 _ALIGNMENT = 128
+
+
+def _change(q: Qualifiers) -> Access:
+    return Access(writes=Space.SHARED if q.space == "shared::cta" else Space.GLOBAL, tensor_map=True)
 
 
 def _place(warp: context.WarpContext, position: int, lane: int, space: str | None, write: bool) -> context.U8:
@@ -52,6 +58,7 @@ def _replace(warp: context.WarpContext, ordinal: bool) -> None:
     "tensormap.replace.tile.(field=rank|elemtype|interleave_layout|swizzle_mode|fill_mode|swizzle_atomicity){.space=global|shared::cta}.b1024.(type=b32)",
     section=_REPLACE,
     outputs=0,
+    effects=_change,
     address="addr",
     value="type",
 )
@@ -65,6 +72,7 @@ def replace(warp: context.WarpContext) -> None:
     "tensormap.replace.tile.(field=global_stride){.space=global|shared::cta}.b1024.(type=b64)",
     section=_REPLACE,
     outputs=0,
+    effects=_change,
     address="addr",
     ordinal="u32",
     value="type",
@@ -78,6 +86,7 @@ def replace_ordinal(warp: context.WarpContext) -> None:
     "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.(scope=cta|cluster|gpu|sys).sync.aligned",
     section=_COPY,
     outputs=0,
+    effects=lambda q: Access(order_of("release", q.scope), Space.GLOBAL, tensor_map=True),
     destination="addr",
     source="addr",
     size="u32",
@@ -98,7 +107,13 @@ def cp_fenceproxy(warp: context.WarpContext) -> None:
         warp.access(context.MemoryAccess.of(source, False), context.MemoryAccess.of(target, True))
 
 
-@native("prefetch{.space=param|const}.tensormap", section=_PREFETCH, outputs=0, source="addr")
+@native(
+    "prefetch{.space=param|const}.tensormap",
+    section=_PREFETCH,
+    requires=needs("8.0", "sm_90", what="prefetch.tensormap"),
+    outputs=0,
+    source="addr",
+)
 def prefetch(q: Qualifiers, op: Op) -> Nothing:
     """Bring nothing nearer: caches are not modelled."""
     return Nothing()

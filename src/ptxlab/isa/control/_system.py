@@ -9,6 +9,7 @@ from collections.abc import Callable
 from ptxlab.isa import context
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW
 from ptxlab.isa.catalogue import Row
+from ptxlab.isa.effects import LOCAL, Effects
 from ptxlab.isa.operands import SymbolAddress
 
 __all__ = ["NO_FUNCTION", "SYSTEM_CALLS", "format_text"]
@@ -143,9 +144,9 @@ def assertion_failed(warp: context.WarpContext) -> None:
     warp.fault("H606", f"the assertion `{message}` failed in {function}", details=(("source", f"{file}:{line}"),))
 
 
-def _row(name: str, outputs: int, semantics: Callable[[context.WarpContext], None], *operands: str) -> Row:
+def _row(name: str, outputs: int, semantics: Callable[[context.WarpContext], None], *operands: str, effects: Effects = LOCAL) -> Row:
     listed = tuple((operand, "any") for operand in operands)
-    return Row(f"call {name}", "call", (), listed, outputs, "service", semantics, _SECTION, "deduced", True)
+    return Row(f"call {name}", "call", (), listed, outputs, "service", semantics, _SECTION, "deduced", True, effects=effects)
 
 
 SYSTEM_CALLS = {

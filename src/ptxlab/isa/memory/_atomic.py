@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ptxlab.isa.catalogue import Qualifiers, native
+from ptxlab.isa.effects import Access, order_of
 from ptxlab.isa.memory._modifiers import ATOMIC_ORDER, CACHE_HINT, SCOPE, space_of
 from ptxlab.isa.native_ops import Atomic
 from ptxlab.isa.operands import Op
@@ -28,6 +29,10 @@ _GLOBAL = "{.global}"
 _RED_ORDER = "{.order=relaxed|release}" + SCOPE
 
 
+def _order(q: Qualifiers) -> Access:
+    return Access(order_of(q.order or "relaxed", q.scope))
+
+
 def _atomic(q: Qualifiers, destination: int, sources: tuple[int, ...]) -> Atomic:
     vector = q.__dict__.get("vec")
     space = q.space if "space" in q.__dict__ else "global" if q.__dict__["global"] else None
@@ -50,6 +55,7 @@ def _atomic(q: Qualifiers, destination: int, sources: tuple[int, ...]) -> Atomic
     b="type",
     policy="?b64",
     ordered=False,
+    effects=_order,
     section=_SECTION + "atom",
     fidelity="hardware",
 )
@@ -60,6 +66,7 @@ def _atomic(q: Qualifiers, destination: int, sources: tuple[int, ...]) -> Atomic
     b="vec.type",
     policy="?b64",
     ordered=False,
+    effects=_order,
     section=_SECTION + "atom",
     fidelity="hardware",
 )
@@ -75,6 +82,7 @@ def atom(q: Qualifiers, op: Op) -> Atomic:
     c="type",
     policy="?b64",
     ordered=False,
+    effects=_order,
     section=_SECTION + "atom",
     fidelity="hardware",
 )
@@ -89,6 +97,7 @@ def compare_and_swap(q: Qualifiers, op: Op) -> Atomic:
     policy="?b64",
     outputs=0,
     ordered=False,
+    effects=_order,
     section=_SECTION + "red",
     fidelity="hardware",
 )
@@ -99,6 +108,7 @@ def compare_and_swap(q: Qualifiers, op: Op) -> Atomic:
     policy="?b64",
     outputs=0,
     ordered=False,
+    effects=_order,
     section=_SECTION + "red",
     fidelity="hardware",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ptxlab.isa.catalogue import Qualifiers, native
+from ptxlab.isa.effects import WEAK, Access, order_of
 from ptxlab.isa.memory._modifiers import CACHE_HINT, EVICTION, PREFETCH, SCOPE, SPACE, space_of
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Addr, Op, SymbolAddress
@@ -22,6 +23,11 @@ def _access(q: Qualifiers, op: Op, write: bool, address: int, value: int) -> Lan
     return LaneAccess(write, space, int(q.type[1:]), count, signed, address, value)
 
 
+def _order(q: Qualifiers) -> Access:
+    """``.mmio`` alone is relaxed."""
+    return Access(order_of("relaxed" if q.mmio and q.order in (None, "weak") else q.order, q.scope))
+
+
 @native(
     "ld{.order=weak|volatile|relaxed|acquire}{.mmio}"
     + SCOPE
@@ -37,9 +43,10 @@ def _access(q: Qualifiers, op: Op, write: bool, address: int, value: int) -> Lan
     a="addr",
     policy="?b64",
     ordered=False,
+    effects=_order,
     section=_SECTION + "ld",
 )
-@native("ldu{.space=global|const}" + _VECTOR + _TYPE, d="vec.type", a="addr", ordered=False, section=_SECTION + "ldu")
+@native("ldu{.space=global|const}" + _VECTOR + _TYPE, d="vec.type", a="addr", ordered=False, effects=Access(WEAK), section=_SECTION + "ldu")
 def load(q: Qualifiers, op: Op) -> LaneAccess:
     return _access(q, op, write=False, address=1, value=0)
 
@@ -51,6 +58,7 @@ def load(q: Qualifiers, op: Op) -> LaneAccess:
     policy="?b64",
     outputs=0,
     ordered=False,
+    effects=_order,
     section=_SECTION + "st",
 )
 def store(q: Qualifiers, op: Op) -> LaneAccess:

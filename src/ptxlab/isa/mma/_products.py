@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from ptxlab import numerics
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import Fidelity, service
+from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.mma._arithmetic import Scales, bit_product, float_product, integer_product
-from ptxlab.isa.mma._fragments import gather_a, gather_b, gather_d, scatter_d
+from ptxlab.isa.mma._fragments import gather_ab, gather_cd, scatter_d
 from ptxlab.isa.mma._registers import immediate, read, selectors, write
 from ptxlab.layout import metadata_fragment
 
@@ -139,10 +140,10 @@ def _multiply(warp: context.WarpContext, types: Types, sparse: bool, scale: tupl
     _check_target(warp, since)
     m, _, k = (int(x) for x in re.findall(r"\d+", q.shape))
     wide = max(types.bits, 32)
-    a = _elements(gather_a(read(warp, "a", wide), m, types.bits), q.a, types)
-    b = _elements(gather_b(read(warp, "b", wide), types.bits), q.b, types)
+    a = _elements(gather_ab(read(warp, "a", wide), m, types.bits), q.a, types)
+    b = _elements(gather_ab(read(warp, "b", wide), 8, types.bits), q.b, types)
     half = q.d == "f16"
-    c = gather_d(read(warp, "c", wide), m, half)
+    c = gather_cd(read(warp, "c", wide), m, half)
     metadata = _metadata(warp, types, k) if sparse else None
     d: NDArray[Any]
     if q.a == "f64":
@@ -190,6 +191,7 @@ def _declare(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, s
         section=_SECTION + (".sp / mma.sp::ordered_metadata" if sparse else ""),
         fidelity="spec" if sparse and types.kind else types.fidelity,
         outputs=1,
+        effects=LOCAL,
         d=accumulator,
         a=_vector(m * stored * types.bits // (32 * lane), element),
         b=_vector(n * k * types.bits // (32 * lane), element),

@@ -6,6 +6,7 @@ import numpy as np
 
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import LOCAL
 
 __all__: list[str] = []
 
@@ -15,6 +16,7 @@ __all__: list[str] = []
     section="Warp-level matrix transpose instruction: movmatrix",
     fidelity="hardware",
     outputs=1,
+    effects=LOCAL,
     d="b32",
     a="b32",
 )

@@ -6,10 +6,13 @@ from typing import Any
 
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.context import Cta, Misuse, Wait, WarpContext
+from ptxlab.isa.effects import ClusterArrive, ClusterWait, CtaBarrier, order_of
 from ptxlab.isa.operands import Const, Unused
+from ptxlab.isa.requirements import needs
 
 _SECTION = "Parallel Synchronization and Communication Instructions: bar, barrier"
 _CLUSTER = "Parallel Synchronization and Communication Instructions: barrier.cluster"
+_NEEDS = needs("7.8", "sm_90", what="barrier.cluster")
 
 
 def _meet(warp: WarpContext, number: int, count: int, contribution: list[int] | None = None) -> tuple[Any, int, bool]:
@@ -72,6 +75,7 @@ class _Met(Wait):
     section=_SECTION,
     fidelity="hardware",
     outputs=0,
+    effects=CtaBarrier(),
     a="u32",
     b="?u32",
 )
@@ -81,7 +85,16 @@ def sync(warp: WarpContext) -> Wait | None:
     return None if done else _Met(barrier, generation, warp.cta)
 
 
-@service("bar{.cta}.arrive", "barrier{.cta}.arrive{.aligned}", section=_SECTION, fidelity="hardware", outputs=0, a="u32", b="u32")
+@service(
+    "bar{.cta}.arrive",
+    "barrier{.cta}.arrive{.aligned}",
+    section=_SECTION,
+    fidelity="hardware",
+    outputs=0,
+    effects=CtaBarrier(waits=False),
+    a="u32",
+    b="u32",
+)
 def arrive(warp: WarpContext) -> None:
     """Arrive and go on."""
     _meet(warp, 0, 1)
@@ -112,6 +125,7 @@ def _reduce(warp: WarpContext, count: int, predicate: int) -> Wait | None:
     section=_SECTION,
     fidelity="hardware",
     outputs=1,
+    effects=CtaBarrier(reduces=True),
     d="u32",
     a="u32",
     c="pred",
@@ -122,6 +136,7 @@ def _reduce(warp: WarpContext, count: int, predicate: int) -> Wait | None:
     section=_SECTION,
     fidelity="hardware",
     outputs=1,
+    effects=CtaBarrier(reduces=True),
     d="pred",
     a="u32",
     c="pred",
@@ -137,6 +152,7 @@ def reduce(warp: WarpContext) -> Wait | None:
     section=_SECTION,
     fidelity="hardware",
     outputs=1,
+    effects=CtaBarrier(reduces=True),
     d="u32",
     a="u32",
     b="u32",
@@ -148,6 +164,7 @@ def reduce(warp: WarpContext) -> Wait | None:
     section=_SECTION,
     fidelity="hardware",
     outputs=1,
+    effects=CtaBarrier(reduces=True),
     d="pred",
     a="u32",
     b="u32",
@@ -164,7 +181,14 @@ def _arrived(warp: WarpContext) -> list[int]:
     return found
 
 
-@service("barrier.cluster.arrive{.sem=release|relaxed}{.aligned}", section=_CLUSTER, fidelity="hardware", outputs=0)
+@service(
+    "barrier.cluster.arrive{.sem=release|relaxed}{.aligned}",
+    section=_CLUSTER,
+    requires=_NEEDS,
+    fidelity="hardware",
+    outputs=0,
+    effects=lambda q: ClusterArrive(order_of(q.sem or "release", "cluster")),
+)
 def cluster_arrive(warp: WarpContext) -> None:
     """Arrive at the cluster barrier."""
     group = warp.cta.group
@@ -180,7 +204,9 @@ def cluster_arrive(warp: WarpContext) -> None:
     barrier.arrive(warp.mask.bit_count(), group.live_threads)
 
 
-@service("barrier.cluster.wait{.acquire}{.aligned}", section=_CLUSTER, fidelity="hardware", outputs=0)
+@service(
+    "barrier.cluster.wait{.acquire}{.aligned}", section=_CLUSTER, requires=_NEEDS, fidelity="hardware", outputs=0, effects=ClusterWait()
+)
 def cluster_wait(warp: WarpContext) -> Wait | None:
     """Wait until all threads of the cluster have arrived."""
     group = warp.cta.group

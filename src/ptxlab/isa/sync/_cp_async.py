@@ -7,6 +7,7 @@ from typing import Any
 
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.context import AsyncOperation, Wait, WarpContext
+from ptxlab.isa.effects import CommitGroup, Completion, CompletionArrival, WaitGroup
 from ptxlab.isa.operands import Const
 from ptxlab.isa.sync._mbarrier_address import mbarrier_at, targets
 
@@ -46,7 +47,7 @@ def _enqueue(warp: WarpContext, name: str, group: bool, signal: list[tuple[Any, 
             machine.enqueue(operation)
 
 
-@service("cp.async.commit_group", section=f"{_SECTION}.commit_group")
+@service("cp.async.commit_group", section=f"{_SECTION}.commit_group", effects=CommitGroup(Completion.COPY_GROUP))
 def commit_group(warp: WarpContext) -> None:
     """Make a group of each executing thread's copies since its last one."""
     if warp.machine.policy != "eager":
@@ -72,7 +73,7 @@ def _wait(warp: WarpContext, most: int, groups_only: bool) -> Wait | None:
     return Wait(lambda: _pending(warp, mask, groups_only) <= most, describe)
 
 
-@service("cp.async.wait_group", section=f"{_SECTION}.wait_group", outputs=0, count="u32")
+@service("cp.async.wait_group", section=f"{_SECTION}.wait_group", outputs=0, effects=WaitGroup(Completion.COPY_GROUP), count="u32")
 def wait_group(warp: WarpContext) -> Wait | None:
     """Wait until at most ``count`` of the newest groups are pending."""
     if warp.machine.policy == "eager":
@@ -81,7 +82,7 @@ def wait_group(warp: WarpContext) -> Wait | None:
     return _wait(warp, operand.value if isinstance(operand, Const) else warp.uniform(0), True)
 
 
-@service("cp.async.wait_all", section=f"{_SECTION}.wait_all")
+@service("cp.async.wait_all", section=f"{_SECTION}.wait_all", effects=WaitGroup(Completion.COPY_GROUP, everything=True))
 def wait_all(warp: WarpContext) -> Wait | None:
     """Wait for all copies of the executing threads."""
     if warp.machine.policy == "eager":
@@ -91,7 +92,11 @@ def wait_all(warp: WarpContext) -> Wait | None:
 
 
 @service(
-    "cp.async.mbarrier.arrive{.noinc}{.space=shared|shared::cta}.b64", section=f"{_SECTION}.mbarrier.arrive", outputs=0, address="addr"
+    "cp.async.mbarrier.arrive{.noinc}{.space=shared|shared::cta}.b64",
+    section=f"{_SECTION}.mbarrier.arrive",
+    outputs=0,
+    effects=CompletionArrival(Completion.COPY_GROUP),
+    address="addr",
 )
 def mbarrier_arrive(warp: WarpContext) -> None:
     """Arrive on mbarriers when the copies of the executing threads are complete."""

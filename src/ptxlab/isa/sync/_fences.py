@@ -6,55 +6,105 @@ from dataclasses import dataclass
 
 from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.context import Cta, Misuse, Wait, WarpContext
+from ptxlab.isa.effects import (
+    LOCAL,
+    Effect,
+    Fence,
+    GridLaunch,
+    GridWait,
+    MbarrierInitFence,
+    ProxyFence,
+    RegisterPool,
+    Space,
+    Supply,
+    order_of,
+)
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
+from ptxlab.isa.requirements import needs
+from ptxlab.isa.targets import at_least
 
 _SYNC = "Parallel Synchronization and Communication Instructions"
+_FENCES = f"{_SYNC}: membar, fence"
 _MISC = "Miscellaneous Instructions"
 _SCOPE = "(scope=cta|cluster|gpu|sys)"
 _REGISTERS_STEP, _REGISTERS_LEAST, _REGISTERS_MOST = 8, 24, 256
 
 
+_BOTH = Space.SHARED | Space.GLOBAL
+
+
+def _of_spaces(q: Qualifiers) -> ProxyFence:
+    return ProxyFence(_BOTH if q.space is None else Space.GLOBAL if q.space == "global" else Space.SHARED)
+
+
+def _thread_fence(q: Qualifiers) -> Effect:
+    return Fence(order_of(q.sem or "acq_rel", q.scope))
+
+
+def _grid_control(q: Qualifiers) -> Effect:
+    return GridWait() if q.action == "wait" else GridLaunch()
+
+
+@native(f"fence{{.sem=sc|acq_rel|acquire|release}}.{_SCOPE}", section=_FENCES, outputs=0, effects=_thread_fence)
 @native(
-    f"fence{{.sem=sc|acq_rel|acquire|release}}.{_SCOPE}",
-    "fence.acquire.sync_restrict::shared::cluster.cluster",
-    "fence.release.sync_restrict::shared::cta.cluster",
-    "fence.mbarrier_init.release.cluster",
-    "fence.proxy.(proxy=alias|async)",
-    "fence.proxy.async.(space=global|shared::cta|shared::cluster)",
-    f"fence.proxy.tensormap::generic.release.{_SCOPE}",
+    "fence.(sem=acquire).sync_restrict::shared::cluster.(scope=cluster)",
+    "fence.(sem=release).sync_restrict::shared::cta.(scope=cluster)",
+    section=_FENCES,
+    outputs=0,
+    effects=_thread_fence,
+)
+@native("membar.(level=cta|gl|sys)", section=_FENCES, outputs=0, effects=lambda q: Fence(order_of("sc", q.level)))
+@native("fence.mbarrier_init.release.cluster", section=_FENCES, outputs=0, effects=MbarrierInitFence())
+@native(
+    "fence.proxy.async{.space=global|shared::cta|shared::cluster}",
+    "membar.proxy.async{.space=global|shared::cta|shared::cluster}",
+    section=_FENCES,
+    outputs=0,
+    effects=_of_spaces,
+)
+@native(
     "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster",
     "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster",
-    "membar.(level=cta|gl|sys)",
-    "membar.proxy.(proxy=alias|async)",
-    "membar.proxy.async.(space=global|shared::cta|shared::cluster)",
-    section=f"{_SYNC}: membar, fence",
+    section=_FENCES,
     outputs=0,
+    effects=ProxyFence(_BOTH),
+)
+@native(
+    "fence.proxy.alias",
+    "membar.proxy.alias",
+    f"fence.proxy.tensormap::generic.release.{_SCOPE}",
+    section=_FENCES,
+    outputs=0,
+    effects=ProxyFence(Space.NONE),
 )
 @native(
     f"fence.proxy.tensormap::generic.acquire.{_SCOPE}",
-    section=f"{_SYNC}: membar, fence",
+    section=_FENCES,
     outputs=0,
+    effects=ProxyFence(Space.GLOBAL),
     address="addr",
     size="u32",
 )
 @native(
     "griddepcontrol.(action=launch_dependents|wait)",
     section="Parallel Synchronization and Communication Instructions: griddepcontrol",
+    requires=needs("7.8", "sm_90", what="griddepcontrol"),
     outputs=0,
+    effects=_grid_control,
 )
 def nothing(q: Qualifiers, op: Op) -> Nothing:
     """No effect on values: memory operations perform in order, and launches run one after the other."""
     return Nothing(orders=True)
 
 
-@service("nanosleep.u32", section=f"{_MISC}: nanosleep", outputs=0, time="u32")
+@service("nanosleep.u32", section=f"{_MISC}: nanosleep", outputs=0, effects=LOCAL, time="u32")
 def nanosleep(warp: WarpContext) -> None:
     """Let others run."""
     warp.spin()
 
 
-@service("brkpt", section=f"{_MISC}: brkpt")
+@service("brkpt", section=f"{_MISC}: brkpt", effects=LOCAL)
 def brkpt(warp: WarpContext) -> None:
     """End the launch: there is no debugger to stop in."""
     warp.fault(
@@ -68,7 +118,7 @@ class _Registers:
 
     cta: Cta
     change: int
-    suppliers: tuple[str, ...] = ("setmaxnreg.dec",)
+    awaits: Supply = Supply.REGISTERS
 
     def supplied_by(self, cta: Cta, _warp: int) -> bool:
         """Whether a warp can give registers back to the pool."""
@@ -80,7 +130,14 @@ class _Registers:
         return f"let other warps of the CTA execute setmaxnreg.dec: {self.change - free} more registers are needed"
 
 
-@service("setmaxnreg.(action=inc|dec).sync.aligned.u32", section=f"{_MISC}: setmaxnreg", outputs=0, count="u32")
+@service(
+    "setmaxnreg.(action=inc|dec).sync.aligned.u32",
+    section=f"{_MISC}: setmaxnreg",
+    requires=needs("8.0", at_least(90, "af"), what="setmaxnreg"),
+    outputs=0,
+    effects=lambda q: RegisterPool(gives=q.action == "dec"),
+    count="u32",
+)
 def setmaxnreg(warp: WarpContext) -> Wait | None:
     """Take registers from the CTA's pool, or give them back; without a known pool ``inc`` never waits."""
     wanted = warp.uniform(0)

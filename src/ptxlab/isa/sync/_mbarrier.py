@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ptxlab.isa.catalogue import service
+from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.context import Mbarrier, Misuse, Wait, WarpContext
+from ptxlab.isa.effects import LOCAL, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, order_of
 from ptxlab.isa.operands import Unused
 from ptxlab.isa.sync._mbarrier_address import RANK_SHIFT, locate, mbarrier_at, targets
 
@@ -36,7 +37,15 @@ def _lane_counts(warp: WarpContext, position: int, lanes: int) -> list[int]:
     return [warp.lane_value(position, 32, lane) for lane in range(32) if lanes >> lane & 1]
 
 
-@service(f"mbarrier.init{_OWN}.b64", section=f"{_SECTION}.init", fidelity="hardware", outputs=0, address="addr", count="u32")
+@service(
+    f"mbarrier.init{_OWN}.b64",
+    section=f"{_SECTION}.init",
+    fidelity="hardware",
+    outputs=0,
+    effects=MbarrierInit(),
+    address="addr",
+    count="u32",
+)
 def init(warp: WarpContext) -> None:
     """Make mbarrier objects: one phase expects ``count`` arrivals."""
     for address, lanes in targets(warp, 0):
@@ -52,7 +61,7 @@ def init(warp: WarpContext) -> None:
         cta.new_mbarrier(offset, count)
 
 
-@service(f"mbarrier.inval{_OWN}.b64", section=f"{_SECTION}.inval", fidelity="hardware", outputs=0, address="addr")
+@service(f"mbarrier.inval{_OWN}.b64", section=f"{_SECTION}.inval", fidelity="hardware", outputs=0, effects=MbarrierInval(), address="addr")
 def inval(warp: WarpContext) -> None:
     """Make the memory of mbarrier objects ordinary memory again."""
     for address, _ in targets(warp, 0):
@@ -105,6 +114,7 @@ def _arrive_once(warp: WarpContext) -> None:
     section=f"{_SECTION}.arrive",
     fidelity="hardware",
     outputs=1,
+    effects=lambda q: MbarrierArrive(order_of(q.sem or "release", q.scope)),
     d="b64",
     address="addr",
     count="?u32",
@@ -133,6 +143,7 @@ def arrive(warp: WarpContext) -> None:
     section=f"{_SECTION}.arrive",
     fidelity="hardware",
     outputs=1,
+    effects=lambda q: MbarrierArrive(order_of(q.sem or "release", q.scope), expects=True),
     d="b64",
     address="addr",
     tx="u32",
@@ -154,6 +165,7 @@ def arrive_expect_tx(warp: WarpContext) -> None:
     section=f"{_SECTION}.expect_tx",
     fidelity="hardware",
     outputs=0,
+    effects=lambda q: MbarrierTransactions(completes=q.what == "complete_tx"),
     address="addr",
     tx="u32",
 )
@@ -169,7 +181,7 @@ def transactions(warp: WarpContext) -> None:
                 barrier.complete_tx(amount)
 
 
-@service("mbarrier.pending_count.b64", section=f"{_SECTION}.pending_count", fidelity="hardware", d="u32", state="b64")
+@service("mbarrier.pending_count.b64", section=f"{_SECTION}.pending_count", fidelity="hardware", effects=LOCAL, d="u32", state="b64")
 def pending_count(warp: WarpContext) -> None:
     """The pending arrivals that an opaque state tells of."""
     warp.write(0, (warp.values(1, 64) & np.uint64(_MOST)).astype(np.uint32))
@@ -260,11 +272,20 @@ def _test_wait(warp: WarpContext, how: Any, bits: int) -> None:
         warp.spin()
 
 
+def _by_parity(q: Qualifiers) -> MbarrierWait:
+    return MbarrierWait(order_of(q.sem or "acquire", q.scope), parity=True)
+
+
+def _by_state(q: Qualifiers) -> MbarrierWait:
+    return MbarrierWait(order_of(q.sem or "acquire", q.scope), parity=False)
+
+
 @service(
     f"mbarrier.try_wait.parity{_ACQUIRE}{_OWN}.b64",
     section=f"{_SECTION}.try_wait",
     fidelity="hardware",
     outputs=1,
+    effects=_by_parity,
     d="pred",
     address="addr",
     parity="u32",
@@ -280,6 +301,7 @@ def try_wait_parity(warp: WarpContext) -> Wait | None:
     section=f"{_SECTION}.try_wait",
     fidelity="hardware",
     outputs=1,
+    effects=_by_state,
     d="pred",
     address="addr",
     state="b64",
@@ -295,6 +317,7 @@ def try_wait(warp: WarpContext) -> Wait | None:
     section=f"{_SECTION}.test_wait",
     fidelity="hardware",
     outputs=1,
+    effects=_by_parity,
     d="pred",
     address="addr",
     parity="u32",
@@ -309,6 +332,7 @@ def test_wait_parity(warp: WarpContext) -> None:
     section=f"{_SECTION}.test_wait",
     fidelity="hardware",
     outputs=1,
+    effects=_by_state,
     d="pred",
     address="addr",
     state="b64",

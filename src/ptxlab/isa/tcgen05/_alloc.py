@@ -9,7 +9,8 @@ from typing import cast
 import numpy as np
 
 from ptxlab.isa import context
-from ptxlab.isa.catalogue import service
+from ptxlab.isa.catalogue import Qualifiers, service
+from ptxlab.isa.effects import LOCAL, Alloc, Dealloc, Supply
 from ptxlab.isa.operands import Op
 from ptxlab.isa.tcgen05._state import Freed, PairRequest, State, enter, no_peer, state_of, teams, whole_warp
 
@@ -49,9 +50,9 @@ class _Awaited:
         return f"tcgen05.alloc of {self.columns} columns waits until so many are free on the SM", held
 
     @property
-    def suppliers(self) -> tuple[str, ...]:
+    def awaits(self) -> Supply:
         """What ends the wait."""
-        return ("tcgen05.alloc",) if self.alone else ("tcgen05.dealloc",)
+        return Supply.PAIR_ALLOCATION if self.alone else Supply.COLUMNS
 
     def supplied_by(self, cta: context.Cta, _warp: int) -> bool:
         """Whether a warp can end it: of the peer, or of any CTA that holds columns of the SM."""
@@ -78,11 +79,16 @@ def _holders(cta: context.Cta) -> list[context.Cta]:
     return [cast(context.Cta, owner) for owner in dict.fromkeys(owners) if owner is not None]
 
 
+def _is_pair(q: Qualifiers) -> bool:
+    return bool(q.group == "cta_group::2")
+
+
 @service(
     "tcgen05.alloc.(group=cta_group::1|cta_group::2).sync.aligned{.space=shared::cta}.b32",
     section=_SECTION,
     outputs=0,
     ordered=False,
+    effects=lambda q: Alloc(_is_pair(q)),
     destination="addr",
     columns="u32",
 )
@@ -215,6 +221,7 @@ def _may_allocate(warp: context.WarpContext, state: State, columns: int) -> None
     section=_SECTION,
     outputs=0,
     ordered=False,
+    effects=lambda q: Dealloc(_is_pair(q)),
     address="u32",
     columns="u32",
 )
@@ -261,6 +268,7 @@ def _nothing_in_flight(warp: context.WarpContext) -> None:
     section=_SECTION,
     outputs=0,
     ordered=False,
+    effects=LOCAL,
 )
 def relinquish_alloc_permit(warp: context.WarpContext) -> None:
     """Give up the right to allocate."""

@@ -7,6 +7,7 @@ from functools import partial
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes, masked, thread_of
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import Completion, CompletionArrival
 from ptxlab.isa.tcgen05._state import enter
 
 __all__: list[str] = []
@@ -47,6 +48,7 @@ def _arrive(barriers: list[context.Mbarrier]) -> None:
     section=_SECTION,
     outputs=0,
     ordered=False,
+    effects=CompletionArrival(Completion.COMMIT),
     mbarrier="addr",
 )
 def commit(warp: context.WarpContext) -> None:
@@ -59,6 +61,7 @@ def commit(warp: context.WarpContext) -> None:
     section=_SECTION,
     outputs=0,
     ordered=False,
+    effects=CompletionArrival(Completion.COMMIT),
     mbarrier="addr",
     mask="b16",
 )

@@ -11,6 +11,7 @@ from ptxlab.formats import pack, unpack
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
 from ptxlab.isa.tcgen05._accesses import block, operand
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch
@@ -94,6 +95,9 @@ def _declare(shape: str, multicast: str) -> None:
         fidelity="two-models",
         outputs=0,
         ordered=False,
+        effects=Asynchronous(
+            Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.COPY_4X256B if shape == _ANY_LANE else Pipe.COPY
+        ),
         address="addr",
         source="b64",
     )(copy)

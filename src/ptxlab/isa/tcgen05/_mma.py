@@ -11,20 +11,22 @@ import numpy as np
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
 from ptxlab.isa.operands import Const, Group, Op, Resolved, Unused
 from ptxlab.isa.tcgen05._collector import collect
 from ptxlab.isa.tcgen05._mma_plan import Disabled, Plan
 from ptxlab.isa.tcgen05._mma_planning import Key, check_plan, make_plan
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch, state_of
+from ptxlab.native import BoundedCache
 from ptxlab.tables import BLOCK_SCALED_KINDS
 
 __all__: list[str] = []
 
 _SECTION = "TensorCore 5th Generation Matrix Multiply and accumulate Operations"
 
+_EFFECTS = Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.MMA)
 _NONE = Unused()
-_PLANS: dict[Key, Plan] = {}
-_MOST_PLANS = 8192
+_PLANS = BoundedCache[Key, Plan](8192)
 _DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
 """Without .scale_vectorsize; .kind::mxf4nvf4 needs it."""
 
@@ -86,8 +88,6 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
             key = Key(form.kind, group, form.vector, ws, form.sparse, a_tensor, shift_a, warp.machine.target, *values)
             plan = _plan(warp, key)
             check_plan(warp, plan, team.ctas)
-            if len(state.ready) >= _MOST_PLANS:
-                state.ready.clear()
             state.ready[op.index, values] = plan
         collect(warp, collectors, plan.held, ws)
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
@@ -99,8 +99,6 @@ def _plan(warp: context.WarpContext, key: Key) -> Plan:
     plan = _PLANS.get(key)
     if plan is None:
         plan = make_plan(warp, key)
-        if len(_PLANS) >= _MOST_PLANS:
-            _PLANS.clear()
         _PLANS[key] = plan
     return plan
 
@@ -126,6 +124,7 @@ def _declare(pattern: str, sparse: bool, tail: Mapping[str, str], *, ws: bool = 
             fidelity="deduced" if shifted else "two-models",
             outputs=0,
             ordered=False,
+            effects=_EFFECTS,
             accumulator="addr",
             a=a,
             b="b64",

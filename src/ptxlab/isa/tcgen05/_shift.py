@@ -8,6 +8,7 @@ from functools import partial
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
 from ptxlab.isa.tcgen05._accesses import block
 from ptxlab.isa.tcgen05._descriptors import check_range
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch
@@ -46,6 +47,7 @@ def _shift(ctas: tuple[context.Cta, ...], column: int) -> None:
     fidelity="deduced",
     outputs=0,
     ordered=False,
+    effects=Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.SHIFT),
     address="addr",
 )
 def shift(warp: context.WarpContext) -> None:

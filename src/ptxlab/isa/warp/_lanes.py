@@ -5,6 +5,7 @@ from __future__ import annotations
 from ptxlab.isa.catalogue import Qualifiers, native
 from ptxlab.isa.native_ops import Collective
 from ptxlab.isa.operands import Op
+from ptxlab.isa.requirements import needs
 
 _MOVES = "Data Movement and Conversion Instructions: "
 _SYNC = "Parallel Synchronization and Communication Instructions: "
@@ -63,7 +64,14 @@ def activemask(q: Qualifiers, op: Op) -> Collective:
     return Collective("activemask", "", "b32", -1)
 
 
-@native("elect.sync", d="b32|pred", member="b32", section=_SYNC + "elect.sync", fidelity="hardware")
+@native(
+    "elect.sync",
+    d="b32|pred",
+    member="b32",
+    section=_SYNC + "elect.sync",
+    fidelity="hardware",
+    requires=needs("8.0", "sm_90", what="elect"),
+)
 def elect(q: Qualifiers, op: Op) -> Collective:
     return Collective("elect", "", "b32", 1)
 

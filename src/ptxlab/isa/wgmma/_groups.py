@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import Qualifiers, native, service
+from ptxlab.isa.effects import CommitGroup, Completion, WaitGroup, WgmmaFence
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.wgmma._fragments import WARPS
@@ -14,13 +15,18 @@ __all__: list[str] = []
 _SECTION = "Asynchronous wgmma Instructions"
 
 
-@native("wgmma.fence.sync{.aligned}", section=f"{_SECTION}: wgmma.fence")
+@native("wgmma.fence.sync{.aligned}", section=f"{_SECTION}: wgmma.fence", effects=WgmmaFence())
 def fence(q: Qualifiers, op: Op) -> Nothing:
     """Order only; registers are read no earlier than by the instruction that names them."""
     return Nothing(orders=True)
 
 
-@service("wgmma.commit_group.sync{.aligned}", section=f"{_SECTION}: wgmma.commit_group", outputs=0)
+@service(
+    "wgmma.commit_group.sync{.aligned}",
+    section=f"{_SECTION}: wgmma.commit_group",
+    outputs=0,
+    effects=CommitGroup(Completion.WGMMA_GROUP),
+)
 def commit_group(warp: context.WarpContext) -> None:
     """Make a group, perhaps an empty one, of the warp's instructions that no group holds yet."""
     group = warpgroup_of(warp)
@@ -28,7 +34,13 @@ def commit_group(warp: context.WarpContext) -> None:
     group.ends[member].append(group.issued[member])
 
 
-@service("wgmma.wait_group.sync{.aligned}", section=f"{_SECTION}: wgmma.wait_group", outputs=0, count="u32")
+@service(
+    "wgmma.wait_group.sync{.aligned}",
+    section=f"{_SECTION}: wgmma.wait_group",
+    outputs=0,
+    effects=WaitGroup(Completion.WGMMA_GROUP),
+    count="u32",
+)
 def wait_group(warp: context.WarpContext) -> context.Wait | None:
     """Wait until at most ``count`` of the newest groups are pending; D of the others is in its registers then."""
     group = warpgroup_of(warp)

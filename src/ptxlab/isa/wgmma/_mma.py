@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import Asynchronous, Completion, Unit
 from ptxlab.isa.operands import Op
 from ptxlab.isa.wgmma._fragments import WARPS
 from ptxlab.isa.wgmma._plan import Form, Text, form_of, perform
 from ptxlab.isa.wgmma._state import Share, Warpgroup, warpgroup_of
+from ptxlab.native import BoundedCache
 from ptxlab.tables import WGMMA_KINDS, WGMMA_M
 
 __all__: list[str] = []
@@ -21,17 +23,14 @@ __all__: list[str] = []
 _SECTION = "Asynchronous wgmma Instructions: wgmma.mma_async"
 _ALL_LANES = 0xFFFF_FFFF
 _ALL_WARPS = (1 << WARPS) - 1
-_MOST_FORMS = 4096
 
 _SUFFIX = {"i8": "{.saturate=satfinite}", "b1": ".and.popc"}
 """What follows the types of kinds that have neither scales nor negation."""
 
-_FORMS: dict[Op, Form] = {}
+_FORMS = BoundedCache[Op, Form](4096)
 
 
 def _new_form(warp: context.WarpContext, text: Text) -> Form:
-    if len(_FORMS) >= _MOST_FORMS:
-        _FORMS.clear()
     found = _FORMS[warp.op] = form_of(warp, text)
     return found
 
@@ -151,6 +150,7 @@ def _declare(kind: str, d: str, text: Text) -> None:
         fidelity="spec" if kind == "b1" else "hardware",
         outputs=1,
         updates=1,
+        effects=Asynchronous(Unit.WARPGROUP, Completion.WGMMA_GROUP),
         derived={"registers": ("shape", registers)},
         accumulator=f"registers.{'b32' if halves else d}",
         first="v4.b32" if text.in_registers else "b64",

@@ -86,7 +86,7 @@ class Warpgroup:
     performed : number of the first that has not been performed
     latest : for each set of registers the last instruction that any warp has issued on it
     accumulators : matrices that have not been written back, by their registers
-    waiters : splits that wait for `performed` to grow
+    waiters : converged lanes that wait for `performed` to grow
     """
 
     cta: context.Cta

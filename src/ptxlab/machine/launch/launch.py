@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import AsyncOperation, Misuse
 from ptxlab.isa.operands import Op
+from ptxlab.machine.launch.configuration import LaunchConfiguration
 from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
 from ptxlab.machine.launch.limits import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, shared_bytes
-from ptxlab.machine.launch.options import Options, refuse
+from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.launch.reports import Reports
 from ptxlab.machine.memory.deferred_copies import perform_copies
 from ptxlab.machine.memory.global_memory import aligned_bytes
@@ -23,7 +24,7 @@ from ptxlab.machine.observe.addition_order import additions_for
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for
 from ptxlab.machine.schedule.scheduler import Scheduler
 from ptxlab.machine.warp.special_registers import cta_values, fill_specials, launch_values
-from ptxlab.machine.warp.warp import ALL_LANES, Split, Warp, context_words
+from ptxlab.machine.warp.warp import ALL_LANES, ConvergedLanes, Warp, context_words
 
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
@@ -54,7 +55,7 @@ class Launch:
         module: Module,
         program: Program,
         executable: Executable,
-        options: Options,
+        options: LaunchConfiguration,
         parameters: bytes,
         addresses: dict[str, int],
         observe: Callable[[Launch], Observer] | None = None,
@@ -81,9 +82,9 @@ class Launch:
         clusters = tuple(-(-g // c) for g, c in zip(options.grid, options.cluster, strict=True))
         self._across = clusters
         count = clusters[0] * clusters[1] * clusters[2]
-        self._order = sorted(options.only) if options.only is not None else range(count)
+        self._order = range(count) if options.clusters is None else sorted(options.clusters)
         self._next = 0
-        self._clusters = count if options.only is None else len(options.only)
+        self._clusters = len(self._order)
         self.total_ctas = self._clusters * self.cluster_size
         self.done_ctas = 0
         self.resident: list[CtaState] = []
@@ -351,11 +352,11 @@ class Launch:
             self.fault(misuse.code, misuse.message, op=warp.op, warp=warp, mask=warp.mask, **misuse.fields)
         self.fault(misuse.code, misuse.message, **misuse.fields)
 
-    def engine_fault(self, warp: Warp, split: Split) -> NoReturn:
+    def engine_fault(self, warp: Warp, group: ConvergedLanes) -> NoReturn:
         """Compiled code found a broken rule."""
         self.reports.engine_fault(warp)
 
-    def parted(self, warp: Warp, standing: list[Split]) -> NoReturn:
+    def parted(self, warp: Warp, standing: list[ConvergedLanes]) -> NoReturn:
         """All lanes of a warp stand at collective instructions that can never meet."""
         self.reports.parted(warp, standing)
 

@@ -17,7 +17,7 @@ from ptxlab.machine.launch.cta import CtaState
 from ptxlab.machine.launch.options import CHECKS
 from ptxlab.machine.schedule.deadlock import explain, most_telling
 from ptxlab.machine.warp.pending_registers import early_uses, overwritten_sources, unfenced
-from ptxlab.machine.warp.warp import CONVERGE, RUN, Split, Warp
+from ptxlab.machine.warp.warp import CONVERGE, RUN, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -49,11 +49,11 @@ def lane_text(mask: int) -> str:
     return ", ".join(ranges(i for i in range(32) if mask >> i & 1))
 
 
-def who_text(splits: Iterable[Split]) -> str:
-    """All of these warp splits, as ranges: ``CTAs (0-3, 0, 0) warps 0-1 lanes 0-31``."""
+def who_text(groups: Iterable[ConvergedLanes]) -> str:
+    """Name all of these groups of converged lanes, as ranges: ``CTAs (0-3, 0, 0) warps 0-1 lanes 0-31``."""
     warps: dict[tuple[tuple[int, int, int], int], list[int]] = {}
-    for split in splits:
-        warps.setdefault((split.warp.cta.ctaid, split.mask), []).append(split.warp.warp_id)
+    for group in groups:
+        warps.setdefault((group.warp.cta.ctaid, group.mask), []).append(group.warp.warp_id)
     columns: dict[tuple[int, int, str, int], list[int]] = {}
     for ((x, y, z), mask), numbers in warps.items():
         columns.setdefault((z, y, ", ".join(ranges(sorted(numbers))), mask), []).append(x)
@@ -195,18 +195,18 @@ class Reports:
         """The launch executed more instructions than it may."""
         launch = self._launch
         warp = launch.scheduler.last
-        split = max(warp.splits, key=lambda s: s.turn) if warp is not None and warp.splits else None
+        lanes = max(warp.converged, key=lambda s: s.turn) if warp is not None and warp.converged else None
         self.fault(
             "H602",
             f"the launch has executed {launch.scheduler.instructions} warp-instructions, more than its budget of {launch.budget}; "
             f"{launch.done_ctas} of {launch.total_ctas} CTAs have ended",
-            op=self._op_of(split) if split is not None else None,
-            warp=warp if split is not None else None,
-            mask=split.mask if split is not None else 0,
+            op=self._op_of(lanes) if lanes is not None else None,
+            warp=warp if lanes is not None else None,
+            mask=lanes.mask if lanes is not None else 0,
             fix="look for a loop that does not end, or raise max_instructions",
         )
 
-    def parted(self, warp: Warp, standing: list[Split]) -> NoReturn:
+    def parted(self, warp: Warp, standing: list[ConvergedLanes]) -> NoReturn:
         """Parts of a warp stand at different instructions that need the whole warp."""
         first = min(standing, key=lambda s: s.op)
         op = self._launch.program.ops[first.op]
@@ -222,7 +222,7 @@ class Reports:
 
     def partial(self, warp: Warp) -> NoReturn:
         """An instruction for whole warps has a guard that differs between the threads."""
-        rest = warp.split_mask & ~warp.mask
+        rest = warp.converged_mask & ~warp.mask
         self.fault(
             "B517",
             f"{warp.op.opcode} is executed by lanes {lane_text(warp.mask)}, but its predicate is false in lanes {lane_text(rest)}; "
@@ -234,45 +234,44 @@ class Reports:
         )
 
     def hang(self) -> NoReturn:
-        """Say for every split what it waits for."""
+        """Report for all groups of converged lanes what they wait for."""
         launch = self._launch
-        splits = most_telling([s for cta in launch.resident for w in cta.warps for s in w.splits])
-        groups: dict[tuple[int, str], list[Split]] = {}
-        for cta in launch.resident:
-            for warp in cta.warps:
-                for split in warp.splits:
-                    groups.setdefault((self._index_of(split), self._reason(split)), []).append(split)
-        details = [(who_text(group), f"{self._where(group[0])}: {reason}") for (_, reason), group in groups.items()]
-        first = splits[0] if splits else None
-        explanation = explain(launch, splits)
-        plural = "warp split waits" if len(splits) == 1 else "warp splits wait"
+        standing = [s for cta in launch.resident for w in cta.warps for s in w.converged]
+        groups = most_telling(standing)
+        alike: dict[tuple[int, str], list[ConvergedLanes]] = {}
+        for group in standing:
+            alike.setdefault((self._index_of(group), self._reason(group)), []).append(group)
+        details = [(who_text(same), f"{self._where(same[0])}: {reason}") for (_, reason), same in alike.items()]
+        first = groups[0] if groups else None
+        explanation = explain(launch, groups)
+        plural = "group of converged lanes waits" if len(groups) == 1 else "groups of converged lanes wait"
         self.fault(
             "H601",
-            f"{len(splits)} {plural} and nothing can go on; {launch.done_ctas} of {launch.total_ctas} CTAs have ended",
+            f"no warp can continue: {len(groups)} {plural}; {launch.done_ctas} of {launch.total_ctas} CTAs have ended",
             op=self._op_of(first) if first is not None else None,
             details=(*details, *explanation.facts),
             fix=explanation.fix,
         )
 
-    def _index_of(self, split: Split) -> int:
-        if split.state != RUN or split.again:
-            return split.op
-        return min(split.pc, len(self._launch.program.ops) - 1)
+    def _index_of(self, group: ConvergedLanes) -> int:
+        if group.state != RUN or group.again:
+            return group.op
+        return min(group.pc, len(self._launch.program.ops) - 1)
 
-    def _op_of(self, split: Split) -> Op:
-        return self._launch.program.ops[self._index_of(split)]
+    def _op_of(self, group: ConvergedLanes) -> Op:
+        return self._launch.program.ops[self._index_of(group)]
 
-    def _where(self, split: Split) -> str:
-        op = self._op_of(split)
+    def _where(self, group: ConvergedLanes) -> str:
+        op = self._op_of(group)
         where, excerpt, source = self.place(op)
         return f"{where} `{excerpt.strip() or op.opcode}`" + (f" (source {source})" if source else "")
 
-    def _reason(self, split: Split) -> str:
-        if split.wait is not None:
-            sentence, facts = split.wait.describe()
+    def _reason(self, group: ConvergedLanes) -> str:
+        if group.wait is not None:
+            sentence, facts = group.wait.describe()
             return sentence + (" [" + "; ".join(f"{name}: {value}" for name, value in facts) + "]" if facts else "")
-        if split.state == CONVERGE:
-            rest = split.warp.live & ~split.mask
+        if group.state == CONVERGE:
+            rest = group.warp.live & ~group.mask
             return f"stands until lanes {lane_text(rest)} of the warp execute it too"
         return "spins: nothing that it reads changes any more"
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
-    from ptxlab.machine.warp.warp import Split, Warp
+    from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = ["Observer", "Tracing", "observer_for", "overridden_hook", "tracing", "warm_observers"]
 
@@ -40,13 +40,13 @@ class Observer:
     def ended(self, cta: CtaState) -> None:
         """A CTA has exited."""
 
-    def running(self, warp: Warp, split: Split) -> None:
+    def running(self, warp: Warp, split: ConvergedLanes) -> None:
         """A split of a warp begins to execute."""
 
-    def stopped(self, warp: Warp, split: Split) -> None:
+    def stopped(self, warp: Warp, split: ConvergedLanes) -> None:
         """The split executes no longer: it waits, stands at a collective, has had its turn, or has exited."""
 
-    def resumed(self, split: Split) -> None:
+    def resumed(self, split: ConvergedLanes) -> None:
         """The wait that a split has is over."""
 
     def drain(self, warp: Warp) -> None:

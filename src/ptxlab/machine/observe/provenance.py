@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.replay.replay import Placed, Replay
-    from ptxlab.machine.warp.warp import Split, Warp
+    from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = ["Provenance", "Writer", "trace"]
 
@@ -160,7 +160,7 @@ def _watched(replay: Replay, address: int, dtype: np.dtype[Any], slowly: tuple[t
         made.append(_Watch(launch, launch.device.memory.view(address, dtype.itemsize), dtype, slowly))
         return made[0]
 
-    replay.run(observe, checks=frozenset(), progress=None)
+    replay.run(observe, check="none", progress=None)
     return made[0]
 
 
@@ -172,7 +172,7 @@ def _behind(replay: Replay, copied: _Copied) -> tuple[Writer, ...]:
         made.append(_SharedWatch(launch, np.zeros(0, np.uint8), np.dtype(np.uint8), (), until=copied))
         return made[0]
 
-    replay.run(observe, checks=frozenset(), progress=None)
+    replay.run(observe, check="none", progress=None)
     owners = {id(writer): writer for writer in made[0].owners.values()}
     return tuple(replace(writer, value=None) for writer in reversed(made[0].writers) if id(writer) in owners)
 
@@ -261,7 +261,7 @@ class _Watch(Observer):
         """Let a warp's recorded rows go into the buffer."""
         self._buffer.fill(warp)
 
-    def running(self, warp: Warp, split: Split) -> None:
+    def running(self, warp: Warp, split: ConvergedLanes) -> None:
         """Say how many rows may come before the next drain."""
         self._grant(warp)
 

@@ -90,19 +90,19 @@ class Watch:
         return clocked(self._launch.program)
 
     def _time_tells(self) -> bool:
-        """Whether some split goes round in a loop that reads a clock: the time is a part of its state, and never comes back."""
+        """Return whether some lanes run in a loop that reads a clock: the time is a part of their state and never repeats."""
         return bool(self._clocked) and any(
-            (s.op if s.state else s.pc) in self._clocked for cta in self._launch.resident for warp in cta.warps for s in warp.splits
+            (s.op if s.state else s.pc) in self._clocked for cta in self._launch.resident for warp in cta.warps for s in warp.converged
         )
 
     def _places(self) -> Places:
-        return tuple((s.pc, s.mask, s.state) for cta in self._launch.resident for w in cta.warps for s in w.splits)
+        return tuple((s.pc, s.mask, s.state) for cta in self._launch.resident for w in cta.warps for s in w.converged)
 
     def _registers(self) -> bytes:
         digest = hashlib.blake2b(digest_size=16)
         for cta in self._launch.resident:
             for warp in cta.warps:
-                if warp.splits:
+                if warp.converged:
                     digest.update(warp.memory())
         return digest.digest()
 

@@ -1,4 +1,4 @@
-"""Why nothing can go on: for everything that is waited for, what is missing, and which instructions could have supplied it."""
+"""Why no warp can continue: for everything that is waited for, what is missing, and which instructions could have supplied it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptxlab.isa.context import Supplied
+from ptxlab.isa.effects import Supply
 from ptxlab.isa.operands import Op
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
-from ptxlab.machine.warp.warp import Split, Warp
+from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["Explanation", "explain", "most_telling"]
 
-_ARRIVALS = ("mbarrier.arrive", "tcgen05.commit", "cp.async.mbarrier.arrive")
-_BYTES = ("cp.async.bulk", "cp.reduce.async.bulk", "st.async", "red.async", "clusterlaunchcontrol.try_cancel", "mbarrier.complete_tx")
-_GROUPS = frozenset({"commit_group", "wait_group"})
-"""Instructions about copies that supply nothing themselves."""
+_ARRIVALS = Supply.ARRIVAL | Supply.COMPLETION_ARRIVAL
 _MOST = 6
 
 
@@ -29,7 +27,7 @@ class Explanation(NamedTuple):
     fix: str
 
 
-def most_telling(splits: list[Split]) -> list[Split]:
+def most_telling(splits: list[ConvergedLanes]) -> list[ConvergedLanes]:
     """The splits, those in front whose mbarrier has the wrong number of bytes: nothing that the others wait for can mend that.
 
     Behind stand those at barriers that threads are to come to that wait for something else.
@@ -43,7 +41,7 @@ def _rank(awaited: object) -> int:
     return 2 if isinstance(awaited, NamedBarrier | ClusterBarrier) else 1
 
 
-def explain(launch: Launch, splits: list[Split]) -> Explanation:
+def explain(launch: Launch, splits: list[ConvergedLanes]) -> Explanation:
     """Explain the waits of all splits; the fix is for the first that can be understood."""
     facts: list[tuple[str, str]] = []
     fix = ""
@@ -67,25 +65,24 @@ def explain(launch: Launch, splits: list[Split]) -> Explanation:
     return Explanation(tuple(facts), fix or "find what the first waiting thread expects, and what keeps it from happening")
 
 
-def _mbarrier(launch: Launch, split: Split, barrier: MbarrierState, splits: list[Split]) -> Explanation:
-    names: tuple[str, ...]
+def _mbarrier(launch: Launch, split: ConvergedLanes, barrier: MbarrierState, splits: list[ConvergedLanes]) -> Explanation:
     where = f"mbarrier at shared offset {barrier.offset:#x} of CTA rank {barrier.rank}"
     line = _op(launch, split).line
     if barrier.transactions < 0 < barrier.pending:
         missing = f"{barrier.pending} arrivals and the announcement of {-barrier.transactions} bytes that have come"
         fix = f"insert mbarrier.arrive.expect_tx of {-barrier.transactions} bytes on the mbarrier that line {line} waits on"
-        names = ("mbarrier.arrive", "mbarrier.expect_tx")
+        supply = Supply.ARRIVAL | Supply.EXPECTATION
     elif barrier.transactions < 0:
         missing = f"nothing but the announcement of {-barrier.transactions} bytes that have come"
         fix = f"let expect_tx announce {-barrier.transactions} bytes more on the mbarrier that line {line} waits on"
-        names = ("mbarrier.arrive.expect_tx", "mbarrier.expect_tx")
+        supply = Supply.EXPECTATION
     elif barrier.transactions > 0:
         missing = f"{barrier.transactions} bytes" + (f" and {barrier.pending} arrivals" if barrier.pending else "")
         fix = (
             f"issue the copy of the missing {barrier.transactions} bytes, or let expect_tx announce what the copies bring "
             f"(line {line} waits)"
         )
-        names = _BYTES
+        supply = Supply.BYTES
     else:
         missing = f"{barrier.pending} of {barrier.expected} arrivals in phase {barrier.phase} (parity {barrier.phase & 1})"
         fix = (
@@ -96,17 +93,20 @@ def _mbarrier(launch: Launch, split: Split, barrier: MbarrierState, splits: list
             fix += f"; or wait with parity {barrier.phase & 1 ^ 1} if the phase that is complete is meant"
         elif barrier.pending == barrier.expected:
             fix += f"; or wait with parity {barrier.phase & 1 ^ 1}, which a fresh mbarrier passes"
-        names = _ARRIVALS
+        supply = _ARRIVALS
     facts = [(where, f"is missing {missing}")]
-    facts += [("could come from", text) for text in _suppliers(launch, names, splits)]
+    facts += [("could come from", text) for text in _suppliers(launch, supply, splits)]
     return Explanation(tuple(facts), fix)
 
 
-def _suppliers(launch: Launch, names: tuple[str, ...], splits: list[Split]) -> Iterator[str]:
-    """Instructions of these names: whether they have run, and who can still reach them."""
-    program = launch.program
+def _supplies(op: Op, supply: Supply) -> bool:
+    return op.effects is not None and bool(op.effects.supplies & supply)
+
+
+def _suppliers(launch: Launch, supply: Supply, splits: list[ConvergedLanes]) -> Iterator[str]:
+    """The instructions that supply something: whether they have run, and who can still reach them."""
     counts = launch.scheduler.services
-    ops = [op for op in program.ops if op.opcode.startswith(names) and not _GROUPS & set(op.opcode.split("."))]
+    ops = [op for op in launch.program.ops if _supplies(op, supply)]
     ops.sort(key=lambda op: (counts[op.index] > 0, op.line))
     for op in ops[:_MOST]:
         reach = [s for s in splits if _reaches(launch, s, op.index)]
@@ -115,19 +115,19 @@ def _suppliers(launch: Launch, names: tuple[str, ...], splits: list[Split]) -> I
         )
         times = counts[op.index]
         yield (
-            f"line {op.line}: {_short(op)}, executed {times} times; {ahead}"
+            f"line {op.line}: {op.short}, executed {times} times; {ahead}"
             if times
-            else f"line {op.line}: {_short(op)}, never executed; {ahead}"
+            else f"line {op.line}: {op.short}, never executed; {ahead}"
         )
 
 
-def _sources(launch: Launch, on: Supplied, splits: list[Split]) -> Iterator[tuple[str, str]]:
+def _sources(launch: Launch, on: Supplied, splits: list[ConvergedLanes]) -> Iterator[tuple[str, str]]:
     able = [s for s in splits if _awaited(s) is not on and on.supplied_by(s.warp.cta, s.warp.warp_id)]
-    for text in _suppliers(launch, on.suppliers, able):
+    for text in _suppliers(launch, on.awaits, able):
         yield "could come from", text
 
 
-def _meeting(launch: Launch, split: Split, splits: list[Split]) -> str:
+def _meeting(launch: Launch, split: ConvergedLanes, splits: list[ConvergedLanes]) -> str:
     """What else would help a split: to come to the barrier first where one waits that could end its wait."""
     other = _supplier(launch, split, splits)
     on = None if other is None else _awaited(other)
@@ -140,13 +140,13 @@ def _meeting(launch: Launch, split: Split, splits: list[Split]) -> str:
     )
 
 
-def _absent(split: Split, barrier: NamedBarrier | ClusterBarrier) -> list[Warp]:
+def _absent(split: ConvergedLanes, barrier: NamedBarrier | ClusterBarrier) -> list[Warp]:
     """The warps that have not come to a barrier."""
     warps = [w for cta in split.warp.cta.group.ctas for w in cta.warps] if isinstance(barrier, ClusterBarrier) else split.warp.cta.warps
-    return [w for w in warps if w.live and not any(s.wait is not None and s.wait.on is barrier for s in w.splits)]
+    return [w for w in warps if w.live and not any(s.wait is not None and s.wait.on is barrier for s in w.converged)]
 
 
-def _barrier(launch: Launch, split: Split, barrier: NamedBarrier | ClusterBarrier) -> Explanation:
+def _barrier(launch: Launch, split: ConvergedLanes, barrier: NamedBarrier | ClusterBarrier) -> Explanation:
     absent = _absent(split, barrier)
     what = "the cluster barrier" if isinstance(barrier, ClusterBarrier) else f"barrier {barrier.id}"
     facts = [(what, f"{_who(w)} has not arrived: it {_standing(launch, w)}") for w in absent[:_MOST]]
@@ -158,9 +158,9 @@ def _barrier(launch: Launch, split: Split, barrier: NamedBarrier | ClusterBarrie
     return Explanation(tuple(facts), text)
 
 
-def _cycle(launch: Launch, splits: list[Split]) -> Iterator[tuple[str, str]]:
+def _cycle(launch: Launch, splits: list[ConvergedLanes]) -> Iterator[tuple[str, str]]:
     """Threads that wait for each other: a chain of waits that comes back to its start."""
-    nexts: dict[int, Split] = {}
+    nexts: dict[int, ConvergedLanes] = {}
     for split in splits:
         supplier = _supplier(launch, split, splits)
         if supplier is not None:
@@ -176,29 +176,27 @@ def _cycle(launch: Launch, splits: list[Split]) -> Iterator[tuple[str, str]]:
             return
 
 
-def _supplier(launch: Launch, split: Split, splits: list[Split]) -> Split | None:
+def _supplier(launch: Launch, split: ConvergedLanes, splits: list[ConvergedLanes]) -> ConvergedLanes | None:
     """A waiting split that could end the wait of another one if it went on."""
     on = _awaited(split)
     if isinstance(on, NamedBarrier | ClusterBarrier):
         absent = _absent(split, on)
         return next((s for s in splits if s.warp in absent), None)
     others = [s for s in splits if _awaited(s) is not on]
-    names: tuple[str, ...]
     if isinstance(on, MbarrierState):
-        names = _BYTES if on.transactions > 0 else _ARRIVALS
+        supply = Supply.BYTES if on.transactions > 0 else _ARRIVALS
     elif isinstance(on, Supplied):
-        names, others = on.suppliers, [s for s in others if on.supplied_by(s.warp.cta, s.warp.warp_id)]
+        supply, others = on.awaits, [s for s in others if on.supplied_by(s.warp.cta, s.warp.warp_id)]
     else:
         return None
-    ops = [op for op in launch.program.ops if op.opcode.startswith(names)]
-    return next((s for op in ops for s in others if _reaches(launch, s, op.index)), None)
+    return next((s for op in launch.program.ops if _supplies(op, supply) for s in others if _reaches(launch, s, op.index)), None)
 
 
-def _awaited(split: Split) -> object:
+def _awaited(split: ConvergedLanes) -> object:
     return split.wait.on if split.wait is not None else None
 
 
-def _reaches(launch: Launch, split: Split, index: int) -> bool:
+def _reaches(launch: Launch, split: ConvergedLanes, index: int) -> bool:
     """Whether a split can still come to an op, by the control-flow graph."""
     blocks = launch.program.blocks
     here = _op(launch, split).index
@@ -217,15 +215,10 @@ def _reaches(launch: Launch, split: Split, index: int) -> bool:
     return False
 
 
-def _op(launch: Launch, split: Split) -> Op:
+def _op(launch: Launch, split: ConvergedLanes) -> Op:
     if split.state or split.again:
         return launch.program.ops[split.op]
     return launch.program.ops[min(split.pc, len(launch.program.ops) - 1)]
-
-
-def _short(op: Op) -> str:
-    words = op.opcode.split(".")
-    return ".".join(words[: 4 if words[:3] == ["cp", "async", "bulk"] else 3 if "expect_tx" in words else 2])
 
 
 def _who(warp: Warp) -> str:
@@ -233,5 +226,5 @@ def _who(warp: Warp) -> str:
 
 
 def _standing(launch: Launch, warp: Warp) -> str:
-    waits: Any = [s for s in warp.splits if s.state or s.wait is not None]
+    waits: Any = [s for s in warp.converged if s.state or s.wait is not None]
     return f"waits at line {_op(launch, waits[0]).line}" if waits else "is not waiting"

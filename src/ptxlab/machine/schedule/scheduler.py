@@ -1,7 +1,7 @@
 """The scheduler: fair, deterministic, and exact about launches that can make no progress.
 
 A launch runs depth first: a new cluster starts when the resident ones wait or have used up a slice, so that a kernel of independent CTAs
-keeps one CTA's memory warm. Warps take turns after a slice of instructions; splits of a warp take turns after a smaller one.
+keeps one CTA's memory warm. Warps take turns after a slice of instructions; diverged lanes of a warp take turns after a smaller one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ptxlab.isa.context import AsyncOperation, Misuse, Wait
 from ptxlab.machine.observe.observer import overridden_hook
 from ptxlab.machine.schedule._progress import Watch
 from ptxlab.machine.warp.convergence import NO_LIMIT, choose, converge
-from ptxlab.machine.warp.warp import CONVERGE, RUN, WAIT, Split, Warp
+from ptxlab.machine.warp.warp import CONVERGE, RUN, WAIT, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -26,8 +26,8 @@ __all__ = ["Scheduler"]
 SLICE = 100_000
 """Warp-instructions before another warp gets its turn."""
 SMALLEST_SLICE = 4_000
-SPLIT_SLICE = 2_000
-"""Warp-instructions before another split of the same warp gets its turn."""
+GROUP_SLICE = 2_000
+"""Warp-instructions before other lanes of a diverged warp get their turn."""
 EXPIRY_COST = 1_000
 """What the time limit of a wait takes from the instruction budget, so that loops over it end."""
 
@@ -46,7 +46,7 @@ class Scheduler:
         self.launch = launch
         self.execute = execute
         self.ready: deque[Warp] = deque()
-        self.polling: list[Split] = []
+        self.polling: list[ConvergedLanes] = []
         self.pending: list[AsyncOperation] = []
         self.signals: list[AsyncOperation] = []
         self.instructions = 0
@@ -82,37 +82,37 @@ class Scheduler:
             self.ready.append(warp)
 
     def wake(self, waiters: list[Any]) -> None:
-        """Let the splits in the list whose wait is over go on."""
-        splits: list[Split] = waiters[:]
+        """Continue the groups in the list whose wait is over."""
+        groups: list[ConvergedLanes] = waiters[:]
         waiters.clear()
-        waiters += self._still_waiting(splits)
+        waiters += self._still_waiting(groups)
 
-    def _still_waiting(self, splits: list[Split]) -> list[Split]:
+    def _still_waiting(self, groups: list[ConvergedLanes]) -> list[ConvergedLanes]:
         """Let those whose wait is over go on; the others."""
         still = []
-        for split in splits:
-            wait = split.wait
+        for group in groups:
+            wait = group.wait
             if wait is None:
                 continue
             if wait.ready():
-                self._resume(split, wait)
+                self._resume(group, wait)
             else:
-                still.append(split)
+                still.append(group)
         return still
 
-    def _resume(self, split: Split, wait: Wait) -> None:
+    def _resume(self, group: ConvergedLanes, wait: Wait) -> None:
         if self._on_resumed is not None:
-            self._on_resumed(split)
-        split.wait = None
-        split.state = RUN
-        split.again = split.retried = wait.retry
-        retire_hook = self._hearers[split.op]
+            self._on_resumed(group)
+        group.wait = None
+        group.state = RUN
+        group.again = group.retried = wait.retry
+        retire_hook = self._hearers[group.op]
         if retire_hook is not None and not wait.retry:
-            warp = split.warp
-            running, warp.mask = warp.mask, split.active
-            retire_hook(warp, self.launch.program.ops[split.op])
+            warp = group.warp
+            running, warp.mask = warp.mask, group.active
+            retire_hook(warp, self.launch.program.ops[group.op])
             warp.mask = running
-        self.enqueue(split.warp)
+        self.enqueue(group.warp)
 
     def _poll(self) -> bool:
         """Ask the waits that nobody wakes; True if one is over."""
@@ -237,17 +237,17 @@ class Scheduler:
 
     def _expire(self) -> bool:
         """Let the time limits of waits pass, once for each state of the launch; False if that would repeat a state or there are none."""
-        waiting = [s for cta in self.launch.resident for w in cta.warps for s in w.splits if s.wait is not None and s.wait.expires]
+        waiting = [s for cta in self.launch.resident for w in cta.warps for s in w.converged if s.wait is not None and s.wait.expires]
         if not waiting or not self._watch.is_new():
             return False
-        for split in waiting:
-            wait = split.wait
+        for group in waiting:
+            wait = group.wait
             assert wait is not None
             waiters = getattr(wait.on, "waiters", None)
-            if waiters is not None and split in waiters:
-                waiters.remove(split)
-            self._resume(split, wait)
-            split.expired = split.again = True
+            if waiters is not None and group in waiters:
+                waiters.remove(group)
+            self._resume(group, wait)
+            group.expired = group.again = True
             self.instructions += EXPIRY_COST
         if self.instructions > self.budget:
             self.launch.over_budget()
@@ -271,35 +271,35 @@ class Scheduler:
         words[_CLOCK] = self.rounds * 1000 + self.instructions
         self._until = self.instructions + words[_FUEL]
         while True:
-            splits = warp.splits
-            if len(splits) == 1:
-                split = splits[0]
-                if split.state and (split.state == WAIT or not converge(warp)):
+            groups = warp.converged
+            if len(groups) == 1:
+                group = groups[0]
+                if group.state and (group.state == WAIT or not converge(warp)):
                     return False
                 limit, granted = NO_LIMIT, fuel
             else:
                 found = choose(warp)
                 if found is None:
                     return False
-                split, limit = found
-                splits = warp.splits
-                granted = min(fuel, SPLIT_SLICE)
-            words[_PC] = split.pc
-            words[_MASK] = split.mask
+                group, limit = found
+                groups = warp.converged
+                granted = min(fuel, GROUP_SLICE)
+            words[_PC] = group.pc
+            words[_MASK] = group.mask
             words[_LIMIT] = limit
             words[_FUEL] = granted
             self._until = self.instructions + granted
             words[_LIVE] = warp.live
             if running is not None:
-                running(warp, split)
-            again = split.again
+                running(warp, group)
+            again = group.again
             warp.spun = False
             while True:
                 if again:
-                    again = split.again = False
-                    index, active = split.op, split.active
-                    warp.retried, warp.expired = split.retried, split.expired
-                    split.retried = split.expired = False
+                    again = group.again = False
+                    index, active = group.op, group.active
+                    warp.retried, warp.expired = group.retried, group.expired
+                    group.retried = group.expired = False
                 else:
                     status = execute(context)
                     if words[_EVENTS] and observer is not None:
@@ -316,10 +316,10 @@ class Scheduler:
                 warp.op = op
                 warp.q = op.q
                 warp.mask = active
-                mask = warp.split_mask = words[_MASK]
+                mask = warp.converged_mask = words[_MASK]
                 if together[index] and mask != warp.live:
-                    split.state = CONVERGE
-                    split.op, split.active, split.again = index, active, True
+                    group.state = CONVERGE
+                    group.op, group.active, group.again = index, active, True
                     status = _PARKED
                     break
                 if together[index] and active != mask:
@@ -329,11 +329,11 @@ class Scheduler:
                 if warp.expired or warp.retried:
                     warp.expired = warp.retried = False
                 if wait is not None:
-                    split.state = WAIT
-                    split.wait = wait
-                    split.op, split.active = index, active
+                    group.state = WAIT
+                    group.wait = wait
+                    group.op, group.active = index, active
                     waiters = getattr(wait.on, "waiters", None)
-                    (self.polling if waiters is None else waiters).append(split)
+                    (self.polling if waiters is None else waiters).append(group)
                     status = _PARKED
                     break
                 retire_hook = hearers[index]
@@ -348,40 +348,40 @@ class Scheduler:
             used = granted - words[_FUEL]
             fuel -= used
             self.instructions += used
-            split.pc = words[_PC]
-            split.mask = words[_MASK]
+            group.pc = words[_PC]
+            group.mask = words[_MASK]
             if status == _CONVERGE:
-                split.state, split.op, split.active = CONVERGE, words[_INFO], words[_ACTIVE]
+                group.state, group.op, group.active = CONVERGE, words[_INFO], words[_ACTIVE]
             if stopped is not None:
-                stopped(warp, split)
+                stopped(warp, group)
             if status == _PARKED:
                 warp.slice = SLICE
                 continue
             if status == _DIVERGE:
                 taken = words[_ACTIVE]
-                rest = split.mask & ~taken
-                split.pc, split.mask = words[int(Word.TAKEN)], taken
-                splits.append(Split(warp, words[int(Word.NEXT)], rest, split.turn))
+                rest = group.mask & ~taken
+                group.pc, group.mask = words[int(Word.TAKEN)], taken
+                groups.append(ConvergedLanes(warp, words[int(Word.NEXT)], rest, group.turn))
             elif status == _EXIT:
-                splits.remove(split)
-                if not splits:
+                groups.remove(group)
+                if not groups:
                     launch.warp_ended(warp)
                     return False
-                for other in splits:
+                for other in groups:
                     if other.state == CONVERGE and not other.again:
                         other.state = RUN
             elif status == _SPENT:
-                split.turn += 1
-                if len(splits) == 1:
+                group.turn += 1
+                if len(groups) == 1:
                     fuel = 0
             elif status == _CONVERGE:
-                rest = split.mask & ~split.active
+                rest = group.mask & ~group.active
                 if rest:
-                    # Lanes whose guard is false pass over the instruction; they start at it once more, as a split of their own.
-                    split.mask = split.active
-                    splits.append(Split(warp, split.pc, rest, split.turn))
+                    # Lanes whose guard is false pass over the instruction; they start at it once more, as a group of their own.
+                    group.mask = group.active
+                    groups.append(ConvergedLanes(warp, group.pc, rest, group.turn))
             elif status == _FAULT:
-                launch.engine_fault(warp, split)
+                launch.engine_fault(warp, group)
             if fuel <= 0:
                 warp.slice = max(SMALLEST_SLICE, (warp.slice or SLICE) >> 1)
                 self.enqueue(warp)

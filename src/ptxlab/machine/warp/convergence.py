@@ -1,11 +1,11 @@
-"""Splits of a warp: which one runs next, and those that must execute an instruction together."""
+"""Divergence and convergence of a warp: which lanes run next, and which must execute an instruction together."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ptxlab.isa.operands import PairOf, Reg
-from ptxlab.machine.warp.warp import CONVERGE, RUN, Split
+from ptxlab.machine.warp.warp import CONVERGE, RUN, ConvergedLanes
 
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp
@@ -13,118 +13,119 @@ if TYPE_CHECKING:
 __all__ = ["NO_LIMIT", "choose", "converge"]
 
 NO_LIMIT = (1 << 62) - 1
-"""How far a split may go that no other one stands behind."""
+"""The limit of a group when no other group of the warp stands at a later instruction."""
 
 
-def choose(warp: Warp) -> tuple[Split, int] | None:
-    """The split that runs next, and the earliest pc of the others behind it; splits at the same pc merge."""
+def choose(warp: Warp) -> tuple[ConvergedLanes, int] | None:
+    """Return the group of converged lanes that runs next, and where it stops so that the next group can join; groups at one pc join."""
     while True:
-        splits = warp.splits
-        at: dict[int, Split] = {}
+        groups = warp.converged
+        at: dict[int, ConvergedLanes] = {}
         merged = False
-        for split in splits:
-            if split.state or split.again:
+        for group in groups:
+            if group.state or group.again:
                 continue
-            other = at.setdefault(split.pc, split)
-            if other is not split:
-                other.mask |= split.mask
-                other.turn = min(other.turn, split.turn)
-                split.mask = 0
+            other = at.setdefault(group.pc, group)
+            if other is not group:
+                other.mask |= group.mask
+                other.turn = min(other.turn, group.turn)
+                group.mask = 0
                 merged = True
         if merged:
-            warp.splits = splits = [s for s in splits if s.mask]
-        best: Split | None = None
-        for split in splits:
-            if not split.state and (best is None or (split.turn, split.pc) < (best.turn, best.pc)):
-                best = split
+            warp.converged = groups = [s for s in groups if s.mask]
+        best: ConvergedLanes | None = None
+        for group in groups:
+            if not group.state and (best is None or (group.turn, group.pc) < (best.turn, best.pc)):
+                best = group
         if best is None:
             if converge(warp):
                 continue
             return None
         pc = best.pc
         limit = NO_LIMIT
-        for split in splits:
-            if pc < split.pc < limit:
-                limit = split.pc
+        for group in groups:
+            if pc < group.pc < limit:
+                limit = group.pc
         return best, limit
 
 
 def converge(warp: Warp) -> bool:
-    """Join splits that stand at the same collective instruction, once no split of the warp can run; True if one can go on now.
+    """Join groups that stand at the same collective instruction; return whether one of them can continue.
 
-    Services go on when all live lanes have arrived. Collectives that name their members go back to the engine after every join; if that
-    does not help, those at different places meet here: ``elect.sync`` and ``bar.warp.sync`` with the same membermask.
+    Called when no group of the warp can run. A service instruction continues when all live lanes stand at it. A collective with a
+    membermask is executed again by the engine after every join. If that does not help, ``elect.sync`` and ``bar.warp.sync`` at
+    different places synchronise when their membermasks are equal.
     """
     moved = False
-    groups: dict[tuple[int, bool], Split] = {}
-    for split in warp.splits:
-        if split.state != CONVERGE:
+    standing_at: dict[tuple[int, bool], ConvergedLanes] = {}
+    for group in warp.converged:
+        if group.state != CONVERGE:
             continue
-        first = groups.setdefault((split.op, split.again), split)
-        if first is not split:
-            first.mask |= split.mask
-            first.active |= split.active
-            first.turn = min(first.turn, split.turn)
-            split.mask = 0
+        first = standing_at.setdefault((group.op, group.again), group)
+        if first is not group:
+            first.mask |= group.mask
+            first.active |= group.active
+            first.turn = min(first.turn, group.turn)
+            group.mask = 0
             if not first.again:
                 first.state = RUN
                 moved = True
-    warp.splits = [s for s in warp.splits if s.mask]
-    standing = [s for s in warp.splits if s.state == CONVERGE]
-    for split in standing:
-        if split.mask == warp.live:
-            split.state = RUN
+    warp.converged = [s for s in warp.converged if s.mask]
+    standing = [s for s in warp.converged if s.state == CONVERGE]
+    for group in standing:
+        if group.mask == warp.live:
+            group.state = RUN
             moved = True
     return moved or _rendezvous(warp, standing)
 
 
-def _rendezvous(warp: Warp, standing: list[Split]) -> bool:
-    """Let collectives at different places meet, by qualifiers and membermask; refuse what can never meet."""
-    parties: dict[tuple[str, int], list[Split]] = {}
-    for split in standing:
-        if split.again:
+def _rendezvous(warp: Warp, standing: list[ConvergedLanes]) -> bool:
+    """Synchronise collectives at different places that have the same qualifiers and membermask; report what can never converge."""
+    parties: dict[tuple[str, int], list[ConvergedLanes]] = {}
+    for group in standing:
+        if group.again:
             continue
-        members = _members(warp, split)
-        parties.setdefault((warp.launch.program.ops[split.op].opcode, members), []).append(split)
-    for (opcode, members), splits in parties.items():
+        members = _members(warp, group)
+        parties.setdefault((warp.launch.program.ops[group.op].opcode, members), []).append(group)
+    for (opcode, members), groups in parties.items():
         arrived = 0
-        for split in splits:
-            arrived |= split.active
+        for group in groups:
+            arrived |= group.active
         if members & warp.live & ~arrived:
             continue
         base = opcode.split(".")
         if base[0] == "elect":
-            _elect(warp, splits, members)
+            _elect(warp, groups, members)
         elif base[:2] != ["bar", "warp"]:
             continue
-        for split in splits:
-            split.pc = split.op + 1
-            split.state = RUN
+        for group in groups:
+            group.pc = group.op + 1
+            group.state = RUN
         return True
     everyone = 0
-    for split in standing:
-        everyone |= split.mask
+    for group in standing:
+        everyone |= group.mask
     if standing and everyone == warp.live:
         warp.launch.parted(warp, standing)
     return False
 
 
-def _members(warp: Warp, split: Split) -> int:
-    """The membermask of the collective that a split stands at."""
-    op = warp.launch.program.ops[split.op]
+def _members(warp: Warp, group: ConvergedLanes) -> int:
+    """Return the membermask of the collective that a group stands at."""
+    op = warp.launch.program.ops[group.op]
     position = warp.launch.member_operand(op)
     if position < 0:
         return warp.live
-    warp.op, warp.mask = op, split.active
+    warp.op, warp.mask = op, group.active
     return warp.lane_value(op.operands[position], 32, warp.one_lane())
 
 
-def _elect(warp: Warp, splits: list[Split], members: int) -> None:
-    """``elect.sync``: the lowest lane of the membermask leads."""
+def _elect(warp: Warp, groups: list[ConvergedLanes], members: int) -> None:
+    """Perform ``elect.sync``: the lowest lane of the membermask is the leader."""
     leader = (members & -members).bit_length() - 1
-    for split in splits:
-        op = warp.launch.program.ops[split.op]
-        warp.op, warp.mask = op, split.active
+    for group in groups:
+        op = warp.launch.program.ops[group.op]
+        warp.op, warp.mask = op, group.active
         pair = op.operands[0]
         value, predicate = (pair.first, pair.second) if isinstance(pair, PairOf) else (pair, None)
         if isinstance(value, Reg):

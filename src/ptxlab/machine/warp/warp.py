@@ -1,4 +1,4 @@
-"""A warp: its context and registers, its splits, and what a service handler sees of it."""
+"""A warp: its context and registers, its groups of converged lanes, and what a service handler reads and changes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["ALL_LANES", "CONVERGE", "RUN", "WAIT", "Split", "Warp", "context_words"]
+__all__ = ["ALL_LANES", "CONVERGE", "RUN", "WAIT", "ConvergedLanes", "Warp", "context_words"]
 
 RUN, WAIT, CONVERGE = 0, 1, 2
-"""What a split does: it can run; it waits for a `Wait`; it stands at an instruction until other lanes of the warp arrive."""
+"""The state of a group of converged lanes: it can run; it waits for a `Wait`; it stands at an instruction until other lanes arrive."""
 
 _PENDING_COUNT = int(Word.PENDING_COUNT)
 _NO_ROWS = np.zeros((0, 3), np.uint64)
@@ -47,12 +47,12 @@ def context_words(launch: Launch, cta: CtaState) -> NDArray[np.uint64]:
     return words
 
 
-class Split:
-    """Lanes of a warp that execute together.
+class ConvergedLanes:
+    """A group of lanes of one warp that execute together, at one program counter.
 
-    ``op``/``active``: the instruction that it stands at (``CONVERGE``) or waits in (``WAIT``), and the lanes that execute it; ``again``:
-    the handler has to be called (again) before the split goes on. ``turn`` grows with every slice used up, so that a spinning split
-    lets the others run.
+    ``op`` is the instruction that the group stands at (``CONVERGE``) or waits in (``WAIT``), and ``active`` the lanes that execute it.
+    ``again`` says that the handler must be called (again) before the group continues. ``turn`` grows with every slice used up, so that
+    the other groups of the warp run while one spins.
     """
 
     __slots__ = ("active", "again", "expired", "mask", "op", "pc", "retried", "state", "turn", "wait", "warp")
@@ -76,6 +76,8 @@ class Warp(Registers):
 
     __slots__ = (
         "context",
+        "converged",
+        "converged_mask",
         "cta",
         "expired",
         "live",
@@ -85,8 +87,6 @@ class Warp(Registers):
         "queued",
         "retried",
         "slice",
-        "split_mask",
-        "splits",
         "spun",
         "state",
         "threads",
@@ -103,8 +103,8 @@ class Warp(Registers):
         self.warp_id = index
         self.threads = mask
         self.live = mask
-        self.split_mask = 0
-        self.splits = [Split(self, 0, mask)]
+        self.converged_mask = 0
+        self.converged = [ConvergedLanes(self, 0, mask)]
         self.queued = False
         self.spun = False
         self.expired = self.retried = False

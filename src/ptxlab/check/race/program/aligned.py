@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ptxlab.engine.context import Word
-from ptxlab.machine.warp.warp import Split
+from ptxlab.machine.warp.warp import ConvergedLanes
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
@@ -49,8 +49,8 @@ class Aligned:
 
     def _report(self, warp: Warp, op: Op, done: int, wanted: int) -> None:
         if op.guard is None:
-            split = Split(warp, op.index, done)
+            split = ConvergedLanes(warp, op.index, done)
             split.op = op.index
             self._launch.reports.parted(warp, [split])
-        warp.op, warp.mask, warp.split_mask = op, done, wanted
+        warp.op, warp.mask, warp.converged_mask = op, done, wanted
         self._launch.reports.partial(warp)

@@ -1,4 +1,4 @@
-"""Targets, the PTX ISA version that has each first, and the sets of targets that instructions name."""
+"""Targets, the PTX ISA version that has each first, their families, and the sets of targets that instructions name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ptxlab.tables import TENSOR_MEMORY_TARGETS
 
 __all__ = [
     "ARCHITECTURE_SPECIFIC",
+    "FAMILIES",
     "LATEST_VERSION",
     "RENAMED",
     "SCALE_INPUT",
@@ -18,6 +19,7 @@ __all__ = [
     "VERSIONS",
     "WGMMA",
     "at_least",
+    "parse_targets",
 ]
 
 VERSIONS: Mapping[int, int] = {1: 5, 2: 3, 3: 2, 4: 3, 5: 0, 6: 5, 7: 8, 8: 8, 9: 5}
@@ -43,6 +45,9 @@ TARGETS: Mapping[str, tuple[int, int]] = {
 RENAMED: Mapping[str, str] = {"sm_101": "sm_110", "sm_101a": "sm_110a", "sm_101f": "sm_110f"}
 """Old name -> name from PTX ISA 9.0 on."""
 
+FAMILIES = ((100, 103, 107), (101, 110), (120, 121))
+"""Numbers of the targets that share family-specific features: one such feature is there from the number that it names on."""
+
 WGMMA = frozenset({"sm_90a"})
 SM_107 = frozenset({"sm_107a", "sm_107f"})
 TCGEN05 = TENSOR_MEMORY_TARGETS
@@ -61,4 +66,26 @@ def at_least(number: int, suffixes: str = "") -> frozenset[str]:
         m = re.fullmatch(r"sm_(\d+)([af]?)", target)
         if m and int(m[1]) >= number and (not suffixes or (m[2] and m[2] in suffixes)):
             found.add(target)
+    return frozenset(found)
+
+
+def parse_targets(text: str) -> frozenset[str]:
+    """The targets that a text of words names: ``sm_80`` and everything newer, ``sm_100a`` alone, ``sm_100f`` with its family.
+
+    >>> sorted(parse_targets("sm_120f sm_90a"))
+    ['sm_120a', 'sm_120f', 'sm_121a', 'sm_121f', 'sm_90a']
+    """
+    found: set[str] = set()
+    for word in text.split():
+        m = re.fullmatch(r"sm_(\d+)([af]?)", word)
+        if m is None:
+            raise ValueError(f"{word!r} is no target")
+        number, suffix = int(m[1]), m[2]
+        if not suffix:
+            found |= at_least(number)
+        elif suffix == "a":
+            found.add(word)
+        else:
+            family = next((f for f in FAMILIES if number in f), (number,))
+            found |= {f"sm_{n}{s}" for n in family if n >= number for s in "af"} & TARGETS.keys()
     return frozenset(found)

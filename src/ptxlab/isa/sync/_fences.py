@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptxlab.isa.catalogue import Qualifiers, native, service
-from ptxlab.isa.context import Cta, Misuse, Wait, WarpContext
+from ptxlab.isa.context import Cta, Misuse, Supplied, Wait, WarpContext
 from ptxlab.isa.effects import (
     LOCAL,
     Effect,
@@ -17,6 +17,7 @@ from ptxlab.isa.effects import (
     RegisterPool,
     Space,
     Supply,
+    TensorMapFence,
     order_of,
 )
 from ptxlab.isa.native_ops import Nothing
@@ -26,7 +27,6 @@ from ptxlab.isa.sync._fence_syntax import FENCE, MEMBAR, MEMBAR_PROXY, PROXY
 from ptxlab.isa.targets import at_least
 
 _SYNC = "Parallel Synchronization and Communication Instructions"
-_FENCES = f"{_SYNC}: membar, fence"
 _MISC = "Miscellaneous Instructions"
 _BOUNDS = ("sync_restrict::shared::cta", "sync_restrict::shared::cluster")
 _REGISTERS_STEP, _REGISTERS_LEAST, _REGISTERS_MOST = 8, 24, 256
@@ -39,14 +39,14 @@ def _thread_fence(q: Qualifiers) -> Effect:
     return MbarrierInitFence() if q.mbarrier_init else Fence(order_of(q.sem or "acq_rel", q.scope))
 
 
-def _proxy_fence(q: Qualifiers) -> ProxyFence:
+def _proxy_fence(q: Qualifiers) -> Effect:
     match q.proxy:
         case "async":
             return ProxyFence(_BOTH if q.space is None else Space.GLOBAL if q.space == "global" else Space.SHARED)
         case "async::generic":
             return ProxyFence(_BOTH)
-        case "tensormap::generic" if q.sem == "acquire":
-            return ProxyFence(Space.GLOBAL)
+        case "tensormap::generic":
+            return TensorMapFence(acquires=q.sem == "acquire")
     return ProxyFence(Space.NONE)
 
 
@@ -74,7 +74,7 @@ def _grid_control(q: Qualifiers) -> Effect:
 )
 def nothing(q: Qualifiers, op: Op) -> Nothing:
     """No effect on values: memory operations perform in order, and launches run one after the other."""
-    return Nothing(orders=True)
+    return Nothing()
 
 
 @service("nanosleep.u32", section=f"{_MISC}: nanosleep", outputs=0, effects=LOCAL, time="u32")
@@ -92,12 +92,16 @@ def brkpt(warp: WarpContext) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Registers:
+class _Registers(Supplied):
     """Registers that a warp waits for."""
 
     cta: Cta
     change: int
-    awaits: Supply = Supply.REGISTERS
+
+    @property
+    def awaits(self) -> Supply:
+        """Registers in the pool."""
+        return Supply.REGISTERS
 
     def supplied_by(self, cta: Cta, _warp: int) -> bool:
         """Whether a warp can give registers back to the pool."""

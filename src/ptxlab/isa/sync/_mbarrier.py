@@ -145,6 +145,14 @@ def arrive_expect_tx(warp: WarpContext) -> None:
         _write_states(warp, lanes, states)
 
 
+def _announces(q: Qualifiers) -> MbarrierTransactions:
+    return MbarrierTransactions(order_of("relaxed", q.scope), completes=False)
+
+
+def _completes(q: Qualifiers) -> MbarrierTransactions:
+    return MbarrierTransactions(order_of("relaxed", q.scope), completes=True)
+
+
 def _amounts(warp: WarpContext) -> Iterator[tuple[Mbarrier, int]]:
     """The barrier and the transaction count of each executing lane."""
     for address, lanes in targets(warp, 0):
@@ -153,14 +161,14 @@ def _amounts(warp: WarpContext) -> Iterator[tuple[Mbarrier, int]]:
             yield barrier, _checked_count(amount, "the transaction count", 0)
 
 
-@service(transactions("expect_tx"), only=_ALONE, fidelity="hardware", outputs=0, effects=MbarrierTransactions(completes=False))
+@service(transactions("expect_tx"), only=_ALONE, fidelity="hardware", outputs=0, effects=_announces)
 def expect_tx(warp: WarpContext) -> None:
     """Raise the transaction count."""
     for barrier, amount in _amounts(warp):
         barrier.expect_tx(amount)
 
 
-@service(transactions("complete_tx"), only=_ALONE, fidelity="hardware", outputs=0, effects=MbarrierTransactions(completes=True))
+@service(transactions("complete_tx"), only=_ALONE, fidelity="hardware", outputs=0, effects=_completes)
 def complete_tx(warp: WarpContext) -> None:
     """Lower the transaction count."""
     for barrier, amount in _amounts(warp):

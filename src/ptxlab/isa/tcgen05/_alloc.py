@@ -71,7 +71,7 @@ _RELINQUISH = form("tcgen05.relinquish_alloc_permit", f"{GROUPS}.sync.aligned", 
 
 
 @dataclass(frozen=True, slots=True)
-class _Awaited:
+class _Awaited(context.Supplied):
     """Columns that a CTA or pair waits for; ``request`` is that of a pair."""
 
     columns: int

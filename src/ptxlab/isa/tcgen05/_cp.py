@@ -105,7 +105,7 @@ def _perform(
 
 def _effects(q: Qualifiers) -> Asynchronous:
     pipe = Pipe.COPY_4X256B if q.shape == _ANY_LANE else Pipe.COPY
-    return Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=pipe)
+    return Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=pipe, pair=q.cta_group == "cta_group::2")
 
 
 @service(_COPY, fidelity="two-models", outputs=0, effects=_effects)

@@ -70,11 +70,11 @@ _FENCES = [
 @native(_WAITS[1], effects=TensorWait(write=True))
 def wait(q: Qualifiers, op: Op) -> Nothing:
     """Transfers complete in order of issue, so nothing is left to wait for."""
-    return Nothing(orders=True)
+    return Nothing()
 
 
 @native(_FENCES[0], effects=TensorFence(before=True))
 @native(_FENCES[1], effects=TensorFence(before=False))
 def fence(q: Qualifiers, op: Op) -> Nothing:
     """Order only; values do not depend on it."""
-    return Nothing(orders=True)
+    return Nothing()

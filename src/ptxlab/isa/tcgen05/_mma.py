@@ -9,7 +9,7 @@ import numpy as np
 
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
-from ptxlab.isa.catalogue import service
+from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
 from ptxlab.isa.operands import Const, Group, Op, Resolved, Unused
 from ptxlab.isa.tcgen05._collector import collect
@@ -22,7 +22,6 @@ from ptxlab.tables import BLOCK_SCALED_KINDS
 
 __all__: list[str] = []
 
-_EFFECTS = Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.MMA)
 _NONE = Unused()
 _PLANS = BoundedCache[Key, Plan](8192)
 _DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
@@ -112,16 +111,28 @@ def _plan(warp: context.WarpContext, key: Key) -> Plan:
     return plan
 
 
+def _effects(q: Qualifiers, variant: str) -> Asynchronous:
+    return Asynchronous(
+        Unit.TENSOR_CORE,
+        Completion.COMMIT,
+        writes=Space.TENSOR,
+        pipe=Pipe.MMA,
+        pair=q.cta_group == "cta_group::2",
+        variant=f"{variant}.{q.kind}",
+    )
+
+
 for _sparse in (False, True):
     for _ws in (False, True):
         _form = mma_form(_sparse, _ws)
+        _with = partial(_effects, variant=_form.name + ".sp" * _sparse)
         for _a_tensor in (False, True):
             _only = {"A": "tensor" if _a_tensor else "shared", "ashift": None, "collector_b": None}
-            service(_form, only=_only, fidelity="two-models", outputs=0, effects=_EFFECTS)(
+            service(_form, only=_only, fidelity="two-models", outputs=0, effects=_with)(
                 partial(_multiply, a_tensor=_a_tensor, ws=_ws, shift_a=False)
             )
         if not _ws:
             _only = {"A": "tensor", "ashift": "ashift", "collector_b": None}
-            service(_form, only=_only, fidelity="deduced", outputs=0, effects=_EFFECTS)(
+            service(_form, only=_only, fidelity="deduced", outputs=0, effects=_with)(
                 partial(_multiply, a_tensor=True, ws=False, shift_a=True)
             )

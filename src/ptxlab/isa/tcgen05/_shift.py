@@ -57,7 +57,9 @@ def _shift(ctas: tuple[context.Cta, ...], column: int) -> None:
     _SHIFT,
     fidelity="deduced",
     outputs=0,
-    effects=Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.SHIFT),
+    effects=lambda q: Asynchronous(
+        Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.SHIFT, pair=q.cta_group == "cta_group::2"
+    ),
 )
 def shift(warp: context.WarpContext) -> None:
     """Shift a matrix of 32-byte rows in tensor memory; of both CTAs for .cta_group::2."""

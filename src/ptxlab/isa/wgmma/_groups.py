@@ -17,7 +17,7 @@ __all__: list[str] = []
 @native(synchronisation("wgmma.fence"), effects=WgmmaFence())
 def fence(q: Qualifiers, op: Op) -> Nothing:
     """Order only; registers are read no earlier than by the instruction that names them."""
-    return Nothing(orders=True)
+    return Nothing()
 
 
 @service(synchronisation("wgmma.commit_group"), effects=CommitGroup(Completion.WGMMA_GROUP))

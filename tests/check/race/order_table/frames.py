@@ -32,8 +32,12 @@ READ_THEN_GLOBAL = "@%first ld.global.b32 %r8, [%gmem];\nst.global.b32 [%out+64]
 
 # The instruction in one CTA reaches the shared memory of the other one, which accesses it itself.
 LAST = "\nbarrier.cluster.arrive;\nbarrier.cluster.wait;"
-WRITE_THEN_PEER = FILL + PEER + CLUSTER_BAR + "\n@%first0 st.shared.v4.b32 [%smem], {%smem, %smem, %smem, %smem};\nORDER\n@%first1 FORM" + LAST
-PEER_THEN_READ = FILL + PEER + CLUSTER_BAR + "\n@%first1 FORM\nORDER\n@%first0 ld.shared.b32 %r8, [%smem];\nst.global.b32 [%out+64], %r8;" + LAST
+WRITE_THEN_PEER = (
+    FILL + PEER + CLUSTER_BAR + "\n@%first0 st.shared.v4.b32 [%smem], {%smem, %smem, %smem, %smem};\nORDER\n@%first1 FORM" + LAST
+)
+PEER_THEN_READ = (
+    FILL + PEER + CLUSTER_BAR + "\n@%first1 FORM\nORDER\n@%first0 ld.shared.b32 %r8, [%smem];\nst.global.b32 [%out+64], %r8;" + LAST
+)
 
 # Data and a flag: the first thread of warp 0 writes and releases, that of warp 1 acquires and reads.
 _DATA_AND_FLAG = """

@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Atomic", "Collective", "CopyAsync", "LaneAccess", "MatrixAccess", "Native", "Nothing", "TensorAccess"]
+from ptxlab.layout import Layout, matrix_fragment_layout
+
+__all__ = ["Atomic", "Collective", "CopyAsync", "LaneAccess", "MatrixAccess", "Native", "Nothing", "TensorAccess", "matrix_layout"]
+
+
+def matrix_layout(write: bool, element: str, transposed: bool) -> Layout:
+    """The layout from (thread, value) of ldmatrix or stmatrix to multiples of R and C: rows, and elements in their row."""
+    if element == "b16":
+        return matrix_fragment_layout(f"ldmatrix m8n8{'.trans' if transposed else ''}")
+    if write:
+        return matrix_fragment_layout("stmatrix m16n8.trans")
+    return matrix_fragment_layout("ldmatrix m16n16.trans" if transposed else "ldmatrix m8n16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +67,14 @@ class Collective:
 
     ``mode`` is its variant (idx, ballot, add, ``max.abs.NaN`` ...), ``type`` as for `Atomic`. ``member`` is the position of the
     membermask operand, -1 if there is none. The engine runs it when all live lanes of the membermask have converged; else it reports
-    CONVERGE.
+    CONVERGE. ``anywhere``: threads at different places of the program may execute it together.
     """
 
     name: str
     mode: str
     type: str
     member: int
+    anywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from ptxlab.isa.tcgen05._collector import collect
 from ptxlab.isa.tcgen05._mma_plan import Disabled, Plan
 from ptxlab.isa.tcgen05._mma_planning import Key, check_plan, make_plan
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch, state_of
+from ptxlab.native import BoundedCache
 from ptxlab.tables import BLOCK_SCALED_KINDS
 
 __all__: list[str] = []
@@ -24,8 +25,7 @@ __all__: list[str] = []
 _SECTION = "TensorCore 5th Generation Matrix Multiply and accumulate Operations"
 
 _NONE = Unused()
-_PLANS: dict[Key, Plan] = {}
-_MOST_PLANS = 8192
+_PLANS = BoundedCache[Key, Plan](8192)
 _DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
 """Without .scale_vectorsize; .kind::mxf4nvf4 needs it."""
 
@@ -87,8 +87,6 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
             key = Key(form.kind, group, form.vector, ws, form.sparse, a_tensor, shift_a, warp.machine.target, *values)
             plan = _plan(warp, key)
             check_plan(warp, plan, team.ctas)
-            if len(state.ready) >= _MOST_PLANS:
-                state.ready.clear()
             state.ready[op.index, values] = plan
         collect(warp, collectors, plan.held, ws)
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
@@ -100,8 +98,6 @@ def _plan(warp: context.WarpContext, key: Key) -> Plan:
     plan = _PLANS.get(key)
     if plan is None:
         plan = make_plan(warp, key)
-        if len(_PLANS) >= _MOST_PLANS:
-            _PLANS.clear()
         _PLANS[key] = plan
     return plan
 

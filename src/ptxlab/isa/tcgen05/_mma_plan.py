@@ -21,6 +21,7 @@ from ptxlab.isa.tcgen05._shift import shift_down
 from ptxlab.isa.tcgen05._side_operands import Cells, Scaling, legal_metadata
 from ptxlab.isa.tcgen05._state import CtaGroup
 from ptxlab.layout import data_path_lanes
+from ptxlab.native import BoundedCache
 
 __all__ = ["A_COLUMNS", "Disabled", "Lanes", "Plan", "Unit", "units"]
 
@@ -35,7 +36,6 @@ Parts = dict[tuple[int, bytes], numerics.Prepared]
 _NO_LANES: NDArray[np.intp] = np.empty(0, np.intp)
 _NO_CELLS: NDArray[np.uint32] = np.empty(0, np.uint32)
 
-_MOST_KNOWN = 64
 
 A_COLUMNS = 8
 """Columns of A in tensor memory: 256 bits for each row."""
@@ -117,7 +117,7 @@ class Plan:
     zeroed: NDArray[np.bool_] | None = None
     shift_a: bool = False
     chain: numerics.MmaProgram | None = None
-    known: dict[Hashable, tuple[context.MemoryAccess, ...]] = field(default_factory=dict)
+    known: BoundedCache[Hashable, tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
 
     @property
     def columns(self) -> int:
@@ -162,8 +162,6 @@ class Plan:
             key = key, tuple(lanes.tobytes() for lanes in disabled)
         found = self.known.get(key)
         if found is None:
-            if len(self.known) >= _MOST_KNOWN:
-                self.known.clear()
             accesses = context.MemoryAccess.together(self._touches(team.ctas, accumulate, disabled))
             found = self.known[key] = tuple(map(common, accesses))
         return found

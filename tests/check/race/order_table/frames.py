@@ -15,9 +15,10 @@ PEER = (
     "mov.u32 %rank, %cluster_ctarank;\nxor.b32 %t, %rank, 1;\n"
     "mapa.shared::cluster.u32 %peer, %smem, %t;\nmapa.shared::cluster.u32 %peer_mbar, %mbar, %t;\n"
     "setp.eq.u32 %cta0, %rank, 0;\nsetp.eq.u32 %cta1, %rank, 1;\n"
-    "and.pred %first0, %first, %cta0;\nand.pred %first1, %first, %cta1;\n"
+    "and.pred %first0, %first, %cta0;\nand.pred %first1, %first, %cta1;\nand.pred %lead, %warp0, %cta0;\n"
 )
-"""In a cluster of two: ``%peer`` and ``%peer_mbar`` are of the other CTA, ``%first0`` and ``%first1`` the first threads of the two."""
+"""In a cluster of two: ``%peer`` and ``%peer_mbar`` are of the other CTA, ``%first0`` and ``%first1`` the first threads of the two, ``%lead`` the
+first warp of the first one."""
 
 
 # The instruction in one warp, an ordinary access in another: the last word says what the other one does.

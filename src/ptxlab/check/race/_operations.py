@@ -77,7 +77,7 @@ class Operations:
 
     def _pipe(self, clocks: Clocks, agent: Agent, lane: int) -> Slot:
         """The slot of a thread's operations on tensor memory."""
-        slot = clocks.own(agent, ("tcgen05", lane))
+        slot = clocks.own(agent, (Completion.COMMIT, lane))
         if not slot.clock:
             slot.clock = 1
             agent.rows[Row.TENSOR, slot.number + Component.EARLY] = 1

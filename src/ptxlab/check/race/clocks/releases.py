@@ -14,7 +14,7 @@ import numpy as np
 from ptxlab.check.model import Row
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, join, joined
 from ptxlab.engine.program import Program
-from ptxlab.isa.effects import Access, Asynchronous, Fence, Order, Scope
+from ptxlab.isa.effects import Access, Asynchronous, Fence, MbarrierInit, Order, Scope
 
 __all__ = ["Releases", "fence", "mbarrier_init_fence", "relaxed_release", "relaxed_wait"]
 
@@ -92,7 +92,7 @@ def fence(effect: Fence, clocks: Clocks, agent: Agent) -> None:
 
 def mbarrier_init_fence(agent: Agent) -> None:
     """fence.mbarrier_init: relaxed arrivals release the mbarrier objects that the warp has initialised, and nothing else."""
-    init = agent.slots.get("mbarrier.init")
+    init = agent.slots.get(MbarrierInit)
     if init is None:
         return
     for scope in (Scope.CTA, Scope.CLUSTER):

@@ -211,7 +211,6 @@ OBJECT = (
         "bar.sync 0;",
         INIT,
         "X120",
-        unseen="the observer hears of arrivals, waits and complete_tx, not of expect_tx",
     ),
     Pair(
         ("mbarrier.inval.shared::cta.b64 [%mbar];",),
@@ -220,7 +219,6 @@ OBJECT = (
         "bar.sync 0;",
         INIT,
         "X120",
-        unseen="the observer does not hear of mbarrier.inval",
     ),
     Pair(
         ("mbarrier.inval.shared.b64 [%mbar];",),
@@ -237,7 +235,6 @@ OBJECT = (
         "bar.sync 0;",
         INVAL,
         "X101",
-        unseen="the observer does not hear of mbarrier.inval",
     ),
     Pair(
         ("mbarrier.inval.shared.b64 [%smem];",),
@@ -246,7 +243,6 @@ OBJECT = (
         "bar.sync 0;",
         INVAL,
         "X101",
-        unseen="the observer does not hear of mbarrier.inval",
     ),
 )
 RESTRICTED = (

@@ -17,6 +17,7 @@ from ptxlab.isa.tcgen05._collector import collect
 from ptxlab.isa.tcgen05._mma_plan import Disabled, Plan
 from ptxlab.isa.tcgen05._mma_planning import Key, check_plan, make_plan
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch, state_of
+from ptxlab.native import BoundedCache
 from ptxlab.tables import BLOCK_SCALED_KINDS
 
 __all__: list[str] = []
@@ -25,8 +26,8 @@ _SECTION = "TensorCore 5th Generation Matrix Multiply and accumulate Operations"
 
 _EFFECTS = Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.MMA)
 _NONE = Unused()
-_PLANS: dict[Key, Plan] = {}
 _MOST_PLANS = 8192
+_PLANS = BoundedCache[Key, Plan](_MOST_PLANS)
 _DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
 """Without .scale_vectorsize; .kind::mxf4nvf4 needs it."""
 
@@ -101,8 +102,6 @@ def _plan(warp: context.WarpContext, key: Key) -> Plan:
     plan = _PLANS.get(key)
     if plan is None:
         plan = make_plan(warp, key)
-        if len(_PLANS) >= _MOST_PLANS:
-            _PLANS.clear()
         _PLANS[key] = plan
     return plan
 

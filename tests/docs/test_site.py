@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.view.webdriver import MISSING, Browser
+from tests.view.webdriver_helpers import MISSING, Browser
 
 from .test_generated import DOCS
 

@@ -107,7 +107,7 @@ OPTIONS: list[tuple[str, Any, str]] = [
     (
         "grids",
         1,
-        "error[F108]: bug.ptxlab: options of the manifest: TypeError: Kernel.options() got an unexpected keyword argument 'grids'",
+        "error[A310]: there is no option named 'grids'",
     ),
 ]
 ARRAYS: list[tuple[str, Any, str]] = [

@@ -11,7 +11,7 @@ import pytest
 
 from ptxlab import layout
 from ptxlab.descriptors import InstructionDescriptor, OperandTile, SharedMemoryDescriptor, WgmmaDescriptor
-from ptxlab.tables import DATA_PATHS, SWIZZLES, TYPE_BITS
+from ptxlab.tables import DATA_PATHS, FRAGMENT_REGISTERS, SWIZZLES, TYPE_BITS
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -71,7 +71,7 @@ def test_tensor_memory(page: Any, key: tuple[int, int, bool, bool]) -> None:
         assert np.array_equal(np.reshape(e, (m, -1, len(expected), 4)).transpose(2, 0, 1, 3), expected)
 
 
-@pytest.mark.parametrize("shape", list(layout.FRAGMENT_REGISTERS))
+@pytest.mark.parametrize("shape", list(FRAGMENT_REGISTERS))
 @pytest.mark.parametrize("pack", [False, True])
 def test_fragments(page: Any, shape: str, pack: bool) -> None:
     expected = layout.fragment(shape, 4, pack, 16)

@@ -10,7 +10,7 @@ from typing import Any
 from ptxlab.interop.imports import after_import
 from ptxlab.interop.session import Session, activate, launch_site
 from ptxlab.machine import Kernel, Result
-from ptxlab.machine.launch.options import dimensions
+from ptxlab.machine.launch.configuration import dimensions
 
 __all__ = ["switched"]
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from traceback import walk_tb
 from types import FrameType
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic, Place, render_text
 from ptxlab.machine import Device, Kernel, KernelError
-from ptxlab.machine.launch.options import MODELS, POLICIES, choice, refuse, selected_checks
+from ptxlab.machine.launch.limits import MOST_SMS
+from ptxlab.machine.launch.options import LaunchOptions, Option, flag, option, refuse, whole
 from ptxlab.machine.observe.observer import Tracing, tracing
 
 if TYPE_CHECKING:
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from ptxlab.machine.replay.replay import Placed
 
 __all__ = ["PRODUCTS", "LaunchRecord", "Product", "Session", "Settings", "activate", "current", "launch_site", "launched_at", "raise_site"]
-
-Cta = tuple[int, ...]
 
 _launch = Kernel.launch
 """As it is here: a session may take its place for the plain launches of a program."""
@@ -50,18 +50,18 @@ PRODUCTS = {
 """Devices as programs see them that ask for properties, by target."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The options of `ptxlab.Kernel.launch` that hold for all launches of a run.
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise refuse("A310", f"{name} must be a text, not {value!r}")
+    return value
 
-    Attributes
-    ----------
-    target : the architecture that kernels are compiled for
-    check, policy, seed, model, only : as for `ptxlab.Kernel.launch`
-    sms : streaming multiprocessors of the device; None: as many as a product with the target has
-    trace : the file that the timeline of all launches is written to, one after the other
-    keep_inputs : keep the memory before each launch, for `ptxlab.Result.provenance` and bundles; it costs a copy
-    keep_going : a finding of severity error is reported, and the program goes on if the kernel came to its end; else it is raised
+
+_target = partial(Option, accept=_text, read=str, form="NAME")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(LaunchOptions):
+    """The options of all launches of a run, with those of its device.
 
     Examples
     --------
@@ -69,70 +69,18 @@ class Settings:
     ((0, 0), (1, 0))
     """
 
-    target: str = "sm_100a"
-    check: str | frozenset[str] = "all"
-    policy: str = "eager"
-    seed: int = 0
-    model: str = "practice"
-    only: tuple[Cta, ...] | None = None
-    sms: int | None = None
-    trace: str | None = None
-    keep_inputs: bool = False
-    keep_going: bool = False
-
-    def __post_init__(self) -> None:
-        selected_checks(self.check)
-        choice("policy", self.policy, POLICIES)
-        choice("model", self.model, MODELS)
+    target: str = option("sm_100a", "The architecture that kernels are compiled for.", _target)
+    sms: int | None = option(
+        None, "Streaming multiprocessors; default: as many as a product with the target has.", whole(1, MOST_SMS, optional=True)
+    )
+    keep_going: bool = option(False, "Report errors and go on where a kernel ran to its end, instead of raising them.", flag)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
-        """What the variables ask for: ``PTXLAB_TARGET``, ``PTXLAB_CHECK`` and so on, one for each setting but the last."""
+        """Return what the variables ask for: ``PTXLAB_TARGET``, ``PTXLAB_CHECK`` and so on, one for each setting."""
         found = os.environ if environment is None else environment
-        return cls().with_texts({name: found[f"PTXLAB_{name.upper()}"] for name in _READERS if f"PTXLAB_{name.upper()}" in found})
-
-    def with_texts(self, texts: Mapping[str, str]) -> Settings:
-        """Replace settings by what texts say, as on the command line."""
-        values: dict[str, Any] = {}
-        for name, text in texts.items():
-            try:
-                values[name] = _READERS[name](text)
-            except ValueError:
-                raise refuse("A310", f"{name} cannot be {text!r}", fix=_FORMS[name]) from None
-        return replace(self, **values)
-
-
-def _checks(text: str) -> str | frozenset[str]:
-    return text if text in ("all", "none") else frozenset(text.split(","))
-
-
-def _ctas(text: str) -> tuple[Cta, ...]:
-    return tuple(tuple(int(part) for part in entry.split(",")) for entry in text.split(";"))
-
-
-def _flag(text: str) -> bool:
-    return bool(("0", "1").index(text))
-
-
-_READERS: dict[str, Callable[[str], Any]] = {
-    "target": str,
-    "check": _checks,
-    "policy": str,
-    "seed": int,
-    "model": str,
-    "only": _ctas,
-    "sms": int,
-    "trace": str,
-    "keep_inputs": _flag,
-    "keep_going": _flag,
-}
-_FORMS = {
-    "seed": "a whole number",
-    "only": "the CTAs as x,y,z, separated by semicolons: 0,0,0;1,0,0",
-    "sms": "the number of streaming multiprocessors",
-    "keep_inputs": "1 or 0",
-    "keep_going": "1 or 0",
-}
+        variables = {name: f"PTXLAB_{name.upper()}" for name in cls.described()}
+        return cls().read({name: found[variable] for name, variable in variables.items() if variable in found})
 
 
 @dataclass(slots=True)
@@ -188,9 +136,8 @@ class Session:
         return all(launch.result.ok for launch in self.launches) and not any(d.severity == "error" for d in self.diagnostics)
 
     def launch_options(self) -> dict[str, Any]:
-        """Keyword arguments for `ptxlab.Kernel.launch`."""
-        asked = {name: getattr(self.settings, name) for name in ("check", "policy", "seed", "model", "only", "keep_inputs")}
-        return asked | {"trace": self.trace}
+        """Return the keyword arguments for `ptxlab.Kernel.launch`."""
+        return self.settings.keywords() | {"trace": self.trace}
 
     def launch(self, kernel: Kernel, site: Place | None, arrays: Iterable[Placed] = (), **geometry: Any) -> Result:
         """Launch a kernel under the settings, write what it prints to standard output, and take up what was found.

@@ -7,10 +7,11 @@ from importlib.resources import files
 from typing import Any
 
 from ptxlab.descriptors import BitFormat, format_of
-from ptxlab.layout import FRAGMENT_REGISTERS, canonical_layout
+from ptxlab.layout import canonical_layout
 from ptxlab.tables import (
     CANONICAL_LAYOUTS,
     DATA_PATHS,
+    FRAGMENT_REGISTERS,
     MMA_KINDS,
     SCALE_IDS,
     SCALE_VECTORS,

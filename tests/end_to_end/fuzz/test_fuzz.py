@@ -16,7 +16,6 @@ import pytest
 import ptxlab
 from ptxlab.cli import _arrays, _launch_file
 from ptxlab.cli._launch_file import read_launch_file
-from ptxlab.cli._launchable import launch
 from ptxlab.cli._run import compare
 from ptxlab.diagnostics import CODES, Diagnostic, PtxlabError
 
@@ -133,7 +132,7 @@ def test_launch_file_that_is_mutated_runs(text: str, tmp_path: Path) -> None:
     (tmp_path / "launch.toml").write_text(text)
     (tmp_path / "k.ptx").write_text(LAUNCHED)
     np.save(tmp_path / "a.npy", np.arange(32, dtype=np.uint32))
-    assert launch(read_launch_file(tmp_path / "launch.toml")).completed
+    assert read_launch_file(tmp_path / "launch.toml").launch().completed
 
 
 def test_launch_files_are_read_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,9 +152,9 @@ def test_launch_files_are_read_or_refused(tmp_path: Path, monkeypatch: pytest.Mo
             spec = read_launch_file(path)
             read += 1
             if read % 32 == 0:
-                spec.options["device"] = ptxlab.Device("sm_100a", sms=2)
-                spec.options["max_instructions"] = min(spec.options.get("max_instructions", 20_000), 20_000)
-                result = launch(spec)
+                most = spec.options.max_instructions
+                spec.options = spec.options.changed(max_instructions=20_000 if most is None else min(most, 20_000))
+                result = spec.launch(device=ptxlab.Device("sm_100a", sms=2))
                 ran(result)
                 if result.completed:
                     check(found for e in spec.expectations if (found := compare(e, spec)) is not None)

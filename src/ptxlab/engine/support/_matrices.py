@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ptxlab.engine.support.accesses import frame_row
+from ptxlab.isa.native_ops import matrix_layout
 from ptxlab.native.builder import Function, Module, Value
 
 __all__ = ["emit_matrix"]
@@ -17,38 +18,20 @@ def emit_matrix(module: Module, write: bool, element: str, transposed: bool) -> 
     c = Function(module, name, "void", "ptr frame, i32 mask, ptr hosts, i32 count, ptr offsets")
     frame, mask, hosts, count, offsets = c.parameters
     size = 2 if element == "b16" else 1
+    values = matrix_layout(write, element, transposed)
+    rows, columns = values.coefficients("R"), values.coefficients("C")
     with c.loop(count.to("i64")) as index:
         register = frame_row(frame, offsets, index)
         with c.each_bit(mask) as lane:
             for part in range(4 // size):
-                row, column = (_half if size == 2 else _byte)(write, transposed, index, lane, part)
+                value = index * (4 // size) + part
+                row, column = rows(lane, value), columns(lane, value)
                 host = hosts.load("ptr", row)
                 held = register.at((lane << 2) + size * part)
                 if write:
                     host.at(column * size).store(held.load(f"i{8 * size}", align=size), align=1)
                 else:
                     held.store(_element(host, element, column), align=size)
-
-
-def _half(write: bool, transposed: bool, index: Value, lane: Value, part: int) -> tuple[Value, Value]:
-    """Row and element of 16 bits: thread t holds row t/4, columns 2(t%4) and the next; transposed: of the transpose."""
-    row, column = lane >> 2, ((lane & 3) << 1) + part
-    row, column = (column, row) if transposed else (row, column)
-    return (index << 3) + row, column
-
-
-def _byte(write: bool, transposed: bool, index: Value, lane: Value, part: int) -> tuple[Value, Value]:
-    """Row and element of 8 bits.
-
-    Thread t holds row t/4, columns 4(t%4) to 4(t%4) + 3. Of a transposed 16x16 matrix two registers hold rows t/4 and t/4 + 8; of a
-    transposed 16x8 one, one register holds columns 2(t%4) and the next of both rows.
-    """
-    group, quarter = lane >> 2, lane & 3
-    if write:
-        return (index << 3) + (quarter << 1) + (part & 1), group + 8 * (part >> 1)
-    if transposed:
-        return ((index >> 1) << 4) + (quarter << 2) + part, group + ((index & 1) << 3)
-    return (index << 3) + group, (quarter << 2) + part
 
 
 def _element(host: Value, element: str, column: Value) -> Value:

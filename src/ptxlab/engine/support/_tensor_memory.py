@@ -1,4 +1,4 @@
-"""Compiled helpers for tcgen05.ld and st; the figures' layouts as formulas.
+"""Compiled helpers for tcgen05.ld and st; cells are computed from the layouts of `ptxlab.layout`.
 
 Section "Tensor Memory and Register Load/Store Instructions".
 """
@@ -8,27 +8,14 @@ from __future__ import annotations
 from ptxlab.engine.context import Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.support.accesses import converge, fail, frame_row
+from ptxlab.layout import tensor_fragment_layout
 from ptxlab.native.builder import Function, Module, Value
+from ptxlab.tables import FRAGMENT_REGISTERS
 
 __all__ = ["emit_tensor"]
 
-_COLUMNS = {"32x32b": 1, "16x64b": 2, "16x128b": 4, "16x256b": 8, "16x32bx2": 1}
-_REGISTERS = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
 _ROW = 512
 """Bytes of one column of all 128 lanes."""
-
-
-def _cell(shape: str, t: Value, r: Value, half: Value) -> tuple[Value, Value]:
-    """Lane and column of register r of thread t, relative to the address."""
-    if shape == "32x32b":
-        return t, r
-    if shape == "16x64b":
-        return (t >> 2) + ((t & 1) << 3), (r << 1) + ((t >> 1) & 1)
-    if shape == "16x128b":
-        return (t >> 2) + ((r & 1) << 3), ((r >> 1) << 2) + (t & 3)
-    if shape == "16x256b":
-        return (t >> 2) + (((r >> 1) & 1) << 3), ((r >> 2) << 3) + ((t & 3) << 1) + (r & 1)
-    return t & 15, r + (t >> 4) * half
 
 
 def emit_tensor(module: Module, shape: str, write: bool, pack: bool) -> None:
@@ -59,9 +46,9 @@ def emit_tensor(module: Module, shape: str, write: bool, pack: bool) -> None:
     wrong = wrong | (inner.ne(0) if shape == "32x32b" else (inner & 15).ne(0))
     _refuse(context, wrong, Fault.TENSOR_QUADRANT, first, address, op)
     groups = count.to("i64")
-    if _REGISTERS[shape] > 1:
-        groups = groups >> (_REGISTERS[shape].bit_length() - 1)
-    columns = groups * (_COLUMNS[shape] << int(pack))
+    if FRAGMENT_REGISTERS[shape] > 1:
+        groups = groups >> (FRAGMENT_REGISTERS[shape].bit_length() - 1)
+    columns = groups * (tensor_fragment_layout(shape).coefficients("C", n=1).cosize << int(pack))
     split = half.to("i64")
     starts = [column, column + split] if shape == "16x32bx2" else [column]
     for start in starts:
@@ -100,18 +87,14 @@ def _whole_rows(c: Function, write: bool, frame: Value, mask: Value, cells: Valu
 
 def _one(shape: str, write: bool, pack: bool, cells: Value, row: Value, t: Value, r: Value, split: Value) -> None:
     """One register of one thread."""
-    lane, column = _cell(shape, t, r, t.constant(0) if pack else split)
+    layout = tensor_fragment_layout(shape)
+    lane, column = layout.coefficients("L")(t, r), layout.coefficients("C")(t, r) << int(pack)
+    if "H" in layout.symbols:
+        column = column + layout.coefficients("H")(t, r) * split
     register = row.at(t << 2)
-    if not pack:
-        cell = cells.at(column * _ROW + (lane << 2))
-        source, target = (register, cell) if write else (cell, register)
-        target.store(source.load("i32"))
-        return
-    column = column << 1
-    if shape == "16x32bx2":
-        column = column + (t >> 4) * split
-    for part in range(2):
-        cell = cells.at((column + part) * _ROW + (lane << 2))
-        half = register.at(2 * part)
-        source, target = (half, cell) if write else (cell, half)
-        target.store(source.load("i16"))
+    # A register holds one cell, or the low halves of two.
+    kind, count = ("i16", 2) if pack else ("i32", 1)
+    for part in range(count):
+        cell, held = cells.at((column + part) * _ROW + (lane << 2)), register.at(2 * part)
+        source, target = (held, cell) if write else (cell, held)
+        target.store(source.load(kind))

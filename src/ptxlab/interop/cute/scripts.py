@@ -51,7 +51,7 @@ def device(target: str = "sm_100a", *, report: Callable[[Diagnostic], None] | No
     True
     """
     cutlass()
-    with activate(Session(Settings(target=target, **settings), report)) as session, installed():
+    with activate(Session(Settings().changed(target=target, **settings), report)) as session, installed():
         yield session
 
 

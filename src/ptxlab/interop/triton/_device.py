@@ -48,6 +48,5 @@ def device(target: str = "sm_100a", *, report: Callable[[Diagnostic], None] | No
     require_triton()
     from ptxlab.interop.triton.runtime import installed
 
-    session = Session(Settings(target=target, **settings), report)
-    with activate(session), installed():
+    with activate(Session(Settings().changed(target=target, **settings), report)) as session, installed():
         yield session

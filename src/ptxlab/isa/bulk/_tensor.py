@@ -18,6 +18,7 @@ from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Addr, Group, Op, Resolved, Unused
+from ptxlab.native import BoundedCache
 
 __all__ = ["TENSOR_LOAD", "TENSOR_STORE", "nothing_nearer", "read_coordinates"]
 
@@ -45,7 +46,6 @@ _NOT_WIDE = (0, 5)
 _ALIGNMENT = 128
 """Of a box in shared memory."""
 _ABSENT: tuple[Resolved, int] = Unused(), 64
-_MOST_CUTS = 4096
 
 
 @lru_cache(maxsize=4096)
@@ -104,7 +104,7 @@ class _Form:
     operands: tuple[tuple[Resolved, int], ...]
     window: int
     count: int
-    cuts: dict[tuple[int, tuple[int, ...]], PreparedTmaCopy] = field(default_factory=dict)
+    cuts: BoundedCache[tuple[int, tuple[int, ...]], PreparedTmaCopy] = field(default_factory=lambda: BoundedCache(4096))
 
 
 def _form(warp: context.WarpContext, store: bool, mask: int) -> _Form:
@@ -133,11 +133,9 @@ def _cut(warp: context.WarpContext, form: _Form, address: int, places: tuple[int
     if tile.im2col and info:
         tile, offsets = _of_mode(warp, tile, info)
     _checked(warp, tile, coordinates, store)
-    copy = tile.copy(coordinates, offsets)
-    memory = warp.machine.global_view(warp, copy.address, copy.size, store) if copy.size else NOTHING
-    if len(form.cuts) >= _MOST_CUTS:
-        form.cuts.clear()
-    cut = form.cuts[address, places] = PreparedTmaCopy(b"" if is_parameter(address) else raw, tile, copy, memory)
+    part = tile.region(coordinates, offsets)
+    memory = warp.machine.global_view(warp, part.address, part.size, store) if part.size else NOTHING
+    cut = form.cuts[address, places] = PreparedTmaCopy(b"" if is_parameter(address) else raw, tile, part, memory)
     return cut
 
 

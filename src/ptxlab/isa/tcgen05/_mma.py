@@ -26,8 +26,7 @@ _SECTION = "TensorCore 5th Generation Matrix Multiply and accumulate Operations"
 
 _EFFECTS = Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.MMA)
 _NONE = Unused()
-_MOST_PLANS = 8192
-_PLANS = BoundedCache[Key, Plan](_MOST_PLANS)
+_PLANS = BoundedCache[Key, Plan](8192)
 _DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
 """Without .scale_vectorsize; .kind::mxf4nvf4 needs it."""
 
@@ -89,8 +88,6 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
             key = Key(form.kind, group, form.vector, ws, form.sparse, a_tensor, shift_a, warp.machine.target, *values)
             plan = _plan(warp, key)
             check_plan(warp, plan, team.ctas)
-            if len(state.ready) >= _MOST_PLANS:
-                state.ready.clear()
             state.ready[op.index, values] = plan
         collect(warp, collectors, plan.held, ws)
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)

@@ -13,7 +13,7 @@ from ptxlab.isa import context
 from ptxlab.isa.bulk import thread_of
 from ptxlab.isa.operands import Op
 from ptxlab.isa.tcgen05._collector import Collector
-from ptxlab.native import address_of
+from ptxlab.native import BoundedCache, address_of
 from ptxlab.tables import TENSOR_MEMORY_TARGETS
 
 __all__ = [
@@ -89,7 +89,7 @@ class State:
     smallest: int = 512
     pairs: list[PairRequest] = field(default_factory=list)
     checked: set[Hashable] = field(default_factory=set)
-    ready: dict[Hashable, Any] = field(default_factory=dict)
+    ready: BoundedCache[Hashable, Any] = field(default_factory=lambda: BoundedCache(8192))
     in_flight: list[context.AsyncOperation] = field(default_factory=list)
     issuers: set[Hashable] = field(default_factory=set)
     collectors: dict[str, Collector] = field(default_factory=dict)

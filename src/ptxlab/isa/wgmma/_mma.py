@@ -15,6 +15,7 @@ from ptxlab.isa.operands import Op
 from ptxlab.isa.wgmma._fragments import WARPS
 from ptxlab.isa.wgmma._plan import Form, Text, form_of, perform
 from ptxlab.isa.wgmma._state import Share, Warpgroup, warpgroup_of
+from ptxlab.native import BoundedCache
 from ptxlab.tables import WGMMA_KINDS, WGMMA_M
 
 __all__: list[str] = []
@@ -22,17 +23,14 @@ __all__: list[str] = []
 _SECTION = "Asynchronous wgmma Instructions: wgmma.mma_async"
 _ALL_LANES = 0xFFFF_FFFF
 _ALL_WARPS = (1 << WARPS) - 1
-_MOST_FORMS = 4096
 
 _SUFFIX = {"i8": "{.saturate=satfinite}", "b1": ".and.popc"}
 """What follows the types of kinds that have neither scales nor negation."""
 
-_FORMS: dict[Op, Form] = {}
+_FORMS = BoundedCache[Op, Form](4096)
 
 
 def _new_form(warp: context.WarpContext, text: Text) -> Form:
-    if len(_FORMS) >= _MOST_FORMS:
-        _FORMS.clear()
     found = _FORMS[warp.op] = form_of(warp, text)
     return found
 

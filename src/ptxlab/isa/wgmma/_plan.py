@@ -16,13 +16,13 @@ from ptxlab.isa.operands import Const
 from ptxlab.isa.wgmma._fragments import AccumulatorIndex, a_matrix, accumulator_index
 from ptxlab.isa.wgmma._state import Accumulator, Share, Warpgroup
 from ptxlab.layout import Major, MetadataFragment, PlacedOperand, metadata_fragment, operand_index
+from ptxlab.native import BoundedCache
 from ptxlab.tables import TYPE_BITS, WGMMA_M
 
 __all__ = ["Form", "Operands", "Text", "form_of", "perform"]
 
 _MMA = "Asynchronous wgmma Instructions: wgmma.mma_async"
 _PATTERN = 1024
-_MOST_PLANS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Form:
     index: AccumulatorIndex
     fragment: MetadataFragment | None = None
     codes: tuple[int, ...] = ()
-    plans: dict[tuple[int, int], Operands] = field(default_factory=dict)
+    plans: BoundedCache[tuple[int, int], Operands] = field(default_factory=lambda: BoundedCache(8192))
 
     @property
     def chunks(self) -> int:
@@ -106,8 +106,6 @@ class Form:
             of_b = self._gather(warp, b, "B", self.n, self.k, self.b, self.major_b)
             bounds = [g.bounds for g in (of_a, of_b) if g is not None]
             found = Operands(of_a, of_b, min(low for low, _ in bounds), max(high for _, high in bounds))
-            if len(self.plans) >= _MOST_PLANS:
-                self.plans.clear()
             self.plans[a, b] = found
         if found.low < SHARED_RESERVED or found.high > warp.cta.shared.size:
             _outside(warp, found, a, b)

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import AsyncOperation, Misuse
 from ptxlab.isa.operands import Op
+from ptxlab.machine.launch.configuration import LaunchConfiguration
 from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
 from ptxlab.machine.launch.limits import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, shared_bytes
-from ptxlab.machine.launch.options import Options, refuse
+from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.launch.reports import Reports
 from ptxlab.machine.memory.deferred_copies import perform_copies
 from ptxlab.machine.memory.global_memory import aligned_bytes
@@ -54,7 +55,7 @@ class Launch:
         module: Module,
         program: Program,
         executable: Executable,
-        options: Options,
+        options: LaunchConfiguration,
         parameters: bytes,
         addresses: dict[str, int],
         observe: Callable[[Launch], Observer] | None = None,
@@ -81,9 +82,9 @@ class Launch:
         clusters = tuple(-(-g // c) for g, c in zip(options.grid, options.cluster, strict=True))
         self._across = clusters
         count = clusters[0] * clusters[1] * clusters[2]
-        self._order = sorted(options.only) if options.only is not None else range(count)
+        self._order = range(count) if options.clusters is None else sorted(options.clusters)
         self._next = 0
-        self._clusters = count if options.only is None else len(options.only)
+        self._clusters = len(self._order)
         self.total_ctas = self._clusters * self.cluster_size
         self.done_ctas = 0
         self.resident: list[CtaState] = []

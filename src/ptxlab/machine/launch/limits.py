@@ -10,12 +10,14 @@ from ptxlab.machine.launch.options import refuse
 if TYPE_CHECKING:
     from ptxlab.engine.program import Program
 
-__all__ = ["CTAS_PER_SM", "SHARED_PER_SM", "THREADS_PER_SM", "shared_bytes"]
+__all__ = ["CTAS_PER_SM", "MOST_SMS", "SHARED_PER_SM", "THREADS_PER_SM", "shared_bytes"]
 
 SHARED_PER_CTA = 227 * 1024
 SHARED_PER_SM = 228 * 1024
 THREADS_PER_SM = 2048
 CTAS_PER_SM = 32
+MOST_SMS = 4096
+"""Of a simulated device."""
 LOCAL_PER_THREAD = 512 * 1024
 PARAMETERS = 32764
 

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.machine._device import Device
 from ptxlab.machine.launch.arguments import bind_arguments
+from ptxlab.machine.launch.configuration import LaunchConfiguration
 from ptxlab.machine.launch.launch import Launch
 from ptxlab.machine.launch.limits import shared_bytes
-from ptxlab.machine.launch.options import Options
 from ptxlab.machine.launch.reports import LaunchEnded
 from ptxlab.machine.launch.result import Result, Stats
-from ptxlab.machine.observe.observer import Tracing
+from ptxlab.machine.observe.observer import tracing
 from ptxlab.machine.replay.replay import Replay
 
 if TYPE_CHECKING:
-    from ptxlab.engine.program import Program
     from ptxlab.machine._module import Kernel
 
 __all__ = ["execute", "run"]
@@ -27,23 +26,21 @@ __all__ = ["execute", "run"]
 
 def run(
     kernel: Kernel,
-    program: Program,
-    executable: Any,
     device: Device,
-    options: Options,
+    options: LaunchConfiguration,
     args: Iterable[Any],
-    keep_inputs: bool,
-    trace: Tracing | None,
     started: float,
 ) -> Result:
-    """Bind the arguments, run, write back if the kernel came to its end."""
+    """Bind the arguments, run, and write arrays back if the kernel ran to its end."""
+    program, executable = kernel.variant(options.contract, "race" in options.checks)
+    trace = tracing(options.trace)
     shared_bytes(program, options.shared_bytes)
     addresses = device.module_addresses(kernel.module)
     values = list(args)
     arguments = bind_arguments(program.parameters, program.param_bytes, values, device, kernel.name)
     try:
         device.launches += 1
-        replay = Replay.of(kernel, options, device, values, arguments, addresses) if keep_inputs else None
+        replay = Replay.of(kernel, options, device, values, arguments, addresses) if options.keep_inputs else None
         launch = Launch(device, kernel.module.ast, program, executable, options, arguments.packed, addresses, trace=trace)
         result = execute(launch, started, replay)
         if result.completed:

@@ -160,7 +160,7 @@ def _watched(replay: Replay, address: int, dtype: np.dtype[Any], slowly: tuple[t
         made.append(_Watch(launch, launch.device.memory.view(address, dtype.itemsize), dtype, slowly))
         return made[0]
 
-    replay.run(observe, checks=frozenset(), progress=None)
+    replay.run(observe, check="none", progress=None)
     return made[0]
 
 
@@ -172,7 +172,7 @@ def _behind(replay: Replay, copied: _Copied) -> tuple[Writer, ...]:
         made.append(_SharedWatch(launch, np.zeros(0, np.uint8), np.dtype(np.uint8), (), until=copied))
         return made[0]
 
-    replay.run(observe, checks=frozenset(), progress=None)
+    replay.run(observe, check="none", progress=None)
     owners = {id(writer): writer for writer in made[0].owners.values()}
     return tuple(replace(writer, value=None) for writer in reversed(made[0].writers) if id(writer) in owners)
 

@@ -23,13 +23,16 @@ from numpy.typing import NDArray
 from ptxlab.diagnostics import PtxlabError
 from ptxlab.machine._device import Device
 from ptxlab.machine._load import loads
-from ptxlab.machine.launch.options import Options, refuse
+from ptxlab.machine._module import Kernel
+from ptxlab.machine.launch.configuration import LaunchConfiguration
+from ptxlab.machine.launch.options import LaunchOptions, refuse
 from ptxlab.machine.memory.global_memory import DeviceMemory
 from ptxlab.machine.replay.replay import Expectation, Placed, Replay
 
 __all__ = ["is_bundle", "read_bundle", "write_bundle"]
 
 FORMAT = 1
+_NOT_KEPT = ("trace", "keep_inputs")
 _MANIFEST, _PTX = "manifest.json", "kernel.ptx"
 _MOST_BYTES = 8 << 30
 _PACKAGES = ("ptxlab", "numpy", "llvmlite", "ml_dtypes")
@@ -79,26 +82,11 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _launch_arguments(options: Options) -> dict[str, Any]:
-    """The options as `Kernel.launch` takes them."""
-    across, down, _ = (-(-g // c) for g, c in zip(options.grid, options.cluster, strict=True))
-    width, height, depth = options.cluster
-    only = options.only and [(i % across * width, i // across % down * height, i // (across * down) * depth) for i in sorted(options.only)]
-    return {
-        "grid": options.grid,
-        "block": options.block,
-        "cluster": options.cluster if options.explicit_cluster else None,
-        "shared_bytes": options.shared_bytes,
-        "policy": options.policy,
-        "seed": options.seed,
-        "model": options.model,
-        "check": sorted(options.checks),
-        "only": only,
-        "registers": options.registers,
-        "contract": options.contract,
-        "tmem_offset": options.tmem_offset,
-        "max_instructions": options.max_instructions,
-    }
+def _launch_arguments(options: LaunchConfiguration) -> dict[str, Any]:
+    """Return the options as `Kernel.launch` takes them, without those that only concern the process that launched."""
+    kept = {name: value for name, value in options.keywords().items() if name not in _NOT_KEPT}
+    geometry = {"grid": options.grid, "block": options.block, "cluster": options.cluster if options.explicit_cluster else None}
+    return {**geometry, "shared_bytes": options.shared_bytes, **kept, "check": sorted(options.checks)}
 
 
 def _row(placed: Placed) -> dict[str, Any]:
@@ -204,7 +192,7 @@ class _Reader:
     def replay(self, text: str, data: list[NDArray[np.uint8]], expected: list[NDArray[np.uint8]]) -> Replay:
         module = loads(text, file=self.take("file", str))
         kernel = module[self.take("kernel", str)]
-        options: Options = self.made("options", lambda given: kernel.options(**given, progress=None))
+        options = self.made("options", lambda given: _configuration(kernel, **given))
         device = self.made("device", lambda given: (given["target"], given["sms"], given["ctas_per_sm"], int(given["launches"])))
         module.check_target(self.made("device", lambda _: Device(*device[:3])))
         parameters = self.made("parameters", bytes.fromhex)
@@ -235,6 +223,10 @@ class _Reader:
 
     def refuse(self, key: str, why: str) -> Any:
         raise refuse("F108", f"{self.name}: {key} of the manifest: {why}", fix=_MAKE)
+
+
+def _configuration(kernel: Kernel, *, grid: Any, block: Any, cluster: Any, shared_bytes: Any, **options: Any) -> LaunchConfiguration:
+    return LaunchConfiguration.of(kernel.program, LaunchOptions().changed(**options), grid, block, cluster, shared_bytes, None)
 
 
 def _memory(rows: list[dict[str, Any]], data: list[NDArray[np.uint8]]) -> DeviceMemory:

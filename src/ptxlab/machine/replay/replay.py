@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 from ptxlab.isa.address_space import GLOBAL_BASE
 from ptxlab.machine._device import Buffer, Device
 from ptxlab.machine.launch.arguments import Arguments, array_extent, as_array
-from ptxlab.machine.launch.options import Options, refuse
+from ptxlab.machine.launch.configuration import LaunchConfiguration
+from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.memory.global_memory import DeviceMemory
+from ptxlab.machine.observe.observer import tracing
 
 if TYPE_CHECKING:
     from ptxlab.machine._module import Kernel
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.launch.result import Result
-    from ptxlab.machine.observe.observer import Observer, Tracing
+    from ptxlab.machine.observe.observer import Observer
     from ptxlab.machine.observe.provenance import Provenance
 
 __all__ = ["Expectation", "Placed", "Replay", "placed_arguments"]
@@ -92,7 +94,7 @@ class Replay:
     """
 
     kernel: Kernel
-    options: Options
+    options: LaunchConfiguration
     parameters: bytes
     memory: DeviceMemory
     variables: dict[str, int]
@@ -102,7 +104,13 @@ class Replay:
 
     @classmethod
     def of(
-        cls, kernel: Kernel, options: Options, device: Device, values: list[Any], arguments: Arguments, variables: dict[str, int]
+        cls,
+        kernel: Kernel,
+        options: LaunchConfiguration,
+        device: Device,
+        values: list[Any],
+        arguments: Arguments,
+        variables: dict[str, int],
     ) -> Replay:
         """Copy what the launch is about to change."""
         names = [p.name for p in kernel.parameters]
@@ -110,20 +118,24 @@ class Replay:
         arrays = tuple(placed_arguments(names, values, arguments))
         return cls(kernel, options, arguments.packed, device.memory.copy(), dict(variables), about, arrays)
 
-    def run(
-        self, observe: Callable[[Launch], Observer] | None = None, trace: Tracing | None = None, **changes: Any
-    ) -> tuple[Result, DeviceMemory]:
-        """Run it again on a copy of the memory: the result, and the memory afterwards. ``changes`` are to its options."""
+    def run(self, observe: Callable[[Launch], Observer] | None = None, **changes: Any) -> tuple[Result, DeviceMemory]:
+        """Run the launch again on a copy of the memory, with some options changed.
+
+        Returns
+        -------
+        the result, and the memory afterwards
+        """
         from ptxlab.machine.launch.launch import Launch
         from ptxlab.machine.launch.run import execute
 
         started = time.perf_counter()
-        options = replace(self.options, **changes)
+        options = replace(self.options, **{"trace": None} | changes)
         target, sms, ctas_per_sm, launches = self.device
         device = Device(target, sms, ctas_per_sm)
         device.launches = launches
         device.memory = self.memory.copy()
         program, executable = self.kernel.variant(options.contract, observe is not None or "race" in options.checks)
+        trace = tracing(options.trace)
         launch = Launch(device, self.kernel.module.ast, program, executable, options, self.parameters, self.variables, observe, trace)
         return execute(launch, started, replace(self, options=options)), device.memory
 

@@ -19,24 +19,16 @@ __all__ = ["ALL_LANES", "Registers", "lanes_of"]
 
 ALL_LANES = 0xFFFF_FFFF
 
-_LANES = np.arange(32, dtype=np.intp)
 _LANE_BITS = (np.uint32(1) << np.arange(32, dtype=np.uint32)).astype(np.uint32)
 _VIEWS = {8: 1, 16: 1, 32: 2, 64: 3}
 _TYPES = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 _LIMITS = {width: (1 << width) - 1 for width in (1, 8, 16, 32, 64, 128)}
 
 
-_lane_cache: dict[int, NDArray[np.intp]] = {ALL_LANES: _LANES}
-
-
+@lru_cache(maxsize=4096)
 def lanes_of(mask: int) -> NDArray[np.intp]:
-    """Indices of the lanes in a mask."""
-    found = _lane_cache.get(mask)
-    if found is None:
-        found = np.flatnonzero(_LANE_BITS & np.uint32(mask))
-        if len(_lane_cache) < 4096:
-            _lane_cache[mask] = found
-    return found
+    """Return the indices of the lanes in a mask."""
+    return np.flatnonzero(_LANE_BITS & np.uint32(mask))
 
 
 _ZEROS, _RANKS = 4, 5

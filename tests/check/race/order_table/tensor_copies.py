@@ -7,6 +7,8 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+
+import ptxlab
 from tests.check.race.order_table.copies import (
     BULK,
     COMPLETION,
@@ -40,8 +42,6 @@ from tests.check.race.order_table.copies import (
 from tests.check.race.order_table.frames import BAR, FILL, PAIR_OF_CTAS, READ_THEN_SHARED, SHARED_THEN_READ, WRITE_THEN_GLOBAL
 from tests.check.race.order_table.pair import Pair
 
-import ptxlab
-
 REPLACE = "Data Movement and Conversion Instructions: tensormap.replace"
 FENCEPROXY = "Parallel Synchronization and Communication Instructions: tensormap.cp_fenceproxy"
 FENCE = "Parallel Synchronization and Communication Instructions: membar / fence"
@@ -58,9 +58,7 @@ def tiles(*box: int) -> Map:
 def columns(channels: int = 8, pixels: int = 20) -> Map:
     """A map of images."""
     corner = (0, 0)
-    return lambda array: ptxlab.TensorMap.im2col(
-        array, corner, corner, channels, pixels, swizzle="32B", dims=(8, 8, 8, 4), dtype=np.uint32
-    )
+    return lambda array: ptxlab.TensorMap.im2col(array, corner, corner, channels, pixels, swizzle="32B", dims=(8, 8, 8, 4), dtype=np.uint32)
 
 
 def loads(forms: tuple[str, ...], bytes_: int, tensor_map: Map, mask: bool = False) -> tuple[Pair, ...]:

@@ -16,8 +16,7 @@ import click
 from ptxlab.cli._options import launch_options
 from ptxlab.diagnostics import Diagnostic, PtxlabError, render_sarif, render_text
 from ptxlab.interop.cute import install_on_import
-from ptxlab.interop.extras import EXTRAS, missing
-from ptxlab.interop.imports import after_import
+from ptxlab.interop.optional_packages import EXTRAS, after_import, missing
 from ptxlab.interop.session import Session, Settings, activate, launched_at, raise_site
 from ptxlab.machine import KernelError
 

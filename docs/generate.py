@@ -19,7 +19,8 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import coverage_pages  # noqa: E402
-from layout_figures import FIGURES  # noqa: E402
+from layout_figures import FIGURES as LAYOUTS  # noqa: E402
+from package_figure import packages_svg  # noqa: E402
 
 
 def codes() -> str:
@@ -85,10 +86,12 @@ def _output(words: list[str]) -> str:
 
 WITH_COMMANDS = ["../README.md", *sorted(str(page.relative_to(HERE)) for page in HERE.rglob("*.md") if "```console\n" in page.read_text())]
 
+FIGURES = {"packages": packages_svg, **{name: partial(lambda draw: draw().svg(), draw) for name, draw in LAYOUTS.items()}}
+
 PAGES = {
     **{f"coverage/{name}": page for name, page in coverage_pages.PAGES.items()},
     "codes.md": codes,
-    **{f"figures/{name}.svg": partial(lambda draw: draw().svg(), draw) for name, draw in FIGURES.items()},
+    **{f"figures/{name}.svg": draw for name, draw in FIGURES.items()},
     **{name: partial(executed, name) for name in WITH_COMMANDS},
 }
 

@@ -35,7 +35,13 @@ def needs_nvcc() -> None:
         pytest.skip("needs a host compiler")
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
+COMPILERS = ("I1", "I2", "I30")
+"""Pages with programs of CuTe DSL, CUDA C++ and Triton."""
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(p, id=p.stem, marks=[pytest.mark.compiler] if p.stem.startswith(COMPILERS) else []) for p in PAGES]
+)
 def test_page(path) -> None:
     page, info = read(path), CODES[path.stem]
     if path.stem.startswith("I2"):

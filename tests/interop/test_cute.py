@@ -21,6 +21,7 @@ from ptxlab.interop import cute
 from ptxlab.interop.cute._calls import HostCall, entry_point
 
 pytest.importorskip("cutlass.cute")
+pytestmark = pytest.mark.compiler
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "end_to_end" / "cute"
 

@@ -35,6 +35,7 @@ def available() -> bool:
     return shutil.which("g++") is not None
 
 
+pytestmark = pytest.mark.compiler
 needs_nvcc = pytest.mark.skipif(not available(), reason="needs nvcc and a host compiler")
 
 

@@ -27,7 +27,7 @@ import ptxlab.interop.triton  # noqa: E402
 from ptxlab.interop.session import Session, Settings  # noqa: E402
 from tests.interop import triton_kernels as kernels  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+pytestmark = [pytest.mark.compiler, pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")]
 TARGETS = ("sm_90a", "sm_100a", "sm_103a")
 
 

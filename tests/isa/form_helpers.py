@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.llvm.builder import Code, Unit
 from ptxlab.engine.llvm.vocabulary import WIDE, LlvmVocabulary
 from ptxlab.engine.lowering.scope import TYPE_BITS
 from ptxlab.engine.reference._vocabulary import NumpyVocabulary
@@ -19,6 +18,7 @@ from ptxlab.isa import CATALOGUE, load_all
 from ptxlab.isa.catalogue import Qualifiers, Row, match
 from ptxlab.isa.operands import Const
 from ptxlab.native import compile_ir
+from ptxlab.native.builder import Function, Module
 
 load_all()
 WIDTH = 16
@@ -187,10 +187,10 @@ class Compiled:
 
     def __init__(self, bodies: Sequence[Body], width: int = WIDTH) -> None:
         self.bodies = bodies
-        unit = Unit()
+        module = Module()
         for i, body in enumerate(bodies):
-            _emit(unit, f"form{i}", body, width)
-        self.text = unit.text()
+            _emit(module, f"form{i}", body, width)
+        self.text = module.text()
         self.library = compile_ir(self.text, [f"form{i}" for i in range(len(bodies))])
 
     def __call__(self, index: int, words: Sequence[Words]) -> list[Words]:
@@ -203,24 +203,23 @@ class Compiled:
         return results
 
 
-def _emit(unit: Unit, name: str, body: Body, width: int) -> None:
-    pointers = [("ptr", f"in{i}") for i in range(len(body.sources))] + [("ptr", f"out{i}") for i in range(len(body.results))]
-    code = Code(unit, name, "void", [*pointers, ("i64", "chunks")], attributes=WIDE)
+def _emit(module: Module, name: str, body: Body, width: int) -> None:
+    pointers = [f"ptr in{i}" for i in range(len(body.sources))] + [f"ptr out{i}" for i in range(len(body.results))]
+    code = Function(module, name, "void", ", ".join([*pointers, "i64 chunks"]), attributes=WIDE)
     x = LlvmVocabulary(code, width)
-    with code.repeat(code.params[-1]) as index:
+    with code.loop(code.parameters[-1]) as index:
         values = []
         for i, type in enumerate(body.sources):
             kind = element(type)
-            place = code.at(code.params[i], index * (width * size_of(type)))
-            value = code.load(x.vectors["i8" if kind == "i1" else kind], place)
+            place = code.parameters[i].at(index * (width * size_of(type)))
+            value = place.load(x.vectors["i8" if kind == "i1" else kind], align=1)
             values.append(x.trunc(value, "i1") if kind == "i1" else value)
         result = body.function(x, *values)
         for i, value in enumerate(result if isinstance(result, tuple) else (result,)):
             type = body.results[i]
-            place = code.at(code.params[len(body.sources) + i], index * (width * size_of(type)))
-            code.store(x.zext(value, "i8") if element(type) == "i1" else value, place)
+            place = code.parameters[len(body.sources) + i].at(index * (width * size_of(type)))
+            place.store(x.zext(value, "i8") if element(type) == "i1" else value, align=1)
     code.ret()
-    code.finish()
 
 
 def run_numpy(body: Body, words: Sequence[Words]) -> list[Words]:

@@ -83,6 +83,7 @@ def refused(ptxas: str, instructions: list[str], target: str, folder: Path) -> d
     return found
 
 
+@pytest.mark.compiler
 def test_every_form_assembles(tmp_path: Path) -> None:
     ptxas = assembler()
     if ptxas is None:

@@ -148,8 +148,8 @@ def ordinary(form: Form) -> Case:
 def test_rows_without_specials_take_the_fast_path(form: Form, fresh_kernels: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """They have the right bits though the general path, here one with a window of two bits, has not."""
     right, broken = _fused.general, _group._General
-    monkeypatch.setattr(_fused, "general", lambda step, wide: right(replace(step, window=2), wide))
-    monkeypatch.setattr(_group, "_General", lambda step: broken(replace(step, window=2)))
+    monkeypatch.setattr(_fused, "general", lambda module, step, wide: right(module, replace(step, window=2), wide))
+    monkeypatch.setattr(_group, "_General", lambda module, step: broken(module, replace(step, window=2)))
     monkeypatch.setattr(kernels, "_compile", lambda _, write, exports: compiled(write(native.host().vector_bits // 32), exports))
     one = ordinary(form)
     exact = one.run(numerics.reference.mma)

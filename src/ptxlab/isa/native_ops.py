@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Atomic", "Collective", "CopyAsync", "LaneAccess", "MatrixAccess", "Native", "Nothing", "TensorAccess"]
+from ptxlab.layout import Layout, matrix_fragment_layout
+
+__all__ = ["Atomic", "Collective", "CopyAsync", "LaneAccess", "MatrixAccess", "Native", "Nothing", "TensorAccess", "matrix_layout"]
+
+
+def matrix_layout(write: bool, element: str, transposed: bool) -> Layout:
+    """The layout from (thread, value) of ldmatrix or stmatrix to multiples of R and C: rows, and elements in their row."""
+    if element == "b16":
+        return matrix_fragment_layout(f"ldmatrix m8n8{'.trans' if transposed else ''}")
+    if write:
+        return matrix_fragment_layout("stmatrix m16n8.trans")
+    return matrix_fragment_layout("ldmatrix m16n16.trans" if transposed else "ldmatrix m8n16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +130,7 @@ class CopyAsync:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """An instruction with no effect on values: prefetches, cache hints, fences. Observers see those that order (``orders``)."""
-
-    orders: bool = False
+    """An instruction with no effect on values: prefetches, cache hints, fences. Observers see those whose row has effects."""
 
 
 Native = LaneAccess | Atomic | Collective | MatrixAccess | TensorAccess | CopyAsync | Nothing

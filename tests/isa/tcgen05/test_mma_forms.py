@@ -17,7 +17,6 @@ from ptxlab.tables import (
     K96_TARGETS,
     KINDS,
     MMA_KINDS,
-    PATTERN_STARTS,
     SCALE_IDS,
     SCALE_VECTOR_TYPES,
     SCALE_VECTORS,
@@ -25,12 +24,12 @@ from ptxlab.tables import (
     SWIZZLES,
     TRANSPOSED_8_BIT_N,
     TYPE_BITS,
-    TYPE_SIZES,
     scale_vector_of,
 )
 from tests.isa.tcgen05.mma_form_cases import Form, cover, forms, hash_of, rows
 from tests.isa.tcgen05.placing_helpers import modes
 from tests.isa.tcgen05.product_helpers import Product
+from tests.tables.specification import PATTERN_STARTS, TYPE_SIZES
 
 SHOWS = {
     "test_forms": ("tcgen05.mma*",),

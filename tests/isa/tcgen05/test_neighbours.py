@@ -22,11 +22,11 @@ from ptxlab.tables import (
     SWIZZLES,
     TRANSPOSED_8_BIT_N,
     TYPE_BITS,
-    TYPE_SIZES,
     scale_vector_of,
 )
 from tests.isa.tcgen05.tcgen05_helpers import BASE, IMAGE, execute
 from tests.isa.tcgen05.test_mma_forms import type_rows
+from tests.tables.specification import TYPE_SIZES
 
 OPERAND = SharedMemoryDescriptor(start=BASE, leading=16, stride=1024, swizzle="128B")
 SHAPE = 'Matrix Shape, table "Various combinations of .kind and shapes"'

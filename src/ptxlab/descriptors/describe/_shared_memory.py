@@ -104,10 +104,10 @@ def _hints(raw: int, d: SharedMemoryDescriptor, major: Major | None) -> Iterator
             yield Hint("a matrix descriptor of wgmma, which has no such constant (--as wgmma)")
     if code in (1, 3):
         meant = _WGMMA_CODES[code]
-        fixed = raw & ~(7 << 61) | meant.tcgen05 << 61
         reads = "128B swizzling with 32B atomicity" if code == 1 else "nothing"
         yield Hint(
-            f"{meant.name} swizzling? {code} is wgmma's code for it and means {reads} to tcgen05, whose code is {meant.tcgen05}", fixed
+            f"{meant.name} swizzling? {code} is wgmma's code for it and means {reads} to tcgen05, whose code is {meant.tcgen05}",
+            int(replace(d, swizzle=meant.name)),
         )
     yield from _common_hints(raw, d, major)
 

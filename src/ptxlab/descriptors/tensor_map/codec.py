@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ptxlab.descriptors._bitfields import BitField, BitFormat
 from ptxlab.descriptors._errors import DescriptorError, TensorMapError
-from ptxlab.tables import ELEMENT_TYPES, REPLACE_ELEMENT_TYPES, TENSOR_MAP_SWIZZLES, ElementType, TensorMapSwizzle
+from ptxlab.tables import ELEMENT_TYPES, INTERLEAVES, OOB_FILLS, REPLACE_ELEMENT_TYPES, TENSOR_MAP_SWIZZLES, ElementType, SwizzleMode
 
 __all__ = ["TENSOR_MAP_BYTES", "TensorMapFields", "decode_tensor_map", "pack_tensor_map", "replace_field"]
 
@@ -114,7 +114,7 @@ class TensorMapFields:
         return ELEMENT_TYPES[self.data_type]
 
     @property
-    def swizzle_mode(self) -> TensorMapSwizzle:
+    def swizzle_mode(self) -> SwizzleMode:
         """The swizzling mode."""
         return TENSOR_MAP_SWIZZLES[self.swizzle]
 
@@ -246,7 +246,13 @@ _REPLACED = {
 }
 """Field of tensormap.replace -> field of the map, bits of the new value, how many there are."""
 
-_LIMITS = {"interleave_layout": 2, "swizzle_mode": 3, "swizzle_atomicity": 3, "fill_mode": 1, "rank": 4}
+_LIMITS = {
+    "interleave_layout": max(INTERLEAVES),
+    "swizzle_mode": max(mode.mode for mode in TENSOR_MAP_SWIZZLES.values()),
+    "swizzle_atomicity": max(mode.atomicity for mode in TENSOR_MAP_SWIZZLES.values()),
+    "fill_mode": max(OOB_FILLS),
+    "rank": len(_DIMENSIONS) - 1,
+}
 
 
 def replace_field(raw: bytearray | NDArray[np.uint8], field: str, ordinal: int | None, value: int) -> None:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ptxlab.engine.context import Word
-from ptxlab.engine.llvm.builder import Code, Value
 from ptxlab.engine.llvm.segment import symbol_address
 from ptxlab.engine.lowering.register_use import atomic_bits, constant_bits
 from ptxlab.engine.program import Program
 from ptxlab.engine.support.accesses import COUNTS
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
+from ptxlab.native.builder import Function, Value
 
 __all__ = ["Caller", "Check"]
 
@@ -29,7 +29,7 @@ _SPACES = {"shared": "shared", "shared::cta": "shared", "shared::cluster": "clus
 class Caller:
     """Emits the calls of one region; notes which helpers it uses."""
 
-    code: Code
+    code: Function
     program: Program
     context: Value
     hosts: Value
@@ -37,19 +37,17 @@ class Caller:
 
     # -------------------------------------------------------------------------------------------------------- operands
 
-    def helper(self, name: str, result: str, *args: Value) -> Value | None:
+    def helper(self, name: str, result: str, *args: Value) -> Value:
         """Call a helper."""
         if name not in self.used:
             self.used[name] = None
             types = ", ".join(a.type for a in args)
-            self.code.unit.declare(f"@{name}", f"declare {result} @{name}({types})")
+            self.code.module.declare(f"@{name}", f"declare {result} @{name}({types})")
         return self.code.call(name, result, *args)
 
     def must(self, name: str, *args: Value) -> Value:
         """Call a helper that returns a status."""
-        made = self.helper(name, "i32", *args)
-        assert made is not None
-        return made
+        return self.helper(name, "i32", *args)
 
     def number(self, value: int) -> Value:
         """An i32 constant."""
@@ -68,16 +66,16 @@ class Caller:
         """Pointer to an operand's row; the address of a variable is written into the sink row first."""
         if isinstance(operand, SymbolAddress):
             value = symbol_address(self.code, self.program, self.context, operand).to(f"i{bits}")
-            place = self.code.at(frame, self.program.sink)
-            self.code.store(self.code.splat(value, 32), place, 64)
+            place = frame.at(self.program.sink)
+            place.store(value.splat(32), align=64)
             return place
-        return self.code.at(frame, self.row_offset(operand, bits))
+        return frame.at(self.row_offset(operand, bits))
 
     def table(self, operand: Resolved, bits: int) -> tuple[Value, int]:
         """A table of the frame offsets of a vector operand's elements, and their number."""
         items = operand.items if isinstance(operand, Group) else (operand,)
         offsets = [self.row_offset(item, bits) for item in items]
-        return Value(self.code, "ptr", self.code.unit.constant("i32", offsets)), len(items)
+        return self.code.constants("i32", offsets), len(items)
 
     def register_bits(self, operand: Resolved, otherwise: int) -> int:
         """Width of the rows of an operand: that of its registers."""
@@ -92,7 +90,7 @@ class Caller:
             return self.number(-1 if operand.value & 1 else 0)
         if not isinstance(operand, Reg):
             return self.number(0)
-        mask = self.code.load("i32", self.code.at(frame, self.row_offset(operand, 1)), 4)
+        mask = frame.at(self.row_offset(operand, 1)).load("i32")
         return ~mask if operand.negated else mask
 
     def resolve(self, frame: Value, mask: Value, space: str, operand: Resolved, size: int, write: bool, op: Op, out: Value) -> Value:
@@ -104,7 +102,7 @@ class Caller:
         tail = (self.number(size), self.number(int(write)), self.number(op.index), out)
         if isinstance(base, Reg):
             info = self.program.registers[base.index]
-            row = code.at(frame, info.offset)
+            row = frame.at(info.offset)
             return self.must(f"resolve_{space}_{info.bits}", self.context, mask, row, code.const("i64", offset), *tail)
         if isinstance(base, SymbolAddress):
             address = symbol_address(code, self.program, self.context, base)
@@ -180,11 +178,11 @@ class Caller:
         return self.row(frame, op.operands[native.member], 32)
 
     def _collective(self, op: Op, native: Collective, frame: Value, mask: Value, check: Check) -> None:
-        code, operands = self.code, op.operands
+        operands = op.operands
         index = self.number(op.index)
         name = native.name
         if name == "activemask":
-            splat = code.splat(mask, 32)
+            splat = mask.splat(32)
             self._merge(frame, operands[0], splat, mask)
             return
         members = self._members(op, native, frame)
@@ -194,7 +192,7 @@ class Caller:
         first = operands[0].first if isinstance(operands[0], PairOf) else operands[0]
         second: Resolved = operands[0].second if isinstance(operands[0], PairOf) else Unused()
         target = self.row(frame, first, 32)
-        predicate = code.at(frame, self.row_offset(second, 1))
+        predicate = frame.at(self.row_offset(second, 1))
         if name == "elect":
             check(self.must("elect", self.context, mask, members, target, predicate, index))
         elif name == "shfl":
@@ -218,7 +216,7 @@ class Caller:
         """Write a 32-bit value in all lanes of the mask."""
         place = self.row(frame, operand, 32)
         lanes = mask.cast("<32 x i1>")
-        self.code.store(self.code.select(lanes, value, self.code.load("<32 x i32>", place, 64)), place, 64)
+        place.store(lanes.select(value, place.load("<32 x i32>", align=64)), align=64)
 
     def _matrix(self, op: Op, native: MatrixAccess, frame: Value, mask: Value, check: Check) -> None:
         code = self.code
@@ -237,7 +235,7 @@ class Caller:
         base = operand.base if isinstance(operand, Addr) else operand
         offset = operand.offset if isinstance(operand, Addr) else 0
         if isinstance(base, Reg):
-            row = code.at(frame, self.program.registers[base.index].offset)
+            row = frame.at(self.program.registers[base.index].offset)
         elif isinstance(base, SymbolAddress):
             row = self.row(frame, base, 32)
         else:
@@ -250,7 +248,7 @@ class Caller:
         numbers = (self.number(offset), self.number(count), self.number(half), self.number(op.index))
         check(self.must(name, self.context, mask, row, table, *numbers))
         if self.program.recorded:
-            first = self.code.load("i32", code.at(row, (code.lowest(mask) & 31).to("i64") << 2), 4) if row.ref != "null" else self.number(0)
+            first = row.load("i32", (mask.lowest_bit() & 31).to("i64")) if row.ref != "null" else self.number(0)
             self._record(op, mask, (first + offset).to("i64"))
 
     def _copy(self, op: Op, native: CopyAsync, frame: Value, mask: Value, check: Check) -> None:
@@ -269,7 +267,7 @@ class Caller:
         offset: Value = code.const("i64", source.offset if isinstance(source, Addr) else 0)
         row, bits = code.const("ptr", 0), 0
         if isinstance(base, Reg):
-            row, bits = code.at(frame, self.program.registers[base.index].offset), self.program.registers[base.index].bits
+            row, bits = frame.at(self.program.registers[base.index].offset), self.program.registers[base.index].bits
         elif isinstance(base, SymbolAddress):
             offset = symbol_address(code, self.program, self.context, base) + offset
         numbers = (sizes, ignored, self.number(native.size), self.number(op.index))
@@ -279,8 +277,8 @@ class Caller:
 
     def _record_source(self, op: Op, native: CopyAsync, frame: Value, mask: Value, sizes: Value, check: Check) -> None:
         """Note what a copy reads, for the lanes that read all bytes, if somebody watches."""
-        with self.code.if_(self.code.word(self.context, Word.SOURCES).ne(0)):
+        with self.code.when(self.context.word(Word.SOURCES).ne(0)):
             if sizes.ref != "null":
-                mask = mask & self.code.load("<32 x i32>", sizes, 64).compare("uge", native.size).cast("i32")
+                mask = mask & sizes.load("<32 x i32>", align=64).uge(native.size).cast("i32")
             check(self.resolve(frame, mask, "global", op.operands[native.source], native.size, False, op, self.hosts))
             self._record(op, mask, hosts=self.hosts, source=True)

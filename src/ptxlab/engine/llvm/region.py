@@ -12,7 +12,6 @@ from typing import Any
 from ptxlab.engine.context import Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.llvm._native_calls import Caller
-from ptxlab.engine.llvm.builder import Code, Unit, Value
 from ptxlab.engine.llvm.entry_points import Node, Nodes
 from ptxlab.engine.llvm.segment import emit_segment
 from ptxlab.engine.llvm.vocabulary import WIDE
@@ -20,6 +19,7 @@ from ptxlab.engine.lowering.frame import members
 from ptxlab.engine.lowering.register_use import is_inline, operand_registers
 from ptxlab.engine.program import Program
 from ptxlab.isa.operands import Addr, Op
+from ptxlab.native.builder import Function, Module, Value
 
 __all__ = ["CHAIN", "COMPILE", "Region", "deciding_registers", "emit_region"]
 
@@ -33,7 +33,7 @@ def emit_region(program: Program, nodes: Nodes, numbers: list[int], width: int) 
     """LLVM IR of a region, and the helpers it calls."""
     region = Region(program, nodes, numbers, width)
     region.emit()
-    return region.unit.text(), tuple(region.caller.used)
+    return region.module.text(), tuple(region.caller.used)
 
 
 class Region:
@@ -44,10 +44,10 @@ class Region:
         self.nodes = nodes
         self.numbers = numbers
         self.width = width
-        self.unit = Unit()
-        self.code = Code(self.unit, "region", "i32", [("ptr", "context")], attributes=f"nounwind {WIDE}")
-        self.context = self.code.params[0]
-        hosts = self.code.variable("[32 x i64]", align=64)
+        self.module = Module()
+        self.code = Function(self.module, "region", "i32", "ptr context", attributes=WIDE)
+        self.context = self.code.parameters[0]
+        hosts = self.code.stack("[32 x i64]", align=64)
         self.caller = Caller(self.code, program, self.context, hosts)
         self.inside = {nodes.nodes[n].start for n in numbers}
         self.arrivals: dict[int, None] = {}
@@ -56,18 +56,17 @@ class Region:
     def emit(self) -> None:
         """The whole function."""
         code = self.code
-        pc = code.word(self.context, Word.PC)
-        cases = " ".join(f"i64 {self.nodes.nodes[n].start}, label %n{self.nodes.nodes[n].start}" for n in self.numbers)
-        code.do(f"switch i64 {pc.ref}, label %elsewhere [ {cases} ]")
+        pc = self.context.word(Word.PC)
+        starts = [self.nodes.nodes[n].start for n in self.numbers]
+        code.switch(pc, {start: f"n{start}" for start in starts}, "elsewhere")
         for number in self.numbers:
             self.node(self.nodes.nodes[number])
         for start in list(self.arrivals):
             self.arrive(start)
-        code.place("elsewhere")
+        code.begin("elsewhere")
         code.ret(CHAIN)
-        code.place("failed")
+        code.begin("failed")
         code.ret(int(Status.FAULT))
-        code.finish()
 
     # ------------------------------------------------------------------------------------------------ between the nodes
 
@@ -79,18 +78,18 @@ class Region:
     def arrive(self, start: int) -> None:
         """Stop before a block at or behind LIMIT, or without fuel; else enter it, here or in another region."""
         code = self.code
-        code.place(f"to{start}")
+        code.begin(f"to{start}")
         stop = code.label("stop")
         go_on = f"n{start}" if start in self.inside else code.label("chain")
-        limited = code.word(self.context, Word.LIMIT).compare("ule", start)
-        spent = code.word(self.context, Word.FUEL).compare("sle", 0)
+        limited = self.context.word(Word.LIMIT).ule(start)
+        spent = self.context.word(Word.FUEL).le(0)
         code.branch(limited | spent, stop, go_on)
-        code.place(stop)
-        code.set_word(self.context, Word.PC, start)
-        code.ret(code.select(limited, code.const("i32", int(Status.YIELD)), int(Status.FUEL)))
+        code.begin(stop)
+        self.context.set_word(Word.PC, start)
+        code.ret(limited.select(code.const("i32", int(Status.YIELD)), int(Status.FUEL)))
         if start not in self.inside:
-            code.place(go_on)
-            code.set_word(self.context, Word.PC, start)
+            code.begin(go_on)
+            self.context.set_word(Word.PC, start)
             code.ret(CHAIN)
 
     def continue_at(self, node: Node) -> str:
@@ -114,10 +113,10 @@ class Region:
     def node(self, node: Node) -> None:
         """The code of one node."""
         code, program = self.code, self.program
-        code.place(f"n{node.start}")
-        self.frame = code.pointer(self.context, Word.FRAME)
-        fuel = code.word(self.context, Word.FUEL)
-        code.set_word(self.context, Word.FUEL, fuel - (node.stop - node.start))
+        code.begin(f"n{node.start}")
+        self.frame = self.context.pointer(Word.FRAME)
+        fuel = self.context.word(Word.FUEL)
+        self.context.set_word(Word.FUEL, fuel - (node.stop - node.start))
         live = self.live_behind(node)
         run: list[Op] = []
         ended = False
@@ -158,11 +157,10 @@ class Region:
 
     def executing(self, op: Op) -> Value:
         """The lanes of the split whose guard holds."""
-        code = self.code
-        mask = code.load("i32", code.at(self.context, 8 * Word.MASK), 8)
+        mask = self.context.load("i32", 2 * Word.MASK)
         if op.guard is None:
             return mask
-        guard = code.load("i32", code.at(self.frame, self.program.registers[op.guard.index].offset), 4)
+        guard = self.frame.at(self.program.registers[op.guard.index].offset).load("i32")
         return mask & (~guard if op.guard.negated else guard)
 
     def check(self, status: Value) -> None:
@@ -170,9 +168,9 @@ class Region:
         code = self.code
         bad, good = code.label("bad"), code.label("good")
         code.branch(status.eq(0), good, bad)
-        code.place(bad)
+        code.begin(bad)
         code.ret(status)
-        code.place(good)
+        code.begin(good)
 
     def boundary(self, node: Node, op: Op) -> bool:
         """An op between runs; whether it ends the node with a branch."""
@@ -190,13 +188,13 @@ class Region:
         if op.guard is not None:
             do, skip = code.label("do"), code.label("skip")
             code.branch(mask.eq(0), skip, do)
-            code.place(skip)
+            code.begin(skip)
             code.jump(self.continue_at(node))
-            code.place(do)
+            code.begin(do)
         self.note_defined(op, mask)
-        code.set_word(self.context, Word.ACTIVE, mask)
-        code.set_word(self.context, Word.INFO, op.index)
-        code.set_word(self.context, Word.PC, self.pc_behind(node, op.index))
+        self.context.set_word(Word.ACTIVE, mask)
+        self.context.set_word(Word.INFO, op.index)
+        self.context.set_word(Word.PC, self.pc_behind(node, op.index))
         code.ret(int(Status.SERVICE))
         return True
 
@@ -221,69 +219,66 @@ class Region:
         if op.guard is None or target == self.pc_behind(node, op.index):
             code.jump(self.go(target))
             return
-        mask = code.load("i32", code.at(self.context, 8 * Word.MASK), 8)
+        mask = self.context.load("i32", 2 * Word.MASK)
         taken = self.executing(op)
         some, parted = code.label("some"), code.label("parted")
         code.branch(taken.eq(0), self.fall(node), some)
-        code.place(some)
+        code.begin(some)
         code.branch(taken.eq(mask), self.go(target), parted)
-        code.place(parted)
+        code.begin(parted)
         self.diverge(op, taken, target, self.pc_behind(node, op.index))
 
     def diverge(self, op: Op, active: Value, taken: int | Value, otherwise: int) -> None:
         """Return with the two ways."""
         code = self.code
-        code.set_word(self.context, Word.ACTIVE, active)
-        code.set_word(self.context, Word.TAKEN, taken)
-        code.set_word(self.context, Word.NEXT, otherwise)
-        code.set_word(self.context, Word.INFO, op.index)
+        self.context.set_word(Word.ACTIVE, active)
+        self.context.set_word(Word.TAKEN, taken)
+        self.context.set_word(Word.NEXT, otherwise)
+        self.context.set_word(Word.INFO, op.index)
         code.ret(int(Status.DIVERGE))
 
     def brx(self, node: Node, op: Op) -> None:
         """Lanes with the same index branch together; the others come back to this op."""
         code = self.code
-        mask = code.load("i32", code.at(self.context, 8 * Word.MASK), 8)
+        mask = self.context.load("i32", 2 * Word.MASK)
         active = self.executing(op)
         if op.guard is not None:
             some, whole, parted = code.label("some"), code.label("whole"), code.label("parted")
             code.branch(active.eq(0), self.fall(node), some)
-            code.place(some)
+            code.begin(some)
             code.branch(active.eq(mask), whole, parted)
-            code.place(parted)
+            code.begin(parted)
             self.diverge(op, active, op.index, self.pc_behind(node, op.index))
-            code.place(whole)
+            code.begin(whole)
         row = self.caller.row(self.frame, op.operands[0], 32)
-        indices = code.load("<32 x i32>", row, 64)
-        lane = code.lowest(active).to("i64")
-        index = code.load("i32", code.at(row, lane << 2), 4)
-        same = indices.eq(code.splat(index, 32)).cast("i32") & active
-        with code.if_(index.compare("uge", len(op.targets)), returns=True):
+        indices = row.load("<32 x i32>", align=64)
+        lane = active.lowest_bit().to("i64")
+        index = row.load("i32", lane)
+        same = indices.eq(index.splat(32)).cast("i32") & active
+        with code.when(index.uge(len(op.targets))):
             self.fault(op, Fault.BRANCH_RANGE, lane, index)
         together, parted = code.label("together"), code.label("parted")
         code.branch(same.eq(active), together, parted)
-        code.place(parted)
-        table = self.unit.constant("i64", list(op.targets))
-        place = code.raw(f"getelementptr i64, ptr {table}, i32 {index.ref}", "ptr")
-        self.diverge(op, same, code.load("i64", place, 8), op.index)
-        code.place(together)
-        cases = " ".join(f"i32 {i}, label %{self.go(t)}" for i, t in enumerate(op.targets))
-        code.do(f"switch i32 {index.ref}, label %failed [ {cases} ]")
+        code.begin(parted)
+        self.diverge(op, same, code.constants("i64", op.targets).load("i64", index), op.index)
+        code.begin(together)
+        code.switch(index, {number: self.go(start) for number, start in enumerate(op.targets)}, "failed")
 
     def exit(self, node: Node, op: Op) -> None:
         """Lanes end."""
         code = self.code
-        mask = code.load("i32", code.at(self.context, 8 * Word.MASK), 8)
+        mask = self.context.load("i32", 2 * Word.MASK)
         leaving = self.executing(op)
         wide = leaving.to("i64")
         rest = mask & ~leaving
-        code.set_word(self.context, Word.EXITED, code.word(self.context, Word.EXITED) | wide)
-        code.set_word(self.context, Word.LIVE, code.word(self.context, Word.LIVE) & ~wide)
-        code.set_word(self.context, Word.MASK, rest)
+        self.context.set_word(Word.EXITED, self.context.word(Word.EXITED) | wide)
+        self.context.set_word(Word.LIVE, self.context.word(Word.LIVE) & ~wide)
+        self.context.set_word(Word.MASK, rest)
         if op.guard is not None:
             none = code.label("none")
             code.branch(rest.eq(0), none, self.fall(node))
-            code.place(none)
-        code.set_word(self.context, Word.INFO, op.index)
+            code.begin(none)
+        self.context.set_word(Word.INFO, op.index)
         code.ret(int(Status.EXIT))
 
     def trap(self, node: Node, op: Op) -> None:
@@ -293,16 +288,16 @@ class Region:
         if op.guard is not None:
             some = code.label("some")
             code.branch(active.eq(0), self.fall(node), some)
-            code.place(some)
-        self.fault(op, Fault.TRAP, code.lowest(active), 0)
+            code.begin(some)
+        self.fault(op, Fault.TRAP, active.lowest_bit(), 0)
 
     def fault(self, op: Op, fault: Fault, lane: Any, address: Any) -> None:
         """Note a fault and return."""
         code = self.code
-        code.set_word(self.context, Word.FAULT, int(fault))
-        code.set_word(self.context, Word.FAULT_LANE, lane)
-        code.set_word(self.context, Word.FAULT_ADDRESS, address)
-        code.set_word(self.context, Word.INFO, op.index)
+        self.context.set_word(Word.FAULT, int(fault))
+        self.context.set_word(Word.FAULT_LANE, lane)
+        self.context.set_word(Word.FAULT_ADDRESS, address)
+        self.context.set_word(Word.INFO, op.index)
         code.ret(int(Status.FAULT))
 
     # ------------------------------------------------------------------------------------------------ undefined values
@@ -316,20 +311,19 @@ class Region:
         code = self.code
         for register in deciding:
             guarding = op.guard is not None and op.guard.index == register
-            active = code.load("i32", code.at(self.context, 8 * Word.MASK), 8) if guarding else self.executing(op)
-            defined = code.load("i32", code.at(self.frame, registers[register].shadow), 4)
+            active = self.context.load("i32", 2 * Word.MASK) if guarding else self.executing(op)
+            defined = self.frame.at(registers[register].shadow).load("i32")
             missing = active & ~defined
-            with code.if_(missing.ne(0), returns=True):
-                self.fault(op, Fault.UNDEFINED, code.lowest(missing), register)
+            with code.when(missing.ne(0)):
+                self.fault(op, Fault.UNDEFINED, missing.lowest_bit(), register)
 
     def note_defined(self, op: Op, mask: Value) -> None:
         """Registers that a native or service op writes are defined from here on."""
-        code = self.code
         for register in self.program.writes[op.index]:
             shadow = self.program.registers[register].shadow
             if shadow >= 0:
-                place = code.at(self.frame, shadow)
-                code.store(code.load("i32", place, 4) | mask, place, 4)
+                place = self.frame.at(shadow)
+                place.store(place.load("i32") | mask)
 
 
 def deciding_registers(op: Op) -> list[int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from ptxlab.engine.context import Word
-from ptxlab.engine.llvm.builder import Code, Value
 from ptxlab.engine.llvm.vocabulary import LlvmVocabulary
 from ptxlab.engine.lowering.matching import OperandSpec, operand_specs
 from ptxlab.engine.lowering.register_use import constant_bits
@@ -18,6 +17,7 @@ from ptxlab.engine.program import Program
 from ptxlab.isa.address_space import PARAM_BASE
 from ptxlab.isa.native_ops import LaneAccess, Nothing
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
+from ptxlab.native.builder import Function, Value
 
 __all__ = ["Segment", "element_type", "emit_segment"]
 
@@ -31,32 +31,22 @@ def element_type(type: str) -> str:
 
 
 def emit_segment(
-    code: Code, program: Program, width: int, context: Value, frame: Value, ops: list[Op], live: frozenset[int] | set[int]
+    code: Function, program: Program, width: int, context: Value, frame: Value, ops: list[Op], live: frozenset[int] | set[int]
 ) -> None:
     """Emit a run of inline ops; ``live``: the registers that are needed behind it."""
     if not any(op.row.kind == "pure" or not isinstance(program.natives[op.index], Nothing) for op in ops):
         return
-    before, loop, after = code.block, code.label("chunk"), code.label("next")
-    code.jump(loop)
-    code.place(loop)
-    code.count += 1
-    index = Value(code, "i64", f"%c{code.count}")
-    phi_at = len(code.lines)
-    code.lines.append("")
-    segment = Segment(code, program, width, context, frame, index)
-    for op in ops:
-        segment.emit(op)
-    segment.flush(live)
-    following = index + 1
-    code.lines[phi_at] = f"  {index.ref} = phi i64 [ 0, %{before} ], [ {following.ref}, %{loop} ]"
-    code.branch(following.eq(32 // width), after, loop)
-    code.place(after)
+    with code.loop(32 // width, entered=True) as index:
+        segment = Segment(code, program, width, context, frame, index)
+        for op in ops:
+            segment.emit(op)
+        segment.flush(live)
 
 
 class Segment:
     """The body of the loop: what registers hold so far."""
 
-    def __init__(self, code: Code, program: Program, width: int, context: Value, frame: Value, index: Value) -> None:
+    def __init__(self, code: Function, program: Program, width: int, context: Value, frame: Value, index: Value) -> None:
         self.code = code
         self.program = program
         self.width = width
@@ -80,19 +70,19 @@ class Segment:
         base = self.bases.get(bits)
         if base is None:
             step = self.width * bits // 8
-            base = self.bases[bits] = self.code.at(self.frame, self.index * step)
-        return self.code.at(base, offset)
+            base = self.bases[bits] = self.frame.at(self.index * step)
+        return base.at(offset)
 
     def lanes(self, pointer: Value) -> Value:
         """A chunk of a 32-bit lane mask, as a vector of i1."""
-        return self.code.load(f"i{self.width}", pointer, 1).cast(f"<{self.width} x i1>")
+        return pointer.load(f"i{self.width}", align=1).cast(f"<{self.width} x i1>")
 
     @property
     def mask(self) -> Value:
         """The lanes of the split."""
         if self._mask is None:
-            word = self.code.at(self.context, 8 * Word.MASK)
-            self._mask = self.lanes(self.code.at(word, self.index * (self.width // 8)))
+            word = self.context.at(8 * Word.MASK)
+            self._mask = self.lanes(word.at(self.index * (self.width // 8)))
         return self._mask
 
     def load_row(self, register: int) -> Any:
@@ -107,15 +97,15 @@ class Segment:
         if info.bits == 1:
             return self.lanes(self.row(info.offset, 1))
         if info.bits == 128:
-            return tuple(self.code.load(self.x.vectors["i64"], self.row(info.offset + 256 * half, 64), 8) for half in range(2))
+            return tuple(self.row(info.offset + 256 * half, 64).load(self.x.vectors["i64"], align=8) for half in range(2))
         bits = max(info.bits, 16)
-        return self.code.load(self.x.vectors[f"i{bits}"], self.row(info.offset, bits), self.width * bits // 8 if bits < 64 else 64)
+        return self.row(info.offset, bits).load(self.x.vectors[f"i{bits}"], align=self.width * bits // 8 if bits < 64 else 64)
 
     def clock(self, register: int) -> Value:
         """The logical clock."""
         info = self.program.registers[register]
-        value = self.code.word(self.context, Word.CLOCK) >> CLOCKS[info.special]
-        return self.code.splat(value.to(f"i{info.bits}"), self.width)
+        value = self.context.word(Word.CLOCK) >> CLOCKS[info.special]
+        return value.to(f"i{info.bits}").splat(self.width)
 
     def get(self, register: int) -> Any:
         """What a register holds, in the type it was last made in."""
@@ -138,12 +128,12 @@ class Segment:
                 self.put_lanes(self.row(info.offset, 1), new, old)
             elif info.bits == 128:
                 for half in range(2):
-                    made = self.code.select(self.mask, new[half], old[half])
-                    self.code.store(made, self.row(info.offset + 256 * half, 64), 8)
+                    made = self.mask.select(new[half], old[half])
+                    self.row(info.offset + 256 * half, 64).store(made)
             else:
                 bits = max(info.bits, 16)
-                made = self.code.select(self.mask, new.cast(self.x.vectors[f"i{bits}"]), old)
-                self.code.store(made, self.row(info.offset, bits), self.width * bits // 8 if bits < 64 else 64)
+                made = self.mask.select(new.cast(self.x.vectors[f"i{bits}"]), old)
+                self.row(info.offset, bits).store(made, align=self.width * bits // 8 if bits < 64 else 64)
         for register in self.dirty_shadows:
             pointer = self.row(self.program.registers[register].shadow, 1)
             self.put_lanes(pointer, self.shadows[register], self.lanes(pointer))
@@ -153,7 +143,7 @@ class Segment:
         kind = f"i{self.width}"
         mask = self.mask.cast(kind)
         merged = (new.cast(kind) & mask) | (old.cast(kind) & ~mask)
-        self.code.store(merged, pointer, 1)
+        pointer.store(merged, align=1)
 
     # -------------------------------------------------------------------------------------------------------- operands
 
@@ -168,7 +158,7 @@ class Segment:
                 return value
             have = max(have, 16) if have > 1 else 1
             if have != bits:
-                value = self.code.resize(value.cast(self.x.vectors[f"i{have}"]), self.x.vectors[f"i{bits}"])
+                value = value.cast(self.x.vectors[f"i{have}"]).to(self.x.vectors[f"i{bits}"])
             value = value.cast(self.x.vectors[element])
             if operand.negated:
                 value = self.x.not_(value) if bits == 1 else self.x.fneg(value) if element[0] == "f" else self.x.neg(value)
@@ -188,8 +178,8 @@ class Segment:
         """The address of a variable."""
         known = self.symbols.get((symbol, bits))
         if known is None:
-            known = self.symbols[symbol, bits] = self.code.splat(
-                symbol_address(self.code, self.program, self.context, symbol).to(f"i{bits}"), self.width
+            known = self.symbols[symbol, bits] = (
+                symbol_address(self.code, self.program, self.context, symbol).to(f"i{bits}").splat(self.width)
             )
         return known
 
@@ -232,7 +222,7 @@ class Segment:
         if info.bits == 128:
             if guard is not None:
                 old = self.get(operand.index)
-                value = tuple(self.code.select(guard, n, o) for n, o in zip(value, old, strict=True))
+                value = tuple(guard.select(n, o) for n, o in zip(value, old, strict=True))
         else:
             have = type_bits(spec_type)
             want = max(info.bits, 16) if info.bits > 1 else 1
@@ -241,7 +231,7 @@ class Segment:
                 kind = self.x.vectors[f"i{want}"]
                 value = value.sext(kind) if spec_type[0] == "s" and have < want else value.to(kind)
             if guard is not None:
-                value = self.code.select(guard, value, self.get(operand.index).cast(value.type))
+                value = guard.select(value, self.get(operand.index).cast(value.type))
         self.values[operand.index] = value
         self.dirty[operand.index] = None
 
@@ -298,14 +288,14 @@ class Segment:
         assert isinstance(address, Addr)
         assert isinstance(address.base, SymbolAddress)
         guard = None if op.guard is None else self.read(op.guard, "pred")
-        base = self.code.pointer(self.context, Word.PARAM)
+        base = self.context.pointer(Word.PARAM)
         at = address.base.offset + address.offset - PARAM_BASE
         target = op.operands[native.value]
         for k, item in enumerate(target.items if isinstance(target, Group) else (target,)):
             if isinstance(item, Unused):
                 continue
-            scalar = self.code.load(f"i{native.bits}", self.code.at(base, at + k * native.bits // 8), native.bits // 8)
-            value = self.code.splat(scalar, self.width)
+            scalar = base.at(at + k * native.bits // 8).load(f"i{native.bits}", align=native.bits // 8)
+            value = scalar.splat(self.width)
             self.write(item, f"{'s' if native.signed else 'u'}{native.bits}", value, guard)
         for register in self.program.writes[op.index]:
             if self.program.registers[register].shadow >= 0:
@@ -330,7 +320,7 @@ class Segment:
         parts = [self.operand_defined(operand) for operand in op.operands[op.row.outputs :]]
         base = op.row.base
         if base == "selp" and len(parts) == 3:
-            chosen = self.code.select(sources[2], parts[0] or everywhere, parts[1] or everywhere)
+            chosen = sources[2].select(parts[0] or everywhere, parts[1] or everywhere)
             parts = [chosen, parts[2]]
         elif base in ("and", "or") and len(parts) == 2 and (parts[0] is not None or parts[1] is not None):
             one, other = parts[0] or everywhere, parts[1] or everywhere
@@ -348,7 +338,7 @@ class Segment:
             if decided is not None:
                 made = made & decided
             kept = self.defined(self.program.writes[op.index][0])
-            made = self.code.select(guard, made, kept if kept is not None else everywhere)
+            made = guard.select(made, kept if kept is not None else everywhere)
         return made
 
     def operand_defined(self, operand: Resolved) -> Value | None:
@@ -365,11 +355,11 @@ class Segment:
         return None
 
 
-def symbol_address(code: Code, program: Program, context: Value, symbol: SymbolAddress) -> Value:
+def symbol_address(code: Function, program: Program, context: Value, symbol: SymbolAddress) -> Value:
     """The address of a variable in its space, as i64."""
     if symbol.space == "shared":
-        return code.word(context, Word.SHARED_RANK) + symbol.offset
+        return context.word(Word.SHARED_RANK) + symbol.offset
     if symbol.space in ("global", "const"):
         slot = program.symbols.index(symbol.name)
-        return code.load("i64", code.at(code.pointer(context, Word.SYMBOLS), 8 * slot), 8) + symbol.offset
+        return context.pointer(Word.SYMBOLS).load("i64", slot) + symbol.offset
     return code.const("i64", symbol.offset)

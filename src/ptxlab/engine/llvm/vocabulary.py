@@ -12,8 +12,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ptxlab.engine.llvm.builder import Code, Value
 from ptxlab.native import host
+from ptxlab.native.builder import Constant, Function, Value
 
 __all__ = ["ELEMENTS", "LlvmVocabulary"]
 
@@ -25,16 +25,6 @@ ELEMENTS = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i
 _ROUND = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 
 
-class _Constant(Value):
-    """The same constant in all lanes; ``number`` is the integer, -1 for floats."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, code: Code, type: str, ref: str, number: int = -1) -> None:
-        super().__init__(code, type, ref)
-        self.number = number
-
-
 def _bits_of(name: str) -> int:
     return int(name[1:])
 
@@ -42,7 +32,7 @@ def _bits_of(name: str) -> int:
 class LlvmVocabulary:
     """Emit into ``code``; a value is an LLVM vector of ``width`` elements (predicates ``<width x i1>``)."""
 
-    def __init__(self, code: Code, width: int) -> None:
+    def __init__(self, code: Function, width: int) -> None:
         self.code = code
         self.width = width
         self.vectors = {name: f"<{width} x {element}>" for name, element in ELEMENTS.items()}
@@ -51,29 +41,21 @@ class LlvmVocabulary:
     # -------------------------------------------------------------------------- constants, types
 
     def const(self, value: int | float, type: str) -> Value:
-        if type == "f32":
-            return self.bits(struct.unpack("<I", struct.pack("<f", value))[0], "f32")
-        if type == "f64":
-            return self.bits(struct.unpack("<Q", struct.pack("<d", value))[0], "f64")
-        number = int(value) & ((1 << _bits_of(type)) - 1)
-        text = ("true" if number else "false") if type == "i1" else str(number)
-        return _Constant(self.code, self.vectors[type], f"splat ({type} {text})", number)
+        return self.code.const(self.vectors[type], value)
 
     def bits(self, pattern: int, type: str) -> Value:
-        if type == "f32":
-            if pattern & 0x7FFFFFFF > 0x7F800000:  # LLVM writes floats as doubles, which cannot hold a signalling NaN
-                words = f"<{self.width} x i32> splat (i32 {pattern})"
-                return _Constant(self.code, self.vectors["f32"], f"bitcast ({words} to {self.vectors['f32']})")
-            (value,) = struct.unpack("<f", struct.pack("<I", pattern))
-            (pattern,) = struct.unpack("<Q", struct.pack("<d", value))
-            return _Constant(self.code, self.vectors["f32"], f"splat (float 0x{pattern:016x})")
-        return _Constant(self.code, self.vectors["f64"], f"splat (double 0x{pattern:016x})")
+        if type == "f64":
+            return Value(self.code, self.vectors["f64"], f"splat (double 0x{pattern:016x})")
+        if pattern & 0x7FFFFFFF > 0x7F800000:  # LLVM writes floats as doubles, which cannot hold a signalling NaN
+            return Value(self.code, self.vectors["f32"], f"bitcast ({self.const(pattern, 'i32')} to {self.vectors['f32']})")
+        (number,) = struct.unpack("<f", struct.pack("<I", pattern))
+        return self.const(number, "f32")
 
     def type(self, a: Value) -> str:
         return self._names[a.type]
 
     def known(self, a: Value) -> int | None:
-        return a.number if isinstance(a, _Constant) and a.number >= 0 else None
+        return a.number if isinstance(a, Constant) and isinstance(a.number, int) else None
 
     # ------------------------------------------------------------------------------------- width
 
@@ -81,28 +63,23 @@ class LlvmVocabulary:
         return a.cast(self.vectors[type])
 
     def zext(self, a: Value, type: str) -> Value:
-        if isinstance(a, _Constant):
+        if isinstance(a, Constant):
             return self.const(a.number, type)
-        return self.code.convert("zext", a, self.vectors[type])
+        return a.convert("zext", self.vectors[type])
 
     def sext(self, a: Value, type: str) -> Value:
-        return self.code.convert("sext", a, self.vectors[type])
+        return a.convert("sext", self.vectors[type])
 
     def trunc(self, a: Value, type: str) -> Value:
-        if isinstance(a, _Constant):
+        if isinstance(a, Constant):
             return self.const(a.number, type)
-        return self.code.convert("trunc", a, self.vectors[type])
+        return a.convert("trunc", self.vectors[type])
 
     # ---------------------------------------------------------------------------------- integers
 
-    def add(self, a: Value, b: Value) -> Value:
-        return self.code.binary("add", a, b)
-
-    def sub(self, a: Value, b: Value) -> Value:
-        return self.code.binary("sub", a, b)
-
-    def mul(self, a: Value, b: Value) -> Value:
-        return self.code.binary("mul", a, b)
+    add, sub, mul = staticmethod(Value.__add__), staticmethod(Value.__sub__), staticmethod(Value.__mul__)
+    and_, or_, xor = staticmethod(Value.__and__), staticmethod(Value.__or__), staticmethod(Value.__xor__)
+    not_ = staticmethod(Value.__invert__)
 
     def umulhi(self, a: Value, b: Value) -> Value:
         return self.call(_umulhi, a, b) if self.type(a) == "i64" else _umulhi(self, a, b)
@@ -122,20 +99,8 @@ class LlvmVocabulary:
     def srem(self, a: Value, b: Value) -> Value:
         return self._one(_srem, a, b)
 
-    def and_(self, a: Value, b: Value) -> Value:
-        return self.code.binary("and", a, b)
-
-    def or_(self, a: Value, b: Value) -> Value:
-        return self.code.binary("or", a, b)
-
-    def xor(self, a: Value, b: Value) -> Value:
-        return self.code.binary("xor", a, b)
-
-    def not_(self, a: Value) -> Value:
-        return self.code.binary("xor", a, self.const(-1, self.type(a)))
-
     def neg(self, a: Value) -> Value:
-        return self.code.binary("sub", self.const(0, self.type(a)), a)
+        return self.const(0, self.type(a)) - a
 
     def shl(self, a: Value, amount: Value) -> Value:
         return self._shift("shl", a, amount)
@@ -146,137 +111,103 @@ class LlvmVocabulary:
     def _shift(self, operation: str, a: Value, amount: Value) -> Value:
         type = self.type(a)
         width = _bits_of(type)
-        if isinstance(amount, _Constant):
-            return self.code.binary(operation, a, amount) if amount.number < width else self.const(0, type)
+        if isinstance(amount, Constant):
+            return a.operation(operation, amount) if amount.number < width else self.const(0, type)
         inside = self.ult(amount, self.const(width, type))
-        return self.select(inside, self.code.binary(operation, a, amount), self.const(0, type))
+        return self.select(inside, a.operation(operation, amount), self.const(0, type))
 
     def ashr(self, a: Value, amount: Value) -> Value:
         type = self.type(a)
         last = _bits_of(type) - 1
-        if isinstance(amount, _Constant):
-            return self.code.binary("ashr", a, self.const(min(amount.number, last), type))
+        if isinstance(amount, Constant):
+            return a.operation("ashr", self.const(min(amount.number, last), type))
         most = self.const(last, type)
-        return self.code.binary("ashr", a, self.select(self.ult(amount, most), amount, most))
+        return a.operation("ashr", self.select(self.ult(amount, most), amount, most))
 
     def popc(self, a: Value) -> Value:
-        return self._intrinsic("ctpop", a)
+        return a.intrinsic("ctpop")
 
     def clz(self, a: Value) -> Value:
-        return self._intrinsic("ctlz", a, extra="i1 false")
+        return a.intrinsic("ctlz", immediate="i1 false")
 
     def brev(self, a: Value) -> Value:
-        return self._intrinsic("bitreverse", a)
+        return a.intrinsic("bitreverse")
 
     # -------------------------------------------------------------------------------- comparison
 
-    def _compare(self, operation: str, a: Value, b: Value) -> Value:
-        return self.code.raw(f"{operation} {a.type} {a.ref}, {b.ref}", self.vectors["i1"])
-
-    def eq(self, a: Value, b: Value) -> Value:
-        return self._compare("icmp eq", a, b)
-
-    def ne(self, a: Value, b: Value) -> Value:
-        return self._compare("icmp ne", a, b)
-
-    def ult(self, a: Value, b: Value) -> Value:
-        return self._compare("icmp ult", a, b)
-
-    def ule(self, a: Value, b: Value) -> Value:
-        return self._compare("icmp ule", a, b)
-
-    def slt(self, a: Value, b: Value) -> Value:
-        return self._compare("icmp slt", a, b)
-
-    def sle(self, a: Value, b: Value) -> Value:
-        return self._compare("icmp sle", a, b)
+    eq, ne, slt, sle = staticmethod(Value.eq), staticmethod(Value.ne), staticmethod(Value.lt), staticmethod(Value.le)
+    ult, ule = staticmethod(Value.ult), staticmethod(Value.ule)
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
-        return self.code.raw(f"select {condition.type} {condition.ref}, {a.type} {a.ref}, {b.type} {b.ref}", a.type)
+        return condition.select(a, b)
 
     # ------------------------------------------------------------------------------------ floats
 
-    def fadd(self, a: Value, b: Value) -> Value:
-        return self.code.binary("fadd", a, b)
-
-    def fsub(self, a: Value, b: Value) -> Value:
-        return self.code.binary("fsub", a, b)
-
-    def fmul(self, a: Value, b: Value) -> Value:
-        return self.code.binary("fmul", a, b)
+    fadd, fsub, fmul = add, sub, mul
+    feq, flt, fle = eq, slt, sle
 
     def fdiv(self, a: Value, b: Value) -> Value:
-        return self.code.binary("fdiv", a, b)
+        return a.operation("fdiv", b)
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
-        return self._intrinsic("fma", a, b, c)
+        return a.intrinsic("fma", b, c)
 
     def fsqrt(self, a: Value) -> Value:
-        return self._intrinsic("sqrt", a)
+        return a.intrinsic("sqrt")
 
     def fneg(self, a: Value) -> Value:
-        return self.code.raw(f"fneg {a.type} {a.ref}", a.type)
+        return self.code.emit(f"fneg {a.type} {a.ref}", a.type)
 
     def fabs(self, a: Value) -> Value:
-        return self._intrinsic("fabs", a)
-
-    def feq(self, a: Value, b: Value) -> Value:
-        return self._compare("fcmp oeq", a, b)
-
-    def flt(self, a: Value, b: Value) -> Value:
-        return self._compare("fcmp olt", a, b)
-
-    def fle(self, a: Value, b: Value) -> Value:
-        return self._compare("fcmp ole", a, b)
+        return a.intrinsic("fabs")
 
     def isnan(self, a: Value) -> Value:
-        return self._compare("fcmp uno", a, a)
+        return a.compare("uno", a)
 
     def fround(self, a: Value, mode: str) -> Value:
-        return self._intrinsic(_ROUND[mode], a)
+        return a.intrinsic(_ROUND[mode])
 
     # -------------------------------------------------------------------------------- conversion
 
     def fext(self, a: Value) -> Value:
-        return self.code.convert("fpext", a, self.vectors["f64"])
+        return a.convert("fpext", self.vectors["f64"])
 
     def fnarrow(self, a: Value) -> Value:
-        return self.code.convert("fptrunc", a, self.vectors["f32"])
+        return a.convert("fptrunc", self.vectors["f32"])
 
     def sitof(self, a: Value, type: str) -> Value:
-        return self.code.convert("sitofp", a, self.vectors[type])
+        return a.convert("sitofp", self.vectors[type])
 
     def uitof(self, a: Value, type: str) -> Value:
-        return self.code.convert("uitofp", a, self.vectors[type])
+        return a.convert("uitofp", self.vectors[type])
 
     def ftosi(self, a: Value, type: str) -> Value:
-        return self._intrinsic("fptosi.sat", a, result=type)
+        return a.intrinsic("fptosi.sat", result=ELEMENTS[type])
 
     def ftoui(self, a: Value, type: str) -> Value:
-        return self._intrinsic("fptoui.sat", a, result=type)
+        return a.intrinsic("fptoui.sat", result=ELEMENTS[type])
 
     def half_to_f32(self, a: Value) -> Value:
         if not host().has_half:
             made: Value = self.call(_half_to_f32, a)
             return made
-        return self.code.convert("fpext", a.cast(f"<{self.width} x half>"), self.vectors["f32"])
+        return a.cast(f"<{self.width} x half>").convert("fpext", self.vectors["f32"])
 
     def f32_to_half(self, a: Value) -> Value:
         if not host().has_half:
             made: Value = self.call(_f32_to_half, a)
             return made
-        return self.code.convert("fptrunc", a, f"<{self.width} x half>").cast(self.vectors["i16"])
+        return a.convert("fptrunc", f"<{self.width} x half>").cast(self.vectors["i16"])
 
     def table(self, index: Value, table: tuple[int, ...], type: str) -> Value:
         def lookup(x: LlvmVocabulary, index: Value) -> Value:
             code = x.code
-            name = code.unit.constant(type, list(table))
+            entries = code.constants(type, table)
             result = Value(code, x.vectors[type], "poison")
             for lane in range(x.width):
-                one = code.raw(f"extractelement {index.type} {index.ref}, i32 {lane}", "i32")
-                place = code.raw(f"getelementptr {type}, ptr {name}, i32 {one.ref}", "ptr")
-                found = code.load(type, place, _bits_of(type) // 8)
-                result = code.raw(f"insertelement {result.type} {result.ref}, {type} {found.ref}, i32 {lane}", result.type)
+                one = code.emit(f"extractelement {index.type} {index.ref}, i32 {lane}", "i32")
+                found = entries.load(type, one)
+                result = code.emit(f"insertelement {result.type} {result.ref}, {type} {found.ref}, i32 {lane}", result.type)
             return result
 
         found: Value = self._outlined(("table", table, type), f"table{len(table)}.{type}", lookup, (index,))
@@ -298,41 +229,33 @@ class LlvmVocabulary:
         return self._outlined((function,), function.__name__.strip("_<>"), function, args)
 
     def _outlined(self, key: tuple[object, ...], name: str, body: Callable[..., Any], args: tuple[Value, ...]) -> Any:
-        unit = self.code.unit
+        module = self.code.module
         key = (self.width, *key, *(a.type for a in args))
-        if key not in unit.outlined:
-            unit.outlined[key] = self._define(f"x{len(unit.outlined)}.{name}.v{self.width}", body, args)
-        defined, types = unit.outlined[key]
-        listed = ", ".join(f"{a.type} {a.ref}" for a in args)
+        if key not in module.outlined:
+            module.outlined[key] = self._define(f"x{len(module.outlined)}.{name}.v{self.width}", body, args)
+        defined, types = module.outlined[key]
         if isinstance(types, str):
-            return self.code.raw(f"call {types} @{defined}({listed})", types)
+            return self.code.call(defined, types, *args)
         joined = f"{{{', '.join(types)}}}"
-        made = self.code.raw(f"call {joined} @{defined}({listed})", joined)
-        return tuple(self.code.raw(f"extractvalue {joined} {made.ref}, {i}", type) for i, type in enumerate(types))
+        made = self.code.call(defined, joined, *args)
+        return tuple(self.code.emit(f"extractvalue {joined} {made.ref}, {i}", type) for i, type in enumerate(types))
 
     def _define(self, name: str, body: Callable[..., Any], args: tuple[Value, ...]) -> tuple[str, str | tuple[str, ...]]:
-        params = [(a.type, f"p{i}") for i, a in enumerate(args)]
-        inner = Code(self.code.unit, name, "", params, attributes=f"noinline nounwind {WIDE}", linkage="internal")
-        value = body(LlvmVocabulary(inner, self.width), *inner.params)
+        parameters = ", ".join(f"{a.type} %p{i}" for i, a in enumerate(args))
+        inner = Function(self.code.module, name, "", parameters, attributes=f"noinline {WIDE}", internal=True)
+        value = body(LlvmVocabulary(inner, self.width), *inner.parameters)
         types: str | tuple[str, ...]
         if isinstance(value, tuple):
             types = tuple(v.type for v in value)
             inner.result = f"{{{', '.join(types)}}}"
             made = "poison"
             for i, v in enumerate(value):
-                made = inner.raw(f"insertvalue {inner.result} {made}, {v.type} {v.ref}, {i}", inner.result).ref
+                made = inner.emit(f"insertvalue {inner.result} {made}, {v.type} {v.ref}, {i}", inner.result).ref
             inner.do(f"ret {inner.result} {made}")
         else:
             types = inner.result = value.type
             inner.ret(value)
-        inner.finish()
         return name, types
-
-    def _intrinsic(self, name: str, *args: Value, result: str = "", extra: str = "") -> Value:
-        """Call an intrinsic overloaded on its argument (and on its result, if that is given)."""
-        names = [self.type(args[0])] if not result else [result, self.type(args[0])]
-        full = ".".join([name, *(f"v{self.width}{n}" for n in names)])
-        return self.code.intrinsic(full, self.vectors[result] if result else args[0].type, *args, extra=extra)
 
 
 WIDE = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
@@ -361,9 +284,9 @@ def _udiv(x: LlvmVocabulary, a: Value, b: Value) -> Value:
     zero = x.eq(b, x.const(0, type))
     safe = x.select(zero, x.const(1, type), b)
     if type == "i64":
-        quotient = x.code.binary("udiv", a, safe)
+        quotient = a.operation("udiv", safe)
     else:  # a float64 quotient of integers below 2**32 never rounds up to the next integer
-        quotient = x.code.convert("fptoui", x.fdiv(x.uitof(a, "f64"), x.uitof(safe, "f64")), x.vectors[type])
+        quotient = x.fdiv(x.uitof(a, "f64"), x.uitof(safe, "f64")).convert("fptoui", x.vectors[type])
     return x.select(zero, x.const(-1, type), quotient)
 
 

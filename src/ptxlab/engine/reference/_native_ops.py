@@ -12,9 +12,10 @@ from ptxlab.engine.context import Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.lowering.register_use import atomic_bits
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_WINDOW
-from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, TensorAccess
+from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, TensorAccess, matrix_layout
 from ptxlab.isa.operands import Addr, Group, Op, PairOf, Reg, Resolved, Unused
 from ptxlab.isa.scalar.float_helpers import NAN64
+from ptxlab.layout import fragment
 
 if TYPE_CHECKING:
     from ptxlab.engine.reference.interpreter import Warp
@@ -266,31 +267,21 @@ def _matrix(warp: Warp, op: Op, native: MatrixAccess, mask: int) -> None:
     space = "shared" if ".shared" in op.opcode else "generic"
     hosts = _hosts(warp, op, space, op.operands[native.address], native.row, native.write, rows)
     bits = 16 if native.element == "b16" else 8
+    layout = matrix_layout(native.write, native.element, native.transposed)
+    rows_of, columns_of = layout.coefficients("R"), layout.coefficients("C")
     for i, item in enumerate(_items(op.operands[native.value])):
         values = _integers(warp, item, 32) if native.write else [0] * 32
         loaded: dict[int, int] = {}
         for lane in _lanes(mask):
             for part in range(32 // bits):
-                row, column = _matrix_cell(native, i, lane, part)
+                value = i * (32 // bits) + part
+                row, column = rows_of(lane, value), columns_of(lane, value)
                 if native.write:
                     hosts[row].view(f"u{bits // 8}")[column] = values[lane] >> bits * part & ((1 << bits) - 1)
                 else:
                     loaded[lane] = loaded.get(lane, 0) | _matrix_element(hosts[row], native.element, column) << bits * part
         if not native.write:
             _put(warp, item, loaded)
-
-
-def _matrix_cell(native: MatrixAccess, register: int, lane: int, part: int) -> tuple[int, int]:
-    """The row (a lane that gives its address) and the element in it of part of a register."""
-    group, quarter = lane >> 2, lane & 3
-    if native.element == "b16":
-        row, column = group, 2 * quarter + part
-        return (8 * register + column, row) if native.transposed else (8 * register + row, column)
-    if native.write:
-        return 8 * register + 2 * quarter + (part & 1), group + 8 * (part >> 1)
-    if native.transposed:
-        return 16 * (register >> 1) + 4 * quarter + part, group + 8 * (register & 1)
-    return 8 * register + group, 4 * quarter + part
 
 
 def _matrix_element(row: Any, element: str, index: int) -> int:
@@ -387,17 +378,6 @@ def _redux(native: Collective, values: list[int]) -> int:
 # -------------------------------------------------------------------------------------------------- tensor memory, copies
 
 
-def _cell(shape: str, t: int, r: int, half: int) -> tuple[int, int]:
-    """Lane and column of register r of thread t."""
-    return {
-        "32x32b": (t, r),
-        "16x64b": ((t >> 2) + 8 * (t & 1), 2 * r + (t >> 1 & 1)),
-        "16x128b": ((t >> 2) + 8 * (r & 1), 4 * (r >> 1) + (t & 3)),
-        "16x256b": ((t >> 2) + 8 * (r >> 1 & 1), 8 * (r >> 2) + 2 * (t & 3) + (r & 1)),
-        "16x32bx2": (t & 15, r + (t >> 4) * half),
-    }[shape]
-
-
 def _tensor(warp: Warp, op: Op, native: TensorAccess, mask: int) -> None:
     if not mask:
         return
@@ -420,11 +400,9 @@ def _tensor(warp: Warp, op: Op, native: TensorAccess, mask: int) -> None:
         raise _fault(warp, op, Fault.TENSOR_QUADRANT, lanes[0], address)
     items = _items(op.operands[native.value])
     half = _integers(warp, op.operands[native.split], 32)[0] if native.split >= 0 else 0
-    x2 = native.shape == "16x32bx2"
-    scale = 2 if native.pack else 1
-    pairs = [_cell(native.shape, t, r, 0) for r in range(len(items)) for t in range(32)]
-    width = (max(c for _, c in pairs) + 1) * scale
-    starts = [column0, column0 + half] if x2 else [column0]
+    parts = 2 if native.pack else 1
+    width = int(fragment(native.shape, native.repeat, native.pack).column.max()) + parts
+    starts = [column0, column0 + half] if native.split >= 0 else [column0]
     for start in starts:
         if start + width > 512:
             raise _fault(warp, op, Fault.TENSOR_RANGE, lanes[0], address)
@@ -433,25 +411,21 @@ def _tensor(warp: Warp, op: Op, native: TensorAccess, mask: int) -> None:
         for column in range(start, start + width):
             if not owned[column]:
                 raise _fault(warp, op, Fault.TENSOR_UNALLOCATED, lanes[0], column)
-    words = _view(warp.word(Word.TENSOR), 512 * 128 * 4).view(np.uint32).reshape(512, 128)
+    words = _view(warp.word(Word.TENSOR), 512 * 128 * 4).view(f"u{4 // parts}").reshape(512, 128, parts)
+    cells = fragment(native.shape, native.repeat, native.pack, half)
     for r, item in enumerate(items):
         values = _integers(warp, item, 32) if native.write else []
         loaded: dict[int, int] = {}
         for t in lanes:
-            row, column = _cell(native.shape, t, r, 0 if native.pack else half)
-            row += 32 * quadrant + inner
-            if not native.pack:
+            # A register holds one cell, or the low halves of two.
+            at = column0 + int(cells.column[t, r]), 32 * quadrant + inner + int(cells.lane[t, r])
+            for part in range(parts):
+                shift = 16 * part
+                cell = (at[0] + part, at[1], 0)
                 if native.write:
-                    words[column0 + column, row] = values[t]
+                    words[cell] = values[t] >> shift & (1 << 32 // parts) - 1
                 else:
-                    loaded[t] = int(words[column0 + column, row])
-                continue
-            at = column0 + 2 * column + (half if x2 and t >= 16 else 0)
-            for part in range(2):
-                if native.write:
-                    words[at + part, row] = int(words[at + part, row]) & 0xFFFF0000 | values[t] >> 16 * part & 0xFFFF
-                else:
-                    loaded[t] = loaded.get(t, 0) | (int(words[at + part, row]) & 0xFFFF) << 16 * part
+                    loaded[t] = loaded.get(t, 0) | int(words[cell]) << shift
         if not native.write:
             _put(warp, item, loaded)
 

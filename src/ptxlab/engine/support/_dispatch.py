@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from ptxlab.engine.context import Word
-from ptxlab.engine.llvm.builder import Code, Unit
 from ptxlab.engine.llvm.region import CHAIN, COMPILE
+from ptxlab.native.builder import Function, Module
 
 __all__ = ["emit_dispatch"]
 
 
-def emit_dispatch(unit: Unit) -> None:
+def emit_dispatch(module: Module) -> None:
     """``i32 dispatch(context, table)``: run the region that the table names for PC until the status is not `CHAIN`."""
-    c = Code(unit, "dispatch", "i32", [("ptr", "context"), ("ptr", "table")], attributes="nounwind")
-    context, table = c.params
+    c = Function(module, "dispatch", "i32", "ptr context, ptr table")
+    context, table = c.parameters
     head, known, missing, done = (c.label() for _ in range(4))
     c.jump(head)
-    c.place(head)
-    region = c.load("ptr", c.at(table, c.word(context, Word.PC) << 3), 8)
+    c.begin(head)
+    region = table.load("ptr", context.word(Word.PC))
     c.branch(region.ne(0), known, missing)
-    c.place(known)
-    status = c.raw(f"call i32 {region.ref}(ptr {context.ref})", "i32")
+    c.begin(known)
+    status = c.call(region, "i32", context)
     c.branch(status.eq(CHAIN), head, done)
-    c.place(missing)
+    c.begin(missing)
     c.ret(COMPILE)
-    c.place(done)
+    c.begin(done)
     c.ret(status)
-    c.finish()

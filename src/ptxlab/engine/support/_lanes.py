@@ -8,228 +8,197 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxlab.engine.context import Status, Word
+from ptxlab.engine.context import Word
 from ptxlab.engine.faults import Fault
-from ptxlab.engine.llvm.builder import Code, Unit, Value
-from ptxlab.engine.support.accesses import FAILED, fail
+from ptxlab.engine.support.accesses import converge, fail
+from ptxlab.native.builder import Function, Module, Value
 
 __all__ = ["emit_lanes"]
 
-_PARAMS = [("ptr", "context"), ("i32", "mask"), ("ptr", "members")]
+_PARAMETERS = "ptr context, i32 mask, ptr members"
 
 
-def emit_lanes(unit: Unit, name: str, parts: list[str]) -> None:
+def emit_lanes(module: Module, name: str, parts: list[str]) -> None:
     """Emit ``NAME_PART_...`` and what it calls."""
     if name == "together":
-        _together(unit)
+        _together(module)
         return
-    _members(unit)
+    _members(module)
     if name == "elect":
-        _elect(unit)
+        _elect(module)
     elif name == "shfl":
-        _shfl(unit, *parts)
+        _shfl(module, *parts)
     elif name == "vote":
-        _vote(unit, *parts)
+        _vote(module, *parts)
     elif name == "match":
-        _match(unit, parts[0], int(parts[1]))
+        _match(module, parts[0], int(parts[1]))
     elif name == "redux":
-        _redux(unit, *parts)
+        _redux(module, *parts)
 
 
-def _away(c: Code, context: Value, mask: Value, op: Value) -> None:
-    """Return CONVERGE: the split stays at the op."""
-    c.set_word(context, Word.ACTIVE, mask)
-    c.set_word(context, Word.INFO, op)
-    c.set_word(context, Word.PC, op)
-    c.ret(int(Status.CONVERGE))
-
-
-def _members(unit: Unit) -> None:
+def _members(module: Module) -> None:
     """``i32 members(context, mask, members, op)``: 0 if every live member executes, and every lane is its own member."""
-    c = Code(unit, "members", "i32", [*_PARAMS, ("i32", "op")], attributes="nounwind")
-    context, mask, members, op = c.params
-    live = c.word(context, Word.LIVE).to("i32")
-    rows = c.load("<32 x i32>", members, 4)
-    missing = (rows & c.splat(live & ~mask, 32)).ne(0).cast("i32") & mask
-    own = c.raw("shl <32 x i32> splat (i32 1), <" + ", ".join(f"i32 {i}" for i in range(32)) + ">", "<32 x i32>")
+    c = Function(module, "members", "i32", f"{_PARAMETERS}, i32 op")
+    context, mask, members, op = c.parameters
+    live = context.word(Word.LIVE).to("i32")
+    rows = members.load("<32 x i32>")
+    missing = (rows & (live & ~mask)).ne(0).cast("i32") & mask
+    own = c.const("<32 x i32>", 1) << c.lanes("i32", 32)
     outside = (rows & own).eq(0).cast("i32") & mask
-    with c.if_(outside.ne(0), returns=True):
-        lane = c.lowest(outside).to("i64")
-        fail(c, context, Fault.NOT_MEMBER, lane, c.load("i32", c.at(members, lane << 2), 4), op)
-        c.ret(FAILED)
-    with c.if_(missing.ne(0), returns=True):
-        _away(c, context, mask, op)
+    with c.when(outside.ne(0)):
+        lane = outside.lowest_bit().to("i64")
+        fail(context, Fault.NOT_MEMBER, lane, members.load("i32", lane), op)
+    with c.when(missing.ne(0)):
+        converge(context, mask, op)
     c.ret(0)
-    c.finish()
 
 
-def _together(unit: Unit) -> None:
+def _together(module: Module) -> None:
     """``i32 together(context, mask, op)``: 0 if all live lanes execute."""
-    c = Code(unit, "together", "i32", [("ptr", "context"), ("i32", "mask"), ("i32", "op")], attributes="nounwind")
-    context, mask, op = c.params
-    with c.if_((c.word(context, Word.LIVE).to("i32") & ~mask).ne(0) & mask.ne(0), returns=True):
-        _away(c, context, mask, op)
+    c = Function(module, "together", "i32", "ptr context, i32 mask, i32 op")
+    context, mask, op = c.parameters
+    with c.when((context.word(Word.LIVE).to("i32") & ~mask).ne(0) & mask.ne(0)):
+        converge(context, mask, op)
     c.ret(0)
-    c.finish()
 
 
-def _begin(unit: Unit, name: str, params: list[tuple[str, str]]) -> tuple[Code, tuple[Value, ...]]:
+def _begin(module: Module, name: str, parameters: str) -> tuple[Function, tuple[Value, ...]]:
     """A function that first makes sure that the members are there; its parameters without context and op."""
-    c = Code(unit, name, "i32", [*_PARAMS, *params, ("i32", "op")], attributes="nounwind")
-    context, mask, members, *rest, op = c.params
+    c = Function(module, name, "i32", f"{_PARAMETERS}, {parameters}, i32 op")
+    context, mask, members, *rest, op = c.parameters
     status = c.call("members", "i32", context, mask, members, op)
-    assert status is not None
-    with c.if_(status.ne(0), returns=True):
+    with c.when(status.ne(0)):
         c.ret(status)
     return c, (mask, members, *rest)
 
 
-def _lane_row(c: Code, row: Value, lane: Value, type: str = "i32") -> Value:
-    return c.load(type, c.at(row, lane << (3 if type == "i64" else 2)), 4)
-
-
-def _put_bit(c: Code, place: Value, lane: Value, bit: Value) -> None:
+def _put_bit(c: Function, place: Value, lane: Value, bit: Value) -> None:
     """Set or clear a lane's bit in a mask in memory."""
     one = c.const("i32", 1) << lane.to("i32")
-    old = c.load("i32", place, 4)
-    c.store(c.select(bit, old | one, old & ~one), place, 4)
+    old = place.load("i32")
+    place.store(bit.select(old | one, old & ~one))
 
 
-def _elect(unit: Unit) -> None:
+def _elect(module: Module) -> None:
     """``elect(context, mask, members, target, predicate, op)``: the lowest live lane of the membermask."""
-    c, (mask, members, target, predicate) = _begin(unit, "elect", [("ptr", "target"), ("ptr", "predicate")])
-    with c.each_lane(mask) as lane:
-        leader = c.lowest(_lane_row(c, members, lane) & mask)
-        c.store(leader, c.at(target, lane << 2), 4)
+    c, (mask, members, target, predicate) = _begin(module, "elect", "ptr target, ptr predicate")
+    with c.each_bit(mask) as lane:
+        leader = (members.load("i32", lane) & mask).lowest_bit()
+        target.store(leader, lane)
         _put_bit(c, predicate, lane, leader.eq(lane.to("i32")))
     c.ret(0)
-    c.finish()
 
 
-def _shfl(unit: Unit, mode: str) -> None:
+def _shfl(module: Module, mode: str) -> None:
     """``shfl_MODE(context, mask, members, target, predicate, a, b, c, op)``: section "shfl.sync"."""
-    names = ("target", "predicate", "a", "b", "clamp")
-    c, (mask, _, target, predicate, a, b, clamp) = _begin(unit, f"shfl_{mode}", [("ptr", n) for n in names])
-    copy = c.variable("<32 x i32>", align=64)
-    c.store(c.load("<32 x i32>", a, 4), copy, 64)
+    parameters = "ptr target, ptr predicate, ptr a, ptr b, ptr clamp"
+    c, (mask, _, target, predicate, a, b, clamp) = _begin(module, f"shfl_{mode}", parameters)
+    copy = c.stack("<32 x i32>", align=64)
+    copy.store(a.load("<32 x i32>"), align=64)
     found = c.variable("i32", 0)
-    with c.each_lane(mask) as lane64:
+    with c.each_bit(mask) as lane64:
         lane = lane64.to("i32")
-        amount = _lane_row(c, b, lane64) & 31
-        packed = _lane_row(c, clamp, lane64)
+        amount = b.load("i32", lane64) & 31
+        packed = clamp.load("i32", lane64)
         segment, limit = (packed >> 8) & 31, packed & 31
         lowest = lane & segment
         highest = lowest | (limit & ~segment)
-        if mode == "up":
-            source = lane - amount
-            inside = source.compare("sge", highest)
-        elif mode == "down":
-            source = lane + amount
-            inside = source.compare("sle", highest)
-        elif mode == "bfly":
-            source = lane ^ amount
-            inside = source.compare("sle", highest)
-        else:
-            source = lowest | (amount & ~segment)
-            inside = source.compare("sle", highest)
-        chosen = c.select(inside, source, lane) & 31
-        value = c.load("i32", c.at(copy, chosen.to("i64") << 2), 4)
-        c.store(value, c.at(target, lane64 << 2), 4)
-        c.store(c.load("i32", found, 8) | (inside.to("i32") << lane), found, 8)
-    old = c.load("i32", predicate, 4)
-    c.store((old & ~mask) | c.load("i32", found, 8), predicate, 4)
+        moved = {"up": lane.__sub__, "down": lane.__add__, "bfly": lane.__xor__}
+        source = moved[mode](amount) if mode in moved else lowest | (amount & ~segment)
+        inside = source.ge(highest) if mode == "up" else source.le(highest)
+        chosen = inside.select(source, lane) & 31
+        value = copy.load("i32", chosen.to("i64"))
+        target.store(value, lane64)
+        found.set(found.get() | (inside.to("i32") << lane))
+    old = predicate.load("i32")
+    predicate.store((old & ~mask) | found.get())
     c.ret(0)
-    c.finish()
 
 
-def _vote(unit: Unit, mode: str) -> None:
+def _vote(module: Module, mode: str) -> None:
     """``vote_MODE(context, mask, members, target, value, op)``: ``value`` is the predicate's lane mask."""
-    c, (mask, members, target, value) = _begin(unit, f"vote_{mode}", [("ptr", "target"), ("i32", "value")])
-    with c.each_lane(mask) as lane:
-        group = _lane_row(c, members, lane) & mask
+    c, (mask, members, target, value) = _begin(module, f"vote_{mode}", "ptr target, i32 value")
+    with c.each_bit(mask) as lane:
+        group = members.load("i32", lane) & mask
         yes = group & value
         if mode == "ballot":
-            c.store(yes, c.at(target, lane << 2), 4)
+            target.store(yes, lane)
         else:
             everyone, nobody = yes.eq(group), yes.eq(0)
-            result = {"all": lambda: everyone, "any": lambda: ~nobody, "uni": lambda: everyone | nobody}[mode]()
-            _put_bit(c, target, lane, result)
+            _put_bit(c, target, lane, {"all": everyone, "any": ~nobody, "uni": everyone | nobody}[mode])
     c.ret(0)
-    c.finish()
 
 
-def _match(unit: Unit, mode: str, bits: int) -> None:
+def _match(module: Module, mode: str, bits: int) -> None:
     """``match_MODE_BITS(context, mask, members, target, predicate, a, op)``."""
     name = f"match_{mode}_{bits}"
-    c, (mask, members, target, predicate, a) = _begin(unit, name, [("ptr", "target"), ("ptr", "predicate"), ("ptr", "a")])
+    c, (mask, members, target, predicate, a) = _begin(module, name, "ptr target, ptr predicate, ptr a")
     kind = f"i{bits}"
-    copy = c.variable(f"<32 x {kind}>", align=64)
-    c.store(c.load(f"<32 x {kind}>", a, 4), copy, 64)
-    with c.each_lane(mask) as lane:
-        group = _lane_row(c, members, lane) & mask
-        mine = c.splat(_lane_row(c, copy, lane, kind), 32)
-        same = c.load(f"<32 x {kind}>", copy, 64).eq(mine).cast("i32") & group
+    copy = c.stack(f"<32 x {kind}>", align=64)
+    copy.store(a.load(f"<32 x {kind}>"), align=64)
+    with c.each_bit(mask) as lane:
+        group = members.load("i32", lane) & mask
+        mine = copy.load(kind, lane)
+        same = copy.load(f"<32 x {kind}>", align=64).eq(mine).cast("i32") & group
         if mode == "all":
             everyone = same.eq(group)
-            same = c.select(everyone, group, 0)
+            same = everyone.select(group, 0)
             _put_bit(c, predicate, lane, everyone)
-        c.store(same, c.at(target, lane << 2), 4)
+        target.store(same, lane)
     c.ret(0)
-    c.finish()
 
 
-def _redux(unit: Unit, mode: str, type: str) -> None:
+def _redux(module: Module, mode: str, type: str) -> None:
     """``redux_MODE_TYPE(context, mask, members, target, a, op)``."""
     name = f"redux_{mode}_{type}"
-    c, (mask, members, target, a) = _begin(unit, name, [("ptr", "target"), ("ptr", "a")])
-    copy = c.variable("<32 x i32>", align=64)
-    c.store(c.load("<32 x i32>", a, 4), copy, 64)
+    c, (mask, members, target, a) = _begin(module, name, "ptr target, ptr a")
+    copy = c.stack("<32 x i32>", align=64)
+    copy.store(a.load("<32 x i32>"), align=64)
     base, *flags = mode.split(".")
-    join = _float_join(c, base, "NaN" in flags) if type == "f32" else _join(c, base, type)
+    join = _float_join(base, "NaN" in flags) if type == "f32" else _join(base, type)
     total, got = c.variable("i32", 0), c.variable("i32", 0)
-    with c.each_lane(mask) as lane:
-        group = _lane_row(c, members, lane) & mask
-        c.store(c.const("i32", 0), got, 8)
-        with c.each_lane(group) as other:
-            value = _lane_row(c, copy, other)
+    with c.each_bit(mask) as lane:
+        group = members.load("i32", lane) & mask
+        got.set(0)
+        with c.each_bit(group) as other:
+            value = copy.load("i32", other)
             if "abs" in flags:
                 value = value & 0x7FFFFFFF
-            known = c.load("i32", got, 8).ne(0)
-            c.store(c.select(known, join(c.load("i32", total, 8), value), _single(c, value, type)), total, 8)
-            c.store(c.const("i32", 1), got, 8)
-        c.store(c.load("i32", total, 8), c.at(target, lane << 2), 4)
+            known = got.get().ne(0)
+            total.set(known.select(join(total.get(), value), _single(value, type)))
+            got.set(1)
+        target.store(total.get(), lane)
     c.ret(0)
-    c.finish()
 
 
-def _single(c: Code, value: Value, type: str) -> Value:
+def _single(value: Value, type: str) -> Value:
     """A value alone; a NaN becomes the canonical one."""
     if type != "f32":
         return value
-    return c.select((value & 0x7FFFFFFF).compare("ugt", 0x7F800000), 0x7FFFFFFF, value)
+    return (value & 0x7FFFFFFF).ugt(0x7F800000).select(0x7FFFFFFF, value)
 
 
-def _join(c: Code, mode: str, type: str) -> Callable[[Value, Value], Value]:
+def _join(mode: str, type: str) -> Callable[[Value, Value], Value]:
     if mode in ("min", "max"):
         predicate = ("s" if type == "s32" else "u") + ("lt" if mode == "min" else "gt")
-        return lambda a, b: c.select(a.compare(predicate, b), a, b)
-    return lambda a, b: c.binary(mode, a, b)
+        return lambda a, b: a.compare(predicate, b).select(a, b)
+    return lambda a, b: a.operation(mode, b)
 
 
-def _float_join(c: Code, mode: str, propagate: bool) -> Callable[[Value, Value], Value]:
+def _float_join(mode: str, propagate: bool) -> Callable[[Value, Value], Value]:
     """Minimum or maximum of f32 bits, -0 below +0; a NaN loses, or wins with ``.NaN``."""
 
     def ordered(a: Value) -> Value:
-        sign = c.binary("ashr", a, 31)
+        sign = a.operation("ashr", 31)
         return a ^ (sign & 0x7FFFFFFF)
 
     def join(a: Value, b: Value) -> Value:
         better = ordered(a).compare("slt" if mode == "min" else "sgt", ordered(b))
-        nan_a = (a & 0x7FFFFFFF).compare("ugt", 0x7F800000)
-        nan_b = (b & 0x7FFFFFFF).compare("ugt", 0x7F800000)
-        chosen = c.select(better, a, b)
+        nan_a = (a & 0x7FFFFFFF).ugt(0x7F800000)
+        nan_b = (b & 0x7FFFFFFF).ugt(0x7F800000)
+        chosen = better.select(a, b)
         if propagate:
-            return c.select(nan_a | nan_b, 0x7FFFFFFF, chosen)
-        return c.select(nan_a & nan_b, 0x7FFFFFFF, c.select(nan_a, b, c.select(nan_b, a, chosen)))
+            return (nan_a | nan_b).select(0x7FFFFFFF, chosen)
+        return (nan_a & nan_b).select(0x7FFFFFFF, nan_a.select(b, nan_b.select(a, chosen)))
 
     return join

@@ -2,72 +2,49 @@
 
 from __future__ import annotations
 
-from ptxlab.engine.llvm.builder import Code, Unit, Value
+from ptxlab.engine.support.accesses import frame_row
+from ptxlab.isa.native_ops import matrix_layout
+from ptxlab.native.builder import Function, Module, Value
 
 __all__ = ["emit_matrix"]
 
 
-def emit_matrix(unit: Unit, write: bool, element: str, transposed: bool) -> None:
+def emit_matrix(module: Module, write: bool, element: str, transposed: bool) -> None:
     """``void ...(frame, mask, hosts, registers, offsets)``.
 
     ``hosts`` has the rows, one for each lane that gives an address, eight for each register.
     """
-    c = Code(
-        unit,
-        f"{'st' if write else 'ld'}matrix_{element}{'t' if transposed else ''}",
-        "void",
-        [("ptr", "frame"), ("i32", "mask"), ("ptr", "hosts"), ("i32", "count"), ("ptr", "offsets")],
-        attributes="nounwind",
-    )
-    frame, mask, hosts, count, offsets = c.params
+    name = f"{'st' if write else 'ld'}matrix_{element}{'t' if transposed else ''}"
+    c = Function(module, name, "void", "ptr frame, i32 mask, ptr hosts, i32 count, ptr offsets")
+    frame, mask, hosts, count, offsets = c.parameters
     size = 2 if element == "b16" else 1
-    with c.repeat(count.to("i64")) as index:
-        register = c.at(frame, c.load("i32", c.at(offsets, index << 2), 4).to("i64"))
-        with c.each_lane(mask) as lane:
+    values = matrix_layout(write, element, transposed)
+    rows, columns = values.coefficients("R"), values.coefficients("C")
+    with c.loop(count.to("i64")) as index:
+        register = frame_row(frame, offsets, index)
+        with c.each_bit(mask) as lane:
             for part in range(4 // size):
-                row, column = (_half if size == 2 else _byte)(write, transposed, index, lane, part)
-                host = c.load("ptr", c.at(hosts, row << 3), 8)
-                held = c.at(register, (lane << 2) + size * part)
+                value = index * (4 // size) + part
+                row, column = rows(lane, value), columns(lane, value)
+                host = hosts.load("ptr", row)
+                held = register.at((lane << 2) + size * part)
                 if write:
-                    c.store(c.load(f"i{8 * size}", held, size), c.at(host, column * size), 1)
+                    host.at(column * size).store(held.load(f"i{8 * size}", align=size), align=1)
                 else:
-                    c.store(_element(c, host, element, column), held, size)
-    c.ret()
-    c.finish()
+                    held.store(_element(host, element, column), align=size)
 
 
-def _half(write: bool, transposed: bool, index: Value, lane: Value, part: int) -> tuple[Value, Value]:
-    """Row and element of 16 bits: thread t holds row t/4, columns 2(t%4) and the next; transposed: of the transpose."""
-    row, column = lane >> 2, ((lane & 3) << 1) + part
-    row, column = (column, row) if transposed else (row, column)
-    return (index << 3) + row, column
-
-
-def _byte(write: bool, transposed: bool, index: Value, lane: Value, part: int) -> tuple[Value, Value]:
-    """Row and element of 8 bits.
-
-    Thread t holds row t/4, columns 4(t%4) to 4(t%4) + 3. Of a transposed 16x16 matrix two registers hold rows t/4 and t/4 + 8; of a
-    transposed 16x8 one, one register holds columns 2(t%4) and the next of both rows.
-    """
-    group, quarter = lane >> 2, lane & 3
-    if write:
-        return (index << 3) + (quarter << 1) + (part & 1), group + 8 * (part >> 1)
-    if transposed:
-        return ((index >> 1) << 4) + (quarter << 2) + part, group + ((index & 1) << 3)
-    return (index << 3) + group, (quarter << 2) + part
-
-
-def _element(c: Code, host: Value, element: str, column: Value) -> Value:
+def _element(host: Value, element: str, column: Value) -> Value:
     """One element of a row; those of fewer than 8 bits are packed, low bits first."""
     if element == "b16":
-        return c.load("i16", c.at(host, column << 1), 1)
+        return host.at(column << 1).load("i16", align=1)
     if element == "b8":
-        return c.load("i8", c.at(host, column), 1)
+        return host.load("i8", column)
     width = int(element[1:])
     bit = column * width
     # Two bytes hold the element wherever it begins; of the last ones, one.
-    low = c.load("i8", c.at(host, bit >> 3), 1).to("i16")
-    high = c.load("i8", c.at(host, (bit + (width - 1)) >> 3), 1).to("i16")
+    low = host.load("i8", bit >> 3).to("i16")
+    high = host.load("i8", (bit + (width - 1)) >> 3).to("i16")
     word = ((high << 8) | low) >> (bit & 7).to("i16") & ((1 << width) - 1)
     if element == "s4":
         word = (word ^ 8) - 8

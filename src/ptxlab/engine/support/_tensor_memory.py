@@ -1,125 +1,100 @@
-"""Compiled helpers for tcgen05.ld and st; the figures' layouts as formulas.
+"""Compiled helpers for tcgen05.ld and st; cells are computed from the layouts of `ptxlab.layout`.
 
 Section "Tensor Memory and Register Load/Store Instructions".
 """
 
 from __future__ import annotations
 
-from ptxlab.engine.context import Status, Word
+from ptxlab.engine.context import Word
 from ptxlab.engine.faults import Fault
-from ptxlab.engine.llvm.builder import Code, Unit, Value
-from ptxlab.engine.support.accesses import FAILED, fail
+from ptxlab.engine.support.accesses import converge, fail, frame_row
+from ptxlab.layout import tensor_fragment_layout
+from ptxlab.native.builder import Function, Module, Value
+from ptxlab.tables import FRAGMENT_REGISTERS
 
 __all__ = ["emit_tensor"]
 
-_COLUMNS = {"32x32b": 1, "16x64b": 2, "16x128b": 4, "16x256b": 8, "16x32bx2": 1}
-_REGISTERS = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
 _ROW = 512
 """Bytes of one column of all 128 lanes."""
 
 
-def _cell(c: Code, shape: str, t: Value, r: Value, half: Value) -> tuple[Value, Value]:
-    """Lane and column of register r of thread t, relative to the address."""
-    if shape == "32x32b":
-        return t, r
-    if shape == "16x64b":
-        return (t >> 2) + ((t & 1) << 3), (r << 1) + ((t >> 1) & 1)
-    if shape == "16x128b":
-        return (t >> 2) + ((r & 1) << 3), ((r >> 1) << 2) + (t & 3)
-    if shape == "16x256b":
-        return (t >> 2) + (((r >> 1) & 1) << 3), ((r >> 2) << 3) + ((t & 3) << 1) + (r & 1)
-    return t & 15, r + (t >> 4) * half
-
-
-def emit_tensor(unit: Unit, shape: str, write: bool, pack: bool) -> None:
+def emit_tensor(module: Module, shape: str, write: bool, pack: bool) -> None:
     """``i32 tensor_ld_SHAPE(context, mask, addresses, offsets, offset, count, half, op)``; addresses null: ``offset`` alone."""
     name = f"tensor_{'st' if write else 'ld'}_{shape}{'_pack' if pack else ''}"
-    params = [("ptr", "context"), ("i32", "mask"), ("ptr", "addresses"), ("ptr", "offsets")]
-    params += [("i32", "offset"), ("i32", "count"), ("i32", "half"), ("i32", "op")]
-    c = Code(unit, name, "i32", params, attributes="nounwind")
-    context, mask, addresses, offsets, offset, count, half, op = c.params
-    with c.if_(mask.eq(0), returns=True):
+    parameters = "ptr context, i32 mask, ptr addresses, ptr offsets, i32 offset, i32 count, i32 half, i32 op"
+    c = Function(module, name, "i32", parameters)
+    context, mask, addresses, offsets, offset, count, half, op = c.parameters
+    with c.when(mask.eq(0)):
         c.ret(0)
-    with c.if_((c.word(context, Word.LIVE).to("i32") & ~mask).ne(0), returns=True):
-        c.set_word(context, Word.ACTIVE, mask)
-        c.set_word(context, Word.INFO, op)
-        c.set_word(context, Word.PC, op)
-        c.ret(int(Status.CONVERGE))
-    first = c.lowest(mask).to("i64")
+    with c.when((context.word(Word.LIVE).to("i32") & ~mask).ne(0)):
+        converge(context, mask, op)
+    first = mask.lowest_bit().to("i64")
     place = c.variable("i32", offset)
-    with c.if_(addresses.ne(0)):
-        base = c.load("i32", c.at(addresses, first << 2), 4)
-        unequal = c.load("<32 x i32>", addresses, 4).ne(c.splat(base, 32)).cast("i32") & mask
-        with c.if_(unequal.ne(0), returns=True):
-            fail(c, context, Fault.TENSOR_UNEQUAL, c.lowest(unequal), base, op)
-            c.ret(FAILED)
-        c.store(base + offset, place, 8)
-    address = c.load("i32", place, 8)
-    _refuse(c, context, c.word(context, Word.TENSOR).eq(0), Fault.TENSOR_NONE, first, address, op)
-    _refuse(c, context, c.word(context, Word.LIVE).to("i32").ne(0xFFFFFFFF), Fault.TENSOR_PARTIAL, first, address, op)
+    with c.when(addresses.ne(0)):
+        base = addresses.load("i32", first)
+        unequal = addresses.load("<32 x i32>").ne(base).cast("i32") & mask
+        with c.when(unequal.ne(0)):
+            fail(context, Fault.TENSOR_UNEQUAL, unequal.lowest_bit(), base, op)
+        place.set(base + offset)
+    address = place.get()
+    _refuse(context, context.word(Word.TENSOR).eq(0), Fault.TENSOR_NONE, first, address, op)
+    _refuse(context, context.word(Word.LIVE).to("i32").ne(0xFFFFFFFF), Fault.TENSOR_PARTIAL, first, address, op)
     lane, column = (address >> 16).to("i64"), (address & 0xFFFF).to("i64")
-    quadrant = c.word(context, Word.QUADRANT)
+    quadrant = context.word(Word.QUADRANT)
     named, inner = lane >> 5, lane & 31
     wrong = named.ne(0) & named.ne(quadrant)
     wrong = wrong | (inner.ne(0) if shape == "32x32b" else (inner & 15).ne(0))
-    _refuse(c, context, wrong, Fault.TENSOR_QUADRANT, first, address, op)
+    _refuse(context, wrong, Fault.TENSOR_QUADRANT, first, address, op)
     groups = count.to("i64")
-    if _REGISTERS[shape] > 1:
-        groups = groups >> (_REGISTERS[shape].bit_length() - 1)
-    columns = groups * (_COLUMNS[shape] << int(pack))
+    if FRAGMENT_REGISTERS[shape] > 1:
+        groups = groups >> (FRAGMENT_REGISTERS[shape].bit_length() - 1)
+    columns = groups * (tensor_fragment_layout(shape).coefficients("C", n=1).cosize << int(pack))
     split = half.to("i64")
     starts = [column, column + split] if shape == "16x32bx2" else [column]
     for start in starts:
-        _refuse(c, context, (start + columns).compare("ugt", 512), Fault.TENSOR_RANGE, first, address, op)
-    owned = c.pointer(context, Word.TENSOR_OWNED)
+        _refuse(context, (start + columns).ugt(512), Fault.TENSOR_RANGE, first, address, op)
+    owned = context.pointer(Word.TENSOR_OWNED)
     for start in starts:
-        with c.repeat(columns) as i, c.if_(c.load("i8", c.at(owned, start + i)).eq(0), returns=True):
-            fail(c, context, Fault.TENSOR_UNALLOCATED, first, start + i, op)
-            c.ret(FAILED)
-    cells = c.at(c.at(c.pointer(context, Word.TENSOR), column * _ROW), ((quadrant << 5) + inner) << 2)
-    frame = c.pointer(context, Word.FRAME)
+        with c.loop(columns) as i, c.when(owned.load("i8", start + i).eq(0)):
+            fail(context, Fault.TENSOR_UNALLOCATED, first, start + i, op)
+    cells = context.pointer(Word.TENSOR).at(column * _ROW).at(((quadrant << 5) + inner) << 2)
+    frame = context.pointer(Word.FRAME)
     if shape == "32x32b" and not pack:
         _whole_rows(c, write, frame, mask, cells, offsets, groups)
     else:
-        with c.repeat(count.to("i64")) as r:
-            row = c.at(frame, c.load("i32", c.at(offsets, r << 2), 4).to("i64"))
-            with c.each_lane(mask) as t:
-                _one(c, shape, write, pack, cells, row, t, r, split)
+        with c.loop(count.to("i64")) as r:
+            row = frame_row(frame, offsets, r)
+            with c.each_bit(mask) as t:
+                _one(shape, write, pack, cells, row, t, r, split)
     c.ret(0)
-    c.finish()
 
 
-def _refuse(c: Code, context: Value, wrong: Value, fault: Fault, lane: Value, address: Value, op: Value) -> None:
-    with c.if_(wrong, returns=True):
-        fail(c, context, fault, lane, address, op)
-        c.ret(FAILED)
+def _refuse(context: Value, wrong: Value, fault: Fault, lane: Value, address: Value, op: Value) -> None:
+    with context.function.when(wrong):
+        fail(context, fault, lane, address, op)
 
 
-def _whole_rows(c: Code, write: bool, frame: Value, mask: Value, cells: Value, offsets: Value, count: Value) -> None:
+def _whole_rows(c: Function, write: bool, frame: Value, mask: Value, cells: Value, offsets: Value, count: Value) -> None:
     """.32x32b: a register's row is 32 neighbouring cells of one column."""
     lanes = mask.cast("<32 x i1>")
     kind = "<32 x i32>"
-    with c.repeat(count) as r:
-        row = c.at(frame, c.load("i32", c.at(offsets, r << 2), 4).to("i64"))
-        cell = c.at(cells, r * _ROW)
+    with c.loop(count) as r:
+        row = frame_row(frame, offsets, r)
+        cell = cells.at(r * _ROW)
         source, target = (row, cell) if write else (cell, row)
-        c.store(c.select(lanes, c.load(kind, source, 4), c.load(kind, target, 4)), target, 4)
+        target.store(lanes.select(source.load(kind), target.load(kind)))
 
 
-def _one(c: Code, shape: str, write: bool, pack: bool, cells: Value, row: Value, t: Value, r: Value, split: Value) -> None:
+def _one(shape: str, write: bool, pack: bool, cells: Value, row: Value, t: Value, r: Value, split: Value) -> None:
     """One register of one thread."""
-    lane, column = _cell(c, shape, t, r, c.const("i64", 0) if pack else split)
-    register = c.at(row, t << 2)
-    if not pack:
-        cell = c.at(cells, column * _ROW + (lane << 2))
-        source, target = (register, cell) if write else (cell, register)
-        c.store(c.load("i32", source, 4), target, 4)
-        return
-    column = column << 1
-    if shape == "16x32bx2":
-        column = column + (t >> 4) * split
-    for part in range(2):
-        cell = c.at(cells, (column + part) * _ROW + (lane << 2))
-        half = c.at(register, 2 * part)
-        source, target = (half, cell) if write else (cell, half)
-        c.store(c.load("i16", source, 2), target, 2)
+    layout = tensor_fragment_layout(shape)
+    lane, column = layout.coefficients("L")(t, r), layout.coefficients("C")(t, r) << int(pack)
+    if "H" in layout.symbols:
+        column = column + layout.coefficients("H")(t, r) * split
+    register = row.at(t << 2)
+    # A register holds one cell, or the low halves of two.
+    kind, count = ("i16", 2) if pack else ("i32", 1)
+    for part in range(count):
+        cell, held = cells.at((column + part) * _ROW + (lane << 2)), register.at(2 * part)
+        source, target = (held, cell) if write else (cell, held)
+        target.store(source.load(kind))

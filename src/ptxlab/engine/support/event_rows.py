@@ -8,7 +8,7 @@ the number of ops more.
 from __future__ import annotations
 
 from ptxlab.engine.context import Word
-from ptxlab.engine.llvm.builder import Code, Unit
+from ptxlab.native.builder import Function, Module
 
 __all__ = ["ROW_WORDS", "SAVED_BYTES", "emit_record", "emit_save", "emit_unchanged"]
 
@@ -18,56 +18,48 @@ _WIDEST = 32
 SAVED_BYTES = 32 * _WIDEST
 
 
-def emit_save(unit: Unit) -> None:
+def emit_save(module: Module) -> None:
     """``void save(context, mask, hosts, size)``: keep what stores are about to overwrite."""
-    c = Code(unit, "save", "void", [("ptr", "context"), ("i32", "mask"), ("ptr", "hosts"), ("i32", "size")], attributes="nounwind")
-    context, mask, hosts, size = c.params
-    saved = c.pointer(context, Word.EVENT_SAVED)
-    with c.each_lane(mask) as lane:
-        host, place = c.load("ptr", c.at(hosts, lane << 3), 8), c.at(saved, lane * _WIDEST)
-        with c.if_(size.eq(4)):
-            c.store(c.load("i32", host), place)
-        with c.if_(size.ne(4)), c.repeat(size.to("i64")) as i:
-            c.store(c.load("i8", c.at(host, i)), c.at(place, i))
-    c.ret()
-    c.finish()
+    c = Function(module, "save", "void", "ptr context, i32 mask, ptr hosts, i32 size")
+    context, mask, hosts, size = c.parameters
+    saved = context.pointer(Word.EVENT_SAVED)
+    with c.each_bit(mask) as lane:
+        host, place = hosts.load("ptr", lane), saved.at(lane * _WIDEST)
+        with c.when(size.eq(4)):
+            place.store(host.load("i32", align=1), align=1)
+        with c.when(size.ne(4)), c.loop(size.to("i64")) as i:
+            place.at(i).store(host.load("i8", i), align=1)
 
 
-def emit_unchanged(unit: Unit) -> None:
+def emit_unchanged(module: Module) -> None:
     """``i32 unchanged(context, mask, hosts, size)``: the lanes whose memory holds what was kept."""
-    c = Code(unit, "unchanged", "i32", [("ptr", "context"), ("i32", "mask"), ("ptr", "hosts"), ("i32", "size")], attributes="nounwind")
-    context, mask, hosts, size = c.params
-    saved = c.pointer(context, Word.EVENT_SAVED)
+    c = Function(module, "unchanged", "i32", "ptr context, i32 mask, ptr hosts, i32 size")
+    context, mask, hosts, size = c.parameters
+    saved = context.pointer(Word.EVENT_SAVED)
     same = c.variable("i32", mask)
-    with c.each_lane(mask) as lane:
-        host, place = c.load("ptr", c.at(hosts, lane << 3), 8), c.at(saved, lane * _WIDEST)
-        differs = c.variable("i8")
-        c.store(c.const("i8", 0), differs, 1)
-        with c.repeat(size.to("i64")) as i:
-            change = c.load("i8", c.at(host, i)) ^ c.load("i8", c.at(place, i))
-            c.store(c.load("i8", differs, 1) | change, differs, 1)
-        with c.if_(c.load("i8", differs, 1).ne(0)):
-            c.store(c.load("i32", same, 8) & ~(c.const("i32", 1) << lane.to("i32")), same, 8)
-    c.ret(c.load("i32", same, 8))
-    c.finish()
+    with c.each_bit(mask) as lane:
+        host, place = hosts.load("ptr", lane), saved.at(lane * _WIDEST)
+        differs = c.variable("i8", 0)
+        with c.loop(size.to("i64")) as i:
+            change = host.load("i8", i) ^ place.load("i8", i)
+            differs.set(differs.get() | change)
+        with c.when(differs.get().ne(0)):
+            same.set(same.get() & ~(c.const("i32", 1) << lane.to("i32")))
+    c.ret(same.get())
 
 
-def emit_record(unit: Unit) -> None:
+def emit_record(module: Module) -> None:
     """``void record(context, mask, op, number, hosts)``; ``hosts`` may be null. A full buffer is drained on the spot."""
-    params = [("ptr", "context"), ("i32", "mask"), ("i32", "op"), ("i64", "number"), ("ptr", "hosts")]
-    c = Code(unit, "record", "void", params, attributes="nounwind")
-    context, mask, op, number, hosts = c.params
-    with c.if_(mask.eq(0), returns=True):
+    c = Function(module, "record", "void", "ptr context, i32 mask, i32 op, i64 number, ptr hosts")
+    context, mask, op, number, hosts = c.parameters
+    with c.when(mask.eq(0)):
         c.ret()
-    with c.if_(c.word(context, Word.EVENT_COUNT).eq(c.word(context, Word.EVENT_CAPACITY))):
-        drain = c.pointer(context, Word.EVENT_DRAIN)
-        c.do(f"call void {drain.ref}(ptr {context.ref})")
-    count = c.word(context, Word.EVENT_COUNT)
-    row = c.at(c.pointer(context, Word.EVENTS), count * (8 * ROW_WORDS))
-    c.store(op.to("i64") | (mask.to("i64") << 32), row, 8)
-    c.store(number, c.at(row, 8), 8)
-    with c.if_(hosts.ne(0)):
-        c.store(c.load("<32 x i64>", hosts, 8), c.at(row, 16), 8)
-    c.set_word(context, Word.EVENT_COUNT, count + 1)
-    c.ret()
-    c.finish()
+    with c.when(context.word(Word.EVENT_COUNT).eq(context.word(Word.EVENT_CAPACITY))):
+        c.call(context.pointer(Word.EVENT_DRAIN), "void", context)
+    count = context.word(Word.EVENT_COUNT)
+    row = context.pointer(Word.EVENTS).at(count * (8 * ROW_WORDS))
+    row.store(op.to("i64") | (mask.to("i64") << 32))
+    row.store(number, 1)
+    with c.when(hosts.ne(0)):
+        row.store(hosts.load("<32 x i64>"), 2)
+    context.set_word(Word.EVENT_COUNT, count + 1)

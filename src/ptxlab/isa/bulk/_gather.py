@@ -75,7 +75,7 @@ def _gather(warp: context.WarpContext, mask: int) -> None:
 def _gathered(
     box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target]
 ) -> Iterator[context.MemoryAccess]:
-    return delivered(targets, four.footprint, *map(box.outside, sources, regions))
+    return delivered(targets, four.footprint, *map(box.read, sources, regions))
 
 
 def _perform_gather(box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target]) -> None:
@@ -102,7 +102,7 @@ def _scatter(warp: context.WarpContext) -> None:
 
 
 def _scattered(box: Box, targets: list[context.U8], regions: list[Region], source: context.U8) -> Iterator[context.MemoryAccess]:
-    return moved(source, *map(box.outside, targets, regions))
+    return moved(source, *map(box.read, targets, regions))
 
 
 def _perform_scatter(box: Box, four: Box, targets: list[context.U8], regions: list[Region], cta: context.Cta, offset: int) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa.bulk._staging import NOTHING, U8, Staged, rounded, shape_in_shared
+from ptxlab.isa.bulk._staging import NOTHING, U8, Staged
 from ptxlab.layout import im2col_walk
 
 __all__ = ["Columns", "Pixels"]
@@ -35,45 +35,33 @@ class Pixels:
     high: int
     whole: bool
 
-    def index(self) -> NDArray[np.int64]:
+    def bytes(self) -> NDArray[np.int64]:
         """Each byte in global memory, [pixels, bytes]."""
         return self.offsets[:, None] + np.arange(self.high - self.low)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Columns(Staged):
-    """A tensor map in im2col mode; dimensions innermost first: channels, those of the image, of slices if interleaved, of images.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Columns(Staged[Pixels]):
+    """A tensor map in im2col mode; dimensions: channels, those of the image, of slices if interleaved, of images.
 
-    ``channels`` of one pixel are a row in shared memory. ``positions``: how far along its walk each pixel of a copy lies. ``wide``: the
-    walk covers W and images alone, as that of im2col::w. The other fields as in `Box`.
+    Attributes
+    ----------
+    channels : of one pixel, a row in shared memory
+    positions : how far along its walk each pixel of a copy lies
+    lower, upper : corners of the bounding box
+    steps : traversal strides
+    wide : whether the walk covers W and images alone, as that of im2col::w
     """
 
-    address: int
-    bits: int
-    dims: tuple[int, ...]
-    pitches: tuple[int, ...]
     channels: int
     positions: NDArray[np.int64]
     lower: tuple[int, ...]
     upper: tuple[int, ...]
     steps: tuple[int, ...]
-    swizzle: int
-    fill: bytes
-    padded: int = 0
-    rounds: bool = False
-    slices: bool = False
     wide: bool = False
-    packed: int = field(init=False)
-    row: int = field(init=False)
-    rows: int = field(init=False)
-    bytes: int = field(init=False)
-    pitch: int = field(init=False)
-    footprint: int = field(init=False)
 
     def __post_init__(self) -> None:
-        shape = shape_in_shared(self.channels * self.bits // 8, len(self.positions), self.padded, self.swizzle, self.slices)
-        for name, value in shape.items():
-            object.__setattr__(self, name, value)
+        self._arrange(self.channels, len(self.positions))
 
     @property
     def walked(self) -> int:
@@ -112,29 +100,19 @@ class Columns(Staged):
         low_byte = low * self.bits // 8
         return Pixels(self.address + first, int(starts.max()) - first + size, rows, starts - first, low_byte, low_byte + size, whole)
 
-    def outside(self, memory: U8, region: Pixels) -> list[U8]:
-        """The bytes inside the tensor as views of global memory (of the region's bytes)."""
-        size = region.high - region.low
-        return [memory[start : start + size] for start in region.offsets.tolist()] if region.size else [NOTHING]
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return -1, self.packed
 
-    def load(self, memory: U8, region: Pixels) -> U8:
-        """The pixels' bytes in the order of shared memory before swizzling, with the fill where it is outside."""
+    def index(self, part: Pixels) -> tuple[Any, ...]:
+        return part.rows, slice(part.low, part.high)
 
-        def move(dense: U8) -> None:
-            found = memory[region.index()]
-            dense.reshape(-1, self.packed)[region.rows, region.low : region.high] = rounded(found) if self.rounds else found
+    def read(self, memory: U8, part: Pixels) -> U8:
+        return memory[part.bytes()]
 
-        return self.staged(move if region.size else None, region.whole)
+    def write(self, memory: U8, part: Pixels, values: U8) -> None:
+        memory[part.bytes()] = values
 
-    def store(self, region: Pixels, memory: U8, dense: U8, combine: Callable[[U8, U8], None] | None) -> None:
-        """Write the part inside the tensor; ``combine(target, source)`` reduces into it instead."""
-        if not region.size:
-            return
-        index = region.index()
-        inside = np.ascontiguousarray(self.unpadded(dense).reshape(-1, self.packed)[region.rows, region.low : region.high])
-        if combine is None:
-            memory[index] = inside
-            return
-        target = memory[index]
-        combine(target, inside)
-        memory[index] = target
+    def views(self, memory: U8, part: Pixels) -> list[U8]:
+        size = part.high - part.low
+        return [memory[start : start + size] for start in part.offsets.tolist()] if part.size else [NOTHING]

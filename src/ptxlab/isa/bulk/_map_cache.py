@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ptxlab.descriptors import TENSOR_MAP_BYTES, TensorMapError, TensorMapFields, decode_tensor_map, replace_field
 from ptxlab.isa import context
-from ptxlab.isa.bulk._im2col import Columns
-from ptxlab.isa.bulk._reduce import Combine
-from ptxlab.isa.bulk._staging import U8
-from ptxlab.isa.bulk._tiled import Box
+from ptxlab.isa.bulk._im2col import Columns, Pixels
+from ptxlab.isa.bulk._tiled import Box, Region
 from ptxlab.layout import wide_positions
 from ptxlab.native import BoundedCache
 
-__all__ = ["BYTES", "Copy", "TileMap", "map_of", "raw_map", "replaced", "tile_map"]
+__all__ = ["BYTES", "TileMap", "map_of", "raw_map", "replaced", "tile_map"]
 
 BYTES = TENSOR_MAP_BYTES
 _ALIGNMENT = 64
@@ -26,27 +22,6 @@ _UNIT = 16
 
 _REDUCED = {"f32.ftz": "f32", "tf32": "f32", "tf32.ftz": "f32"}
 """Element types that reduce as another."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Copy:
-    """One copy, cut to the tensor: the global bytes that it touches, and what moves them (given a view of those bytes).
-
-    Attributes
-    ----------
-    address, size : global byte range; ``size`` 0: nothing is inside
-    whole : whether all of it is inside
-    load : the staged bytes
-    store : write staged bytes, or combine them with what is there
-    outside : the bytes inside the tensor as views
-    """
-
-    address: int
-    size: int
-    whole: bool
-    load: Callable[[U8], U8]
-    store: Callable[[U8, U8, Combine | None], None]
-    outside: Callable[[U8], list[U8]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,16 +60,10 @@ class TileMap:
         """Coordinates of what is copied: an interleaved tensor has its slices of channels innermost."""
         return (0, *coordinates) if self.box.slices else coordinates
 
-    def copy(self, coordinates: tuple[int, ...], offsets: tuple[int, ...]) -> Copy:
-        """A copy at these coordinates, with these im2col offsets."""
-        box, at = self.box, self.placed(coordinates)
-        if isinstance(box, Columns):
-            pixels = box.region(at, offsets)
-            load, outside = partial(box.load, region=pixels), partial(box.outside, region=pixels)
-            return Copy(pixels.address, pixels.size, pixels.whole, load, partial(box.store, pixels), outside)
-        region = box.region(at)
-        load, view = partial(box.load, region=region), partial(box.outside, region=region)
-        return Copy(region.address, region.size, region.whole, load, partial(box.store, region), lambda memory: [view(memory)])
+    def region(self, coordinates: tuple[int, ...], offsets: tuple[int, ...]) -> Region | Pixels:
+        """The part inside the tensor of a copy at these coordinates, with these im2col offsets."""
+        at = self.placed(coordinates)
+        return self.box.region(at, offsets) if isinstance(self.box, Columns) else self.box.region(at)
 
     def wide(self, halo: int, fixed: bool) -> TileMap:
         """The map as im2col::w and, if ``fixed``, im2col::w::128 use it."""
@@ -187,11 +156,11 @@ def _wrong(fields: TensorMapFields) -> str | None:
     row = count * fields.element.bits
     if row % (_UNIT * 8) or (fields.element.padded and count % 128):
         return f"the {what} of {count} elements is not a multiple of {_UNIT} bytes"
-    width = fields.swizzle_mode.width
+    mode = fields.swizzle_mode
     if fields.element.padded:
         row = count * 8
-    if width and row > width * 8:
-        return f"the {what} is {row // 8} bytes, more than the {width} of {fields.swizzle_mode.name} swizzling"
+    if mode.bits and row > mode.width * 8:
+        return f"the {what} is {row // 8} bytes, more than the {mode.width} of {mode.name} swizzling"
     return None
 
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import Target
-from ptxlab.isa.bulk._map_cache import Copy, TileMap
+from ptxlab.isa.bulk._im2col import Pixels
+from ptxlab.isa.bulk._map_cache import TileMap
 from ptxlab.isa.bulk._reduce import Combine
 from ptxlab.isa.bulk._staging import U8, Staged
-from ptxlab.isa.bulk._tiled import Box
+from ptxlab.isa.bulk._tiled import Box, Region
 from ptxlab.native import address_of, mover
 
 __all__ = ["PreparedTmaCopy"]
@@ -40,18 +42,18 @@ class PreparedTmaCopy:
     Attributes
     ----------
     raw : the tensor map, or nothing where it cannot change
-    tile, box, copy : what is copied
+    tile, box, part : what is copied, and the part of it that is inside the tensor
     """
 
-    __slots__ = ("_chunks", "_count", "_outside", "_whole", "box", "copy", "memory", "raw", "tile")
+    __slots__ = ("_chunks", "_count", "_outside", "_whole", "box", "memory", "part", "raw", "tile")
 
-    def __init__(self, raw: bytes, tile: TileMap, copy: Copy, memory: U8) -> None:
-        box: Staged = tile.box
-        self.raw, self.tile, self.box, self.copy, self.memory = raw, tile, box, copy, memory
+    def __init__(self, raw: bytes, tile: TileMap, part: Region | Pixels, memory: U8) -> None:
+        box: Staged[Any] = tile.box
+        self.raw, self.tile, self.box, self.part, self.memory = raw, tile, box, part, memory
         self._whole: tuple[int, int] | None = None
         self._count = box.bytes // box.chunk
         self._outside: tuple[context.MemoryAccess, ...] = ()
-        if isinstance(box, Box) and copy.whole and not box.padded and not box.rounds and box.packed % box.chunk == 0:
+        if isinstance(box, Box) and part.whole and not box.padded and not box.rounds and box.packed % box.chunk == 0:
             self._chunks = _chunks_outside(box)
             self._whole = address_of(memory), address_of(self._chunks)
 
@@ -59,7 +61,7 @@ class PreparedTmaCopy:
         """Copy to shared memory, and tell the mbarriers."""
         box = self.box
         if self._whole is None:
-            dense = self.copy.load(self.memory)
+            dense = box.load(self.memory, self.part)
             for cta, offset, barrier in targets:
                 box.scatter(dense, cta.shared, offset)
                 barrier.complete_tx(box.bytes)
@@ -73,7 +75,7 @@ class PreparedTmaCopy:
         """Copy or reduce from shared memory."""
         box = self.box
         if self._whole is None or combine is not None:
-            self.copy.store(self.memory, box.gather(cta.shared, offset), combine)
+            box.store(self.part, self.memory, box.gather(cta.shared, offset), combine)
             return
         target, order = self._whole
         mover(box.chunk)(cta.shared_address + offset, address_of(box.order(offset)), target, order, self._count)
@@ -92,7 +94,7 @@ class PreparedTmaCopy:
     def _touched(self, write: bool) -> tuple[context.MemoryAccess, ...]:
         """The bytes of global memory; a copy is for one direction."""
         if not self._outside:
-            self._outside = tuple(context.MemoryAccess.of(part, write) for part in self.copy.outside(self.memory))
+            self._outside = tuple(context.MemoryAccess.of(part, write) for part in self.box.views(self.memory, self.part))
         return self._outside
 
 

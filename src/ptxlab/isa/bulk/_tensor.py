@@ -133,9 +133,9 @@ def _cut(warp: context.WarpContext, form: _Form, address: int, places: tuple[int
     if tile.im2col and info:
         tile, offsets = _of_mode(warp, tile, info)
     _checked(warp, tile, coordinates, store)
-    copy = tile.copy(coordinates, offsets)
-    memory = warp.machine.global_view(warp, copy.address, copy.size, store) if copy.size else NOTHING
-    cut = form.cuts[address, places] = PreparedTmaCopy(b"" if is_parameter(address) else raw, tile, copy, memory)
+    part = tile.region(coordinates, offsets)
+    memory = warp.machine.global_view(warp, part.address, part.size, store) if part.size else NOTHING
+    cut = form.cuts[address, places] = PreparedTmaCopy(b"" if is_parameter(address) else raw, tile, part, memory)
     return cut
 
 

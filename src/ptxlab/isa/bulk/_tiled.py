@@ -5,13 +5,12 @@ The part inside the tensor is copied between a strided view of global memory and
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from ptxlab.isa.bulk._staging import NOTHING, U8, Staged, rounded, shape_in_shared
+from ptxlab.isa.bulk._staging import NOTHING, U8, Staged
 
 __all__ = ["Box", "Region", "Span"]
 
@@ -35,38 +34,21 @@ class Region:
     whole: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Box(Staged):
-    """A tensor map's box. Dimensions innermost first; the innermost one is counted in units of ``bits``.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Box(Staged[Region]):
+    """A tensor map's box.
 
-    ``counts`` are elements moved along each dimension, ``steps`` the traversal strides, ``pitches`` the byte strides from dimension 1 on.
-    ``padded``: bytes of data in each 16-byte slot of shared memory for the aligned sub-byte types, 0 for all others. ``rounds``: a load
-    rounds f32 to tf32. ``slices``: the tensor is interleaved, and the innermost dimension is a slice of its channels.
+    Attributes
+    ----------
+    counts : elements moved along each dimension, innermost first
+    steps : traversal strides
     """
 
-    address: int
-    bits: int
-    dims: tuple[int, ...]
-    pitches: tuple[int, ...]
     counts: tuple[int, ...]
     steps: tuple[int, ...]
-    swizzle: int
-    fill: bytes
-    padded: int = 0
-    rounds: bool = False
-    slices: bool = False
-    rank: int = field(init=False)
-    packed: int = field(init=False)
-    row: int = field(init=False)
-    rows: int = field(init=False)
-    bytes: int = field(init=False)
-    pitch: int = field(init=False)
-    footprint: int = field(init=False)
 
     def __post_init__(self) -> None:
-        shape = shape_in_shared(self.counts[0] * self.bits // 8, prod(self.counts[1:]), self.padded, self.swizzle, self.slices)
-        for name, value in {"rank": len(self.dims), **shape}.items():
-            object.__setattr__(self, name, value)
+        self._arrange(self.counts[0], prod(self.counts[1:]))
 
     def region(self, coordinates: tuple[int, ...]) -> Region:
         """Cut the box at these coordinates to the tensor."""
@@ -94,37 +76,26 @@ class Box(Staged):
         inner = region.spans[0]
         return slice(inner.low * self.bits // 8, -(-inner.high * self.bits // 8))
 
-    def outside(self, memory: U8, region: Region) -> U8:
-        """The bytes inside the tensor as a view of global memory (of the region's bytes)."""
-        if not region.size:
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return *self.counts[:0:-1], self.packed
+
+    def index(self, part: Region) -> tuple[slice, ...]:
+        return *(slice(span.low, span.high) for span in part.spans[:0:-1]), self._bytes_of_row(part)
+
+    def read(self, memory: U8, part: Region) -> U8:
+        """The bytes inside the tensor as a view of global memory."""
+        if not part.size:
             return NOTHING
-        row = self._bytes_of_row(region)
+        row = self._bytes_of_row(part)
         shape, strides = [], []
-        for span, pitch, step in zip(region.spans[:0:-1], self.pitches[::-1], self.steps[:0:-1], strict=True):
+        for span, pitch, step in zip(part.spans[:0:-1], self.pitches[::-1], self.steps[:0:-1], strict=True):
             shape.append(span.high - span.low)
             strides.append(pitch * step)
         return np.ndarray((*shape, row.stop - row.start), np.uint8, memory, 0, (*strides, 1))
 
-    def _inside(self, dense: U8, region: Region) -> U8:
-        """The same bytes as a view of the staging array."""
-        cut = [slice(span.low, span.high) for span in region.spans[:0:-1]]
-        return dense.reshape((*self.counts[:0:-1], self.packed))[(*cut, self._bytes_of_row(region))]
+    def write(self, memory: U8, part: Region, values: U8) -> None:
+        self.read(memory, part)[...] = values
 
-    def load(self, memory: U8, region: Region) -> U8:
-        """The box's bytes in the order of shared memory before swizzling, with the fill where it is outside."""
-
-        def move(dense: U8) -> None:
-            outside = self.outside(memory, region)
-            self._inside(dense, region)[...] = rounded(outside) if self.rounds else outside
-
-        return self.staged(move if region.size else None, region.whole)
-
-    def store(self, region: Region, memory: U8, dense: U8, combine: Callable[[U8, U8], None] | None) -> None:
-        """Write the part inside the tensor; ``combine(target, source)`` reduces into it instead."""
-        if not region.size:
-            return
-        outside, inside = self.outside(memory, region), self._inside(self.unpadded(dense), region)
-        if combine is None:
-            outside[...] = inside
-        else:
-            combine(outside, inside)
+    def views(self, memory: U8, part: Region) -> list[U8]:
+        return [self.read(memory, part)]

@@ -16,8 +16,10 @@ from ptxlab.isa import context
 from ptxlab.isa.catalogue import Fidelity, service
 from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.mma._arithmetic import Scales, bit_product, float_product, integer_product
-from ptxlab.isa.mma._fragments import gather_a, gather_b, gather_d, scatter_d
+from ptxlab.isa.mma._fragments import gather_ab, gather_cd, scatter_d
 from ptxlab.isa.mma._registers import immediate, read, selectors, write
+from ptxlab.isa.requirements import Needs, needs
+from ptxlab.isa.targets import at_least
 from ptxlab.layout import metadata_fragment
 
 __all__: list[str] = []
@@ -81,6 +83,9 @@ _SINCE = {
 }  # fmt: skip
 """First type of a row and shape -> the first architecture with it, where that of the row is another: section "Target ISA Notes"."""
 
+_VERSIONS = {75: "6.5", 80: "7.0", 90: "7.8"}
+"""Architecture -> the PTX ISA version that brought the types and shapes that it was the first to have."""
+
 _OWN_BITS = {"e3m2": (0, 0x3F), "e2m3": (0, 0x3F), "e2m1": (2, 0xF)}
 """Elements of fewer than 8 bits in a byte: lowest bit, mask."""
 
@@ -140,10 +145,10 @@ def _multiply(warp: context.WarpContext, types: Types, sparse: bool, scale: tupl
     _check_target(warp, since)
     m, _, k = (int(x) for x in re.findall(r"\d+", q.shape))
     wide = max(types.bits, 32)
-    a = _elements(gather_a(read(warp, "a", wide), m, types.bits), q.a, types)
-    b = _elements(gather_b(read(warp, "b", wide), types.bits), q.b, types)
+    a = _elements(gather_ab(read(warp, "a", wide), m, types.bits), q.a, types)
+    b = _elements(gather_ab(read(warp, "b", wide), 8, types.bits), q.b, types)
     half = q.d == "f16"
-    c = gather_d(read(warp, "c", wide), m, half)
+    c = gather_cd(read(warp, "c", wide), m, half)
     metadata = _metadata(warp, types, k) if sparse else None
     d: NDArray[Any]
     if q.a == "f64":
@@ -176,6 +181,22 @@ def _pattern(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, s
     return f"mma{variant}.sync.aligned.(shape={shape}).row.col{kind}{saturate}.(d={d}).(a={a}).(b={a}).{d}{behind}"
 
 
+def _needs(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, str], since: int) -> tuple[Needs, ...]:
+    """Section "Target ISA Notes" of mma and mma.sp."""
+    if types.scales:
+        version = "9.1" if scale == (4, "ue8m0") else "8.7"
+        return (needs(version, at_least(120, "a" if sparse and types.kind != "mxf8f6f4" else "af")),)
+    if types.kind:
+        newer = [needs("8.7", at_least(120, "af"), when={operand: "e3m2|e2m3|e2m1"}) for operand in "ab"]
+        return (needs("8.6" if d == "f32" else "8.7", at_least(100 if d == "f32" or not sparse else 120, "af")), *newer)
+    if since >= 120:
+        return (needs("8.7", at_least(120, "af")),)
+    wide = types.ab is _EIGHT and d == "f32" and shape in ("m16n8k32", "m16n8k64")
+    version = "8.4" if wide else "8.7" if types.ab is _EIGHT else "7.1" if sparse else _VERSIONS[since]
+    ordered = needs("8.5", when={"variant": "sp::ordered_metadata"})
+    return needs(version, f"sm_{since}"), ordered, needs("7.1", "sm_80", when={"operation": "and"})
+
+
 def _declare(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, str]) -> None:
     m, n, k = (int(x) for x in re.findall(r"\d+", shape))
     stored = k // 2 if sparse else k
@@ -188,6 +209,7 @@ def _declare(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, s
     since = 120 if halves_of_sparse_bytes else _SINCE.get((types.ab[0], shape), types.since)
     service(
         _pattern(types, shape, d, sparse, scale, since),
+        requires=_needs(types, shape, d, sparse, scale, since),
         section=_SECTION + (".sp / mma.sp::ordered_metadata" if sparse else ""),
         fidelity="spec" if sparse and types.kind else types.fidelity,
         outputs=1,

@@ -8,14 +8,15 @@ from ptxlab.isa import context
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.effects import TensorTransfer
 from ptxlab.isa.operands import Const, Group
+from ptxlab.isa.tcgen05._accesses import block
 from ptxlab.isa.tcgen05._descriptors import check_range
 from ptxlab.isa.tcgen05._state import whole_warp
+from ptxlab.layout import fragment
 
 __all__: list[str] = []
 
 _SECTION = "Tensor Memory and Register Load/Store Instructions"
 _NAN, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x80000000)
-_LANES = np.arange(32)
 
 
 def _ordered(words: context.U32) -> context.U32:
@@ -51,16 +52,16 @@ def _load(warp: context.WarpContext, split: bool) -> None:
     count = len(vector.items)
     first = _first_lane(warp, address, split)
     column = address & 0xFFFF
-    halves = [column]
-    lanes = first + _LANES
-    if split:
-        offset = warp.op.operands[3]
-        halves.append(column + (offset.value & 0xFFFFFFFF if isinstance(offset, Const) else 0))
-        lanes = first + _LANES % 16
-    for start in halves:
+    offset = warp.op.operands[3] if split else None
+    half = offset.value & 0xFFFFFFFF if isinstance(offset, Const) else 0
+    starts = (column, column + half) if split else (column,)
+    for start in starts:
         check_range(warp, (warp.cta,), start, count, "the source")
-    columns = np.array(halves)[_LANES // 16 if split else 0 * _LANES] + np.arange(count)[:, None]
-    words = warp.cta.tensor.words[columns, lanes]
+    cells = fragment("16x32bx2" if split else "32x32b", count, split=half)
+    words = warp.cta.tensor.words[column + cells.column.T, first + cells.lane.T]
+    if warp.machine.observed:
+        rows = slice(first, first + (16 if split else 32))
+        warp.access(*(access for start in starts for access in block(warp.cta, start, count, rows, False)))
     for item, row in zip(vector.items, words, strict=True):
         warp.write(item, row)
     warp.write(1, _reduce(words, warp))

@@ -6,17 +6,12 @@ from ptxlab.isa.catalogue import Qualifiers, native
 from ptxlab.isa.effects import TensorFence, TensorTransfer, TensorWait
 from ptxlab.isa.native_ops import Nothing, TensorAccess
 from ptxlab.isa.operands import Op
+from ptxlab.tables import LOAD_REGISTERS
 
 __all__: list[str] = []
 
 _SECTION = "Tensor Memory and Register Load/Store Instructions"
 _FENCE = "TensorCore 5th Generation Specialized Synchronization Operations"
-
-REGISTERS_AT_X1 = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
-"""Registers of one thread at ``.x1``: section "Data Movement Shape"."""
-
-LARGEST = {"32x32b": 128, "16x64b": 128, "16x128b": 64, "16x256b": 32, "16x32bx2": 128}
-"""The largest ``.num``: tables "Vector length for various combinations of .num and .shape"."""
 
 
 def _access(write: bool, shape: str, repeat: int, pack: bool, value: int, address: int, split: int) -> TensorAccess:
@@ -24,7 +19,7 @@ def _access(write: bool, shape: str, repeat: int, pack: bool, value: int, addres
 
 
 def _declare(shape: str, repeat: int) -> None:
-    registers = f"v{REGISTERS_AT_X1[shape] * repeat}.b32"
+    registers = f"v{LOAD_REGISTERS[shape, repeat]}.b32"
     split = shape == "16x32bx2"
     halves = {"split": "b32"} if split else {}
 
@@ -57,21 +52,19 @@ def _declare(shape: str, repeat: int) -> None:
         return _access(True, shape, repeat, q.unpack_16b, 2 if split else 1, 0, 1 if split else -1)
 
 
-for _shape, _largest in LARGEST.items():
-    for _power in range(8):
-        if 1 << _power <= _largest:
-            _declare(_shape, 1 << _power)
+for _shape, _repeat in LOAD_REGISTERS:
+    _declare(_shape, _repeat)
 
 
 @native("tcgen05.wait::ld.sync.aligned", section=_SECTION, ordered=False, effects=TensorWait(write=False))
 @native("tcgen05.wait::st.sync.aligned", section=_SECTION, ordered=False, effects=TensorWait(write=True))
 def wait(q: Qualifiers, op: Op) -> Nothing:
     """Transfers complete in order of issue, so nothing is left to wait for."""
-    return Nothing(orders=True)
+    return Nothing()
 
 
 @native("tcgen05.fence::before_thread_sync", section=_FENCE, effects=TensorFence(before=True))
 @native("tcgen05.fence::after_thread_sync", section=_FENCE, effects=TensorFence(before=False))
 def fence(q: Qualifiers, op: Op) -> Nothing:
     """Order only; values do not depend on it."""
-    return Nothing(orders=True)
+    return Nothing()

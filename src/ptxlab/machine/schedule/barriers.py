@@ -93,6 +93,8 @@ class MbarrierState(_Barrier):
 
     def expect_tx(self, count: int) -> None:
         """Raise the transaction count."""
+        if self.launch.observer is not None:
+            self.launch.observer.expected(self)
         self._transact(count)
 
     def complete_tx(self, count: int) -> None:

@@ -7,8 +7,8 @@ can overflow.
 
 from __future__ import annotations
 
+from ptxlab.native.builder import Function, Module, Value, vector
 from ptxlab.numerics._steps import Step
-from ptxlab.numerics.ir.builder import Body, Value
 from ptxlab.numerics.ir.prepare import NAN_SCALE, SIGN, absent_exponent, dead_exponent
 
 __all__ = [
@@ -33,56 +33,55 @@ F32_INFINITY, F32_NAN = 0x7F800000, 0x7FFFFFFF
 QUIET = 0x7FC00000
 
 
-def general(step: Step, wide: bool) -> Body:
+def general(module: Module, step: Step, wide: bool) -> None:
     """The function ``general``: LANES cells of one row of the accumulator."""
     parameters = "ptr acc, ptr a, ptr ae, i64 lda, ptr b, ptr be, i64 count, i32 keep, i32 sign, i32 scale, ptr as, i32 bs"
-    body = Body("general", parameters, "noinline", internal=True)
-    terms = _Terms(body, wide)
-    value, exponent = accumulator(body, step, body["acc"].load("i32", LANES) & body["keep"])
-    largest = body.variable(exponent.max(step.floor))
-    plain = body.variable(value)
+    code = Function(module, "general", "void", parameters, attributes="noinline", internal=True)
+    terms = _Terms(code, wide)
+    value, exponent = accumulator(code, step, code["acc"].load(vector("i32", LANES)) & code["keep"])
+    largest = exponent.max(step.floor).variable()
+    plain = value.variable()
     shift = None
     if step.scales:
-        a, b = body["as"].load("i32", LANES), body["bs"].splat(LANES)
-        plain.set((a.equals(NAN_SCALE) | b.equals(NAN_SCALE)).choose(value.number(float("nan")), value))
+        a, b = code["as"].load(vector("i32", LANES)), code["bs"].splat(LANES)
+        plain.set((a.eq(NAN_SCALE) | b.eq(NAN_SCALE)).select(value.constant(float("nan")), value))
         shift = a + b
-    with body.loop(body["count"]) as k:
+    with code.loop(code["count"]) as k:
         plain.set(plain.get() + terms.product(k))
         exponent = terms.exponent(k)
         largest.set(largest.get().max(exponent if shift is None else exponent + shift))
     top = largest.get()
-    up, down = (power(e) for e in (top.number(step.window) - top, top - step.window))
-    total = body.variable((value * up).intrinsic("trunc"))
+    up, down = (power(e) for e in (top.constant(step.window) - top, top - step.window))
+    total = (value * up).intrinsic("trunc").variable()
     if shift is not None:
         up = power(shift + step.window - top)
-    with body.loop(body["count"]) as k:
+    with code.loop(code["count"]) as k:
         total.set(total.get() + (terms.product(k) * up).intrinsic("trunc"))
     exact = total.get() * down
     finite = round_f16(exact) if step.output == "f16" else cut_f32(exact, dropped=10 if step.output == "e8m13" else 0)
-    body["acc"].store(with_specials(step, plain.get(), finite))
-    return body
+    code["acc"].store(with_specials(step, plain.get(), finite))
 
 
 class _Terms:
     """The products of a row of A's lanes with one row of B; those of elements that a sparse matrix does not store are zero."""
 
-    def __init__(self, body: Body, wide: bool) -> None:
-        self.body, self.narrow, self.dead, self.absent = body, "i16" if wide else "i8", dead_exponent(wide), absent_exponent(wide)
+    def __init__(self, code: Function, wide: bool) -> None:
+        self.code, self.narrow, self.dead, self.absent = code, "i16" if wide else "i8", dead_exponent(wide), absent_exponent(wide)
 
     def _exponents(self, k: Value) -> tuple[Value, Value]:
-        a = self.body["ae"].load(self.narrow, LANES, k * self.body["lda"])
-        return a, self.body["be"].load(self.narrow, 0, k).splat(LANES)
+        a = self.code["ae"].load(vector(self.narrow, LANES), k * self.code["lda"])
+        return a, self.code["be"].load(self.narrow, k).splat(LANES)
 
     def product(self, k: Value) -> Value:
-        a = self.body["a"].load("float", LANES, k * self.body["lda"])
-        b = (self.body["b"].load("i32", 0, k) ^ self.body["sign"]).bits("float")
+        a = self.code["a"].load(vector("float", LANES), k * self.code["lda"])
+        b = (self.code["b"].load("i32", k) ^ self.code["sign"]).bits("float")
         product = a.convert("fpext", "double") * b.convert("fpext", "double")
         ae, be = self._exponents(k)
-        return (ae.equals(self.absent) | be.equals(self.absent)).choose(product.number(0.0), product)
+        return (ae.eq(self.absent) | be.eq(self.absent)).select(product.constant(0.0), product)
 
     def exponent(self, k: Value) -> Value:
         a, b = (e.convert("sext", "i32") for e in self._exponents(k))
-        return a.min(b).below(self.absent + 1).choose(a.number(DEAD), a + b)
+        return a.min(b).lt(self.absent + 1).select(a.constant(DEAD), a + b)
 
 
 def power(exponent: Value) -> Value:
@@ -90,29 +89,29 @@ def power(exponent: Value) -> Value:
     return ((exponent + 1023).convert("zext", "i64") << 52).bits("double")
 
 
-def accumulator(body: Body, step: Step, cells: Value) -> tuple[Value, Value]:
+def accumulator(code: Function, step: Step, cells: Value) -> tuple[Value, Value]:
     """C times 2^-scale, and its exponent or DEAD."""
     if step.output == "f16":
         value, exponent = c_f16(cells)
         magnitude = cells & 0x7FFF
-        kind = magnitude.equals(F16_INFINITY).choose(cells.number(F32_INFINITY), QUIET) | ((cells << 16) & SIGN)
-        value = magnitude.above(F16_INFINITY - 1).choose(kind.bits("float"), value)
+        kind = magnitude.eq(F16_INFINITY).select(cells.constant(F32_INFINITY), QUIET) | ((cells << 16) & SIGN)
+        value = magnitude.gt(F16_INFINITY - 1).select(kind.bits("float"), value)
     else:
         magnitude = cells & 0x7FFFFFFF
         exponent = (magnitude >> 23).max(1) - 127
         value = cells.bits("float")
-    scale = body["scale"].splat(LANES)
-    exponent = magnitude.equals(0).choose(cells.number(DEAD), exponent - scale)
-    return value.convert("fpext", "double") * power(scale.number(0) - scale), exponent
+    scale = code["scale"].splat(LANES)
+    exponent = magnitude.eq(0).select(cells.constant(DEAD), exponent - scale)
+    return value.convert("fpext", "double") * power(scale.constant(0) - scale), exponent
 
 
 def c_f16(cells: Value) -> tuple[Value, Value]:
     """Float32 values (of finite ones) and exponents of the f16 codes in the low halves of cells."""
     magnitude = cells & 0x7FFF
     field = magnitude >> 10
-    subnormal = field.equals(0)
+    subnormal = field.eq(0)
     small = magnitude.convert("uitofp", "float") * 2.0**-24
-    value = subnormal.choose(small.bits("i32"), (magnitude << 13) + (112 << 23))
+    value = subnormal.select(small.bits("i32"), (magnitude << 13) + (112 << 23))
     return (value | ((cells << 16) & SIGN)).bits("float"), field.max(1) - 15
 
 
@@ -124,18 +123,18 @@ def round_f16(exact: Value) -> Value:
     word = ((exact + magic) - magic).convert("fptrunc", "float").bits("i32")
     magnitude = word & 0x7FFFFFFF
     normal = ((magnitude >> 13) - (112 << 10)).min(F16_INFINITY)
-    is_small = magnitude.below(113 << 23)
+    is_small = magnitude.lt(113 << 23)
     # Clearing the other lanes keeps the conversion defined there.
-    scaled = is_small.choose(magnitude.bits("float") * 2.0**24, 0.0)
-    code = is_small.choose(scaled.convert("fptosi", "i32"), normal)
-    return code.equals(0).choose(code, code | ((word >> 16) & 0x8000))
+    scaled = is_small.select(magnitude.bits("float") * 2.0**24, 0.0)
+    code = is_small.select(scaled.convert("fptosi", "i32"), normal)
+    return code.eq(0).select(code, code | ((word >> 16) & 0x8000))
 
 
 def cut_f32(exact: Value, dropped: int) -> Value:
     """Bits of float64 values cut toward zero to f32 with ``dropped`` fewer fraction bits; zero is positive."""
     cut = (exact.bits("i64") & -(1 << (29 + dropped))).bits("double")
     small = (exact * 2.0 ** (149 - dropped)).intrinsic("trunc") * 2.0 ** (dropped - 149)
-    value = exact.intrinsic("fabs").below(2.0**-126).choose(small, cut)
+    value = exact.intrinsic("fabs").lt(2.0**-126).select(small, cut)
     return (value + 0.0).convert("fptrunc", "float").bits("i32")
 
 
@@ -146,5 +145,5 @@ def with_specials(step: Step, plain: Value, finite: Value) -> Value:
         infinity, nan = (sign >> 16) | F16_INFINITY, F16_NAN
     else:
         infinity, nan = sign | F32_INFINITY, F32_NAN
-    result = plain.intrinsic("fabs").equals(float("inf")).choose(infinity, finite)
-    return plain.compare("", "uno", plain).choose(sign.number(nan), result)
+    result = plain.intrinsic("fabs").eq(float("inf")).select(infinity, finite)
+    return plain.compare("uno", plain).select(sign.constant(nan), result)

@@ -7,9 +7,12 @@ float32's range, NaN scales, and C infinite or NaN go to ``general``, in float64
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
+from ptxlab.native.builder import Function, Module, Value, Variable, vector
 from ptxlab.numerics._steps import Step
 from ptxlab.numerics.ir._general import DEAD, F32_INFINITY, LANES, accumulator, cut_f32, power, with_specials
-from ptxlab.numerics.ir.builder import Body, Value, Variable, module
 
 __all__ = ["ARRAYS", "group_ir"]
 
@@ -22,87 +25,86 @@ STRIDES = len(ARRAYS)
 
 def group_ir(step: Step, lanes: int) -> str:
     """The function ``mma`` and the ``general`` one that it calls."""
-    return module((_Fast(step, lanes).body, _General(step).body))
+    module = Module()
+    _Fast(module, step, lanes)
+    _General(module, step)
+    return module.text()
 
 
 class _Operands:
     """Lanes of A against one row of B: sums, scales and exponents of groups."""
 
-    def __init__(self, body: Body, a: list[Value], b: list[Value], lanes: int) -> None:
-        self.body, self.lanes = body, lanes
+    def __init__(self, code: Function, a: list[Value], b: list[Value], lanes: int) -> None:
+        self.code, self.lanes = code, lanes
         self.a_values, self.a_scales, self.a_exponents, self.a_live, self.lda = a
         self.b_values, self.b_scales, self.b_exponents, self.b_live = b
 
     def exponent(self, group: Value, m: Value) -> Value:
         """Of a group's scales; DEAD if all its products are zero."""
         at = group * self.lda + m
-        met = self.a_live.load("i32", self.lanes, at) & self.b_live.load("i32", 0, group).splat(self.lanes)
-        sum_ = self.a_exponents.load("i32", self.lanes, at) + self.b_exponents.load("i32", 0, group).splat(self.lanes)
-        return met.equals(0).choose(sum_.number(DEAD), sum_)
+        met = self.a_live.load(vector("i32", self.lanes), at) & self.b_live.load("i32", group).splat(self.lanes)
+        sum_ = self.a_exponents.load(vector("i32", self.lanes), at) + self.b_exponents.load("i32", group).splat(self.lanes)
+        return met.eq(0).select(sum_.constant(DEAD), sum_)
 
     def scale(self, group: Value, m: Value) -> tuple[Value, Value]:
-        a = self.a_scales.load("float", self.lanes, group * self.lda + m)
-        return a, self.b_scales.load("float", 0, group).splat(self.lanes)
+        a = self.a_scales.load(vector("float", self.lanes), group * self.lda + m)
+        return a, self.b_scales.load("float", group).splat(self.lanes)
 
     def sums(self, group: Value, size: Value, at: list[Value]) -> list[Variable]:
         """Of a group's products, for some vectors of lanes."""
-        zero = self.body.constant("float", self.lanes, 0.0)
-        sums = [self.body.variable(zero) for _ in at]
+        sums = [self.code.variable(vector("float", self.lanes), 0.0) for _ in at]
         first = group * size
-        with self.body.loop(first + size, 4, first) as k:
+        with self.code.loop(first + size, 4, first) as k:
             for j in range(4):
-                b = self.b_values.load("float", 0, k + j).splat(self.lanes)
+                b = self.b_values.load("float", k + j).splat(self.lanes)
                 line = self.a_values.at((k + j) * self.lda, "float")
                 for m, total in zip(at, sums, strict=True):
-                    total.set(line.load("float", self.lanes, m).intrinsic("fmuladd", b, total.get()))
+                    total.set(line.load(vector("float", self.lanes), m).intrinsic("fmuladd", b, total.get()))
         return sums
 
 
 class _Fast:
-    def __init__(self, step: Step, lanes: int) -> None:
+    def __init__(self, module: Module, step: Step, lanes: int) -> None:
         self.step, self.lanes = step, lanes
         parameters = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i32 keep, i32 sign, i32 groups"
-        body = self.body = Body("mma", parameters)
-        self.groups = body["groups"].convert("sext", "i64")
-        self.size = body.emit(f"sdiv {body['count']}, {self.groups.text}", "i64", 0)
-        a = [body["a"].load("ptr", 0, j) for j in range(4)]
-        b = [body["b"].load("ptr", 0, j) for j in range(4)]
-        self.a_flags, b_flags = (body[name].load("ptr", 0, 4) for name in "ab")
-        lda, ldb = (body[name].load("i64", 0, STRIDES) for name in "ab")
-        self.keep, self.sign = body["keep"].splat(lanes), body["sign"].splat(lanes)
-        with body.loop(body["n"]) as n:
+        code = self.code = Function(module, "mma", "void", parameters)
+        self.groups = code["groups"].convert("sext", "i64")
+        self.size = code["count"].operation("sdiv", self.groups)
+        a = [code["a"].load("ptr", j) for j in range(4)]
+        b = [code["b"].load("ptr", j) for j in range(4)]
+        self.a_flags, b_flags = (code[name].load("ptr", 4) for name in "ab")
+        lda, ldb = (code[name].load("i64", STRIDES) for name in "ab")
+        self.keep, self.sign = code["keep"].splat(lanes), code["sign"].splat(lanes)
+        with code.loop(code["n"]) as n:
             first = n * self.groups
             line = [b[0].at(n * ldb, "float"), *(x.at(first, "i32") for x in b[1:])]
-            self.operands = _Operands(body, [*a, lda], line, lanes)
-            acc = body["acc"].at(n * body["stride"], "i8")
-            with body.when(b_flags.load("i32", 0, n).equals(0)) as otherwise:
-                with body.loop(body["m"], lanes * VECTORS) as m:
+            self.operands = _Operands(code, [*a, lda], line, lanes)
+            acc = code["acc"].at(n * code["stride"])
+            with code.when(b_flags.load("i32", n).eq(0)) as otherwise:
+                with code.loop(code["m"], lanes * VECTORS) as m:
                     self._block(acc, m, [m + lanes * j for j in range(VECTORS)])
                 otherwise()
-                with body.loop(body["m"], LANES) as m:
+                with code.loop(code["m"], LANES) as m:
                     self._general(acc, m)
 
     def _general(self, acc: Value, m: Value) -> None:
-        b, o = self.body, self.operands
+        b, o = self.code, self.operands
         a = (x.at(m, "i32") for x in (o.a_values, o.a_scales, o.a_exponents, o.a_live))
         row = (o.b_values, o.b_scales, o.b_exponents, o.b_live)
-        b.call("general", acc.at(m, "i32"), *a, o.lda, *row, self.groups, self.size, b["keep"], b["sign"], b.constant("i32", 0, 0))
+        b.call("general", "void", acc.at(m, "i32"), *a, o.lda, *row, self.groups, self.size, b["keep"], b["sign"], b.const("i32", 0))
 
     def _block(self, acc: Value, m: Value, at: list[Value]) -> None:
-        body, lanes, operands = self.body, self.lanes, self.operands
-        tops = [body.variable(body.constant("i32", lanes, DEAD)) for _ in at]
-        with body.loop(self.groups) as group:
+        code, lanes, operands = self.code, self.lanes, self.operands
+        tops = [code.variable(vector("i32", lanes), DEAD) for _ in at]
+        with code.loop(self.groups) as group:
             for top, lane in zip(tops, at, strict=True):
                 top.set(top.get().max(operands.exponent(group, lane)))
         cells = [_Cells(self, top.get(), acc, lane) for top, lane in zip(tops, at, strict=True)]
-        lost = cells[0].lost
-        for cell in cells[1:]:
-            lost = lost | cell.lost
-        with body.when(lost.any()) as otherwise:
-            with body.loop(m + lanes * VECTORS, LANES, m) as here:
+        with code.when(reduce(or_, (cell.lost for cell in cells)).reduce("or")) as otherwise:
+            with code.loop(m + lanes * VECTORS, LANES, m) as here:
                 self._general(acc, here)
             otherwise()
-            with body.loop(self.groups) as group:
+            with code.loop(self.groups) as group:
                 sums = operands.sums(group, self.size, at)
                 for cell, total in zip(cells, sums, strict=True):
                     cell.add(total.get(), operands.scale(group, cell.m))
@@ -116,17 +118,17 @@ class _Cells:
     def __init__(self, kernel: _Fast, group_top: Value, acc: Value, m: Value) -> None:
         window = kernel.step.window
         self.acc, self.m = acc, m
-        c = self.c = acc.load("i32", kernel.lanes, m) & kernel.keep
-        self.empty = group_top.equals(DEAD)
+        c = self.c = acc.load(vector("i32", kernel.lanes), m) & kernel.keep
+        self.empty = group_top.eq(DEAD)
         top = group_top.max(((c >> 23) & 255).max(1) - 127)
-        outside = (group_top.below(LOWEST) | top.above(HIGHEST)) & self.empty.equals(0)
-        flagged = kernel.a_flags.load("i32", kernel.lanes, m).compare("ne", "", 0)
-        self.lost = outside | flagged | (c & F32_INFINITY).equals(F32_INFINITY)
-        up = (top.number(127 + window) - top) << 23
+        outside = (group_top.lt(LOWEST) | top.gt(HIGHEST)) & self.empty.eq(0)
+        flagged = kernel.a_flags.load(vector("i32", kernel.lanes), m).ne(0)
+        self.lost = outside | flagged | (c & F32_INFINITY).eq(F32_INFINITY)
+        up = (top.constant(127 + window) - top) << 23
         self.down = ((top + (127 - window)) << 23).bits("float")
         self.up = (up ^ kernel.sign).bits("float")
         first = (c.bits("float") * up.bits("float")).intrinsic("trunc")
-        self.total = kernel.body.variable(first.convert("fpext", "double"))
+        self.total = first.convert("fpext", "double").variable()
 
     def add(self, exact: Value, scale: tuple[Value, Value]) -> None:
         # In this order nothing leaves float32's range that is not truncated to zero.
@@ -137,37 +139,37 @@ class _Cells:
         # Adding zero makes a sum of nothing but truncated negative terms positive.
         cut = ((self.total.get() + 0.0).bits("i64") & -(1 << 29)).bits("double").convert("fptrunc", "float")
         # C passes a step without products as it is, except that zero is positive.
-        alone = (self.c << 1).equals(0).choose(self.c.number(0), self.c)
-        self.acc.store(self.empty.choose(alone, (cut * self.down).bits("i32")), self.m)
+        alone = (self.c << 1).eq(0).select(self.c.constant(0), self.c)
+        self.acc.store(self.empty.select(alone, (cut * self.down).bits("i32")), self.m)
 
 
 class _General:
     """LANES cells, any values."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, module: Module, step: Step) -> None:
         names = [f"{side}{field}" for side in "ab" for field in ("values", "scales", "exponents", "live")]
         pointers = [f"ptr {name}" for name in names]
         parameters = ["ptr acc", *pointers[:4], "i64 lda", *pointers[4:], "i64 groups", "i64 size", "i32 keep", "i32 sign", "i32 scale"]
-        body = self.body = Body("general", ", ".join(parameters), "noinline", internal=True)
-        a, b = ([body[name] for name in names[j : j + 4]] for j in (0, 4))
-        zero = body.constant("i64", 0, 0)
-        operands = _Operands(body, [*a, body["lda"]], b, LANES)
-        sign = body["sign"].splat(LANES)
+        code = self.code = Function(module, "general", "void", ", ".join(parameters), attributes="noinline", internal=True)
+        a, b = ([code[name] for name in names[j : j + 4]] for j in (0, 4))
+        zero = code.const("i64", 0)
+        operands = _Operands(code, [*a, code["lda"]], b, LANES)
+        sign = code["sign"].splat(LANES)
 
         def term(group: Value) -> Value:
-            exact = (operands.sums(group, body["size"], [zero])[0].get().bits("i32") ^ sign).bits("float")
+            exact = (operands.sums(group, code["size"], [zero])[0].get().bits("i32") ^ sign).bits("float")
             one, other = (x.convert("fpext", "double") for x in operands.scale(group, zero))
             return exact.convert("fpext", "double") * one * other
 
-        value, exponent = accumulator(body, step, body["acc"].load("i32", LANES) & body["keep"])
-        largest, plain = body.variable(exponent.max(step.floor)), body.variable(value)
-        with body.loop(body["groups"]) as group:
+        value, exponent = accumulator(code, step, code["acc"].load(vector("i32", LANES)) & code["keep"])
+        largest, plain = exponent.max(step.floor).variable(), value.variable()
+        with code.loop(code["groups"]) as group:
             plain.set(plain.get() + term(group))
             largest.set(largest.get().max(operands.exponent(group, zero)))
         top = largest.get()
-        up = power(top.number(step.window) - top)
-        total = body.variable((value * up).intrinsic("trunc"))
-        with body.loop(body["groups"]) as group:
+        up = power(top.constant(step.window) - top)
+        total = (value * up).intrinsic("trunc").variable()
+        with code.loop(code["groups"]) as group:
             total.set(total.get() + (term(group) * up).intrinsic("trunc"))
         exact = cut_f32(total.get() * power(top - step.window), dropped=0)
-        body["acc"].store(with_specials(step, plain.get(), exact))
+        code["acc"].store(with_specials(step, plain.get(), exact))

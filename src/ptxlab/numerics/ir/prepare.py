@@ -9,7 +9,7 @@ holds an infinity or a NaN. A fifth word of the header is the address of the row
 from __future__ import annotations
 
 from ptxlab.formats import Format
-from ptxlab.numerics.ir.builder import Body, Value, module
+from ptxlab.native.builder import Function, Module, Value, vector
 
 __all__ = ["CHUNK", "HEADER", "NAN_SCALE", "SIGN", "absent_exponent", "dead_exponent", "prepare_ir"]
 
@@ -35,34 +35,38 @@ def absent_exponent(wide: bool) -> int:
 
 def prepare_ir(row: Format, wide: bool) -> str:
     """The functions ``prepare_a`` and ``prepare_b`` of a format."""
-    return module(_function(row, wide, role) for role in "ab")
+    module = Module()
+    for role in "ab":
+        _function(module, row, wide, role)
+    return module.text()
 
 
-def _function(row: Format, wide: bool, role: str) -> Body:
-    body = Body(f"prepare_{role}", "ptr codes, i64 line_stride, i64 stride, i64 lines, i64 count, i64 padded, ptr out, i32 flip")
-    lines, padded, out = body["lines"], body["padded"], body["out"]
+def _function(module: Module, row: Format, wide: bool, role: str) -> None:
+    parameters = "ptr codes, i64 line_stride, i64 stride, i64 lines, i64 count, i64 padded, ptr out, i32 flip"
+    code = Function(module, f"prepare_{role}", "void", parameters)
+    lines, padded, out = code["lines"], code["padded"], code["out"]
     narrow = "i16" if wide else "i8"
     elements = lines * padded
-    values = out.at(HEADER, "i8")
+    values = out.at(HEADER)
     exponents = values.at(elements, "float")
     flags = exponents if row.is_integer else exponents.at(elements, narrow)
     for index, word in enumerate((values, exponents, flags, padded)):
         out.store(word, index)
-    zeros = body.constant("i32", CHUNK, 0)
+    zeros = code.const(vector("i32", CHUNK), 0)
     if role == "a":
-        with body.loop(padded, CHUNK) as i:
+        with code.loop(padded, CHUNK) as i:
             flags.store(zeros, i)
-    flip = body["flip"].splat(CHUNK)
-    buffer = body.variable(body.constant(f"i{row.dtype.itemsize * 8}", CHUNK, 0))
-    with body.loop(lines) as line:
-        source = body["codes"].at(line * body["line_stride"], "i8")
+    flip = code["flip"].splat(CHUNK)
+    buffer = code.variable(vector(f"i{row.dtype.itemsize * 8}", CHUNK), 0)
+    with code.loop(lines) as line:
+        source = code["codes"].at(line * code["line_stride"])
         first = line * padded
-        met = body.variable(zeros)
-        with body.loop(padded, CHUNK) as i:
-            buffer.set(buffer.get().number(0))
-            _fetch(body, source, i, buffer.pointer, row.dtype.itemsize)
+        met = zeros.variable()
+        with code.loop(padded, CHUNK) as i:
+            buffer.set(0)
+            _fetch(code, source, i, buffer.address, row.dtype.itemsize)
             raw = buffer.get()
-            if raw.element != "i32":
+            if raw.type != zeros.type:
                 raw = raw.convert("sext" if row.name == "s8" else "zext", "i32")
             if row.is_integer:
                 values.store(raw.convert("sitofp", "float"), first + i)
@@ -71,24 +75,23 @@ def _function(row: Format, wide: bool, role: str) -> Body:
                 values.store(value, first + i)
                 exponents.store(exponent.convert("trunc", narrow), first + i)
                 if special is not None and role == "a":
-                    flags.store(flags.load("i32", CHUNK, i) | special, i)
+                    flags.store(flags.load(vector("i32", CHUNK), i) | special, i)
                 elif special is not None:
                     met.set(met.get() | special)
         if role == "b":
-            flags.store(met.get().any(), line)
-    return body
+            flags.store(met.get().reduce("or"), line)
 
 
-def _fetch(body: Body, source: Value, i: Value, buffer: Value, size: int) -> None:
+def _fetch(code: Function, source: Value, i: Value, buffer: Value, size: int) -> None:
     """Read up to CHUNK codes of a line, from the i-th, into the buffer."""
-    code = f"i{size * 8}"
+    element = f"i{size * 8}"
     end = i + CHUNK
-    short = end.above(body["count"])
-    with body.when(short | body["stride"].compare("ne", "", size)) as otherwise:
-        with body.loop(short.choose(body["count"], end), start=i) as j:
-            buffer.store(source.at(j * body["stride"], "i8").load(code), j - i)
+    short = end.gt(code["count"])
+    with code.when(short | code["stride"].ne(size)) as otherwise:
+        with code.loop(short.select(code["count"], end), start=i) as j:
+            buffer.store(source.at(j * code["stride"]).load(element), j - i)
         otherwise()
-        buffer.store(source.load(code, CHUNK, i))
+        buffer.store(source.load(vector(element, CHUNK), i))
 
 
 def _decode(row: Format, raw: Value, flip: Value, dead: int) -> tuple[Value, Value, Value | None]:
@@ -96,17 +99,17 @@ def _decode(row: Format, raw: Value, flip: Value, dead: int) -> tuple[Value, Val
     shift = row.mantissa + row.dropped
     magnitude = raw & row.magnitude_mask
     field = magnitude >> shift
-    subnormal = field.equals(0)
+    subnormal = field.eq(0)
     value = magnitude << (23 - shift)
     if row.bias != 127:
         small = magnitude.convert("uitofp", "float") * 2.0 ** (row.emin - shift)
-        value = subnormal.choose(small.bits("i32"), value + ((127 - row.bias) << 23))
+        value = subnormal.select(small.bits("i32"), value + ((127 - row.bias) << 23))
     special = None
     if row.nan is not None:
-        is_special = magnitude.above((row.nan if row.inf is None else row.inf) - 1)
-        kind = magnitude.above(row.nan - 1).choose(raw.number(0x7FC00000), 0x7F800000)
-        value = is_special.choose(kind, value)
+        is_special = magnitude.gt((row.nan if row.inf is None else row.inf) - 1)
+        kind = magnitude.gt(row.nan - 1).select(raw.constant(0x7FC00000), 0x7F800000)
+        value = is_special.select(kind, value)
         special = is_special.convert("sext", "i32")
     sign = ((raw << (32 - row.bits)) ^ flip) & SIGN
-    exponent = subnormal.choose(raw.number(1), field) - row.bias
-    return value | sign, magnitude.equals(0).choose(raw.number(dead), exponent), special
+    exponent = subnormal.select(raw.constant(1), field) - row.bias
+    return value | sign, magnitude.eq(0).select(raw.constant(dead), exponent), special

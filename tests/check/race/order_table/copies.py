@@ -137,11 +137,7 @@ WRITE_SOURCE_THEN_REMOTE = (
     _REMOTE + "@%first1 st.shared.b32 [%smem+512], %smem;\nORDER\n@%first1 FORM\n@!%cta0 bra DONE;" + LAST_WAIT + "\nDONE:" + LAST
 )
 REMOTE_THEN_WRITE_SOURCE = (
-    _REMOTE
-    + "@%first1 FORM\n@!%cta0 bra DONE;"
-    + LAST_WAIT
-    + "\nDONE:\nORDER\n@%first1 st.shared.b32 [%smem+512], %tid;"
-    + LAST
+    _REMOTE + "@%first1 FORM\n@!%cta0 bra DONE;" + LAST_WAIT + "\nDONE:\nORDER\n@%first1 st.shared.b32 [%smem+512], %tid;" + LAST
 )
 BULK_MULTICASTS = (
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%smem], [%gmem], 64, [%mbar], %h0;",
@@ -171,11 +167,29 @@ LOADS = (
     Pair(BULK_LOADS, "writes shared memory, async proxy", of(64, WRITE_THEN_LOAD), FENCE_SHARED, PROXY, "X102"),
     Pair(BULK_LOADS, "reads global memory, async proxy", of(64, LOAD_THEN_WRITE_SOURCE), WAIT, COMPLETION, "X104"),
     Pair(BULK_LOADS, "reads global memory, async proxy", of(64, WRITE_SOURCE_THEN_LOAD), FENCE_GLOBAL, PROXY, "X102"),
-    Pair(BULK_MULTICASTS, "writes shared memory of several CTAs", of(64, MULTICAST_THEN_READ), WAIT, COMPLETION, "X103", options=PAIR_OF_CTAS),
+    Pair(
+        BULK_MULTICASTS, "writes shared memory of several CTAs", of(64, MULTICAST_THEN_READ), WAIT, COMPLETION, "X103", options=PAIR_OF_CTAS
+    ),
     Pair(BULK_TO_PEER, "writes shared memory of another CTA", of(64, REMOTE_THEN_READ), WAIT, COMPLETION, "X103", options=PAIR_OF_CTAS),
-    Pair(BULK_TO_PEER, "writes shared memory of another CTA", of(64, READ_THEN_REMOTE), CLUSTER_BAR, CONFLICT, "X112 X103 X101", options=PAIR_OF_CTAS),
+    Pair(
+        BULK_TO_PEER,
+        "writes shared memory of another CTA",
+        of(64, READ_THEN_REMOTE),
+        CLUSTER_BAR,
+        CONFLICT,
+        "X112 X103 X101",
+        options=PAIR_OF_CTAS,
+    ),
     Pair(SHARED_TO_PEER, "writes shared memory of another CTA", of(64, REMOTE_THEN_READ), WAIT, COMPLETION, "X103", options=PAIR_OF_CTAS),
-    Pair(SHARED_TO_PEER, "writes shared memory of another CTA", of(64, READ_THEN_REMOTE), CLUSTER_BAR, CONFLICT, "X112 X103 X101", options=PAIR_OF_CTAS),
+    Pair(
+        SHARED_TO_PEER,
+        "writes shared memory of another CTA",
+        of(64, READ_THEN_REMOTE),
+        CLUSTER_BAR,
+        CONFLICT,
+        "X112 X103 X101",
+        options=PAIR_OF_CTAS,
+    ),
     Pair(SHARED_TO_PEER, "reads shared memory", of(64, WRITE_SOURCE_THEN_REMOTE), FENCE_SHARED, PROXY, "X102", options=PAIR_OF_CTAS),
     Pair(SHARED_TO_PEER, "reads shared memory", of(64, REMOTE_THEN_WRITE_SOURCE), CLUSTER_BAR, COMPLETION, "X104", options=PAIR_OF_CTAS),
 )
@@ -285,7 +299,11 @@ SAVES = (
 RESPONSE = "ld.shared.b128 %q0, [response];"
 _CANCEL = "st.shared.b128 [response], %q0;\nfence.proxy.async.shared::cta;\n" + of(16, EXPECT) + "bar.sync 0;\n"
 _CANCEL_ALL = (
-    PEER + "st.shared.b128 [response], %q0;\nfence.proxy.async.shared::cta;\n" + of(16, EXPECT) + "fence.mbarrier_init.release.cluster;\n" + CLUSTER_BAR
+    PEER
+    + "st.shared.b128 [response], %q0;\nfence.proxy.async.shared::cta;\n"
+    + of(16, EXPECT)
+    + "fence.mbarrier_init.release.cluster;\n"
+    + CLUSTER_BAR
 )
 CANCELS = (
     "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [response], [%mbar];",
@@ -295,8 +313,22 @@ CANCEL_ALL = (
     "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [response], [%mbar];",
 )
 CONTROL = (
-    Pair(CANCELS, "writes the response, async proxy", _CANCEL + "@%first FORM\nORDER\n@%second " + RESPONSE + LAST_WAIT, WAIT, CANCEL, "X103 X112"),
-    Pair(CANCELS, "writes the response, async proxy", _CANCEL + "@%second " + RESPONSE + "\nORDER\n@%first FORM" + LAST_WAIT, BAR, CANCEL, "X112 X103"),
+    Pair(
+        CANCELS,
+        "writes the response, async proxy",
+        _CANCEL + "@%first FORM\nORDER\n@%second " + RESPONSE + LAST_WAIT,
+        WAIT,
+        CANCEL,
+        "X103 X112",
+    ),
+    Pair(
+        CANCELS,
+        "writes the response, async proxy",
+        _CANCEL + "@%second " + RESPONSE + "\nORDER\n@%first FORM" + LAST_WAIT,
+        BAR,
+        CANCEL,
+        "X112 X103",
+    ),
     Pair(
         CANCELS,
         "writes the response, async proxy",

@@ -17,10 +17,10 @@ FRAME = """.version 9.0
 .shared .align 8 .b64 barrier_object_2;
 .shared .align 4 .b32 tensor_slot;
 .shared .align 16 .b8 response[16];
-.reg .pred %p<4>, %first, %second, %warp0, %warp1, %done, %cta0, %cta1, %first0, %first1, %copied, %ignored;
+.reg .pred %p<4>, %first, %second, %warp0, %warp1, %done, %cta0, %cta1, %first0, %first1, %copied, %ignored, %enable, %lead;
 .reg .b16 %h<8>;
-.reg .b32 %r<130>, %tid, %warp, %rank, %smem, %peer, %mbar, %mbar2, %peer_mbar, %tmem, %idesc, %t, %zero, %one, %two, %three;
-.reg .b64 %d<20>, %gmem, %out, %generic, %tensormap, %desc, %policy, %map;
+.reg .b32 %r<130>, %tid, %warp, %rank, %smem, %peer, %mbar, %mbar2, %peer_mbar, %tmem, %at, %ta, %sfa, %sfb, %meta, %t, %zero, %one, %two, %three;
+.reg .b64 %d<20>, %gmem, %out, %generic, %tensormap, %adesc, %bdesc, %policy, %map;
 .reg .b128 %q<4>;
 .reg .f32 %f<130>;
 .reg .f64 %fd<4>;

@@ -1,4 +1,4 @@
-"""Bytes of tensor memory that tcgen05.ld and st reach: section "Data Movement Shape"."""
+"""Bytes of tensor memory that tcgen05.ld and st access: section "Data Movement Shape"."""
 
 from __future__ import annotations
 
@@ -8,23 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa.native_ops import TensorAccess
+from ptxlab.layout import fragment
 
 __all__ = ["tensor_ranges"]
 
 _COLUMN_BYTES = 512
-_COLUMNS = {"32x32b": 1, "16x64b": 2, "16x128b": 4, "16x256b": 8, "16x32bx2": 1}
 
 
 @lru_cache(maxsize=4096)
 def tensor_ranges(access: TensorAccess, half: int, address: int, quadrant: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     """Offsets in an SM's tensor memory and the size of each range, for the warp that reaches lanes 32 * ``quadrant`` on."""
-    columns = access.repeat * _COLUMNS[access.shape] * (2 if access.pack else 1)
-    first = address & 0xFFFF
+    cells = fragment(access.shape, access.repeat, access.pack, half)
+    columns = np.unique(cells.column if not access.pack else np.stack([cells.column, cells.column + 1]))
     lane = (quadrant << 5) + (address >> 16 & 31)
-    if access.shape == "16x32bx2":
-        one = np.arange(first, first + columns)
-        starts = np.concatenate([one * _COLUMN_BYTES + 4 * lane, (one + half) * _COLUMN_BYTES + 4 * lane])
-    else:
-        starts = np.arange(first, first + columns) * _COLUMN_BYTES + 4 * lane
-    lanes = 32 if access.shape == "32x32b" else 16
-    return starts.astype(np.uint64), np.array([4 * lanes], np.uint32)
+    starts = ((address & 0xFFFF) + columns) * _COLUMN_BYTES + 4 * lane
+    return starts.astype(np.uint64), np.array([4 * (int(cells.lane.max()) + 1)], np.uint32)

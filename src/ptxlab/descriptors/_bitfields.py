@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from ptxlab.descriptors._errors import DescriptorError, Finding
 
-__all__ = ["BitField", "BitFormat"]
+__all__ = ["BitDescriptor", "BitField", "BitFormat", "Descriptor", "html_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +148,43 @@ class BitFormat:
             if width:
                 yield low, width
             low += width + 1
+
+
+def html_of(descriptor: object) -> str:
+    """The HTML of a descriptor's explanation."""
+    # `explain` reads every kind of descriptor, so that none of them can import it.
+    from ptxlab.descriptors.describe.explain import explain
+
+    return explain(descriptor)._repr_html_()
+
+
+class Descriptor:
+    """Base of descriptors: reports show their attributes, notebooks their explanation."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
+
+    def fields(self) -> list[tuple[str, object]]:
+        """Names and values, for a report."""
+        return list(self._values().items())
+
+    def _values(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class BitDescriptor(Descriptor):
+    """Base of descriptors whose attributes are the fields of one format."""
+
+    __slots__ = ()
+
+    FORMAT: ClassVar[BitFormat]
+
+    def __int__(self) -> int:
+        return self.FORMAT.encode(self._values(), getattr(self, "reserved", 0))
+
+    @classmethod
+    def decode(cls, value: int) -> Self:
+        """Read the bits; every value can be read, `findings` says what is wrong with it."""
+        return cls(**cls.FORMAT.decode(value))

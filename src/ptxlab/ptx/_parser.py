@@ -150,8 +150,7 @@ class _Parser:
         else:
             linkage = ""
             if value in declarations.LINKAGES:
-                linkage = value[1:]
-                c.advance()
+                linkage = c.advance()[1:]
             if c.value in (".entry", ".func"):
                 self._function(linkage, line, column)
             elif c.value in declarations.SPACES - {".param"}:
@@ -188,11 +187,7 @@ class _Parser:
         if self.version is None:
             self._check_header("'.target'")
         c.advance()
-        while True:
-            name = c.name("a target such as sm_100a")
-            self.targets[name] = None
-            if not c.take(","):
-                return
+        self.targets |= dict.fromkeys(c.separated(lambda: c.name("a target such as sm_100a")))
 
     def _address_size(self) -> None:
         c = self.cursor
@@ -208,15 +203,15 @@ class _Parser:
     def _pragma(self, line: int, column: int) -> Pragma:
         """Take ``.pragma "text"`` up to its semicolon, which stays the current token."""
         c = self.cursor
-        texts: list[str] = []
-        while not texts or c.at(","):
-            c.advance()
-            if c.kind != "string":
-                c.expected("a string")
-            texts.append(c.value[1:-1])
-            c.advance()
+        c.advance()
+        texts = c.separated(self._string)
         c.finish(";", ",")
         return Pragma(tuple(texts), line, column)
+
+    def _string(self) -> str:
+        if self.cursor.kind != "string":
+            self.cursor.expected("a string")
+        return self.cursor.advance()[1:-1]
 
     # ------------------------------------------------------------------------------------ variables
 
@@ -269,8 +264,7 @@ class _Parser:
 
     def _function(self, linkage: str, line: int, column: int) -> None:
         c = self.cursor
-        kind = c.value[1:]
-        c.advance()
+        kind = c.advance()[1:]
         attributes = declarations.attributes(c) if c.at(".attribute") else ()
         returns = functions.parameters(c) if kind == "func" and c.at("(") else ()
         start = c.start

@@ -9,8 +9,7 @@ from ptxlab.descriptors._errors import DescriptorError, Finding, TensorMapError
 from ptxlab.descriptors._instruction import FORMATS, InstructionDescriptor
 from ptxlab.descriptors._tensor_address import COLUMNS, LANES, TENSOR_ADDRESS_FORMAT, TensorMemoryAddress
 from ptxlab.descriptors._zero_columns import ZERO_COLUMN_FORMAT, ZeroColumnMask
-from ptxlab.descriptors.describe._field_rows import field_rows
-from ptxlab.descriptors.describe.explanation import FieldRow, Hint, Interpretation
+from ptxlab.descriptors.describe.explanation import FieldRow, Hint, Interpretation, field_rows
 from ptxlab.descriptors.tensor_map.codec import TENSOR_MAP_BYTES, TensorMapFields, decode_tensor_map
 from ptxlab.descriptors.tensor_map.encode import encode_tensor_map
 from ptxlab.layout import zero_column_mask

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ptxlab.descriptors._shared_memory import TCGEN05_FORMAT, WGMMA_FORMAT, SharedMemoryDescriptor, WgmmaDescriptor
-from ptxlab.descriptors.describe._field_rows import field_rows
-from ptxlab.descriptors.describe.explanation import Hint, Interpretation
+from ptxlab.descriptors.describe.explanation import Hint, Interpretation, field_rows
 from ptxlab.layout import Major, canonical_layout
 from ptxlab.tables import MMA_KINDS, STRIDE_ROLES, SWIZZLES, WGMMA_KINDS
 

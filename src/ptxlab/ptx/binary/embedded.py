@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ptxlab.diagnostics import Diagnostic, Place, diagnose
-from ptxlab.ptx._errors import PtxSyntaxError
+from ptxlab.ptx._cursor import PtxSyntaxError
 from ptxlab.ptx.binary import _elf, _fatbin
 
 __all__ = ["Embedded", "embedded", "is_binary"]

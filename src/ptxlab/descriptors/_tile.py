@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 from ptxlab.descriptors._bitfields import html_of
 from ptxlab.descriptors._errors import DescriptorError, Finding
 from ptxlab.descriptors._shared_memory import SharedMemoryDescriptor, WgmmaDescriptor
-from ptxlab.layout import ComposedLayout, Layout, LayoutError, Major, canonical_layout, exact_layout, operand_addresses, parse_layout
+from ptxlab.layout import (
+    ComposedLayout,
+    Layout,
+    LayoutError,
+    Major,
+    canonical_layout,
+    exact_layout,
+    linear_addresses,
+    operand_addresses,
+    parse_layout,
+)
 from ptxlab.tables import SWIZZLES, TYPE_BITS
 
 __all__ = ["OperandTile"]
@@ -234,18 +244,7 @@ class OperandTile:
 
     def _linear(self) -> NDArray[np.int64]:
         """Byte addresses before the swizzle, of the containers."""
-        mode = SWIZZLES[self.swizzle]
-        leading, stride = self.strides
-        across = np.arange(self.rows if self.major == "k" else self.k, dtype=np.int64)[:, None]
-        byte = np.arange(self.k if self.major == "k" else self.rows, dtype=np.int64)[None, :] * self.container // 8
-        if self.major == "k":
-            along = byte // mode.width * leading + byte % mode.width
-            return self.start + across // 8 * stride + across % 8 * mode.width + along
-        step, line = (leading, stride) if self._swizzled else (stride, leading)
-        found: NDArray[np.int64] = (
-            self.start + across // mode.lines * line + across % mode.lines * mode.width + byte // mode.width * step + byte % mode.width
-        )
-        return found.T
+        return linear_addresses(self.descriptor(), self.rows, self.k, self.container, self.major)
 
     def advance(self, k: int = 0, mn: int = 0, rows: int | None = None, width: int | None = None) -> SharedMemoryDescriptor:
         """The descriptor of the part that begins at element (mn, k): the start address moves.

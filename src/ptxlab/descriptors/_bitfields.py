@@ -1,4 +1,4 @@
-"""Bit fields, declared once: a table of `BitField` encodes, decodes and says what is wrong."""
+"""Bit fields, declared once: a table of `BitField` encodes, decodes and checks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class BitField:
     Attributes
     ----------
     name : the attribute that holds its value
-    low, width : its place
+    low, width : its lowest bit and its width
     meaning : as the specification's table words it
     shift : low bits of the value that are not stored (the value must be a multiple of ``1 << shift``)
     bias : what is subtracted from the value before it is stored
     values : value -> code, for a field of named values; a code without a name reads as ``"code 3"``
-    upper : place and width of the upper part of a field that stands in two pieces
+    upper : lowest bit and width of the upper part of a field that has two parts
     signed : two's complement
     """
 
@@ -124,7 +124,7 @@ class BitFormat:
         return values
 
     def findings(self, values: Mapping[str, Any], code: str) -> Iterator[Finding]:
-        """What no instruction allows: unnamed bits that are wrong, and codes without a meaning."""
+        """What is never legal: unnamed bits that are wrong, and codes without a meaning."""
         for low, width in self.unnamed():
             wrong = values["reserved"] >> low & ((1 << width) - 1)
             if wrong:

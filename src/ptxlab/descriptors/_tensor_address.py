@@ -49,7 +49,7 @@ class TensorMemoryAddress(BitDescriptor):
         return self.lane // 32
 
     def findings(self) -> list[Finding]:
-        """What lies outside tensor memory."""
+        """What is outside tensor memory."""
         found = []
         if self.lane >= LANES:
             found.append(Finding("D702", "lane", f"lane {self.lane} is outside the {LANES} lanes of tensor memory", "Tensor Memory"))

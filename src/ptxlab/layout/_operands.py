@@ -22,7 +22,7 @@ _SLOT = 16
 """Bytes that stay together in every layout: the 128-bit elements of the canonical layouts."""
 
 _PATTERN = 1024
-"""Every swizzle pattern repeats within so many bytes."""
+"""A multiple of the period of every swizzle pattern, in bytes."""
 
 _BITS = (4, 6, 8, 16, 32)
 
@@ -107,7 +107,7 @@ def operand_addresses(
     major: Major = "k",
     padded: bool = False,
 ) -> Addresses:
-    """Where each element of an operand of ``rows`` x ``k`` lies.
+    """The address of each element of an operand of ``rows`` x ``k``.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class OperandIndex:
     def gather(self, shared: NDArray[np.uint8], start: int) -> NDArray[Any]:
         """The elements, unsigned ``[rows, k]``; ``start`` is the descriptor's start address as an index into ``shared``.
 
-        The caller has checked that ``[base + low, base + high)`` lies inside ``shared``, whose memory is 16-byte aligned.
+        The caller has checked that ``[base + low, base + high)`` is inside ``shared``, whose memory is 16-byte aligned.
         """
         base = start & -_PATTERN
         slots = shared[base + self.low : base + self.high].view(_WIDE)
@@ -245,7 +245,7 @@ def operand_index(
     ----------
     start : the start address modulo 1024, which is all that the swizzle sees of it
     leading, stride, swizzle, base_offset : as in the descriptor
-    element_bytes : of an element as it lies in shared memory, 1, 2 or 4; 1 gathers padded slots of 4- and 6-bit elements as bytes
+    element_bytes : of an element in shared memory, 1, 2 or 4; 1 gathers padded slots of 4- and 6-bit elements as bytes
     absolute : the leading dimension is an address (K = 96): ``leading`` is that of the next buffer less ``start & ~1023``
 
     Examples

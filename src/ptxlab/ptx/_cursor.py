@@ -1,6 +1,6 @@
 """A cursor over the tokens of a PTX text, which knows their lines and columns and raises syntax errors.
 
-Every pattern is possessive or unambiguous, so that scanning is linear in the text whatever it holds.
+Every pattern is possessive or unambiguous, so that scanning takes linear time for any text.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class Cursor:
         raise PtxSyntaxError(diagnose(code, message, reason=reason, fix=fix).at(place, excerpt))
 
     def expected(self, *what: str) -> NoReturn:
-        """Raise a syntax error that says what should stand here, and what does."""
+        """Raise a syntax error with what was expected here and what was found."""
         wanted = what[0] if len(what) == 1 else ", ".join(what[:-1]) + " or " + what[-1]
         message = f"expected {wanted}, found {self.found()}"
         if "';'" in what and "\n" in self.text[self.previous_end : self.start]:

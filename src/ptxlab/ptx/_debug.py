@@ -100,7 +100,7 @@ def dwarf_lines(c: Cursor, line: int, column: int) -> Section:
 
 
 def intermediate_source(c: Cursor, line: int, column: int) -> Section:
-    """Take ``.nv_intermediate_source_section { ... }``, whose source text is kept as it stands."""
+    """Take ``.nv_intermediate_source_section { ... }``, whose source text is kept unchanged."""
     start, name = c.start, c.advance()
     if not c.at("{"):
         c.expected("'{'")

@@ -47,7 +47,7 @@ def suggestion(word: str, known: frozenset[str] | set[str]) -> str:
 
 
 class Modifiers:
-    """What stands between a state space and the declared name."""
+    """The words between a state space and the declared name."""
 
     __slots__ = ("align", "attributes", "ptr", "type", "vector")
 
@@ -180,7 +180,7 @@ def variable_declaration(c: Cursor, linkage: str, line: int, column: int, table:
 
 
 def dimensions(c: Cursor) -> tuple[int, ...]:
-    """Take array dimensions; -1 stands for an empty one."""
+    """Take array dimensions; -1 for an empty one."""
     dims: list[int] = []
     while c.take("["):
         if c.take("]"):

@@ -26,7 +26,7 @@ class FieldRow:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A likely mistake: what may have been meant, and the value that says so (None: there is no single one)."""
+    """A likely mistake: what may have been meant, and the value for it (None: there is not exactly one)."""
 
     text: str
     value: int | None = None

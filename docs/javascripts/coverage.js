@@ -8,6 +8,7 @@ document.addEventListener("DOMContentLoaded", () => {
     return { heading, parts, rows: parts.flatMap((part) => [...part.querySelectorAll("tbody tr")]) };
   });
   if (!sections.length) return;
+  article.classList.add("coverage");
 
   const box = document.createElement("p");
   box.innerHTML = '<input id="coverage-filter" type="search" placeholder="filter: words of an opcode, a section, a fidelity" aria-label="filter the forms"> <span id="coverage-count" role="status"></span>';

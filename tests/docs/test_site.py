@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -57,6 +58,16 @@ def test_the_site_builds(site: Path) -> None:
         assert "architecture.html" in links
         assert [link for link in links if not (site / link).exists()] == []
     assert [page for page in (site / "coverage").glob("*.html") if r"\|" in page.read_text()] == []  # bars in the code of tables
+
+
+@pytest.mark.xdist_group("site")
+def test_the_search_covers_the_forms(site: Path) -> None:
+    found = json.loads((site / "search" / "search_index.json").read_text())["docs"]
+    pages = {page.relative_to(DOCS).with_suffix(".html").as_posix(): page.read_text() for page in (DOCS / "coverage").glob("*.md")}
+    for name, text in pages.items():
+        words = " ".join(entry["text"] for entry in found if entry["location"].partition("#")[0] == name.replace("README", "index"))
+        opcodes = re.findall(r"^\| `([\w.:]+)", text, re.MULTILINE)
+        assert [opcode for opcode in opcodes if opcode not in words] == []
 
 
 @pytest.mark.xdist_group("site")

@@ -16,6 +16,5 @@ def test_no_folder_is_larger_than_a_reader_can_take_in() -> None:
     assert {name: count for name, count in counts.items() if count > MOST and Path(name).parent != Path("isa")} == {}
 
 
-def test_no_module_is_named_for_what_every_folder_has() -> None:
-    """Diagnostic codes stand in one package; names such as ``_codes`` or ``_utils`` say nothing."""
-    assert not [path for path in SOURCE.rglob("*.py") if path.stem.strip("_") in {"codes", "misc", "helpers", "common"}]
+def test_diagnostic_codes_stand_in_one_module() -> None:
+    assert [path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*codes*.py")] == ["diagnostics/_codes.py"]

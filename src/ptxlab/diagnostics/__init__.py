@@ -1,5 +1,6 @@
 """Diagnostics: what is wrong, where, why, and how to fix it."""
 
+from ptxlab.diagnostics._codes import CODES, CodeInfo
 from ptxlab.diagnostics._diagnostic import (
     Diagnostic,
     Place,
@@ -10,7 +11,6 @@ from ptxlab.diagnostics._diagnostic import (
 from ptxlab.diagnostics._excerpt import clean_line
 from ptxlab.diagnostics._render import render_json, render_text
 from ptxlab.diagnostics._sarif import render_sarif
-from ptxlab.diagnostics.codes import CODES, CodeInfo
 
 __all__ = [
     "CODES",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ptxlab.diagnostics.codes import CODES, Severity
+from ptxlab.diagnostics._codes import CODES, Severity
 
 __all__ = ["Diagnostic", "Place", "PtxlabError", "Severity", "diagnose"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 
+from ptxlab.diagnostics._codes import CODES
 from ptxlab.diagnostics._diagnostic import Diagnostic, Place
-from ptxlab.diagnostics.codes import CODES
 
 __all__ = ["render_sarif"]
 

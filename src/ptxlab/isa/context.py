@@ -7,9 +7,10 @@ A service handler is called once for each execution of its instruction by conver
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,17 +39,21 @@ class Misuse(Exception):
         self.fields = fields
 
 
-@runtime_checkable
-class Supplied(Protocol):
+class Supplied(ABC):
     """What a wait is ``on`` where the effects of other instructions end it: the report of a hang lists who can still execute one."""
 
+    __slots__ = ()
+
     @property
+    @abstractmethod
     def awaits(self) -> Supply:
         """What is missing."""
 
+    @abstractmethod
     def supplied_by(self, cta: Cta, warp: int) -> bool:
         """Whether a warp of a CTA can end the wait."""
 
+    @abstractmethod
     def advice(self) -> str:
         """What to do if nobody does."""
 

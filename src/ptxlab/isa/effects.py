@@ -51,6 +51,7 @@ __all__ = [
     "Space",
     "Supply",
     "TensorFence",
+    "TensorMapFence",
     "TensorTransfer",
     "TensorWait",
     "Unit",
@@ -137,8 +138,13 @@ class Supply(Flag):
     """free columns of tensor memory"""
     PAIR_ALLOCATION = auto()
     """the peer CTA's half of an allocation for a CTA pair"""
+    WGMMA_SHARE = auto()
+    """a warp's share of an operation of its warpgroup"""
     REGISTERS = auto()
     """registers in the pool of the CTA"""
+
+
+_SUPPLIES = {Completion.BYTES: Supply.BYTES, Completion.WGMMA_GROUP: Supply.WGMMA_SHARE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +245,10 @@ class Asynchronous(Effect):
     pipe : of the tensor core
     atomic : it updates memory by atomic operations
     adds_floats : and adds floating-point numbers, or may do so
-    order : of an operation that nothing reports: what its release makes visible
+    order : of an atomic operation, or of one that nothing reports: what its release makes visible
     tensor_map : it reads a tensor map
+    pair : both CTAs of a CTA pair take part
+    variant : operations of one pipe with different ones form no pipeline
     """
 
     unit: Unit
@@ -252,14 +260,16 @@ class Asynchronous(Effect):
     adds_floats: bool = False
     order: Order = WEAK
     tensor_map: bool = False
+    pair: bool = False
+    variant: str = ""
 
     @property
     def supplies(self) -> Supply:
-        return Supply.BYTES if self.completion is Completion.BYTES else Supply.NOTHING
+        return _SUPPLIES.get(self.completion, Supply.NOTHING)
 
     @property
     def name_words(self) -> int:
-        return (4 if self.tensor_map else 3) if self.unit is Unit.TMA else 2
+        return 3 + self.tensor_map + self.atomic if self.unit is Unit.TMA else 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,8 +350,9 @@ class MbarrierArrive(Effect):
 
 @dataclass(frozen=True, slots=True)
 class MbarrierTransactions(Effect):
-    """Announces transaction bytes of an mbarrier, or completes them; orders nothing."""
+    """Announces transaction bytes of an mbarrier, or completes them; always relaxed."""
 
+    order: Order
     completes: bool
 
     @property
@@ -369,6 +380,13 @@ class ProxyFence(Effect):
     """Makes generic accesses to ``spaces`` visible to the async proxy; no spaces: a proxy that ptxlab has nothing to order for."""
 
     spaces: Space
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapFence(Effect):
+    """fence.proxy.tensormap: releases changes of tensor maps by generic accesses, or acquires them for copies that use the maps."""
+
+    acquires: bool
 
 
 @dataclass(frozen=True, slots=True)

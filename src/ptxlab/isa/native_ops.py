@@ -67,13 +67,14 @@ class Collective:
 
     ``mode`` is its variant (idx, ballot, add, ``max.abs.NaN`` ...), ``type`` as for `Atomic`. ``member`` is the position of the
     membermask operand, -1 if there is none. The engine runs it when all live lanes of the membermask have converged; else it reports
-    CONVERGE.
+    CONVERGE. ``anywhere``: threads at different places of the program may execute it together.
     """
 
     name: str
     mode: str
     type: str
     member: int
+    anywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +130,7 @@ class CopyAsync:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """An instruction with no effect on values: prefetches, cache hints, fences. Observers see those that order (``orders``)."""
-
-    orders: bool = False
+    """An instruction with no effect on values: prefetches, cache hints, fences. Observers see those whose row has effects."""
 
 
 Native = LaneAccess | Atomic | Collective | MatrixAccess | TensorAccess | CopyAsync | Nothing

@@ -73,7 +73,7 @@ def test_without_the_order(pair: Pair, form: str) -> None:
 def rows_in_table() -> set[int]:
     """The catalogue rows of all forms, by identity."""
     found = set()
-    for pair, form in CASES:
+    for form, pair in {form: pair for pair, form in CASES}.items():
         module = ptxlab.loads(pair.text(form, ordered=True)).ast
         opcode = form.partition(" ")[0].rstrip(";")
         found |= {id(op.row) for op in lower(module, module.functions["k"]).ops if op.opcode == opcode}

@@ -57,7 +57,7 @@ def is_inline(program: Program, op: Op) -> bool:
 def inline_native(program: Program, op: Op, native: Native) -> bool:
     """Loads of kernel parameters at constant addresses, and instructions without effect."""
     if isinstance(native, Nothing):
-        return not native.orders
+        return op.effects is None
     if isinstance(native, LaneAccess) and native.space == "param" and not native.write and native.bits <= 64:
         address = op.operands[native.address]
         if isinstance(address, Addr) and isinstance(address.base, SymbolAddress) and address.base.space == "param":

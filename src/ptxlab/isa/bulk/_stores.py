@@ -114,7 +114,7 @@ service(
     section=_REDUCE,
     fidelity="hardware",
     outputs=0,
-    effects=replace(_TO_SHARED, atomic=True),
+    effects=replace(_TO_SHARED, atomic=True, order=order_of("relaxed", "cluster")),
     a="addr",
     b="type",
     mbarrier="addr",

@@ -18,6 +18,8 @@ from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.mma._arithmetic import Scales, bit_product, float_product, integer_product
 from ptxlab.isa.mma._fragments import gather_ab, gather_cd, scatter_d
 from ptxlab.isa.mma._registers import immediate, read, selectors, write
+from ptxlab.isa.requirements import Needs, needs
+from ptxlab.isa.targets import at_least
 from ptxlab.layout import metadata_fragment
 
 __all__: list[str] = []
@@ -80,6 +82,9 @@ _SINCE = {
     ("f64", "m16n8k4"): 90, ("f64", "m16n8k8"): 90, ("f64", "m16n8k16"): 90,
 }  # fmt: skip
 """First type of a row and shape -> the first architecture with it, where that of the row is another: section "Target ISA Notes"."""
+
+_VERSIONS = {75: "6.5", 80: "7.0", 90: "7.8"}
+"""Architecture -> the PTX ISA version that brought the types and shapes that it was the first to have."""
 
 _OWN_BITS = {"e3m2": (0, 0x3F), "e2m3": (0, 0x3F), "e2m1": (2, 0xF)}
 """Elements of fewer than 8 bits in a byte: lowest bit, mask."""
@@ -176,6 +181,22 @@ def _pattern(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, s
     return f"mma{variant}.sync.aligned.(shape={shape}).row.col{kind}{saturate}.(d={d}).(a={a}).(b={a}).{d}{behind}"
 
 
+def _needs(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, str], since: int) -> tuple[Needs, ...]:
+    """Section "Target ISA Notes" of mma and mma.sp."""
+    if types.scales:
+        version = "9.1" if scale == (4, "ue8m0") else "8.7"
+        return (needs(version, at_least(120, "a" if sparse and types.kind != "mxf8f6f4" else "af")),)
+    if types.kind:
+        newer = [needs("8.7", at_least(120, "af"), when={operand: "e3m2|e2m3|e2m1"}) for operand in "ab"]
+        return (needs("8.6" if d == "f32" else "8.7", at_least(100 if d == "f32" or not sparse else 120, "af")), *newer)
+    if since >= 120:
+        return (needs("8.7", at_least(120, "af")),)
+    wide = types.ab is _EIGHT and d == "f32" and shape in ("m16n8k32", "m16n8k64")
+    version = "8.4" if wide else "8.7" if types.ab is _EIGHT else "7.1" if sparse else _VERSIONS[since]
+    ordered = needs("8.5", when={"variant": "sp::ordered_metadata"})
+    return needs(version, f"sm_{since}"), ordered, needs("7.1", "sm_80", when={"operation": "and"})
+
+
 def _declare(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, str]) -> None:
     m, n, k = (int(x) for x in re.findall(r"\d+", shape))
     stored = k // 2 if sparse else k
@@ -188,6 +209,7 @@ def _declare(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, s
     since = 120 if halves_of_sparse_bytes else _SINCE.get((types.ab[0], shape), types.since)
     service(
         _pattern(types, shape, d, sparse, scale, since),
+        requires=_needs(types, shape, d, sparse, scale, since),
         section=_SECTION + (".sp / mma.sp::ordered_metadata" if sparse else ""),
         fidelity="spec" if sparse and types.kind else types.fidelity,
         outputs=1,

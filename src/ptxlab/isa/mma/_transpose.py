@@ -7,12 +7,14 @@ import numpy as np
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.effects import LOCAL
+from ptxlab.isa.requirements import needs
 
 __all__: list[str] = []
 
 
 @service(
     "movmatrix.sync.aligned.m8n8.trans.b16",
+    requires=needs("7.8", "sm_75"),
     section="Warp-level matrix transpose instruction: movmatrix",
     fidelity="hardware",
     outputs=1,

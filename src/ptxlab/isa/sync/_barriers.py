@@ -12,6 +12,7 @@ from ptxlab.isa.requirements import needs
 
 _SECTION = "Parallel Synchronization and Communication Instructions: bar, barrier"
 _CLUSTER = "Parallel Synchronization and Communication Instructions: barrier.cluster"
+_CTA_NEEDS = needs("7.8", when={"cta": "cta"})
 _NEEDS = needs("7.8", "sm_90", what="barrier.cluster")
 
 
@@ -72,6 +73,7 @@ class _Met(Wait):
 @service(
     "bar{.cta}.sync",
     "barrier{.cta}.sync{.aligned}",
+    requires=_CTA_NEEDS,
     section=_SECTION,
     fidelity="hardware",
     outputs=0,
@@ -88,6 +90,7 @@ def sync(warp: WarpContext) -> Wait | None:
 @service(
     "bar{.cta}.arrive",
     "barrier{.cta}.arrive{.aligned}",
+    requires=_CTA_NEEDS,
     section=_SECTION,
     fidelity="hardware",
     outputs=0,
@@ -122,6 +125,7 @@ def _reduce(warp: WarpContext, count: int, predicate: int) -> Wait | None:
 @service(
     "bar{.cta}.red.(op=popc).u32",
     "barrier{.cta}.red.(op=popc){.aligned}.u32",
+    requires=_CTA_NEEDS,
     section=_SECTION,
     fidelity="hardware",
     outputs=1,
@@ -133,6 +137,7 @@ def _reduce(warp: WarpContext, count: int, predicate: int) -> Wait | None:
 @service(
     "bar{.cta}.red.(op=and|or).pred",
     "barrier{.cta}.red.(op=and|or){.aligned}.pred",
+    requires=_CTA_NEEDS,
     section=_SECTION,
     fidelity="hardware",
     outputs=1,
@@ -149,6 +154,7 @@ def reduce(warp: WarpContext) -> Wait | None:
 @service(
     "bar{.cta}.red.(op=popc).u32",
     "barrier{.cta}.red.(op=popc){.aligned}.u32",
+    requires=_CTA_NEEDS,
     section=_SECTION,
     fidelity="hardware",
     outputs=1,
@@ -161,6 +167,7 @@ def reduce(warp: WarpContext) -> Wait | None:
 @service(
     "bar{.cta}.red.(op=and|or).pred",
     "barrier{.cta}.red.(op=and|or){.aligned}.pred",
+    requires=_CTA_NEEDS,
     section=_SECTION,
     fidelity="hardware",
     outputs=1,

@@ -9,9 +9,11 @@ from ptxlab.isa.catalogue import service
 from ptxlab.isa.context import AsyncOperation, Wait, WarpContext
 from ptxlab.isa.effects import CommitGroup, Completion, CompletionArrival, WaitGroup
 from ptxlab.isa.operands import Const
+from ptxlab.isa.requirements import needs
 from ptxlab.isa.sync._mbarrier_address import mbarrier_at, targets
 
 _SECTION = "Data Movement and Conversion Instructions: cp.async"
+_NEEDS = needs("7.0", "sm_80")
 _KEY = "cp.async groups"
 
 
@@ -47,7 +49,7 @@ def _enqueue(warp: WarpContext, name: str, group: bool, signal: list[tuple[Any, 
             machine.enqueue(operation)
 
 
-@service("cp.async.commit_group", section=f"{_SECTION}.commit_group", effects=CommitGroup(Completion.COPY_GROUP))
+@service("cp.async.commit_group", requires=_NEEDS, section=f"{_SECTION}.commit_group", effects=CommitGroup(Completion.COPY_GROUP))
 def commit_group(warp: WarpContext) -> None:
     """Make a group of each executing thread's copies since its last one."""
     if warp.machine.policy != "eager":
@@ -73,7 +75,14 @@ def _wait(warp: WarpContext, most: int, groups_only: bool) -> Wait | None:
     return Wait(lambda: _pending(warp, mask, groups_only) <= most, describe)
 
 
-@service("cp.async.wait_group", section=f"{_SECTION}.wait_group", outputs=0, effects=WaitGroup(Completion.COPY_GROUP), count="u32")
+@service(
+    "cp.async.wait_group",
+    requires=_NEEDS,
+    section=f"{_SECTION}.wait_group",
+    outputs=0,
+    effects=WaitGroup(Completion.COPY_GROUP),
+    count="u32",
+)
 def wait_group(warp: WarpContext) -> Wait | None:
     """Wait until at most ``count`` of the newest groups are pending."""
     if warp.machine.policy == "eager":
@@ -82,7 +91,7 @@ def wait_group(warp: WarpContext) -> Wait | None:
     return _wait(warp, operand.value if isinstance(operand, Const) else warp.uniform(0), True)
 
 
-@service("cp.async.wait_all", section=f"{_SECTION}.wait_all", effects=WaitGroup(Completion.COPY_GROUP, everything=True))
+@service("cp.async.wait_all", requires=_NEEDS, section=f"{_SECTION}.wait_all", effects=WaitGroup(Completion.COPY_GROUP, everything=True))
 def wait_all(warp: WarpContext) -> Wait | None:
     """Wait for all copies of the executing threads."""
     if warp.machine.policy == "eager":

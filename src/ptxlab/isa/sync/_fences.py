@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptxlab.isa.catalogue import Qualifiers, native, service
-from ptxlab.isa.context import Cta, Misuse, Wait, WarpContext
+from ptxlab.isa.context import Cta, Misuse, Supplied, Wait, WarpContext
 from ptxlab.isa.effects import (
     LOCAL,
     Effect,
@@ -17,6 +17,7 @@ from ptxlab.isa.effects import (
     RegisterPool,
     Space,
     Supply,
+    TensorMapFence,
     order_of,
 )
 from ptxlab.isa.native_ops import Nothing
@@ -73,16 +74,21 @@ def _grid_control(q: Qualifiers) -> Effect:
 @native(
     "fence.proxy.alias",
     "membar.proxy.alias",
-    f"fence.proxy.tensormap::generic.release.{_SCOPE}",
     section=_FENCES,
     outputs=0,
     effects=ProxyFence(Space.NONE),
 )
 @native(
+    f"fence.proxy.tensormap::generic.release.{_SCOPE}",
+    section=_FENCES,
+    outputs=0,
+    effects=TensorMapFence(acquires=False),
+)
+@native(
     f"fence.proxy.tensormap::generic.acquire.{_SCOPE}",
     section=_FENCES,
     outputs=0,
-    effects=ProxyFence(Space.GLOBAL),
+    effects=TensorMapFence(acquires=True),
     address="addr",
     size="u32",
 )
@@ -95,7 +101,7 @@ def _grid_control(q: Qualifiers) -> Effect:
 )
 def nothing(q: Qualifiers, op: Op) -> Nothing:
     """No effect on values: memory operations perform in order, and launches run one after the other."""
-    return Nothing(orders=True)
+    return Nothing()
 
 
 @service("nanosleep.u32", section=f"{_MISC}: nanosleep", outputs=0, effects=LOCAL, time="u32")
@@ -113,12 +119,16 @@ def brkpt(warp: WarpContext) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Registers:
+class _Registers(Supplied):
     """Registers that a warp waits for."""
 
     cta: Cta
     change: int
-    awaits: Supply = Supply.REGISTERS
+
+    @property
+    def awaits(self) -> Supply:
+        """Registers in the pool."""
+        return Supply.REGISTERS
 
     def supplied_by(self, cta: Cta, _warp: int) -> bool:
         """Whether a warp can give registers back to the pool."""

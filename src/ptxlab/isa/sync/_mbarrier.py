@@ -165,7 +165,7 @@ def arrive_expect_tx(warp: WarpContext) -> None:
     section=f"{_SECTION}.expect_tx",
     fidelity="hardware",
     outputs=0,
-    effects=lambda q: MbarrierTransactions(completes=q.what == "complete_tx"),
+    effects=lambda q: MbarrierTransactions(order_of("relaxed", q.scope), completes=q.what == "complete_tx"),
     address="addr",
     tx="u32",
 )

@@ -26,13 +26,15 @@ def missing_mbarrier(offset: int, size: int, *, overwritten: bool, invalidated: 
         return Misuse(
             "B515",
             f"the mbarrier object at {where} was overwritten by an ordinary store or a copy",
-            fix=f"let the threads that use it meet in {barrier} before the memory is used for something else, and use mbarrier.inval there",
+            fix=f"synchronise the threads that use it with {barrier} before the memory is used for something else, and use mbarrier.inval "
+            "there",
         )
     if invalidated is not None:
         return Misuse(
             "B514",
             f"the mbarrier object at {where} was invalidated",
-            fix=f"let the threads that use it meet in {barrier} before mbarrier.inval at line {invalidated.line}, or initialise it again",
+            fix=f"synchronise the threads that use it with {barrier} before mbarrier.inval at line {invalidated.line}, or initialise it "
+            "again",
         )
     return Misuse(
         "B503",

@@ -23,7 +23,7 @@ _SIZES_TEXT = "32, 64, 128, 256 or 512"
 
 
 @dataclass(frozen=True, slots=True)
-class _Awaited:
+class _Awaited(context.Supplied):
     """Columns that a CTA or pair waits for; ``request`` is that of a pair."""
 
     columns: int

@@ -10,7 +10,7 @@ import numpy as np
 from ptxlab.formats import pack, unpack
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
-from ptxlab.isa.catalogue import service
+from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
 from ptxlab.isa.tcgen05._accesses import block, operand
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
@@ -82,6 +82,10 @@ def _perform(
             target[:, destination.lanes[:, copy] + first] = words.T
 
 
+def _effects(q: Qualifiers, pipe: Pipe) -> Asynchronous:
+    return Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=pipe, pair=q.group == "cta_group::2")
+
+
 def _declare(shape: str, multicast: str) -> None:
     spread = f".{multicast}" if multicast else ""
     destination = copy_destination(shape, multicast)
@@ -95,9 +99,7 @@ def _declare(shape: str, multicast: str) -> None:
         fidelity="two-models",
         outputs=0,
         ordered=False,
-        effects=Asynchronous(
-            Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.COPY_4X256B if shape == _ANY_LANE else Pipe.COPY
-        ),
+        effects=partial(_effects, pipe=Pipe.COPY_4X256B if shape == _ANY_LANE else Pipe.COPY),
         address="addr",
         source="b64",
     )(copy)

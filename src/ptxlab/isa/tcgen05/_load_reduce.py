@@ -8,6 +8,7 @@ from ptxlab.isa import context
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.effects import TensorTransfer
 from ptxlab.isa.operands import Const, Group
+from ptxlab.isa.tcgen05._accesses import block
 from ptxlab.isa.tcgen05._descriptors import check_range
 from ptxlab.isa.tcgen05._state import whole_warp
 from ptxlab.layout import fragment
@@ -53,10 +54,14 @@ def _load(warp: context.WarpContext, split: bool) -> None:
     column = address & 0xFFFF
     offset = warp.op.operands[3] if split else None
     half = offset.value & 0xFFFFFFFF if isinstance(offset, Const) else 0
-    for start in (column, column + half) if split else (column,):
+    starts = (column, column + half) if split else (column,)
+    for start in starts:
         check_range(warp, (warp.cta,), start, count, "the source")
     cells = fragment("16x32bx2" if split else "32x32b", count, split=half)
     words = warp.cta.tensor.words[column + cells.column.T, first + cells.lane.T]
+    if warp.machine.observed:
+        rows = slice(first, first + (16 if split else 32))
+        warp.access(*(access for start in starts for access in block(warp.cta, start, count, rows, False)))
     for item, row in zip(vector.items, words, strict=True):
         warp.write(item, row)
     warp.write(1, _reduce(words, warp))

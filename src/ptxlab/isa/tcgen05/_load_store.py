@@ -60,11 +60,11 @@ for _shape, _repeat in LOAD_REGISTERS:
 @native("tcgen05.wait::st.sync.aligned", section=_SECTION, ordered=False, effects=TensorWait(write=True))
 def wait(q: Qualifiers, op: Op) -> Nothing:
     """Transfers complete in order of issue, so nothing is left to wait for."""
-    return Nothing(orders=True)
+    return Nothing()
 
 
 @native("tcgen05.fence::before_thread_sync", section=_FENCE, effects=TensorFence(before=True))
 @native("tcgen05.fence::after_thread_sync", section=_FENCE, effects=TensorFence(before=False))
 def fence(q: Qualifiers, op: Op) -> Nothing:
     """Order only; values do not depend on it."""
-    return Nothing(orders=True)
+    return Nothing()

@@ -10,7 +10,7 @@ import numpy as np
 
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
-from ptxlab.isa.catalogue import service
+from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
 from ptxlab.isa.operands import Const, Group, Op, Resolved, Unused
 from ptxlab.isa.tcgen05._collector import collect
@@ -24,7 +24,6 @@ __all__: list[str] = []
 
 _SECTION = "TensorCore 5th Generation Matrix Multiply and accumulate Operations"
 
-_EFFECTS = Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.MMA)
 _NONE = Unused()
 _PLANS = BoundedCache[Key, Plan](8192)
 _DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
@@ -112,6 +111,17 @@ _SHIFTED = f".ashift{_collector(('a',), ('lastuse', 'discard'))}"
 """The shifted matrix can neither fill a collector buffer nor come from one."""
 
 
+def _effects(q: Qualifiers, variant: str) -> Asynchronous:
+    return Asynchronous(
+        Unit.TENSOR_CORE,
+        Completion.COMMIT,
+        writes=Space.TENSOR,
+        pipe=Pipe.MMA,
+        pair=q.group == "cta_group::2",
+        variant=f"{variant}.{q.kind}",
+    )
+
+
 def _declare(pattern: str, sparse: bool, tail: Mapping[str, str], *, ws: bool = False, shifted: bool = False) -> None:
     metadata = {"metadata": "addr"} if sparse else {}
     name = f"tcgen05.mma{'.ws' if ws else ''}{'.sp' if sparse else ''}"
@@ -124,7 +134,7 @@ def _declare(pattern: str, sparse: bool, tail: Mapping[str, str], *, ws: bool = 
             fidelity="deduced" if shifted else "two-models",
             outputs=0,
             ordered=False,
-            effects=_EFFECTS,
+            effects=partial(_effects, variant=name),
             accumulator="addr",
             a=a,
             b="b64",

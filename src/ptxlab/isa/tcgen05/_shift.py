@@ -47,7 +47,9 @@ def _shift(ctas: tuple[context.Cta, ...], column: int) -> None:
     fidelity="deduced",
     outputs=0,
     ordered=False,
-    effects=Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.SHIFT),
+    effects=lambda q: Asynchronous(
+        Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.SHIFT, pair=q.group == "cta_group::2"
+    ),
     address="addr",
 )
 def shift(warp: context.WarpContext) -> None:

@@ -18,7 +18,7 @@ _SECTION = "Asynchronous wgmma Instructions"
 @native("wgmma.fence.sync{.aligned}", section=f"{_SECTION}: wgmma.fence", effects=WgmmaFence())
 def fence(q: Qualifiers, op: Op) -> Nothing:
     """Order only; registers are read no earlier than by the instruction that names them."""
-    return Nothing(orders=True)
+    return Nothing()
 
 
 @service(

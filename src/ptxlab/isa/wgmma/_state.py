@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa import context
+from ptxlab.isa.effects import Supply
 from ptxlab.isa.operands import Op
 from ptxlab.isa.wgmma._fragments import WARPS, AccumulatorIndex
 
@@ -75,7 +76,7 @@ class Share:
 
 
 @dataclass(slots=True, eq=False)
-class Warpgroup:
+class Warpgroup(context.Supplied):
     """Instructions are numbered in the order in which each warp issues them.
 
     Attributes
@@ -101,9 +102,9 @@ class Warpgroup:
     waiters: list[object] = field(default_factory=list)
 
     @property
-    def suppliers(self) -> tuple[str, ...]:
+    def awaits(self) -> Supply:
         """What the warps that wait are waiting for."""
-        return ("wgmma.mma_async",)
+        return Supply.WGMMA_SHARE
 
     def supplied_by(self, cta: context.Cta, warp: int) -> bool:
         """Whether it is one of the four warps."""

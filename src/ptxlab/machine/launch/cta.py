@@ -141,7 +141,9 @@ class CtaState:
 
     def drop_mbarrier(self, offset: int, op: Op) -> None:
         """Invalidate the mbarrier object, as an instruction asks."""
-        del self.mbarriers[offset]
+        barrier = self.mbarriers.pop(offset)
+        if self.launch.observer is not None:
+            self.launch.observer.invalidated(barrier)
         self.invalidated[offset] = op
         self.tokens[offset >> 3] = 0
 

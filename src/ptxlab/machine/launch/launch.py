@@ -11,20 +11,18 @@ from numpy.typing import NDArray
 
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import AsyncOperation, Misuse
-from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.configuration import LaunchConfiguration
 from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
 from ptxlab.machine.launch.limits import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, shared_bytes
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.launch.reports import Reports
-from ptxlab.machine.memory.deferred_copies import perform_copies
 from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.machine.memory.tensor_memory import TensorMemory
 from ptxlab.machine.observe.addition_order import additions_for
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for
 from ptxlab.machine.schedule.scheduler import Scheduler
 from ptxlab.machine.warp.special_registers import cta_values, fill_specials, launch_values
-from ptxlab.machine.warp.warp import ALL_LANES, ConvergedLanes, Warp, context_words
+from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words
 
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
@@ -36,14 +34,6 @@ __all__ = ["Launch"]
 
 _PENDING_ROWS = 4096
 _WINDOW = 1 << 32
-
-_TOGETHER_BASES = frozenset({"bar"})
-
-
-def _needs_whole_warp(op: Op) -> bool:
-    """Services that all live threads of a warp must execute together."""
-    words = op.opcode.split(".")
-    return op.row.kind == "service" and ("aligned" in words or words[0] in _TOGETHER_BASES)
 
 
 class Launch:
@@ -112,7 +102,7 @@ class Launch:
         self.known: defaultdict[int, dict[Any, Any]] = defaultdict(dict)
         """By instruction: what its family keeps of it."""
         self.handlers = [op.row.semantics for op in program.ops]
-        self.together = [_needs_whole_warp(op) for op in program.ops]
+        self.together = [op.row.kind == "service" and op.aligned for op in program.ops]
         self.reports = Reports(self)
         self.scheduler = Scheduler(self, executable.run)
         self._template = executable.new_frame()
@@ -287,7 +277,7 @@ class Launch:
 
     def perform_copies(self, cta: CtaState, rows: NDArray[np.uint64]) -> None:
         """Perform deferred non-bulk copies: rows as in ``Word.PENDING``."""
-        perform_copies(self.device.memory, cta.shared, rows)
+        self.device.memory.copy_to_shared(cta.shared, rows)
 
     def shared_at(self, t: Any, address: int) -> tuple[CtaState, int]:
         """The CTA and window offset that a shared-window or generic shared address means."""
@@ -332,45 +322,6 @@ class Launch:
                 raise Misuse("M406", f"read of {size} bytes at {address:#x}, outside the {len(where.shared)} bytes of shared memory")
             return where.shared[offset : offset + size]
         return self.device.memory.view(address, size)
-
-    # ------------------------------------------------------------------------------------------------------- findings
-
-    def report(self, code: str, message: str, **fields: Any) -> None:
-        """Add a finding if its check was asked for."""
-        self.reports.add(code, message, **fields)
-
-    def fault(self, code: str, message: str, **fields: Any) -> NoReturn:
-        """End the launch with an error."""
-        self.reports.fault(code, message, **fields)
-
-    def misused(self, misuse: Misuse) -> NoReturn:
-        """A rule broken where no place was at hand: it is the running operation's, or the current warp's instruction."""
-        operation, warp = self.scheduler.running, self.scheduler.current
-        if operation is not None:
-            self.fault(misuse.code, misuse.message, op=operation.op, cta=operation.cta, **misuse.fields)
-        if warp is not None:
-            self.fault(misuse.code, misuse.message, op=warp.op, warp=warp, mask=warp.mask, **misuse.fields)
-        self.fault(misuse.code, misuse.message, **misuse.fields)
-
-    def engine_fault(self, warp: Warp, group: ConvergedLanes) -> NoReturn:
-        """Compiled code found a broken rule."""
-        self.reports.engine_fault(warp)
-
-    def parted(self, warp: Warp, standing: list[ConvergedLanes]) -> NoReturn:
-        """All lanes of a warp stand at collective instructions that can never meet."""
-        self.reports.parted(warp, standing)
-
-    def over_budget(self) -> NoReturn:
-        """The instruction budget is used up."""
-        self.reports.over_budget()
-
-    def hang(self) -> NoReturn:
-        """Nothing can go on."""
-        self.reports.hang()
-
-    def member_operand(self, op: Op) -> int:
-        """Position of the membermask among a collective's operands, -1 if it has none."""
-        return int(getattr(self.program.natives.get(op.index), "member", -1))
 
     def run(self) -> None:
         """Run to the end."""

@@ -11,6 +11,7 @@ from ptxlab.diagnostics import Diagnostic, Place, diagnose
 from ptxlab.engine.context import Word
 from ptxlab.engine.faults import FAULTS, FIXES, Fault
 from ptxlab.engine.lowering.scope import type_bits
+from ptxlab.isa.context import Misuse
 from ptxlab.isa.native_ops import MatrixAccess, Native
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.cta import CtaState
@@ -157,6 +158,16 @@ class Reports:
         self._found[key] = self._make(code, message, op, **fields)
         self._times[key] = 1
         raise LaunchEnded
+
+    def misused(self, misuse: Misuse) -> NoReturn:
+        """Report a broken rule at the running operation, or else at the current warp's instruction."""
+        operation, warp = self._launch.scheduler.running, self._launch.scheduler.current
+        where: dict[str, Any] = {}
+        if operation is not None:
+            where = {"op": operation.op, "cta": operation.cta}
+        elif warp is not None:
+            where = {"op": warp.op, "warp": warp, "mask": warp.mask}
+        self.fault(misuse.code, misuse.message, **where, **misuse.fields)
 
     def cta_ended(self, cta: CtaState) -> None:
         """What a CTA must not leave behind."""

@@ -148,6 +148,28 @@ class DeviceMemory:
         at = address - found.base
         return found.data[at : at + size]
 
+    def copy_to_shared(self, shared: NDArray[np.uint8], rows: NDArray[np.uint64]) -> None:
+        """Perform deferred non-bulk copies in the order of issue.
+
+        Rows hold the shared offset, the global address, and size | source size << 8 | lane << 16. Bytes behind the source size become zero.
+        """
+        start = 0
+        while start < len(rows):
+            # Rows of equal size from one allocation are copied at once; the last of several to one place wins, as in order.
+            size, source = int(rows[start, 2]) & 0xFF, int(rows[start, 2]) >> 8 & 0xFF
+            same = (rows[start:, 2] & np.uint64(0xFFFF)) == (size | source << 8)
+            if source:
+                found = self.allocation(int(rows[start, 1]), source)
+                base = found.base
+                same &= (rows[start:, 1] >= base) & (rows[start:, 1] + np.uint64(source) <= base + found.size)
+            stop = start + (int(np.argmin(same)) if not same.all() else len(same))
+            into = rows[start:stop, 0].astype(np.intp)[:, None] + np.arange(size)
+            data = np.zeros((stop - start, size), np.uint8)
+            if source:
+                data[:, :source] = found.data[(rows[start:stop, 1].astype(np.int64) - base)[:, None] + np.arange(source)]
+            shared[into] = data
+            start = stop
+
     def refusal(self, address: int, size: int, write: bool) -> AccessError:
         """Say why an access is refused."""
         what = "write" if write else "read"

@@ -71,6 +71,12 @@ class Observer:
     def initialised(self, barrier: Any) -> None:
         """An mbarrier object has been made."""
 
+    def invalidated(self, barrier: Any) -> None:
+        """The running warp has invalidated an mbarrier object."""
+
+    def expected(self, barrier: Any) -> None:
+        """The running warp has announced transaction bytes of an mbarrier."""
+
     def arrived(self, barrier: Any) -> None:
         """The running agent has arrived at a barrier, or completed bytes of it; before the phase completes."""
 

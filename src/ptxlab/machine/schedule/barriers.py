@@ -1,4 +1,4 @@
-"""State of mbarrier objects, of the sixteen barriers of a CTA, and of the cluster barrier."""
+"""The state of barriers: mbarrier objects, the sixteen barriers of a CTA, the barrier of a cluster."""
 
 from __future__ import annotations
 
@@ -14,24 +14,44 @@ __all__ = ["ClusterBarrier", "MbarrierState", "NamedBarrier"]
 _MAX_COUNT = (1 << 20) - 1
 
 
-class MbarrierState:
+class _Barrier:
+    """What threads arrive at and wait for; ``clock`` belongs to an observer."""
+
+    __slots__ = ("clock", "launch", "waiters")
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.waiters: list[Any] = []
+        self.clock: Any = None
+
+    def _arrived(self) -> None:
+        """Report an arrival to the observer, before it can complete the phase."""
+        if self.launch.observer is not None:
+            self.launch.observer.arrived(self)
+
+    def _completed(self) -> None:
+        """Report the completion of a phase, and continue those who wait for it."""
+        if self.launch.observer is not None:
+            self.launch.observer.completed(self)
+        if self.waiters:
+            self.launch.wake(self.waiters)
+
+
+class MbarrierState(_Barrier):
     """One mbarrier object; see `ptxlab.isa.Mbarrier`.
 
     ``phase`` counts the completed phases; the opaque state of an arrival holds the phase and the pending count before it.
     """
 
-    __slots__ = ("clock", "expected", "launch", "offset", "pending", "phase", "rank", "transactions", "waiters")
+    __slots__ = ("expected", "offset", "pending", "phase", "rank", "transactions")
 
     def __init__(self, launch: Launch, rank: int, offset: int, count: int) -> None:
-        self.launch = launch
+        super().__init__(launch)
         self.rank = rank
         self.offset = offset
         self.expected = self.pending = count
         self.phase = 0
         self.transactions = 0
-        self.waiters: list[Any] = []
-        self.clock: Any = None
-        """An observer's."""
         if launch.observer is not None:
             launch.observer.initialised(self)
 
@@ -49,8 +69,7 @@ class MbarrierState:
             )
         self.pending = pending - count
         self.launch.progress += 1
-        if self.launch.observer is not None:
-            self.launch.observer.arrived(self)
+        self._arrived()
         if pending == count and not self.transactions:
             self._complete()
         return state
@@ -74,12 +93,13 @@ class MbarrierState:
 
     def expect_tx(self, count: int) -> None:
         """Raise the transaction count."""
+        if self.launch.observer is not None:
+            self.launch.observer.expected(self)
         self._transact(count)
 
     def complete_tx(self, count: int) -> None:
         """Lower the transaction count."""
-        if self.launch.observer is not None:
-            self.launch.observer.arrived(self)
+        self._arrived()
         self._transact(-count)
 
     def _transact(self, count: int) -> None:
@@ -98,26 +118,23 @@ class MbarrierState:
     def _complete(self) -> None:
         self.phase += 1
         self.pending = self.expected
-        if self.launch.observer is not None:
-            self.launch.observer.completed(self)
-        if self.waiters:
-            self.launch.wake(self.waiters)
+        self._completed()
 
     def completed(self, parity: int) -> bool:
-        """Whether the phase of this parity has completed."""
+        """Return whether the phase of this parity has completed."""
         return (self.phase ^ parity) & 1 == 1
 
     def passed(self, state: int) -> bool:
-        """Whether the phase of an opaque state has completed."""
+        """Return whether the phase of an opaque state has completed."""
         return self.phase > state >> 20
 
     def observed(self) -> None:
-        """The running warp has seen that a phase is complete."""
+        """Report that the running warp has found a phase complete."""
         if self.launch.observer is not None:
             self.launch.observer.acquired(self)
 
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """The state for a report."""
+        """Return the state for a report."""
         where = f"shared offset {self.offset:#x} of CTA rank {self.rank}"
         return (
             ("mbarrier", where),
@@ -130,25 +147,22 @@ class MbarrierState:
         )
 
 
-class NamedBarrier:
+class NamedBarrier(_Barrier):
     """One of the barriers 0-15 of a CTA."""
 
-    __slots__ = ("accumulator", "arrived", "clock", "expected", "generation", "id", "launch", "result", "waiters", "waiting")
+    __slots__ = ("accumulator", "arrived", "expected", "generation", "id", "result")
 
     def __init__(self, launch: Launch, identifier: int) -> None:
-        self.launch = launch
+        super().__init__(launch)
         self.id = identifier
         self.arrived = 0
-        self.waiting = 0
         self.expected: int | None = None
         self.generation = 0
         self.accumulator: list[int] = []
         self.result: dict[int, list[int]] = {}
-        self.waiters: list[Any] = []
-        self.clock: Any = None
 
     def arrive(self, threads: int, needed: int, stated: int | None) -> bool:
-        """Count arrivals; True if they complete the barrier. ``stated`` is the thread count that the instruction names."""
+        """Count arrivals and return whether they complete the barrier; ``stated`` is the thread count that the instruction names."""
         if not self.arrived:
             self.expected = stated
         elif self.expected != stated:
@@ -161,12 +175,11 @@ class NamedBarrier:
         self.launch.progress += 1
         if self.arrived > needed:
             raise Misuse("B510", f"{self.arrived} threads arrive at barrier {self.id}, which expects {needed}")
-        if self.launch.observer is not None:
-            self.launch.observer.arrived(self)
-        if self.arrived == needed:
+        self._arrived()
+        complete = self.arrived == needed
+        if complete:
             self.release()
-            return True
-        return False
+        return complete
 
     def release(self) -> None:
         """Complete the barrier and make it ready for its next use."""
@@ -175,34 +188,28 @@ class NamedBarrier:
             self.result[self.generation] = self.accumulator
             self.accumulator = []
         self.generation += 1
-        if self.launch.observer is not None:
-            self.launch.observer.completed(self)
-        if self.waiters:
-            self.launch.wake(self.waiters)
+        self._completed()
 
 
 def _threads(count: int | None) -> str:
     return "all threads of the CTA" if count is None else f"{count} threads"
 
 
-class ClusterBarrier:
+class ClusterBarrier(_Barrier):
     """The barrier of all threads of a cluster (``barrier.cluster``)."""
 
-    __slots__ = ("arrived", "clock", "launch", "phase", "waiters")
+    __slots__ = ("arrived", "phase")
 
     def __init__(self, launch: Launch) -> None:
-        self.launch = launch
+        super().__init__(launch)
         self.arrived = 0
         self.phase = 0
-        self.waiters: list[Any] = []
-        self.clock: Any = None
 
     def arrive(self, threads: int, live: int) -> None:
-        """Count arrivals of ``live`` threads of the cluster that have not exited."""
+        """Count arrivals; ``live`` threads of the cluster have not exited."""
         self.arrived += threads
         self.launch.progress += 1
-        if self.launch.observer is not None:
-            self.launch.observer.arrived(self)
+        self._arrived()
         self.check(live)
 
     def check(self, live: int) -> None:
@@ -210,7 +217,4 @@ class ClusterBarrier:
         if self.arrived and self.arrived >= live:
             self.arrived = 0
             self.phase += 1
-            if self.launch.observer is not None:
-                self.launch.observer.completed(self)
-            if self.waiters:
-                self.launch.wake(self.waiters)
+            self._completed()

@@ -211,13 +211,13 @@ class Scheduler:
                     if burned:
                         self._burned()
                     if self.instructions > self.budget:
-                        launch.over_budget()
+                        launch.reports.over_budget()
                 elif not (self._poll() or self.perform_one() or launch.start_cluster() or self._expire()):
                     if not launch.resident:
                         return
-                    launch.hang()
+                    launch.reports.hang()
         except Misuse as misuse:
-            launch.misused(misuse)
+            launch.reports.misused(misuse)
 
     def _burned(self) -> None:
         """A warp has used up its slice: after a round of nothing else, look for progress elsewhere."""
@@ -233,7 +233,7 @@ class Scheduler:
         if self._poll() or self.perform_one() or self.launch.start_cluster():
             return
         if self._watch.repeats() and not self._expire():
-            self.launch.hang()
+            self.launch.reports.hang()
 
     def _expire(self) -> bool:
         """Let the time limits of waits pass, once for each state of the launch; False if that would repeat a state or there are none."""
@@ -250,7 +250,7 @@ class Scheduler:
             group.expired = group.again = True
             self.instructions += EXPIRY_COST
         if self.instructions > self.budget:
-            self.launch.over_budget()
+            self.launch.reports.over_budget()
         return True
 
     # ---------------------------------------------------------------------------------------------------------- one warp
@@ -381,7 +381,7 @@ class Scheduler:
                     group.mask = group.active
                     groups.append(ConvergedLanes(warp, group.pc, rest, group.turn))
             elif status == _FAULT:
-                launch.engine_fault(warp, group)
+                launch.reports.engine_fault(warp)
             if fuel <= 0:
                 warp.slice = max(SMALLEST_SLICE, (warp.slice or SLICE) >> 1)
                 self.enqueue(warp)

@@ -45,14 +45,12 @@ class Registers:
     """Reads and writes operands of ``op`` in the lanes of ``mask``; see `ptxlab.isa.WarpContext`."""
 
     __slots__ = (
+        "_arrays",
         "_frame",
         "_names",
         "_offsets",
         "_rank_bits",
         "_shadows",
-        "_u16",
-        "_u32",
-        "_u64",
         "_views",
         "_widths",
         "launch",
@@ -67,10 +65,9 @@ class Registers:
         self.launch = launch
         self.mask = 0
         self._frame = frame
-        self._u16 = frame.view(np.uint16)
-        self._u32 = frame.view(np.uint32)
-        self._u64 = frame.view(np.uint64)
-        self.rows = self._u32[: len(self._u32) & ~31].reshape(-1, 32)
+        self._arrays = (frame, frame.view(np.uint16), frame.view(np.uint32), frame.view(np.uint64))
+        words = self._arrays[2]
+        self.rows = words[: len(words) & ~31].reshape(-1, 32)
         raw = frame.data
         self._views = (raw, raw.cast("H"), raw.cast("I"), raw.cast("Q"), _row(0), _row(rank_bits))
         self._offsets = launch.register_offsets
@@ -81,7 +78,7 @@ class Registers:
 
     def fault(self, code: str, message: str, **fields: Any) -> NoReturn:
         """End the launch with an error at this instruction."""
-        self.launch.fault(code, message, op=self.op, warp=self, mask=self.mask, **fields)
+        self.launch.reports.fault(code, message, op=self.op, warp=self, mask=self.mask, **fields)
 
     def lanes(self) -> NDArray[np.intp]:
         """Indices of the lanes in ``mask``."""
@@ -93,8 +90,7 @@ class Registers:
 
     def row_numbers(self, operand: Resolved | int) -> NDArray[np.intp]:
         """Where the 32-bit registers of a vector stand in ``rows``."""
-        if isinstance(operand, int):
-            operand = self.op.operands[operand]
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
         return np.array([self._offsets[r] >> 7 for r in operand_registers(operand)], np.intp)
 
     def row_bytes(self, position: int) -> bytes:
@@ -108,8 +104,7 @@ class Registers:
 
     def unsure(self, operand: Resolved | int) -> tuple[int, ...]:
         """Registers of a vector that some path leaves without a value."""
-        if isinstance(operand, int):
-            operand = self.op.operands[operand]
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
         return tuple(r for r in operand_registers(operand) if self._shadows[r] >= 0)
 
     def require_defined(self, registers: tuple[int, ...]) -> None:
@@ -119,8 +114,7 @@ class Registers:
 
     def values(self, operand: Resolved | int, bits: int = 32) -> NDArray[Any]:
         """The operand in all 32 lanes; see `ptxlab.isa.WarpContext`. 128 bits: uint64[2, 32], low halves first."""
-        if isinstance(operand, int):
-            operand = self.op.operands[operand]
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
         if type(operand) is Reg:
             return self._register(operand, bits)
         if isinstance(operand, Addr):
@@ -151,22 +145,15 @@ class Registers:
             lanes: NDArray[Any] = (held & _LANE_BITS) != 0
             return lanes if bits == 1 else lanes.astype(_TYPES[bits])
         if width == 128:
-            wide: NDArray[Any] = self._u64[at >> 3 : (at >> 3) + 64].reshape(2, 32)
+            wide: NDArray[Any] = self._arrays[3][at >> 3 : (at >> 3) + 64].reshape(2, 32)
             return wide
-        if width == 32:
-            found: NDArray[Any] = self._u32[at >> 2 : (at >> 2) + 32]
-        elif width == 64:
-            found = self._u64[at >> 3 : (at >> 3) + 32]
-        else:
-            found = self._u16[at >> 1 : (at >> 1) + 32]
+        shift = _VIEWS[width]
+        found: NDArray[Any] = self._arrays[shift][at >> shift : (at >> shift) + 32]
         if operand.negated:
             found = np.negative(found)
-        if bits == 1:
-            held_bits: NDArray[np.bool_] = found != 0
-            return held_bits
         if bits in (width, 128):
             return found
-        resized: NDArray[Any] = found.astype(_TYPES[bits])
+        resized: NDArray[Any] = found != 0 if bits == 1 else found.astype(_TYPES[bits])
         return resized
 
     def _spread(self, value: int, bits: int) -> NDArray[Any]:
@@ -199,8 +186,7 @@ class Registers:
 
     def common(self, operand: Resolved | int, bits: int = 32) -> int | None:
         """The operand's value if it is the same in all executing lanes, else None."""
-        if isinstance(operand, int):
-            operand = self.op.operands[operand]
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
         if type(operand) is Const:
             return operand.value & _LIMITS[bits]
         if type(operand) is not Reg:
@@ -253,8 +239,7 @@ class Registers:
 
     def lane_value(self, operand: Resolved | int, bits: int, lane: int) -> int:
         """The operand's value in one lane."""
-        if isinstance(operand, int):
-            operand = self.op.operands[operand]
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
         if isinstance(operand, Reg):
             if self._shadows[operand.index] >= 0:
                 self._defined(operand.index, 1 << lane)
@@ -317,8 +302,7 @@ class Registers:
 
     def addresses(self, operand: Resolved | int) -> NDArray[np.uint64]:
         """Base plus offset of a bracketed operand in all lanes."""
-        if isinstance(operand, int):
-            operand = self.op.operands[operand]
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
         if isinstance(operand, Addr):
             if isinstance(operand.base, Reg):
                 found = self._register(operand.base, 64)
@@ -335,8 +319,7 @@ class Registers:
 
     def common_address(self, operand: Resolved | int) -> int | None:
         """Base plus offset of a bracketed operand if it is the same in all executing lanes, else None."""
-        if isinstance(operand, int):
-            operand = self.op.operands[operand]
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
         if isinstance(operand, Addr):
             base = operand.base
             if type(base) is Reg:
@@ -347,8 +330,7 @@ class Registers:
 
     def write(self, operand: Resolved | int, values: NDArray[Any] | int, bits: int = 32) -> None:
         """Write a destination register in the executing lanes."""
-        if isinstance(operand, int):
-            operand = self.op.operands[operand]
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
         if isinstance(operand, Unused):
             return
         if not isinstance(operand, Reg):
@@ -371,13 +353,8 @@ class Registers:
         elif width == 128:
             self._write_wide(at, values)
         else:
-            target: NDArray[Any]
-            if width == 32:
-                target = self._u32[at >> 2 : (at >> 2) + 32]
-            elif width == 64:
-                target = self._u64[at >> 3 : (at >> 3) + 32]
-            else:
-                target = self._u16[at >> 1 : (at >> 1) + 32]
+            shift = _VIEWS[width]
+            target: NDArray[Any] = self._arrays[shift][at >> shift : (at >> shift) + 32]
             if not isinstance(values, np.ndarray):
                 limit = _LIMITS[width]
                 if not mask & (mask - 1):
@@ -391,7 +368,7 @@ class Registers:
                 target[lanes] = values[lanes]
 
     def _write_wide(self, at: int, values: NDArray[Any] | int) -> None:
-        target = self._u64[at >> 3 : (at >> 3) + 64].reshape(2, 32)
+        target = self._arrays[3][at >> 3 : (at >> 3) + 64].reshape(2, 32)
         source = values if isinstance(values, np.ndarray) else self._spread(values, 128)
         lanes = lanes_of(self.mask)
         target[:, lanes] = source[:, lanes]

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ptxlab.isa.native_ops import Collective
 from ptxlab.isa.operands import PairOf, Reg
 from ptxlab.machine.warp.warp import CONVERGE, RUN, ConvergedLanes
 
@@ -81,60 +87,40 @@ def converge(warp: Warp) -> bool:
 
 def _rendezvous(warp: Warp, standing: list[ConvergedLanes]) -> bool:
     """Synchronise collectives at different places that have the same qualifiers and membermask; report what can never converge."""
+    program = warp.launch.program
     parties: dict[tuple[str, int], list[ConvergedLanes]] = {}
     for group in standing:
-        if group.again:
-            continue
-        members = _members(warp, group)
-        parties.setdefault((warp.launch.program.ops[group.op].opcode, members), []).append(group)
-    for (opcode, members), groups in parties.items():
-        arrived = 0
-        for group in groups:
-            arrived |= group.active
-        if members & warp.live & ~arrived:
-            continue
-        base = opcode.split(".")
-        if base[0] == "elect":
-            _elect(warp, groups, members)
-        elif base[:2] != ["bar", "warp"]:
+        collective = program.natives.get(group.op)
+        if not group.again and isinstance(collective, Collective) and collective.anywhere:
+            op = warp.op = program.ops[group.op]
+            warp.mask = group.active
+            members = warp.lane_value(op.operands[collective.member], 32, warp.one_lane())
+            parties.setdefault((op.opcode, members), []).append(group)
+    for (_, members), groups in parties.items():
+        if members & warp.live & ~union(group.active for group in groups):
             continue
         for group in groups:
+            _elect(warp, group, members)
             group.pc = group.op + 1
             group.state = RUN
         return True
-    everyone = 0
-    for group in standing:
-        everyone |= group.mask
-    if standing and everyone == warp.live:
-        warp.launch.parted(warp, standing)
+    if standing and union(group.mask for group in standing) == warp.live:
+        warp.launch.reports.parted(warp, standing)
     return False
 
 
-def _members(warp: Warp, group: ConvergedLanes) -> int:
-    """Return the membermask of the collective that a group stands at."""
-    op = warp.launch.program.ops[group.op]
-    position = warp.launch.member_operand(op)
-    if position < 0:
-        return warp.live
-    warp.op, warp.mask = op, group.active
-    return warp.lane_value(op.operands[position], 32, warp.one_lane())
+def union(masks: Iterable[int]) -> int:
+    """Return the lanes that are in any of the masks."""
+    return reduce(or_, masks, 0)
 
 
-def _elect(warp: Warp, groups: list[ConvergedLanes], members: int) -> None:
-    """Perform ``elect.sync``: the lowest lane of the membermask is the leader."""
+def _elect(warp: Warp, group: ConvergedLanes, members: int) -> None:
+    """Write the destinations of ``elect.sync``: the lowest lane of the membermask is the leader."""
     leader = (members & -members).bit_length() - 1
-    for group in groups:
-        op = warp.launch.program.ops[group.op]
-        warp.op, warp.mask = op, group.active
-        pair = op.operands[0]
+    warp.op, warp.mask = warp.launch.program.ops[group.op], group.active
+    for pair in warp.op.operands[: warp.op.row.outputs]:
         value, predicate = (pair.first, pair.second) if isinstance(pair, PairOf) else (pair, None)
         if isinstance(value, Reg):
             warp.write(value, leader)
         if isinstance(predicate, Reg):
-            lanes = warp.mask
-            warp.mask = lanes & ~(1 << leader)
-            if warp.mask:
-                warp.write(predicate, 0, 1)
-            warp.mask = lanes & (1 << leader)
-            if warp.mask:
-                warp.write(predicate, 1, 1)
+            warp.write(predicate, np.arange(32) == leader, 1)

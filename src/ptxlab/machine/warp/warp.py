@@ -176,7 +176,7 @@ class Warp(Registers):
 
     def report(self, code: str, message: str, **fields: Any) -> None:
         """Add a finding at this instruction and go on."""
-        self.launch.report(code, message, op=self.op, warp=self, mask=self.mask, **fields)
+        self.launch.reports.add(code, message, op=self.op, warp=self, mask=self.mask, **fields)
 
     def memory(self) -> bytes:
         """A copy of the registers and the local memory."""

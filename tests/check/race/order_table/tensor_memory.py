@@ -28,11 +28,7 @@ FILL_TENSOR = (
     + "".join(f"add.u32 %t, %at, {at};\ntcgen05.st.sync.aligned.32x32b.x128.b32 [%t], {vector(128, '%r127')};\n" for at in (0, 128, 256))
     + "tcgen05.wait::st.sync.aligned;\n"
 )
-FILL_SHARED = (
-    "mad.lo.u32 %t, %tid, 128, %smem;\n"
-    + "".join(f"st.shared.v4.b32 [%t+{at}], {vector(4, '%zero')};\n" for at in range(0, 128, 16))
-    + "fence.proxy.async.shared::cta;\n"
-)
+FILL_SHARED = "@%first st.bulk.shared::cta [%smem], 16384, 0;\nfence.proxy.async.shared::cta;\n"
 MEET = "tcgen05.fence::before_thread_sync;\nbar.sync 0;\ntcgen05.fence::after_thread_sync;\n"
 ALLOC = "@%warp0 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [tensor_slot], 512;\n"
 DEALLOC = "@%warp0 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %tmem, 512;"

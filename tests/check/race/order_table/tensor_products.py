@@ -81,7 +81,7 @@ FRAMES = {
 
 
 def reads_shared(form: str, group: int, what: str, offset: int) -> Iterator[Pair]:
-    """An operand in shared memory, read through the async proxy."""
+    """An operand in shared memory, read through the async proxy; the last of the pairs is of what comes behind the instruction."""
     f, accesses = FRAMES[group], f"reads {what} in shared memory, async proxy"
     write = f"st.shared.b32 [%smem+{offset}], %smem;\n"
     fence = "fence.proxy.async.shared::cta;"
@@ -104,17 +104,20 @@ def writes_tensor(form: str, group: int) -> Iterator[Pair]:
     """The destination in tensor memory."""
     f, accesses = FRAMES[group], "writes tensor memory"
     load = f"@{f.warp} {LD}"
-    yield Pair((form,), accesses, f.kernel(after=f"ORDER\n{load}{WAIT_LD}"), ACQUIRED, COMMIT, "X105", options=f.options)
     yield Pair((form,), accesses, f.kernel(load + "ORDER\n", WAIT_LD), WAIT_LD, WAITS, "X108", options=f.options)
+    yield Pair((form,), accesses, f.kernel(after=f"ORDER\n{load}{WAIT_LD}"), ACQUIRED, COMMIT, "X105", options=f.options)
 
 
 class Product(NamedTuple):
-    """A form of tcgen05.mma: its name behind ``tcgen05.mma``, the kind, and where its operands are."""
+    """A form of tcgen05.mma: its name behind ``tcgen05.mma``, the type of A and B, and whether A is in tensor memory.
+
+    ``all``: with the accesses of others both before and behind it, which for the rest alternate from operand to operand.
+    """
 
     name: str
     a: str
     tensor: bool = False
-    suffix: str = ""
+    all: bool = False
 
     @property
     def kind(self) -> str:
@@ -139,19 +142,19 @@ class Product(NamedTuple):
         idesc = InstructionDescriptor(self.kind, 128 * self.group, 64, self.a, self.a, d, sparse=self.sparse, **scale)
         operands = ["[%tmem]", "[%ta]" if self.tensor else "%adesc", "%bdesc", *(["[%meta]"] if self.sparse else []), f"{int(idesc):#x}"]
         operands += ["[%sfa]", "[%sfb]"] if self.scaled else []
-        return f"tcgen05.mma{self.name} {', '.join(operands)}, %enable{self.suffix};"
+        return f"tcgen05.mma{self.name} {', '.join(operands)}, %enable;"
 
     def pairs(self) -> Iterator[Pair]:
         """What each of its operands needs."""
-        form = self.form()
-        yield from reads_tensor(form, self.group, "A", "%ta") if self.tensor else reads_shared(form, self.group, "A", 0)
-        yield from reads_shared(form, self.group, "B", 8192)
-        yield from writes_tensor(form, self.group)
-        if self.sparse:
-            yield from reads_tensor(form, self.group, "metadata", "%meta")
+        form, group = self.form(), self.group
+        operands = [reads_tensor(form, group, "A", "%ta") if self.tensor else reads_shared(form, group, "A", 0)]
+        operands += [reads_shared(form, group, "B", 8192)]
+        operands += [reads_tensor(form, group, "metadata", "%meta")] if self.sparse else []
         if self.scaled:
-            yield from reads_tensor(form, self.group, "scale factors of A", "%sfa")
-            yield from reads_tensor(form, self.group, "scale factors of B", "%sfb")
+            operands += [reads_tensor(form, group, f"scale factors of {name}", f"%sf{name.lower()}") for name in "AB"]
+        for number, pairs in enumerate((*operands, writes_tensor(form, group))):
+            found = tuple(pairs)
+            yield from found if self.all else found[-1:] if number % 2 or number == len(operands) else found[:-1]
 
 
 PRODUCTS = (
@@ -160,7 +163,7 @@ PRODUCTS = (
         for group in ("cta_group::1", "cta_group::2")
         for sparse in ("", ".sp")
         for product in (
-            Product(f"{sparse}.{group}.kind::f16", "f16"),
+            Product(f"{sparse}.{group}.kind::f16", "f16", all=True),
             Product(f"{sparse}.{group}.kind::tf32", "tf32", tensor=True),
             Product(f"{sparse}.{group}.kind::f16.ashift", "bf16", tensor=True),
             Product(f"{sparse}.{group}.kind::i8", "s8"),
@@ -169,7 +172,7 @@ PRODUCTS = (
         )
     ),
     *(
-        Product(f"{sparse}.{group}.kind::{kind}.block_scale{vector}", a, tensor)
+        Product(f"{sparse}.{group}.kind::{kind}.block_scale{vector}", a, tensor, all=vector == "")
         for sparse in ("", ".sp")
         for kind, vector, a, group, tensor in (
             ("mxf8f6f4", "", "e4m3", "cta_group::1", False),
@@ -180,7 +183,7 @@ PRODUCTS = (
             ("mxf4nvf4", ".block16", "e2m1", "cta_group::2", True),
         )
     ),
-    Product(".ws.cta_group::1.kind::f16", "f16"),
+    Product(".ws.cta_group::1.kind::f16", "f16", all=True),
     Product(".ws.cta_group::1.kind::f8f6f4", "e4m3", tensor=True),
     Product(".ws.sp.cta_group::1.kind::tf32", "tf32"),
     Product(".ws.sp.cta_group::1.kind::i8", "s8", tensor=True),

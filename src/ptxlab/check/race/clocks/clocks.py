@@ -1,10 +1,10 @@
-"""What the warps of a cluster know of each other: rows of clocks, and how they grow at synchronisation."""
+"""Vector clocks of the warps of a cluster: rows of clocks, and how synchronisation joins them."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +12,21 @@ from numpy.typing import NDArray
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.join_clocks import Block
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
+from ptxlab.isa.effects import Space
 from ptxlab.native import address_of
 
-__all__ = ["SHARED_ROWS", "Agent", "BarrierClock", "Clocks", "Slot", "Use"]
+__all__ = ["SHARED_ROWS", "Agent", "BarrierClock", "Clocks", "Rows", "Slot", "Use", "join", "joined"]
 
-Rows = NDArray[np.uint32]
+Rows: TypeAlias = NDArray[np.uint32]
 
 SHARED_ROWS = 4
 """Rows that synchronisation objects carry."""
 _FIRST_WIDTH = 64
+_MAPS = "tensor maps"
 
 
 def join(target: Rows, source: Rows) -> None:
-    """Know what both know; the source may be narrower."""
+    """Raise ``target`` to the componentwise maximum of both; the source may be narrower."""
     if target.shape == source.shape:
         np.maximum(target, source, out=target)
         return
@@ -32,11 +34,11 @@ def join(target: Rows, source: Rows) -> None:
     np.maximum(target[..., :width], source, out=target[..., :width])
 
 
-def joined(known: Rows | None, rows: Rows) -> Rows:
-    """What both know, as rows of its own, whichever is wider."""
-    if known is None:
-        return rows.copy()
-    wide, narrow = (known, rows) if known.shape[-1] >= rows.shape[-1] else (rows, known)
+def joined(first: Rows | None, second: Rows) -> Rows:
+    """The componentwise maximum as a new array, as wide as the wider one."""
+    if first is None:
+        return second.copy()
+    wide, narrow = (first, second) if first.shape[-1] >= second.shape[-1] else (second, first)
     made = wide.copy()
     join(made, narrow)
     return made
@@ -61,7 +63,7 @@ class Slot:
 
 
 class Use(NamedTuple):
-    """Who made an mbarrier object or arrived on it, as an access of a slot."""
+    """An initialisation of an mbarrier object or an arrival on it, as an access of a slot."""
 
     agent: Agent
     slot: int
@@ -71,28 +73,29 @@ class Use(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class BarrierClock:
-    """What a barrier carries: gathered in the current phase, and of the last complete one."""
+    """The clock of a barrier: what arrivals have released in the current phase, and in the last complete one."""
 
     gathered: Rows | None = None
     done: Rows | None = None
     foreign: dict[int, Rows] = field(default_factory=dict)
-    made: Use | None = None
-    """Who initialised the mbarrier object."""
+    """By other clusters: what arrivals have released of them."""
+    init: Use | None = None
+    """The initialisation of the mbarrier object."""
     users: int = 0
-    """A bit for each warp of the cluster whose order with the initialisation has been looked at."""
-    looks: dict[int, tuple[Agent, int, Any]] = field(default_factory=dict)
-    """By warp: its clock when it last saw that the last complete phase is complete, and the instruction."""
-    came: dict[int, tuple[int, Any]] = field(default_factory=dict)
-    """Of a CTA's barrier, by warp: the lanes that have arrived with arrive in the current phase, and the instruction."""
+    """A bit for each warp of the cluster whose order behind the initialisation has been checked."""
+    uses: dict[int, Use] = field(default_factory=dict)
+    """Of an mbarrier object, by slot: the last arrival."""
+    waits: dict[int, Use] = field(default_factory=dict)
+    """By warp: the last wait for the last complete phase."""
+    arrivals: dict[int, tuple[int, Any]] = field(default_factory=dict)
+    """Of a CTA's barrier, by warp: the lanes that have arrived in the current phase without waiting, and the instruction."""
     parked: list[Agent] = field(default_factory=list)
-    """Of a CTA's barrier: the warps that have arrived, and do nothing before it completes."""
-    remote: dict[int, Use] = field(default_factory=dict)
-    """By slot: the last arrival from each warp or operation of another CTA."""
-    met: Rows | None = None
+    """Of a CTA's barrier: the warps that have arrived and are blocked until it completes."""
+    relaxed: Rows | None = None
     """What is done before relaxed arrivals at the cluster barrier: enough for a CTA to exit."""
 
     def take(self, rows: Rows) -> None:
-        """Gather what an arriving agent knows."""
+        """Join the rows of an arriving agent."""
         if self.gathered is None:
             self.gathered = rows.copy()
             return
@@ -106,12 +109,12 @@ class BarrierClock:
     def complete(self) -> None:
         """The phase is over."""
         self.done, self.gathered = self.gathered, None
-        self.came.clear()
+        self.arrivals.clear()
 
 
 @dataclass(slots=True, eq=False)
 class Agent:
-    """A warp: its slots by what they number, and what it has yet to wait for."""
+    """A warp: its slots by what they number, its clock, and what it has yet to wait for."""
 
     index: int
     cta: Any
@@ -121,15 +124,15 @@ class Agent:
     barrier: Any = None
     """The barrier that the warp has arrived at last."""
     fenced: dict[int, Rows] = field(default_factory=dict)
-    """By scope: what the warp knew at its last fence, which its relaxed writes and arrivals carry."""
-    heard: dict[tuple[int, int], Rows] = field(default_factory=dict)
-    """By scope and cluster: what relaxed reads and waits have met, for the next fence."""
+    """By scope: the rows at its last releasing fence, which its relaxed writes and arrivals release."""
+    observed: dict[tuple[int, int], Rows] = field(default_factory=dict)
+    """By scope and cluster: rows that relaxed reads and waits have observed, for the next acquiring fence."""
     foreign: dict[int, Rows] = field(default_factory=dict)
-    """What the warp knows of other clusters."""
+    """By other clusters: what the warp has acquired of them."""
     copies: Slot | None = None
     """That of cp.async, where the program has any."""
     loads: list[tuple[int, int]] = field(default_factory=list)
-    """tcgen05.ld whose registers may not be consumed: op index and clock."""
+    """tcgen05.ld whose registers may not have been read: op index and clock."""
     rows: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
     address: int = 0
     """Of the rows, in host memory."""
@@ -157,13 +160,15 @@ class Clocks:
         self.shared: dict[Hashable, Slot] = {}
         self.before = self.slot(None, "the grid before")
         self.agents: list[Agent] = []
-        self.met: dict[int, Rows] = {}
-        """By rank: what relaxed arrivals at the cluster barrier have told of (`BarrierClock.met`)."""
-        self.passed: dict[tuple[int, int], dict[int, Rows]] = {}
-        """By rank and warpgroup: what the four warps have come past at their shares of a wgmma.mma_async, by its number."""
+        self.relaxed: dict[int, Rows] = {}
+        """By rank: what relaxed arrivals at the cluster barrier have released (`BarrierClock.relaxed`)."""
+        self.progress: dict[tuple[int, int], dict[int, Rows]] = {}
+        """By rank and warpgroup: how far the four warps had come at their shares of a wgmma.mma_async, by its number."""
+        self.maps: list[int] = []
+        """The slots that number changes of tensor maps."""
         self.warps = warps
         self.blocks: list[Block] = []
-        """By rank: what the warps of a CTA let synchronisation objects carry."""
+        """By rank: the rows of a CTA's warps that synchronisation objects carry."""
         for cta in ctas:
             for warp in range(warps):
                 agent = Agent(len(self.agents), cta, warp, self.slot(None, "main"))
@@ -202,49 +207,45 @@ class Clocks:
             found = agent.slots[what] = self.slot(agent, what)
         return found
 
-    def of(self, agent: Agent) -> Rows:
-        """The rows of a warp."""
-        return agent.rows
-
-    # ------------------------------------------------------------------------------------------------------- knowledge
+    # --------------------------------------------------------------------------------------------------- release and acquire
 
     def tick(self, agent: Agent) -> None:
-        """Number the warp's accesses anew, so that what was published before covers none of them."""
+        """Advance the warp's clock: what was released before does not cover the accesses that follow."""
         agent.main.clock += 1
-        # The second component counts program order alone: what a warp has come past, whether or not others may rely on its accesses.
+        # The early component counts program order alone: how far a warp has come, whether or not others may rely on its accesses.
         row, number = agent.execution, agent.main.number
         row[number] = row[number + 1] = agent.main.clock
 
-    def know(self, agent: Agent, slot: Slot, component: Component, clock: int) -> None:
-        """Let a warp learn that a slot's accesses up to a number are performed."""
+    def advance(self, agent: Agent, slot: Slot, component: Component, clock: int) -> None:
+        """Order a slot's accesses up to a clock before what the warp does next."""
         at = slot.number + component
         for row in (agent.execution, agent.tensor):
             if row[at] < clock:
                 row[at] = clock
 
-    def carried(self, agent: Agent) -> Rows:
-        """What the warp's releases carry; not to be kept."""
+    def released_rows(self, agent: Agent) -> Rows:
+        """What a release of the warp carries; a view that is not to be kept."""
         if not self.spec:
             return agent.shared
         made = agent.shared.copy()
         made[Row.TENSOR] = agent.rows[Row.RELEASED]
         return made
 
-    def learn(self, agent: Agent, carried: Rows) -> None:
-        """Acquire what a release carried."""
+    def acquire(self, agent: Agent, rows: Rows) -> None:
+        """Join what a release of this cluster carried."""
         if not self.spec:
-            join(agent.shared, carried)
+            join(agent.shared, rows)
             return
-        rows = agent.rows
-        join(rows[: Row.TENSOR], carried[: Row.TENSOR])
-        # Execution ordering is transitive: who passes on what others have released needs no fences of its own.
+        own = agent.rows
+        join(own[: Row.TENSOR], rows[: Row.TENSOR])
+        # Execution ordering is transitive: releasing again what was acquired needs no fences of its own.
         for row in (Row.ACQUIRED, Row.RELEASED):
-            join(rows[row], carried[Row.TENSOR])
+            join(own[row], rows[Row.TENSOR])
 
-    def hear(self, agent: Agent, serial: int, rows: Rows) -> None:
-        """Acquire what a release carried of some cluster."""
+    def acquire_from(self, agent: Agent, serial: int, rows: Rows) -> None:
+        """Join what a release carried of some cluster."""
         if serial == self.serial:
-            self.learn(agent, rows)
+            self.acquire(agent, rows)
             return
         join(agent.shared[:, : self.before.number + 2], rows[:, : self.before.number + 2])
         known = agent.foreign.get(serial)
@@ -259,19 +260,44 @@ class Clocks:
         """griddepcontrol.wait: the grid before is complete, and visible to all proxies."""
         agent.rows[:, self.before.number : self.before.number + 2] = 1
 
-    def proxy_fence(self, agent: Agent, shared: bool, of_global: bool) -> None:
-        """fence.proxy.async: section "Shared Memory Accesses"."""
-        first, last = (Row.ASYNC_SHARED if shared else Row.ASYNC_GLOBAL), (Row.ASYNC_GLOBAL if of_global else Row.ASYNC_SHARED)
-        rows = agent.rows[first : last + 1]
-        np.maximum(rows, agent.rows[Row.EXECUTION], out=rows)
+    def proxy_fence(self, agent: Agent, spaces: Space) -> None:
+        """fence.proxy.async: section "Shared Memory Accesses". Compiled code does the same (`event_replay_ir`)."""
+        for space, row in ((Space.SHARED, Row.ASYNC_SHARED), (Space.GLOBAL, Row.ASYNC_GLOBAL)):
+            if space in spaces:
+                join(agent.rows[row], agent.rows[Row.EXECUTION])
+        self.tick(agent)
+
+    def change_map(self, agent: Agent, releases: bool) -> Slot:
+        """The slot of a warp's next change of a tensor map; ``releases``: the instruction releases it as well."""
+        slot = self.own(agent, _MAPS)
+        if not slot.clock:
+            self.maps.append(slot.number)
+        slot.clock += 1
+        self.advance(agent, slot, Component.DONE, slot.clock)
+        if releases:
+            self.release_maps(agent)
+        return slot
+
+    def release_maps(self, agent: Agent) -> None:
+        """fence.proxy.tensormap::generic.release: the early component of a change says that it is released."""
+        slot = agent.slots.get(_MAPS)
+        if slot is not None:
+            self.advance(agent, slot, Component.EARLY, slot.clock)
+        self.tick(agent)
+
+    def acquire_maps(self, agent: Agent) -> None:
+        """fence.proxy.tensormap::generic.acquire: copies may follow the changes that have been released."""
+        row, execution = agent.rows[Row.ASYNC_GLOBAL], agent.rows[Row.EXECUTION]
+        maps = np.array(self.maps, np.intp)
+        acquired = np.maximum(row[maps], execution[maps + Component.EARLY])
+        join(row, execution)
+        row[maps] = acquired
         self.tick(agent)
 
     def before_thread_sync(self, agent: Agent) -> None:
         """tcgen05.fence::before_thread_sync."""
-        rows = self.of(agent)
-        join(rows[Row.RELEASED], rows[Row.TENSOR])
+        join(agent.rows[Row.RELEASED], agent.rows[Row.TENSOR])
 
     def after_thread_sync(self, agent: Agent) -> None:
         """tcgen05.fence::after_thread_sync."""
-        rows = self.of(agent)
-        join(rows[Row.TENSOR], rows[Row.ACQUIRED])
+        join(agent.rows[Row.TENSOR], agent.rows[Row.ACQUIRED])

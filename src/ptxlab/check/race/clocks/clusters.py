@@ -1,4 +1,4 @@
-"""What is kept of clusters: all of those that run, of those that have exited only the names of their warps."""
+"""What is kept of clusters: all of those that run; of those that have exited only the names of their warps."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Clusters:
         return f"warp {index % exited.warps} of CTA ({x}, {y}, {z})"
 
     def stored(self, slot: int, clock: int, digest: int) -> None:
-        """Note what a bulk copy from shared memory does."""
+        """Keep the digest of a bulk copy from shared memory."""
         self._stores.setdefault(slot >> CLUSTER_SHIFT, {})[slot, clock % _STORES] = clock, digest
 
     def same_store(self, one: tuple[int, int], other: tuple[int, int]) -> bool:

@@ -1,8 +1,8 @@
 """Chained launches: what a dependent grid may touch before griddepcontrol.wait.
 
 ptxlab runs one launch after the other. A GPU may start a grid whose kernel executes griddepcontrol.wait as soon as all CTAs of the one
-before have executed griddepcontrol.launch_dependents, or exited; only the wait tells that the other grid is complete, and makes what it
-wrote visible. So the accesses of the one are kept, as those of slot 0 of cluster 0, for the launch that follows on the same device.
+before have executed griddepcontrol.launch_dependents, or exited; only the wait orders the other grid before what follows, and makes its
+writes visible. So the accesses of a launch are kept, as those of slot 0 of cluster 0, for the next launch on the same device.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ptxlab.check.race.shadow.shadow import Object
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT
+from ptxlab.isa.effects import GridLaunch
 from ptxlab.isa.operands import Op
 
 if TYPE_CHECKING:
@@ -38,12 +39,12 @@ class GridBefore:
     @classmethod
     def of(cls, launch: Launch, memory: Iterable[Object]) -> GridBefore | None:
         """What a complete launch leaves behind, if dependents can start early."""
-        if not any(op.opcode == "griddepcontrol.launch_dependents" for op in launch.program.ops):
+        if not any(isinstance(op.effects, GridLaunch) for op in launch.program.ops):
             return None
         return cls(launch.program.name, launch.program.ops, {made.owner: made.cells for made in memory})
 
     def seed(self, made: Object) -> None:
-        """Let memory that is watched have been used by the grid."""
+        """Start the cells of watched memory with the grid's accesses."""
         cells = self.cells.get(made.owner)
         if cells is not None:
             made.cells[...] = _alike(cells)

@@ -1,4 +1,4 @@
-"""The meeting of neighbouring warps at a barrier: the largest of all their clocks, in one call of compiled code."""
+"""Joins the clocks of neighbouring warps at a barrier in one call of compiled code."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Block", "join_clocks_function"]
 
 _LANES = 16
 """Clocks at a time; the width of the rows is a multiple."""
-_MEET = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
+_JOIN = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 _VECTOR = f"<{_LANES} x i32>"
 _IR = f"""
 declare {_VECTOR} @llvm.umax.v{_LANES}i32({_VECTOR}, {_VECTOR})
 
-define void @meet(ptr %rows, i64 %warps, i64 %stride, ptr %known, i64 %count) nounwind {{
+define void @join_clocks(ptr %rows, i64 %warps, i64 %stride, ptr %all, i64 %count) nounwind {{
   br label %column
 column:
   %i = phi i64 [ 0, %0 ], [ %i.next, %stored ]
@@ -36,19 +36,19 @@ gather:
   %more = call {_VECTOR} @llvm.umax.v{_LANES}i32({_VECTOR} %most, {_VECTOR} %here)
   %w.next = add i64 %w, 1
   %w.again = icmp slt i64 %w.next, %warps
-  br i1 %w.again, label %gather, label %told
-told:
-  %to = getelementptr i32, ptr %known, i64 %i
+  br i1 %w.again, label %gather, label %joined
+joined:
+  %to = getelementptr i32, ptr %all, i64 %i
   store {_VECTOR} %more, ptr %to, align 4
-  br label %tell
-tell:
-  %v = phi i64 [ 0, %told ], [ %v.next, %tell ]
+  br label %spread
+spread:
+  %v = phi i64 [ 0, %joined ], [ %v.next, %spread ]
   %past = mul i64 %v, %stride
   %place = getelementptr i8, ptr %first, i64 %past
   store {_VECTOR} %more, ptr %place, align 4
   %v.next = add i64 %v, 1
   %v.again = icmp slt i64 %v.next, %warps
-  br i1 %v.again, label %tell, label %stored
+  br i1 %v.again, label %spread, label %stored
 stored:
   %i.next = add i64 %i, {_LANES}
   %i.again = icmp slt i64 %i.next, %count
@@ -62,18 +62,18 @@ end:
 @cache
 def join_clocks_function() -> tuple[Any, native.Library]:
     """The function, compiled or from the cache, and the library that keeps it."""
-    library = native.compile_ir(_IR, ["meet"], opt=1)
-    return _MEET(library.address("meet")), library
+    library = native.compile_ir(_IR, ["join_clocks"], opt=1)
+    return _JOIN(library.address("join_clocks")), library
 
 
 class Block:
-    """The clocks of neighbouring warps that meet: uint32[warps, row, clock], each warp's rows contiguous.
+    """The clocks of neighbouring warps at a barrier: uint32[warps, row, clock], each warp's rows contiguous.
 
     Examples
     --------
     >>> rows = np.zeros((2, 4, 64), np.uint32)
     >>> rows[0, 1, 5], rows[1, 1, 6] = 7, 8
-    >>> Block(rows).meet()[1, 4:8].tolist(), rows[0, 1, 4:8].tolist()
+    >>> Block(rows).join()[1, 4:8].tolist(), rows[0, 1, 4:8].tolist()
     ([0, 7, 8, 0], [0, 7, 8, 0])
     """
 
@@ -85,7 +85,7 @@ class Block:
         self._call, _ = join_clocks_function()
 
     def join(self) -> NDArray[np.uint32]:
-        """Give every warp the largest of all warps' clocks, which are returned."""
-        known = np.empty(self._rows.shape[1:], np.uint32)
-        self._call(*self._where, address_of(known), known.size)
-        return known
+        """Raise the clocks of all warps to their componentwise maximum, which is returned."""
+        made = np.empty(self._rows.shape[1:], np.uint32)
+        self._call(*self._where, address_of(made), made.size)
+        return made

@@ -1,7 +1,7 @@
 """Phases of mbarrier objects: a wait by parity tells a phase only from its neighbours.
 
-Whoever waits for a phase must have seen that it is complete before the next one is: else the parity that the wait names stands for the
-phase after, and the wait goes on. So what completes a phase has to follow, in whatever way, the looks of all that waited for the last.
+Whoever waits for a phase must have seen that it is complete before the next phase is: otherwise the parity that the wait names stands for
+the phase after, and the wait succeeds too early or never. So what completes a phase must be ordered behind all waits for the phase before.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, Use
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.isa.operands import Op
 
-__all__ = ["look", "passed"]
+__all__ = ["check_overrun", "note_wait"]
 
 
-def look(clocks: Clocks, barrier_clock: BarrierClock, agent: Agent, op: Op) -> None:
-    """A warp has seen that the last phase is complete; what it has issued before carries none of this."""
+def note_wait(clocks: Clocks, barrier_clock: BarrierClock, agent: Agent, op: Op) -> None:
+    """A warp has seen that the last phase is complete. It ticks, so that what it has issued before does not carry the wait."""
     clocks.tick(agent)
-    barrier_clock.looks[agent.index] = agent, agent.main.clock, op
+    barrier_clock.waits[agent.index] = Use(agent, agent.main.number + Component.EARLY, agent.main.clock, op)
 
 
-def passed(findings: Findings, barrier: Any, barrier_clock: BarrierClock, op: Op) -> None:
-    """An arrival completes a phase."""
-    known, looks = barrier_clock.gathered, barrier_clock.looks
-    if known is not None:
-        for agent, clock, looking in looks.values():
-            at = agent.main.number + Component.EARLY
-            if (at >= known.shape[1] or known[Row.EXECUTION, at] < clock) and not _met(agent, at, clock):
-                findings.overrun(barrier, Use(agent, at, clock, looking), op)
-    looks.clear()
+def check_overrun(findings: Findings, barrier: Any, barrier_clock: BarrierClock, op: Op) -> None:
+    """An arrival completes a phase: report the waits for the phase before that nothing orders before it."""
+    gathered, waits = barrier_clock.gathered, barrier_clock.waits
+    if gathered is not None:
+        for wait in waits.values():
+            late = wait.slot >= gathered.shape[1] or gathered[Row.EXECUTION, wait.slot] < wait.clock
+            if late and not _behind_cluster_barrier(wait):
+                findings.overrun(barrier, wait, op)
+    waits.clear()
 
 
-def _met(agent: Agent, at: int, clock: int) -> bool:
-    """Whether a barrier of the cluster stands behind the look."""
-    clocks: Clocks = agent.cta.state["race"]
-    return any(at < len(row) and row[at] >= clock for row in clocks.met.values())
+def _behind_cluster_barrier(wait: Use) -> bool:
+    """Whether a barrier of the cluster stands behind the wait."""
+    clocks: Clocks = wait.agent.cta.state["race"]
+    return any(wait.slot < len(row) and row[wait.slot] >= wait.clock for row in clocks.relaxed.values())

@@ -1,7 +1,7 @@
-"""Strong accesses and who they include: section "Morally strong operations".
+"""Strong accesses and the threads that their scopes include: section "Morally strong operations".
 
-Two strong accesses to the same bytes are no race if the scope of each includes the thread of the other one. Where every thread that can
-reach the memory is in an access's scope there is nothing to ask; the other ones are of the kind NARROW, and their pairs are asked here.
+Two strong accesses to the same bytes are no race if the scope of each includes the thread of the other one. Where a scope includes every
+thread that can reach the memory, this holds for all pairs; other accesses are of the kind NARROW, and each pair is checked here.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ptxlab.check.model import Kind
-from ptxlab.check.race.clocks.releases import Scope, order_of
+from ptxlab.isa.effects import WEAK, Access, Asynchronous, Order, Scope
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["Reach", "excluded", "lines_of", "reach_of", "strong_kind", "widening"]
+__all__ = ["Reach", "access_order", "excluded", "lines_of", "reach_of", "strong_kind", "widening"]
 
 
 class Reach(NamedTuple):
@@ -31,15 +31,20 @@ def reach_of(launch: Launch) -> Reach:
     return Reach(Scope.GPU if launch.total_ctas > launch.cluster_size else shared, shared)
 
 
-def strong_kind(opcode: str, space: str, reach: Reach) -> Kind:
+def access_order(op: Op) -> Order:
+    """The order of an instruction's accesses."""
+    return op.effects.order if isinstance(op.effects, Access | Asynchronous) else WEAK
+
+
+def strong_kind(order: Order, space: str, reach: Reach) -> Kind:
     """The kind of a strong access."""
     wanted = reach.of_shared if space.startswith("shared") else reach.of_global
-    return Kind.NARROW if order_of(opcode).scope < wanted else Kind.STRONG
+    return Kind.NARROW if order.scope < wanted else Kind.STRONG
 
 
 def excluded(apart: Scope, *ops: Op) -> list[Op]:
     """Of two strong accesses by threads that only the scope ``apart`` includes both of, those whose scope is too small."""
-    return [op for op in ops if order_of(op.opcode).scope < apart]
+    return [op for op in ops if access_order(op).scope < apart]
 
 
 def lines_of(ops: list[Op]) -> str:

@@ -1,7 +1,7 @@
 """Waits and fences with ``.aligned`` that compiled code executes: whether all threads of the warp do.
 
-Parts of a warp may come one after the other, as behind a loop that they leave at different times. Those that have not come when the CTA
-ends, or before one comes again, never execute the instruction.
+Parts of a warp may execute it one after the other, as behind a loop that they leave at different times. Those that have not executed it
+when the CTA ends, or when another part executes it again, never do.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Aligned:
             self._parts[key] = op, lanes, wanted
 
     def ended(self, cta: CtaState) -> None:
-        """The CTA has exited: nobody comes any more."""
+        """The CTA has exited: what is incomplete stays so."""
         for (warp, _), part in self._parts.items():
             if warp.cta is cta:
                 self._report(warp, *part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from ptxlab.engine.program import Program
-from ptxlab.isa.native_ops import TensorAccess
+from ptxlab.isa.effects import TensorTransfer
 
 __all__ = ["Consumption"]
 
@@ -21,10 +21,10 @@ class Consumption:
     def _loads(self) -> dict[int, int]:
         """The bits of each tcgen05.ld: one for each destination register."""
         bits, found = 0, {}
-        for index, native in self._program.natives.items():
-            if isinstance(native, TensorAccess) and not native.write:
-                count = len(set(self._program.writes[index]))
-                found[index] = ((1 << count) - 1) << bits
+        for op in self._program.ops:
+            if isinstance(op.effects, TensorTransfer) and not op.effects.write:
+                count = len(set(self._program.writes[op.index]))
+                found[op.index] = ((1 << count) - 1) << bits
                 bits += count
         return found
 

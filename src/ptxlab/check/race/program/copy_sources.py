@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ptxlab.engine.lowering.register_use import operand_registers
 from ptxlab.isa.address_space import PARAM_BASE
+from ptxlab.isa.effects import Access, Asynchronous, GridLaunch, GridWait, Space
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess
 from ptxlab.isa.operands import Addr, Group, Op, Resolved, SymbolAddress
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["sources_change"]
 
-_STORES = ("cp.async.bulk", "cp.reduce.async.bulk", "multimem.", "red.async", "st.async", "st.bulk", "tensormap.")
 _GLOBAL = ("global", "generic")
 
 
@@ -28,7 +28,7 @@ def sources_change(launch: Launch) -> bool:
     """Whether the launch may write an allocation that a cp.async of it reads, or a launch behind it may."""
     program = launch.program
     copied = [program.ops[index].operands[native.source] for index, native in program.natives.items() if isinstance(native, CopyAsync)]
-    if not copied or any(op.opcode.startswith("griddepcontrol.") or _stores(op) for op in program.ops):
+    if not copied or any(isinstance(op.effects, GridWait | GridLaunch) or _stores(op) for op in program.ops):
         return bool(copied)
     flow = _Flow(launch)
     read = flow.allocations(copied)
@@ -38,7 +38,7 @@ def sources_change(launch: Launch) -> bool:
 
 def _stores(op: Op) -> bool:
     """Whether a service writes global memory."""
-    return op.row.kind == "service" and op.opcode.startswith(_STORES) and ".shared::cluster.global" not in op.opcode
+    return op.row.kind == "service" and isinstance(op.effects, Access | Asynchronous) and Space.GLOBAL in op.effects.writes
 
 
 def _written(launch: Launch) -> Iterator[Resolved]:

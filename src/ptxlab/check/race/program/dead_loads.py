@@ -17,7 +17,7 @@ from ptxlab.isa.operands import Addr, Op, Reg
 __all__ = ["dead_loads"]
 
 _MOST = 256
-"""Registers that a value is followed through."""
+"""Registers through which a value is traced."""
 
 
 @dataclass(slots=True)

@@ -6,28 +6,29 @@ from collections import defaultdict
 from typing import Any
 
 from ptxlab.engine.program import Program
-from ptxlab.isa.native_ops import LaneAccess
+from ptxlab.isa.effects import Alloc, Asynchronous, Dealloc, TensorTransfer
+from ptxlab.isa.native_ops import Collective, LaneAccess
 from ptxlab.isa.operands import Addr, Op, Reg
 
 __all__ = ["allocation_awaited"]
 
 _SHARED = ("shared", "shared::cta", "generic")
-_OPERATIONS = tuple(f"tcgen05.{name}." for name in ("ld", "st", "mma", "cp", "shift"))
 
 
 def allocation_awaited(program: Program, load: Op, cta: Any) -> Op | None:
     """The tcgen05.alloc that a CTA has not executed yet, if a load's value becomes a tensor memory address."""
     state = cta.state.get("tcgen05")
     done = {op.index for op in state.grants.values()} if state is not None else set()
-    left = [op for op in program.ops if op.opcode.startswith("tcgen05.alloc.") and op.index not in done]
+    left = [op for op in program.ops if isinstance(op.effects, Alloc) and op.index not in done]
     return left[0] if left and load.index in _address_loads(program) else None
 
 
 def _addresses(op: Op) -> list[int]:
     """The registers of an instruction's tensor memory addresses."""
-    if op.opcode.startswith("tcgen05.dealloc."):
+    effects = op.effects
+    if isinstance(effects, Dealloc):
         return [operand.index for operand in op.operands[:1] if isinstance(operand, Reg)]
-    if not op.opcode.startswith(_OPERATIONS):
+    if not isinstance(effects, TensorTransfer) and not (isinstance(effects, Asynchronous) and effects.pipe is not None):
         return []
     return [operand.base.index for operand in op.operands if isinstance(operand, Addr) and isinstance(operand.base, Reg)]
 
@@ -45,7 +46,7 @@ def _address_loads(program: Program) -> set[int]:
             native = program.natives.get(op.index)
             if isinstance(native, LaneAccess) and not native.write and native.space in _SHARED:
                 found.add(op.index)
-            elif op.row.kind == "pure" or op.opcode.startswith("shfl."):
+            elif op.row.kind == "pure" or isinstance(native, Collective):
                 new = set(program.reads[op.index]) - seen
                 seen |= new
                 work += new

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from ptxlab.check.model import ASYNC_PROXY, TENSOR_SPACE, Kind, Row
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
+from ptxlab.isa.effects import Access as MemoryEffect
+from ptxlab.isa.effects import Asynchronous, Completion, Dealloc
 from ptxlab.isa.operands import Op
 
-__all__ = ["MISSING", "Access", "code_of", "fix_of", "join_of", "name_of", "past_of", "shortened"]
+__all__ = ["MISSING", "Access", "code_of", "completion_of", "fix_of", "join_of", "past_of", "shortened"]
 
 _LONGEST = 120
 
@@ -38,7 +40,7 @@ class Access:
     @property
     def verb(self) -> str:
         """What it does."""
-        if self.op.opcode.startswith("tcgen05.dealloc"):
+        if isinstance(self.op.effects, Dealloc):
             return "releases"
         return "writes" if self.write else "reads"
 
@@ -51,21 +53,17 @@ def shortened(text: str) -> str:
 
 def join_of(op: Op, reads: bool, grouped: bool = True) -> str:
     """How to wait for an asynchronous operation, which may have been left out of all groups."""
-    if op.opcode.startswith("wgmma"):
+    completion = completion_of(op)
+    if completion is Completion.WGMMA_GROUP:
         return "insert wgmma.commit_group and wgmma.wait_group 0"
-    if op.opcode.startswith("cp.async.c"):
+    if completion is Completion.COPY_GROUP:
         return "insert cp.async.wait_all" if grouped else "insert cp.async.commit_group and cp.async.wait_group 0, or cp.async.wait_all,"
     return "insert cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0" if reads else "wait on the mbarrier of the copy"
 
 
-def name_of(access: Access) -> str:
-    words = access.op.opcode.split(".")
-    keep = 2
-    if words[:3] == ["cp", "async", "bulk"] or words[:3] == ["cp", "reduce", "async"]:
-        keep = 4 if "tensor" in words else 3
-    elif words[0] in ("ld", "st", "atom", "red", "ldmatrix", "stmatrix"):
-        keep = 2
-    return ".".join(words[:keep])
+def completion_of(op: Op) -> Completion | None:
+    """What completes an asynchronous operation."""
+    return op.effects.completion if isinstance(op.effects, Asynchronous) else None
 
 
 def past_of(access: Access) -> str:
@@ -74,10 +72,8 @@ def past_of(access: Access) -> str:
 
 def _is_map(found: Object, earlier: Access, later: Access) -> bool:
     """Whether one of the two makes a tensor map that the other, a tensor copy, uses."""
-    opcodes = earlier.op.opcode, later.op.opcode
-    return (
-        found.proxy_row == Row.ASYNC_GLOBAL and any(o.startswith("tensormap.") for o in opcodes) and any(".tensor." in o for o in opcodes)
-    )
+    maps = [e for e in (earlier.op.effects, later.op.effects) if isinstance(e, MemoryEffect | Asynchronous) and e.tensor_map]
+    return found.proxy_row == Row.ASYNC_GLOBAL and len({type(e) for e in maps}) == 2
 
 
 def code_of(earlier: Access, later: Access, found: Object, ordered: bool, waited: bool, fences: bool) -> str:
@@ -135,7 +131,7 @@ def fix_of(code: str, earlier: Access, later: Access, waited: bool) -> str:
     if code in ("X101", "X114") or (waited and code in ("X107", "X108")):
         behind = {"X107": ", behind tcgen05.wait::st", "X108": ", behind tcgen05.wait::ld"}.get(code, "")
         return (
-            f"let the threads meet between line {first} and line {second}{behind}: bar.sync, or mbarrier.arrive behind the one and "
+            f"synchronise the threads between line {first} and line {second}{behind}: bar.sync, or mbarrier.arrive behind the one and "
             "mbarrier.try_wait before the other"
         )
     if code == "X117":
@@ -148,7 +144,7 @@ def fix_of(code: str, earlier: Access, later: Access, waited: bool) -> str:
     if code == "X102":
         return f"insert fence.proxy.async behind line {first}, before the barrier that lets line {second} go on"
     if code == "X103":
-        if ".bulk_group" in earlier.op.opcode:
+        if completion_of(earlier.op) is Completion.BULK_GROUP:
             return f"insert cp.async.bulk.commit_group and cp.async.bulk.wait_group 0 between line {first} and line {second}"
         return f"wait with mbarrier.try_wait on the mbarrier of line {first} before line {second}"
     if code == "X111" or (code == "X104" and earlier.kind is Kind.COPY):
@@ -174,7 +170,7 @@ def fix_of(code: str, earlier: Access, later: Access, waited: bool) -> str:
     if code == "X112":
         return f"let the thread of line {first} arrive on a barrier behind it, and wait on that barrier before line {second}"
     if code == "X113":
-        return f"let all warps meet in a barrier between line {first} and line {second}"
+        return f"synchronise all warps with a barrier between line {first} and line {second}"
     return (
         f"insert tcgen05.fence::before_thread_sync behind line {first} before the threads synchronise, and "
         f"tcgen05.fence::after_thread_sync before line {second}"

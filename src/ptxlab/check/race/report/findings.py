@@ -11,15 +11,15 @@ from ptxlab.check.model import ASYNC_PROXY, TENSOR_PIPES, Component, Kind, Row, 
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Use
 from ptxlab.check.race.clocks.clusters import Clusters
 from ptxlab.check.race.clocks.grids import GridBefore
-from ptxlab.check.race.clocks.releases import Scope
 from ptxlab.check.race.clocks.scopes import excluded, lines_of, widening
 from ptxlab.check.race.program.dead_loads import dead_loads
-from ptxlab.check.race.program.instruction_kinds import follows
+from ptxlab.check.race.program.instruction_kinds import waits_for_grid
 from ptxlab.check.race.program.tensor_addresses import allocation_awaited
-from ptxlab.check.race.report._messages import MISSING, Access, code_of, fix_of, join_of, name_of, past_of, shortened
+from ptxlab.check.race.report._messages import MISSING, Access, code_of, completion_of, fix_of, join_of, past_of, shortened
 from ptxlab.check.race.report._overlap import granules, lanes_at, overlap, where_text
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, FORMAL, HOW_SHIFT, UNWRITTEN
+from ptxlab.isa.effects import Alloc, Asynchronous, Completion, Dealloc, MbarrierArrive, MbarrierWait, Scope
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.reports import lane_text
 
@@ -34,7 +34,7 @@ _PAIR = 0xFFFFFF | 31 << HOW_SHIFT
 
 
 class Place(NamedTuple):
-    """Where two accesses meet: the memory, the part of it in words, and the lanes of the later access where they are known."""
+    """Where two accesses overlap: the memory, the part of it as text, and the lanes of the later access where they are known."""
 
     found: Object
     text: str
@@ -51,7 +51,7 @@ class Findings:
         self.clusters = Clusters()
         self.before: GridBefore | None = None
         """The grid that may still run, if there is one."""
-        self._redundant = dead_loads(launch.program) if follows(launch.program) else frozenset()
+        self._redundant = dead_loads(launch.program) if waits_for_grid(launch.program) else frozenset()
         """Loads that race with the grid before alone."""
 
     def _access(self, who: int, what: int) -> Access:
@@ -84,7 +84,7 @@ class Findings:
             narrow = _narrow(clocks, held, earlier, what, later)
             if (
                 narrow == []
-                or (earlier.serial != clocks.serial and _known(agent, earlier))
+                or (earlier.serial != clocks.serial and _is_acquired(agent, earlier))
                 or self._twice(earlier, later)
                 or {earlier.op.index, later.op.index} & self._redundant
             ):
@@ -94,7 +94,7 @@ class Findings:
             self._report(clocks, agent, earlier, later, self._place(later, suspects, number, rows), wrong == FORMAL, narrow)
 
     def _place(self, later: Access, suspects: NDArray[np.uint64], number: int, rows: NDArray[np.uint64] | None) -> Place:
-        """Where the two accesses of a suspect meet."""
+        """Where the two accesses of a suspect overlap."""
         places, masks = overlap(suspects, number)
         found = self._shadow.find(int(places[0]))
         assert found is not None
@@ -109,7 +109,7 @@ class Findings:
         assert before is not None
         self._launch.reports.add(
             "X121",
-            f"{name_of(later)} {later.verb} {place.text}, which {name_of(earlier)} of the grid "
+            f"{later.op.short} {later.verb} {place.text}, which {earlier.op.short} of the grid "
             f"before {past_of(earlier)}, and no griddepcontrol.wait stands before it",
             op=later.op,
             fix=f"insert griddepcontrol.wait before line {later.op.line}, in the same thread or before a barrier that it passes",
@@ -126,7 +126,7 @@ class Findings:
         tensor = place.found.granule == TENSOR_GRANULE
         self._launch.reports.add(
             "T614" if tensor else "M411",
-            f"{name_of(reader)} reads {place.text}, which nothing has written",
+            f"{reader.op.short} reads {place.text}, which nothing has written",
             op=reader.op,
             fix="let the first tcgen05.mma of the accumulator have enable-input-d false, or fill the columns with tcgen05.st"
             if tensor
@@ -140,13 +140,14 @@ class Findings:
         program = self._launch.program
         alloc = allocation_awaited(program, reader, cta)
         if alloc is not None:
-            pair = ", or barrier.cluster for both CTAs of the pair" if "cta_group::2" in alloc.opcode else ""
+            pair = ", or barrier.cluster for both CTAs of the pair" if isinstance(alloc.effects, Alloc) and alloc.effects.pair else ""
             return (
-                f"let the warps meet in a barrier (bar.sync{pair}) between tcgen05.alloc at line {alloc.line} and this read of its address"
+                f"synchronise the warps with a barrier (bar.sync{pair}) between tcgen05.alloc at line {alloc.line} and this read of its "
+                "address"
             )
-        copied = any(op.opcode.startswith("cp.async.bulk.") and "mbarrier" in op.opcode for op in program.ops)
+        copied = any(completion_of(op) is Completion.BYTES for op in program.ops)
         awaited = ", or wait on the mbarrier of the copy that brings them" if copied else ""
-        barrier = "barrier.cluster" if "cta_group::2" in reader.opcode else "a barrier"
+        barrier = "barrier.cluster" if isinstance(reader.effects, Asynchronous) and reader.effects.pair else "a barrier"
         return (
             f"write the bytes before they are read, with {barrier} between if others write them{awaited}; "
             "a fresh CTA's shared memory holds what the last one left there"
@@ -160,13 +161,12 @@ class Findings:
         """An instruction of the program."""
         return self._launch.program.ops[index]
 
-    def unjoined(self, agent: Agent, op: Op, reads: bool, grouped: bool = True) -> None:
+    def in_flight_at_exit(self, agent: Agent, op: Op, reads: bool, grouped: bool = True) -> None:
         """An asynchronous operation that nothing has waited for when the CTA exits."""
-        name = op.opcode.split(".L2")[0]
-        bulk_store = reads and not op.opcode.startswith("wgmma")
+        bulk_store = reads and completion_of(op) is Completion.BULK_GROUP
         self._launch.reports.add(
             "X119" if bulk_store and self._launch.model == "practice" else "X116",
-            f"CTA {agent.cta.describe()} exits while {name} at line {op.line} may still "
+            f"CTA {agent.cta.describe()} exits while {op.short} at line {op.line} may still "
             + ("read its shared memory" if reads else "write to its shared memory"),
             op=op,
             fix=f"{join_of(op, reads, grouped)} before the threads exit",
@@ -178,13 +178,13 @@ class Findings:
         """A CTA exits, and nothing orders that behind what another CTA does in its shared memory."""
         self._launch.reports.add(
             "M407",
-            f"{'.'.join(op.opcode.split('.')[:2])} of CTA {agent.cta.describe()} uses the shared memory of CTA {cta.describe()}, "
+            f"{op.short} of CTA {agent.cta.describe()} uses the shared memory of CTA {cta.describe()}, "
             "which may have exited by then: nothing orders the two",
             op=op,
             fix=f"insert barrier.cluster.arrive and barrier.cluster.wait behind line {op.line}, before the CTAs of the cluster exit"
             + (
                 f"; or let CTA {cta.describe()} wait on its mbarrier for that arrival before it exits"
-                if op.opcode.startswith("mbarrier.arrive")
+                if isinstance(op.effects, MbarrierArrive)
                 else ""
             ),
             details=(("later", f"CTA {cta.describe()} exits"),),
@@ -193,16 +193,15 @@ class Findings:
 
     def overrun(self, barrier: Any, use: Use, op: Op) -> None:
         """Nothing keeps a phase from being complete before a warp has seen that the one before is."""
-        name, by = (".".join(each.opcode.split(".")[:2]) for each in (use.op, op))
-        by_parity = ".parity" in use.op.opcode
+        by_parity = isinstance(use.op.effects, MbarrierWait) and use.op.effects.parity
         other = f"; or wait with the other parity, if the phase that line {op.line} completes is meant" if by_parity else ""
         self._launch.reports.add(
             "B519",
-            f"{name} waits for a phase of the mbarrier at shared offset {barrier.offset:#x}, and nothing keeps the next phase, "
-            f"which {by} at line {op.line} completes, from being complete before it looks",
+            f"{use.op.short} waits for a phase of the mbarrier at shared offset {barrier.offset:#x}, and nothing keeps the next phase, "
+            f"which {op.short} at line {op.line} completes, from being complete before the wait",
             op=use.op,
             fix=f"behind line {use.op.line} arrive on an mbarrier, and wait on that mbarrier before line {op.line}; "
-            f"or let the threads meet in a barrier between the two{other}",
+            f"or synchronise the threads with a barrier between the two{other}",
             details=(
                 ("waits", f"warp {use.agent.warp} of CTA {use.agent.cta.describe()}"),
                 ("what then happens", "the parity that the wait names stands for the phase after, and the wait goes on"),
@@ -210,19 +209,35 @@ class Findings:
             cta=use.agent.cta,
         )
 
-    def again(self, barrier: Any, agent: Agent, first: Op, op: Op) -> None:
-        """A warp comes to a barrier of its CTA twice in one phase."""
+    def invalidated_early(self, barrier: Any, agent: Agent, op: Op, use: Use) -> None:
+        """mbarrier.inval ends the life of an object that another warp uses, and nothing orders the two."""
+        self._launch.reports.add(
+            "X101",
+            f"{op.short} ends the mbarrier at shared offset {barrier.offset:#x}, which {use.op.short} at line {use.op.line} uses, "
+            "and nothing orders the two threads",
+            op=op,
+            fix=f"synchronise the threads with a barrier (bar.sync) between line {use.op.line} and line {op.line}",
+            details=(
+                ("earlier", f"warp {use.agent.warp} of CTA {use.agent.cta.describe()}"),
+                ("later", f"warp {agent.warp} of CTA {agent.cta.describe()}"),
+                ("order that exists", "none"),
+            ),
+            cta=agent.cta,
+        )
+
+    def arrived_twice(self, barrier: Any, agent: Agent, first: Op, op: Op) -> None:
+        """A warp arrives at a barrier of its CTA twice in one phase."""
         self._launch.reports.add(
             "B520",
-            f"warp {agent.warp} comes to barrier {barrier.id} again, at which it has arrived at line {first.line}, and the barrier is not "
-            "yet complete: it counts as two warps",
+            f"warp {agent.warp} arrives at barrier {barrier.id} again, as it did at line {first.line}, and the barrier is not yet "
+            "complete: it counts as two warps",
             op=op,
             fix=f"arrive once in a phase: drop line {op.line}, give it another barrier, or let the warp wait between line {first.line} and "
             f"line {op.line} for a barrier behind barrier {barrier.id}",
             cta=agent.cta,
         )
 
-    def lanes_meet(self, warp: Any, earlier: tuple[Op, bool, int], later: tuple[Op, bool, int], addresses: set[int]) -> None:
+    def race_of_lanes(self, warp: Any, earlier: tuple[Op, bool, int], later: tuple[Op, bool, int], addresses: set[int]) -> None:
         """Threads of one warp access the same bytes, and only the warp's progress orders them."""
         (first, wrote, whose), (op, writes, who) = earlier, later
         key = (first.index, op.index, _LANES)
@@ -234,7 +249,7 @@ class Findings:
         owner = f"warp {warp.warp_id} of CTA {warp.cta.describe()}"
         self._launch.reports.add(
             "X114" if found.proxy_row == Row.ASYNC_GLOBAL else "X101",
-            f"{_short(op)} {'writes' if writes else 'reads'} {where_text(found, *granules(found, addresses))}, which {_short(first)} at "
+            f"{op.short} {'writes' if writes else 'reads'} {where_text(found, *granules(found, addresses))}, which {first.short} at "
             f"line {first.line} {'writes' if wrote else 'reads'} in another thread of the warp, and nothing orders the two threads",
             op=op,
             fix=f"insert bar.warp.sync between line {first.line} and line {op.line}, for all threads of the two",
@@ -246,8 +261,8 @@ class Findings:
             cta=warp.cta,
         )
 
-    def unmade(self, barrier: Any, agent: Agent, op: Op, made: Use) -> None:
-        """A warp uses an mbarrier object, and nothing tells it that the object has been made."""
+    def uninitialised(self, barrier: Any, agent: Agent, op: Op, made: Use) -> None:
+        """A warp uses an mbarrier object, and nothing orders the use behind its initialisation."""
         if (made.op.index, op.index, -1) in self._seen:
             return
         self._seen.add((made.op.index, op.index, -1))
@@ -262,8 +277,8 @@ class Findings:
         at, text, _ = self._launch.reports.place(made.op)
         self._launch.reports.add(
             "X120",
-            f"{'.'.join(op.opcode.split('.')[:2])} uses the mbarrier at shared offset {barrier.offset:#x} of CTA {owner.describe()}, which "
-            f"mbarrier.init at line {first} makes, and nothing orders the two",
+            f"{op.short} uses the mbarrier at shared offset {barrier.offset:#x} of CTA {owner.describe()}, which "
+            f"mbarrier.init at line {first} initialises, and nothing orders the two",
             op=op,
             fix=fix,
             details=(
@@ -279,7 +294,7 @@ class Findings:
     def _report(
         self, clocks: Clocks, agent: Agent, earlier: Access, later: Access, place: Place, formal: bool, narrow: list[Op] | None
     ) -> None:
-        ordered = earlier.serial == clocks.serial and clocks.of(agent)[Row.EXECUTION, earlier.column] >= earlier.clock
+        ordered = earlier.serial == clocks.serial and agent.rows[Row.EXECUTION, earlier.column] >= earlier.clock
         fences = clocks.spec and _acquired(clocks, agent, earlier)
         waited = _waited(clocks, earlier)
         if narrow:
@@ -288,12 +303,12 @@ class Findings:
         else:
             code = "X109" if formal else code_of(earlier, later, place.found, ordered, waited, fences)
             missing, fix = MISSING[code], fix_of(code, earlier, later, waited)
-            if code in ("X105", "X106") and later.op.opcode.startswith("tcgen05.dealloc") and "tmem" in self._launch.options.checks:
+            if code in ("X105", "X106") and isinstance(later.op.effects, Dealloc) and "tmem" in self._launch.options.checks:
                 code = "T612"  # as the machine says where the operation happens to be under way
             if code in ("X105", "X106") and later.op.line < earlier.op.line and _issued_apart(clocks, agent, earlier):
-                fix += f"; or, if line {later.op.line} is to come first, let the warps meet in a barrier (bar.sync) between the two"
+                fix += f"; or, if line {later.op.line} is to execute first, synchronise the warps with a barrier (bar.sync) between the two"
         message = (
-            f"{name_of(later)} {later.verb} {place.text}, which {name_of(earlier)} at line {earlier.op.line} {past_of(earlier)}, "
+            f"{later.op.short} {later.verb} {place.text}, which {earlier.op.short} at line {earlier.op.line} {past_of(earlier)}, "
             f"and {missing}"
         )
         at, text, source = self._launch.reports.place(earlier.op)
@@ -308,13 +323,9 @@ class Findings:
     def _agent_text(self, access: Access, lanes: str = "") -> str:
         text = self.clusters.owner(access.serial, access.column // 2)
         if text is None:
-            return name_of(access)
+            return access.op.short
         text = f"lanes {lanes} of {text}" if lanes else text
-        return f"{name_of(access)} issued by {text}" if access.kind in ASYNC_PROXY or access.kind in TENSOR_PIPES else text
-
-
-def _short(op: Op) -> str:
-    return ".".join(op.opcode.split(".")[:2])
+        return f"{access.op.short} issued by {text}" if access.kind in ASYNC_PROXY or access.kind in TENSOR_PIPES else text
 
 
 def _apart(clocks: Clocks, earlier: Access, later: Access) -> Scope:
@@ -332,7 +343,7 @@ def _narrow(clocks: Clocks, held: int, earlier: Access, what: int, later: Access
     return excluded(_apart(clocks, earlier, later), earlier.op, later.op)
 
 
-def _known(agent: Agent, earlier: Access) -> bool:
+def _is_acquired(agent: Agent, earlier: Access) -> bool:
     rows = agent.foreign.get(earlier.serial)
     return rows is not None and earlier.column < rows.shape[1] and bool(rows[Row.EXECUTION, earlier.column] >= earlier.clock)
 
@@ -350,7 +361,7 @@ def _issued_apart(clocks: Clocks, agent: Agent, earlier: Access) -> bool:
 
 def _acquired(clocks: Clocks, agent: Agent, earlier: Access) -> bool:
     """Whether only tcgen05.fence is missing."""
-    rows = clocks.of(agent)
+    rows = agent.rows
     components = list(Component) if earlier.kind in TENSOR_PIPES else [Component.DONE]
     columns = earlier.column + np.array(components)
     return bool((rows[np.array([Row.ACQUIRED, Row.EXECUTION])][:, columns] >= earlier.clock).any())

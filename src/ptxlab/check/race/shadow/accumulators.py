@@ -31,14 +31,12 @@ class Accumulators:
         self._names: dict[tuple[Any, ...], int] = {}
         self._held: dict[int, NDArray[np.uint64]] = {}
 
-    def name(self, warp: Any, op: Op, lane: int) -> int:
-        """A number for the accumulator and the shape of an instruction that the warp executes."""
+    def name(self, warp: Any, op: Op, variant: str, lane: int) -> int:
+        """A number for the accumulator, the shape and the variant of an instruction that the warp executes."""
         at = {name: i for i, (name, _) in enumerate(op.row.operands)}
         address = warp.lane_value(op.operands[at["accumulator"]], 32, lane)
         shape = warp.lane_value(op.operands[at["descriptor"]], 32, lane) & _ROWS_AND_COLUMNS
-        words = op.opcode.split(".")
-        key = address, shape, "sp" in words, "ws" in words, *(w for w in words if w.startswith("kind::"))
-        return self._names.setdefault(key, len(self._names) + 1)
+        return self._names.setdefault((address, shape, variant), len(self._names) + 1)
 
     def write(self, access: MemoryAccess, name: int, who: int, op: Op, rows: NDArray[np.uint32]) -> NDArray[np.uint64] | None:
         """Note that ``who`` writes cells; an incomplete write of another accumulator there, as a row of suspects."""

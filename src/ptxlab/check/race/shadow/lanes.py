@@ -1,7 +1,7 @@
-"""The letter: threads of one warp that meet in memory and do not synchronise; program order is each thread's own.
+"""Under ``spec``: races between the threads of one warp, as program order is that of each thread.
 
-Section "Program Order". What a warp records is cut into stretches: where on the way from one access to the next any of its threads may have
-synchronised with others, at a service instruction, a fence, an acquiring or releasing access, or whatever the warp executes together.
+Section "Program Order". What a warp records is divided into stretches: a new one begins where, on a path from one access to the next, any
+of its threads may have synchronised with others: at a service instruction, a fence, an acquiring or releasing access, or a warp collective.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.model import Kind
-from ptxlab.check.race.clocks.releases import synchronises
+from ptxlab.check.race.clocks.scopes import access_order
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow_ir import OpWord
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, Nothing
@@ -31,7 +31,7 @@ _LANES = np.arange(32, dtype=np.uint64)
 _WORD = 4
 _LAST = np.iinfo(np.int64).max
 _MOST = 256
-"""Words of one stretch in which threads meet that are looked at."""
+"""Words of one stretch that are compared where several threads access them."""
 _CARRIED = 64
 """Rows of a stretch that are compared with those of the next drain."""
 
@@ -59,7 +59,7 @@ class Lanes:
         self._sizes = np.where(plain, table[: len(plain), OpWord.SIZE], 0).astype(np.int64)
         self._strong = np.isin(self._kinds >> np.uint64(1), [Kind.STRONG, Kind.NARROW])
         self._writes = (self._kinds & np.uint64(1)).astype(bool)
-        self._meets = [_meets(program, op) for op in program.ops]
+        self._synchronises = [_synchronises(program, op) for op in program.ops]
         self._between: dict[tuple[int, int], bool] = {}
 
     def drained(self, warp: Warp, rows: Words) -> None:
@@ -68,7 +68,7 @@ class Lanes:
         if before is not None:
             rows = np.concatenate([before, rows])
         ops = (rows[:, 0] & np.uint64(0xFFFFFFFF)).astype(np.intp)
-        own = ops < len(self._meets)  # the second rows of cp.async are its own accesses, not the thread's
+        own = ops < len(self._synchronises)  # the second rows of cp.async are its own accesses, not the thread's
         rows, ops = rows[own], ops[own]
         start = 0
         for start, stop in self._stretches(ops.tolist()):
@@ -80,7 +80,7 @@ class Lanes:
         warp.state["race lanes"] = rows[max(start, len(rows) - _CARRIED) :].copy()
 
     def _stretches(self, ops: list[int]) -> Iterator[tuple[int, int]]:
-        """Rows behind each other between which nothing can have synchronised threads."""
+        """Neighbouring rows between which nothing can have synchronised threads."""
         start = 0
         for at in range(1, len(ops) + 1):
             if at == len(ops) or self._apart(ops[at - 1], ops[at]):
@@ -90,27 +90,27 @@ class Lanes:
     def _apart(self, earlier: int, later: int) -> bool:
         known = self._between.get((earlier, later))
         if known is None:
-            met = self._meets[earlier] or self._meets[later]
-            known = self._between[earlier, later] = met or self._may_meet(earlier, later)
+            synchronised = self._synchronises[earlier] or self._synchronises[later]
+            known = self._between[earlier, later] = synchronised or self._may_synchronise(earlier, later)
         return known
 
-    def _may_meet(self, earlier: int, later: int) -> bool:
-        """Whether on some way from one instruction to another threads of the warp may synchronise; either is passed unseen by its guard."""
+    def _may_synchronise(self, earlier: int, later: int) -> bool:
+        """Whether on some path between two instructions threads of the warp may synchronise; a guarded instruction may be skipped."""
         program = self._program
         ends = {each for each in (earlier, later) if program.ops[each].guard is None}
         block = next(n for n, b in enumerate(program.blocks) if b.start <= earlier < b.stop)
         work = [(block, earlier + 1, False)]
         seen: set[tuple[int, int, bool]] = set()
         while work:
-            number, at, met = work.pop()
+            number, at, found = work.pop()
             for index in range(at, program.blocks[number].stop):
-                if index == later and met:
+                if index == later and found:
                     return True
                 if index in ends:
                     break
-                met = met or self._meets[index]
+                found = found or self._synchronises[index]
             else:
-                following = {(to, program.blocks[to].start, met) for to in program.blocks[number].successors} - seen
+                following = {(to, program.blocks[to].start, found) for to in program.blocks[number].successors} - seen
                 seen |= following
                 work += following
         return False
@@ -125,17 +125,17 @@ class Lanes:
         several = np.minimum.reduceat(lanes, starts) != np.maximum.reduceat(lanes, starts)
         shared = np.flatnonzero(several & np.logical_or.reduceat(writes, starts))[:_MOST]
         stops = np.append(starts[1:], len(words))
-        meetings: dict[tuple[int, int], dict[str, Any]] = defaultdict(lambda: {"bytes": set(), "earlier": 0, "later": 0})
+        conflicts: dict[tuple[int, int], dict[str, Any]] = defaultdict(lambda: {"bytes": set(), "earlier": 0, "later": 0})
         for group in shared.tolist():
             for one, other in self._pairs(rows, ops, found, order[starts[group] : stops[group]].tolist()):
-                held = meetings[int(ops[found.rows[one]]), int(ops[found.rows[other]])]
+                held = conflicts[int(ops[found.rows[one]]), int(ops[found.rows[other]])]
                 mask = int(found.masks[one] & found.masks[other])
                 held["bytes"].update(int(found.words[one]) * _WORD + k for k in range(_WORD) if mask >> k & 1)
                 held["earlier"] |= 1 << int(found.lanes[one])
                 held["later"] |= 1 << int(found.lanes[other])
-        for (earlier, later), held in meetings.items():
+        for (earlier, later), held in conflicts.items():
             op, first = self._program.ops[later], self._program.ops[earlier]
-            self._findings.lanes_meet(
+            self._findings.race_of_lanes(
                 warp, (first, bool(self._writes[earlier]), held["earlier"]), (op, bool(self._writes[later]), held["later"]), held["bytes"]
             )
 
@@ -154,12 +154,12 @@ class Lanes:
                     yield one, other
 
 
-def _meets(program: Program, op: Op) -> bool:
+def _synchronises(program: Program, op: Op) -> bool:
     """Whether an instruction may order a thread's accesses and those of another thread of its warp."""
     native = program.natives.get(op.index)
     if isinstance(native, LaneAccess | Atomic):
-        return synchronises(op.opcode)
-    quiet = native is None or isinstance(native, CopyAsync) or (isinstance(native, Nothing) and not native.orders)
+        return access_order(op).synchronises
+    quiet = native is None or isinstance(native, CopyAsync) or (isinstance(native, Nothing) and op.effects is None)
     return op.row.kind == "service" or not quiet
 
 

@@ -177,7 +177,7 @@ class Shadow:
         self._ranges(self._address, *access.where, who, what)
 
     def size_of(self, op: int) -> int:
-        """The bytes that one lane's access of an instruction reaches, 0 where its rows do not tell."""
+        """The bytes that one lane's access of an instruction reaches, 0 where its rows do not say."""
         return int(self._keep[0][op, OpWord.SIZE]) if op < len(self._keep[0]) else 0
 
     def suspects(self) -> NDArray[np.uint64]:

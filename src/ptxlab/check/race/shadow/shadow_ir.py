@@ -49,7 +49,7 @@ CONCURRENT, FORMAL, UNWRITTEN = range(3)
 READS_TOO = 0x20
 """Beside kind and write: what is written is read before."""
 PROXY_FENCES = {Row.ASYNC_SHARED: 0x40000, Row.ASYNC_GLOBAL: 0x80000}
-"""The bits of a fence.proxy.async, by the row that learns what the warp knows. It is for Python where accesses before it are suspect."""
+"""The bits of a fence.proxy.async, by the row that it raises to that of execution; it is for Python where accesses before are suspect."""
 OP_WORDS = 2
 _AHEAD = 4
 _FETCHED = 256
@@ -104,7 +104,7 @@ class StateWord(IntEnum):
 class MemoWord(IntEnum):
     """One access to a cell of which all entries fitted into eight words, and that was in order.
 
-    What was in order for an agent stays so: it learns, and never forgets.
+    What was in order for an agent stays so: clocks only grow.
     """
 
     EPOCH = 0

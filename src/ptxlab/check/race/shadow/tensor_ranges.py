@@ -1,4 +1,4 @@
-"""Bytes of tensor memory that tcgen05.ld and st reach: section "Data Movement Shape"."""
+"""Bytes of tensor memory that tcgen05.ld and st access: section "Data Movement Shape"."""
 
 from __future__ import annotations
 

@@ -1,0 +1,102 @@
+"""Each memory and asynchronous instruction in a pair of kernels: with the order that the PTX ISA asks for, and without it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ptxlab
+from ptxlab.engine import lower
+from ptxlab.isa import CATALOGUE, load_all
+
+from .order_table import NO_ACCESS, TABLE, Pair
+
+WORDS, MAP = 16384, 24576
+"""The array, and where it holds a tensor map, in bytes."""
+OPTIONS: dict[str, Any] = {"block": 64, "shared_bytes": 32768, "max_instructions": 200_000, "check": "all", "policy": "eager"}
+CASES = [(pair, form) for pair in TABLE for form in pair.forms]
+
+
+def launch(pair: Pair, form: str, ordered: bool) -> Any:
+    """The result of one kernel, or of its last launch."""
+    options = OPTIONS | {name: value for name, value in pair.options.items() if name not in ("target", "launches")}
+    kernel = ptxlab.loads(pair.text(form, ordered), file="pair.ptx").kernel()
+    device = ptxlab.Device(pair.target)
+    content = np.zeros(WORDS, np.uint32)
+    array = device.array(content)
+    tensor_map = bytes(128) if pair.tensor_map is None else bytes(pair.tensor_map(array))
+    content.view(np.uint8)[MAP : MAP + 128] = np.frombuffer(tensor_map, np.uint8)
+    array.write(content)
+    for _ in range(int(pair.options.get("launches", 1))):
+        result = kernel.launch(args=[array, tensor_map], device=device, **options)
+    return result
+
+
+def cases(reason: Callable[[Pair], str], chosen: Callable[[Pair], object] = bool) -> list[Any]:
+    """Every form of every line of the table that is chosen; where there is a reason to fail, it must."""
+    return [
+        pytest.param(
+            pair,
+            form,
+            id=f"{pair.code or 'none'} {form}",
+            marks=[pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason(pair))] if reason(pair) else [],
+        )
+        for pair, form in CASES
+        if chosen(pair)
+    ]
+
+
+@pytest.mark.parametrize(("pair", "form"), cases(lambda pair: pair.unfounded))
+def test_with_the_order(pair: Pair, form: str) -> None:
+    result = launch(pair, form, ordered=True)
+    assert result.diagnostics == (), result
+
+
+@pytest.mark.parametrize(("pair", "form"), cases(lambda pair: pair.unseen, lambda pair: pair.code))
+def test_without_the_order(pair: Pair, form: str) -> None:
+    """The code, at the instruction or at the access that conflicts with it."""
+    result = launch(pair, form, ordered=False)
+    findings = [d for d in result.diagnostics if d.code in pair.code.split()]
+    assert findings, result
+    assert {d.code for d in result.diagnostics} <= {*pair.code.split(), *pair.also}, result
+    line = pair.line()
+    if line:
+        assert any(line == (d.place and d.place.line) or re.search(rf"line {line}\b", str(d)) for d in findings), result
+
+
+@cache
+def rows_in_table() -> set[int]:
+    """The catalogue rows of all forms, by identity."""
+    found = set()
+    for form, pair in {form: pair for pair, form in CASES}.items():
+        module = ptxlab.loads(pair.text(form, ordered=True)).ast
+        opcode = form.partition(" ")[0].rstrip(";")
+        found |= {id(op.row) for op in lower(module, module.functions["k"]).ops if op.opcode == opcode}
+    return found
+
+
+def rows() -> list[Any]:
+    """The rows of the catalogue that may access memory or act asynchronously."""
+    load_all()
+    return [row for rows in CATALOGUE.values() for row in rows if row.kind in ("native", "service")]
+
+
+def without_access(pattern: str) -> bool:
+    """Whether the list says that the instructions of this row access no memory."""
+    return any(re.match(re.escape(opcode) + r"(?![\w:])", pattern) for opcode in NO_ACCESS)
+
+
+def test_every_row_is_in_the_table() -> None:
+    missing = [row.pattern for row in rows() if id(row) not in rows_in_table() and not without_access(row.pattern)]
+    assert not missing, "\n".join(missing)
+
+
+def test_the_list_of_rows_without_access_is_not_longer_than_needed() -> None:
+    patterns = [row.pattern for row in rows()]
+    assert [opcode for opcode in NO_ACCESS if not any(re.match(re.escape(opcode) + r"(?![\w:])", p) for p in patterns)] == []
+    assert [row.pattern for row in rows() if id(row) in rows_in_table() and without_access(row.pattern)] == []

@@ -17,8 +17,9 @@ PEER = (
     "setp.eq.u32 %cta0, %rank, 0;\nsetp.eq.u32 %cta1, %rank, 1;\n"
     "and.pred %first0, %first, %cta0;\nand.pred %first1, %first, %cta1;\nand.pred %lead, %warp0, %cta0;\n"
 )
-"""In a cluster of two: ``%peer`` and ``%peer_mbar`` are of the other CTA, ``%first0`` and ``%first1`` the first threads of the two, ``%lead`` the
-first warp of the first one."""
+"""In a cluster of two: ``%peer`` and ``%peer_mbar`` are of the other CTA, ``%first0`` and ``%first1`` the first threads of the two,
+``%lead`` the first warp of the first one.
+"""
 
 
 # The instruction in one warp, an ordinary access in another: the last word says what the other one does.
@@ -33,8 +34,12 @@ READ_THEN_GLOBAL = "@%first ld.global.b32 %r8, [%gmem];\nst.global.b32 [%out+64]
 
 # The instruction in one CTA reaches the shared memory of the other one, which accesses it itself.
 LAST = "\nbarrier.cluster.arrive;\nbarrier.cluster.wait;"
-WRITE_THEN_PEER = FILL + PEER + CLUSTER_BAR + "\n@%first0 st.shared.v4.b32 [%smem], {%smem, %smem, %smem, %smem};\nORDER\n@%first1 FORM" + LAST
-PEER_THEN_READ = FILL + PEER + CLUSTER_BAR + "\n@%first1 FORM\nORDER\n@%first0 ld.shared.b32 %r8, [%smem];\nst.global.b32 [%out+64], %r8;" + LAST
+WRITE_THEN_PEER = (
+    FILL + PEER + CLUSTER_BAR + "\n@%first0 st.shared.v4.b32 [%smem], {%smem, %smem, %smem, %smem};\nORDER\n@%first1 FORM" + LAST
+)
+PEER_THEN_READ = (
+    FILL + PEER + CLUSTER_BAR + "\n@%first1 FORM\nORDER\n@%first0 ld.shared.b32 %r8, [%smem];\nst.global.b32 [%out+64], %r8;" + LAST
+)
 
 # Data and a flag: the first thread of warp 0 writes and releases, that of warp 1 acquires and reads.
 _DATA_AND_FLAG = """

@@ -34,7 +34,14 @@ HINT = "Data Movement and Conversion Instructions: prefetch, prefetchu"
 
 
 def both(
-    forms: tuple[str, ...], accesses: str, before: str, after: str, order: str, code: str, also: tuple[str, ...] = (), section: str = CONFLICT
+    forms: tuple[str, ...],
+    accesses: str,
+    before: str,
+    after: str,
+    order: str,
+    code: str,
+    also: tuple[str, ...] = (),
+    section: str = CONFLICT,
 ) -> tuple[Pair, ...]:
     """The instruction as the later and as the earlier of the two accesses."""
     return (Pair(forms, accesses, before, order, section, code, also), Pair(forms, accesses, after, order, section, code, also))
@@ -169,7 +176,9 @@ ACCESSES = (
     Pair(LOCAL_STORES, "writes what no other thread can read", ".local .b32 own;\nFORM", "", PRIVATE),
     *both(GLOBAL_ATOMICS, "reads and writes global memory, atomically", READ_THEN_GLOBAL, GLOBAL_THEN_WRITE, BAR, "X114"),
     *both(SHARED_ATOMICS, "reads and writes shared memory, atomically", READ_THEN_SHARED, SHARED_THEN_WRITE, BAR, "X101"),
-    Pair(PEER_ATOMICS, "reads and writes shared memory of another CTA", PEER_THEN_READ, CLUSTER_BAR, CONFLICT, "X101", options=PAIR_OF_CTAS),
+    Pair(
+        PEER_ATOMICS, "reads and writes shared memory of another CTA", PEER_THEN_READ, CLUSTER_BAR, CONFLICT, "X101", options=PAIR_OF_CTAS
+    ),
     *both(MATRIX_LOADS, "reads shared memory", WRITE_THEN_MATRIX, MATRIX_THEN_WRITE, BAR, "X101"),
     *both(MATRIX_STORES, "writes shared memory", READ_THEN_MATRIX, MATRIX_THEN_READ, BAR, "X101"),
     *both(BULK_STORES, "writes shared memory, weakly", READ_THEN_SHARED, SHARED_THEN_READ, BAR, "X101"),

@@ -58,9 +58,7 @@ def tiles(*box: int) -> Map:
 def columns(channels: int = 8, pixels: int = 20) -> Map:
     """A map of images."""
     corner = (0, 0)
-    return lambda array: ptxlab.TensorMap.im2col(
-        array, corner, corner, channels, pixels, swizzle="32B", dims=(8, 8, 8, 4), dtype=np.uint32
-    )
+    return lambda array: ptxlab.TensorMap.im2col(array, corner, corner, channels, pixels, swizzle="32B", dims=(8, 8, 8, 4), dtype=np.uint32)
 
 
 def loads(forms: tuple[str, ...], bytes_: int, tensor_map: Map, mask: bool = False) -> tuple[Pair, ...]:

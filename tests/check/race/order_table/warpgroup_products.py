@@ -57,7 +57,10 @@ class Product(NamedTuple):
         form, first = (self.form(),), f"{self.accumulator[0]}0"
         for what, offset in (("B", 2048),) if self.registers else (("A", 0), ("B", 2048)):
             write, accesses = f"st.shared.b32 [%smem+{offset}], %smem;\n", f"reads {what} in shared memory, async proxy"
-            before, after = START + "@%first " + write + "ORDER\n" + MEET + ISSUE + WAIT, START + ISSUE + "ORDER\n" + MEET + "@%second " + write + WAIT
+            before, after = (
+                START + "@%first " + write + "ORDER\n" + MEET + ISSUE + WAIT,
+                START + ISSUE + "ORDER\n" + MEET + "@%second " + write + WAIT,
+            )
             yield Pair(form, accesses, before, "fence.proxy.async.shared::cta;", PROXY, "X102", options=HOPPER)
             yield Pair(form, accesses, after, WAIT, ORDER, "X110", options=HOPPER)
         used = START + ISSUE + f"ORDER\nst.global.{'f32' if first == '%f0' else 'b32'} [%out+64], {first};\n" + WAIT

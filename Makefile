@@ -1,4 +1,4 @@
-# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# On a fresh machine: `make demo` runs a GEMM, `make quick` checks a change in a few minutes, `make test` checks everything but slow sweeps.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
-.PHONY: demo test test-all lint bench docs clean
+.PHONY: demo quick test test-all lint bench docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -24,13 +24,16 @@ demo: $(VENV)/.runtime
 	$(BIN)/python examples/gemm/demo.py
 
 lint: $(VENV)/.test
-	$(BIN)/ruff check --no-cache src tests examples benchmarks
-	$(BIN)/ruff format --no-cache --check src tests examples benchmarks
+	$(BIN)/ruff check --no-cache src tests examples benchmarks docs
+	$(BIN)/ruff format --no-cache --check src tests examples benchmarks docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+quick: lint
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not slow and not compiler"
+
 test: lint
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not slow"
+	$(PYTEST) -n $(WORKERS) --dist loadgroup --durations=25 -m "not slow"
 
 test-all: lint
 	$(PYTEST) -n $(WORKERS) --dist loadgroup

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
@@ -37,27 +38,37 @@ def _rate(call: Any, k: int, repeats: int) -> float:
     return 2 * M * N * k / median(seconds) / 1e9
 
 
-def _case(repeats: int, kind: str, fmt: str, k: int, scale: str | None = None, block: int | None = None) -> dict[str, float]:
-    from ptxlab import numerics
+def _operands(fmt: str, k: int, scale: str | None, block: int | None) -> tuple[list[Any], list[Any], Any, list[Any]]:
+    """Values and codes of A and B, the words of C, and the scale factors."""
     from ptxlab.formats import encode
 
     rng = np.random.default_rng(0)
     values = [rng.standard_normal((rows, k)).astype(np.float32) for rows in (M, N)]
-    A, B = (encode(x, fmt) for x in values)
     C = rng.standard_normal((M, N)).astype(np.float32).view(np.uint32)
     scales: list[Any] = [None, None]
     if scale is not None and block is not None:
         scales = [encode(np.exp2(rng.integers(-3, 4, (rows, k // block))) * 1.5, scale, "rz") for rows in (M, N)]
-    names = {"scale": scale, "block": block}
-    whole = {"arch": "tcgen05", "kind": kind, "a": fmt, "b": fmt, "d": "f32", "A": A, "B": B, "C": C}
-    found = {"call": _rate(lambda: numerics.mma(**whole, scale_a=scales[0], scale_b=scales[1], **names), k, repeats)}
-    a = numerics.prepare(A, fmt, role="a", kind=kind, scales=scales[0], **names)
-    b = numerics.prepare(B, fmt, role="b", kind=kind, scales=scales[1], **names)
+    return values, [encode(x, fmt) for x in values], C, scales
+
+
+def prepared_step(kind: str, fmt: str, k: int, scale: str | None = None, block: int | None = None) -> tuple[Callable[[], None], Any]:
+    """The step on prepared operands as a function, and the prepared B."""
+    from ptxlab import numerics
+
+    _, codes, C, scales = _operands(fmt, k, scale, block)
+    given = {"kind": kind, "scale": scale, "block": block}
+    a, b = (numerics.prepare(x, fmt, role=role, scales=s, **given) for x, role, s in zip(codes, "ab", scales, strict=True))
     cells = np.ascontiguousarray(C.T)
+    return lambda: numerics.mma_prepared(kind, "f32", a, b, cells, accumulate=True), b
 
-    def step() -> None:
-        numerics.mma_prepared(kind, "f32", a, b, cells, accumulate=True)
 
+def _case(repeats: int, kind: str, fmt: str, k: int, scale: str | None = None, block: int | None = None) -> dict[str, float]:
+    from ptxlab import numerics
+
+    values, (A, B), C, scales = _operands(fmt, k, scale, block)
+    whole = {"arch": "tcgen05", "kind": kind, "a": fmt, "b": fmt, "d": "f32", "A": A, "B": B, "C": C, "scale": scale, "block": block}
+    found = {"call": _rate(lambda: numerics.mma(**whole, scale_a=scales[0], scale_b=scales[1]), k, repeats)}
+    step, b = prepared_step(kind, fmt, k, scale, block)
     found["prepared"] = _rate(step, k, repeats)
     # Flagging every row of B leaves all of it to the general path.
     flags = ctypes.c_int64.from_address(b.address + (32 if b.groups else 16)).value

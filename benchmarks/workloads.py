@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-KERNELS = Path(__file__).resolve().parents[1] / "tests" / "kernels"
+KERNELS = Path(__file__).resolve().parents[1] / "tests" / "end_to_end" / "triton"
 SCALE = float(np.log2(np.e) / 8)
 SIZE = 1024
 HEADS = 8

@@ -1,7 +1,8 @@
-"""Write the generated pages: ``python docs/generate.py``. A test compares them with what stands in the repository."""
+"""Write the generated pages: ``python docs/generate.py``. A test compares them with the pages in the repository."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -12,19 +13,18 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ptxlab.cli._rule import load_codes
 from ptxlab.diagnostics import CODES
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from coverage import coverage  # noqa: E402
-from layout_figures import FIGURES  # noqa: E402
+import coverage_pages  # noqa: E402
+from layout_figures import FIGURES as LAYOUTS  # noqa: E402
+from package_figure import packages_svg  # noqa: E402
 
 
 def codes() -> str:
     """The page of every diagnostic code."""
-    load_codes()
     lines = [
         "# Diagnostic codes",
         "",
@@ -46,10 +46,11 @@ BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE |
 def executed(name: str) -> str:
     """A page whose commands have the output that they print now.
 
-    A block with a title is a file of that name. In a block ``console``, a line ``$ command`` is executed beside these files; what follows,
-    up to the next command, is its output. ``| head -n N`` may end a command.
+    A block with a title is a file of that name. In a block ``console``, a line ``$ command`` is executed beside these files and the folder
+    ``examples``; the lines up to the next command are its output. ``| head -n N`` may end a command.
     """
     with TemporaryDirectory() as folder, chdir(folder):
+        Path("examples").symlink_to(HERE.parent / "examples")
         return BLOCK.sub(_answered, (HERE / name).read_text())
 
 
@@ -74,17 +75,23 @@ def _output(words: list[str]) -> str:
 
     from ptxlab.cli._main import cli
 
+    if words[:2] == ["ptxlab", "exec"]:  # in a process of its own: the compilers' drivers are exchanged in it
+        words = [sys.executable, "-c", "from ptxlab.cli import main; main()", *words[1:]]
+        quiet = {"PYTHONUNBUFFERED": "1", "TRITON_DEFAULT_FP_FUSION": "1"}
+        return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | quiet).stdout
     if words[0] == "ptxlab":
-        return CliRunner().invoke(cli, words[1:], catch_exceptions=False).output
+        return CliRunner().invoke(cli, words[1:], prog_name="ptxlab", catch_exceptions=False).output
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
 
-WITH_COMMANDS = sorted(str(page.relative_to(HERE)) for page in HERE.rglob("*.md") if "```console\n" in page.read_text())
+WITH_COMMANDS = ["../README.md", *sorted(str(page.relative_to(HERE)) for page in HERE.rglob("*.md") if "```console\n" in page.read_text())]
+
+FIGURES = {"packages": packages_svg, **{name: partial(lambda draw: draw().svg(), draw) for name, draw in LAYOUTS.items()}}
 
 PAGES = {
-    "coverage.md": coverage,
+    **{f"coverage/{name}": page for name, page in coverage_pages.PAGES.items()},
     "codes.md": codes,
-    **{f"figures/{name}.svg": partial(lambda draw: draw().svg(), draw) for name, draw in FIGURES.items()},
+    **{f"figures/{name}.svg": draw for name, draw in FIGURES.items()},
     **{name: partial(executed, name) for name in WITH_COMMANDS},
 }
 

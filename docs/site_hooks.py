@@ -1,20 +1,51 @@
-r"""What the site changes in the text of a page.
+r"""What the site changes in its pages.
 
-- A link out of this folder becomes its text: the site has only this folder.
+- It has two pages from outside this folder: `contributing.md` is CONTRIBUTING.md, `tests.md` is tests/README.md.
+- A link to a file that the site does not have becomes its text.
 - In a table, GitHub wants ``\|`` for a bar in code, Python-Markdown a plain one.
 """
 
 from __future__ import annotations
 
+import os.path
 import re
+from pathlib import Path
 from typing import Any
 
-_OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:benchmarks|examples|src|tests)/[^)]*\)")
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+FROM_OUTSIDE = {"contributing.md": "CONTRIBUTING.md", "tests.md": "tests/README.md"}
+"""Pages of the site, and the files that they show."""
+
+_LINK = re.compile(r"^```.*?^```$|(?<!!)\[([^\]]+)\]\(([^)#\s:]+)(#[^)\s]*)?\)", re.MULTILINE | re.DOTALL)
+"""A block of code, or a link to a file."""
 _ROW = re.compile(r"^\|.*$", re.MULTILINE)
 _CODE = re.compile(r"`[^`]+`")
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Called by MkDocs for every page."""
-    markdown = _OUTSIDE.sub(r"\1", markdown)
+def on_files(files: Files, config: Any, **_: Any) -> Files:
+    """Add the pages from outside; MkDocs calls this."""
+    for page, source in FROM_OUTSIDE.items():
+        files.append(File.generated(config, page, content=(ROOT / source).read_text()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Change the text of a page; MkDocs calls this."""
+    here = page.file.src_uri
+    source = FROM_OUTSIDE.get(here, f"docs/{here}")
+    markdown = _LINK.sub(lambda link: _on_the_site(link, here, source), markdown)
     return _ROW.sub(lambda row: _CODE.sub(lambda code: code[0].replace(r"\|", "|"), row[0]), markdown)
+
+
+def _on_the_site(link: re.Match[str], here: str, source: str) -> str:
+    text, path, anchor = link.groups()
+    if path is None:
+        return link[0]
+    target = os.path.normpath(os.path.join(os.path.dirname(source), path))
+    pages = {file: page for page, file in FROM_OUTSIDE.items()}
+    if target not in pages and not (target.startswith("docs/") and (ROOT / target).is_file()):
+        return text
+    shown = pages.get(target, target.removeprefix("docs/"))
+    return f"[{text}]({os.path.relpath(shown, os.path.dirname(here) or '.')}{anchor or ''})"

@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from tests.interop.test_bare import PROGRAM
 
 ROOT = Path(__file__).resolve().parents[1]

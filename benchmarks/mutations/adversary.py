@@ -22,11 +22,12 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine._effects import atomic_bits
-from ptxlab.isa._machine import AsyncOperation
-from ptxlab.isa._natives import Atomic, LaneAccess, MatrixAccess
-from ptxlab.machine import _launch, _scheduler
-from ptxlab.machine._scheduler import Scheduler
+from ptxlab.engine.lowering.register_use import atomic_bits
+from ptxlab.isa.context import AsyncOperation
+from ptxlab.isa.native_ops import Atomic, LaneAccess, MatrixAccess
+from ptxlab.machine.launch import launch
+from ptxlab.machine.schedule import scheduler as scheduling
+from ptxlab.machine.schedule.scheduler import Scheduler
 
 from .observers import Recorder, observed_by
 from .transfers import Transfers
@@ -185,7 +186,7 @@ class _Reluctant(_Restless):
 
         def rank(place: int) -> tuple[int, int]:
             warp = self.ready[place]
-            return -(self._used[warp] // self.turns_in_a_row), self._sign * warp.warp
+            return -(self._used[warp] // self.turns_in_a_row), self._sign * warp.warp_id
 
         chosen = max(range(count), key=rank)
         self._used[self.ready[chosen]] += 1
@@ -222,7 +223,7 @@ def against(name: str) -> Iterator[None]:
     scheduler, turn = _SCHEDULERS[name]
     with (
         observed_by(_Delays),
-        patch.object(_launch, "Scheduler", scheduler),
-        patch.multiple(_scheduler, SLICE=turn, SMALLEST_SLICE=turn, SPLIT_SLICE=turn),
+        patch.object(launch, "Scheduler", scheduler),
+        patch.multiple(scheduling, SLICE=turn, SMALLEST_SLICE=turn, SPLIT_SLICE=turn),
     ):
         yield

@@ -16,10 +16,10 @@ import numpy as np
 
 from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._sanitizer import Sanitizer
-from ptxlab.check.race._shadow import Object, Shadow
-from ptxlab.check.race._shadow_ir import BEFORE, CLUSTER_SHIFT, CONCURRENT, FORMAL, HOW_SHIFT, PROXY_FENCES, StateWord
-from ptxlab.engine._support_record import ROW_WORDS
-from ptxlab.isa._machine import Touch
+from ptxlab.check.race.shadow.shadow import Object, Shadow
+from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, CONCURRENT, FORMAL, HOW_SHIFT, PROXY_FENCES, StateWord
+from ptxlab.engine.support.event_rows import ROW_WORDS
+from ptxlab.isa.context import MemoryAccess
 
 __all__ = ["ExactShadow", "observe"]
 
@@ -90,7 +90,7 @@ class ExactShadow(Shadow):
         del self._cells[made]
         self._spans = [span for span in self._spans if span[2] is not made]
 
-    def access(self, touch: Touch, who: int, what: int) -> None:
+    def access(self, touch: MemoryAccess, who: int, what: int) -> None:
         """One access to many ranges."""
         sizes = np.broadcast_to(touch.sizes, touch.starts.shape).tolist()
         for start, size in zip(touch.starts.tolist(), sizes, strict=True):

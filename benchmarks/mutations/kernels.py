@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import ptxlab
@@ -14,9 +12,8 @@ from ptxlab.interop import nvcc
 
 from .launches import captured
 
-__all__ = ["TESTS", "Kernel", "kernels"]
+__all__ = ["Kernel", "kernels"]
 
-TESTS = Path(__file__).resolve().parents[2] / "tests"
 _PERSISTENT = {"m": 1664, "n": 1536, "k": 64}
 """More tiles than there are programs."""
 _DEEPER = 3
@@ -49,10 +46,8 @@ class _First:
 
 def _from_files() -> Makers:
     """The text that the compilers have written is in the repository."""
-    if str(TESTS) not in sys.path:
-        sys.path.append(str(TESTS))
-    from kernels.cases import CASES  # type: ignore[import-not-found]
-    from kernels_sm90.cases import CASES as SM90  # type: ignore[import-not-found]
+    from tests.end_to_end.triton.cases import CASES
+    from tests.end_to_end.triton_sm90.cases import CASES as SM90
 
     return {name: partial(_of_family, name, family) for name, family in {**CASES, **SM90}.items()}
 
@@ -91,7 +86,7 @@ def _from_cute() -> Makers:
 
     cutlass()
     import numpy as np
-    from tests.cute import test_dense, test_kernels, test_reductions
+    from tests.end_to_end.cute import test_dense, test_kernels, test_reductions
 
     def dense(name: str) -> dict[str, tuple[Any, ...]]:
         small = test_dense.CASES[name]
@@ -121,11 +116,11 @@ def _from_cute() -> Makers:
 
 def _from_cuda() -> Makers:
     nvcc.find_nvcc()
-    from tests.cuda import test_tcgen05_copy as copy
-    from tests.cuda import test_tcgen05_mma as mma
-    from tests.cuda import test_tcgen05_transfer as transfer
-    from tests.cuda import test_wgmma as wgmma
-    from tests.cuda.schedules import in_turn
+    from tests.end_to_end.cuda import test_tcgen05_copy as copy
+    from tests.end_to_end.cuda import test_tcgen05_mma as mma
+    from tests.end_to_end.cuda import test_tcgen05_transfer as transfer
+    from tests.end_to_end.cuda import test_wgmma as wgmma
+    from tests.end_to_end.cuda.schedule_helpers import in_turn
 
     def problem(*given: Any, **options: Any) -> dict[str, tuple[Any, ...]]:
         return {f"{steps} steps": (mma.solve, mma.Problem(*given, **options, steps=steps)) for steps in (2, 3)}

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ptxlab.engine._program import Program
-from ptxlab.isa._catalogue import Qualifiers
-from ptxlab.isa._operands import Op
+from ptxlab.engine.program import Program
+from ptxlab.isa.catalogue import Qualifiers
+from ptxlab.isa.effects import LOCAL
+from ptxlab.isa.operands import Op
 from ptxlab.isa.sync import _mbarrier as mbarrier
-from ptxlab.isa.sync._places import mbarrier_at, targets
+from ptxlab.isa.sync._mbarrier_address import mbarrier_at, targets
 
 Handler = Callable[[Any], Any]
 
@@ -87,6 +88,7 @@ FAMILIES: tuple[tuple[str, str], ...] = (
 )
 LETTER: tuple[tuple[str, str], ...] = (("tcgen05.fence", "tcgen05.fence"),)
 """What only ``model="spec"`` asks for."""
+_REMOVED = "removed"
 _PAIR, _SINGLE = "cta_group::2", "cta_group::1"
 
 
@@ -99,6 +101,8 @@ def _changed(index: int, change: Change, program: Program) -> Program:
     op = ops[index]
     handler, opcode, q = change(op)
     row = replace(op.row, semantics=handler) if op.row.kind == "service" else op.row
+    if opcode == _REMOVED:
+        row = replace(row, effects=LOCAL if row.kind == "service" else None)
     ops[index] = Op(index, opcode, row, q, op.operands, op.guard, op.line, op.column, op.targets)
     return replace(program, ops=ops)
 
@@ -119,7 +123,7 @@ def _removals(op: Op, families: tuple[tuple[str, str], ...]) -> Iterator[Mutant]
     family = next((f for prefix, f in families if op.opcode.startswith(prefix)), None)
     if family is not None:
         waits = op.opcode.startswith(("mbarrier.try_wait", "mbarrier.test_wait"))
-        yield _mutant(op, family, "removed", lambda op: (_pass if waits else _nothing, "removed", op.q))
+        yield _mutant(op, family, "removed", lambda op: (_pass if waits else _nothing, _REMOVED, op.q))
 
 
 def _changes(op: Op) -> Iterator[Mutant]:

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from ptxlab.engine._support_record import ROW_WORDS
-from ptxlab.machine import _launch
-from ptxlab.machine._event_buffer import EventBuffer
-from ptxlab.machine._observer import Observer
+from ptxlab.engine.support.event_rows import ROW_WORDS
+from ptxlab.machine.launch import launch
+from ptxlab.machine.observe.event_buffer import EventBuffer
+from ptxlab.machine.observe.observer import Observer
 
 __all__ = ["Recorder", "observed_by", "reached"]
 
@@ -18,7 +18,7 @@ __all__ = ["Recorder", "observed_by", "reached"]
 @contextmanager
 def observed_by(observe: Callable[[Any], Observer]) -> Iterator[None]:
     """Launches that ask for the sanitizer get this observer in its place."""
-    with patch.object(_launch, "observer_for", lambda launch, trace: observe(launch)):
+    with patch.object(launch, "observer_for", lambda launch, trace: observe(launch)):
         yield
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import layout
-from ptxlab.engine._effects import operand_registers
-from ptxlab.isa._natives import TensorAccess
-from ptxlab.isa._operands import Const
+from ptxlab.engine.lowering.register_use import operand_registers
+from ptxlab.isa.native_ops import TensorAccess
+from ptxlab.isa.operands import Const
 
 __all__ = ["Transfers"]
 
@@ -98,7 +98,7 @@ class Transfers:
                 state.loads.clear()
             return
         access = self._accesses[index]
-        cells = _cells_of(access, self._program.ops[index], address, warp.warp % 4)
+        cells = _cells_of(access, self._program.ops[index], address, warp.warp_id % 4)
         if access.write:
             whole = np.concatenate([cells, cells + _LANES]) if access.pack else cells
             new = np.unique(whole[~state.stored[whole]])

@@ -24,7 +24,7 @@ STAGE = (None, None, None, 0)
 class BlockScaledGemm:
     """A [M, K] and B [N, K] K-major, C [M, N] of f32; M, N multiples of 128.
 
-    The scales of 128 rows and 4 blocks stand together, as tcgen05.cp wants them: see `blocked`. Elements of 4 bits come as bytes
+    The scales of 128 rows and 4 blocks are contiguous, as tcgen05.cp reads them: see `blocked`. Elements of 4 bits are bytes
     [M, K / 2].
     """
 
@@ -156,7 +156,7 @@ class BlockScaledGemm:
             cute.arch.dealloc_tmem(base, COLUMNS)
 
     def to_tensor_memory(self, scales, factors):
-        """The copy of a stage's scales to the lanes of tensor memory, its source and its target."""
+        """The copy of a stage's scales to tensor memory, its source and its destination."""
         target = cute.filter_zeros(factors)
         copy = tcgen05.make_s2t_copy(cute.make_copy_atom(tcgen05.Cp4x32x128bOp(tcgen05.CtaGroup.ONE), self.scale), target)
         mine = copy.get_slice(0)
@@ -165,7 +165,7 @@ class BlockScaledGemm:
 
 
 def blocked(scales):
-    """Scales [rows, K / block] in the order of their chunks of 128 rows and 4 blocks; of a NumPy array or torch tensor."""
+    """Scales [rows, K / block], a NumPy array or torch tensor, reordered into chunks of 128 rows and 4 blocks."""
     rows, blocks = scales.shape
     axes = (0, 3, 2, 1, 4)
     chunks = scales.reshape(rows // 128, 4, 32, blocks // 4, 4)

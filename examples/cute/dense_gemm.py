@@ -1,4 +1,4 @@
-"""C = A B^T on tcgen05, by one CTA or by pairs of CTAs: warps for loads, for products and for the result. For sm_100a and sm_103a.
+"""C = A B^T on tcgen05, by one CTA or by CTA pairs. Different warps load, multiply and store. For sm_100a and sm_103a.
 
 ``ptxlab exec examples/cute/dense_gemm.py`` runs it without a GPU.
 """
@@ -24,7 +24,7 @@ THREADS = 192
 class DenseGemm:
     """A [M, K] and B [N, K] of one type, either K-major or M- and N-major; C [M, N] in any floating-point type.
 
-    ``tile`` is what one instruction's CTAs compute in M and N, and the depth of a stage in K.
+    ``tile`` is the size in M and N that the CTAs of one instruction compute, and the size of a stage in K.
     """
 
     def __init__(self, tile=(128, 128, 64), stages=3, ctas=1, accumulator=cutlass.Float32):

@@ -1,6 +1,6 @@
-"""softmax(Q K^T / sqrt(d)) V without the matrix in between: probabilities go from registers to tensor memory, as operand A of tcgen05.mma.
+"""softmax(Q K^T / sqrt(d)) V in one kernel: probabilities are stored from registers to tensor memory, as operand A of tcgen05.mma.
 
-Four warps have one query each per thread, one warp multiplies, one loads. For sm_100a and sm_103a:
+Each thread of four warps computes one query, one warp multiplies, one loads. For sm_100a and sm_103a:
 ``ptxlab exec examples/cute/fused_attention.py`` runs it without a GPU.
 """
 
@@ -29,7 +29,7 @@ WHOLE = ((None, None), 0, 0)
 
 
 class FusedAttention:
-    """Q, K, V and O [heads, sequence, depth] of f16; the sequence a multiple of 128, the depth 64. ``causal``: no key behind its query."""
+    """Q, K, V and O [heads, sequence, depth] of f16; the sequence a multiple of 128, the depth 64. ``causal``: no key after its query."""
 
     def __init__(self, depth=64, causal=False):
         self.depth, self.causal = depth, causal
@@ -153,7 +153,7 @@ class FusedAttention:
 
     @cute.jit
     def softmax(self, thread, block, head, blocks, base, scores, output, o, scored, weighed, summed):
-        """A thread has one query: its scores, the largest so far, the sum of exponentials, and its row of the output."""
+        """Each thread has one query: its scores, the largest score so far, the sum of exponentials, and its row of the output."""
         row = cute.make_identity_tensor((ROWS, self.depth))
         wide = cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition.x128), cutlass.Float32)
         read_scores = tcgen05.make_tmem_copy(wide, scores[WHOLE]).get_slice(thread)
@@ -209,7 +209,7 @@ class FusedAttention:
 
 
 def attention(q, k, v, causal):
-    """The same in float64."""
+    """The expected result, in float64."""
     scores = q.double() @ k.double().transpose(1, 2) / math.sqrt(q.shape[2])
     if causal:
         scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)

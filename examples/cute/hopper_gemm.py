@@ -22,7 +22,7 @@ THREADS = 32 * (MATH_WARPS + 1)
 
 
 class HopperGemm:
-    """A [M, K] and B [N, K] of one type, C [M, N] of f32; M a multiple of 128 times the cluster, N of the tile's."""
+    """A [M, K] and B [N, K] of one type, C [M, N] of f32; M a multiple of 128 times the cluster, N of the tile size."""
 
     def __init__(self, tile=(128, 64, 64), stages=3, cluster=2):
         self.tile, self.stages, self.cluster = tile, stages, cluster

@@ -1,4 +1,4 @@
-"""C = A B^T by clusters that live on: each asks with clusterlaunchcontrol for the tile of a cluster that has not started.
+"""C = A B^T by persistent clusters: each requests, with clusterlaunchcontrol, the tile of a cluster that has not started.
 
 One warp asks, and all warps of the cluster read the answer; the result leaves by TMA while the next tile is multiplied. For sm_100a and
 sm_103a: ``ptxlab exec examples/cute/persistent_gemm.py`` runs it without a GPU.
@@ -89,7 +89,7 @@ class PersistentGemm:
         bytes_b = cute.size_in_bytes(self.types[1], cute.slice_(layouts[1], stage))
         one = pipeline.CooperativeGroup(pipeline.Agent.Thread)
         readers = pipeline.CooperativeGroup(pipeline.Agent.Thread, 128 * self.ctas)
-        # The scheduler of the first CTA alone asks; the others' have nothing to do.
+        # Only the scheduler warp of the first CTA sends requests.
         workers = pipeline.CooperativeGroup(pipeline.Agent.Thread, (THREADS - 32) * self.ctas + 32)
         loads = pipeline.PipelineTmaUmma.create(
             num_stages=self.stages, producer_group=one, consumer_group=one, tx_count=self.ctas * (bytes_a + bytes_b),
@@ -167,7 +167,7 @@ class PersistentGemm:
                     asked.advance()
                     row, column, more = self.next_tile(work, answered, answer, half)
                     answered.advance()
-                # The other CTA's warps arrive here: this CTA stays until they have.
+                # The warps of the other CTA arrive on a barrier of this CTA, so this CTA must not exit before.
                 work.sync_object_empty.wait(asked.index, asked.phase)
         else:
             tmem.allocate(get_num_tmem_alloc_cols(shape))

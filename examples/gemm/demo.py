@@ -30,7 +30,7 @@ def inputs() -> tuple[NDArray[np.float16], NDArray[np.float16]]:
 
 
 def silicon_bits(a: NDArray[np.float16], b: NDArray[np.float16]) -> NDArray[np.float16]:
-    """What tcgen05.mma computes: one fused step of 16 products at a time, added to the f32 accumulator, rounded at the end."""
+    """The bits that tcgen05.mma computes: one fused step of 16 products at a time, added to the f32 accumulator, rounded at the end."""
     x, y = a.view(np.uint16), np.ascontiguousarray(b.T).view(np.uint16)
     acc = None
     for k in range(0, K, 16):
@@ -40,7 +40,7 @@ def silicon_bits(a: NDArray[np.float16], b: NDArray[np.float16]) -> NDArray[np.f
 
 
 def launch(console: Console, a: NDArray[np.float16], b: NDArray[np.float16], c: NDArray[np.float16]) -> Any:
-    """One CTA for each tile; Triton adds two pointers to scratch memory, null here."""
+    """One CTA for each tile; Triton adds two pointers to scratch memory, which are null here."""
     kernel = ptxlab.load(PTX)["matmul"]
     grid = (M // TILE) * (N // TILE)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("CTAs"), TimeElapsedColumn())

@@ -1,4 +1,4 @@
-"""Softmax of rows in one kernel, as many programs as are resident at a time. Runs on sm_90a, sm_100a and sm_103a."""
+"""Softmax of rows in one kernel, with as many programs as can be resident at a time. Runs on sm_90a, sm_100a and sm_103a."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def softmax_kernel(x_ptr, y_ptr, x_stride, y_stride, rows, cols, BLOCK: tl.const
 
 
 def resident_programs(kernel, num_warps: int) -> int:
-    """How many programs the device holds at a time, by registers and shared memory."""
+    """The number of programs that can be resident at a time, limited by registers and shared memory."""
     device = DRIVER.utils.get_device_properties(DRIVER.get_current_device())
     by_registers = device["max_num_regs"] // (kernel.n_regs * device["warpSize"] * num_warps)
     by_memory = device["max_shared_mem"] // kernel.metadata.shared if kernel.metadata.shared else by_registers

@@ -1,4 +1,4 @@
-"""Dropout whose mask comes from a seed and is never stored. Runs on sm_90a, sm_100a and sm_103a."""
+"""Dropout whose mask is computed from a seed and never stored. Runs on sm_90a, sm_100a and sm_103a."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layer normalisation, forward and backward; sums over rows meet under a lock. Runs on sm_90a, sm_100a and sm_103a."""
+"""Layer normalisation, forward and backward; sums over rows are added under a lock. Runs on sm_90a, sm_100a and sm_103a."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def attention_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, scale, heads, S,
     D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr, WARP_SPECIALIZE: tl.constexpr,
 ):  # fmt: skip
-    """BM queries of one head; the softmax is carried along over tiles of BN keys, in powers of two."""
+    """BM queries of one head; the softmax is updated for each tile of BN keys, with powers of two."""
     head = tl.program_id(1)
     rows = heads * S
     q_desc = tl.make_tensor_descriptor(q_ptr, [rows, D], [D, 1], [BM, D])

@@ -1,4 +1,4 @@
-"""Products of different sizes in one launch, operands found through tables of pointers. Runs on sm_90a, sm_100a and sm_103a."""
+"""Products of different sizes in one launch, with tables of pointers to the operands. Runs on sm_90a, sm_100a and sm_103a."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEVICE = triton.runtime.driver.active.get_active_torch_device()
 
 @triton.jit
 def grouped_kernel(addresses, sizes, strides, groups, PROGRAMS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """Every program takes each PROGRAMS-th tile, counted over all products."""
+    """Each program computes every PROGRAMS-th tile, counted over all products."""
     tile = tl.program_id(0)
     before = 0
     for g in range(groups):

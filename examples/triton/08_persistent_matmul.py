@@ -1,4 +1,4 @@
-"""Persistent matrix multiplication with host tensor descriptors: a few programs walk over all tiles.
+"""Persistent matrix multiplication with host tensor descriptors: a few programs compute all tiles.
 
 On sm_100a and sm_103a the loop is warp-specialised and one variant uses CTA pairs; on sm_90a it is pipelined.
 """

@@ -19,7 +19,7 @@ def scaled_kernel(
     a_desc, a_scale_desc, b_desc, b_scale_desc, c_desc, K,
     FORMAT: tl.constexpr, PER_BYTE: tl.constexpr, VECTOR: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Scale factors come in blocks of 128 rows and 4 columns: 32 x 4 x 4, one row of 16 bytes after the other."""
+    """Scale factors are stored in blocks of 128 rows and 4 columns: 32 x 4 x 4, one row of 16 bytes after the other."""
     m, n = tl.program_id(0), tl.program_id(1)
     ROWS_A: tl.constexpr = BM // 128
     ROWS_B: tl.constexpr = BN // 128
@@ -37,14 +37,14 @@ def scaled_kernel(
 
 
 def packed_scales(scales: torch.Tensor) -> torch.Tensor:
-    """[rows, columns] as the tensor core wants it: row 32 j + i of a block of 128 stands in line i, place j."""
+    """[rows, columns] in the layout of the tensor core: row 32 j + i of a block of 128 rows is at line i, position j."""
     rows, columns = scales.shape
     blocks = scales.reshape(rows // 128, 4, 32, columns // 4, 4)
     return blocks.permute(0, 3, 2, 1, 4).reshape(1, rows // 128, columns // 4, 2, 256).contiguous()
 
 
 def mxfp8(rows: int, K: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Codes, scale factors, and the values that they stand for."""
+    """Codes, scale factors, and the values that they represent."""
     codes = torch.randn(rows, K, device=DEVICE).to(torch.float8_e4m3fn)
     scales = torch.randint(124, 131, (rows, K // 32), dtype=torch.uint8, device=DEVICE)
     values = codes.double() * torch.exp2(scales.double() - 127).repeat_interleave(32, 1)
@@ -52,7 +52,7 @@ def mxfp8(rows: int, K: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 def nvfp4(rows: int, K: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Codes, two in a byte, scale factors, and the values that they stand for."""
+    """Codes, two in a byte, scale factors, and the values that they represent."""
     codes = torch.randint(0, 256, (rows, K // 2), dtype=torch.uint8, device=DEVICE)
     scales = (torch.rand(rows, K // 16, device=DEVICE) + 0.5).to(torch.float8_e4m3fn)
     nibbles = torch.stack((codes & 15, codes >> 4), -1).reshape(rows, K).long()

@@ -1,6 +1,6 @@
 """Gluon: a matrix multiplication of three partitions, TMA loads, tcgen05.mma and epilogue. Runs on sm_100a and sm_103a.
 
-The partitions hand tiles over through mbarriers: `loaded` and `free` for the ring of operand tiles, `done` for the accumulator.
+The partitions synchronise with mbarriers: `loaded` and `free` for the ring of operand tiles, `done` for the accumulator.
 """
 
 from __future__ import annotations

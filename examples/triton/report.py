@@ -1,4 +1,4 @@
-"""What every example of this folder ends with: the largest difference from float64, and whether it is allowed."""
+"""The last line of each example: the largest difference from float64, and whether it is within the tolerance."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.compare import ROOT, compare, rows
 from benchmarks.generated import addresses, services
 from benchmarks.required import REQUIRED, missed
 
@@ -45,3 +46,12 @@ def test_what_is_missed_is_named() -> None:
 
 def test_every_loop_of_the_machine_is_a_figure() -> None:
     assert {r.path[2] for r in REQUIRED if r.path[:2] == ("units", "service_us")} <= set(services())
+
+
+def test_two_trees_are_compared_in_pairs() -> None:
+    """The tree with itself: both sides measure, and the ratio is that of the pairs."""
+    assert {"launch attention none", "service bar.sync", "prepared nvf4", "fresh import"} <= set(rows())
+    ours, theirs, ratio = compare("service bar.sync", ROOT, pairs=3)
+    assert ours > 0
+    assert theirs > 0
+    assert 0.02 < ratio < 50

@@ -93,6 +93,7 @@ def test_needs(instruction: str, target: str, version: str, code: str | None) ->
 
 
 @pytest.mark.oracle
+@pytest.mark.compiler
 def test_targets_and_versions_against_the_assembler(tmp_path: Path) -> None:
     ptxas = assembler()
     if ptxas is None:

@@ -14,7 +14,9 @@ from ptxlab.cli._main import cli
 from ptxlab.isa.legality import FORMS
 
 ROOT = Path(__file__).parents[2]
-KERNELS = sorted([*(ROOT / "tests" / "kernels").glob("*.ptx"), *(ROOT / "tests" / "kernels_sm90").glob("*.ptx")])
+KERNELS = sorted(
+    [*(ROOT / "tests" / "end_to_end" / "triton").glob("*.ptx"), *(ROOT / "tests" / "end_to_end" / "triton_sm90").glob("*.ptx")]
+)
 WRONG = """.version 8.6
 .target sm_100a
 .address_size 64

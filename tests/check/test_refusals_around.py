@@ -328,6 +328,7 @@ def test_text(instruction: str, target: str, version: str, texts: list[str]) -> 
 
 
 @pytest.mark.oracle
+@pytest.mark.compiler
 def test_the_assembler_refuses_them(tmp_path: Path) -> None:
     ptxas = assembler()
     if ptxas is None:

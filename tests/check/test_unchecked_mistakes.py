@@ -171,7 +171,7 @@ SHOWN: dict[str, Mistake] = {
         "T608",
         "128 columns are allocated after an allocation of 32",
     ),
-    "512 and 512": Mistake(ALLOC.replace("128", "512") * 2, "H601", "nothing can go on"),
+    "512 and 512": Mistake(ALLOC.replace("128", "512") * 2, "H601", "no warp can continue"),
     "alloc after relinquish": Mistake(
         "@p tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\n" + ALLOC, "T602", "after one of its threads"
     ),

@@ -93,6 +93,7 @@ def test_unruled(instruction: str, target: str, outcome: str) -> None:
 
 
 @pytest.mark.oracle
+@pytest.mark.compiler
 @pytest.mark.parametrize(("instruction", "target", "outcome"), UNRULED)
 def test_unruled_by_the_assembler(instruction: str, target: str, outcome: str, ptxas: str, tmp_path: Path) -> None:
     status, _ = verdict(ptxas, tmp_path, instruction, target, "9.5")
@@ -172,6 +173,7 @@ groups = pytest.mark.parametrize("names", [TENSOR_CORE, AROUND], ids=["tensor co
 
 
 @pytest.mark.oracle
+@pytest.mark.compiler
 @groups
 @pytest.mark.parametrize("seed", KNOWN)
 def test_random_forms_against_the_assembler(names: list[str], seed: int, ptxas: str, tmp_path: Path) -> None:
@@ -180,6 +182,7 @@ def test_random_forms_against_the_assembler(names: list[str], seed: int, ptxas: 
 
 @pytest.mark.slow
 @pytest.mark.oracle
+@pytest.mark.compiler
 @groups
 def test_fresh_random_forms_against_the_assembler(names: list[str], ptxas: str, tmp_path: Path) -> None:
     assert differing(FRESH, names, 1500, ptxas, tmp_path) == [], f"PTXLAB_FORMS_SEED={FRESH}"

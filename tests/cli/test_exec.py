@@ -44,6 +44,7 @@ def run(folder: Path, script: str, *arguments: str, options: tuple[str, ...] = (
 
 
 @needs_triton
+@pytest.mark.compiler
 def test_clean(tmp_path: Path) -> None:
     done = run(tmp_path, SCRIPT, "60", options=("--target", "sm_90a", "--policy", "lazy"))
     assert (done.returncode, done.stdout) == (0, "90: 120.0\n"), done.stderr
@@ -51,6 +52,7 @@ def test_clean(tmp_path: Path) -> None:
 
 
 @needs_triton
+@pytest.mark.compiler
 def test_a_finding_is_shown_at_its_python_line(tmp_path: Path) -> None:
     done = run(tmp_path, SCRIPT, "62", options=("--keep", "kept", "--sarif", "found.sarif"))
     assert (done.returncode, done.stdout) == (1, "")
@@ -70,6 +72,7 @@ TWO_LAUNCHES = SCRIPT + "double[(2,)](x, 0, BLOCK=128)\n"
 
 
 @needs_triton
+@pytest.mark.compiler
 def test_the_timeline_of_all_launches(tmp_path: Path) -> None:
     for options, variables in ((("--trace", "t.json"), {}), ((), {"PTXLAB_TRACE": "t.json"})):
         done = run(tmp_path, TWO_LAUNCHES, "60", options=options, **variables)
@@ -112,6 +115,7 @@ def test_outputs_stay_where_they_were_asked_for(tmp_path: Path) -> None:
 
 
 @needs_triton
+@pytest.mark.compiler
 def test_a_bundle_of_a_launch_with_findings(tmp_path: Path) -> None:
     done = run(tmp_path, SCRIPT, "62", options=("--keep", "kept", "--keep-inputs"))
     assert done.returncode == 1
@@ -125,10 +129,11 @@ def test_a_bundle_of_a_launch_with_findings(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["yes", "", "2"])
 def test_a_switch_is_one_or_zero(tmp_path: Path, text: str) -> None:
     done = run(tmp_path, "print('never')", PTXLAB_KEEP_INPUTS=text)
-    assert (done.returncode, done.stderr) == (2, f"error[A310]: keep_inputs cannot be {text!r}\n  fix: 1 or 0\n")
+    assert (done.returncode, done.stderr) == (2, f"error[A310]: keep_inputs must be True or False, not {text!r}\n  fix: as text: 1 or 0\n")
 
 
 @needs_triton
+@pytest.mark.compiler
 def test_json(tmp_path: Path) -> None:
     done = run(tmp_path, SCRIPT, "60", options=("--json",), PTXLAB_TARGET="sm_103a")
     found = json.loads(done.stdout)
@@ -142,6 +147,7 @@ def test_json(tmp_path: Path) -> None:
 
 
 @needs_triton
+@pytest.mark.compiler
 def test_the_environment_variable_alone(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     variables = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path / "cache"), "TRITON_DEFAULT_BACKEND": "ptxlab", "PTXLAB_TARGET": "sm_90a"}
@@ -151,6 +157,7 @@ def test_the_environment_variable_alone(tmp_path: Path) -> None:
 
 
 @needs_triton
+@pytest.mark.compiler
 def test_a_refused_launch_names_its_line(tmp_path: Path) -> None:
     done = run(tmp_path, SCRIPT.replace("device=DEVICE)", "device='meta')"), "60")
     line = SCRIPT[: SCRIPT.index("double[")].count("\n") + 1
@@ -197,6 +204,7 @@ assert start.elapsed_time(end) > 0
 
 
 @needs_triton
+@pytest.mark.compiler
 def test_a_script_that_asks_torch_for_cuda(tmp_path: Path) -> None:
     done = run(tmp_path, CUDA_SCRIPT, options=("--target", "sm_90a", "--sms", "3"))
     assert done.returncode == 0, done.stderr
@@ -251,6 +259,7 @@ print(out.tolist())
 
 
 @needs_triton
+@pytest.mark.compiler
 def test_only_some_ctas(tmp_path: Path) -> None:
     done = run(tmp_path, ONLY_SCRIPT, options=("--only", "1,0,0;2,1,0"))
     assert (done.returncode, done.stdout) == (0, "[0, 2, 0, 0, 0, 0, 7, 0]\n"), done.stderr
@@ -262,8 +271,14 @@ def test_only_some_ctas(tmp_path: Path) -> None:
     assert "error[A310]: only names CTA (4, 0, 0), but the grid is (4, 2, 1)" in done.stderr
 
 
+WRONG_CTA = """\
+error[A310]: only takes CTA coordinates (x, y, z), not 'here'
+  fix: as text, with semicolons between CTAs: 0,0,0;1,0,0
+"""
+
+
 def test_wrong_use(tmp_path: Path) -> None:
     done = run(tmp_path, "pass", options=("--only", "here"))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error[A310]: only cannot be 'here'\n  fix: the CTAs as x,y,z, separated by semicolons: 0,0,0;1,0,0\n"
+    assert done.stderr == WRONG_CTA
     assert run(tmp_path, "pass", options=("--check", "weather")).returncode == 2

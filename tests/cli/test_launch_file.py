@@ -9,6 +9,7 @@ import pytest
 
 from ptxlab.cli._arrays import ArrayError, dtype_of, generate
 from ptxlab.cli._launch_file import LaunchFile, LaunchFileError, read_launch_file
+from ptxlab.machine.launch.options import LaunchOptions
 
 
 def read(folder: Path, text: str) -> LaunchFile:
@@ -47,8 +48,9 @@ def test_reads_every_kind_of_argument(tmp_path: Path) -> None:
         """,
     )
     a, c, minus_five, two, raw, null = launch.args
-    assert (launch.ptx, launch.kernel, launch.grid, launch.block) == (tmp_path / "k.ptx", "k", (2, 3), 64)
-    assert launch.options == {"cluster": (2, 1, 1), "check": {"memory"}, "only": [(0, 0, 0)]}
+    assert (launch.ptx, launch.kernel) == (tmp_path / "k.ptx", "k")
+    assert launch.geometry == {"grid": (2, 3), "block": 64, "cluster": (2, 1, 1), "shared_bytes": 0}
+    assert launch.options == LaunchOptions(check={"memory"}, only=[(0, 0, 0)])
     assert a.dtype.name == "bfloat16"
     assert a.astype(int).tolist() == [[0, 1, 2], [3, 4, 5]]
     assert c is launch.arrays["C"]
@@ -106,8 +108,9 @@ def test_matmul_expectation_is_float64(tmp_path: Path) -> None:
         ),
         ("ptx = 'a'\nargs = [{tensor_map = {array = 'A', box = [1]}}]", "F103", "args[0]: no earlier argument is named 'A'"),
         ("ptx = 'a'\nexpect = [{name = 'C', npy = 'c'}]", "F103", "expect[0]: no argument is named 'C'"),
-        ("ptx = 'a'\ncheck = [1]", "F103", "launch file: check must hold names, not [1]"),
-        ("ptx = 'a'\nonly = [[1, 2]]", "F103", "launch file: only must hold [x, y, z] coordinates, not [[1, 2]]"),
+        ("ptx = 'a'\ncheck = [1]", "A310", "there is no check named '1'"),
+        ("ptx = 'a'\nonly = [[1, 2.5]]", "A310", "only takes CTA coordinates (x, y, z), not [1, 2.5]"),
+        ("ptx = 'a'\nonly = [[0, 0, 0, 1]]", "A310", "only takes CTA coordinates (x, y, z), not [0, 0, 0, 1]"),
     ],
 )
 def test_refusals(tmp_path: Path, text: str, code: str, message: str | None) -> None:

@@ -177,7 +177,7 @@ def test_wrong_use(launch: Path, arguments: tuple[str, ...], text: str) -> None:
 def test_wrong_option_is_wrong_use(launch: Path) -> None:
     done = ptxlab("run", "launch.toml", "--policy", "later", folder=launch)
     assert done.returncode == 2
-    assert "'later' is not one of 'eager', 'lazy', 'random'" in done.stderr
+    assert "error[A310]: policy must be one of 'eager', 'lazy', 'random', not 'later'" in done.stdout
 
 
 def test_warmup_fills_the_cache(launch: Path, monkeypatch: pytest.MonkeyPatch) -> None:

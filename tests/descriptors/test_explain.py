@@ -213,7 +213,7 @@ def test_a_tensor_map_object() -> None:
 def test_instruction_descriptors_of_compiled_kernels() -> None:
     """Every one in the kernels of the tests is legal as its own kind, and no reading ranks above the instruction descriptors."""
     found = 0
-    for path in sorted((Path(__file__).parents[1] / "kernels").glob("*.ptx")):
+    for path in sorted((Path(__file__).parents[1] / "end_to_end" / "triton").glob("*.ptx")):
         text = path.read_text()
         for kind, register in set(re.findall(r"tcgen05\.mma\.cta_group::\d\.kind::(\w+) .*?(%r\d+), %p\d+;", text)):
             for word in set(re.findall(rf"mov\.b32\s+{register}, (-?\d+);", text)):

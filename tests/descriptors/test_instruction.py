@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ptxlab.descriptors import DescriptorError, InstructionDescriptor
 
-KERNELS = Path(__file__).parents[1] / "kernels"
+KERNELS = Path(__file__).parents[1] / "end_to_end" / "triton"
 KINDS = ("f16", "tf32", "f8f6f4", "i8")
 
 

@@ -11,10 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from ptxlab.cli._main import cli
-from ptxlab.cli._rule import load_codes
 from ptxlab.diagnostics import CODES, Diagnostic, Place, render_sarif
-
-load_codes()
 
 FULL = Diagnostic(
     "M402",

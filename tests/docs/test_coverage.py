@@ -1,9 +1,10 @@
-"""The coverage page: what the tests say they show is there, and nothing is without a test."""
+"""The coverage pages: what the tests say they show is there, nothing is without a test, and no form is left out."""
 
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from .test_generated import generate
 
 isa.load_all()
 PATTERNS = sorted({row.pattern for rows in isa.CATALOGUE.values() for row in rows})
-coverage = generate.coverage.__globals__
+coverage = vars(generate.coverage_pages)
 CLAIMS = list(coverage["claims"]())
 MODULES = defaultdict(list)
 for _claim in CLAIMS:
@@ -42,3 +43,53 @@ def test_the_most_specific_claim_counts() -> None:
     said = [claim(path, "test_a", "add*"), claim(path, "test_b", "add{.sat}*"), claim(path, "test_c", "sub*")]
     assert [c.function for c in coverage["tests_of"]("add{.sat}.s32", said)] == ["test_b"]
     assert [c.function for c in coverage["tests_of"]("add.s64", said)] == ["test_a"]
+
+
+FIRST_WORDS = {"tcgen05": ["tcgen05"], "wgmma": ["wgmma"], "mma": ["mma", "movmatrix"]}
+"""The first words of all opcodes of a family, which no other family has."""
+
+
+def test_the_pages_hold_every_form_once() -> None:
+    lines = Counter(form.pattern for forms in coverage["forms"]().values() for form in forms)
+    assert lines == Counter(PATTERNS)
+
+
+def test_every_form_is_in_its_family() -> None:
+    families = {re.match(r"\w+", form.pattern)[0]: set[str]() for forms in coverage["forms"]().values() for form in forms}  # type: ignore[index]
+    for family, forms in coverage["forms"]().items():
+        for form in forms:
+            families[re.match(r"\w+", form.pattern)[0]].add(family)  # type: ignore[index]
+    assert {word: families[word] for words in FIRST_WORDS.values() for word in words} == {
+        word: {family} for family, words in FIRST_WORDS.items() for word in words
+    }
+    assert {word for word, found in families.items() if found & set(FIRST_WORDS)} == {
+        word for words in FIRST_WORDS.values() for word in words
+    }
+
+
+def test_the_totals_are_those_of_the_pages() -> None:
+    """Counted in the text of the pages, where the index counts rows of the catalogue."""
+    pages = Path(generate.__file__).parent / "coverage"
+    table = [line for line in (pages / "README.md").read_text().splitlines() if line.startswith(("| [", "| all"))]
+    totals = {re.findall(r"\w+", line)[0]: [int(number) for number in re.findall(r"\d+", line)[-5:]] for line in table}
+    for family in coverage["FAMILIES"]:
+        lines = [line for line in (pages / f"{family}.md").read_text().splitlines() if line.startswith("| `")]
+        counts = Counter(re.split(r"(?<!\\) \| ", line)[-2] for line in lines)
+        assert totals[family] == [len(lines), *(counts[fidelity] for fidelity in coverage["FIDELITY"])]
+    assert totals["all"] == [sum(column) for column in zip(*(totals[family] for family in coverage["FAMILIES"]), strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "shown"),
+    [
+        (
+            "x.(shape=m64n8k16|m64n16k16|m64n24k16|m64n32k16|m64n40k16|m64n48k16|m64n56k16|m64n64k16)",
+            "x.(shape=m64n8k16|m64n16k16|...|m64n64k16)",
+        ),
+        ("x.(num=x1|x2|x4|x8|x16|x32|x64|x128)", "x.(num=x1|x2|x4|x8|x16|x32|x64|x128)"),
+        ("x.(type=a0|b1|a2|a3|a4|a5|a6|a7)", "x.(type=a0|b1|a2|a3|a4|a5|a6|a7)"),
+        ("x.(n=1|2|3|4|5|6|7)", "x.(n=1|2|3|4|5|6|7)"),
+    ],
+)
+def test_only_choices_in_equal_steps_are_shortened(pattern: str, shown: str) -> None:
+    assert coverage["shown"](pattern) == shown

@@ -1,4 +1,4 @@
-"""The Python of the pages runs: one program for each page, beside the files that the page shows."""
+"""The Python of the pages runs: one program for each page, beside the files that the page shows and the folder ``examples``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ OWN = {"cuda.md": "interop/test_nvcc_docs.py", "cute.md": "interop/test_cute_doc
 PAGES = {
     str(page.relative_to(DOCS)): page.read_text()
     for page in sorted(DOCS.rglob("*.md"))
-    if page.parent.name != "rules" and "```python" in page.read_text()
+    if page.parent.name != "rules" and page.name != "architecture.md" and "```python" in page.read_text()
 }
 
 
 @pytest.mark.parametrize("name", sorted(set(PAGES) - set(OWN)))
 def test_program(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("examples").symlink_to(DOCS.parent / "examples")
     page, program = PAGES[name], ""
     for block in generate.BLOCK.finditer(page):
         language, title, text = block.groups()

@@ -8,16 +8,14 @@ import pytest
 from click.testing import CliRunner
 
 from ptxlab.cli._main import cli
-from ptxlab.cli._rule import load_codes
 from ptxlab.diagnostics import CODES
 
-from .rule_pages import RULES, findings, read
+from .rule_page_helpers import RULES, findings, read
 
 SHOWS = {
     "test_page": ("brkpt",),
 }
 
-load_codes()
 PAGES = sorted(path for path in RULES.glob("*.md") if path.stem != "README")
 
 
@@ -37,7 +35,13 @@ def needs_nvcc() -> None:
         pytest.skip("needs a host compiler")
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
+COMPILERS = ("I1", "I2", "I30")
+"""Pages with programs of CuTe DSL, CUDA C++ and Triton."""
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(p, id=p.stem, marks=[pytest.mark.compiler] if p.stem.startswith(COMPILERS) else []) for p in PAGES]
+)
 def test_page(path) -> None:
     page, info = read(path), CODES[path.stem]
     if path.stem.startswith("I2"):

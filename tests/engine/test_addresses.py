@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from engine_bench import Bench, program_of
 
 from ptxlab.engine import Status, Word
+from tests.engine.engine_helpers import Bench, program_of
 
 INTERESTING = np.array(
     [0, 1, 3, 4, 8, 0x3FC, 0x400, 0x1FF8, 0x1FFC, 0x1FFF, 0x2000, 0x1000400, 0x2000400, 0xFFFFFF, 0xFFFFFFFF, 0x380, 0x390]

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.generated import ARITHMETIC
-from engine_bench import HEADER, Bench, program_of
 
 import ptxlab
 from ptxlab import native, ptx
 from ptxlab.engine import Executable, Status, lower
-from ptxlab.engine import _cached as cached
+from ptxlab.engine.llvm import _region_cache as cached
+from tests.engine.engine_helpers import HEADER, Bench, program_of
 
-KERNELS = Path(__file__).parents[1] / "kernels"
+KERNELS = Path(__file__).parents[1] / "end_to_end" / "triton"
 
 
 def gemm(backend, m=128, n=128, k=64):

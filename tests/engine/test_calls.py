@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.machine.kernels import kernel, run, store
 
 import ptxlab
+from tests.machine.launch_helpers import kernel, run, store
 
 SHOWS = {
     "test_parameters_in_memory_and_nested_calls": ("call{.uni}", "ret{.uni}"),

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from engine_bench import FULL, Bench, program_of
 
 from ptxlab.engine import Fault, Status, Word
-from ptxlab.engine._flow import order_blocks
-from ptxlab.engine._frame import row_bytes
+from ptxlab.engine.lowering._basic_blocks import order_blocks
+from ptxlab.engine.lowering.frame import row_bytes
+from tests.engine.engine_helpers import FULL, Bench, program_of
 
 SHOWS = {
     "test_lanes_leave_a_loop_one_by_one": ("bra*",),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from engine_bench import HEADER, program_of
 
 from ptxlab import ptx
 from ptxlab.diagnostics import PtxlabError
 from ptxlab.engine import lower
-from ptxlab.isa._operands import Addr, Const, Group, Reg, SymbolAddress, Unused
+from ptxlab.isa.operands import Addr, Const, Group, Reg, SymbolAddress, Unused
+from tests.engine.engine_helpers import HEADER, program_of
 
 REFUSED = [
     ("add.s32 %r1, %r2;", "U207", 1, "add.s32: 2 operands are given, 3 are expected", ""),

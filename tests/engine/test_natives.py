@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from engine_bench import FULL, Bench, program_of
 
 from ptxlab.engine import Fault, Status, Word
+from tests.engine.engine_helpers import FULL, Bench, program_of
 
 SHOWS = {
     "test_faults": ("trap",),

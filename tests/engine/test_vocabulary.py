@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.isa.forms import Body, Compiled, cases, form, run_numpy
+
+from tests.isa.form_helpers import Body, Compiled, cases, form, run_numpy
 
 COUNT = 512
 INTEGERS = ("u8", "u16", "u32", "u64")

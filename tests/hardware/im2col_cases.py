@@ -159,94 +159,20 @@ def cases() -> list[np.void]:
 
 
 def _entry(operation: str, im2col: bool, rank: int) -> str:
-    coordinates = "{" + ", ".join(f"%c{i}" for i in range(rank)) + "}"
-    name = f"{operation}_{'im2col' if im2col else 'tile'}_{rank}"
     mode = ("im2col" if operation == "load" else "im2col_no_offs") if im2col else "tile"
-    if operation == "load":
-        offsets = ", {" + ", ".join(f"%h{i}" for i in range(rank - 2)) + "}" if im2col else ""
-        copy = f"""
-@!%p bra DONE;
-mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], %expect;
-cp.async.bulk.tensor.{rank}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes [%dst], [%map, {coordinates}], [%bar]{offsets};
-mov.u32 %n, 0;
-LOOP:
-mbarrier.try_wait.parity.shared::cta.b64 %q, [%bar], 0;
-@%q bra FULL;
-add.u32 %n, %n, 1;
-setp.lt.u32 %r, %n, 2000;
-@%r bra LOOP;
-bra DONE;
-FULL:
-mov.u32 %n, 1;
-st.global.u32 [%flag], %n;
-DONE:
-bar.sync 0;
-"""
-        start = "mov.u32 %v, 0xEEEEEEEE;"
-    else:
-        head, tail = ("cp.async", "") if operation == "store" else ("cp.reduce.async", "." + operation.removeprefix("red_"))
-        copy = f"""
-fence.proxy.async.shared::cta;
-bar.sync 0;
-@!%p bra DONE;
-{head}.bulk.tensor.{rank}d.global.shared::cta{tail}.{mode}.bulk_group [%map, {coordinates}], [%dst];
-cp.async.bulk.commit_group;
-cp.async.bulk.wait_group 0;
-DONE:
-bar.sync 0;
-"""
-        start = tiled._pattern()
     parameters = ", ".join([f".param .s32 c{i}" for i in range(5)] + [f".param .u32 o{i}" for i in range(3)])
-    loads = "\n".join(f"ld.param.s32 %c{i}, [c{i}];" for i in range(5))
-    loads += "\n" + "\n".join(f"ld.param.u32 %v, [o{i}];\ncvt.u16.u32 %h{i}, %v;" for i in range(3))
-    return f"""
-.visible .entry {name}(.param .u64 map, .param .u64 image, .param .u64 flag, .param .u32 expect,
- {parameters})
-{{
-.reg .pred %p, %q, %r;
-.reg .u64 %map, %image, %flag, %g;
-.reg .s32 %c<5>;
-.reg .u16 %h<3>;
-.reg .u32 %expect, %t, %i, %a, %v, %w, %dst, %bar, %n;
-.shared .align 1024 .b8 buffer[{BUFFER}];
-.shared .align 8 .b64 barrier;
-ld.param.u64 %map, [map];
-ld.param.u64 %image, [image];
-ld.param.u64 %flag, [flag];
-{loads}
-ld.param.u32 %expect, [expect];
-mov.u32 %t, %tid.x;
-mov.u32 %a, buffer;
-add.u32 %dst, %a, {OFFSET};
-mov.u32 %bar, barrier;
-setp.eq.u32 %p, %t, 0;
-mov.u32 %i, %t;
-FILL:
-shl.b32 %w, %i, 2;
-add.u32 %w, %w, %a;
-{start}
-st.shared.u32 [%w], %v;
-add.u32 %i, %i, 128;
-setp.lt.u32 %r, %i, {BUFFER // 4};
-@%r bra FILL;
-@%p mbarrier.init.shared::cta.b64 [%bar], 1;
-fence.proxy.async;
-bar.sync 0;
-{copy}
-mov.u32 %i, %t;
-OUT:
-shl.b32 %w, %i, 2;
-cvt.u64.u32 %g, %w;
-add.u64 %g, %g, %image;
-add.u32 %w, %w, %a;
-ld.shared.u32 %v, [%w];
-st.global.u32 [%g], %v;
-add.u32 %i, %i, 128;
-setp.lt.u32 %r, %i, {BUFFER // 4};
-@%r bra OUT;
-ret;
-}}
-"""
+    return tiled.entry(
+        f"{operation}_{'im2col' if im2col else 'tile'}_{rank}",
+        operation,
+        rank,
+        parameters=f" .param .u32 expect,\n {parameters}",
+        loads=tiled.COORDINATES + "\n" + "\n".join(f"ld.param.u32 %v, [o{i}];\ncvt.u16.u32 %h{i}, %v;" for i in range(3)),
+        registers=".reg .u16 %h<3>;\n.reg .u32 %expect, %t, %i, %a, %v, %w, %dst, %bar, %n;",
+        offset=str(OFFSET),
+        buffer=BUFFER,
+        mode=mode,
+        offsets=", {" + ", ".join(f"%h{i}" for i in range(rank - 2)) + "}" if im2col else "",
+    )
 
 
 def module() -> str:

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from tests.hardware.suite._tools import ASSEMBLE, tools
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS.parent / "src")]
-case_module = importlib.import_module("kernels.case")
-CASES = importlib.import_module("kernels_sm90.cases").CASES
+sys.path[:0] = [str(TESTS.parent), str(TESTS.parent / "src")]
+case_module = importlib.import_module("tests.end_to_end.triton.case_helpers")
+CASES = importlib.import_module("tests.end_to_end.triton_sm90.cases").CASES
 SHARED_BYTES_ATTRIBUTE = 8
 WHOLE = 1 << 15
 """Outputs up to so many bytes are kept whole, of others the first rows."""

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+
 from tests.hardware.mma_cases import CASES, Form, forms, module, words
 from tests.hardware.suite._tools import ASSEMBLE, tools
 

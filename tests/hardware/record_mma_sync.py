@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from tests.hardware.suite._tools import ASSEMBLE, tools
 from tests.hardware.wgmma_cases import BITS, _codes
 

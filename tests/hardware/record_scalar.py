@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+
 from tests.hardware.scalar_forms import forms, module
 from tests.hardware.scalar_inputs import CASES, WIDTH, inputs
 from tests.hardware.suite._tools import ASSEMBLE, tools

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+
 from tests.hardware.suite._tools import ASSEMBLE, tools
 
 CASE = np.dtype([("field", "U20"), ("ordinal", "<i4"), ("value", "<u8"), ("before", "u1", 128), ("after", "u1", 128)])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from tests.hardware import warp_matrix_cases as cases
 from tests.hardware.suite._tools import ASSEMBLE, tools
 

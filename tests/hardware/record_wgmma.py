@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from tests.hardware import wgmma_cases as cases
 from tests.hardware.suite._tools import ASSEMBLE, tools
 from tests.hardware.wgmma_cases import A_BYTES, Instruction

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from tests.hardware import wgmma_sparse_cases as cases
 from tests.hardware.suite._tools import ASSEMBLE, tools
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from tests.hardware.scalar_inputs import WIDTH
-
 from ptxlab.isa import CATALOGUE, load_all
-from ptxlab.isa._catalogue import Qualifiers, Row, match
+from ptxlab.isa.catalogue import Qualifiers, Row, match
+from tests.hardware.scalar_inputs import WIDTH
 
 
 @dataclass(frozen=True)

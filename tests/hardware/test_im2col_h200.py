@@ -10,7 +10,7 @@ import pytest
 
 import ptxlab
 from ptxlab.descriptors import TensorMapError, encode_tensor_map
-from ptxlab.isa.bulk._maps import TileMap, _interpret
+from ptxlab.isa.bulk._map_cache import TileMap, _interpret
 from ptxlab.isa.bulk._reduce import combiner
 from ptxlab.isa.bulk._staging import NOTHING
 from ptxlab.tables import ELEMENT_TYPES
@@ -75,7 +75,7 @@ def prepared(case):
     rank = int(case["rank"])
     coordinates = tuple(case["coordinates"][:rank].tolist())
     assert made.takes(coordinates, case["operation"] != b"load")
-    region = made.copy(coordinates, tuple(case["offsets"][: rank - 2].tolist()) if case["im2col"] else ())
+    region = made.region(coordinates, tuple(case["offsets"][: rank - 2].tolist()) if case["im2col"] else ())
     tensor = tensor_bytes(int(case["seed"]), int(case["size"]))
     start = region.address - ADDRESS
     raw = np.zeros(1 << 15, np.uint8)
@@ -89,7 +89,7 @@ def test_loads(im2col):
     for i, (case, image) in enumerate(chosen(True, im2col)):
         made, _, region, source, shared = prepared(case)
         shared[:] = 0xEE
-        made.box.scatter(region.load(source), shared, BASE + OFFSET)
+        made.box.scatter(made.box.load(source, region), shared, BASE + OFFSET)
         if not np.array_equal(shared[BASE : BASE + BUFFER], image) or bool(case["done"]) != (made.box.bytes == case["expect"]):
             wrong.append((i, case))
     assert not wrong
@@ -117,7 +117,7 @@ def test_stores_and_reductions(im2col):
         shared[BASE : BASE + BUFFER] = shared_pattern()[:BUFFER]
         operation = case["operation"].decode()
         combine = None if operation == "store" else combiner(operation.removeprefix("red_"), made.element)
-        region.store(target, made.box.gather(shared, BASE + OFFSET), combine)
+        made.box.store(region, target, made.box.gather(shared, BASE + OFFSET), combine)
         kept = inside(case)
         if not np.array_equal(tensor[kept], image[kept]):
             wrong.append((i, case))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.hardware.mma_cases import CASES, Form, forms, module, words
 
 import ptxlab
+from tests.hardware.mma_cases import CASES, Form, forms, module, words
 
 SHOWS = {
     "test_form": ("mma.sync.aligned.(shape=m*", "movmatrix*"),

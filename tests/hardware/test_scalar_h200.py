@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import ptxlab
 from ptxlab.isa import CATALOGUE, load_all
-from ptxlab.isa._catalogue import match
+from ptxlab.isa.catalogue import match
 
 from .scalar_forms import Form, forms, module, spellings
 from .scalar_inputs import CASES, WIDTH

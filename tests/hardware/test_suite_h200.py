@@ -8,14 +8,14 @@ from functools import cache
 
 import numpy as np
 import pytest
+
+from ptxlab.isa import CATALOGUE, load_all
+from ptxlab.isa.catalogue import match
 from tests.hardware import suite
 from tests.hardware.__main__ import programs
 from tests.hardware.suite import Kernel
 from tests.hardware.suite._record import Record, path_of
 from tests.hardware.suite._replay import replay
-
-from ptxlab.isa import CATALOGUE, load_all
-from ptxlab.isa._catalogue import match
 
 SHOWS = {
     "test_replay": (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ptxlab.descriptors import encode_tensor_map
-from ptxlab.isa.bulk._maps import TileMap, _interpret
+from ptxlab.isa.bulk._map_cache import TileMap, _interpret
 from ptxlab.isa.bulk._reduce import combiner
 from ptxlab.isa.bulk._staging import NOTHING
 from ptxlab.tables import ELEMENT_TYPES
@@ -59,7 +59,7 @@ def prepared(case):
     tensor = tensor_bytes(int(case["seed"]), int(case["size"]))
     coordinates = tuple(case["coordinates"][: int(case["rank"])].tolist())
     assert made.takes(coordinates, case["operation"] != b"load")
-    region = made.copy(coordinates, ())
+    region = made.region(coordinates, ())
     start = region.address - (1 << 32)
     raw = np.zeros(1 << 16, np.uint8)
     skip = -raw.ctypes.data % 64
@@ -71,7 +71,7 @@ def test_loads_put_the_same_bytes_into_shared_memory():
     for i, (case, image) in enumerate(recorded()["load"]):
         made, _, region, source, shared = prepared(case)
         shared[:] = 0xEE
-        made.box.scatter(region.load(source), shared, BASE + int(case["offset"]))
+        made.box.scatter(made.box.load(source, region), shared, BASE + int(case["offset"]))
         if not np.array_equal(shared[BASE : BASE + BUFFER], image):
             wrong.append((i, case))
         assert made.box.bytes == case["expect"]
@@ -90,7 +90,7 @@ def test_stores_and_reductions_leave_the_same_bytes_in_global_memory(operation):
         made, tensor, region, target, shared = prepared(case)
         shared[BASE : BASE + BUFFER] = shared_pattern()
         combine = None if operation == "store" else combiner(operation.removeprefix("red_"), made.element)
-        region.store(target, made.box.gather(shared, BASE + int(case["offset"])), combine)
+        made.box.store(region, target, made.box.gather(shared, BASE + int(case["offset"])), combine)
         inside = np.zeros(len(tensor), bool)
         element = ELEMENT_TYPES[int(case["type"])].bits // 8
         starts: np.ndarray = np.zeros(1, np.int64)

@@ -112,14 +112,31 @@ _HEAD = """.version 8.6
 """
 
 
-def _entry(operation: str, rank: int) -> str:
+def entry(
+    name: str,
+    operation: str,
+    rank: int,
+    *,
+    parameters: str,
+    loads: str,
+    registers: str,
+    expect: str = "ld.param.u32 %expect, [expect];",
+    offset: str,
+    buffer: int = BUFFER,
+    mode: str = "tile",
+    offsets: str = "",
+) -> str:
+    """A kernel that fills shared memory, performs one copy, and writes out what shared memory holds.
+
+    ``parameters`` are those behind map, image and flag, ``loads`` what reads their coordinates; ``offset`` (a register or number) is where
+    the copy begins; ``offsets`` are the im2col offsets of a load.
+    """
     coordinates = "{" + ", ".join(f"%c{i}" for i in range(rank)) + "}"
-    loads = "\n".join(f"ld.param.s32 %c{i}, [c{i}];" for i in range(5))
     if operation == "load":
         copy = f"""
 @!%p bra DONE;
 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], %expect;
-cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%dst], [%map, {coordinates}], [%bar];
+cp.async.bulk.tensor.{rank}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes [%dst], [%map, {coordinates}], [%bar]{offsets};
 mov.u32 %n, 0;
 LOOP:
 mbarrier.try_wait.parity.shared::cta.b64 %q, [%bar], 0;
@@ -135,13 +152,12 @@ DONE:
 bar.sync 0;
 """
     else:
-        head = "cp.async" if operation == "store" else "cp.reduce.async"
-        tail = "" if operation == "store" else "." + operation.removeprefix("red_")
+        head, tail = ("cp.async", "") if operation == "store" else ("cp.reduce.async", "." + operation.removeprefix("red_"))
         copy = f"""
 fence.proxy.async.shared::cta;
 bar.sync 0;
 @!%p bra DONE;
-{head}.bulk.tensor.{rank}d.global.shared::cta{tail}.tile.bulk_group [%map, {coordinates}], [%dst];
+{head}.bulk.tensor.{rank}d.global.shared::cta{tail}.{mode}.bulk_group [%map, {coordinates}], [%dst];
 cp.async.bulk.commit_group;
 cp.async.bulk.wait_group 0;
 DONE:
@@ -149,24 +165,22 @@ bar.sync 0;
 """
     start = "mov.u32 %v, 0xEEEEEEEE;" if operation == "load" else _pattern()
     return f"""
-.visible .entry {operation}_{rank}(.param .u64 map, .param .u64 image, .param .u64 flag,
- .param .s32 c0, .param .s32 c1, .param .s32 c2, .param .s32 c3, .param .s32 c4, .param .u32 expect, .param .u32 offset)
+.visible .entry {name}(.param .u64 map, .param .u64 image, .param .u64 flag,{parameters})
 {{
 .reg .pred %p, %q, %r;
 .reg .u64 %map, %image, %flag, %g;
 .reg .s32 %c<5>;
-.reg .u32 %expect, %offset, %t, %i, %a, %v, %w, %dst, %bar, %n;
-.shared .align 1024 .b8 buffer[{BUFFER}];
+{registers}
+.shared .align 1024 .b8 buffer[{buffer}];
 .shared .align 8 .b64 barrier;
 ld.param.u64 %map, [map];
 ld.param.u64 %image, [image];
 ld.param.u64 %flag, [flag];
 {loads}
-ld.param.u32 %expect, [expect];
-ld.param.u32 %offset, [offset];
+{expect}
 mov.u32 %t, %tid.x;
 mov.u32 %a, buffer;
-add.u32 %dst, %a, %offset;
+add.u32 %dst, %a, {offset};
 mov.u32 %bar, barrier;
 setp.eq.u32 %p, %t, 0;
 mov.u32 %i, %t;
@@ -176,7 +190,7 @@ add.u32 %w, %w, %a;
 {start}
 st.shared.u32 [%w], %v;
 add.u32 %i, %i, 128;
-setp.lt.u32 %r, %i, {BUFFER // 4};
+setp.lt.u32 %r, %i, {buffer // 4};
 @%r bra FILL;
 @%p mbarrier.init.shared::cta.b64 [%bar], 1;
 fence.proxy.async;
@@ -191,11 +205,27 @@ add.u32 %w, %w, %a;
 ld.shared.u32 %v, [%w];
 st.global.u32 [%g], %v;
 add.u32 %i, %i, 128;
-setp.lt.u32 %r, %i, {BUFFER // 4};
+setp.lt.u32 %r, %i, {buffer // 4};
 @%r bra OUT;
 ret;
 }}
 """
+
+
+COORDINATES = "\n".join(f"ld.param.s32 %c{i}, [c{i}];" for i in range(5))
+
+
+def _entry(operation: str, rank: int) -> str:
+    return entry(
+        f"{operation}_{rank}",
+        operation,
+        rank,
+        parameters="\n " + ", ".join(f".param .s32 c{i}" for i in range(5)) + ", .param .u32 expect, .param .u32 offset",
+        loads=COORDINATES,
+        registers=".reg .u32 %expect, %offset, %t, %i, %a, %v, %w, %dst, %bar, %n;",
+        expect="ld.param.u32 %expect, [expect];\nld.param.u32 %offset, [offset];",
+        offset="%offset",
+    )
 
 
 def _pattern() -> str:

@@ -22,14 +22,16 @@ from ptxlab.interop.cute._calls import HostCall
 from ptxlab.interop.cute._cuda import entry_point
 
 pytest.importorskip("cutlass.cute")
+pytestmark = pytest.mark.compiler
 ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "tests" / "end_to_end" / "cute"
 
 
 @pytest.fixture(scope="module")
 def programs() -> ModuleType:
     import importlib.util
 
-    spec = importlib.util.spec_from_file_location("cute_programs", ROOT / "tests" / "cute" / "programs.py")
+    spec = importlib.util.spec_from_file_location("cute_programs", PROGRAMS / "programs.py")
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -293,7 +295,7 @@ print("all as expected")
 def program(tmp_path: Path) -> Path:
     pytest.importorskip("torch")
     script = tmp_path / "program.py"
-    script.write_text(PROGRAM.format(tests=str(ROOT / "tests" / "cute")))
+    script.write_text(PROGRAM.format(tests=str(PROGRAMS)))
     return script
 
 
@@ -312,10 +314,10 @@ def test_a_program_runs_as_it_is(program: Path) -> None:
 def test_a_finding_names_the_line_of_the_program(tmp_path: Path) -> None:
     script = tmp_path / "wrong.py"
     script.write_text(
-        "import sys; sys.path.insert(0, {!r})\n"
+        f"import sys; sys.path.insert(0, {str(PROGRAMS)!r})\n"
         "import numpy as np, programs\n"
         "from cutlass.cute.runtime import from_dlpack\n"
-        "programs.past_the_end(from_dlpack(np.zeros(100, np.float32)).mark_layout_dynamic())\n".format(str(ROOT / "tests" / "cute"))
+        "programs.past_the_end(from_dlpack(np.zeros(100, np.float32)).mark_layout_dynamic())\n"
     )
     done = run_ptxlab("exec", str(script))
     assert done.returncode == 1

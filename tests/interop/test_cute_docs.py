@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("cutlass.cute")
+pytestmark = pytest.mark.compiler
 PAGE = Path(__file__).parents[2] / "docs" / "cute.md"
 
 

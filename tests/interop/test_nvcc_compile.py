@@ -35,6 +35,7 @@ def available() -> bool:
     return shutil.which("g++") is not None
 
 
+pytestmark = pytest.mark.compiler
 needs_nvcc = pytest.mark.skipif(not available(), reason="needs nvcc and a host compiler")
 
 
@@ -114,9 +115,10 @@ def test_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ran() == (second, 0)
     file.write_text('#include "value.h"\n__global__ void k(int *x) { *x = VALUE + 1111; }\n')
     assert "3333" in ran()[0]
-    kept = next((tmp_path / "cache").rglob("files.json"))
-    for manifest in kept.parents[1].rglob("files.json"):
-        manifest.write_text("{")
+    kept = list((tmp_path / "cache" / "nvcc").glob("*/*.out"))
+    assert len(kept) == 2
+    for path in kept:
+        path.write_bytes(path.read_bytes()[:-1])
     assert ran()[1] == 1
     monkeypatch.setenv("PTXLAB_CACHE", "off")
     assert ran()[1] == 1
@@ -126,11 +128,14 @@ def test_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_nvcc
 def test_the_cache_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTXLAB_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(_build, "_MOST_KEPT", 2)
-    for architecture in ("sm_90", "sm_90a", "sm_100", "sm_90"):
+    for architecture in ("sm_90", "sm_90a", "sm_100"):
         nvcc.ptx("k.cu", text="__global__ void k() {}", arch=architecture)
-    kept = [path.read_text() for path in (tmp_path / "nvcc").glob("*/out.ptx")]
-    assert sorted(re.findall(r"\.target (\w+)", "".join(kept))) == ["sm_100", "sm_90"]
+    sizes = [path.stat().st_size for path in (tmp_path / "nvcc").glob("*/*.out")]
+    assert len(sizes) == 3
+    monkeypatch.setattr(_build._ARTEFACTS, "limit_bytes", sum(sizes) - 1)
+    _build._ARTEFACTS.evict()
+    kept = [path.read_bytes().decode(errors="replace") for path in (tmp_path / "nvcc").glob("*/*.out")]
+    assert sorted(re.findall(r"\.target (\w+)", "".join(kept))) == ["sm_100", "sm_90a"]
 
 
 WRONG = {
@@ -186,7 +191,7 @@ def test_no_nvcc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("ptxlab.interop.nvcc._toolkit.find_spec", lambda name: None)
+    monkeypatch.setattr("ptxlab.interop.nvcc._build.find_spec", lambda name: None)
     with pytest.raises(nvcc.NvccError) as error:
         nvcc.compile("k.cu", text=FMA)
     assert str(error.value) == (
@@ -210,7 +215,7 @@ def test_where_nvcc_is_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.delenv("CUDA_PATH", raising=False)
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", str(path.parent))
-    monkeypatch.setattr("ptxlab.interop.nvcc._toolkit.find_spec", lambda name: Spec)
+    monkeypatch.setattr("ptxlab.interop.nvcc._build.find_spec", lambda name: Spec)
     assert nvcc.find_nvcc() == home
     os.unlink(home)
     assert nvcc.find_nvcc() == package

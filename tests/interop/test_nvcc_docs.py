@@ -11,6 +11,8 @@ import pytest
 
 from ptxlab.interop import nvcc
 
+pytestmark = pytest.mark.compiler
+
 PAGE = Path(__file__).parents[2] / "docs" / "cuda.md"
 
 

@@ -11,7 +11,7 @@ import pytest
 import ptxlab
 from ptxlab.interop import nvcc
 
-pytestmark = pytest.mark.xdist_group("nvcc host")
+pytestmark = [pytest.mark.compiler, pytest.mark.xdist_group("nvcc host")]
 """The library is made once."""
 
 PROGRAM = """

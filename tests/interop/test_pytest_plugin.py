@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.compiler
 needs_triton = pytest.mark.skipif(
     not (importlib.util.find_spec("triton") and importlib.util.find_spec("torch")), reason="needs triton and torch"
 )
@@ -232,7 +233,7 @@ def test_wrong():
 @needs_cute
 def test_cute_dsl(tmp_path: Path) -> None:
     """It is imported by the test itself, when the switch waits for it."""
-    programs = (Path(__file__).parents[1] / "cute" / "programs.py").read_text()
+    programs = (Path(__file__).parents[1] / "end_to_end" / "cute" / "programs.py").read_text()
     output, outcomes, results = run(tmp_path, tests=CUTE, programs=programs)
     assert outcomes == {"test_right": "PASSED", "test_wrong": "FAILED"}, output
     assert [result["ruleId"] for result in results] == ["M402"]

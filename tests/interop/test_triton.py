@@ -17,7 +17,6 @@ import ptxlab
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
-from tests.interop import triton_kernels as kernels  # noqa: E402
 from triton import testing  # noqa: E402
 from triton.backends import backends  # noqa: E402
 from triton.runtime._allocation import NullAllocator  # noqa: E402
@@ -25,9 +24,10 @@ from triton.runtime.jit import JITFunction  # noqa: E402
 from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 import ptxlab.interop.triton  # noqa: E402
-from ptxlab.interop._session import Session, Settings  # noqa: E402
+from ptxlab.interop.session import Session, Settings  # noqa: E402
+from tests.interop import triton_kernels as kernels  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+pytestmark = [pytest.mark.compiler, pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")]
 TARGETS = ("sm_90a", "sm_100a", "sm_103a")
 
 
@@ -430,6 +430,7 @@ def test_settings_from_the_environment() -> None:
     found = Settings.from_environment(
         {"PTXLAB_TARGET": "sm_90a", "PTXLAB_CHECK": "memory,barrier", "PTXLAB_SEED": "7", "PTXLAB_ONLY": "1,2;3", "PTXLAB_SMS": "4"}
     )
-    assert found == Settings("sm_90a", frozenset({"memory", "barrier"}), "eager", 7, "practice", ((1, 2), (3,)), 4)
-    with pytest.raises(ptxlab.LaunchError, match="only cannot be 'x'"):
+    assert found == Settings(target="sm_90a", check=frozenset({"memory", "barrier"}), seed=7, only=((1, 2), (3,)), sms=4)
+    assert (found.policy, found.model) == ("eager", "practice")
+    with pytest.raises(ptxlab.LaunchError, match=r"only takes CTA coordinates .*, not 'x'"):
         Settings.from_environment({"PTXLAB_ONLY": "x"})

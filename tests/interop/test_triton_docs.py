@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("triton")
+pytestmark = pytest.mark.compiler
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "triton.md"

@@ -16,12 +16,11 @@ import ptxlab
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from tests.interop import triton_planted  # noqa: E402
-
 import ptxlab.interop.triton  # noqa: E402
 from ptxlab.diagnostics import Diagnostic  # noqa: E402
+from tests.interop import triton_planted  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+pytestmark = [pytest.mark.compiler, pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")]
 SOURCE = Path(triton_planted.__file__)
 TARGETS = {"matmul": "sm_100a", "hopper_matmul": "sm_90a"}
 

@@ -14,13 +14,13 @@ import ptxlab
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
-from tests.interop import triton_kernels as kernels  # noqa: E402
 from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 import ptxlab.interop.triton  # noqa: E402
-from ptxlab.interop._session import Session  # noqa: E402
+from ptxlab.interop.session import Session  # noqa: E402
+from tests.interop import triton_kernels as kernels  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+pytestmark = [pytest.mark.compiler, pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptxlab.isa._addresses import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from ptxlab.isa.address_space import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 
-from .forms import form, with_numpy
+from .form_helpers import form, with_numpy
 
 
 def one(opcode: str, *values: int) -> int:

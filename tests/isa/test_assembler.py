@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ptxlab.engine._matching import HIDDEN
-from ptxlab.engine._scope import TYPE_BITS
+from ptxlab.engine.lowering.matching import HIDDEN
+from ptxlab.engine.lowering.scope import TYPE_BITS
 
-from .forms import Form, forms, pure_rows
+from .form_helpers import Form, forms, pure_rows
 
 TARGETS = ("sm_100a", "sm_120a", "sm_107a")
 HEADER = """
@@ -83,6 +83,7 @@ def refused(ptxas: str, instructions: list[str], target: str, folder: Path) -> d
     return found
 
 
+@pytest.mark.compiler
 def test_every_form_assembles(tmp_path: Path) -> None:
     ptxas = assembler()
     if ptxas is None:

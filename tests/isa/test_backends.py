@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from .forms import Compiled, Form, body_of, cases, forms, pure_rows, with_numpy
+from .form_helpers import Compiled, Form, body_of, cases, forms, pure_rows, with_numpy
 
 COUNT = 512
 BATCH = 200

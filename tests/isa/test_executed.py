@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.hardware import mma_cases, scalar_forms, suite, warp_matrix_cases
-from tests.isa.bulk import test_listed as tensor_copies
-from tests.isa.memory import test_round_trips as round_trips
-from tests.isa.tcgen05 import catalogue
-from tests.isa.test_opcodes import OPCODES
-from tests.isa.wgmma import test_forms as wgmma_forms
 
 import ptxlab
 from ptxlab.isa import CATALOGUE
-from ptxlab.isa._catalogue import match
+from ptxlab.isa.catalogue import match
+from tests.hardware import mma_cases, scalar_forms, suite, warp_matrix_cases
+from tests.isa.bulk import test_listed as tensor_copies
+from tests.isa.memory import test_round_trips as round_trips
+from tests.isa.tcgen05 import mma_form_cases as catalogue
+from tests.isa.test_opcodes import OPCODES
+from tests.isa.wgmma import test_forms as wgmma_forms
 
 ROOT = Path(__file__).parents[2]
 HEAD = """.version 8.8
@@ -169,7 +169,7 @@ def opcodes(text: str) -> set[str]:
 @cache
 def executed() -> set[tuple[str, str]]:
     """Rows of the catalogue with what their groups match: of the committed kernels, the records and the sweeps."""
-    texts = [path.read_text() for folder in ("kernels", "kernels_sm90") for path in (ROOT / "tests" / folder).glob("*.ptx")]
+    texts = [path.read_text() for folder in ("triton", "triton_sm90") for path in (ROOT / "tests" / "end_to_end" / folder).glob("*.ptx")]
     texts += [kernel.text for topic in suite.TOPICS for kernel in suite.kernels(topic) if not kernel.cuda]
     texts += [scalar_forms.module(list(enumerate(scalar_forms.forms()))), *(mma_cases.module(form, "sm_90a") for form in mma_cases.forms())]
     texts += [warp_matrix_cases.kernel("k", form) for form in warp_matrix_cases.FORMS]

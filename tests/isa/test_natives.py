@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ptxlab.isa import load_all
-from ptxlab.isa._catalogue import match
-from ptxlab.isa._natives import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Nothing
-from ptxlab.isa._operands import Const, Op, Reg, Unused
+from ptxlab.isa.catalogue import match
+from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Nothing
+from ptxlab.isa.operands import Const, Op, Reg, Unused
 
 load_all()
 

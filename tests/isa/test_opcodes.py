@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptxlab.isa import CATALOGUE, is_known, load_all
-from ptxlab.isa._catalogue import Row, match
+from ptxlab.isa.catalogue import Row, match
 
 load_all()
 OPCODES = Path(__file__).with_name("data").joinpath("opcodes.txt").read_text().split()

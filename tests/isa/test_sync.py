@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.machine.kernels import kernel, run, store
 
 import ptxlab
+from tests.machine.launch_helpers import kernel, run, store
 
 SHOWS = {
     "test_dependent_launches_on_one_device": ("griddepcontrol.*",),

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ptxlab.descriptors import OperandTile, SharedMemoryDescriptor
 from ptxlab.layout import (
-    FRAGMENT_REGISTERS,
     a_location,
     accumulator_location,
     copy_destination,
@@ -23,6 +22,7 @@ from ptxlab.layout import (
 )
 from ptxlab.tables import (
     DATA_PATHS,
+    FRAGMENT_REGISTERS,
     LOAD_REGISTERS,
     MMA_KINDS,
     SCALE_IDS,
@@ -30,9 +30,9 @@ from ptxlab.tables import (
     SHAPES,
     SWIZZLES,
     TYPE_BITS,
-    TYPE_SIZES,
     data_path_of,
 )
+from tests.tables.specification import TYPE_SIZES
 
 
 @cache

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ptxlab.descriptors import TensorMapFields
-from ptxlab.isa.bulk._box import Box
 from ptxlab.isa.bulk._staging import NOTHING
-from ptxlab.layout import tma_box
-from ptxlab.tables import ELEMENT_TYPES, TENSOR_MAP_SWIZZLES
+from ptxlab.isa.bulk._tiled import Box
+from ptxlab.tables import ELEMENT_TYPES
+from tests.layout.tma_oracle import WIDTHS, tma_box
 
 MEMORY = 1 << 14
 
@@ -21,7 +21,7 @@ def random_map(rng: np.random.Generator) -> TensorMapFields:
     size = ELEMENT_TYPES[data_type].bits // 8
     swizzle = int(rng.integers(0, 7))
     rank = int(rng.integers(1, 6))
-    inner = int(rng.integers(1, (TENSOR_MAP_SWIZZLES[swizzle].width or 128) // 16 + 1)) * 16 // size
+    inner = int(rng.integers(1, (WIDTHS[swizzle] or 128) // 16 + 1)) * 16 // size
     box = (inner, *(int(n) for n in rng.integers(1, 5, rank - 1)))
     dims = (int(rng.integers(1, 2 * inner)), *(int(n) for n in rng.integers(1, 7, rank - 1)))
     strides, span = [], -(-dims[0] * size // 16) * 16
@@ -53,7 +53,7 @@ def swizzled(address: int, swizzle: int) -> int:
 def elements(fields: TensorMapFields, coordinates: list[int], shared: int) -> list[tuple[int | None, int]]:
     """Global offset (None outside) and absolute shared address of each element, innermost fastest."""
     size = fields.element.bits // 8
-    width = TENSOR_MAP_SWIZZLES[fields.swizzle].width
+    width = WIDTHS[fields.swizzle]
     steps = [1, *fields.element_strides[1:]]
     counts = [len(range(0, n, s)) for n, s in zip(fields.box, steps, strict=True)]
     found: list[tuple[int | None, int]] = []
@@ -106,4 +106,13 @@ def machine_box(fields: TensorMapFields, fill: bytes) -> Box:
     """The machine's fast copy of the same box."""
     steps = (1, *fields.element_strides[1:])
     counts = tuple(-(-n // s) for n, s in zip(fields.box, steps, strict=True))
-    return Box(0, fields.element.bits, fields.dims, fields.strides, counts, steps, fields.swizzle, fill)
+    return Box(
+        address=0,
+        bits=fields.element.bits,
+        dims=fields.dims,
+        pitches=fields.strides,
+        counts=counts,
+        steps=steps,
+        swizzle=fields.swizzle,
+        fill=fill,
+    )

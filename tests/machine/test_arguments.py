@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ptxlab
-from ptxlab.engine._program import Parameter
+from ptxlab.engine.program import Parameter
 from ptxlab.machine import Device, LaunchError
-from ptxlab.machine._arguments import Arguments, bind_arguments
+from ptxlab.machine.launch.arguments import Arguments, bind_arguments
 
 
 def parameter(i: int, type: str, size: int = 0, array: bool = False) -> Parameter:

@@ -14,7 +14,7 @@ import pytest
 
 import ptxlab
 
-from .bad_inputs import BAD_INPUTS, BadInput
+from .bad_input_cases import BAD_INPUTS, BadInput
 
 SHOWS = {
     "test_text": ("trap",),

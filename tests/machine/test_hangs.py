@@ -6,9 +6,9 @@ import json
 import time
 
 import pytest
-from tests.machine.kernels import run, store
 
 from ptxlab.diagnostics import render_json, render_text
+from tests.machine.launch_helpers import run, store
 
 SHARED = ".shared .align 8 .b64 bars[32]; .local .align 4 .b32 own;"
 INIT = "setp.eq.u32 p, tid, 0;\n@p mbarrier.init.shared.b64 [bars], 1;\nbar.sync 0;\n"
@@ -36,7 +36,7 @@ def test_every_group_stands_in_the_data_and_the_text_is_cut() -> None:
     _, result = run(OWN_BARRIER, 1024, 2, shared=SHARED, cluster=2)
     (found,) = result.diagnostics
     assert found.code == "H601"
-    assert found.message == "64 warp splits wait and nothing can go on; 0 of 2 CTAs have ended"
+    assert found.message == "no warp can continue: 64 groups of converged lanes wait; 0 of 2 CTAs have ended"
     every = [f"CTA ({cta}, 0, 0) warp {warp} lanes 0-31" for cta in range(2) for warp in range(32)]
     (data,) = json.loads(render_json([found]))
     assert [name for name in data["details"] if name.startswith("CTA (")] == every

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.machine.kernels import kernel, run, store
 
 import ptxlab
-from ptxlab.isa._addresses import GLOBAL_BASE
+from ptxlab.isa.address_space import GLOBAL_BASE
 from ptxlab.machine import LaunchError
+from tests.machine.launch_helpers import kernel, run, store
 
 SHARED = ".shared .align 16 .b32 buffer[64]; .shared .align 8 .b64 bars[4];"
 
@@ -182,7 +182,7 @@ def test_spinning_on_a_cta_that_is_never_resident_hangs(sleep: str) -> None:
     device = ptxlab.Device("sm_100a", sms=1, ctas_per_sm=4)
     _, result = run(SPIN_ON_FLAG.format(last=7, sleep=sleep), 32, 8, params=", .param .u64 flag", args=(flag,), device=device)
     assert [d.code for d in result.diagnostics] == ["H601"]
-    assert result.diagnostics[0].message == "4 warp splits wait and nothing can go on; 0 of 8 CTAs have ended"
+    assert result.diagnostics[0].message == "no warp can continue: 4 groups of converged lanes wait; 0 of 8 CTAs have ended"
     assert "spins: nothing that it reads changes any more" in str(result.diagnostics[0])
     assert not result.completed
     assert time.process_time() - started < 10
@@ -203,7 +203,7 @@ LOOP:
     out, result = run(body, 64, shared=SHARED, top='.file 1 "gemm.py"')
     assert [d.code for d in result.diagnostics] == ["H601"]
     found = result.diagnostics[0]
-    assert found.message == "2 warp splits wait and nothing can go on; 0 of 1 CTAs have ended"
+    assert found.message == "no warp can continue: 2 groups of converged lanes wait; 0 of 1 CTAs have ended"
     assert found.source is not None
     assert str(found.source) == "gemm.py:42:5"
     assert found.excerpt.strip().startswith("mbarrier.try_wait.parity")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptxlab.isa._machine import Misuse
-from ptxlab.machine._barriers import ClusterBarrier, MbarrierState, NamedBarrier
+from ptxlab.isa.context import Misuse
+from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
 
 
 def machine() -> Any:

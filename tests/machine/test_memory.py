@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from ptxlab.diagnostics import PtxlabError
-from ptxlab.isa._addresses import GLOBAL_BASE
-from ptxlab.machine._copies import perform_copies
-from ptxlab.machine._memory import AccessError, DeviceMemory
+from ptxlab.isa.address_space import GLOBAL_BASE
+from ptxlab.machine.memory.global_memory import AccessError, DeviceMemory
 
 
 def refused(memory: DeviceMemory, address: int, size: int, write: bool = False) -> tuple[str, str]:
@@ -85,7 +84,7 @@ def test_deferred_copies_in_order_with_zero_fill() -> None:
         ],
         np.uint64,
     )
-    perform_copies(memory, shared, rows)
+    memory.copy_to_shared(shared, rows)
     expected = np.full(128, 255, np.uint8)
     expected[:32] = np.arange(32)
     expected[32:48] = 200

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests import kernels
-from tests.kernels.case import kernel as real_kernel
-from tests.kernels.cases import CASES
-from tests.machine.kernels import kernel, store
 
 import ptxlab
+from tests.end_to_end import triton as kernels
+from tests.end_to_end.triton.case_helpers import kernel as real_kernel
+from tests.end_to_end.triton.cases import CASES
+from tests.machine.launch_helpers import kernel, store
 
 GLUON = (Path(kernels.__file__).parent / "gluon_kernels.py").read_text().splitlines()
 

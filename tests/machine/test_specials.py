@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import ptxlab
-from ptxlab.engine._specials import _TYPES, CLOCKS
+from ptxlab.engine.lowering.special_registers import _TYPES, CLOCKS
 
 GRID, BLOCK, CLUSTER = (4, 6, 2), (10, 5, 2), (2, 1, 2)
 THREADS = 100

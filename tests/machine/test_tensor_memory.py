@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptxlab.machine._tensor_memory import POISON, TensorMemory
+from ptxlab.machine.memory.tensor_memory import POISON, TensorMemory
 
 
 def test_first_allocation_starts_at_column_0_and_is_poison():

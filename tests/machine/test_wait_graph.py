@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tests.machine.kernels import kernel
 
 import ptxlab
+from tests.machine.launch_helpers import kernel
 
 BARS = ".shared .align 8 .b64 bars[4];"
 INIT = "setp.eq.u32 p, tid, 0;\n@p mbarrier.init.shared.b64 [bars], 1;\nbar.sync 0;\n"

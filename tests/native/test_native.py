@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ import numpy as np
 import pytest
 
 from ptxlab import _version, native
-from ptxlab.native import _cache
+from ptxlab.native import caches
 
 IR = "define i32 @f(i32 %x) {\n %y = mul i32 %x, 3\n ret i32 %y\n}\n"
 
@@ -92,7 +93,7 @@ def test_damaged_file_is_a_miss(cache: Path, damage: str) -> None:
     kept.write_bytes(raw)
     assert call(native.compile_ir(IR, ["f"]), "f", 14) == 42
     payload = kept.read_bytes()
-    assert payload.startswith(_cache.MAGIC)
+    assert payload.startswith(caches.MAGIC)
     assert bytes(raw) != payload
 
 
@@ -113,11 +114,11 @@ def fresh_key() -> Iterator[Callable[[], str]]:
     """The key of one request, computed anew each time."""
 
     def compute() -> str:
-        _cache._toolchain.cache_clear()
+        caches._toolchain.cache_clear()
         return native.object_key("a", 1)
 
     yield compute
-    _cache._toolchain.cache_clear()
+    caches._toolchain.cache_clear()
 
 
 def test_key_depends_on_the_request() -> None:
@@ -140,7 +141,7 @@ def test_key_depends_on_the_processor(fresh_key: Callable[[], str], monkeypatch:
     first = fresh_key()
     host = replace(native.host(), has_fma=True)
     assert dict.fromkeys(change) != change
-    monkeypatch.setattr(_cache, "host", lambda: replace(host, **change))
+    monkeypatch.setattr(caches, "host", lambda: replace(host, **change))
     assert fresh_key() != first
 
 
@@ -148,8 +149,8 @@ def test_key_depends_on_all_that_the_engine_imports(fresh_key: Callable[[], str]
     graph = grimp.build_graph("ptxlab")
     packages = {name.split(".")[1] for name in graph.find_upstream_modules("ptxlab.engine", as_package=True)} | {"engine"}
     root = tmp_path / "ptxlab"
-    shutil.copytree(_cache.ROOT, root, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(_cache, "ROOT", root)
+    shutil.copytree(caches.ROOT, root, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(caches, "ROOT", root)
     first = fresh_key()
     for package in sorted(packages - {"diagnostics", "_version"}):
         changed = root / package / "__init__.py"
@@ -177,11 +178,51 @@ def test_many_processes_at_once(cache: Path) -> None:
 def test_oldest_files_are_evicted(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(4):
         key = f"{n:02}" + "a" * 62
-        _cache.write_object(key, bytes(1000))
+        native.OBJECTS.write(key, bytes(1000))
         os.utime(cache / key[:2] / f"{key[2:]}.o", (n, n))
-    monkeypatch.setattr(_cache, "LIMIT_BYTES", 2500)
-    _cache._evict(cache)
+    monkeypatch.setattr(native.OBJECTS, "limit_bytes", 2500)
+    native.OBJECTS.evict()
     assert sorted(path.parent.name for path in files(cache)) == ["02", "03"]
+
+
+def test_disk_caches_are_apart(cache: Path) -> None:
+    """Folder, version and parts of a key decide what is found."""
+    versions = {"first": b"1", "second": b"1"}
+    first, second = (native.DiskCache(name, ".bin", lambda name=name: versions[name]) for name in versions)
+    key = first.key("a", 1)
+    first.write(key, b"payload")
+    assert second.key("a", 1) == key
+    assert (first.read(key), second.read(key)) == (b"payload", None)
+    versions["first"] = b"2"
+    assert first.key("a", 1) != key
+    assert [path.parts[-3] for path in cache.rglob("*.bin")] == ["first"]
+
+
+@pytest.mark.parametrize("where", ["/dev/null/x", None], ids=["unwritable", "off"])
+def test_disk_cache_without_folder_misses(monkeypatch: pytest.MonkeyPatch, where: str | None) -> None:
+    monkeypatch.setenv("PTXLAB_CACHE_DIR", where or "/dev/null")
+    monkeypatch.setenv("PTXLAB_CACHE", "" if where else "off")
+    found = native.DiskCache("some", ".bin", lambda: b"")
+    found.write(found.key(1), b"payload")
+    found.evict()
+    assert found.read(found.key(1)) is None
+    assert (found.directory() is None) == (where is None)
+
+
+def test_bounded_cache_drops_all_when_full() -> None:
+    found = native.BoundedCache[int, str](3)
+    for number in range(3):
+        found[number] = str(number)
+    found[2] = "again"
+    assert found == {0: "0", 1: "1", 2: "again"}
+    found[3] = "3"
+    assert found == {3: "3"}
+
+
+def test_functions_keep_their_library(cache: Path) -> None:
+    function = native.compile_ir(IR, ["f"]).function("f", ctypes.c_int, ctypes.c_int)
+    gc.collect()
+    assert function(14) == 42
 
 
 @pytest.mark.parametrize("unit", [4, 8, 16, 64])

@@ -13,7 +13,21 @@ import pytest
 from ptxlab import numerics
 from ptxlab.numerics._call import check_call
 
-from .wild import FORMS, GROUPED, NARROW, SCALED, SPARSE, SPARSE_SYNC, SYNC, Case, Form, case, edges, reaches_floor, stored_positions
+from .wild_value_helpers import (
+    FORMS,
+    GROUPED,
+    NARROW,
+    SCALED,
+    SPARSE,
+    SPARSE_SYNC,
+    SYNC,
+    Case,
+    Form,
+    case,
+    edges,
+    reaches_floor,
+    stored_positions,
+)
 
 pytestmark = pytest.mark.oracle
 

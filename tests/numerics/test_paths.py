@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from ptxlab import native, numerics
 from ptxlab.formats import encode
-from ptxlab.numerics import _fused_ir, _group_ir, _kernels, _prepared
+from ptxlab.numerics import _prepared
 from ptxlab.numerics._call import check_call
+from ptxlab.numerics.ir import _fused, _group, kernels
 
-from .wild import FORMS, NARROW, SCALED, SPARSE, SPARSE_SYNC, SYNC, Case, Form, case, edges, reaches_floor
+from .wild_value_helpers import FORMS, NARROW, SCALED, SPARSE, SPARSE_SYNC, SYNC, Case, Form, case, edges, reaches_floor
 
 MACHINE = [*FORMS, *SCALED, *SPARSE]
 CHAINS = [*SYNC, *SPARSE_SYNC]
@@ -68,7 +69,7 @@ def test_chains_of_steps(form: Form) -> None:
 
 @pytest.fixture
 def fresh_kernels() -> Iterator[None]:
-    caches = (_kernels.preparer, _kernels._preparers, _kernels.multiplier, _kernels.multiplier_address)
+    caches = (kernels.preparer, kernels._preparers, kernels.multiplier, kernels.multiplier_address)
     for one in caches:
         one.cache_clear()
     yield
@@ -146,10 +147,10 @@ def ordinary(form: Form) -> Case:
 @pytest.mark.parametrize("form", KERNELS, ids=str)
 def test_rows_without_specials_take_the_fast_path(form: Form, fresh_kernels: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """They have the right bits though the general path, here one with a window of two bits, has not."""
-    right, broken = _fused_ir.general, _group_ir._General
-    monkeypatch.setattr(_fused_ir, "general", lambda step, wide: right(replace(step, window=2), wide))
-    monkeypatch.setattr(_group_ir, "_General", lambda step: broken(replace(step, window=2)))
-    monkeypatch.setattr(_kernels, "_compile", lambda _, write, exports: compiled(write(native.host().vector_bits // 32), exports))
+    right, broken = _fused.general, _group._General
+    monkeypatch.setattr(_fused, "general", lambda module, step, wide: right(module, replace(step, window=2), wide))
+    monkeypatch.setattr(_group, "_General", lambda module, step: broken(module, replace(step, window=2)))
+    monkeypatch.setattr(kernels, "_compile", lambda _, write, exports: compiled(write(native.host().vector_bits // 32), exports))
     one = ordinary(form)
     exact = one.run(numerics.reference.mma)
     one.check(by_machine_interface(one, general=False), exact)
@@ -158,7 +159,7 @@ def test_rows_without_specials_take_the_fast_path(form: Form, fresh_kernels: Non
 
 def compiled(ir: str, exports: tuple[str, ...]) -> native.Library:
     library = native.compile_ir(ir, exports, opt=1)
-    _kernels._loaded.append(library)
+    kernels._loaded.append(library)
     return library
 
 

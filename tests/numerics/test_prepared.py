@@ -11,7 +11,7 @@ import pytest
 
 from ptxlab import numerics
 
-from .wild import Form, case
+from .wild_value_helpers import Form, case
 
 F16 = Form("tcgen05", "f16", "f16", "f16", "f32")
 

@@ -8,7 +8,7 @@ import pytest
 from ptxlab import numerics
 from ptxlab.formats import FORMATS
 from ptxlab.native import address_of
-from ptxlab.numerics import product_of
+from ptxlab.numerics import mma_kernel
 from ptxlab.numerics._steps import STEPS, is_wide
 
 CASES = [
@@ -27,28 +27,30 @@ def codes(generator: np.random.Generator, fmt: str, shape: tuple[int, int], tran
     return made.T if transposed else made
 
 
-def scattered(generator: np.random.Generator, made: np.ndarray, base: int) -> tuple[np.ndarray, numerics.Source]:
+def scattered(generator: np.random.Generator, made: np.ndarray, base: int) -> tuple[np.ndarray, numerics.OperandGather]:
     """Memory that holds codes in pieces of 16 bytes in any order, and where they are."""
     plain = made if made.flags.c_contiguous else made.T
     pieces = plain.view(np.uint8).reshape(-1, 16)
     order = generator.permutation(len(pieces))
     memory = np.empty_like(pieces)
     memory[order] = pieces
-    return memory, numerics.Source(base, 0, order, 16, *made.strides)
+    return memory, numerics.OperandGather(base, 0, order, 16, *made.strides)
 
 
-def held(generator: np.random.Generator, cells: np.ndarray, base: int, apart: bool) -> tuple[np.ndarray, np.ndarray, numerics.Cells]:
+def held(
+    generator: np.random.Generator, cells: np.ndarray, base: int, apart: bool
+) -> tuple[np.ndarray, np.ndarray, numerics.AccumulatorRef]:
     """Memory that holds cells [n, m], the same as an index of what was put there, and where they are."""
     n, m = cells.shape
     index = np.arange(n * m).reshape(n, m)
     if not apart:
         memory = np.zeros((n, m + 4), np.uint32)
         memory[:, 2 : m + 2] = cells
-        return memory, index // m * (m + 4) + index % m + 2, numerics.Cells(base, 8, memory.strides[0])
+        return memory, index // m * (m + 4) + index % m + 2, numerics.AccumulatorRef(base, 8, memory.strides[0])
     order = generator.permutation(n * m // 16)
     memory = np.empty((len(order), 16), np.uint32)
     memory[order] = cells.reshape(-1, 16)
-    return memory, order[index // 16] * 16 + index % 16, numerics.Cells(base, 0, 0, order)
+    return memory, order[index // 16] * 16 + index % 16, numerics.AccumulatorRef(base, 0, 0, order)
 
 
 @pytest.mark.parametrize(("kind", "d", "a", "b", "k", "step"), CASES, ids=lambda v: str(v) if isinstance(v, str | int) else "")
@@ -58,7 +60,7 @@ def test_a_chain_is_the_step(kind: str, d: str, a: str, b: str, k: int, step: ob
     m, n = 128, 24
     for transposed in (False, True):
         for negate in (False, True) if not FORMATS[a].is_integer else (False,):
-            product = product_of(kind, d, a, b, m, n, k, negate, False, False)
+            product = mma_kernel(kind, d, a, b, m, n, k, negate, False, False)
             if is_wide(a) != is_wide(b):
                 assert product is None
                 continue
@@ -80,5 +82,5 @@ def test_a_chain_is_the_step(kind: str, d: str, a: str, b: str, k: int, step: ob
 
 
 def test_where_there_is_none() -> None:
-    assert product_of("f16", "f32", "f16", "bf16", 128, 8, 16, False, False, False) is None
-    assert product_of("f16", "f32", "f16", "f16", 32, 8, 16, False, False, False) is None
+    assert mma_kernel("f16", "f32", "f16", "bf16", 128, 8, 16, False, False, False) is None
+    assert mma_kernel("f16", "f32", "f16", "f16", 32, 8, 16, False, False, False) is None

@@ -16,7 +16,7 @@ from ptxlab.diagnostics import CODES
 from ptxlab.ptx import Function, Module, Operand, PtxSyntaxError, SourceMap, _parser, parse, place, to_text
 from ptxlab.ptx._operands import Irregular, OperandTable
 
-KERNELS = sorted((Path(__file__).parents[1] / "kernels").glob("*.ptx"))
+KERNELS = sorted((Path(__file__).parents[1] / "end_to_end" / "triton").glob("*.ptx"))
 HEADER = ".version 9.0\n.target sm_100a\n.address_size 64\n"
 BODY = HEADER + ".func f {\n"
 FRAGMENTS = [

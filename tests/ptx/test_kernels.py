@@ -1,4 +1,4 @@
-"""Real compiler output: every kernel of tests/kernels parses, prints, and maps to its source."""
+"""Real compiler output: every kernel of tests/end_to_end/triton parses, prints, and maps to its source."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ptxlab.ptx._cursor import Cursor
 from ptxlab.ptx._operands import operand
 from ptxlab.ptx._parser import _Parser
 
-KERNELS = sorted((Path(__file__).parents[1] / "kernels").glob("*.ptx"))
+KERNELS = sorted((Path(__file__).parents[1] / "end_to_end" / "triton").glob("*.ptx"))
 COMMENT = re.compile(r"^\s*\.loc\s+(\d+) (\d+) (\d+).*// (\S+):(\d+):(\d+)")
 
 

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from ptxlab.layout import FRAGMENT_REGISTERS, copy_destination, parse_layout
+import re
+
+import numpy as np
+
+from ptxlab.layout import a_location, accumulator_location, copy_destination, parse_layout
 from ptxlab.tables import (
     BLOCK_SCALED_KINDS,
     CANONICAL_LAYOUTS,
-    DATA_MOVEMENT_SHAPES,
+    COPY_LAYOUTS,
     FRAGMENT_LANES,
-    ISSUE_GRANULARITY,
+    FRAGMENT_REGISTERS,
     KINDS,
     LOAD_REGISTERS,
-    MAJORNESS,
     MMA_KINDS,
     SCALE_IDS,
     SCALE_VECTOR_TYPES,
     SCALE_VECTORS,
     SHAPES,
     SPARSE_GRANULARITY,
-    STORE_REGISTERS,
     STRIDE_ROLES,
     SWIZZLES,
+    TENSOR_FRAGMENTS,
     TRANSPOSED_8_BIT_N,
     TYPE_BITS,
-    TYPE_SIZES,
     WGMMA_KINDS,
     WGMMA_M,
     scale_vector_of,
 )
+from tests.tables.specification import DATA_MOVEMENT_SHAPES, ISSUE_GRANULARITY, MAJORNESS, TYPE_SIZES
 
 
 def test_canonical_layouts_cover_every_mode_and_only_name_known_symbols() -> None:
@@ -57,8 +60,14 @@ def test_scale_vectors() -> None:
 
 
 def test_registers_of_loads_and_stores() -> None:
-    assert STORE_REGISTERS == LOAD_REGISTERS
+    """The registers at .x1 are a 32nd of the bits of the shape, and those of its layout."""
+    for shape, registers in FRAGMENT_REGISTERS.items():
+        rows, bits, halves = (int(number) for number in re.findall(r"\d+", f"{shape}x1")[:3])
+        assert registers == rows * bits * halves // 1024
+        assert parse_layout(TENSOR_FRAGMENTS[shape])[1].coefficients("C", n=1).size == registers
     assert {shape: LOAD_REGISTERS[shape, 1] for shape in FRAGMENT_REGISTERS} == dict(FRAGMENT_REGISTERS)
+    assert set(TENSOR_FRAGMENTS) == set(FRAGMENT_REGISTERS)
+    assert {shape for shape, _ in COPY_LAYOUTS} == set(DATA_MOVEMENT_SHAPES["cp"])
     last = {shape: max(num for s, num in LOAD_REGISTERS if s == shape) for shape in FRAGMENT_REGISTERS}
     assert last == {"32x32b": 128, "16x64b": 128, "16x32bx2": 128, "16x128b": 64, "16x256b": 32}
     assert set(FRAGMENT_LANES) == set(DATA_MOVEMENT_SHAPES["ld"]) == set(DATA_MOVEMENT_SHAPES["st"]) == set(FRAGMENT_REGISTERS)
@@ -90,6 +99,15 @@ def test_type_sizes() -> None:
     assert not set(seen[16, "mn"]) & set(seen[32, "mn"])
     assert list(TRANSPOSED_8_BIT_N[1]) == list(range(16, 257, 16))
     assert list(TRANSPOSED_8_BIT_N[2]) == list(range(32, 257, 32))
+
+
+def test_majorness() -> None:
+    """In tensor memory the matrices are row-major: elements of a row stand side by side, rows in lanes of their own."""
+    assert {memory for (matrix, memory), default in MAJORNESS.items() if default == "row"} == {"tensor memory"}
+    d, a = accumulator_location(128, 64), a_location(128, 16, 32)
+    for lane, column in ((d.lane, d.column), (a.lane[0], a.column[0])):
+        assert (np.diff(column, axis=1) == 1).all()
+        assert (np.diff(lane, axis=0) == 1).all()
     assert set(MAJORNESS) == {("D", "tensor memory"), ("A", "tensor memory"), ("A", "shared memory"), ("B", "shared memory")}
 
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ptxlab.view import explorer_page
-
-SPEC = importlib.util.spec_from_file_location("webdriver", Path(__file__).with_name("webdriver.py"))
-assert SPEC is not None
-assert SPEC.loader is not None
-webdriver = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(webdriver)
+from tests.view import webdriver_helpers as webdriver
 
 
 @pytest.fixture(scope="session")

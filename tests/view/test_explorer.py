@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from ptxlab import layout
-from ptxlab.descriptors import InstructionDescriptor, OperandTile, SharedMemoryDescriptor, WgmmaDescriptor
-from ptxlab.tables import DATA_PATHS, SWIZZLES, TYPE_BITS
+from ptxlab.descriptors import DescriptorError, InstructionDescriptor, OperandTile, SharedMemoryDescriptor, WgmmaDescriptor
+from ptxlab.layout import metadata_chunks
+from ptxlab.tables import COPY_LAYOUTS, DATA_PATHS, LOAD_REGISTERS, SCALE_IDS, SHAPES, SPARSE_GRANULARITY, SWIZZLES, TYPE_BITS
+from tests.tables.specification import TENSOR_CELLS
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -41,87 +43,121 @@ def test_operand_addresses(page: Any) -> None:
 
 def test_strides_of_tiles_without_gaps(page: Any) -> None:
     cases, wanted = [], []
-    for type_, swizzle, major in itertools.product(("e2m1", "e4m3", "f16", "tf32"), SWIZZLES, ("k", "mn")):
-        tile = OperandTile(128, 64, type_, major, swizzle)  # type: ignore[arg-type]
-        cases.append([128, 64, TYPE_BITS[type_], major, swizzle, False])
+    shapes = [(rows, k) for rows in (8, 32, 64, 128, 192, 256) for k in (8, 16, 32, 64, 128)]
+    for type_, swizzle, major, (rows, k) in itertools.product(("e2m1", "e4m3", "f16", "tf32"), SWIZZLES, ("k", "mn"), shapes):
+        try:
+            tile = OperandTile(rows, k, type_, major, swizzle)  # type: ignore[arg-type]
+        except DescriptorError:  # not a whole number of atoms
+            continue
+        cases.append([rows, k, TYPE_BITS[type_], major, swizzle, False])
         wanted.append(dict(zip(("leading", "stride"), tile.strides, strict=True)))
     assert page().run("return arguments[0].map((c) => ptxlab.formulas.packedStrides(...c))", cases) == wanted
+    assert len(cases) > 800
 
 
 @pytest.mark.parametrize("key", list(DATA_PATHS), ids=str)
 def test_tensor_memory(page: Any, key: tuple[int, int, bool, bool]) -> None:
+    """D for every N, A for every size of element, and the metadata of every kind."""
     m, group, ws, sparse = key
-    n, lane = 64, 16 if DATA_PATHS[key].half else 0
     script = """
-        const [m, n, group, ws, sparse, lane, kind] = arguments, f = ptxlab.formulas;
-        const p = f.dataPath(m, group, ws, sparse), d = [], a = [], e = [], put = (to, c) => to.push([c.cta, c.row, c.column, c.bit]);
-        for (let i = 0; i < m; i++) {
-          for (let j = 0; j < n; j++) put(d, f.accumulator(p, i, j, n, lane));
-          for (let j = 0; j < 16; j++) for (const c of f.aInTensorMemory(p, i, j, 16, lane)) put(a, c);
-          for (let j = 0; j < (kind === "f16" ? 8 : 16); j++) for (const c of f.metadata(p, kind, i, j, 0, lane)) put(e, c);
-        }
-        return [d, a, e];"""
-    kind = "f16" if ws else "i8"
-    d, a, e = page().run(script, m, n, group, ws, sparse, lane, kind)
-    assert np.array_equal(np.reshape(d, (m, n, 4))[..., :3], np.stack(layout.accumulator_location(m, n, group, ws, sparse, lane), -1))
-    expected = np.stack(layout.a_location(m, 16, 16, group, ws, sparse, lane), -1)
-    assert np.array_equal(np.reshape(a, (m, 16, -1, 4)).transpose(2, 0, 1, 3), expected)
-    if sparse:
-        expected = np.stack(layout.metadata_location(kind, m, group, ws, 0, lane), -1)
-        assert np.array_equal(np.reshape(e, (m, -1, len(expected), 4)).transpose(2, 0, 1, 3), expected)
+        const [m, group, ws, sparse, lane, ns, bits, kinds] = arguments, f = ptxlab.formulas;
+        const p = f.dataPath(m, group, ws, sparse), put = (to, c) => to.push([c.cta, c.row, c.column, c.bit]);
+        const cells = (columns, at) => {
+          const out = [];
+          for (let i = 0; i < m; i++) for (let j = 0; j < columns; j++) for (const c of at(i, j)) put(out, c);
+          return out;
+        };
+        // Large arrays are compared by a weighted sum of 32 bits.
+        const sum = (list) => list.flat().reduce((total, x, i) => (total + Math.imul(x + 1, 2 * Math.imul(i, 0x9E3779B1) + 1)) | 0, 0);
+        return [ns.map((n) => sum(cells(n, (i, j) => [f.accumulator(p, i, j, n, lane)]))),
+          bits.map((b) => cells(256 / b, (i, j) => f.aInTensorMemory(p, i, j, b, lane))),
+          kinds.map(([kind, chunks, selector]) => cells(chunks, (i, j) => f.metadata(p, kind, i, j, selector, lane)))];"""
+    ns = sorted({n for (_, w, g, s), shapes in SHAPES.items() if (w, g, s) == (ws, group, sparse) and m in shapes.m for n in shapes.n})
+    bits = [4, 8, 16, 32]
+    kinds = [(k, metadata_chunks(k), s) for k in SPARSE_GRANULARITY for s in ((0, 1) if k in ("f16", "tf32") else (0,))] if sparse else []
+    for lane in (0, 16) if DATA_PATHS[key].half else (0,):
+        d, a, e = page().run(script, m, group, ws, sparse, lane, ns, bits, kinds)
+        for n, got in zip(ns, d, strict=True):
+            assert got == weighted_sum(layout.accumulator_location(m, n, group, ws, sparse, lane)), n
+        for size, got in zip(bits, a, strict=True):
+            assert np.array_equal(got, in_order(layout.a_location(m, 256 // size, size, group, ws, sparse, lane))), size
+        for (kind, _, selector), got in zip(kinds, e, strict=True):
+            assert np.array_equal(got, in_order(layout.metadata_location(kind, m, group, ws, selector, lane))), (kind, selector)
 
 
-@pytest.mark.parametrize("shape", list(layout.FRAGMENT_REGISTERS))
-@pytest.mark.parametrize("pack", [False, True])
-def test_fragments(page: Any, shape: str, pack: bool) -> None:
-    expected = layout.fragment(shape, 4, pack, 16)
-    script = """const [shape, registers, pack] = arguments, out = [];
+def in_order(at: Any) -> Any:
+    """[row x column x copy, (CTA, lane, column, bit)] of arrays [copy, row, column]."""
+    return np.stack(at, -1).transpose(1, 2, 0, 3).reshape(-1, 4)
+
+
+def weighted_sum(at: Any) -> int:
+    """Of (CTA, lane, column, 0) of every element."""
+    values = np.stack([*at, np.zeros_like(at[0])], -1).ravel()
+    weights = 2 * np.arange(values.size, dtype=np.uint64) * np.uint64(0x9E3779B1) + np.uint64(1)
+    return int((((values.astype(np.uint64) + np.uint64(1)) * weights) & np.uint64(0xFFFFFFFF)).sum().astype(np.uint32).astype(np.int32))
+
+
+def test_fragments(page: Any) -> None:
+    """Every register of every thread, for all shapes, repetitions and packings."""
+    script = """const [shape, registers, pack, split] = arguments, out = [];
         for (let t = 0; t < 32; t++) for (let r = 0; r < registers; r++) {
-          const c = ptxlab.formulas.fragment(shape, t, r, pack, 16);
+          const c = ptxlab.formulas.fragment(shape, t, r, pack, split);
           out.push([c.row, c.column]);
         }
         return out;"""
-    got = page().run(script, shape, expected.lane.shape[1], pack)
-    assert np.array_equal(np.reshape(got, (*expected.lane.shape, 2)), np.stack(expected, -1))
+    found = page()
+    for ((shape, num), registers), pack in itertools.product(LOAD_REGISTERS.items(), (False, True)):
+        split = 3 * num if shape == "16x32bx2" else 0
+        got = np.reshape(found.run(script, shape, registers, pack, split), (32, registers, 2))
+        cells = [[TENSOR_CELLS[shape](t, r, 0) for r in range(registers)] for t in range(32)]
+        wanted = np.array(cells) * (1, 1 + pack)
+        if split:
+            wanted[16:, :, 1] += split
+        assert np.array_equal(got, wanted), (shape, num, pack)
+        assert np.array_equal(got, np.stack(layout.fragment(shape, num, pack, split), -1)), (shape, num, pack)
 
 
 def test_wgmma_registers(page: Any) -> None:
+    """Every element of D for every N, and of A for every size of element."""
     script = """const f = ptxlab.formulas, [columns, bits] = arguments, out = [];
         for (let i = 0; i < 64; i++) for (let j = 0; j < columns; j++) {
-          const c = bits ? f.wgmmaAInverse(bits, i, j) : f.wgmmaDInverse(i, j);
+          const c = bits ? f.wgmmaA(bits, i, j) : f.wgmmaD(i, j);
           out.push([c.row, c.column * (bits ? 32 / bits : 1) + (bits ? c.bit / bits : 0)]);
         }
         return out;"""
-    for columns, bits in ((48, 0), (32, 8), (16, 16), (8, 32)):
+    found = page()
+    for columns, bits in (*((n, 0) for n in range(8, 257, 8)), (32, 8), (16, 16), (8, 32)):
         at = layout.wgmma_a_fragment(bits) if bits else layout.wgmma_fragment(columns)
-        got = np.reshape(page().run(script, columns, bits), (64, columns, 2))
+        got = np.reshape(found.run(script, columns, bits), (64, columns, 2))
         thread, value = got[..., 0], got[..., 1]
         i, j = np.indices((64, columns))
         assert np.array_equal(at.row[thread, value], i)
         assert np.array_equal(at.column[thread, value], j)
 
 
-def test_scale_factors_and_copies(page: Any) -> None:
-    script = """const [rows, scales, id, split] = arguments, out = [];
-        for (let i = 0; i < rows; i++) for (let j = 0; j < scales; j++)
-          for (const c of ptxlab.formulas.scaleFactor(i, j, rows, id, split)) out.push([c.row, c.column, c.bit / 8]);
-        return out;"""
-    for rows, scales, id_, split in (
-        (128, 1, 3, False),
-        (256, 2, 2, False),
-        (192, 4, 0, False),
-        (64, 3, 2, False),
-        (128, 6, 2, True),
-        (64, 1, 1, True),
-    ):
-        at = layout.scale_factor_location(rows, scales, id_, split)
-        expected = np.stack(np.broadcast_arrays(*at), -1).transpose(1, 2, 0, 3).reshape(-1, 3)
-        assert np.array_equal(page().run(script, rows, scales, id_, split), expected)
-    for shape in ("128x256b", "4x256b", "32x128b.warpx4", "64x128b.warpx2::02_13", "64x128b.warpx2::01_23"):
-        lanes = layout.copy_destination(*shape.partition(".")[::2]).lanes
-        got = page().run(
-            "return Array.from({length: arguments[1]}, (_, i) => ptxlab.formulas.copyLanes(arguments[0], i))", shape, len(lanes)
-        )
+def test_scale_factors(page: Any) -> None:
+    """Every scale factor ID, and all sizes of the matrices."""
+    script = """return arguments[0].map(([rows, scales, id, split]) => {
+          const out = [];
+          for (let i = 0; i < rows; i++) for (let j = 0; j < scales; j++)
+            for (const c of ptxlab.formulas.scaleFactor(i, j, rows, id, split)) out.push([c.row, c.column, c.bit / 8]);
+          return out;
+        });"""
+    found = page()
+    for scales, ids in SCALE_IDS.items():
+        cases = [(rows, scales, id_, split) for id_ in ids for split in (False, True) for rows in (16, 64, 128, 192, 256)]
+        for case, got in zip(cases, found.run(script, cases), strict=True):
+            at = layout.scale_factor_location(*case)
+            expected = np.stack(np.broadcast_arrays(*at), -1).transpose(1, 2, 0, 3).reshape(-1, 3)
+            assert np.array_equal(got, expected), case
+
+
+def test_copies(page: Any) -> None:
+    found = page()
+    for shape, multicast in COPY_LAYOUTS:
+        lanes = layout.copy_destination(shape, multicast).lanes
+        script = "return Array.from({length: arguments[1]}, (_, i) => ptxlab.formulas.copyLanes(arguments[0], i))"
+        got = found.run(script, ".".join(filter(None, (shape, multicast))), len(lanes))
         assert np.array_equal(got, lanes)
 
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.kernels.case import kernel as real_kernel
-from tests.kernels.cases import CASES
-from tests.machine.kernels import kernel, run, store
 
 import ptxlab
+from tests.end_to_end.triton.case_helpers import kernel as real_kernel
+from tests.end_to_end.triton.cases import CASES
+from tests.machine.launch_helpers import kernel, run, store
 
 Event = dict[str, Any]
 LAUNCHES = 1
@@ -126,8 +126,7 @@ def test_asynchronous_operations(
     units = dict(units)
     cases = CASES
     if name.startswith("sm90_"):
-        monkeypatch.syspath_prepend(Path(__file__).parents[1])
-        cases = importlib.import_module("kernels_sm90.cases").CASES
+        cases = importlib.import_module("tests.end_to_end.triton_sm90.cases").CASES
     case = cases[name](size)
     if policy == "eager":
         units.pop("cp.async", None)  # the copies are compiled code then

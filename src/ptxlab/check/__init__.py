@@ -1,6 +1,5 @@
 """Checks: static legality of instructions and modules."""
 
-from ptxlab.check import _codes as _codes  # registers the codes
-from ptxlab.check._lint import lint, lint_instruction, lint_module
+from ptxlab.check.static.lint import lint, lint_instruction, lint_module
 
 __all__ = ["lint", "lint_instruction", "lint_module"]

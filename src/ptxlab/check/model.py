@@ -26,7 +26,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ASYNC_PROXY", "TENSOR_PIPES", "TENSOR_SPACE", "Component", "Kind", "Row", "Rule", "Rules", "rule", "scoped"]
+from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Proxy, Unit
+
+__all__ = ["ASYNC_PROXY", "TENSOR_PIPES", "TENSOR_SPACE", "Component", "Kind", "Row", "Rule", "Rules", "kind_of", "rule", "scoped"]
 
 
 class Kind(IntEnum):
@@ -60,6 +62,28 @@ class Kind(IntEnum):
     """tcgen05.cp.4x256b, the only shape that forms a pipeline behind tcgen05.shift"""
     NARROW = 15
     """as STRONG, of a scope that some thread of the launch is outside of: whether that is the other side is asked for each pair"""
+
+
+_BY_PIPE = {Pipe.MMA: Kind.MMA, Pipe.COPY: Kind.CP, Pipe.COPY_4X256B: Kind.CP_4X256B, Pipe.SHIFT: Kind.SHIFT}
+
+
+def kind_of(operation: Asynchronous) -> Kind:
+    """How an asynchronous operation accesses memory.
+
+    Examples
+    --------
+    >>> kind_of(Asynchronous(Unit.TMA, Completion.BYTES)).name, kind_of(Asynchronous(Unit.TMA, Completion.BULK_GROUP, atomic=True)).name
+    ('BULK', 'REDUCE')
+    """
+    if operation.pipe is not None:
+        return _BY_PIPE[operation.pipe]
+    if operation.unit is Unit.WARPGROUP:
+        return Kind.WGMMA
+    if operation.proxy is Proxy.ASYNC:
+        return Kind.REDUCE if operation.atomic else Kind.BULK
+    if operation.unit is Unit.COPY:
+        return Kind.COPY
+    return Kind.STRONG if operation.atomic or operation.completion is Completion.NONE else Kind.STORE
 
 
 _COPIES = frozenset({Kind.CP, Kind.CP_4X256B})

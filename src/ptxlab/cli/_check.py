@@ -11,9 +11,12 @@ from typing import Any
 import click
 import numpy as np
 
-from ptxlab.cli._launchable import Launchable, launch, read_launchable
+from ptxlab.cli._launchable import read_launchable
+from ptxlab.cli._options import launch_options
 from ptxlab.cli._run import compare, findings
 from ptxlab.diagnostics import Diagnostic, PtxlabError, diagnose, render_sarif, render_text
+from ptxlab.machine.launch.options import LaunchOptions
+from ptxlab.machine.observe.observer import tracing
 
 __all__ = ["check"]
 
@@ -37,20 +40,23 @@ class _Found:
 @click.command()
 @click.argument("launch_file", type=click.Path(path_type=Path))
 @click.option("--seeds", type=click.IntRange(0, 1000), default=3, show_default=True, help="Random schedules besides eager and lazy.")
-@click.option("--model", type=click.Choice(["practice", "spec"]), help="Rules of ordering: what compilers rely on, or the letter.")
+@launch_options(LaunchOptions, "policy", "seed")
 @click.option("--progress/--no-progress", default=None, help="Show a progress bar (default: on a terminal).")
 @click.option("--json", "form", flag_value="json", help="Print the result as JSON.")
 @click.option("--sarif", "form", flag_value="sarif", help="Print the findings as SARIF 2.1.0.")
-def check(launch_file: Path, seeds: int, model: str | None, progress: bool | None, form: str | None) -> None:
+def check(launch_file: Path, seeds: int, progress: bool | None, form: str | None, options: dict[str, str]) -> None:
     """Run LAUNCH_FILE with every check under several schedules, and compare the results."""
     schedules = [("eager", 0), ("lazy", 0), *(("random", seed) for seed in range(1, seeds + 1))]
-    found, first = _Found(), None
+    found, first, trace = _Found(), None, None
     try:
         with _bar(schedules, sys.stderr.isatty() and not form if progress is None else progress) as steps:
             for policy, seed in steps:
                 name = policy if policy != "random" else f"random {seed}"
                 spec = read_launchable(launch_file)
-                result = _launch(spec, policy, seed, model)
+                spec.options = spec.options.changed(policy=policy, seed=seed, check="all").read(options)
+                trace = trace or tracing(spec.options.trace)
+                spec.options = spec.options.changed(trace=trace)
+                result = spec.launch()
                 found.add(result.diagnostics, name)
                 if result.completed:
                     arrays = spec.arrays
@@ -72,13 +78,6 @@ def check(launch_file: Path, seeds: int, model: str | None, progress: bool | Non
 def _bar(schedules: list[tuple[str, int]], show: bool) -> Any:
     """Go through the schedules, with a bar on standard error if that is wanted."""
     return click.progressbar(schedules, label="schedules", file=sys.stderr, hidden=not show)
-
-
-def _launch(spec: Launchable, policy: str, seed: int, model: str | None) -> Any:
-    spec.options.update(policy=policy, seed=seed, check="all")
-    if model is not None:
-        spec.options["model"] = model
-    return launch(spec)
 
 
 def _differences(name: str, before: dict[str, Any], other: str, after: dict[str, Any]) -> tuple[Diagnostic, ...]:

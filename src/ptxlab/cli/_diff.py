@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.cli._arrays import ArrayError, read_npy
-from ptxlab.cli._launchable import launch, named, read_launchable
+from ptxlab.cli._launchable import read_launchable
 from ptxlab.diagnostics import PtxlabError
 from ptxlab.machine import Provenance
 
@@ -174,10 +174,12 @@ def _launched(path: Path, name: str) -> tuple[Any, Array]:
     spec = read_launchable(path)
     if name not in spec.arrays:
         raise click.UsageError(f"{path} names no array {name!r}; its arrays: {', '.join(spec.arrays) or 'none'}")
-    result = launch(spec, keep_inputs=True)
+    spec.options = spec.options.changed(keep_inputs=True)
+    result = spec.launch()
     if not result.completed:
         raise PtxlabError(*result.diagnostics)
-    return named(spec, result), spec.arrays[name]
+    assert result.replay is not None
+    return spec.named(result.replay), spec.arrays[name]
 
 
 def _alike(expected: Array, actual: Array, near: bool) -> tuple[Array, Array]:

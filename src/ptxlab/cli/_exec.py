@@ -13,11 +13,12 @@ from pathlib import Path
 
 import click
 
+from ptxlab.cli._options import launch_options
 from ptxlab.diagnostics import Diagnostic, PtxlabError, render_sarif, render_text
-from ptxlab.interop._extras import EXTRAS, missing
-from ptxlab.interop._imports import after_import
-from ptxlab.interop._session import Session, Settings, activate, launched_at, raise_site
 from ptxlab.interop.cute import install_on_import
+from ptxlab.interop.extras import EXTRAS, missing
+from ptxlab.interop.imports import after_import
+from ptxlab.interop.session import Session, Settings, activate, launched_at, raise_site
 from ptxlab.machine import KernelError
 
 __all__ = ["exec_"]
@@ -28,19 +29,15 @@ Status = int
 @click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@click.option("--target", help="sm_90a, sm_100a (default) or sm_103a.")
-@click.option("--check", help="all (default), none, or names separated by commas.")
-@click.option("--policy", type=click.Choice(["eager", "lazy", "random"]), help="When asynchronous operations perform.")
-@click.option("--seed", help="Seed of the random policy.")
-@click.option("--model", type=click.Choice(["practice", "spec"]), help="Ordering rules.")
-@click.option("--only", help="Run only the clusters that hold these CTAs: x,y,z;x,y,z ...")
-@click.option("--sms", help="Streaming multiprocessors of the device.")
-@click.option("--trace", help="Write the timeline of all launches to this file, for Perfetto.")
+@launch_options(Settings, "keep_going")
 @click.option("--sarif", type=click.Path(dir_okay=False, path_type=Path), help="Write the findings to this file as SARIF.")
-@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Write the PTX of kernels with findings to this folder.")
-@click.option("--keep-inputs", flag_value="1", help="Keep the memory before each launch: with --keep, write replay bundles too.")
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the PTX of kernels with findings to this folder, with --keep-inputs their replay bundles too.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print launches and findings as JSON; the script prints to standard error.")
-def exec_(script: str, arguments: tuple[str, ...], sarif: Path | None, keep: Path | None, as_json: bool, **settings: str | None) -> None:
+def exec_(script: str, arguments: tuple[str, ...], sarif: Path | None, keep: Path | None, as_json: bool, options: dict[str, str]) -> None:
     """Run a Python script whose Triton and CuTe DSL kernels execute in ptxlab.
 
     ARGUMENTS are the script's own. Each option may also be set by a variable: PTXLAB_TARGET, PTXLAB_CHECK and so on.
@@ -48,8 +45,8 @@ def exec_(script: str, arguments: tuple[str, ...], sarif: Path | None, keep: Pat
     Exit status: 0 clean, 1 findings or an exception in the script, 2 wrong use; else what the script exits with.
     """
     try:
-        asked = {name: text for name, text in settings.items() if text is not None}
-        session = Session(Settings.from_environment().with_texts({**asked, "keep_going": "1"}), (lambda _: None) if as_json else _print)
+        settings = Settings.from_environment().read(options).changed(keep_going=True)
+        session = Session(settings, (lambda _: None) if as_json else _print)
     except PtxlabError as error:
         _print(*error.diagnostics)
         sys.exit(2)
@@ -117,7 +114,7 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> Status:
 
 
 def _redirect_torch() -> None:
-    from ptxlab.interop._torch import install
+    from ptxlab.interop.torch_device import install
 
     install()
 

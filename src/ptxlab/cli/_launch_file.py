@@ -29,38 +29,25 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import ptxlab.cli._codes  # noqa: F401  (registers the codes)
 from ptxlab.cli._arrays import MAX_BYTES, ArrayError, dtype_of, generate, read_npy
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
-from ptxlab.machine._replay import Expectation
+from ptxlab.machine import Device, LaunchError, Replay, Result, load
+from ptxlab.machine.launch.options import LaunchOptions
+from ptxlab.machine.replay.replay import Expectation
 
 __all__ = ["LaunchFile", "LaunchFileError", "read_launch_file"]
 
 Array = NDArray[Any]
 
-OPTIONS: dict[str, tuple[type, ...]] = {
-    "cluster": (int, list),
-    "shared_bytes": (int,),
-    "policy": (str,),
-    "seed": (int,),
-    "model": (str,),
-    "check": (str, list),
-    "registers": (int,),
-    "contract": (bool,),
-    "tmem_offset": (int,),
-    "max_instructions": (int,),
-    "only": (list,),
-}
-"""Optional keys that go to `Kernel.launch` as they are."""
-
+KEYS = {"ptx", "target", "kernel", "grid", "block", "cluster", "shared_bytes", "args", "expect", *LaunchOptions.described()}
 KINDS = ("array", "npy", "value", "tensor_map", "bytes", "null")
 MAP_KEYS = {"array", "box", "swizzle", "dims", "strides", "element_strides", "interleave", "l2_promotion", "oob_fill", "dtype"}
 EXPECT_KEYS = {"name", "npy", "matmul", "transpose_a", "transpose_b", "equals", "rtol", "atol", "exact"}
@@ -74,19 +61,46 @@ class LaunchFileError(PtxlabError):
     """A launch file that cannot be used."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LaunchFile:
-    """A launch file with its arrays made: ``args`` in parameter order, ``arrays`` by name, ``options`` for `Kernel.launch`."""
+    """A launch file with its arrays made.
+
+    Attributes
+    ----------
+    ptx, target, kernel : the file, which of its PTX texts to take, and which kernel
+    geometry : grid, block, cluster and shared_bytes for `Kernel.launch`, as far as the file gives them
+    args : the arguments in the order of the parameters
+    arrays : the named arrays; they hold the results after a launch that ran to its end
+    options : those of the file, until a command changes them
+    expectations : what some of the arrays should hold then
+    """
 
     ptx: Path
     target: str | None
     kernel: str | None
-    grid: Any
-    block: Any
+    geometry: dict[str, Any]
     args: list[Any]
     arrays: dict[str, Array]
-    options: dict[str, Any]
+    options: LaunchOptions
     expectations: list[Expectation]
+
+    @property
+    def name(self) -> str:
+        """The kernel's name, or the file's if it has one kernel."""
+        return self.kernel or self.ptx.stem
+
+    def launch(self, progress: Callable[[int, int], None] | None = None, device: Device | None = None) -> Result:
+        """Launch the kernel."""
+        module = load(self.ptx, target=self.target)
+        kernel = module[self.kernel] if self.kernel else module.kernel()
+        return kernel.launch(args=self.args, device=device, progress=progress, **self.geometry, **self.options.keywords())
+
+    def named(self, replay: Replay) -> Replay:
+        """Return a kept launch with the names and expectations that the file gives its arrays."""
+        names = {id(array): name for name, array in self.arrays.items()}
+        others = {p.name: f"parameter {p.name}" if p.name in self.arrays else p.name for p in replay.arrays}
+        arrays = tuple(replace(p, name=names.get(id(p.host), others[p.name])) for p in replay.arrays)
+        return replace(replay, arrays=arrays, expectations=tuple(self.expectations))
 
 
 class _Reader:
@@ -125,6 +139,12 @@ class _Reader:
             found = "nothing" if value is None else repr(value)
             raise self.refuse("F103", f"{where}: {key} must be {names}, not {found}")
         return value
+
+    def options(self, table: Mapping[str, Any]) -> LaunchOptions:
+        try:
+            return LaunchOptions(**{name: table[name] for name in LaunchOptions.described() if name in table})
+        except LaunchError as error:
+            raise LaunchFileError(error.diagnostic.at(Place(str(self.path), 1, 1))) from None
 
     def known(self, table: Mapping[str, Any], keys: set[str], where: str) -> None:
         for key in table:
@@ -258,35 +278,18 @@ def read_launch_file(path: Path) -> LaunchFile:
     """
     reader = _Reader(path)
     table = reader.table()
-    reader.known(table, {"ptx", "target", "kernel", "grid", "block", "args", "expect", *OPTIONS}, "launch file")
     where = "launch file"
+    reader.known(table, KEYS, where)
     ptx = path.parent / reader.expect(table, "ptx", (str,), where)
     target, kernel = (reader.expect(table, key, (str,), where, default="") or None for key in ("target", "kernel"))
-    grid = reader.expect(table, "grid", (int, list), where, default=1)
-    block = reader.expect(table, "block", (int, list), where) if "block" in table else None
-    options = {key: reader.expect(table, key, kinds, where) for key, kinds in OPTIONS.items() if key in table}
-    for key in ("check", "only"):
-        if isinstance(options.get(key), list):
-            options[key] = _plain(options[key], key, reader)
+    shape = ("grid", "block", "cluster")
+    geometry: dict[str, Any] = {key: _extent(reader.expect(table, key, (int, list), where)) for key in shape if key in table}
+    geometry["shared_bytes"] = reader.expect(table, "shared_bytes", (int,), where, default=0)
+    options = reader.options(table)
     args = [reader.argument(t, f"args[{i}]") for i, t in enumerate(reader.expect(table, "args", (list,), where, default=[]))]
     expectations = [reader.expectation(t, f"expect[{i}]") for i, t in enumerate(reader.expect(table, "expect", (list,), where, default=[]))]
-    return LaunchFile(ptx, target, kernel, _extent(grid), _extent(block), args, reader.arrays, _extents(options), expectations)
-
-
-def _plain(items: list[Any], key: str, reader: _Reader) -> Any:
-    """``check`` as a set of names, ``only`` as a list of coordinates."""
-    if key == "check":
-        if not all(isinstance(item, str) for item in items):
-            raise reader.refuse("F103", f"launch file: check must hold names, not {items!r}")
-        return set(items)
-    if not all(isinstance(item, list) and len(item) == 3 and all(type(n) is int for n in item) for item in items):
-        raise reader.refuse("F103", f"launch file: only must hold [x, y, z] coordinates, not {items!r}")
-    return [tuple(item) for item in items]
+    return LaunchFile(ptx, target, kernel, geometry, args, reader.arrays, options, expectations)
 
 
 def _extent(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-def _extents(options: dict[str, Any]) -> dict[str, Any]:
-    return {key: _extent(value) if key == "cluster" else value for key, value in options.items()}

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from ptxlab.diagnostics import PtxlabError, render_text
-from ptxlab.tables import MMA_KINDS, SCALE_IDS, SWIZZLES, TYPE_BITS
+from ptxlab.tables import COPY_LAYOUTS, LOAD_REGISTERS, MMA_KINDS, SCALE_IDS, SWIZZLES, TENSOR_FRAGMENTS, TYPE_BITS
 
 if TYPE_CHECKING:
     from ptxlab.view import Picture
 
 __all__ = ["layout"]
 
-_FRAGMENT_SHAPES = ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2")
-_COPY_SHAPES = ("128x256b", "128x128b", "4x256b", "32x128b.warpx4", "64x128b.warpx2::02_13", "64x128b.warpx2::01_23")
+_COPY_SHAPES = [".".join(filter(None, shape)) for shape in COPY_LAYOUTS]
 
 _file = click.Path(path_type=Path, dir_okay=False)
 
@@ -224,10 +223,9 @@ def banks(tile: dict[str, Any], access: str, size: str, at: tuple[int, int]) -> 
 @click.option("--split", type=click.IntRange(0, 511), default=0, help="Columns from the first to the second half of .16x32bx2.")
 @click.option("--pack", is_flag=True, help=".pack::16b or .unpack::16b.")
 @click.option("--num", type=click.Choice([str(1 << i) for i in range(8)]), default="1", callback=lambda _c, _p, v: int(v), help="The .xN.")
-@click.option("--shape", type=click.Choice(_FRAGMENT_SHAPES), required=True, help="Shape of the access.")
+@click.option("--shape", type=click.Choice(list(TENSOR_FRAGMENTS)), required=True, help="Shape of the access.")
 def fragment(shape: str, num: int, pack: bool, split: int) -> Picture:
     """Registers of tcgen05.ld and tcgen05.st."""
-    from ptxlab.tables import LOAD_REGISTERS
     from ptxlab.view import draw_fragment
 
     if (shape, num) not in LOAD_REGISTERS:

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 
 import click
 
 from ptxlab.diagnostics import CODES
 
-__all__ = ["load_codes", "page", "rule"]
-
-
-def load_codes() -> None:
-    """Fill the registry: every package registers its codes on import."""
-    import ptxlab
-    from ptxlab.isa import load_all
-
-    for path in Path(ptxlab.__file__).parent.rglob("_codes.py"):
-        import_module(".".join(("ptxlab", *path.relative_to(Path(ptxlab.__file__).parent).with_suffix("").parts)))
-    for package in ("descriptors", "isa", "layout.cute", "check"):
-        import_module(f"ptxlab.{package}")
-    load_all()
+__all__ = ["page", "rule"]
 
 
 def page(code: str) -> str:
@@ -40,7 +27,6 @@ def page(code: str) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def rule(code: str, as_json: bool) -> None:
     """Explain a diagnostic code such as L113; for an instruction such as tcgen05.cp, print its legal forms."""
-    load_codes()
     info = CODES.get(code.upper())
     if info is None:
         from ptxlab.isa.legality import find_forms, help_text

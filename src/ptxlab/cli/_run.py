@@ -12,10 +12,12 @@ from typing import Any
 import click
 import numpy as np
 
-from ptxlab.cli._launchable import Launchable, kernel_name, launch, read_launchable, save_bundle
+from ptxlab.cli._launchable import Launchable, read_launchable, save_bundle
+from ptxlab.cli._options import launch_options
 from ptxlab.diagnostics import Diagnostic, PtxlabError, diagnose, render_sarif
 from ptxlab.diagnostics import render_text as render
-from ptxlab.machine._replay import Expectation
+from ptxlab.machine.launch.options import LaunchOptions
+from ptxlab.machine.replay.replay import Expectation
 
 __all__ = ["compare", "findings", "run"]
 
@@ -24,32 +26,28 @@ Progress = Callable[[int, int], None]
 
 @click.command()
 @click.argument("launch_file", type=click.Path(path_type=Path))
-@click.option("--policy", type=click.Choice(["eager", "lazy", "random"]), help="When asynchronous operations perform.")
-@click.option("--seed", type=int, help="Seed of the random policy.")
-@click.option("--check", help="all, none, or names separated by commas.")
+@launch_options(LaunchOptions)
 @click.option("--save", type=click.Path(path_type=Path, file_okay=False), help="Write every named array to this folder as .npy.")
 @click.option("--bundle", type=click.Path(path_type=Path, dir_okay=False), help="Write the launch to a file for `ptxlab run`.")
-@click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write a timeline for Perfetto to this file.")
 @click.option("--progress/--no-progress", default=None, help="Show a progress bar (default: on a terminal).")
 @click.option("--json", "form", flag_value="json", help="Print the result as JSON.")
 @click.option("--sarif", "form", flag_value="sarif", help="Print the findings as SARIF 2.1.0.")
 def run(
     launch_file: Path,
-    policy: str | None,
-    seed: int | None,
-    check: str | None,
     save: Path | None,
     bundle: Path | None,
-    trace: Path | None,
     progress: bool | None,
     form: str | None,
+    options: dict[str, str],
 ) -> None:
     """Run the kernel that LAUNCH_FILE (TOML, or a replay bundle) describes."""
     try:
         spec = read_launchable(launch_file)
-        spec.options.update({k: v for k, v in (("policy", policy), ("seed", seed), ("check", _checks(check))) if v is not None})
-        with _progress_bar(kernel_name(spec), sys.stderr.isatty() and not form if progress is None else progress) as bar:
-            result = launch(spec, bar, keep_inputs=bundle is not None, trace=trace)
+        spec.options = spec.options.read(options)
+        if bundle is not None:
+            spec.options = spec.options.changed(keep_inputs=True)
+        with _progress_bar(spec.name, sys.stderr.isatty() and not form if progress is None else progress) as bar:
+            result = spec.launch(bar)
     except PtxlabError as error:
         _print(error.diagnostics, None, form)
         sys.exit(2)
@@ -70,10 +68,6 @@ def run(
 def findings(diagnostics: Iterable[Diagnostic]) -> int:
     """How many there are, notes not counted."""
     return sum(d.severity != "note" for d in diagnostics)
-
-
-def _checks(text: str | None) -> str | set[str] | None:
-    return text if text in (None, "all", "none") else set(text.split(","))
 
 
 @contextmanager

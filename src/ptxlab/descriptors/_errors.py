@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptxlab.diagnostics import CodeInfo, PtxlabError, diagnose, register_codes
+from ptxlab.diagnostics import PtxlabError, diagnose
 
 __all__ = ["DescriptorError", "Finding", "TensorMapError"]
-
-register_codes(
-    CodeInfo("D731", "error", "a value that a field of the descriptor cannot hold"),
-    CodeInfo("D732", "error", "a tensor map that the driver refuses", "Tensor-map"),
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from ptxlab.descriptors._bitfields import BitField, BitFormat
 from ptxlab.descriptors._errors import DescriptorError, Finding
 from ptxlab.descriptors._instruction_rules import check
-from ptxlab.descriptors._notebook import html_of
+from ptxlab.descriptors.describe.notebook import html_of
 from ptxlab.tables import BLOCK_SCALED_KINDS, KINDS, MMA_KINDS, Kind
 
 __all__ = ["FORMATS", "InstructionDescriptor"]

@@ -8,9 +8,9 @@ from typing import Literal
 
 from ptxlab.descriptors._bitfields import BitField, BitFormat
 from ptxlab.descriptors._errors import Finding
-from ptxlab.descriptors._notebook import html_of
+from ptxlab.descriptors.describe.notebook import html_of
 from ptxlab.layout import Major
-from ptxlab.tables import SWIZZLES
+from ptxlab.tables import SWIZZLES, TRANSPOSED_SWIZZLES
 
 __all__ = ["TCGEN05_FORMAT", "WGMMA_FORMAT", "SharedMemoryDescriptor", "WgmmaDescriptor"]
 
@@ -25,6 +25,9 @@ _COMMON = (
     BitField("base_offset", 49, 3, "Matrix base offset"),
 )
 
+_TCGEN05_CODES = {name: mode.tcgen05 for name, mode in SWIZZLES.items() if mode.tcgen05 is not None}
+_WGMMA_CODES = {name: mode.wgmma for name, mode in SWIZZLES.items() if mode.wgmma is not None}
+
 TCGEN05_FORMAT = BitFormat(
     "shared memory descriptor",
     _TABLE,
@@ -32,7 +35,7 @@ TCGEN05_FORMAT = BitFormat(
     (
         *_COMMON,
         BitField("leading_mode", 52, 1, "Leading dimension stride mode", values={"relative": 0, "absolute": 1}),
-        BitField("swizzle", 61, 3, "The swizzling mode", values={mode.name: mode.tcgen05 for mode in SWIZZLES.values()}),
+        BitField("swizzle", 61, 3, "The swizzling mode", values=_TCGEN05_CODES),
     ),
     fixed=0b001 << 46,
 )
@@ -43,9 +46,7 @@ WGMMA_FORMAT = BitFormat(
     64,
     (
         *_COMMON,
-        BitField(
-            "swizzle", 62, 2, "The swizzling mode", values={mode.name: mode.wgmma for mode in SWIZZLES.values() if mode.wgmma is not None}
-        ),
+        BitField("swizzle", 62, 2, "The swizzling mode", values=_WGMMA_CODES),
     ),
 )
 
@@ -120,18 +121,18 @@ class SharedMemoryDescriptor:
         return found
 
     def _check_transposed(self, bits: int) -> list[Finding]:
-        atom = self.swizzle == "128B_32B"
-        if bits == 32 and not atom:
-            message = f"a transposed (MN-major) operand of 32-bit elements with swizzling mode {self.swizzle}"
-            fix = "use 128B swizzling with 32B atomicity (layout code 1), or a K-major operand"
-        elif bits in (8, 16) and atom:
-            message = f"a transposed (MN-major) operand of {bits}-bit elements with 128B swizzling of 32B atomicity"
-            fix = "use another swizzling mode, or a K-major operand"
-        elif bits < 8:
-            message = f"a transposed (MN-major) operand of {bits}-bit elements"
-            fix = "lay the operand out K-major"
-        else:
+        allowed = TRANSPOSED_SWIZZLES.get(bits, ())
+        if self.swizzle in allowed:
             return []
+        message = f"a transposed (MN-major) operand of {bits}-bit elements"
+        if not allowed:
+            fix = "lay the operand out K-major"
+        elif self.swizzle == "128B_32B":
+            message += " with 128B swizzling of 32B atomicity"
+            fix = "use another swizzling mode, or a K-major operand"
+        else:
+            message += f" with swizzling mode {self.swizzle}"
+            fix = "use 128B swizzling with 32B atomicity (layout code 1), or a K-major operand"
         return [Finding("D705", "swizzle", f"{message} is not supported", _COMBINATIONS, fix)]
 
 

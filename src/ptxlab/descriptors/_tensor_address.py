@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ptxlab.descriptors._bitfields import BitField, BitFormat
 from ptxlab.descriptors._errors import Finding
-from ptxlab.descriptors._notebook import html_of
+from ptxlab.descriptors.describe.notebook import html_of
 
 __all__ = ["TENSOR_ADDRESS_FORMAT", "TensorMemoryAddress"]
 

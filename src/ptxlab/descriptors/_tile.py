@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.descriptors._errors import DescriptorError, Finding
-from ptxlab.descriptors._notebook import html_of
 from ptxlab.descriptors._shared_memory import SharedMemoryDescriptor, WgmmaDescriptor
+from ptxlab.descriptors.describe.notebook import html_of
 from ptxlab.layout import ComposedLayout, Layout, LayoutError, Major, canonical_layout, exact_layout, operand_addresses, parse_layout
 from ptxlab.tables import SWIZZLES, TYPE_BITS
 

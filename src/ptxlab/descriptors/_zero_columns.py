@@ -7,7 +7,7 @@ from typing import Any
 
 from ptxlab.descriptors._bitfields import BitField, BitFormat
 from ptxlab.descriptors._errors import Finding
-from ptxlab.descriptors._notebook import html_of
+from ptxlab.descriptors.describe.notebook import html_of
 
 __all__ = ["ZERO_COLUMN_FORMAT", "ZeroColumnMask"]
 

@@ -1,6 +1,6 @@
 """Diagnostics: what is wrong, where, why, and how to fix it."""
 
-from ptxlab.diagnostics._codes import CODES, CodeInfo, register_codes
+from ptxlab.diagnostics._codes import CODES, CodeInfo
 from ptxlab.diagnostics._diagnostic import (
     Diagnostic,
     Place,
@@ -21,7 +21,6 @@ __all__ = [
     "Severity",
     "clean_line",
     "diagnose",
-    "register_codes",
     "render_json",
     "render_sarif",
     "render_text",

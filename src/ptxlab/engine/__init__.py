@@ -1,10 +1,10 @@
 """Execution of one warp's instructions: lowering, compiled regions, and the NumPy interpreter that they are compared with."""
 
-from ptxlab.engine._codes import FAULTS, Fault
-from ptxlab.engine._context import WORDS, Context, Status, Word
-from ptxlab.engine._executable import Executable
-from ptxlab.engine._lower import lower
-from ptxlab.engine._program import BasicBlock, Parameter, Program, Register, SharedLayout
+from ptxlab.engine.context import WORDS, Context, Status, Word
+from ptxlab.engine.faults import FAULTS, Fault
+from ptxlab.engine.llvm.executable import Executable
+from ptxlab.engine.lowering.lower import lower
+from ptxlab.engine.program import BasicBlock, Parameter, Program, Register, SharedLayout
 
 __all__ = [
     "FAULTS",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.formats._dlpack import dlpack_view
+from ptxlab.formats.dlpack import dlpack_view
 
 __all__ = ["ArrayError", "array_of"]
 

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ptxlab.diagnostics import CodeInfo, PtxlabError, diagnose, register_codes
+from ptxlab.diagnostics import PtxlabError, diagnose
 
 __all__ = ["FORMATS", "Format", "FormatError", "find"]
-
-register_codes(CodeInfo("N102", "error", "a format, value or mode that does not exist or does not fit"))
 
 
 class FormatError(PtxlabError, ValueError):

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.interop import _codes  # noqa: F401  (registers the codes)
 from ptxlab.machine import Device
-from ptxlab.machine._arguments import as_array
-from ptxlab.machine._memory import Allocation
-from ptxlab.machine._options import refuse
-from ptxlab.machine._replay import Placed
+from ptxlab.machine.launch.arguments import as_array
+from ptxlab.machine.launch.options import refuse
+from ptxlab.machine.memory.global_memory import Allocation
+from ptxlab.machine.replay.replay import Placed
 
 __all__ = ["HostArray", "HostMemory", "attached", "placed"]
 

@@ -7,25 +7,25 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from ptxlab.interop._imports import after_import
-from ptxlab.interop._session import Session, activate, launch_site
+from ptxlab.interop.imports import after_import
+from ptxlab.interop.session import Session, activate, launch_site
 from ptxlab.machine import Kernel, Result
-from ptxlab.machine._options import dimensions
+from ptxlab.machine.launch.configuration import dimensions
 
 __all__ = ["switched"]
 
 
 def _triton() -> AbstractContextManager[None]:
-    from ptxlab.interop.triton._version import require_triton
+    from ptxlab.interop.triton.version import require_triton
 
     require_triton()
-    from ptxlab.interop.triton._runtime import installed
+    from ptxlab.interop.triton.runtime import installed
 
     return installed()
 
 
 def _cute() -> AbstractContextManager[None]:
-    from ptxlab.interop.cute._scripts import installed
+    from ptxlab.interop.cute.scripts import installed
 
     return installed()
 

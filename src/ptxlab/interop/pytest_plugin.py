@@ -17,7 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     from ptxlab.diagnostics import Diagnostic
-    from ptxlab.interop._session import Session
+    from ptxlab.interop.session import Session
 
 __all__ = ["ptxlab_session"]
 
@@ -60,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Describe the mark; collect findings if a file was asked for, once where processes share the tests."""
     config.addinivalue_line(
-        "markers", "ptxlab(target, check, policy, seed, model, only, sms, trace, keep_inputs, keep_going): run the test's kernels in ptxlab"
+        "markers", "ptxlab(option=value, ...): run the test's kernels in ptxlab; the options are those of `ptxlab exec`, and keep_going"
     )
     path = config.getoption("--ptxlab-sarif")
     if path is not None and not hasattr(config, "workerinput"):
@@ -84,13 +84,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def ptxlab_session(request: pytest.FixtureRequest) -> Iterator[Session]:
     """Run the kernels of the test in ptxlab; the session holds the launches and their findings."""
-    from dataclasses import replace
-
-    from ptxlab.interop._session import Session, Settings
     from ptxlab.interop._switch import switched
+    from ptxlab.interop.session import Session, Settings
 
     mark = request.node.get_closest_marker("ptxlab")
-    settings = replace(Settings.from_environment(), **(mark.kwargs if mark is not None else {}))
+    settings = Settings.from_environment().changed(**(mark.kwargs if mark is not None else {}))
     with switched(Session(settings, report=lambda _: None)) as session:
         yield session
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from ptxlab.isa._catalogue import CATALOGUE
-from ptxlab.isa._known import is_known
+from ptxlab.isa._unsupported import is_known
+from ptxlab.isa.catalogue import CATALOGUE
 
 __all__ = ["CATALOGUE", "is_known", "load_all"]
 

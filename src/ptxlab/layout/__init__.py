@@ -1,13 +1,22 @@
 """Coordinates in, addresses out. Pure functions over arrays.
 
-Shared-memory layouts of matrix operands, tensor memory, register fragments, and boxes of tensor maps; `cute` has the algebra of layouts.
+Shared-memory layouts of matrix operands, tensor memory and register fragments; `cute` has the algebra of layouts.
 """
 
 from ptxlab.layout import cute
 from ptxlab.layout._banks import BANKS, BankConflicts, bank_conflicts, matrix_rows
 from ptxlab.layout._canonical import atom_shape, canonical_layout, exact_layout
 from ptxlab.layout._columns import Ownership, ZeroColumns, pair_ownership, zero_column_mask
-from ptxlab.layout._fragments import FRAGMENT_REGISTERS, Fragment, MatrixFragment, fragment, wgmma_a_fragment, wgmma_fragment
+from ptxlab.layout._fragments import (
+    Fragment,
+    MatrixFragment,
+    fragment,
+    matrix_fragment,
+    matrix_fragment_layout,
+    tensor_fragment_layout,
+    wgmma_a_fragment,
+    wgmma_fragment,
+)
 from ptxlab.layout._im2col import im2col_walk, wide_positions
 from ptxlab.layout._operands import Major, OperandDescriptor, OperandIndex, PlacedOperand, operand_addresses, operand_index
 from ptxlab.layout._scales import SCALE_TILE_BYTES, ScaleLocation, scale_factor_location, scale_factor_offset
@@ -20,7 +29,7 @@ from ptxlab.layout._sparsity import (
     metadata_location,
     metadata_positions,
 )
-from ptxlab.layout._swizzle import matrix_base_offset, swizzle_bytes
+from ptxlab.layout._swizzle import matrix_base_offset, swizzle_addresses, swizzle_bytes
 from ptxlab.layout._tensor_memory import (
     CopyDestination,
     Decompression,
@@ -32,12 +41,10 @@ from ptxlab.layout._tensor_memory import (
     data_path_lanes,
     decompression,
 )
-from ptxlab.layout._tma import TensorMapGeometry, TmaBox, tma_box
 from ptxlab.layout.cute import ComposedLayout, Layout, LayoutError, Swizzle, parse_layout
 
 __all__ = [
     "BANKS",
-    "FRAGMENT_REGISTERS",
     "SCALE_TILE_BYTES",
     "BankConflicts",
     "ComposedLayout",
@@ -58,8 +65,6 @@ __all__ = [
     "ScaleLocation",
     "Swizzle",
     "TensorLocation",
-    "TensorMapGeometry",
-    "TmaBox",
     "ZeroColumns",
     "a_location",
     "accumulator_location",
@@ -74,6 +79,8 @@ __all__ = [
     "fragment",
     "im2col_walk",
     "matrix_base_offset",
+    "matrix_fragment",
+    "matrix_fragment_layout",
     "matrix_rows",
     "metadata_chunks",
     "metadata_columns",
@@ -86,8 +93,9 @@ __all__ = [
     "parse_layout",
     "scale_factor_location",
     "scale_factor_offset",
+    "swizzle_addresses",
     "swizzle_bytes",
-    "tma_box",
+    "tensor_fragment_layout",
     "wgmma_a_fragment",
     "wgmma_fragment",
     "wide_positions",

@@ -5,20 +5,27 @@ Section "Data Movement Shape" (matrix fragments of tcgen05.ld and .st), and the 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.layout.cute import LayoutError
+from ptxlab.layout.cute import Layout, LayoutError, parse_layout
+from ptxlab.tables import MATRIX_FRAGMENTS, TENSOR_FRAGMENTS
 
-__all__ = ["FRAGMENT_REGISTERS", "Fragment", "MatrixFragment", "fragment", "wgmma_a_fragment", "wgmma_fragment"]
+__all__ = [
+    "Fragment",
+    "MatrixFragment",
+    "fragment",
+    "matrix_fragment",
+    "matrix_fragment_layout",
+    "tensor_fragment_layout",
+    "wgmma_a_fragment",
+    "wgmma_fragment",
+]
 
 Array = NDArray[np.int64]
-
-FRAGMENT_REGISTERS = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
-"""Registers of a thread at ``.x1``."""
 
 
 class Fragment(NamedTuple):
@@ -33,6 +40,25 @@ class MatrixFragment(NamedTuple):
 
     row: Array
     column: Array
+
+
+@cache
+def _parsed(text: str) -> Layout:
+    found = parse_layout(text)
+    assert isinstance(found, Layout)
+    return found
+
+
+def tensor_fragment_layout(shape: str) -> Layout:
+    """The layout from (thread, register) of tcgen05.ld or tcgen05.st to multiples of L, C and H: `ptxlab.tables.TENSOR_FRAGMENTS`."""
+    if shape not in TENSOR_FRAGMENTS:
+        raise LayoutError(f"tcgen05.ld has no shape .{shape}; the shapes are {', '.join(TENSOR_FRAGMENTS)}")
+    return _parsed(TENSOR_FRAGMENTS[shape])
+
+
+def matrix_fragment_layout(name: str) -> Layout:
+    """The layout from (thread, value) of a matrix fragment to multiples of R and C: `ptxlab.tables.MATRIX_FRAGMENTS`."""
+    return _parsed(MATRIX_FRAGMENTS[name])
 
 
 @lru_cache(maxsize=128)
@@ -57,27 +83,29 @@ def fragment(shape: str, num: int = 1, pack: bool = False, split: int = 0) -> Fr
     >>> f.lane[5].tolist()[:4], f.column[5].tolist()[:6]
     ([1, 1, 9, 9], [2, 3, 2, 3, 10, 11])
     """
-    if shape not in FRAGMENT_REGISTERS:
-        raise LayoutError(f"tcgen05.ld has no shape .{shape}; the shapes are {', '.join(FRAGMENT_REGISTERS)}")
-    t = np.arange(32, dtype=np.int64)[:, None]
-    r = np.arange(num * FRAGMENT_REGISTERS[shape], dtype=np.int64)[None, :]
-    half = np.zeros_like(t)
-    match shape:
-        case "32x32b":
-            lane, column = t, r
-        case "16x64b":
-            lane, column = (t >> 2) + 8 * (t & 1), 2 * r + (t >> 1 & 1)
-        case "16x128b":
-            lane, column = (t >> 2) + 8 * (r & 1), 4 * (r >> 1) + (t & 3)
-        case "16x256b":
-            lane, column = (t >> 2) + 8 * (r >> 1 & 1), 8 * (r >> 2) + 2 * (t & 3) + (r & 1)
-        case _:
-            lane, column, half = t & 15, r, (t >> 4) * split
-    lane, column = np.broadcast_arrays(lane, column * (2 if pack else 1) + half)
-    return Fragment(lane, column)
+    cells = tensor_fragment_layout(shape)
+    lane, column, second_half = (cells.coefficients(symbol, n=num).offsets() for symbol in "LCH")
+    return Fragment(lane, column * (2 if pack else 1) + second_half * split)
 
 
-@lru_cache(maxsize=64)
+@cache
+def matrix_fragment(name: str, **sizes: int) -> MatrixFragment:
+    """Row and column of each value of a matrix fragment; ``sizes`` are the values of the symbols in its shape.
+
+    Returns
+    -------
+    two arrays int64[threads, values]
+
+    Examples
+    --------
+    >>> d = matrix_fragment("mma cd", h=2)
+    >>> d.row[5].tolist(), d.column[5].tolist()
+    ([1, 1, 9, 9], [2, 3, 2, 3])
+    """
+    values = matrix_fragment_layout(name)
+    return MatrixFragment(*(values.coefficients(symbol, **sizes).offsets() for symbol in "RC"))
+
+
 def wgmma_fragment(n: int) -> MatrixFragment:
     """Which element of the 64 x n matrix D each register value of a warpgroup stands for.
 
@@ -93,13 +121,9 @@ def wgmma_fragment(n: int) -> MatrixFragment:
     """
     if n % 8 or not 8 <= n <= 256:
         raise LayoutError(f"wgmma has no shape with N = {n}; N is a multiple of 8 up to 256")
-    t = np.arange(128, dtype=np.int64)[:, None]
-    r = np.arange(n // 2, dtype=np.int64)[None, :]
-    row, column = np.broadcast_arrays(16 * (t >> 5) + (t >> 2 & 7) + 8 * (r >> 1 & 1), 8 * (r >> 2) + 2 * (t & 3) + (r & 1))
-    return MatrixFragment(row, column)
+    return matrix_fragment("wgmma d", n=n // 8)
 
 
-@lru_cache(maxsize=8)
 def wgmma_a_fragment(bits: int) -> MatrixFragment:
     """Which element of the 64 x (256 / bits) matrix A each value in the registers of a warpgroup stands for.
 
@@ -119,10 +143,6 @@ def wgmma_a_fragment(bits: int) -> MatrixFragment:
     """
     if bits not in (8, 16, 32):
         raise LayoutError(f"wgmma has no matrix A of {bits}-bit elements in registers; they have 8, 16 or 32 bits")
-    together = 32 // bits
-    t = np.arange(128, dtype=np.int64)[:, None]
-    value = np.arange(4 * together, dtype=np.int64)[None, :]
-    register = value // together
-    row = 16 * (t >> 5) + (t >> 2 & 7) + 8 * (register & 1)
-    column = together * (t & 3) + value % together + 4 * together * (register >> 1)
-    return MatrixFragment(row, column)
+    registers, together = matrix_fragment("wgmma a"), 32 // bits
+    columns = registers.column[:, :, None] * together + np.arange(together)
+    return MatrixFragment(np.repeat(registers.row, together, axis=1), columns.reshape(128, -1))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.tables import PHASE_SHIFT, SWIZZLES
+from ptxlab.tables import PHASE_SHIFT, SWIZZLES, SwizzleMode
 
-__all__ = ["matrix_base_offset", "swizzle_bytes"]
+__all__ = ["matrix_base_offset", "swizzle_addresses", "swizzle_bytes"]
 
 
 def swizzle_bytes(address: NDArray[np.int64], swizzle: str, base_offset: int = 0) -> NDArray[np.int64]:
@@ -24,12 +24,17 @@ def swizzle_bytes(address: NDArray[np.int64], swizzle: str, base_offset: int = 0
     >>> swizzle_bytes(np.array([0x80, 0x90, 0x390]), "128B").tolist()
     [144, 128, 992]
     """
-    mode = SWIZZLES[swizzle]
-    if not mode.bits:
-        return address
-    phase = ((address >> PHASE_SHIFT) - base_offset) & ((1 << mode.bits) - 1)
-    swizzled: NDArray[np.int64] = address ^ (phase << mode.base)
-    return swizzled
+    return swizzle_addresses(address, SWIZZLES[swizzle], base_offset)
+
+
+def swizzle_addresses(address: NDArray[np.int64], mode: SwizzleMode, base_offset: int = 0) -> NDArray[np.int64]:
+    """Where the byte at a linear address really lies, with any mode of descriptors or tensor maps."""
+    if mode.bits:
+        row = (address >> PHASE_SHIFT) - base_offset
+        address = address ^ (row & ((1 << mode.bits) - 1)) << mode.base
+    if mode.flip:
+        address = address ^ (address >> PHASE_SHIFT & 1) << 3
+    return address
 
 
 def matrix_base_offset(pattern_start: int, swizzle: str) -> int:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.layout.cute import LayoutError
-from ptxlab.tables import DATA_PATHS, DECOMPRESSIONS, DataPath
+from ptxlab.layout.cute import LayoutError, parse_layout
+from ptxlab.tables import COPY_LAYOUTS, DATA_PATHS, DECOMPRESSIONS, DataPath
 
 __all__ = [
     "CopyDestination",
@@ -160,25 +160,6 @@ def a_location(
     )
 
 
-def _rows(count: int) -> Array:
-    return np.arange(count, dtype=np.int64)[:, None]
-
-
-def _copies(*lanes: int) -> Array:
-    return np.array(lanes, np.int64)[None, :]
-
-
-_COPIES: dict[tuple[str, str], tuple[Array, int]] = {
-    ("128x256b", ""): (_rows(128), 256),
-    ("128x128b", ""): (_rows(128), 128),
-    ("4x256b", ""): (_rows(4) * 32, 256),
-    ("32x128b", "warpx4"): (_rows(32) + _copies(0, 32, 64, 96), 128),
-    ("64x128b", "warpx2::02_13"): (_rows(64) + _copies(0, 64), 128),
-    ("64x128b", "warpx2::01_23"): (_rows(64) // 32 * 64 + _rows(64) % 32 + _copies(0, 32), 128),
-}
-"""(shape, multicast) -> lanes[row, copy] and bits of a row."""
-
-
 def copy_destination(shape: str, multicast: str = "") -> CopyDestination:
     """Where tcgen05.cp puts each row of its source matrix, relative to the lane and column of its address.
 
@@ -187,11 +168,11 @@ def copy_destination(shape: str, multicast: str = "") -> CopyDestination:
     >>> copy_destination("64x128b", "warpx2::01_23").lanes[33].tolist()
     [65, 97]
     """
-    found = _COPIES.get((shape, multicast))
-    if found is None:
+    lanes = COPY_LAYOUTS.get((shape, multicast))
+    if lanes is None:
         raise LayoutError(f"tcgen05.cp has no shape .{shape}{'.' + multicast if multicast else ''}")
-    lanes, bits = found
-    return CopyDestination(lanes, bits // 32)
+    bits = int(shape.partition("x")[2].removesuffix("b"))
+    return CopyDestination(parse_layout(lanes).offsets(), bits // 32)
 
 
 class Decompression(NamedTuple):

@@ -1,14 +1,14 @@
 """The machine: device memory, launches, the scheduler."""
 
-from ptxlab.machine._bundle import is_bundle, read_bundle
 from ptxlab.machine._device import Buffer, Device
 from ptxlab.machine._load import load, loads
 from ptxlab.machine._module import Kernel, Module
-from ptxlab.machine._options import CHECKS, LaunchError
-from ptxlab.machine._provenance import Provenance, Writer
-from ptxlab.machine._replay import Replay
-from ptxlab.machine._result import KernelError, Result, Stats
 from ptxlab.machine._warmup import warmup_parts
+from ptxlab.machine.launch.options import CHECKS, LaunchError
+from ptxlab.machine.launch.result import KernelError, Result, Stats
+from ptxlab.machine.observe.provenance import Provenance, Writer
+from ptxlab.machine.replay.bundle import is_bundle, read_bundle
+from ptxlab.machine.replay.replay import Replay
 
 __all__ = [
     "CHECKS",

@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.formats import ArrayError, array_of
-from ptxlab.machine._memory import Allocation, DeviceMemory
-from ptxlab.machine._options import refuse, whole_number
+from ptxlab.machine.launch.limits import CTAS_PER_SM, MOST_SMS
+from ptxlab.machine.launch.options import refuse, whole_number
+from ptxlab.machine.memory.global_memory import Allocation, DeviceMemory
 
 if TYPE_CHECKING:
     from ptxlab.machine._module import Module
 
 __all__ = ["Buffer", "Device"]
-
-_MOST_SMS = 4096
 
 
 def _physical_memory() -> int:
@@ -113,8 +112,8 @@ class Device:
 
     def __init__(self, target: str | None = None, sms: int = 148, ctas_per_sm: int | None = None, memory_bytes: int | None = None) -> None:
         self.target = target
-        self.sms = whole_number("sms", sms, 1, _MOST_SMS)
-        self.ctas_per_sm = None if ctas_per_sm is None else whole_number("ctas_per_sm", ctas_per_sm, 1, 32)
+        self.sms = whole_number("sms", sms, 1, MOST_SMS)
+        self.ctas_per_sm = None if ctas_per_sm is None else whole_number("ctas_per_sm", ctas_per_sm, 1, CTAS_PER_SM)
         self.memory = DeviceMemory(_physical_memory() if memory_bytes is None else whole_number("memory_bytes", memory_bytes, 0, 1 << 50))
         self.launches = 0
         self.left: Any = None
@@ -132,7 +131,7 @@ class Device:
         """The addresses of a module's global and const variables, which are made on first use."""
         found = self._modules.get(module)
         if found is None:
-            from ptxlab.machine._variables import place_variables
+            from ptxlab.machine.memory.variables import place_variables
 
             found = self._modules[module] = place_variables(self.memory, module.ast)
         return found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ptxlab import ptx
 from ptxlab.machine._module import Module
-from ptxlab.machine._options import refuse
+from ptxlab.machine.launch.options import refuse
 
 __all__ = ["load", "loads"]
 

@@ -8,24 +8,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ptxlab import ptx
-from ptxlab.machine import _codes  # noqa: F401  (registers the codes)
 from ptxlab.machine._device import Device
-from ptxlab.machine._observer import Tracing, tracing
-from ptxlab.machine._options import (
-    MODELS,
-    POLICIES,
-    Options,
-    choice,
-    dimensions,
-    refuse,
-    selected_checks,
-    selected_ctas,
-    whole_number,
-)
-from ptxlab.machine._result import Result
+from ptxlab.machine.launch.configuration import LaunchConfiguration
+from ptxlab.machine.launch.options import LaunchOptions, refuse
+from ptxlab.machine.launch.result import Result
+from ptxlab.machine.observe.observer import Tracing
 
 if TYPE_CHECKING:
-    from ptxlab.engine._program import Parameter
+    from ptxlab.engine.program import Parameter
 
 __all__ = ["Kernel", "Module"]
 
@@ -99,7 +89,8 @@ class Kernel:
         args : one argument per parameter: arrays of NumPy, torch or DLPack (copied in and back), numbers, bytes for structs,
             `TensorMap`, device buffers, None for null
         device : a `Device` that keeps memory between launches
-        policy : when asynchronous operations perform: ``eager``, ``lazy`` or ``random`` (with ``seed``)
+        policy : when asynchronous operations perform: ``eager`` (at issue), ``lazy`` (as late as the program allows) or ``random``
+        seed : of the random policy
         model : ordering rules: ``practice`` or ``spec``
         check : ``"all"``, ``"none"`` or names of checks
         only : run just the clusters that hold these CTAs
@@ -122,112 +113,25 @@ class Kernel:
             if the launch is refused before it starts
         """
         started = time.perf_counter()
-        options = self.options(
-            grid,
-            block,
-            cluster,
-            shared_bytes,
-            policy,
-            seed,
-            model,
-            check,
-            only,
-            registers,
-            contract,
-            tmem_offset,
-            max_instructions,
-            progress,
+        options = LaunchOptions(
+            policy=policy,
+            seed=seed,
+            model=model,
+            check=check,
+            only=only,
+            registers=registers,
+            contract=contract,
+            tmem_offset=tmem_offset,
+            max_instructions=max_instructions,
+            trace=trace,
+            keep_inputs=keep_inputs,
         )
-        program, executable = self.variant(options.contract, "race" in options.checks)
+        configuration = LaunchConfiguration.of(self.program, options, grid, block, cluster, shared_bytes, progress)
         target = device if device is not None else Device(self.module.target)
         self.module.check_target(target)
-        from ptxlab.machine._run import run
+        from ptxlab.machine.launch.run import run
 
-        return run(self, program, executable, target, options, args, bool(keep_inputs), tracing(trace), started)
-
-    def options(
-        self,
-        grid: Any,
-        block: Any,
-        cluster: Any,
-        shared_bytes: Any,
-        policy: str,
-        seed: Any,
-        model: str,
-        check: Any,
-        only: Any,
-        registers: Any,
-        contract: bool,
-        tmem_offset: Any,
-        max_instructions: Any,
-        progress: Any,
-    ) -> Options:
-        """The options of a launch, checked, with all defaults resolved."""
-        grid3 = dimensions("grid", grid)
-        block3 = self._block(block)
-        cluster3, explicit = self._cluster(cluster, grid3)
-        directive = self.program.directives.get("maxnreg")
-        if registers is None and directive:
-            registers = int(directive[0])
-        if progress is not None and not callable(progress):
-            raise refuse("A310", f"progress must be callable, not {progress!r}")
-        return Options(
-            grid=grid3,
-            block=block3,
-            cluster=cluster3,
-            explicit_cluster=explicit,
-            shared_bytes=whole_number("shared_bytes", shared_bytes, 0, 1 << 30),
-            policy=choice("policy", policy, POLICIES),
-            seed=whole_number("seed", seed, -(1 << 63), 1 << 64),
-            model=choice("model", model, MODELS),
-            checks=selected_checks(check),
-            only=selected_ctas(only, grid3, cluster3),
-            registers=None if registers is None else whole_number("registers", registers, 1, 512),
-            contract=bool(contract),
-            tmem_offset=whole_number("tmem_offset", tmem_offset, 0, 511),
-            max_instructions=None if max_instructions is None else whole_number("max_instructions", max_instructions, 0, 1 << 62),
-            progress=progress,
-        )
-
-    def _directive(self, name: str) -> tuple[int, int, int] | None:
-        found = self.program.directives.get(name)
-        if not found:
-            return None
-        x, y, z = (*map(int, found), 1, 1)[:3]
-        return dimensions(f".{name}", (x, y, z))
-
-    def _block(self, block: Any) -> tuple[int, int, int]:
-        required, most = self._directive("reqntid"), self._directive("maxntid")
-        if block is None:
-            if required is None:
-                raise refuse("A308", f"kernel {self.name} has no .reqntid: say how many threads a CTA has", fix="pass block=")
-            return required
-        found = dimensions("block", block)
-        threads = found[0] * found[1] * found[2]
-        if required is not None and found != required:
-            raise refuse("A308", f"block is {found}, but kernel {self.name} requires {required} (.reqntid)")
-        if threads > 1024:
-            raise refuse("A308", f"block {found} has {threads} threads; a CTA can have 1024")
-        if most is not None and threads > most[0] * most[1] * most[2]:
-            raise refuse(
-                "A308", f"block {found} has {threads} threads; kernel {self.name} permits {most[0] * most[1] * most[2]} (.maxntid)"
-            )
-        return found
-
-    def _cluster(self, cluster: Any, grid: tuple[int, int, int]) -> tuple[tuple[int, int, int], bool]:
-        required = self._directive("reqnctapercluster")
-        found = dimensions("cluster", cluster) if cluster is not None else required or (1, 1, 1)
-        if required is not None and found != required:
-            raise refuse("A308", f"cluster is {found}, but kernel {self.name} requires {required} (.reqnctapercluster)")
-        size = found[0] * found[1] * found[2]
-        most = self.program.directives.get("maxclusterrank")
-        if most and size > int(most[0]):
-            raise refuse("A308", f"cluster {found} has {size} CTAs; kernel {self.name} permits {most[0]} (.maxclusterrank)")
-        if size > 16:
-            raise refuse("A308", f"cluster {found} has {size} CTAs; a cluster can have 16")
-        if any(g % c for g, c in zip(grid, found, strict=True)):
-            raise refuse("A308", f"grid {grid} is not a multiple of cluster {found}", fix="grid counts CTAs, not clusters")
-        return found, required is not None or cluster is not None or "explicitcluster" in self.program.directives
+        return run(self, target, configuration, args, started)
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}>"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from ptxlab.machine._load import load
-from ptxlab.machine._observer import warm_observers
+from ptxlab.machine.observe.observer import warm_observers
 
 __all__ = ["warmup_parts"]
 

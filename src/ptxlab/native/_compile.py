@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from ptxlab.native._cache import object_key, read_object, write_object
 from ptxlab.native._host import host
+from ptxlab.native.caches import OBJECTS
 
-__all__ = ["Library", "compile_ir", "load_cached"]
+__all__ = ["Library", "compile_ir", "compile_or_load", "load_cached", "object_key"]
 
 _names = itertools.count()
 
@@ -34,6 +35,20 @@ class Library:
     def address(self, function: str) -> int:
         """The address of an exported function."""
         return self._addresses[function]
+
+    def function(self, name: str, result: Any, *arguments: Any) -> Any:
+        """An exported function, given the ctypes types of its result and arguments; it keeps the library loaded.
+
+        Calls do not release the interpreter's lock: they are short, and functions may work in shared buffers.
+        """
+        found: Any = ctypes.PYFUNCTYPE(result, *arguments)(self.address(name))
+        found.library = self
+        return found
+
+
+def object_key(*parts: object) -> str:
+    """The key of a piece of code: a digest of the parts (by ``repr``) and of everything else that decides what is compiled."""
+    return OBJECTS.key(*parts)
 
 
 @cache
@@ -60,8 +75,20 @@ def _jit() -> Any:
 
 def load_cached(key: str, exports: Iterable[str], symbols: Mapping[str, int] | None = None) -> Library | None:
     """Load what an earlier `compile_ir` kept under this key (from `object_key`), or return None."""
-    image = read_object(key)
+    image = OBJECTS.read(key)
     return None if image is None else Library(image, exports, symbols or {})
+
+
+def compile_or_load(parts: tuple[object, ...], exports: Iterable[str], write: Callable[[], str], *, opt: int) -> Library:
+    """The library of a request; only if the cache does not have it, ``write`` is called for its LLVM IR.
+
+    Parameters
+    ----------
+    parts : what decides the IR, besides our own sources
+    exports, opt : as for `compile_ir`
+    """
+    key = object_key(*parts)
+    return load_cached(key, exports) or compile_ir(write(), exports, opt=opt, key=key)
 
 
 def compile_ir(
@@ -99,5 +126,5 @@ def compile_ir(
         passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=opt))
         passes.getModulePassManager().run(module, passes)
     image = machine.emit_object(module)
-    write_object(key, image)
+    OBJECTS.write(key, image)
     return Library(image, exports, symbols or {})

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.native import address_of
-from ptxlab.numerics._emit import Body, Value, module
+from ptxlab.native.builder import Function, Module, Value
 from ptxlab.numerics._errors import NumericsError
 
 __all__ = ["double_ir", "double_kernel", "mma_f64"]
@@ -25,34 +25,37 @@ _loaded: list[object] = []
 
 def double_ir() -> str:
     """The function ``mma``: ``d[m, n] += sum of a[m, k] * b[n, k]`` under the rounding ``mode``, low k first."""
-    body = Body("mma", "i64 rows, i64 columns, i64 count, ptr a, ptr b, ptr d, i32 mode", "strictfp")
-    body.declared.add("declare void @llvm.set.rounding(i32)")
-    body.do(f"call void @llvm.set.rounding({body['mode']}) strictfp")
-    with body.loop(body["rows"]) as m, body.loop(body["columns"]) as n:
-        row, column = body["a"].at(m * body["count"], "double"), body["b"].at(n * body["count"], "double")
-        cell = body["d"].at(m * body["columns"] + n, "double")
-        with body.loop(body["count"]) as k:
-            cell.store(_fma(body, row.load("double", 0, k), column.load("double", 0, k), cell.load("double")))
-    body.do("call void @llvm.set.rounding(i32 1) strictfp")
-    return module((body,))
+    module = Module()
+    parameters = "i64 rows, i64 columns, i64 count, ptr a, ptr b, ptr d, i32 mode"
+    code = Function(module, "mma", "void", parameters, attributes="strictfp")
+    module.declare("@llvm.set.rounding", "declare void @llvm.set.rounding(i32)")
+    code.do(f"call void @llvm.set.rounding({code['mode']}) strictfp")
+    with code.loop(code["rows"]) as m, code.loop(code["columns"]) as n:
+        row, column = code["a"].at(m * code["count"], "double"), code["b"].at(n * code["count"], "double")
+        cell = code["d"].at(m * code["columns"] + n, "double")
+        with code.loop(code["count"]) as k:
+            cell.store(_fma(code, row.load("double", k), column.load("double", k), cell.load("double")))
+    code.do("call void @llvm.set.rounding(i32 1) strictfp")
+    return module.text()
 
 
-def _fma(body: Body, a: Value, b: Value, c: Value) -> Value:
+def _fma(code: Function, a: Value, b: Value, c: Value) -> Value:
     """One fused multiply-add; a NaN is the last one among the operands, quieted, as of the scalar instruction."""
-    body.declared.add("declare double @llvm.experimental.constrained.fma.f64(double, double, double, metadata, metadata)")
+    name = "@llvm.experimental.constrained.fma.f64"
+    code.module.declare(name, f"declare double {name}(double, double, double, metadata, metadata)")
     options = 'metadata !"round.dynamic", metadata !"fpexcept.ignore"'
-    result = body.emit(f"call double @llvm.experimental.constrained.fma.f64({a}, {b}, {c}, {options}) strictfp", "double", 0)
-    nan = body.constant("i64", 0, _NAN)
+    result = code.emit(f"call double {name}({a}, {b}, {c}, {options}) strictfp", "double")
+    nan = code.const("i64", _NAN)
     for operand in (a, b, c):
         bits = operand.bits("i64")
-        nan = _is_nan(bits).choose(bits | _QUIET, nan)
+        nan = _is_nan(bits).select(bits | _QUIET, nan)
     bits = result.bits("i64")
-    return _is_nan(bits).choose(nan, bits).bits("double")
+    return _is_nan(bits).select(nan, bits).bits("double")
 
 
 def _is_nan(bits: Value) -> Value:
     """Of the bits of a double; comparisons of numbers would have to be constrained too."""
-    return (bits & 0x7FFFFFFFFFFFFFFF).above(0x7FF0000000000000)
+    return (bits & 0x7FFFFFFFFFFFFFFF).gt(0x7FF0000000000000)
 
 
 @cache

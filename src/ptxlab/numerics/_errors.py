@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from ptxlab.diagnostics import CodeInfo, PtxlabError, diagnose, register_codes
+from ptxlab.diagnostics import PtxlabError, diagnose
 
 __all__ = ["NumericsError"]
-
-register_codes(CodeInfo("N101", "error", "an argument that an arithmetic function cannot take"))
 
 
 class NumericsError(PtxlabError, ValueError):

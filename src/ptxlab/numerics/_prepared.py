@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from ptxlab.formats import FORMATS
 from ptxlab.native import address_of
 from ptxlab.numerics._errors import NumericsError
-from ptxlab.numerics._kernels import multiplier, preparer
-from ptxlab.numerics._prepare_ir import CHUNK, HEADER, NAN_SCALE, SIGN, absent_exponent, dead_exponent
 from ptxlab.numerics._sparse import check_codes, chunk_of, expand
 from ptxlab.numerics._steps import STEPS, Step, find_step, is_wide
+from ptxlab.numerics.ir.kernels import multiplier, preparer
+from ptxlab.numerics.ir.prepare import CHUNK, HEADER, NAN_SCALE, SIGN, absent_exponent, dead_exponent
 
 __all__ = ["BLOCK", "Prepared", "check_options", "fill", "mma_prepared", "prepare", "run_step"]
 
@@ -43,7 +43,7 @@ def _extent(role: str, rows: int, k: int, wide: bool, scaled: bool, groups: int)
 
 
 class Prepared:
-    """An operand ready to be multiplied: values, exponents and flags as `numerics._prepare_ir` or `numerics._group_ir` lays them out."""
+    """An operand ready to be multiplied: values, exponents and flags as `numerics.ir.prepare` or `numerics.ir._group` lays them out."""
 
     __slots__ = ("_buffer", "_widened", "address", "fmt", "groups", "k", "padded", "role", "rows", "scale", "stored", "wide")
 
@@ -227,7 +227,7 @@ def fill(ready: Prepared, codes: NDArray[Any], flip: int) -> None:
 def _prepare_groups(
     codes: NDArray[Any], fmt: str, role: str, negate: bool, scale: tuple[str, int], scales: NDArray[np.uint8], density: int
 ) -> Prepared:
-    from ptxlab.numerics._prepare_groups import fill_groups
+    from ptxlab.numerics.ir.prepare_groups import fill_groups
 
     rows, k = codes.shape
     groups = k // (16 * density)

@@ -1,6 +1,11 @@
 """The PTX front end: text to a typed syntax tree, back to text, and the source positions behind it."""
 
-from ptxlab.ptx._ast import (
+from ptxlab.ptx._errors import PtxSyntaxError
+from ptxlab.ptx._instruction_places import line_text, opcode_span, operand_span, place
+from ptxlab.ptx._parser import parse
+from ptxlab.ptx._printer import to_text
+from ptxlab.ptx._sourcemap import SourceMap
+from ptxlab.ptx.ast import (
     Alias,
     Arguments,
     Block,
@@ -33,12 +38,7 @@ from ptxlab.ptx._ast import (
     Variable,
     Vector,
 )
-from ptxlab.ptx._codes import PtxSyntaxError
-from ptxlab.ptx._embedded import Embedded, embedded, is_binary
-from ptxlab.ptx._parser import parse
-from ptxlab.ptx._places import line_text, opcode_span, operand_span, place
-from ptxlab.ptx._printer import to_text
-from ptxlab.ptx._sourcemap import SourceMap
+from ptxlab.ptx.binary.embedded import Embedded, embedded, is_binary
 
 __all__ = [
     "Alias",

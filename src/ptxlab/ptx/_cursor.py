@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NoReturn
 
 from ptxlab.diagnostics import Place, clean_line, diagnose
-from ptxlab.ptx._codes import PtxSyntaxError
+from ptxlab.ptx._errors import PtxSyntaxError
 
 __all__ = ["MAX_DEPTH", "NAME", "OPCODE", "SPACE", "Cursor", "line_starts", "short"]
 

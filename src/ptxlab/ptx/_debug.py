@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from ptxlab.ptx._ast import File, Location, Section
 from ptxlab.ptx._cursor import SPACE, Cursor
 from ptxlab.ptx._expressions import integer, number
+from ptxlab.ptx.ast import File, Location, Section
 
 __all__ = ["dwarf_lines", "file", "intermediate_location", "intermediate_source", "location", "section"]
 

@@ -6,17 +6,10 @@ import difflib
 import re
 from dataclasses import replace
 
-from ptxlab.ptx._ast import (
-    Float,
-    Initialiser,
-    Integer,
-    RegisterDeclaration,
-    SymbolValue,
-    Variable,
-)
 from ptxlab.ptx._cursor import MAX_DEPTH, Cursor
 from ptxlab.ptx._expressions import constant, integer, number
 from ptxlab.ptx._operands import Irregular, OperandTable, address_offset
+from ptxlab.ptx.ast import Float, Initialiser, Integer, RegisterDeclaration, SymbolValue, Variable
 
 __all__ = [
     "LINKAGES",

@@ -9,8 +9,8 @@ import struct
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from ptxlab.ptx._ast import Float, Integer
 from ptxlab.ptx._cursor import MAX_DEPTH, Cursor
+from ptxlab.ptx.ast import Float, Integer
 
 __all__ = ["constant", "integer", "number"]
 

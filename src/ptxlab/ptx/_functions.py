@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ptxlab.ptx._ast import CallPrototype, Targets, Variable
 from ptxlab.ptx._cursor import Cursor
 from ptxlab.ptx._declarations import dimensions, modifiers, suggestion
 from ptxlab.ptx._expressions import integer
+from ptxlab.ptx.ast import CallPrototype, Targets, Variable
 
 __all__ = ["FUNCTION_DIRECTIVES", "call_prototype", "function_directives", "parameters", "targets"]
 

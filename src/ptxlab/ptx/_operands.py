@@ -8,24 +8,10 @@ from __future__ import annotations
 
 import re
 
-from ptxlab.ptx._ast import (
-    Arguments,
-    Float,
-    Guard,
-    Integer,
-    Memory,
-    Name,
-    Negative,
-    Not,
-    Offset,
-    Operand,
-    Pair,
-    Sink,
-    Vector,
-)
-from ptxlab.ptx._codes import PtxSyntaxError
 from ptxlab.ptx._cursor import MAX_DEPTH, NAME, Cursor, short
+from ptxlab.ptx._errors import PtxSyntaxError
 from ptxlab.ptx._expressions import constant, integer
+from ptxlab.ptx.ast import Arguments, Float, Guard, Integer, Memory, Name, Negative, Not, Offset, Operand, Pair, Sink, Vector
 
 __all__ = ["GuardTable", "Irregular", "OperandTable", "address_offset", "operand", "operand_list"]
 

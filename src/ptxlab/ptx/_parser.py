@@ -9,22 +9,10 @@ from typing import NoReturn
 from ptxlab.ptx import _debug as debug
 from ptxlab.ptx import _declarations as declarations
 from ptxlab.ptx import _functions as functions
-from ptxlab.ptx._ast import (
-    Alias,
-    Block,
-    Function,
-    Guard,
-    Instruction,
-    Label,
-    Location,
-    Module,
-    Pragma,
-    Statement,
-    TopLevel,
-)
 from ptxlab.ptx._cursor import MAX_DEPTH, NAME, OPCODE, SPACE, Cursor, line_starts, short
 from ptxlab.ptx._operands import GuardTable, Irregular, OperandTable, operand_list
 from ptxlab.ptx._scope import Scope
+from ptxlab.ptx.ast import Alias, Block, Function, Guard, Instruction, Label, Location, Module, Pragma, Statement, TopLevel
 
 __all__ = ["parse"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ptxlab.ptx import _ast as ast
+from ptxlab.ptx import ast
 
 __all__ = ["to_text"]
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from ptxlab.diagnostics import Place
-from ptxlab.ptx._ast import Block, Function, Instruction, Location, Module, Statement
+from ptxlab.ptx.ast import Block, Function, Instruction, Location, Module, Statement
 
 __all__ = ["SourceMap"]
 

@@ -5,12 +5,22 @@ from ptxlab.tables._data_paths import (
     DataPath,
     data_path_of,
 )
+from ptxlab.tables._fragments import (
+    COPY_LAYOUTS,
+    FRAGMENT_LANES,
+    FRAGMENT_REGISTERS,
+    LOAD_REGISTERS,
+    MATRIX_FRAGMENTS,
+    TENSOR_FRAGMENTS,
+)
 from ptxlab.tables._mma_kinds import (
     BLOCK_SCALED_KINDS,
     K96_TARGETS,
     KINDS,
     MMA_KINDS,
     SHAPES,
+    SPARSE_GRANULARITY,
+    TENSOR_MEMORY_TARGETS,
     TRANSPOSED_8_BIT_N,
     TYPE_BITS,
     Kind,
@@ -18,13 +28,10 @@ from ptxlab.tables._mma_kinds import (
 )
 from ptxlab.tables._operand_layouts import (
     CANONICAL_LAYOUTS,
-    MAJORNESS,
-    PATTERN_STARTS,
     STRIDE_ROLES,
     SWIZZLE_ATOMS,
-    TYPE_SIZES,
+    TRANSPOSED_SWIZZLES,
     Canonical,
-    TypeSize,
 )
 from ptxlab.tables._packing import DECOMPRESSIONS, PACKINGS, Packing
 from ptxlab.tables._scaling import (
@@ -37,16 +44,8 @@ from ptxlab.tables._scaling import (
 from ptxlab.tables._swizzles import (
     PHASE_SHIFT,
     SWIZZLES,
+    TENSOR_MAP_SWIZZLES,
     SwizzleMode,
-)
-from ptxlab.tables._targets import TENSOR_MEMORY_TARGETS
-from ptxlab.tables._tcgen05_operations import (
-    DATA_MOVEMENT_SHAPES,
-    FRAGMENT_LANES,
-    ISSUE_GRANULARITY,
-    LOAD_REGISTERS,
-    SPARSE_GRANULARITY,
-    STORE_REGISTERS,
 )
 from ptxlab.tables._tensor_map import (
     ELEMENT_TYPE_NAMES,
@@ -55,10 +54,7 @@ from ptxlab.tables._tensor_map import (
     L2_PROMOTIONS,
     OOB_FILLS,
     REPLACE_ELEMENT_TYPES,
-    SWIZZLE_ATOMICITIES,
-    TENSOR_MAP_SWIZZLES,
     ElementType,
-    TensorMapSwizzle,
 )
 from ptxlab.tables._wgmma import (
     WGMMA_KINDS,
@@ -69,23 +65,22 @@ from ptxlab.tables._wgmma import (
 __all__ = [
     "BLOCK_SCALED_KINDS",
     "CANONICAL_LAYOUTS",
-    "DATA_MOVEMENT_SHAPES",
+    "COPY_LAYOUTS",
     "DATA_PATHS",
     "DECOMPRESSIONS",
     "ELEMENT_TYPES",
     "ELEMENT_TYPE_NAMES",
     "FRAGMENT_LANES",
+    "FRAGMENT_REGISTERS",
     "INTERLEAVES",
-    "ISSUE_GRANULARITY",
     "K96_TARGETS",
     "KINDS",
     "L2_PROMOTIONS",
     "LOAD_REGISTERS",
-    "MAJORNESS",
+    "MATRIX_FRAGMENTS",
     "MMA_KINDS",
     "OOB_FILLS",
     "PACKINGS",
-    "PATTERN_STARTS",
     "PHASE_SHIFT",
     "REPLACE_ELEMENT_TYPES",
     "SCALE_IDS",
@@ -93,16 +88,15 @@ __all__ = [
     "SCALE_VECTOR_TYPES",
     "SHAPES",
     "SPARSE_GRANULARITY",
-    "STORE_REGISTERS",
     "STRIDE_ROLES",
     "SWIZZLES",
-    "SWIZZLE_ATOMICITIES",
     "SWIZZLE_ATOMS",
+    "TENSOR_FRAGMENTS",
     "TENSOR_MAP_SWIZZLES",
     "TENSOR_MEMORY_TARGETS",
     "TRANSPOSED_8_BIT_N",
+    "TRANSPOSED_SWIZZLES",
     "TYPE_BITS",
-    "TYPE_SIZES",
     "WGMMA_KINDS",
     "WGMMA_M",
     "Canonical",
@@ -113,8 +107,6 @@ __all__ = [
     "ScaleVector",
     "Shapes",
     "SwizzleMode",
-    "TensorMapSwizzle",
-    "TypeSize",
     "WgmmaKind",
     "data_path_of",
     "scale_vector_of",

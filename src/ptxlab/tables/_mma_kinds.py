@@ -1,6 +1,7 @@
 """tcgen05.mma: kinds, element types and shapes.
 
-Sections "Matrix Shape" (table "Various combinations of .kind and shapes"), "Instruction descriptor" and "Transpose and Negate operations".
+Sections "Matrix Shape" (table "Various combinations of .kind and shapes"), "Instruction descriptor", "Transpose and Negate operations" and
+"Sparse Matrices".
 """
 
 from __future__ import annotations
@@ -8,7 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["BLOCK_SCALED_KINDS", "K96_TARGETS", "KINDS", "MMA_KINDS", "SHAPES", "TRANSPOSED_8_BIT_N", "TYPE_BITS", "Kind", "Shapes"]
+__all__ = [
+    "BLOCK_SCALED_KINDS",
+    "K96_TARGETS",
+    "KINDS",
+    "MMA_KINDS",
+    "SHAPES",
+    "SPARSE_GRANULARITY",
+    "TENSOR_MEMORY_TARGETS",
+    "TRANSPOSED_8_BIT_N",
+    "TYPE_BITS",
+    "Kind",
+    "Shapes",
+]
+
+TENSOR_MEMORY_TARGETS = frozenset(f"sm_{number}{suffix}" for number in (100, 101, 103, 107, 110) for suffix in "af")
+"""The targets with tensor memory: section "Tensorcore 5th Generation Instructions"."""
 
 TYPE_BITS: Mapping[str, int] = {
     "f32": 32, "tf32": 32, "s32": 32, "f16": 16, "bf16": 16, "e4m3": 8, "e5m2": 8, "u8": 8, "s8": 8, "e2m3": 6, "e3m2": 6, "e2m1": 4,
@@ -123,3 +139,15 @@ SHAPES: Mapping[tuple[str, bool, int, bool], Shapes] = {
 
 TRANSPOSED_8_BIT_N: Mapping[int, Sequence[int]] = {1: _STEP_16, 2: _STEP_32}
 """cta_group -> N: table "Various combinations of N shape with .cta_group qualifier for 8bit transpose B"."""
+
+SPARSE_GRANULARITY: Mapping[str, tuple[int, int, int]] = {
+    #           stored, of, elements together
+    "tf32":     (1, 2, 1),
+    "f16":      (2, 4, 1),
+    "f8f6f4":   (2, 4, 1),
+    "mxf8f6f4": (2, 4, 1),
+    "i8":       (2, 4, 1),
+    "mxf4":     (4, 8, 2),
+    "mxf4nvf4": (4, 8, 2),
+}  # fmt: skip
+"""Kind -> elements stored of each chunk, elements of the chunk, elements that go together: section "Sparse Matrices"."""

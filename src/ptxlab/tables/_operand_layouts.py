@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["CANONICAL_LAYOUTS", "MAJORNESS", "PATTERN_STARTS", "STRIDE_ROLES", "SWIZZLE_ATOMS", "TYPE_SIZES", "Canonical", "TypeSize"]
+__all__ = ["CANONICAL_LAYOUTS", "STRIDE_ROLES", "SWIZZLE_ATOMS", "TRANSPOSED_SWIZZLES", "Canonical"]
 
 SWIZZLE_ATOMS: Mapping[str, Mapping[str, tuple[int, int] | None]] = {
     #                 M/N                 K
@@ -20,9 +20,6 @@ SWIZZLE_ATOMS: Mapping[str, Mapping[str, tuple[int, int] | None]] = {
 Table "Layout for swizzle atoms"; without its first row it is wgmma's "Various combinations of swizzling mode, leading dimension and
 swizzle-atom layout".
 """
-
-PATTERN_STARTS: Mapping[str, int] = {"128B": 1024, "64B": 512, "32B": 256}
-"""Swizzling mode -> boundary: table "Starting address of repeating pattern for various swizzling modes"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,28 +52,12 @@ STRIDE_ROLES: Mapping[tuple[str, bool], tuple[str, str]] = {
 }  # fmt: skip
 """(major-ness, swizzled) -> what the leading and the stride dimension byte offset mean: section "Strides"."""
 
-MAJORNESS: Mapping[tuple[str, str], str] = {
-    ("D", "tensor memory"): "row",
-    ("A", "tensor memory"): "row",
-    ("A", "shared memory"): "depends on the swizzling mode",
-    ("B", "shared memory"): "depends on the swizzling mode",
-}
-"""(matrix, memory) -> default: table "Major-ness for different matrices"."""
+TRANSPOSED_SWIZZLES: Mapping[int, tuple[str, ...]] = {
+    8:  ("none", "32B", "64B", "128B"),
+    16: ("none", "32B", "64B", "128B"),
+    32: ("128B_32B",),
+}  # fmt: skip
+"""Element bits -> swizzling modes of an MN-major operand; K-major ones may have every size and mode.
 
-_ALL = ("none", "32B", "64B", "128B", "128B_32B")
-
-
-@dataclass(frozen=True, slots=True)
-class TypeSize:
-    """A row of table "Valid Combinations of Type-Size, Major-ness and Swizzling": element bits, major-ness, swizzling modes."""
-
-    bits: tuple[int, ...]
-    major: str
-    swizzles: tuple[str, ...]
-
-
-TYPE_SIZES: tuple[TypeSize, ...] = (
-    TypeSize((4, 6, 8, 16, 32), "k", _ALL),
-    TypeSize((8, 16), "mn", _ALL[:-1]),
-    TypeSize((32,), "mn", _ALL[-1:]),
-)
+Table "Valid Combinations of Type-Size, Major-ness and Swizzling".
+"""

@@ -1,6 +1,7 @@
 """Enumerations of tensor maps: the driver's numbers, those of tensormap.replace, and the codes in the 128 bytes.
 
 Section "tensormap.replace", table "Tensormap new_val validity", and the driver's ``CUtensorMap`` enumerations.
+Swizzling modes are in `ptxlab.tables.TENSOR_MAP_SWIZZLES`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,7 @@ __all__ = [
     "L2_PROMOTIONS",
     "OOB_FILLS",
     "REPLACE_ELEMENT_TYPES",
-    "SWIZZLE_ATOMICITIES",
-    "TENSOR_MAP_SWIZZLES",
     "ElementType",
-    "TensorMapSwizzle",
 ]
 
 
@@ -80,38 +78,3 @@ REPLACE_ELEMENT_TYPES: Mapping[int, ElementType] = {t.replace: t for t in _TYPES
 INTERLEAVES: Mapping[int, str] = {0: "none", 1: "16B", 2: "32B"}
 L2_PROMOTIONS: Mapping[int, str] = {0: "none", 1: "64B", 2: "128B", 3: "256B"}
 OOB_FILLS: Mapping[int, str] = {0: "none", 1: "nan"}
-SWIZZLE_ATOMICITIES: Mapping[int, str] = {0: "16B", 1: "32B", 2: "32B+8B flip", 3: "64B"}
-
-
-@dataclass(frozen=True, slots=True)
-class TensorMapSwizzle:
-    """A swizzling mode of tensor maps.
-
-    ``mode`` and ``atomicity`` are the two fields of the map and of ``tensormap.replace``. Address bits [base, base+bits) are
-    XORed with those that begin at bit 7; ``flip`` exchanges the halves of each 16 bytes in odd rows of 128 bytes.
-    """
-
-    name: str
-    driver: int
-    mode: int
-    atomicity: int
-    width: int
-    bits: int
-    base: int
-    flip: bool = False
-
-
-TENSOR_MAP_SWIZZLES: Mapping[int, TensorMapSwizzle] = {
-    swizzle.driver: swizzle
-    for swizzle in (
-        #                name                driver mode atom width bits base
-        TensorMapSwizzle("none",                  0,   0,   0,    0,   0,   4),
-        TensorMapSwizzle("32B",                   1,   1,   0,   32,   1,   4),
-        TensorMapSwizzle("64B",                   2,   2,   0,   64,   2,   4),
-        TensorMapSwizzle("128B",                  3,   3,   0,  128,   3,   4),
-        TensorMapSwizzle("128B_32B",              4,   3,   1,  128,   2,   5),
-        TensorMapSwizzle("128B_32B_flip_8B",      5,   3,   2,  128,   2,   5, flip=True),
-        TensorMapSwizzle("128B_64B",              6,   3,   3,  128,   1,   6),
-    )
-}  # fmt: skip
-"""By the driver's number; 4 and above need sm_100."""

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 from ptxlab.descriptors import BitFormat, format_of
-from ptxlab.layout import FRAGMENT_REGISTERS, canonical_layout
+from ptxlab.layout import Layout, canonical_layout, cute, parse_layout
 from ptxlab.tables import (
     CANONICAL_LAYOUTS,
+    COPY_LAYOUTS,
     DATA_PATHS,
+    FRAGMENT_REGISTERS,
+    MATRIX_FRAGMENTS,
     MMA_KINDS,
     SCALE_IDS,
     SCALE_VECTORS,
     SHAPES,
     SWIZZLES,
+    TENSOR_FRAGMENTS,
+    TRANSPOSED_SWIZZLES,
     TYPE_BITS,
     WGMMA_KINDS,
 )
 
 __all__ = ["explorer_page", "explorer_tables"]
 
+_WGMMA_FRAGMENTS = {name: text for name, text in MATRIX_FRAGMENTS.items() if name.startswith("wgmma")}
 _SCRIPTS = ("formulas.js", "model.js", "canvas.js", "page.js")
 
 
@@ -70,9 +76,26 @@ def explorer_tables() -> dict[str, Any]:
         "scale_ids": SCALE_IDS,
         "type_bits": dict(TYPE_BITS),
         "fragment_registers": FRAGMENT_REGISTERS,
+        "fragments": {name: _modes(text) for name, text in {**TENSOR_FRAGMENTS, **_WGMMA_FRAGMENTS}.items()},
+        "copies": {".".join(filter(None, shape)): _modes(text) for shape, text in COPY_LAYOUTS.items()},
+        "transposed_swizzles": TRANSPOSED_SWIZZLES,
         "canonical": {f"{major},{mode}": str(canonical_layout(_major(major), mode)) for major, mode in CANONICAL_LAYOUTS},
         "formats": {name: _format(form) for name, form in formats.items()},
     }
+
+
+def _modes(text: str) -> list[list[tuple[int, str, int]]]:
+    """For each mode of a layout its parts: size (1 where it is open), symbol and coefficient of the stride; L where it has no symbol."""
+    layout = cast(Layout, parse_layout(text))
+    return [
+        [_part(size, stride) for size, stride in zip(cute.flatten(shape), cute.flatten(strides), strict=True)]
+        for shape, strides in zip(layout.shape, layout.stride, strict=True)
+    ]
+
+
+def _part(size: Any, stride: Any) -> tuple[int, str, int]:
+    symbol = stride if isinstance(stride, cute.Symbol) else cute.Symbol("L", stride)
+    return size if isinstance(size, int) else 1, symbol.name, symbol.coefficient
 
 
 def _key(key: tuple[object, ...]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from .small import FILL, SCHEDULES, WGMMA, found, launch
+from .small_kernels import FILL, SCHEDULES, WGMMA, found, launch
 
 KERNEL = """
 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;

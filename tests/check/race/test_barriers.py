@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from .small import SCHEDULES, found, launch
+from .small_kernels import SCHEDULES, found, launch
 
 BODY = """
 mov.u32 %r3, %warpid;
@@ -33,7 +33,7 @@ def test_again(again: str, schedule: dict[str, Any]) -> None:
 def test_the_report() -> None:
     finding = launch(BODY.format(again="bar.arrive 1, 96;", other="bar.sync 1, 96;"), block=96).diagnostics[0]
     assert finding.message == (
-        "warp 0 comes to barrier 1 again, at which it has arrived at line 20, and the barrier is not yet complete: it counts as two warps"
+        "warp 0 arrives at barrier 1 again, as it did at line 20, and the barrier is not yet complete: it counts as two warps"
     )
     assert finding.fix == (
         "arrive once in a phase: drop line 21, give it another barrier, or let the warp wait between line 20 and line 21 "

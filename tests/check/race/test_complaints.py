@@ -9,7 +9,7 @@ import pytest
 
 import ptxlab
 
-from .small import FILL, SCHEDULES, WGMMA, found, launch
+from .small_kernels import FILL, SCHEDULES, WGMMA, found, launch
 
 
 class Complaint(NamedTuple):

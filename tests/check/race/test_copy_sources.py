@@ -9,7 +9,7 @@ import pytest
 
 import ptxlab
 
-from .small import SCHEDULES, found, launch, text
+from .small_kernels import SCHEDULES, found, launch, text
 
 COPY = "cp.async.ca.shared.global [%r3], [%rd2], 16;"
 OWN = f"""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from .small import FILL, SCHEDULES, WGMMA, found, launch
+from .small_kernels import FILL, SCHEDULES, WGMMA, found, launch
 
 JOIN = "barrier.cluster.arrive{0};\nbarrier.cluster.wait;"
 CLUSTER = """

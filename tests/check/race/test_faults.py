@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from .gemm import TEXT, launch
-from .small import SCHEDULES
+from .gemm_kernels import TEXT, launch
+from .small_kernels import SCHEDULES
 
 FULL, EMPTY, DONE = "WAIT_FULL:\n", "WAIT_EMPTY:\n", "WAIT_DONE:\n"
 BARRIER_BEFORE_STORE = "fence.proxy.async.shared::cta;\n    bar.sync 0;"

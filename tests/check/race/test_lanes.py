@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from .small import SCHEDULES, found, launch
+from .small_kernels import SCHEDULES, found, launch
 
 BODY = """
 and.b32 %r8, %r1, 31;

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from .small import SCHEDULES, found, launch
+from .small_kernels import SCHEDULES, found, launch
 
 OWN = """
 setp.eq.u32 %p3, %r1, {user};
@@ -30,7 +30,7 @@ def test_within_a_cta(use: str) -> None:
 def test_the_report() -> None:
     (finding,) = launch(OWN.format(user=32, order="", use=ARRIVE)).diagnostics
     assert finding.message == (
-        "mbarrier.arrive uses the mbarrier at shared offset 0x400 of CTA (0, 0, 0), which mbarrier.init at line 18 makes, "
+        "mbarrier.arrive uses the mbarrier at shared offset 0x400 of CTA (0, 0, 0), which mbarrier.init at line 18 initialises, "
         "and nothing orders the two"
     )
     assert finding.fix == "insert bar.sync 0 behind line 18, which all threads pass before line 20"

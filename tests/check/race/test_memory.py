@@ -10,7 +10,7 @@ import pytest
 
 from ptxlab.check.race import _sanitizer
 
-from .small import launch
+from .small_kernels import launch
 
 BODY = """
 st.shared.b32 [%r2], 7;

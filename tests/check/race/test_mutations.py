@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from benchmarks.mutations.judge import Verdict, judge
 from benchmarks.mutations.mutants import Mutant
-from tests.kernels.case import kernel
-from tests.kernels.cases import CASES
+
+from tests.end_to_end.triton.case_helpers import kernel
+from tests.end_to_end.triton.cases import CASES
 
 SAMPLE = {
     ("gl_mm_fp16", "practice"): 4,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from .small import FILL, SCHEDULES, WGMMA, found, launch
+from .small_kernels import FILL, SCHEDULES, WGMMA, found, launch
 
 LOOP = """
 mov.b32 %r8, free;
@@ -163,9 +163,9 @@ def test_the_report() -> None:
     (finding,) = launch(THREE.format(threads=64, meet=""), block=96).diagnostics
     assert finding.message == (
         "mbarrier.try_wait waits for a phase of the mbarrier at shared offset 0x400, and nothing keeps the next phase, "
-        "which mbarrier.arrive at line 26 completes, from being complete before it looks"
+        "which mbarrier.arrive at line 26 completes, from being complete before the wait"
     )
     assert finding.fix == (
-        "behind line 29 arrive on an mbarrier, and wait on that mbarrier before line 26; or let the threads meet in a barrier between the "
-        "two; or wait with the other parity, if the phase that line 26 completes is meant"
+        "behind line 29 arrive on an mbarrier, and wait on that mbarrier before line 26; or synchronise the threads with a barrier between "
+        "the two; or wait with the other parity, if the phase that line 26 completes is meant"
     )

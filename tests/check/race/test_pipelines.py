@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .gemm import TEXT, launch
+from .gemm_kernels import TEXT, launch
 
 MMA = "    tcgen05.mma.cta_group::1.kind::f16 [%r4], %rd10, %rd11, %r17, 1;\n"
 NARROW = "    mov.u32 %r18, 0x08080010;\n    tcgen05.mma.cta_group::1.kind::f16 [%r4], %rd10, %rd11, %r18, 1;\n"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from .small import FILL, launch, text
+from .small_kernels import FILL, launch, text
 
 ALLOCATE = """
 mov.u32 %r8, %warpid;
@@ -58,7 +58,7 @@ CASES = [
         + MEET
         + FREE,
         "M411",
-        "let the warps meet in a barrier (bar.sync) between tcgen05.alloc at line {tcgen05.alloc} and this read of its address",
+        "synchronise the warps with a barrier (bar.sync) between tcgen05.alloc at line {tcgen05.alloc} and this read of its address",
     ),
     Case(
         "no barrier before tcgen05.dealloc",
@@ -107,7 +107,7 @@ CASES = [
         FILL + ALLOCATE + MEET + LOAD_ADDRESS + THREE + STORE + "bra DONE;\nCOPY:\n" + COPY + "DONE:",
         "X105",
         "insert tcgen05.commit behind line {tcgen05.cp}, and wait on its mbarrier before line {tcgen05.st}; "
-        "or, if line {tcgen05.st} is to come first, let the warps meet in a barrier (bar.sync) between the two",
+        "or, if line {tcgen05.st} is to execute first, synchronise the warps with a barrier (bar.sync) between the two",
         options={"block": 128, "policy": "random", "seed": 0},
     ),
     Case(
@@ -124,7 +124,7 @@ CASES = [
         + "setp.eq.u32 %p4, %r1, 32;\n@%p1 mbarrier.inval.shared::cta.b64 [%r7];\nbar.sync 1, 64;\n"
         + "@%p4 mbarrier.arrive.shared::cta.b64 _, [%r7];",
         "B514",
-        "let the threads that use it meet in a barrier before mbarrier.inval at line {mbarrier.inval}, or initialise it again",
+        "synchronise the threads that use it with a barrier before mbarrier.inval at line {mbarrier.inval}, or initialise it again",
     ),
     Case(
         "an arrival behind a barrier that the waiting warp does not come to",

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptxlab.check.model import Component, Kind, Row, Rules, rule, scoped
-from ptxlab.check.race._shadow import MEMORY_GRANULE, Shadow
-from ptxlab.check.race._shadow_ir import CONCURRENT, HOW_SHIFT, StateWord
-from ptxlab.engine._support_record import ROW_WORDS
-from ptxlab.isa._machine import Touch
+from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Shadow
+from ptxlab.check.race.shadow.shadow_ir import CONCURRENT, HOW_SHIFT, StateWord
+from ptxlab.engine.support.event_rows import ROW_WORDS
+from ptxlab.isa.context import MemoryAccess
 
-from .small import SCHEDULES, found, launch
+from .small_kernels import SCHEDULES, found, launch
 
 SLOTS = 4
 WIDTH = 2 * SLOTS
@@ -79,7 +79,7 @@ def test_the_compiled_shadow_misses_nothing(accesses: list) -> None:
     dead = set()
     for slot, (kind, write), first, size, learnt, learns in accesses:
         own = advance(rows, clocks, slot, learnt if learns else slot)
-        touch = Touch(np.array([data.ctypes.data + first], np.uint64), np.array([size], np.uint32), write)
+        touch = MemoryAccess(np.array([data.ctypes.data + first], np.uint64), np.array([size], np.uint32), write)
         found = []
         for made in (fast, plain):
             made.words[StateWord.ROWS] = own.ctypes.data
@@ -237,14 +237,14 @@ def test_neighbours_are_judged_like_granules_alone(accesses: list) -> None:
         for made in (whole, single):
             made.words[StateWord.ROWS] = own.ctypes.data
         whole.access(
-            Touch(
+            MemoryAccess(
                 *(np.array(column, dtype) for column, dtype in zip(zip(*parts, strict=True), (np.uint64, np.uint32), strict=True)), write
             ),
             what[1],
             what[0],
         )
         for at, part in parts:
-            single.access(Touch(np.array([at], np.uint64), np.array([part], np.uint32), write), what[1], what[0])
+            single.access(MemoryAccess(np.array([at], np.uint64), np.array([part], np.uint32), write), what[1], what[0])
         assert np.array_equal(whole.suspects(), single.suspects())
     held = [made._objects[0].cells for made in (whole, single)]
     live = [np.where(cells[..., 1:] != 0, cells, 0) for cells in held]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .small import SCHEDULES, found, launch
+from .small_kernels import SCHEDULES, found, launch
 
 BOTH = "@%p1 {access}"
 ATOM, RED = "atom.{scope}.global.add.u32 %r5, [%rd1], 1;", "red.relaxed.{scope}.global.add.u32 [%rd1], 1;"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .small import launch
+from .small_kernels import launch
 
 
 def message(body: str, **options: object) -> tuple[str, dict[str, str]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from tests.hardware.suite._kernel import HEAD, Kernel
 from tests.hardware.suite._record import Writer, path_of
 from tests.hardware.suite._tools import ASSEMBLE, tools

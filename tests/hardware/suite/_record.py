@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from tests.hardware.suite._kernel import Kernel
 
 FOLDER = Path(__file__).resolve().parents[1]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.hardware.suite._kernel import HEAD, Kernel
 
 import ptxlab
 from ptxlab.interop import nvcc
+from tests.hardware.suite._kernel import HEAD, Kernel
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+
 from tests.hardware.scalar_inputs import CASES, inputs
 from tests.hardware.suite._kernel import Kernel, entry, move_words, words
 

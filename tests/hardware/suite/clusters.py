@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+
 from tests.hardware.suite._kernel import Kernel, at, entry, words
 
 SPECIAL = (

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
+
 from tests.hardware.suite._kernel import Kernel, at, entry, words
 
 ROWS = 64

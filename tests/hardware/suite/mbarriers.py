@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from tests.hardware.suite._kernel import Kernel, at, entry, words
 
 STEPS = 28

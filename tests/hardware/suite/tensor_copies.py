@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from tests.hardware.suite._kernel import Kernel, at, entry, move_words, words
-from tests.hardware.suite.bulk import EXPECT, INIT, MEET, WAIT
 
 from ptxlab import TensorMap
+from tests.hardware.suite._kernel import Kernel, at, entry, move_words, words
+from tests.hardware.suite.bulk import EXPECT, INIT, MEET, WAIT
 
 BUFFER = 1024
 """The box stands so far behind the mbarriers."""

@@ -1,8 +1,8 @@
-"""wgmma GEMMs in each type: the kernels of ``tests/cuda/wgmma_gemm.cu``."""
+"""wgmma GEMMs in each type: the kernels of ``tests/end_to_end/cuda/wgmma_gemm.cu``."""
 
 from __future__ import annotations
 
-from tests.cuda.wgmma_cases import FOLDER, SOURCE, TILES, gemms
+from tests.end_to_end.cuda.wgmma_cases import FOLDER, SOURCE, TILES, gemms
 from tests.hardware.suite._kernel import Kernel
 
 

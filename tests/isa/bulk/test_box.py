@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxlab.isa.bulk._box import Box
-from ptxlab.isa.bulk._cuts import Cut
-from ptxlab.isa.bulk._maps import TileMap
+from ptxlab.isa.bulk._map_cache import TileMap
+from ptxlab.isa.bulk._prepared_copy import PreparedTmaCopy
 from ptxlab.isa.bulk._staging import NOTHING
+from ptxlab.isa.bulk._tiled import Box
 
 
 def swizzled(address: int, mode: int) -> int:
@@ -82,7 +82,16 @@ def make(case, whole=False):
         coordinates = tuple(int(rng.integers(0, d - b + 1)) for d, b in zip(dims, box, strict=True))
     counts = (box[0], *(-(-b // s) for b, s in zip(box[1:], steps[1:], strict=True)))
     fill = bytes(rng.integers(0, 256, element, np.uint8))
-    made = Box(0, element * 8, tuple(dims), tuple(pitches), counts, tuple(steps), swizzle, fill)
+    made = Box(
+        address=0,
+        bits=element * 8,
+        dims=tuple(dims),
+        pitches=tuple(pitches),
+        counts=counts,
+        steps=tuple(steps),
+        swizzle=swizzle,
+        fill=fill,
+    )
     return made, tensor, dims, pitches, element, box, steps, swizzle, coordinates, fill, 128 * int(rng.integers(8, 16))
 
 
@@ -110,21 +119,21 @@ def test_load_equals_element_by_element(case):
 def test_whole_boxes_go_directly(case):
     """Compiled code that moves chunks from memory to memory does what is done element by element, both ways."""
     made, tensor, dims, pitches, element, box, steps, swizzle, coordinates, fill, offset = make(case, whole=True)
-    tile = TileMap(made, "u8", 1, made.rank)
-    copy = tile.copy(coordinates, ())
+    tile = TileMap(made, "u8", 1, len(made.dims))
+    copy = tile.region(coordinates, ())
     assert copy.whole
     arrived = []
     mine, expected = SimpleNamespace(shared_address=0, shared=shared_memory()), shared_memory()
     mine.shared_address = mine.shared.ctypes.data
-    cut = Cut(b"", tile, copy, tensor[copy.address : copy.address + copy.size])
-    with unittest.mock.patch.object(Box, "staged", side_effect=AssertionError("staged")):
+    cut = PreparedTmaCopy(b"", tile, copy, tensor[copy.address : copy.address + copy.size])
+    with unittest.mock.patch.object(Box, "load", side_effect=AssertionError("staged")):
         cut.deliver([(mine, offset, SimpleNamespace(complete_tx=arrived.append))])
     reference_load(tensor, dims, pitches, element, box, steps, swizzle, coordinates, fill, expected, offset)
     assert np.array_equal(mine.shared, expected)
     assert arrived == [made.bytes]
 
     emptied = np.zeros_like(tensor)
-    Cut(b"", tile, copy, emptied[copy.address : copy.address + copy.size]).store(mine, offset, None)
+    PreparedTmaCopy(b"", tile, copy, emptied[copy.address : copy.address + copy.size]).store(mine, offset, None)
     expected[:] = 0
     reference_load(emptied, dims, pitches, element, box, steps, swizzle, coordinates, fill, expected, offset)
     assert np.array_equal(mine.shared, expected)
@@ -167,7 +176,17 @@ def test_store_writes_what_a_load_would_read_and_nothing_else(case):
 def test_padded_types_fill_the_first_bytes_of_each_slot(padded, bits):
     rng = np.random.default_rng(2)
     tensor = rng.integers(0, 256, 4 * 128 * bits // 8, np.uint8)
-    box = Box(0, bits, (128, 4), (128 * bits // 8,), (128, 4), (1, 1), 3, b"\0", padded=padded)
+    box = Box(
+        address=0,
+        bits=bits,
+        dims=(128, 4),
+        pitches=(128 * bits // 8,),
+        counts=(128, 4),
+        steps=(1, 1),
+        swizzle=3,
+        fill=b"\0",
+        padded=padded,
+    )
     shared = shared_memory()
     region = box.region((0, 0))
     assert region.whole

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.isa.bulk.kernels import CLUSTER, DUMP, EXPECT, FILL, INIT, SIZE, WAIT, ZERO, kernel
 
 import ptxlab
-from ptxlab import layout
 from ptxlab.descriptors import decode_tensor_map
+from tests.isa.bulk.bulk_helpers import CLUSTER, DUMP, EXPECT, FILL, INIT, SIZE, WAIT, ZERO, kernel
+from tests.layout.tma_oracle import tma_box
 
 SHOWS = {
     "test_copies_of_chosen_bytes": ("cp.async.bulk.global.shared::cta.bulk_group*.cp_mask",),
@@ -52,7 +52,7 @@ def test_load_of_every_rank(rank, policy):
     body = ZERO + INIT + EXPECT + load(rank) + WAIT + DUMP
     out = run(body, tensor_map=tensor_map, coordinates=at, size=count, policy=policy)
     expected = np.full(SIZE, 0xEE, np.uint8)
-    where = layout.tma_box(decode_tensor_map(bytes(tensor_map)), at, 0x400)
+    where = tma_box(decode_tensor_map(bytes(tensor_map)), at, 0x400)
     flat = tensor.view(np.uint8).ravel()
     for i in range(2):
         values = np.where(where.inside, flat[np.where(where.inside, where.offset + i, 0)], 0)
@@ -71,7 +71,7 @@ def test_store_skips_what_is_outside(policy):
         + "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\n"
     )
     run(body, tensor_map=tensor_map, coordinates=(16, 8), policy=policy)
-    where = layout.tma_box(decode_tensor_map(bytes(ptxlab.TensorMap(tensor, box=(32, 16), swizzle="128B"))), (16, 8), 0x400)
+    where = tma_box(decode_tensor_map(bytes(ptxlab.TensorMap(tensor, box=(32, 16), swizzle="128B"))), (16, 8), 0x400)
     expected = np.zeros_like(tensor).ravel()
     words = SOURCE.view(np.uint32)
     inside = where.inside
@@ -123,7 +123,7 @@ def test_cta_group_2_signals_the_leader(policy):
         + DUMP
     )
     out = run(body, tensor_map=tensor_map, size=4096, ctas=4, cluster=2, policy=policy).reshape(4, SIZE)
-    where = layout.tma_box(decode_tensor_map(bytes(tensor_map)), (0, 0), 0x400)
+    where = tma_box(decode_tensor_map(bytes(tensor_map)), (0, 0), 0x400)
     for cta in range(4):
         assert np.array_equal(out[cta, where.shared].ravel(), tensor.view(np.uint8)[32 * cta : 32 * cta + 32, ::4].ravel())
 
@@ -271,7 +271,7 @@ def test_a_tensor_map_made_on_the_device(policy):
     )
     out = run(body, source=tensor, coordinates=(32, 48), size=2048, policy=policy)
     host = ptxlab.TensorMap(tensor, box=(64, 16), swizzle="128B")
-    where = layout.tma_box(decode_tensor_map(bytes(host)), (32, 48), 0x400)
+    where = tma_box(decode_tensor_map(bytes(host)), (32, 48), 0x400)
     found = out[where.shared[..., None] + np.arange(2)].reshape(16, 128).view(np.float16)
     assert np.array_equal(found, tensor[48:64, 32:96])
 

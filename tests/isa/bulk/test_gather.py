@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.isa.bulk.kernels import DUMP, EXPECT, FILL, INIT, SIZE, WAIT, ZERO, kernel
-from tests.isa.bulk.test_copies import SOURCE, run
 
 import ptxlab
+from tests.isa.bulk.bulk_helpers import DUMP, EXPECT, FILL, INIT, SIZE, WAIT, ZERO, kernel
+from tests.isa.bulk.test_copies import SOURCE, run
 
 SHOWS = {
     "test_gather": ("cp.async.bulk.tensor.2d.*gather4.mbarrier::complete_tx::bytes{*cta_group::2}",),

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.isa.test_opcodes import OPCODES
 
 import ptxlab
+from tests.isa.test_opcodes import OPCODES
 
 LISTED = [o for o in OPCODES if re.match(r"cp\.(reduce\.)?async\.bulk\.(prefetch\.)?tensor\.", o)]
 LOADS = [o for o in LISTED if "mbarrier" in o]

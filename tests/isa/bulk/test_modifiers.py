@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.isa.bulk.kernels import CLUSTER, DUMP, EXPECT, FILL, INIT, SIZE, WAIT, ZERO
-from tests.isa.bulk.test_copies import SOURCE, run
 
 import ptxlab
+from tests.isa.bulk.bulk_helpers import CLUSTER, DUMP, EXPECT, FILL, INIT, SIZE, WAIT, ZERO
+from tests.isa.bulk.test_copies import SOURCE, run
 
 SHOWS = {
     "test_loads": (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.isa.bulk.kernels import CLUSTER, EXPECT, INIT, SIZE, WAIT, kernel
 
 import ptxlab
-from ptxlab.isa._addresses import PARAM_BASE, PARAM_WINDOW
+from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW
 from ptxlab.machine import KernelError
+from tests.isa.bulk.bulk_helpers import CLUSTER, EXPECT, INIT, SIZE, WAIT, kernel
 
 TENSOR = np.zeros((64, 64), np.float16)
 

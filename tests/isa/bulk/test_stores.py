@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.machine.kernels import run, store
+
+from tests.machine.launch_helpers import run, store
 
 SHOWS = {
     "test_global_memory": ("st.async{.mmio}.release.*", "red.async{.mmio}.release.*"),

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.isa.test_opcodes import OPCODES
 
 import ptxlab
+from tests.isa.test_opcodes import OPCODES
 
 SHOWS = {
     "test_load": ("ld{*",),

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.isa.mma.fragments import a_registers, b_registers, c_registers, d_matrix, metadata_registers, scale_registers
 
 import ptxlab
 from ptxlab import numerics
+from tests.isa.mma.fragment_helpers import a_registers, b_registers, c_registers, d_matrix, metadata_registers, scale_registers
 
 SHOWS = {
     "test_narrow_types": ("mma.*kind::f8f6f4*",),

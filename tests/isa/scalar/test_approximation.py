@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ..forms import cases, form, with_numpy
+from ..form_helpers import cases, form, with_numpy
 
 Reals = NDArray[np.float64]
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.hardware.test_scalar_h200 import record, recorded
-from tests.isa.exact import FORMATS, Format, is_infinite, is_nan, rounded, value
 
-from ..forms import Form, cases, forms, pure_rows, special, with_numpy
+from tests.hardware.test_scalar_h200 import record, recorded
+from tests.isa.exact_helpers import FORMATS, Format, is_infinite, is_nan, rounded, value
+
+from ..form_helpers import Form, cases, forms, pure_rows, special, with_numpy
 
 DIGITS = Context(prec=120, Emax=10**6, Emin=-(10**6), traps=[])
 COUNT = 800

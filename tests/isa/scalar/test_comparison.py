@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ptxlab
-from ptxlab.isa._catalogue import match
+from ptxlab.isa.catalogue import match
 
-from ..forms import Form, _form, as_value, cases, form, with_numpy
+from ..form_helpers import Form, _form, as_value, cases, form, with_numpy
 
 COUNT = 600
 SHOWS = {

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ..forms import Words, cases, form, with_numpy
+from ..form_helpers import Words, cases, form, with_numpy
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 COUNT = 4000

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ptxlab.engine._numpy_vocabulary import NumpyVocabulary
-from ptxlab.isa._operands import Const
+from ptxlab.engine.reference._vocabulary import NumpyVocabulary
+from ptxlab.isa.operands import Const
 from ptxlab.isa.scalar._bits import _permuted
 
-from ..forms import as_words, cases, form, with_numpy
+from ..form_helpers import as_words, cases, form, with_numpy
 
 COUNT = 400
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ..forms import cases, form, with_numpy
+from ..form_helpers import cases, form, with_numpy
 
 SHOWS = {
     "test_sums": ("add{.sat}.(type=u16x2|s16x2|u8x4|s8x4)", "sub{.sat}.(type=u8x4|s8x4)", "add.sat.(type=u32)"),

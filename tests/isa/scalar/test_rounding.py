@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ..exact import FORMATS, is_infinite, is_nan, rounded, square_root, to_integer, value
-from ..forms import Words, cases, form, with_numpy
+from ..exact_helpers import FORMATS, is_infinite, is_nan, rounded, square_root, to_integer, value
+from ..form_helpers import Words, cases, form, with_numpy
 
 SHOWS = {
     "test_pairs": ("add*.f32x2", "sub*.f32x2", "mul*.f32x2", "fma*.f32x2"),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ..forms import Words, cases, form, with_numpy
+from ..form_helpers import Words, cases, form, with_numpy
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.isa.tcgen05.bench import BASE, execute, random_state
-from tests.isa.tcgen05.placing import HALF, arrange, put_cells, write
 
 from ptxlab import numerics
 from ptxlab.descriptors import InstructionDescriptor
 from ptxlab.layout import a_location, accumulator_location, metadata_location
 from ptxlab.tables import DATA_PATHS
+from tests.isa.tcgen05.placing_helpers import HALF, arrange, put_cells, write
+from tests.isa.tcgen05.tcgen05_helpers import BASE, execute, random_state
 
 BANKED = [key for key, path in DATA_PATHS.items() if path.banks > 1]
 A, METADATA, N = 400, 420, 64

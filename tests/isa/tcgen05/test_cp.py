@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.isa.tcgen05.bench import BASE, execute, random_state
+
+from tests.isa.tcgen05.tcgen05_helpers import BASE, execute, random_state
 from tests.isa.tcgen05.test_mma import Operand
 
 # shape -> rows, bytes of a row, and the lanes of row r

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.isa.tcgen05.bench import VALUES
 
 import ptxlab
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor
-from ptxlab.tables import ISSUE_GRANULARITY
+from tests.isa.tcgen05.tcgen05_helpers import VALUES
+from tests.tables.specification import ISSUE_GRANULARITY
 
 INSTRUCTIONS = {
     "mma": "tcgen05.mma.cta_group::{group}.kind::f16 [taddr], ad, ad, id, p",

@@ -7,7 +7,8 @@ import struct
 
 import numpy as np
 import pytest
-from tests.machine.kernels import run
+
+from tests.machine.launch_helpers import run
 
 COUNT = 4
 WORDS = (0, 0x80000000, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00001, 1, 0x80000001, 0x7F7FFFFF)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.isa.tcgen05.catalogue import Form, forms, operations, rows
 
 import ptxlab
+from tests.isa.tcgen05.mma_form_cases import Form, forms, operations, rows
 
 SHOWS = {
     "test_forms": (

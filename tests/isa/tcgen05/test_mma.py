@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.isa.tcgen05.bench import BASE, IMAGE, execute, random_state
 
 from ptxlab import numerics
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor
+from tests.isa.tcgen05.tcgen05_helpers import BASE, IMAGE, execute, random_state
 
 DTYPES = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2,

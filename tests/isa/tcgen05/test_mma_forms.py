@@ -9,18 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.isa.tcgen05.catalogue import Form, cover, forms, hash_of, rows
-from tests.isa.tcgen05.placing import modes
-from tests.isa.tcgen05.products import Product
 
 from ptxlab.descriptors import InstructionDescriptor, ZeroColumnMask, format_of
-from ptxlab.isa._catalogue import Row
+from ptxlab.isa.catalogue import Row
 from ptxlab.tables import (
     BLOCK_SCALED_KINDS,
     K96_TARGETS,
     KINDS,
     MMA_KINDS,
-    PATTERN_STARTS,
     SCALE_IDS,
     SCALE_VECTOR_TYPES,
     SCALE_VECTORS,
@@ -28,9 +24,12 @@ from ptxlab.tables import (
     SWIZZLES,
     TRANSPOSED_8_BIT_N,
     TYPE_BITS,
-    TYPE_SIZES,
     scale_vector_of,
 )
+from tests.isa.tcgen05.mma_form_cases import Form, cover, forms, hash_of, rows
+from tests.isa.tcgen05.placing_helpers import modes
+from tests.isa.tcgen05.product_helpers import Product
+from tests.tables.specification import PATTERN_STARTS, TYPE_SIZES
 
 SHOWS = {
     "test_forms": ("tcgen05.mma*",),

@@ -7,14 +7,15 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.isa.tcgen05.bench import BASE, VALUES, execute, random_state
-from tests.isa.tcgen05.catalogue import Form, cover, forms, hash_of, rows
 
 import ptxlab
 from ptxlab.descriptors import SharedMemoryDescriptor
-from ptxlab.isa._catalogue import Row
+from ptxlab.isa.catalogue import Row
 from ptxlab.layout import copy_destination, decompression, fragment, operand_addresses
-from ptxlab.tables import DATA_MOVEMENT_SHAPES, FRAGMENT_LANES, LOAD_REGISTERS, SWIZZLES
+from ptxlab.tables import FRAGMENT_LANES, LOAD_REGISTERS, SWIZZLES
+from tests.isa.tcgen05.mma_form_cases import Form, cover, forms, hash_of, rows
+from tests.isa.tcgen05.tcgen05_helpers import BASE, VALUES, execute, random_state
+from tests.tables.specification import DATA_MOVEMENT_SHAPES
 
 SHOWS = {
     "test_loads": ("tcgen05.ld.sync*",),

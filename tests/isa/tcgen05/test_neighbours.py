@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.isa.tcgen05.bench import BASE, IMAGE, execute
-from tests.isa.tcgen05.test_mma_forms import type_rows
 
 import ptxlab
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor, TensorMemoryAddress, ZeroColumnMask, check_fragment, format_of
@@ -24,9 +22,11 @@ from ptxlab.tables import (
     SWIZZLES,
     TRANSPOSED_8_BIT_N,
     TYPE_BITS,
-    TYPE_SIZES,
     scale_vector_of,
 )
+from tests.isa.tcgen05.tcgen05_helpers import BASE, IMAGE, execute
+from tests.isa.tcgen05.test_mma_forms import type_rows
+from tests.tables.specification import TYPE_SIZES
 
 OPERAND = SharedMemoryDescriptor(start=BASE, leading=16, stride=1024, swizzle="128B")
 SHAPE = 'Matrix Shape, table "Various combinations of .kind and shapes"'

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.isa.tcgen05.bench import BASE, execute, launch
 
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor
 from ptxlab.machine import KernelError
+from tests.isa.tcgen05.tcgen05_helpers import BASE, execute, launch
 
 MMA = "tcgen05.mma.cta_group::1.kind::f16 [da], ad, bd, id, e"
 FROM_TENSOR = "tcgen05.mma.cta_group::1.kind::f16 [da], [at], bd, id, e"

@@ -8,10 +8,10 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.isa.tcgen05.bench import BASE, execute, random_state
-from tests.isa.tcgen05.test_mma import Operand, arrange, codes_of, lanes_of, write
 
 from ptxlab.descriptors import InstructionDescriptor
+from tests.isa.tcgen05.tcgen05_helpers import BASE, execute, random_state
+from tests.isa.tcgen05.test_mma import Operand, arrange, codes_of, lanes_of, write
 
 SCALES = {
     ("mxf8f6f4", ""): ("ue8m0", 1),

@@ -6,12 +6,12 @@ import re
 
 import numpy as np
 import pytest
-from tests.isa.tcgen05.catalogue import Form, cover, hash_of, is_real
-from tests.isa.wgmma import test_mma as dense
-from tests.isa.wgmma import test_sparse as sparse
 
 from ptxlab.isa import CATALOGUE, load_all
-from ptxlab.isa._catalogue import Row
+from ptxlab.isa.catalogue import Row
+from tests.isa.tcgen05.mma_form_cases import Form, cover, hash_of, is_real
+from tests.isa.wgmma import test_mma as dense
+from tests.isa.wgmma import test_sparse as sparse
 
 SHOWS = {
     "test_some_forms": ("wgmma.mma_async*", "wgmma.mma_async.sync*(a=b1)*"),

@@ -10,7 +10,7 @@ import pytest
 import ptxlab
 from ptxlab.descriptors import WgmmaDescriptor
 
-from . import bench
+from . import wgmma_helpers as bench
 
 SHOWS = {
     "test_a_chain_adds_up_across_groups": ("wgmma.fence*", "wgmma.commit_group*"),

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.hardware import record_wgmma, wgmma_cases
 
 import ptxlab
+from tests.hardware import record_wgmma, wgmma_cases
 
-from . import bench
+from . import wgmma_helpers as bench
 
 SHOWS = {
     "test_recorded_kernels": ("wgmma.mma_async.sync*",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.check.race.small import FILL, WGMMA, launch
+from tests.check.race.small_kernels import FILL, WGMMA, launch
 
 
 def test_a_warp_waits_elsewhere() -> None:

@@ -12,7 +12,7 @@ from ptxlab import numerics
 from ptxlab.descriptors import WgmmaDescriptor
 from ptxlab.layout import operand_addresses
 
-from . import bench
+from . import wgmma_helpers as bench
 
 Array = NDArray[Any]
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.isa.mma.fragments import metadata_registers
-from tests.isa.wgmma.test_mma import A_START, B_START, BITS, FLOATS, INTEGERS, accumulators, codes, place
 
 import ptxlab
 from ptxlab import numerics
+from tests.isa.mma.fragment_helpers import metadata_registers
+from tests.isa.wgmma.test_mma import A_START, B_START, BITS, FLOATS, INTEGERS, accumulators, codes, place
 
-from . import bench
+from . import wgmma_helpers as bench
 
 CODES = [4, 8, 9, 12, 13, 14, 6]
 

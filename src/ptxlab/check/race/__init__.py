@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ptxlab.check.race import _codes as _codes  # registers the codes
-
 if TYPE_CHECKING:
     from ptxlab.check.race._sanitizer import Sanitizer
-    from ptxlab.machine._launch import Launch
+    from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["observe", "warm"]
 
@@ -22,8 +20,8 @@ def observe(launch: Launch) -> Sanitizer:
 
 def warm() -> None:
     """Compile the sanitizer's functions into the cache."""
-    from ptxlab.check.race._meet import meeting_function
-    from ptxlab.check.race._shadow import shadow_functions
+    from ptxlab.check.race.clocks.join_clocks import join_clocks_function
+    from ptxlab.check.race.shadow.shadow import shadow_functions
 
     shadow_functions()
-    meeting_function()
+    join_clocks_function()

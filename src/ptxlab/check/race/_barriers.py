@@ -1,33 +1,44 @@
-"""What arrivals at barriers gather, and what waits learn from them."""
+"""Barriers of a CTA and of a cluster, and mbarrier objects: arrivals release, waits acquire."""
 
 from __future__ import annotations
 
-from enum import IntEnum
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ptxlab.check.model import Component, Kind, Row
-from ptxlab.check.race._accesses import Accesses, Rows
-from ptxlab.check.race._clocks import SHARED_ROWS, Agent, Clocks, Meeting, Slot, Use, join, joined
-from ptxlab.check.race._phases import look, passed
-from ptxlab.check.race._releases import relaxed, relaxed_wait
-from ptxlab.isa._machine import Touch
-from ptxlab.isa._operands import Op
+from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
+from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
+from ptxlab.check.race.clocks.clocks import SHARED_ROWS, Agent, BarrierClock, Clocks, Rows, Slot, Use, join, joined
+from ptxlab.check.race.clocks.phases import check_overrun, note_wait
+from ptxlab.check.race.clocks.releases import relaxed_release, relaxed_wait
+from ptxlab.isa.context import MemoryAccess
+from ptxlab.isa.effects import (
+    ClusterArrive,
+    ClusterWait,
+    Completion,
+    CompletionArrival,
+    CtaBarrier,
+    Effect,
+    MbarrierArrive,
+    MbarrierInit,
+    MbarrierInval,
+    MbarrierTransactions,
+    MbarrierWait,
+    Order,
+)
+from ptxlab.isa.operands import Op
 
-__all__ = ["Barriers", "Flight"]
+__all__ = ["Barriers", "PendingCompletion"]
 
 _PERFORMED = slice(Row.EXECUTION, SHARED_ROWS, Row.TENSOR - Row.EXECUTION)
-"""The rows that the end of asynchronous operations is good for, of those that synchronisation objects carry."""
+"""Of the rows that synchronisation objects carry, those that the completion of an asynchronous operation advances."""
 _OBJECT = np.array([8], np.uint32)
 """Bytes of an mbarrier object."""
-_CTA_BARRIER = ("bar.", "barrier.sync", "barrier.arrive", "barrier.red", "barrier.cta")
-_SYNC = ("bar.sync", "bar.cta.sync", "barrier.sync", "barrier.cta.sync")
 
 
-class Flight:
-    """An asynchronous operation on its way: what its completion tells, and its slots by the mbarrier that signals them (0: any does)."""
+class PendingCompletion:
+    """An asynchronous operation in flight: the rows that its completion releases, and its slots by the mbarrier it signals (0: any)."""
 
     __slots__ = ("issuer", "rows", "slots")
 
@@ -37,172 +48,239 @@ class Flight:
         self.slots: dict[int, tuple[Slot, int]] = {}
 
     def covers(self, slot: Slot, clock: int) -> None:
-        """Every completion of the operation tells that a slot's accesses up to a number are performed."""
+        """Let every completion of the operation release a slot's accesses up to a clock."""
         self.rows[_PERFORMED, slot.number : slot.number + len(Component)] = clock
 
 
-class _Meets(IntEnum):
-    """How a warp comes to a barrier of its CTA."""
-
-    NOT = 0
-    ARRIVES = 1
-    PARKED = 2
-    """it does nothing else until the barrier completes"""
-
-
-@lru_cache(maxsize=4096)
-def _meets(opcode: str) -> _Meets:
-    if opcode.startswith(_SYNC):
-        return _Meets.PARKED
-    return _Meets.ARRIVES if opcode.startswith(_CTA_BARRIER) else _Meets.NOT
-
-
-def _meet(meeting: Meeting) -> None:
-    """Let the warps that are parked at a barrier know at once what all of them and those that have arrived know."""
-    parked = meeting.parked
+def _join_parked(barrier_clock: BarrierClock) -> None:
+    """Join the clocks of the warps that are blocked at a barrier with those of all that have arrived."""
+    parked = barrier_clock.parked
     cta = parked[0].cta
     clocks: Clocks = cta.state["race"]
-    if meeting.gathered is None and len(parked) == clocks.warps:
-        meeting.gathered = clocks.blocks[cta.rank].meet()
+    if barrier_clock.gathered is None and len(parked) == clocks.warps:
+        barrier_clock.gathered = clocks.blocks[cta.rank].join()
     else:
-        known: Rows = np.maximum.reduce([agent.shared for agent in parked])
-        if meeting.gathered is not None:
-            join(known, meeting.gathered)
+        rows: Rows = np.maximum.reduce([agent.shared for agent in parked])
+        if barrier_clock.gathered is not None:
+            join(rows, barrier_clock.gathered)
         for agent in parked:
-            agent.shared[:] = known
-        meeting.gathered = known
+            agent.shared[:] = rows
+        barrier_clock.gathered = rows
     for agent in parked:
-        for serial, foreign in meeting.foreign.items():
-            clocks.hear(agent, serial, foreign)
+        for serial, foreign in barrier_clock.foreign.items():
+            clocks.acquire_from(agent, serial, foreign)
         clocks.tick(agent)
     parked.clear()
 
 
-class Barriers(Accesses):
-    """See the module."""
+def _relaxed_order(effects: Effect | None) -> Order | None:
+    """The order of a relaxed arrival or wait; None for all others."""
+    if isinstance(effects, MbarrierArrive | MbarrierWait | MbarrierTransactions | ClusterArrive) and effects.order.relaxed:
+        return effects.order
+    return None
+
+
+class Barriers:
+    """The clocks of barriers; one for each launch."""
+
+    def __init__(self, recorder: AccessRecorder, tensor_memory: TensorMemoryAccesses) -> None:
+        self._recorder = recorder
+        self._findings = recorder.findings
+        self._tensor_memory = tensor_memory
+
+    def handlers(self) -> Handlers:
+        """Barriers of a CTA and of a cluster acquire when the wait is over; mbarriers call `acquired`."""
+        return {
+            CtaBarrier: lambda effect: self._acquire_barrier if effect.waits else None,
+            ClusterArrive: _no_handler,
+            ClusterWait: lambda effect: self._acquire_cluster_barrier,
+            MbarrierArrive: _no_handler,
+            MbarrierInit: _no_handler,
+            MbarrierInval: _no_handler,
+            MbarrierTransactions: _no_handler,
+            MbarrierWait: _no_handler,
+            CompletionArrival: _no_handler,
+        }
+
+    # ---------------------------------------------------------------------------------------------- life of mbarrier objects
 
     def initialised(self, barrier: Any) -> None:
-        """Note who made an mbarrier object."""
-        barrier.clock = made = Meeting()
-        running = self._running()
+        """Record who has initialised an mbarrier object."""
+        barrier.clock = made = BarrierClock()
+        running = self._recorder.running()
         if running is not None:
             warp, clocks, agent = running
             slot = clocks.own(agent, "mbarrier.init")
             slot.clock += 1
-            clocks.know(agent, slot, Component.DONE, slot.clock)
-            made.made = Use(agent, slot.number, slot.clock, warp.op)
-            start = np.array([warp.cta.shared_address + barrier.offset], np.uint64)
-            self._touch_all(clocks, agent, agent.main, Kind.GENERIC, warp.op, [Touch(start, _OBJECT, True)])
+            clocks.advance(agent, slot, Component.DONE, slot.clock)
+            made.init = Use(agent, slot.number, slot.clock, warp.op)
+            self._write_object(clocks, agent, barrier, warp)
 
-    def _use(self, barrier: Any, agent: Agent, rows: Rows, op: Op) -> None:
-        """Report a warp that uses an mbarrier object without knowing that it has been made; each warp is asked once."""
-        meeting: Meeting = barrier.clock
-        made = meeting.made
-        meeting.users |= 1 << agent.index
-        if made is None:
+    def invalidated(self, barrier: Any) -> None:
+        """mbarrier.inval: it must follow the initialisation and all uses, and it writes the object."""
+        running = self._recorder.running()
+        if running is None or barrier.clock is None:
             return
-        if agent is not made.agent and (made.slot >= rows.shape[1] or rows[Row.EXECUTION, made.slot] < made.clock):
-            self.findings.unmade(barrier, agent, op, made)
+        warp, clocks, agent = running
+        barrier_clock: BarrierClock = barrier.clock
+        if not self._check_initialised(barrier, agent, agent.rows, warp.op):
+            return
+        # Compilers invalidate an mbarrier behind one warp's wait, while others may still poll: only the letter asks for an order.
+        waits = barrier_clock.waits.values() if clocks.spec else ()
+        for use in (*barrier_clock.uses.values(), *waits):
+            if use.agent is not agent and agent.rows[Row.EXECUTION, use.slot] < use.clock:
+                self._findings.invalidated_early(barrier, agent, warp.op, use)
+                break
+        self._write_object(clocks, agent, barrier, warp)
+
+    def expected(self, barrier: Any) -> None:
+        """Transaction bytes are announced: this releases nothing, but must follow the initialisation."""
+        running = self._recorder.running()
+        if running is not None and barrier.clock is not None:
+            warp, _, agent = running
+            self._check_initialised(barrier, agent, agent.rows, warp.op)
+
+    def _write_object(self, clocks: Clocks, agent: Agent, barrier: Any, warp: Any) -> None:
+        start = np.array([warp.cta.shared_address + barrier.offset], np.uint64)
+        self._recorder.record(clocks, agent, agent.main, Kind.GENERIC, warp.op, [MemoryAccess(start, _OBJECT, True)])
+
+    def _check_initialised(self, barrier: Any, agent: Agent, rows: Rows, op: Op) -> bool:
+        """Whether a use of an mbarrier object is ordered behind its initialisation; each warp is checked once, and reported if not."""
+        barrier_clock: BarrierClock = barrier.clock
+        if barrier_clock.users >> agent.index & 1:
+            return True
+        barrier_clock.users |= 1 << agent.index
+        init = barrier_clock.init
+        if init is None or agent is init.agent or (init.slot < rows.shape[1] and rows[Row.EXECUTION, init.slot] >= init.clock):
+            return True
+        self._findings.uninitialised(barrier, agent, op, init)
+        return False
+
+    # -------------------------------------------------------------------------------------------------------------- arrivals
 
     def arrived(self, barrier: Any) -> None:
-        """Gather what the running agent knows."""
-        meeting: Meeting = barrier.clock
-        if meeting is None:
-            meeting = barrier.clock = Meeting()
-        operation = self.launch.scheduler.performing
+        """Release the rows of the running agent to a barrier."""
+        if barrier.clock is None:
+            barrier.clock = BarrierClock()
+        operation = self._recorder.launch.scheduler.performing
         if operation is not None:
-            flight: Flight | None = operation.agent
-            if flight is not None:
-                rows = flight.rows
-                if not meeting.users >> flight.issuer.index & 1:
-                    self._use(barrier, flight.issuer, rows, operation.op)
-                found = flight.slots.get(id(barrier)) or flight.slots.get(0)
-                meeting.take(rows)
-                assert meeting.gathered is not None
-                if found is not None and barrier.rank != flight.issuer.cta.rank:
-                    meeting.remote[found[0].number] = Use(flight.issuer, found[0].number, found[1], operation.op)
-                if found is not None and len(flight.slots) > 1:
-                    slot, clock = found
-                    told = meeting.gathered[_PERFORMED, slot.number : slot.number + len(Component)]
-                    np.maximum(told, clock, out=told)
+            if operation.agent is not None:
+                self._operation_arrived(barrier, operation.agent, operation.op)
             return
-        warp = self.launch.scheduler.current
-        if warp is None:
-            return
-        clocks, agent = self._agent(warp)
+        running = self._recorder.running()
+        if running is not None:
+            self._warp_arrived(barrier, *running)
+
+    def _operation_arrived(self, barrier: Any, completion: PendingCompletion, op: Op) -> None:
+        barrier_clock: BarrierClock = barrier.clock
+        rows = completion.rows
+        self._check_initialised(barrier, completion.issuer, rows, op)
+        barrier_clock.take(rows)
+        assert barrier_clock.gathered is not None
+        found = completion.slots.get(id(barrier)) or completion.slots.get(0)
+        if found is not None:
+            slot, clock = found
+            barrier_clock.uses[slot.number] = Use(completion.issuer, slot.number, clock, op)
+            if len(completion.slots) > 1:
+                own = barrier_clock.gathered[_PERFORMED, slot.number : slot.number + len(Component)]
+                np.maximum(own, clock, out=own)
+
+    def _warp_arrived(self, barrier: Any, warp: Any, clocks: Clocks, agent: Agent) -> None:
+        barrier_clock: BarrierClock = barrier.clock
+        op, effects = warp.op, warp.op.effects
         if agent.loads:
-            self._consume(clocks, agent, warp.op.index)
-        meets = _meets(warp.op.opcode)
-        if meets:
-            if meeting.came or meets is _Meets.ARRIVES:
-                self._again(barrier, agent, warp)
-            if meets is _Meets.PARKED and len(warp.splits) == 1 and not agent.foreign and not clocks.spec:
+            self._tensor_memory.consume(clocks, agent, op.index)
+        if isinstance(effects, CtaBarrier):
+            parks = effects.waits and not effects.reduces
+            if barrier_clock.arrivals or not parks:
+                self._check_phase(barrier, agent, warp, effects)
+            if parks and len(warp.converged) == 1 and not agent.foreign and not clocks.spec:
                 agent.barrier = None
-                meeting.parked.append(agent)
+                barrier_clock.parked.append(agent)
                 return
-        rows = clocks.carried(agent)
-        if not meeting.users >> agent.index & 1:
-            self._use(barrier, agent, agent.rows, warp.op)
-        if ".relaxed" in warp.op.opcode:
-            rows = relaxed(clocks, agent, warp.op.opcode)
-            meeting.looks.pop(agent.index, None)  # published or not, the phase waits for this arrival, which is behind the look
-            if meeting.made is None:
-                meeting.met = joined(meeting.met, agent.rows[Row.EXECUTION])
-        elif warp.op.opcode.startswith("cp.async.mbarrier"):
+        rows = clocks.released_rows(agent)
+        self._check_initialised(barrier, agent, agent.rows, op)
+        order = _relaxed_order(effects)
+        if order is not None:
+            rows = relaxed_release(clocks, agent, order)
+            barrier_clock.waits.pop(agent.index, None)  # the phase waits for this arrival, which is behind the wait, whatever it releases
+            if barrier_clock.init is None:
+                barrier_clock.relaxed = joined(barrier_clock.relaxed, agent.rows[Row.EXECUTION])
+        elif isinstance(effects, CompletionArrival) and effects.of is Completion.COPY_GROUP:
             rows = rows.copy()
-            slot = clocks.own(agent, "cp.async")
+            slot = clocks.own(agent, Completion.COPY_GROUP)
             slot.clock += 1
             rows[Row.EXECUTION, slot.number] = slot.clock
-        meeting.take(rows)
-        if meeting.made is not None and barrier.rank != agent.cta.rank:
-            meeting.remote[agent.main.number] = Use(agent, agent.main.number, agent.main.clock, warp.op)
+        barrier_clock.take(rows)
+        if barrier_clock.init is not None:
+            barrier_clock.uses[agent.main.number] = Use(agent, agent.main.number, agent.main.clock, op)
         for serial, foreign in agent.foreign.items():
-            meeting.foreign[serial] = joined(meeting.foreign.get(serial), foreign)
+            barrier_clock.foreign[serial] = joined(barrier_clock.foreign.get(serial), foreign)
         agent.barrier = barrier
         clocks.tick(agent)
 
-    def _again(self, barrier: Any, agent: Agent, warp: Any) -> None:
-        """Report a warp that has arrived at a CTA's barrier, and comes there again in the same phase."""
-        came: dict[int, tuple[int, Op]] = barrier.clock.came
-        lanes, first = came.get(agent.index, (0, warp.op))
+    def _check_phase(self, barrier: Any, agent: Agent, warp: Any, effects: CtaBarrier) -> None:
+        """Report a warp that arrives at a barrier of its CTA twice in one phase."""
+        arrivals: dict[int, tuple[int, Op]] = barrier.clock.arrivals
+        lanes, first = arrivals.get(agent.index, (0, warp.op))
         if lanes & warp.mask:
-            self.findings.again(barrier, agent, first, warp.op)
-        if "arrive" in warp.op.opcode:
-            came[agent.index] = lanes | warp.mask, first
+            self._findings.arrived_twice(barrier, agent, first, warp.op)
+        if not effects.waits:
+            arrivals[agent.index] = lanes | warp.mask, first
 
     def completed(self, barrier: Any) -> None:
-        """The next phase gathers anew."""
-        meeting: Meeting | None = barrier.clock
-        if meeting is None:
+        """A phase is complete: check the waits for the phase before, and let the next one gather anew."""
+        barrier_clock: BarrierClock | None = barrier.clock
+        if barrier_clock is None:
             return
-        operation = self.launch.scheduler.performing
-        running = self._running()
-        if meeting.looks and operation is not None:
-            passed(self.findings, barrier, meeting, operation.op)
-        elif meeting.looks and running is not None:
-            warp, _, agent = running
-            meeting.looks.pop(agent.index, None)  # expect_tx publishes nothing, but is behind its own look
-            passed(self.findings, barrier, meeting, warp.op)
-        if meeting.parked:
-            _meet(meeting)
-        meeting.complete()
+        if barrier_clock.waits:
+            operation = self._recorder.launch.scheduler.performing
+            running = self._recorder.running()
+            if operation is not None:
+                check_overrun(self._findings, barrier, barrier_clock, operation.op)
+            elif running is not None:
+                warp, _, agent = running
+                barrier_clock.waits.pop(agent.index, None)  # expect_tx releases nothing, but is behind its own wait
+                check_overrun(self._findings, barrier, barrier_clock, warp.op)
+        if barrier_clock.parked:
+            _join_parked(barrier_clock)
+        barrier_clock.complete()
+
+    # ----------------------------------------------------------------------------------------------------------------- waits
 
     def acquired(self, barrier: Any) -> None:
-        """The running warp has waited for a phase."""
-        running = self._running()
+        """The running warp has seen that a phase of an mbarrier is complete."""
+        running = self._recorder.running()
         if running is not None:
             warp, clocks, agent = running
-            if not barrier.clock.users >> agent.index & 1:
-                self._use(barrier, agent, agent.rows, warp.op)
-            look(clocks, barrier.clock, agent, warp.op)
-            self._learn(clocks, agent, barrier.clock, warp.op.opcode)
+            barrier_clock: BarrierClock = barrier.clock
+            self._check_initialised(barrier, agent, agent.rows, warp.op)
+            note_wait(clocks, barrier_clock, agent, warp.op)
+            order = _relaxed_order(warp.op.effects)
+            if barrier_clock.done is not None and order is not None:
+                relaxed_wait(clocks, agent, order, barrier_clock.done)
+            else:
+                _acquire(clocks, agent, barrier_clock)
 
-    def _learn(self, clocks: Clocks, agent: Agent, meeting: Meeting | None, opcode: str = "") -> None:
-        if meeting is None or meeting.done is None:
-            return
-        if ".relaxed" in opcode:
-            relaxed_wait(clocks, agent, opcode, meeting.done)
-            return
-        clocks.learn(agent, meeting.done)
-        for serial, rows in meeting.foreign.items():
-            clocks.hear(agent, serial, rows)
+    def _acquire_barrier(self, warp: Any, clocks: Clocks, agent: Agent, op: Op) -> None:
+        if agent.barrier is not None:
+            _acquire(clocks, agent, agent.barrier.clock)
+
+    def _acquire_cluster_barrier(self, warp: Any, clocks: Clocks, agent: Agent, op: Op) -> None:
+        barrier_clock: BarrierClock = warp.cta.group.barrier.clock
+        _acquire(clocks, agent, barrier_clock)
+        if barrier_clock.relaxed is not None:
+            clocks.relaxed[agent.cta.rank] = joined(clocks.relaxed.get(agent.cta.rank), barrier_clock.relaxed)
+
+
+def _no_handler(effect: Effect) -> Handler | None:
+    return None
+
+
+def _acquire(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | None) -> None:
+    """Acquire what the last complete phase has gathered."""
+    if barrier_clock is None or barrier_clock.done is None:
+        return
+    clocks.acquire(agent, barrier_clock.done)
+    for serial, rows in barrier_clock.foreign.items():
+        clocks.acquire_from(agent, serial, rows)

@@ -1,6 +1,6 @@
-"""What is still under way when a CTA exits: asynchronous operations on its shared memory, and what other CTAs do there.
+"""What is in flight when a CTA exits: asynchronous operations on its shared memory, and accesses of other CTAs to it.
 
-Everything is judged by what the CTA's warps know when the last of them exits, not by whether the operation happens to be complete.
+What counts is the clocks of the CTA's warps when the last of them exits, not whether the operation happens to be complete.
 """
 
 from __future__ import annotations
@@ -11,26 +11,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.model import Component, Kind, Row
-from ptxlab.check.race._clocks import Agent, Clocks, Meeting, joined
-from ptxlab.check.race._findings import Findings
-from ptxlab.check.race._ops import async_kind
-from ptxlab.check.race._shadow import Object
-from ptxlab.check.race._shadow_ir import CLUSTER_SHIFT, HOW_SHIFT
-from ptxlab.engine._program import Program
-from ptxlab.isa._natives import Native
-from ptxlab.isa._operands import Op
+from ptxlab.check.model import Component, Kind, Row, kind_of
+from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, joined
+from ptxlab.check.race.report.findings import Findings
+from ptxlab.check.race.shadow.shadow import Object
+from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, HOW_SHIFT
+from ptxlab.engine.program import Program
+from ptxlab.isa.effects import Asynchronous, Completion, Space
+from ptxlab.isa.native_ops import Native
+from ptxlab.isa.operands import Op
 
 __all__ = ["Exits"]
 
 _REMOTE = Kind.GENERIC, Kind.STRONG, Kind.NARROW, Kind.SILENT
 _COPY = (Kind.COPY,)
-_BARRIERS = ("mbarrier.", "tcgen05.commit")
-"""What reaches only mbarrier objects."""
 
 
 class Exits:
-    """Judges the exit of CTAs; ``copies``: the program has cp.async."""
+    """Checks the exit of CTAs; ``copies``: the program has cp.async."""
 
     def __init__(self, findings: Findings, copies: bool, program: Program) -> None:
         self._findings = findings
@@ -40,50 +38,50 @@ class Exits:
     def leave(self, clocks: Clocks, cta: Any, shared: Object) -> None:
         """All threads of a CTA have exited."""
         own = clocks.agents[cta.rank * clocks.warps : (cta.rank + 1) * clocks.warps]
-        known = np.maximum.reduce([agent.rows[Row.EXECUTION] for agent in own])
-        self._bulk(clocks, cta, known)
-        self._wgmma(clocks, cta, known)
-        if self._copies and any(_is_copying(agent, known) for agent in own):
-            for op, agent in self._entries(clocks, shared, _COPY, known):
-                self._findings.unjoined(agent, op, reads=False, grouped=_is_grouped(agent))
+        ordered = np.maximum.reduce([agent.rows[Row.EXECUTION] for agent in own])
+        self._bulk(clocks, cta, ordered)
+        self._wgmma(clocks, cta, ordered)
+        if self._copies and any(_is_copying(agent, ordered) for agent in own):
+            for op, agent in self._entries(clocks, shared, _COPY, ordered):
+                self._findings.in_flight_at_exit(agent, op, reads=False, grouped=_is_grouped(agent))
         if len(clocks.agents) > len(own):
-            self._remote(clocks, cta, shared, joined(clocks.met.get(cta.rank), known))
+            self._remote(clocks, cta, shared, joined(clocks.relaxed.get(cta.rank), ordered))
 
-    def _bulk(self, clocks: Clocks, cta: Any, known: NDArray[np.uint32]) -> None:
+    def _bulk(self, clocks: Clocks, cta: Any, ordered: NDArray[np.uint32]) -> None:
         for agent in clocks.agents:
             for what, slot in agent.slots.items():
                 if not isinstance(what, tuple) or not slot.clock:
                     continue
                 read = agent.rows[Row.EXECUTION, slot.number + Component.EARLY] >= slot.clock
                 if what[0] == "bulk group" and agent.cta is cta and not read:
-                    self._findings.unjoined(agent, slot.op, reads=True)
-                if what[0] == "bulk" and what[1] == cta.rank and known[slot.number] < slot.clock:
-                    self._findings.unjoined(agent, slot.op, reads=False)
+                    self._findings.in_flight_at_exit(agent, slot.op, reads=True)
+                if what[0] == "bulk" and what[1] == cta.rank and ordered[slot.number] < slot.clock:
+                    self._findings.in_flight_at_exit(agent, slot.op, reads=False)
 
-    def _wgmma(self, clocks: Clocks, cta: Any, known: NDArray[np.uint32]) -> None:
+    def _wgmma(self, clocks: Clocks, cta: Any, ordered: NDArray[np.uint32]) -> None:
         for what, slot in clocks.shared.items():
-            if isinstance(what, tuple) and what[:2] == ("wgmma", cta.rank) and known[slot.number] < slot.clock:
+            if isinstance(what, tuple) and what[:2] == (Completion.WGMMA_GROUP, cta.rank) and ordered[slot.number] < slot.clock:
                 owner = clocks.owners[slot.number // 2][0]
                 assert owner is not None
-                self._findings.unjoined(owner, slot.op, reads=True)
+                self._findings.in_flight_at_exit(owner, slot.op, reads=True)
 
-    def _remote(self, clocks: Clocks, cta: Any, shared: Object, known: NDArray[np.uint32]) -> None:
-        for op, agent in self._entries(clocks, shared, _REMOTE, known) if self._reaches else ():
+    def _remote(self, clocks: Clocks, cta: Any, shared: Object, ordered: NDArray[np.uint32]) -> None:
+        for op, agent in self._entries(clocks, shared, _REMOTE, ordered) if self._reaches else ():
             if agent.cta is not cta:
                 self._findings.outlived(cta, agent, op)
         for barrier in cta.mbarriers.values():
-            meeting: Meeting | None = barrier.clock
-            for slot, use in meeting.remote.items() if meeting is not None else ():
-                if known[slot] < use.clock:
+            barrier_clock: BarrierClock | None = barrier.clock
+            for slot, use in barrier_clock.uses.items() if barrier_clock is not None else ():
+                if use.agent.cta is not cta and ordered[slot] < use.clock:
                     self._findings.outlived(cta, use.agent, use.op)
 
-    def _entries(self, clocks: Clocks, shared: Object, kinds: tuple[Kind, ...], known: NDArray[np.uint32]) -> Iterator[tuple[Any, Agent]]:
-        """The instruction and warp of each access of these kinds in the shadow of shared memory that the CTA does not know to be done."""
+    def _entries(self, clocks: Clocks, shared: Object, kinds: tuple[Kind, ...], ordered: NDArray[np.uint32]) -> Iterator[tuple[Any, Agent]]:
+        """The instruction and warp of each access of these kinds, in the shadow of shared memory, that is not ordered before the exit."""
         cells = np.concatenate([_of_kinds(each.reshape(-1, 2), kinds) for each in (shared.cells, shared.further)])
         slots = (cells[:, 0] >> np.uint64(32)).astype(np.int64)
         columns = slots & (1 << CLUSTER_SHIFT) - 1
         late = (slots >> CLUSTER_SHIFT == clocks.serial) & (
-            known[np.where(columns < len(known), columns, 0)] < (cells[:, 0] & np.uint64(0xFFFFFFFF))
+            ordered[np.where(columns < len(ordered), columns, 0)] < (cells[:, 0] & np.uint64(0xFFFFFFFF))
         )
         for column, index in sorted(set(zip(columns[late].tolist(), (cells[late, 1] & np.uint64(0xFFFFFF)).tolist(), strict=True))):
             agent = clocks.owners[column // 2][0]
@@ -94,8 +92,8 @@ class Exits:
 def _reaches_others(op: Op, native: Native | None) -> bool:
     """Whether an instruction can access the shared memory of another CTA as its own thread does."""
     if op.row.kind == "service":
-        own = async_kind(op.opcode) in (Kind.BULK, Kind.REDUCE) or op.opcode.startswith(_BARRIERS)
-        return "shared::cluster" in op.opcode and not own
+        effects = op.effects
+        return isinstance(effects, Asynchronous) and Space.SHARED in effects.writes and kind_of(effects) in _REMOTE
     return getattr(native, "space", "") in ("shared::cluster", "generic")
 
 
@@ -117,11 +115,11 @@ def _hows(cells: NDArray[np.uint64]) -> NDArray[np.uint8]:
 
 def _is_grouped(agent: Agent) -> bool:
     """Whether the last cp.async of a warp is in a group."""
-    slot = agent.slots["cp.async"]
+    slot = agent.slots[Completion.COPY_GROUP]
     return bool(slot.groups) and slot.groups[-1] >= slot.newest
 
 
-def _is_copying(agent: Agent, known: NDArray[np.uint32]) -> bool:
-    """Whether a warp has a cp.async that its CTA does not know to be done."""
-    slot = agent.slots.get("cp.async")
-    return slot is not None and bool(known[slot.number] < slot.newest)
+def _is_copying(agent: Agent, ordered: NDArray[np.uint32]) -> bool:
+    """Whether a warp has a cp.async that is not ordered before the exit of its CTA."""
+    slot = agent.slots.get(Completion.COPY_GROUP)
+    return slot is not None and bool(ordered[slot.number] < slot.newest)

@@ -1,122 +1,209 @@
-"""The observer: turns what a launch does into accesses and knowledge, and asks the shadow whether they may follow each other.
+"""The race sanitizer as an observer: passes on what a launch does to the parts that handle it.
 
-Its layers stand in modules of their own: accesses, barriers, service instructions, asynchronous operations; here are the life of CTAs and
-what compiled code has recorded.
+Service instructions and fences have handlers by the class of their effect (`ptxlab.isa.effects`); an effect without a handler is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ptxlab.check.model import Component, Kind, Row
-from ptxlab.check.race._aligned import Aligned
-from ptxlab.check.race._asynchronous import Asynchronous
-from ptxlab.check.race._clocks import Agent, Clocks
+from ptxlab.check.model import Kind, Row
+from ptxlab.check.race._barriers import Barriers
 from ptxlab.check.race._exits import Exits
-from ptxlab.check.race._grids import GridBefore
-from ptxlab.check.race._lanes import Lanes
-from ptxlab.check.race._ops import follows
-from ptxlab.check.race._places import tensor_ranges
-from ptxlab.check.race._releases import Releases
-from ptxlab.check.race._shadow import MEMORY_GRANULE, TENSOR_GRANULE, Object, Shadow
-from ptxlab.check.race._shadow_ir import BEFORE, StateWord
-from ptxlab.engine._context import Word
-from ptxlab.engine._support_record import ROW_WORDS
-from ptxlab.isa._machine import Touch
-from ptxlab.isa._natives import CopyAsync, Nothing, TensorAccess
-from ptxlab.isa._operands import Const, Op
-from ptxlab.machine._event_buffer import EventBuffer
+from ptxlab.check.race._groups import CopyGroups, WgmmaGroups, group_handlers
+from ptxlab.check.race._operations import Operations
+from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
+from ptxlab.check.race._tensor_memory import TensorMemoryAccesses, wait_for_transfers
+from ptxlab.check.race.clocks.clocks import Agent, Clocks
+from ptxlab.check.race.clocks.grids import GridBefore
+from ptxlab.check.race.clocks.releases import Releases, fence, mbarrier_init_fence
+from ptxlab.check.race.clocks.scopes import access_order
+from ptxlab.check.race.program.aligned import Aligned
+from ptxlab.check.race.program.instruction_kinds import waits_for_grid
+from ptxlab.check.race.shadow.lanes import Lanes
+from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Object, Shadow
+from ptxlab.check.race.shadow.shadow_ir import BEFORE, StateWord
+from ptxlab.engine.context import Word
+from ptxlab.engine.support.event_rows import ROW_WORDS
+from ptxlab.isa.context import AsyncOperation, MemoryAccess
+from ptxlab.isa.effects import (
+    Access,
+    Completion,
+    Effect,
+    Fence,
+    GridLaunch,
+    GridWait,
+    Local,
+    MbarrierInitFence,
+    ProxyFence,
+    RegisterPool,
+    TensorFence,
+    TensorMapFence,
+    TensorTransfer,
+    TensorWait,
+    WgmmaFence,
+)
+from ptxlab.isa.native_ops import CopyAsync, Nothing, TensorAccess
+from ptxlab.isa.operands import Op
+from ptxlab.machine.observe.event_buffer import EventBuffer
+from ptxlab.machine.observe.observer import Observer
 
 if TYPE_CHECKING:
-    from ptxlab.machine._cta import CtaState
-    from ptxlab.machine._launch import Launch
-    from ptxlab.machine._warp import Warp
+    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["Sanitizer"]
 
-_SHARED_ENTRIES, _GLOBAL_ENTRIES, _TENSOR_ENTRIES = 8, 4, 6
+_SHARED_ENTRIES, _GLOBAL_ENTRIES = 8, 4
 _COPY_SLOT_WORD, _COPY_CLOCK_WORD, _COPIED_WORD = map(int, (StateWord.COPY_SLOT, StateWord.COPY_CLOCK, StateWord.COPIED))
 _CLOCK_WORD, _SUSPECTS_WORD = int(StateWord.CLOCK), int(StateWord.SUSPECT_COUNT)
 
+_Fence: TypeAlias = Callable[[Any, Clocks, Agent], None]
 
-class Sanitizer(Asynchronous):
-    """See the module; one for each launch."""
+
+def _nothing(effect: Effect, clocks: Clocks, agent: Agent) -> None:
+    """It orders nothing that is watched."""
+
+
+_FENCES: dict[type[Effect], _Fence] = {
+    Fence: fence,
+    MbarrierInitFence: lambda effect, clocks, agent: mbarrier_init_fence(agent),
+    ProxyFence: lambda effect, clocks, agent: clocks.proxy_fence(agent, effect.spaces),
+    TensorMapFence: lambda effect, clocks, agent: clocks.acquire_maps(agent) if effect.acquires else clocks.release_maps(agent),
+    TensorFence: lambda effect, clocks, agent: clocks.before_thread_sync(agent) if effect.before else clocks.after_thread_sync(agent),
+    TensorWait: wait_for_transfers,
+    GridWait: lambda effect, clocks, agent: clocks.grid_wait(agent),
+    GridLaunch: _nothing,
+    WgmmaFence: _nothing,
+}
+"""What fences, and waits that are not services, do to the clocks of the warp that executes them."""
+
+_ACCESSES_ONLY = dict.fromkeys((Access, Local, RegisterPool, TensorTransfer), lambda effect: None)
+"""Services that change no clock when they are complete."""
+
+
+class Sanitizer(Observer):
+    """One for each launch; ``shadow`` is the class of its shadow memory."""
 
     def __init__(self, launch: Launch, shadow: type[Shadow] = Shadow) -> None:
-        super().__init__(launch, shadow)
-        self.ops = launch.program.ops
-        self.natives = launch.program.natives
+        self.launch = launch
+        self._recorder = recorder = AccessRecorder(launch, shadow)
+        self._shadow, self._findings = recorder.shadow, recorder.findings
+        self._tensor_memory = TensorMemoryAccesses(recorder)
+        self._barriers = Barriers(recorder, self._tensor_memory)
+        wgmma = WgmmaGroups(recorder)
+        self._operations = Operations(recorder, self._tensor_memory, wgmma)
+        self._handlers: Handlers = {
+            **_ACCESSES_ONLY,
+            **self._barriers.handlers(),
+            **self._tensor_memory.handlers(),
+            **group_handlers(CopyGroups(), wgmma),
+        }
+        self._ops, self._natives = launch.program.ops, launch.program.natives
         self._buffer = EventBuffer(launch, self.drain)
         self._heads = self._buffer.rows.reshape(-1).data.cast("B").cast("Q")
         self._serial = BEFORE + 1
-        self._objects: dict[int, list[Object]] = {}
-        self.releases = Releases(self.ops)
-        self._copies = any(isinstance(native, CopyAsync) for native in self.natives.values())
+        self._shared: dict[int, Object] = {}
+        self._releases = Releases(launch.program)
+        self._copies = any(isinstance(native, CopyAsync) for native in self._natives.values())
         self._fences = {
-            index: (self.ops[index].opcode.endswith(".aligned"), self._fence(self.ops[index].opcode))
-            for index, native in self.natives.items()
-            if isinstance(native, Nothing) and native.orders
+            index: (op.aligned, partial(_FENCES[type(op.effects)], op.effects))
+            for index, native in self._natives.items()
+            if isinstance(native, Nothing) and (op := self._ops[index]).effects is not None
         }
-        self.exits = Exits(self.findings, self._copies, launch.program)
-        self.aligned = Aligned(launch)
-        self.lanes = Lanes(launch.program, self.table, self.findings) if launch.model == "spec" else None
+        self._exits = Exits(self._findings, self._copies, launch.program)
+        self._aligned = Aligned(launch)
+        self._lanes = Lanes(launch.program, recorder.table, self._findings) if launch.model == "spec" else None
         self._global = [
-            self.shadow.watch(allocation.data, MEMORY_GRANULE, _GLOBAL_ENTRIES, Row.ASYNC_GLOBAL, allocation)
+            self._shadow.watch(allocation.data, MEMORY_GRANULE, _GLOBAL_ENTRIES, Row.ASYNC_GLOBAL, allocation)
             for allocation in launch.device.memory.live()
             if allocation.size and allocation.writable
         ]
-        self._follow(launch.before)
+        self._seed(launch.before)
+
+    def initialised(self, barrier: Any) -> None:
+        self._barriers.initialised(barrier)
+
+    def invalidated(self, barrier: Any) -> None:
+        self._barriers.invalidated(barrier)
+
+    def expected(self, barrier: Any) -> None:
+        self._barriers.expected(barrier)
+
+    def arrived(self, barrier: Any) -> None:
+        self._barriers.arrived(barrier)
+
+    def completed(self, barrier: Any) -> None:
+        self._barriers.completed(barrier)
+
+    def acquired(self, barrier: Any) -> None:
+        self._barriers.acquired(barrier)
+
+    def issued(self, operation: AsyncOperation) -> None:
+        self._operations.issued(operation)
+
+    def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
+        """The handler of a service instruction's effect; most have none."""
+        if op.row.kind != "service" or op.effects is None:
+            return None
+        handler: Handler | None = self._handlers[type(op.effects)](op.effects)
+        if handler is None:
+            return None
+        handle = handler
+
+        def retired(warp: Warp, op: Op) -> None:
+            clocks, agent = warp.state["race"]
+            handle(warp, clocks, agent, op)
+
+        return retired
 
     # ------------------------------------------------------------------------------------------------------- life of CTAs
 
     def fill(self, warp: Warp) -> None:
         """Let a warp's recorded rows go into the common buffer."""
         self._buffer.fill(warp)
-        warp.words[Word.SOURCES] = self.sources
+        warp.words[Word.SOURCES] = self._recorder.watches_sources
         clocks: Clocks = warp.cta.state["race"]
-        agent = clocks.agents[warp.cta.rank * clocks.warps + warp.warp]
+        agent = clocks.agents[warp.cta.rank * clocks.warps + warp.warp_id]
         warp.state["race"] = clocks, agent
         if self._copies:
-            agent.copies = clocks.own(agent, "cp.async")
+            agent.copies = clocks.own(agent, Completion.COPY_GROUP)
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         """Watch the shared and tensor memory of a new cluster."""
         clocks = Clocks(self._serial, ctas, self.launch.warps_per_cta, self.launch.model)
-        self.findings.clusters.start(clocks)
+        self._findings.clusters.start(clocks)
         self._serial += 1
         for cta in ctas:
             cta.state["race"] = clocks
-            self._objects[id(cta)] = [self.shadow.watch(cta.shared, MEMORY_GRANULE, _SHARED_ENTRIES, Row.ASYNC_SHARED, cta, fresh=True)]
-            tensor = cta.tensor
-            if id(tensor) not in self._tensors:
-                memory = tensor.words.reshape(-1).view(np.uint8)
-                self._tensors[id(tensor)] = self.shadow.watch(memory, TENSOR_GRANULE, _TENSOR_ENTRIES, Row.EXECUTION, tensor, fresh=True)
-            self._granted[id(cta)] = set()
+            self._shared[id(cta)] = self._shadow.watch(cta.shared, MEMORY_GRANULE, _SHARED_ENTRIES, Row.ASYNC_SHARED, cta, fresh=True)
+            self._tensor_memory.started(cta)
 
-    def _follow(self, before: Any) -> None:
-        """Memory has been used by the grid before, if this launch may have started before that one was complete."""
-        if isinstance(before, GridBefore) and follows(self.launch.program):
-            self.findings.before = before
+    def _seed(self, before: Any) -> None:
+        """If this launch may have started before the last one was complete, memory starts with that one's accesses."""
+        if isinstance(before, GridBefore) and waits_for_grid(self.launch.program):
+            self._findings.before = before
             for made in self._global:
                 before.seed(made)
 
     def ended(self, cta: CtaState) -> None:
-        """Its shared memory is nobody's any more."""
-        self.aligned.ended(cta)
+        """Check what is in flight at the exit of a CTA, and stop watching its shared memory."""
+        self._aligned.ended(cta)
         if self.launch.done_ctas == self.launch.total_ctas:
             self.launch.device.left = GridBefore.of(self.launch, self._global)
-        for made in self._objects.pop(id(cta), ()):
-            self.exits.leave(cta.state["race"], cta, made)
-            self.shadow.forget(made)
-        self._granted.pop(id(cta), None)
-        self._granter.pop(id(cta), None)
-        self.releases.forget(cta.shared_address, cta.shared.nbytes)
+        shared = self._shared.pop(id(cta), None)
+        if shared is not None:
+            self._exits.leave(cta.state["race"], cta, shared)
+            self._shadow.forget(shared)
+        self._tensor_memory.ended(cta)
+        self._releases.forget(cta.shared_address, cta.shared.nbytes)
         if all(other.exited for other in cta.group.ctas):
-            self.findings.clusters.leave(cta.state["race"])
+            self._findings.clusters.leave(cta.state["race"])
 
     # ------------------------------------------------------------------------------------------------- what warps recorded
 
@@ -126,20 +213,17 @@ class Sanitizer(Asynchronous):
         if not count:
             return
         clocks, agent = warp.state["race"]
-        shadow, words = self.shadow, self.shadow.words
-        copies = agent.copies
+        recorder, shadow = self._recorder, self._shadow
+        words, copies = shadow.words, agent.copies
         if copies is not None:
             words[_COPY_SLOT_WORD], words[_COPY_CLOCK_WORD] = copies.name, copies.clock + 1
         at = 0
         while True:
-            if self._loaded == agent.address:
-                words[_CLOCK_WORD] = agent.main.clock
-            else:
-                self._load(clocks, agent)
+            recorder.load(clocks, agent)
             at = shadow.drain(self._buffer.address, at, count)
             agent.main.clock = words[_CLOCK_WORD]
-            if words[_SUSPECTS_WORD]:  # before a wait in the next row changes what is known
-                self.findings.judge(clocks, agent, shadow.suspects(), self._buffer.rows[:count])
+            if words[_SUSPECTS_WORD]:  # before the next row changes the clocks
+                self._findings.judge(clocks, agent, shadow.suspects(), self._buffer.rows[:count])
             if at == count:
                 break
             self._row(warp, clocks, agent, at)
@@ -147,73 +231,34 @@ class Sanitizer(Asynchronous):
         if copies is not None and words[_COPIED_WORD]:
             words[_COPIED_WORD] = 0
             copies.newest = copies.clock + 1
-        if self.lanes is not None:
-            self.lanes.drained(warp, self._buffer.rows[:count])
+        if self._lanes is not None:
+            self._lanes.drained(warp, self._buffer.rows[:count])
 
     def _row(self, warp: Warp, clocks: Clocks, agent: Agent, at: int) -> None:
-        """A recorded row that moves clocks, or reaches tensor memory."""
+        """A recorded row that moves clocks, or accesses tensor memory."""
         head = self._heads[at * ROW_WORDS]
         index = head & 0xFFFFFFFF
-        native = self.natives[index]
-        op = self.ops[index]
+        native = self._natives[index]
+        op = self._ops[index]
         if isinstance(native, TensorAccess):
-            self._tensor(warp, clocks, agent, op, native, self._heads[at * ROW_WORDS + 1])
+            self._tensor_memory.transferred(warp, clocks, agent, op, native, self._heads[at * ROW_WORDS + 1])
         elif isinstance(native, Nothing):
             aligned, act = self._fences[index]
             if aligned:
-                self.aligned.executed(warp, op, head >> 32)
+                self._aligned.executed(warp, op, head >> 32)
             act(clocks, agent)
         else:
             hosts = self._buffer.rows[at, 2:][(head >> 32 >> np.arange(32) & 1).astype(bool)]
-            self.releases.access(clocks, agent, op.opcode, np.unique(hosts).tolist())
+            self._releases.access(clocks, agent, access_order(op), native, np.unique(hosts).tolist())
 
-    def _tensor(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op, access: TensorAccess, address: int) -> None:
-        split = op.operands[access.split] if access.split >= 0 else Const(0)
-        half = split.value if isinstance(split, Const) else 0
-        offsets, sizes = tensor_ranges(access, half, address & 0xFFFFFFFF, warp.warp % 4)
-        kind = Kind.ST if access.write else Kind.LD
-        slot = clocks.own(agent, kind)
-        slot.clock += 1
-        if access.write:
-            self._consume(clocks, agent, op.index)
+    def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
+        """A service instruction's own accesses."""
+        clocks, agent = warp.state["race"]
+        effects = warp.op.effects
+        if isinstance(effects, TensorTransfer):
+            self._tensor_memory.record(clocks, agent, warp.op, effects.write, accesses)
         else:
-            agent.loads.append((op.index, slot.clock))
-        starts = offsets + np.uint64(warp.cta.tensor_address)
-        self._touch_all(clocks, agent, slot, kind, op, (Touch(starts, sizes, access.write),))
-        if access.write:
-            clocks.of(agent)[Row.TENSOR, slot.number + Component.EARLY] = slot.clock
-
-    def _fence(self, opcode: str) -> Callable[[Clocks, Agent], None]:
-        """What a fence, or a wait without a service, does to the clocks of the warp that executes it."""
-        words = opcode.split(".")
-        if opcode.startswith("tcgen05.wait"):
-            return _wait_for_loads if words[1] == "wait::ld" else partial(_wait_for, kind=Kind.ST)
-        if opcode.startswith("tcgen05.fence"):
-            return Clocks.before_thread_sync if words[1] == "fence::before_thread_sync" else Clocks.after_thread_sync
-        if "proxy" in words:
-            proxy, space = words[words.index("proxy") + 1], words[-1]
-            if proxy.startswith("async"):
-                return partial(Clocks.proxy_fence, shared=not space.startswith("global"), of_global=not space.startswith("shared"))
-            if proxy == "tensormap::generic" and "acquire" in words:
-                return partial(Clocks.proxy_fence, shared=False, of_global=True)
-        elif opcode == "griddepcontrol.wait":
-            return Clocks.grid_wait
-        elif words[0] in ("fence", "membar"):
-            return partial(self.releases.fence, opcode=opcode)
-        return _nothing
-
-
-def _wait_for(clocks: Clocks, agent: Agent, kind: Kind) -> None:
-    slot = agent.slots.get(kind)
-    if slot is not None:
-        for component in Component:
-            clocks.know(agent, slot, component, slot.clock)
-
-
-def _wait_for_loads(clocks: Clocks, agent: Agent) -> None:
-    _wait_for(clocks, agent, Kind.LD)
-    agent.loads.clear()
-
-
-def _nothing(clocks: Clocks, agent: Agent) -> None:
-    """Other proxies are not watched."""
+            slot = agent.main
+            if isinstance(effects, Access) and effects.tensor_map:
+                slot = clocks.change_map(agent, effects.order.releases)
+            self._recorder.record(clocks, agent, slot, Kind.GENERIC, warp.op, accesses)

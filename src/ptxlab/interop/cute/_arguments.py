@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine._program import Parameter
+from ptxlab.engine.program import Parameter
 from ptxlab.interop._host_memory import HostArray, attached, placed
-from ptxlab.interop.cute import _codes  # noqa: F401  (registers the codes)
 from ptxlab.interop.cute._dlpack import DeviceArray
 from ptxlab.machine import Buffer, Device
-from ptxlab.machine._arguments import Arguments, as_array, bind_arguments
-from ptxlab.machine._options import refuse
-from ptxlab.machine._replay import Placed, placed_arguments
+from ptxlab.machine.launch.arguments import Arguments, as_array, bind_arguments
+from ptxlab.machine.launch.options import refuse
+from ptxlab.machine.replay.replay import Placed, placed_arguments
 
 __all__ = ["copied", "example", "host_memory", "is_tensor"]
 

@@ -10,12 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from ptxlab.descriptors import encode_tensor_map
-from ptxlab.interop.cute import _codes  # noqa: F401  (registers the codes)
 from ptxlab.interop.cute._cuda import CLUSTER_DIMENSION, LaunchConfig, current
-from ptxlab.isa._addresses import SHARED_RESERVED
+from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.machine import Device, Module, Result, Stats
-from ptxlab.machine._limits import SHARED_PER_CTA, SHARED_PER_SM, THREADS_PER_SM
-from ptxlab.machine._options import refuse
+from ptxlab.machine.launch.limits import SHARED_PER_CTA, SHARED_PER_SM, THREADS_PER_SM
+from ptxlab.machine.launch.options import refuse
 
 __all__ = ["HostCall"]
 

@@ -13,11 +13,10 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
-from ptxlab.interop._extras import missing
-from ptxlab.interop.cute import _codes  # noqa: F401  (registers the codes)
 from ptxlab.interop.cute._cuda import entry_point
+from ptxlab.interop.extras import missing
 from ptxlab.machine import LaunchError, Module, loads
-from ptxlab.machine._options import refuse
+from ptxlab.machine.launch.options import refuse
 
 __all__ = ["compiling_for", "cutlass", "kernels_of", "loaded"]
 

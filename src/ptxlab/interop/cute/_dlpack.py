@@ -6,7 +6,7 @@ import ctypes
 from ctypes import c_int64, c_void_p
 from typing import Any
 
-from ptxlab.formats._dlpack import Tensor
+from ptxlab.formats.dlpack import Tensor
 
 __all__ = ["DeviceArray"]
 

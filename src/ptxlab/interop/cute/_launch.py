@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -12,14 +11,11 @@ from ptxlab.interop.cute._arguments import copied, example, is_tensor
 from ptxlab.interop.cute._calls import HostCall
 from ptxlab.interop.cute._compile import compiling_for, cutlass, loaded
 from ptxlab.machine import Device, Kernel, Module, Result
-from ptxlab.machine._observer import tracing
-from ptxlab.machine._options import refuse
-from ptxlab.machine._replay import Placed
+from ptxlab.machine.launch.options import LaunchOptions, refuse
+from ptxlab.machine.observe.observer import tracing
+from ptxlab.machine.replay.replay import Placed
 
 __all__ = ["Compiled", "compile"]
-
-_OPTIONS = tuple(name for name, p in inspect.signature(Kernel.launch).parameters.items() if p.kind is p.KEYWORD_ONLY and name != "device")
-"""Options of a launch that do not come from the host function."""
 
 
 class Compiled:
@@ -63,9 +59,7 @@ class Compiled:
         LaunchError
             if an argument is refused, or the host function ended with an error
         """
-        unknown = [name for name in options if name not in _OPTIONS]
-        if unknown:
-            raise refuse("A310", f"there is no option named {', '.join(map(repr, unknown))}", fix=f"options are {', '.join(_OPTIONS)}")
+        LaunchOptions().changed(**{name: value for name, value in options.items() if name != "progress"})
         target = device if device is not None else Device(self.module.target)
         self.module.check_target(target)
         options["trace"] = tracing(options.get("trace"))

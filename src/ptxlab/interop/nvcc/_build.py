@@ -1,4 +1,4 @@
-"""Run nvcc: artefacts are kept by content, the compiler's messages become diagnostics."""
+"""Find nvcc and run it: what it makes is kept on disk, its error messages become diagnostics."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
-from ptxlab.diagnostics import Diagnostic, Place, diagnose
-from ptxlab.interop.nvcc._codes import NvccError
-from ptxlab.interop.nvcc._toolkit import find_nvcc
-from ptxlab.native import cache_directory
+from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
+from ptxlab.native import DiskCache, cache_directory
 
-__all__ = ["Source", "built", "source_file"]
+__all__ = ["NvccError", "Source", "built", "find_nvcc", "source_file"]
 
+_INSTALL = 'pip install "ptxlab[cuda]", or install the CUDA toolkit and set CUDA_HOME'
 _EDG = re.compile(r"(?P<file>[^\n]+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<message>.+)")
 _GCC = re.compile(r"(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<message>.+)")
 _TOOL = re.compile(r"(?:nvcc (?:fatal|error) *|ptxas .+; error *|[\w+-]+: (?:fatal )?error): (?P<message>.+)")
 _NO_HOST_COMPILER = "Failed to preprocess host compiler properties"
-_MOST_ERRORS, _LAST_LINES, _MOST_KEPT = 20, 6, 256
+_MOST_ERRORS, _LAST_LINES = 20, 6
+
+
+class NvccError(PtxlabError):
+    """CUDA C++ that cannot be compiled or called; the diagnostics carry the compiler's messages with their places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,33 @@ class Source:
 
     path: Path
     name: str
+
+
+def find_nvcc() -> Path:
+    """The compiler: of ``$CUDA_HOME`` or ``$CUDA_PATH``, else of the PyPI package ``nvidia-cuda-nvcc``, else of ``$PATH``.
+
+    Raises
+    ------
+    NvccError
+        I201 if there is none, with what to install
+    """
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        root = os.environ.get(variable)
+        if root and _runs(Path(root, "bin", "nvcc")):
+            return Path(root, "bin", "nvcc")
+    spec = find_spec("nvidia")
+    folders = spec.submodule_search_locations if spec is not None else None
+    packaged = [path for folder in folders or () for path in Path(folder).glob("cu*/bin/nvcc") if _runs(path)]
+    if packaged:
+        return max(packaged)
+    found = shutil.which("nvcc")
+    if found is None:
+        raise NvccError(diagnose("I201", f"nvcc is not installed: {_INSTALL}"))
+    return Path(found)
+
+
+def _runs(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
 
 
 @contextmanager
@@ -57,7 +88,7 @@ def source_file(path: str | os.PathLike[str], text: str | None) -> Iterator[Sour
 
 @contextmanager
 def built(source: Source, suffix: str, arguments: Sequence[str], objects: Sequence[Path] = ()) -> Iterator[Path]:
-    """The file that nvcc makes of a source file, linked with object files; it lasts at least until the block ends.
+    """The file that nvcc makes of a source file, linked with object files; it lasts until the block ends.
 
     A kept file is taken if the source and every file that it included are unchanged.
 
@@ -67,53 +98,37 @@ def built(source: Source, suffix: str, arguments: Sequence[str], objects: Sequen
         I201 to I203
     """
     nvcc = find_nvcc()
-    linked = {str(path): _digest(str(path)) for path in objects}
-    arguments = [*arguments, *linked]
-    folder = cache_directory()
-    if folder is None:
-        with tempfile.TemporaryDirectory() as temporary:
-            yield _compile(nvcc, source, arguments, Path(temporary, f"out{suffix}"))
-        return
-    folder = folder / "nvcc" / _key(nvcc, source.path, arguments, *linked.values())
-    artefact, manifest = folder / f"out{suffix}", folder / "files.json"
-    if not (artefact.exists() and _unchanged(manifest)):
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as temporary:
-            fresh = _compile(nvcc, source, arguments, Path(temporary, f"out{suffix}"))
-            files = json.dumps({path: _digest(path) for path in _included(fresh)})
-            Path(temporary, "files").write_text(files)
-            os.replace(fresh, artefact)
-            os.replace(Path(temporary, "files"), manifest)
-        _evict(folder.parent)
-    yield artefact
-
-
-def _evict(root: Path) -> None:
-    """Remove what was made longest ago, all but the newest few hundred."""
-    manifests = [(path.stat().st_mtime, path) for path in root.glob("*/files.json")]
-    for _, path in sorted(manifests)[:-_MOST_KEPT]:
-        shutil.rmtree(path.parent, ignore_errors=True)
-
-
-def _key(nvcc: Path, source: Path, arguments: Sequence[str], *digests: str) -> str:
     status = nvcc.resolve().stat()
-    parts = (str(nvcc), status.st_size, status.st_mtime_ns, str(source.absolute()), *arguments, *digests)
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    compiler = (str(nvcc), status.st_size, status.st_mtime_ns)
+    key = _ARTEFACTS.key(compiler, str(source.path.absolute()), suffix, *arguments, *(_digest(path) for path in objects))
+    with tempfile.TemporaryDirectory() as temporary:
+        artefact = Path(temporary, f"out{suffix}")
+        kept = _kept(key)
+        if kept is None:
+            _compile(nvcc, source, [*arguments, *map(str, objects)], artefact)
+            files = json.dumps({path: _digest(Path(path)) for path in _included(artefact)}).encode()
+            _ARTEFACTS.write(key, files + b"\n" + artefact.read_bytes())
+        else:
+            artefact.write_bytes(kept)
+        yield artefact
 
 
-def _digest(path: str) -> str:
+_ARTEFACTS = DiskCache("nvcc", ".out", version=lambda: b"1")
+"""What nvcc has made: one line of JSON with the digests of the files that it read, then the file."""
+
+
+def _kept(key: str) -> bytes | None:
+    """Return the artefact that is kept under a key, if the files that it was made of are unchanged."""
+    files, _, artefact = (_ARTEFACTS.read(key) or b"").partition(b"\n")
+    unchanged = files and all(_digest(Path(path)) == digest for path, digest in json.loads(files).items())
+    return artefact if unchanged else None
+
+
+def _digest(path: Path) -> str:
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return ""
-
-
-def _unchanged(manifest: Path) -> bool:
-    try:
-        files = json.loads(manifest.read_text())
-    except (OSError, ValueError):
-        return False
-    return all(_digest(path) == digest for path, digest in files.items())
 
 
 def _included(artefact: Path) -> list[str]:
@@ -123,7 +138,7 @@ def _included(artefact: Path) -> list[str]:
     return [word.replace("\0", " ") for word in words]
 
 
-def _compile(nvcc: Path, source: Source, arguments: Sequence[str], out: Path) -> Path:
+def _compile(nvcc: Path, source: Source, arguments: Sequence[str], out: Path) -> None:
     command = [str(nvcc), *arguments, "-MD", "-MF", str(out.with_suffix(".d")), "-o", str(out), str(source.path)]
     try:
         run = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
@@ -131,7 +146,6 @@ def _compile(nvcc: Path, source: Source, arguments: Sequence[str], out: Path) ->
         raise NvccError(diagnose("I203", f"cannot run {nvcc}: {error.strerror or error}")) from None
     if run.returncode or not out.exists():
         raise NvccError(*_diagnostics(run.stderr + run.stdout, source))
-    return out
 
 
 def _diagnostics(output: str, source: Source) -> list[Diagnostic]:

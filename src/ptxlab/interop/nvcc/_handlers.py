@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptxlab import ptx
 from ptxlab.diagnostics import PtxlabError, diagnose
-from ptxlab.isa._machine import Misuse
+from ptxlab.isa.context import Misuse
 from ptxlab.machine import KernelError, Module, Result, loads
 
 if TYPE_CHECKING:

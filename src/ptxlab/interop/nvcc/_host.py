@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from ptxlab.diagnostics import diagnose
-from ptxlab.interop.nvcc._build import Source, built, source_file
-from ptxlab.interop.nvcc._codes import NvccError
+from ptxlab.interop.nvcc._build import NvccError, Source, built, source_file
 from ptxlab.interop.nvcc._compile import Strings, arguments
 from ptxlab.interop.nvcc._handlers import Launch, Runtime
 from ptxlab.machine import Buffer, Device

@@ -9,7 +9,7 @@ from triton.compiler.errors import CompileTimeAssertionFailure
 from triton.runtime.errors import OutOfResources, PTXASError
 
 from ptxlab.diagnostics import diagnose
-from ptxlab.interop._session import current
+from ptxlab.interop.session import current
 
 __all__ = ["first_valid"]
 

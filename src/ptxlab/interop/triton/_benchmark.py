@@ -9,8 +9,7 @@ from typing import Any
 from triton.testing import _summarize_statistics
 
 from ptxlab.diagnostics import diagnose
-from ptxlab.interop import _codes  # noqa: F401  (registers the codes)
-from ptxlab.interop._session import current
+from ptxlab.interop.session import current
 
 __all__ = ["do_bench", "first_point"]
 

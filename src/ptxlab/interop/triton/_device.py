@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ptxlab.diagnostics import Diagnostic
-from ptxlab.interop._session import Session, Settings, activate
-from ptxlab.interop.triton._version import require_triton
+from ptxlab.interop.session import Session, Settings, activate
+from ptxlab.interop.triton.version import require_triton
 
 __all__ = ["device"]
 
@@ -46,8 +46,7 @@ def device(target: str = "sm_100a", *, report: Callable[[Diagnostic], None] | No
     True
     """
     require_triton()
-    from ptxlab.interop.triton._runtime import installed
+    from ptxlab.interop.triton.runtime import installed
 
-    session = Session(Settings(target=target, **settings), report)
-    with activate(session), installed():
+    with activate(Session(Settings().changed(target=target, **settings), report)) as session, installed():
         yield session

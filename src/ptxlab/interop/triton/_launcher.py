@@ -13,7 +13,7 @@ from triton.backends.nvidia.driver import wrap_handle_tensordesc
 from triton.runtime import _allocation
 
 from ptxlab.interop._host_memory import attached, placed
-from ptxlab.interop._session import current, launch_site
+from ptxlab.interop.session import current, launch_site
 
 __all__ = ["Launcher"]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ptxlab.descriptors import encode_tensor_map
-from ptxlab.interop._session import PRODUCTS, Product, current
+from ptxlab.interop.session import PRODUCTS, Product, current
 from ptxlab.machine import loads
-from ptxlab.machine._options import refuse
+from ptxlab.machine.launch.options import refuse
 
 __all__ = ["Utils"]
 

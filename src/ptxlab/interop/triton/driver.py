@@ -19,16 +19,16 @@ class PtxlabDriver(triton_driver.DriverBase):  # type: ignore[misc]
     """
 
     def __init__(self) -> None:
-        from ptxlab.interop.triton._version import require_triton
+        from ptxlab.interop.triton.version import require_triton
 
         require_triton()
-        from ptxlab.interop.triton import _runtime
+        from ptxlab.interop.triton import runtime
         from ptxlab.interop.triton._launcher import Launcher
         from ptxlab.interop.triton._utils import Utils
 
         self.utils = Utils()
         self.launcher_cls = Launcher
-        _runtime.install()
+        runtime.install()
 
     @staticmethod
     def is_active() -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 
 from ptxlab.descriptors import TENSOR_MAP_BYTES
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._addresses import PARAM_WINDOW, SHARED_WINDOW
-from ptxlab.isa._operands import Addr, Resolved, SymbolAddress
+from ptxlab.isa import context
+from ptxlab.isa.address_space import PARAM_WINDOW, SHARED_WINDOW
+from ptxlab.isa.operands import Addr, Resolved, SymbolAddress
 
 __all__ = [
     "Target",
@@ -29,61 +29,65 @@ __all__ = [
     "window_of",
 ]
 
-Target = tuple[machine.Cta, int, machine.Mbarrier]
+Target = tuple[context.Cta, int, context.Mbarrier]
 """A CTA that receives bytes at a shared offset, and the mbarrier that counts them."""
 
 
-def lanes(t: machine.Issue) -> Iterator[int]:
+def lanes(warp: context.WarpContext) -> Iterator[int]:
     """The executing lanes in order; bulk copies are issued by each thread for itself."""
-    mask = t.mask
+    mask = warp.mask
     while mask:
         lowest = mask & -mask
         yield lowest.bit_length() - 1
         mask ^= lowest
 
 
-def thread_of(t: machine.Issue, lane: int) -> Hashable:
+def thread_of(warp: context.WarpContext, lane: int) -> Hashable:
     """A name for the issuing thread."""
-    return (t.cta.ctaid, t.warp, lane)
+    return (warp.cta.ctaid, warp.warp_id, lane)
 
 
 def start(
-    t: machine.Issue, lane: int, perform: Callable[[], None], touches: Callable[[], Iterable[machine.Touch]], *maps: machine.U8
-) -> machine.AsyncOperation:
+    warp: context.WarpContext,
+    lane: int,
+    perform: Callable[[], None],
+    accesses: Callable[[], Iterable[context.MemoryAccess]],
+    *maps: context.U8,
+) -> context.AsyncOperation:
     """Issue a copy for one thread; ``maps`` are tensor maps in memory that it uses."""
-    made = machine.AsyncOperation(t.op.opcode, t.op, t.cta, perform, thread=thread_of(t, lane))
-    if t.machine.observed:
-        made.touches = partial(_with_maps, touches, maps) if maps else touches
-    t.machine.enqueue(made)
+    made = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, thread=thread_of(warp, lane))
+    if warp.machine.observed:
+        made.accesses = partial(_with_maps, accesses, maps) if maps else accesses
+    warp.machine.enqueue(made)
     return made
 
 
-def _with_maps(touches: Callable[[], Iterable[machine.Touch]], maps: tuple[machine.U8, ...]) -> Iterator[machine.Touch]:
-    yield from touches()
+def _with_maps(accesses: Callable[[], Iterable[context.MemoryAccess]], maps: tuple[context.U8, ...]) -> Iterator[context.MemoryAccess]:
+    yield from accesses()
     for each in maps:
-        yield machine.Touch.of(each, False)
+        yield context.MemoryAccess.of(each, False)
 
 
-def used_maps(t: machine.Issue, address: int) -> tuple[machine.U8, ...]:
+def used_maps(warp: context.WarpContext, address: int) -> tuple[context.U8, ...]:
     """The tensor map of a copy, where it lies in global memory and an observer wants to know; those in parameters never change."""
-    if not t.machine.observed or is_parameter(address) or is_shared(address):
+    if not warp.machine.observed or is_parameter(address) or is_shared(address):
         return ()
-    return (t.machine.global_view(t, address, TENSOR_MAP_BYTES, False),)
+    return (warp.machine.global_view(warp, address, TENSOR_MAP_BYTES, False),)
 
 
-def delivered(targets: list[Target], size: int, *sources: machine.U8) -> Iterator[machine.Touch]:
+def delivered(targets: list[Target], size: int, *sources: context.U8) -> Iterator[context.MemoryAccess]:
     """What a copy to shared memory reads and writes, for observers."""
     for source in sources:
-        yield machine.Touch.of(source, False)
+        yield context.MemoryAccess.of(source, False)
     for cta, offset, barrier in targets:
-        yield machine.Touch.of(cta.shared[offset : offset + size], True, barrier)
+        yield context.MemoryAccess.of(cta.shared[offset : offset + size], True, barrier)
 
 
-def moved(source: machine.U8, *targets: machine.U8) -> Iterator[machine.Touch]:
+def moved(source: context.U8, *targets: context.U8) -> Iterator[context.MemoryAccess]:
     """What a copy that no mbarrier counts reads and writes, for observers."""
-    yield machine.Touch.of(source, False)
+    yield context.MemoryAccess.of(source, False)
     for target in targets:
-        yield machine.Touch.of(target, True)
+        yield context.MemoryAccess.of(target, True)
 
 
 def is_parameter(address: int) -> bool:
@@ -96,10 +100,10 @@ def is_shared(address: int) -> bool:
     return SHARED_WINDOW <= address < SHARED_WINDOW + (1 << 32)
 
 
-def generic_address(t: machine.Issue, position: int, lane: int) -> int:
+def generic_address(warp: context.WarpContext, position: int, lane: int) -> int:
     """The generic address that a bracketed operand means; a variable stands for its own state space."""
-    operand = t.op.operands[position]
-    return t.lane_value(operand, 64, lane) + window_of(operand)
+    operand = warp.op.operands[position]
+    return warp.lane_value(operand, 64, lane) + window_of(operand)
 
 
 def window_of(operand: Resolved) -> int:
@@ -110,41 +114,41 @@ def window_of(operand: Resolved) -> int:
     return 0
 
 
-def shared_range(t: machine.Issue, position: int, lane: int, size: int, alignment: int, own: bool) -> tuple[machine.Cta, int]:
+def shared_range(warp: context.WarpContext, position: int, lane: int, size: int, alignment: int, own: bool) -> tuple[context.Cta, int]:
     """The CTA and offset of a shared memory operand of ``size`` bytes; ``own``: it must be the executing CTA's."""
-    return range_at(t, position, t.lane_value(t.op.operands[position], 64, lane), size, alignment, own)
+    return range_at(warp, position, warp.lane_value(warp.op.operands[position], 64, lane), size, alignment, own)
 
 
-def range_at(t: machine.Issue, position: int, address: int, size: int, alignment: int, own: bool) -> tuple[machine.Cta, int]:
+def range_at(warp: context.WarpContext, position: int, address: int, size: int, alignment: int, own: bool) -> tuple[context.Cta, int]:
     """`shared_range` of an operand with this value."""
-    cta, offset = t.machine.shared_at(t, address)
-    if own and cta is not t.cta:
-        t.fault(
+    cta, offset = warp.machine.shared_at(warp, address)
+    if own and cta is not warp.cta:
+        warp.fault(
             "C903",
             f"operand {position + 1}, address {address:#x}, lies in the shared memory of another CTA",
             fix="give an address of the executing CTA; only .shared::cluster reaches others",
         )
     if offset % alignment:
-        t.fault(
+        warp.fault(
             "C901",
             f"operand {position + 1}, shared memory address {address:#x}, is not a multiple of {alignment}",
             fix=f"align the buffer to {alignment} bytes" + (" (swizzled tiles to their whole pattern)" if alignment == 128 else ""),
         )
     if offset + size > cta.shared.size:
-        t.fault("C903", f"{size} bytes at {address:#x} run past the end of the CTA's shared memory, which has {cta.shared.size} bytes")
+        warp.fault("C903", f"{size} bytes at {address:#x} run past the end of the CTA's shared memory, which has {cta.shared.size} bytes")
     return cta, offset
 
 
-def masked(t: machine.Issue, position: int, lane: int) -> list[machine.Cta]:
+def masked(warp: context.WarpContext, position: int, lane: int) -> list[context.Cta]:
     """The CTAs that a 16-bit CTA mask names."""
-    return ctas_of(t, t.lane_value(t.op.operands[position], 16, lane))
+    return ctas_of(warp, warp.lane_value(warp.op.operands[position], 16, lane))
 
 
-def ctas_of(t: machine.Issue, mask: int) -> list[machine.Cta]:
+def ctas_of(warp: context.WarpContext, mask: int) -> list[context.Cta]:
     """The CTAs that the bits of a mask name."""
-    cluster = t.cta.cluster
+    cluster = warp.cta.cluster
     if mask >> len(cluster) or not mask:
-        t.fault(
+        warp.fault(
             "C905",
             f"the CTA mask {mask:#06x} names CTAs that are not among the {len(cluster)} of the cluster" if mask else "the CTA mask is zero",
             fix="set only bits of CTA ranks in the cluster",
@@ -152,7 +156,7 @@ def ctas_of(t: machine.Issue, mask: int) -> list[machine.Cta]:
     found = [cta for rank, cta in enumerate(cluster) if mask >> rank & 1]
     gone = [cta.rank for cta in found if cta.exited]
     if gone:
-        t.fault(
+        warp.fault(
             "M407",
             f"the CTA mask {mask:#06x} names CTA rank {gone[0]}, which has exited",
             fix="let the CTAs of the cluster meet in barrier.cluster before they exit, or let CTA rank "
@@ -161,13 +165,15 @@ def ctas_of(t: machine.Issue, mask: int) -> list[machine.Cta]:
     return found
 
 
-def signal_targets(t: machine.Issue, lane: int, destination: tuple[machine.Cta, int], barrier: int, mask: int, pair: bool) -> list[Target]:
+def signal_targets(
+    warp: context.WarpContext, lane: int, destination: tuple[context.Cta, int], barrier: int, mask: int, pair: bool
+) -> list[Target]:
     """Who receives and which mbarrier counts; ``barrier`` and ``mask`` are operand positions (mask -1: no multicast)."""
-    address = t.lane_value(t.op.operands[barrier], 64, lane)
-    return targets_of(t, destination, address, None if mask < 0 else t.lane_value(t.op.operands[mask], 16, lane), pair)
+    address = warp.lane_value(warp.op.operands[barrier], 64, lane)
+    return targets_of(warp, destination, address, None if mask < 0 else warp.lane_value(warp.op.operands[mask], 16, lane), pair)
 
 
-def targets_of(t: machine.Issue, destination: tuple[machine.Cta, int], barrier: int, mask: int | None, pair: bool) -> list[Target]:
+def targets_of(warp: context.WarpContext, destination: tuple[context.Cta, int], barrier: int, mask: int | None, pair: bool) -> list[Target]:
     """Who receives and which mbarrier counts.
 
     ``barrier`` is an address, ``mask`` names CTAs (None: no multicast), ``pair`` is .cta_group::2. Without .cta_group::2 each receiving
@@ -175,19 +181,19 @@ def targets_of(t: machine.Issue, destination: tuple[machine.Cta, int], barrier: 
     barrier's CTA. Section "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
     """
     cta, offset = destination
-    home, at = t.machine.shared_at(t, barrier)
+    home, at = warp.machine.shared_at(warp, barrier)
     if at % 8:
-        t.fault("C901", f"the mbarrier address {barrier:#x} is not a multiple of 8")
+        warp.fault("C901", f"the mbarrier address {barrier:#x} is not a multiple of 8")
     if mask is None:
         allowed = home.rank // 2 == cta.rank // 2 if pair else home is cta
         if not allowed:
-            t.fault(
+            warp.fault(
                 "C904",
                 f"the mbarrier is in CTA rank {home.rank}, but the bytes go to CTA rank {cta.rank}",
                 fix="name an mbarrier in the destination CTA" + (" or its peer" if pair else "; .cta_group::2 may signal the peer CTA"),
             )
-        return [(cta, offset, home.mbarrier(t, at))]
+        return [(cta, offset, home.mbarrier(warp, at))]
     cluster = cta.cluster
-    receivers = ctas_of(t, mask)
+    receivers = ctas_of(warp, mask)
     signalled = [cluster[(c.rank & ~1) | (home.rank & 1)] if pair else c for c in receivers]
-    return [(c, offset, s.mbarrier(t, at)) for c, s in zip(receivers, signalled, strict=True)]
+    return [(c, offset, s.mbarrier(warp, at)) for c, s in zip(receivers, signalled, strict=True)]

@@ -8,14 +8,14 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import native, service
-from ptxlab.isa.bulk._box import Box, Region
+from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start, used_maps
 from ptxlab.isa.bulk._groups import track
-from ptxlab.isa.bulk._maps import TileMap, tile_map
+from ptxlab.isa.bulk._map_cache import TileMap, tile_map
 from ptxlab.isa.bulk._staging import NOTHING
-from ptxlab.isa.bulk._tensor import nothing_nearer, read_coordinates
+from ptxlab.isa.bulk._tensor import TENSOR_LOAD, TENSOR_STORE, nothing_nearer, read_coordinates
+from ptxlab.isa.bulk._tiled import Box, Region
+from ptxlab.isa.catalogue import native, service
 
 __all__: list[str] = []
 
@@ -31,75 +31,81 @@ def _four(box: Box) -> Box:
     return replace(box, counts=(box.counts[0], _ROWS))
 
 
-def _map(t: machine.Issue, position: int, lane: int) -> tuple[TileMap, Box]:
-    tile = tile_map(t, generic_address(t, position, lane))
+def _map(warp: context.WarpContext, position: int, lane: int) -> tuple[TileMap, Box]:
+    tile = tile_map(warp, generic_address(warp, position, lane))
     box = tile.box
     if tile.rank != 2 or not isinstance(box, Box) or box.counts[1] != 1:
         shape = f"box {box.counts}" if isinstance(box, Box) else "im2col mode"
-        t.fault(
+        warp.fault(
             "D723",
-            f"{t.op.opcode} needs a tensor map of rank 2 whose box has one row; this one has rank {tile.rank}, {shape}",
+            f"{warp.op.opcode} needs a tensor map of rank 2 whose box has one row; this one has rank {tile.rank}, {shape}",
             fix="encode the tensor map with a box of (columns, 1)",
         )
     return tile, box
 
 
-def _regions(t: machine.Issue, position: int, lane: int, tile: TileMap, box: Box, store: bool) -> list[Region]:
+def _regions(warp: context.WarpContext, position: int, lane: int, tile: TileMap, box: Box, store: bool) -> list[Region]:
     """Where the four rows are."""
-    column, *rows = read_coordinates(t, position, lane, 1 + _ROWS)
+    column, *rows = read_coordinates(warp, position, lane, 1 + _ROWS)
     for row in rows:
         if not tile.takes((column, row), store):
-            t.fault("D724", tile.refusal((column, row)))
+            warp.fault("D724", tile.refusal((column, row)))
     return [box.region((column, row)) for row in rows]
 
 
-def _views(t: machine.Issue, regions: list[Region], write: bool) -> list[machine.U8]:
-    return [t.machine.global_view(t, region.address, region.size, write) if region.size else NOTHING for region in regions]
+def _views(warp: context.WarpContext, regions: list[Region], write: bool) -> list[context.U8]:
+    return [warp.machine.global_view(warp, region.address, region.size, write) if region.size else NOTHING for region in regions]
 
 
-def _gather(t: machine.Issue, mask: int) -> None:
-    pair = t.q.group == "cta_group::2"
-    for lane in lanes(t):
-        tile, box = _map(t, 1, lane)
+def _gather(warp: context.WarpContext, mask: int) -> None:
+    pair = warp.q.group == "cta_group::2"
+    for lane in lanes(warp):
+        tile, box = _map(warp, 1, lane)
         four = _four(box)
-        regions = _regions(t, 1, lane, tile, box, False)
-        destination = shared_range(t, 0, lane, four.footprint, _ALIGNMENT, t.q.destination == "shared::cta")
-        targets = signal_targets(t, lane, destination, 2, mask, pair)
-        sources = _views(t, regions, False)
+        regions = _regions(warp, 1, lane, tile, box, False)
+        destination = shared_range(warp, 0, lane, four.footprint, _ALIGNMENT, warp.q.destination == "shared::cta")
+        targets = signal_targets(warp, lane, destination, 2, mask, pair)
+        sources = _views(warp, regions, False)
         perform = partial(_perform_gather, box, four, sources, regions, targets)
-        start(t, lane, perform, partial(_gathered, box, four, sources, regions, targets), *used_maps(t, generic_address(t, 1, lane)))
+        start(
+            warp, lane, perform, partial(_gathered, box, four, sources, regions, targets), *used_maps(warp, generic_address(warp, 1, lane))
+        )
 
 
-def _gathered(box: Box, four: Box, sources: list[machine.U8], regions: list[Region], targets: list[Target]) -> Iterator[machine.Touch]:
-    return delivered(targets, four.footprint, *map(box.outside, sources, regions))
+def _gathered(
+    box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target]
+) -> Iterator[context.MemoryAccess]:
+    return delivered(targets, four.footprint, *map(box.read, sources, regions))
 
 
-def _perform_gather(box: Box, four: Box, sources: list[machine.U8], regions: list[Region], targets: list[Target]) -> None:
+def _perform_gather(box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target]) -> None:
     dense = np.concatenate([box.load(source, region) for source, region in zip(sources, regions, strict=True)])
     for cta, offset, barrier in targets:
         four.scatter(dense, cta.shared, offset)
         barrier.complete_tx(four.bytes)
 
 
-def _scatter(t: machine.Issue) -> None:
-    for lane in lanes(t):
-        tile, box = _map(t, 0, lane)
+def _scatter(warp: context.WarpContext) -> None:
+    for lane in lanes(warp):
+        tile, box = _map(warp, 0, lane)
         four = _four(box)
-        regions = _regions(t, 0, lane, tile, box, True)
-        cta, offset = shared_range(t, 1, lane, four.footprint, _ALIGNMENT, True)
-        views = _views(t, regions, True)
+        regions = _regions(warp, 0, lane, tile, box, True)
+        cta, offset = shared_range(warp, 1, lane, four.footprint, _ALIGNMENT, True)
+        views = _views(warp, regions, True)
         perform = partial(_perform_scatter, box, four, views, regions, cta, offset)
         source = cta.shared[offset : offset + four.footprint]
         track(
-            t, lane, start(t, lane, perform, partial(_scattered, box, views, regions, source), *used_maps(t, generic_address(t, 0, lane)))
+            warp,
+            lane,
+            start(warp, lane, perform, partial(_scattered, box, views, regions, source), *used_maps(warp, generic_address(warp, 0, lane))),
         )
 
 
-def _scattered(box: Box, targets: list[machine.U8], regions: list[Region], source: machine.U8) -> Iterator[machine.Touch]:
-    return moved(source, *map(box.outside, targets, regions))
+def _scattered(box: Box, targets: list[context.U8], regions: list[Region], source: context.U8) -> Iterator[context.MemoryAccess]:
+    return moved(source, *map(box.read, targets, regions))
 
 
-def _perform_scatter(box: Box, four: Box, targets: list[machine.U8], regions: list[Region], cta: machine.Cta, offset: int) -> None:
+def _perform_scatter(box: Box, four: Box, targets: list[context.U8], regions: list[Region], cta: context.Cta, offset: int) -> None:
     rows = four.gather(cta.shared, offset).reshape(_ROWS, -1)
     for target, region, row in zip(targets, regions, rows, strict=True):
         box.store(region, target, row, None)
@@ -110,8 +116,8 @@ def _declare(hint: bool) -> None:
     policy = {"policy": "b64"} if hint else {}
     for multicast in (False, True):
 
-        def gather(t: machine.Issue, position: int = 3 if multicast else -1) -> None:
-            _gather(t, position)
+        def gather(warp: context.WarpContext, position: int = 3 if multicast else -1) -> None:
+            _gather(warp, position)
 
         service(
             "cp.async.bulk.tensor.2d.(destination=shared::cta|shared::cluster).global.tile::gather4.mbarrier::complete_tx::bytes"
@@ -119,6 +125,7 @@ def _declare(hint: bool) -> None:
             section=_SECTION,
             outputs=0,
             ordered=False,
+            effects=TENSOR_LOAD,
             destination="addr",
             source="addr",
             mbarrier="addr",
@@ -130,6 +137,7 @@ def _declare(hint: bool) -> None:
         section=_SECTION,
         outputs=0,
         ordered=False,
+        effects=TENSOR_STORE,
         destination="addr",
         source="addr",
         **policy,

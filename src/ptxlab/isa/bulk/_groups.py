@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._operands import Const
+from ptxlab.isa import context
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import CommitGroup, Completion, WaitGroup
+from ptxlab.isa.operands import Const
 
 __all__ = ["track"]
 
@@ -17,25 +18,29 @@ _KEY = "bulk groups"
 class _Thread:
     """The operations of one thread that no group holds yet, and its groups that may be pending, oldest first."""
 
-    open: list[machine.AsyncOperation] = field(default_factory=list)
-    groups: list[list[machine.AsyncOperation]] = field(default_factory=list)
+    open: list[context.AsyncOperation] = field(default_factory=list)
+    groups: list[list[context.AsyncOperation]] = field(default_factory=list)
 
 
-def track(t: machine.Issue, lane: int, operation: machine.AsyncOperation) -> None:
+def track(warp: context.WarpContext, lane: int, operation: context.AsyncOperation) -> None:
     """Let the next commit_group of the thread hold an operation; one that is complete already needs no group."""
     if not operation.done:
-        threads: dict[int, _Thread] = t.state.setdefault(_KEY, {})
+        threads: dict[int, _Thread] = warp.state.setdefault(_KEY, {})
         threads.setdefault(lane, _Thread()).open.append(operation)
 
 
-@service("cp.async.bulk.commit_group", section="Data Movement and Conversion Instructions: cp.async.bulk.commit_group")
-def commit_group(t: machine.Issue) -> None:
+@service(
+    "cp.async.bulk.commit_group",
+    section="Data Movement and Conversion Instructions: cp.async.bulk.commit_group",
+    effects=CommitGroup(Completion.BULK_GROUP),
+)
+def commit_group(warp: context.WarpContext) -> None:
     """Make a group, perhaps an empty one, of each executing thread's operations."""
-    threads: dict[int, _Thread] | None = t.state.get(_KEY)
+    threads: dict[int, _Thread] | None = warp.state.get(_KEY)
     if not threads:
         return
     for lane, thread in threads.items():
-        if t.mask >> lane & 1:
+        if warp.mask >> lane & 1:
             thread.groups.append(thread.open)
             thread.open = []
 
@@ -44,18 +49,19 @@ def commit_group(t: machine.Issue) -> None:
     "cp.async.bulk.wait_group{.read}",
     section="Data Movement and Conversion Instructions: cp.async.bulk.wait_group",
     outputs=0,
+    effects=lambda q: WaitGroup(Completion.BULK_GROUP, sources=q.read),
     count="u32",
 )
-def wait_group(t: machine.Issue) -> machine.Wait | None:
+def wait_group(warp: context.WarpContext) -> context.Wait | None:
     """Wait until at most ``count`` of each thread's newest groups are pending."""
-    threads: dict[int, _Thread] | None = t.state.get(_KEY)
+    threads: dict[int, _Thread] | None = warp.state.get(_KEY)
     if not threads:
         return None
-    operand = t.op.operands[0]
-    count = operand.value if isinstance(operand, Const) else t.uniform(operand)
-    awaited: list[machine.AsyncOperation] = []
+    operand = warp.op.operands[0]
+    count = operand.value if isinstance(operand, Const) else warp.uniform(operand)
+    awaited: list[context.AsyncOperation] = []
     for lane, thread in list(threads.items()):
-        if not t.mask >> lane & 1:
+        if not warp.mask >> lane & 1:
             continue
         groups = thread.groups
         while groups and all(o.done for o in groups[0]):
@@ -65,8 +71,8 @@ def wait_group(t: machine.Issue) -> machine.Wait | None:
             del threads[lane]
     if not awaited:
         return None
-    opcode = t.op.opcode
-    return machine.Wait(
+    opcode = warp.op.opcode
+    return context.Wait(
         ready=lambda: all(o.done for o in awaited),
         describe=lambda: (
             f"{opcode} {count} waits for bulk copies of its thread",

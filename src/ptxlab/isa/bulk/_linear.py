@@ -2,63 +2,67 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import Qualifiers, native, service
-from ptxlab.isa._natives import Nothing
-from ptxlab.isa._operands import Op
+from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start
 from ptxlab.isa.bulk._groups import track
-from ptxlab.isa.bulk._reduce import Combine, combiner, watched
+from ptxlab.isa.bulk._reduce import FLOATS, Combine, combiner, watched
+from ptxlab.isa.catalogue import Qualifiers, native, service
+from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
+from ptxlab.isa.native_ops import Nothing
+from ptxlab.isa.operands import Op
 
 __all__: list[str] = []
 
 _SECTION = "Data Movement and Conversion Instructions: cp.async.bulk"
 _REDUCE = "Data Movement and Conversion Instructions: cp.reduce.async.bulk"
 _PREFETCH = "Data Movement and Conversion Instructions: cp.async.bulk.prefetch"
+_TO_SHARED = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED)
+_TO_GLOBAL = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL)
 _UNIT = 16
 """Sizes are multiples of 16 bytes, addresses too."""
 
 
-def _size(t: machine.Issue, lane: int) -> int:
-    size = t.lane_value(t.op.operands[2], 32, lane)
+def _size(warp: context.WarpContext, lane: int) -> int:
+    size = warp.lane_value(warp.op.operands[2], 32, lane)
     if size % _UNIT:
-        t.fault("C902", f"the size is {size} bytes, not a multiple of {_UNIT}", fix=f"copy a multiple of {_UNIT} bytes")
+        warp.fault("C902", f"the size is {size} bytes, not a multiple of {_UNIT}", fix=f"copy a multiple of {_UNIT} bytes")
     return size
 
 
-def _global(t: machine.Issue, position: int, lane: int, size: int, write: bool) -> machine.U8:
-    address = generic_address(t, position, lane)
+def _global(warp: context.WarpContext, position: int, lane: int, size: int, write: bool) -> context.U8:
+    address = generic_address(warp, position, lane)
     if address % _UNIT:
-        t.fault("C901", f"operand {position + 1}, global address {address:#x}, is not a multiple of {_UNIT}")
-    return t.machine.global_view(t, address, size, write)
+        warp.fault("C901", f"operand {position + 1}, global address {address:#x}, is not a multiple of {_UNIT}")
+    return warp.machine.global_view(warp, address, size, write)
 
 
-def _fetch(t: machine.Issue, mask: int) -> None:
-    own = t.q.destination == "shared::cta"
-    for lane in lanes(t):
-        size = _size(t, lane)
-        destination = shared_range(t, 0, lane, size, _UNIT, own)
-        source = _global(t, 1, lane, size, False)
-        targets = signal_targets(t, lane, destination, 3, mask, False)
-        start(t, lane, partial(_deliver, source, size, targets, None), partial(delivered, targets, size, source))
+def _fetch(warp: context.WarpContext, mask: int) -> None:
+    own = warp.q.destination == "shared::cta"
+    for lane in lanes(warp):
+        size = _size(warp, lane)
+        destination = shared_range(warp, 0, lane, size, _UNIT, own)
+        source = _global(warp, 1, lane, size, False)
+        targets = signal_targets(warp, lane, destination, 3, mask, False)
+        start(warp, lane, partial(_deliver, source, size, targets, None), partial(delivered, targets, size, source))
 
 
-def _exchange(t: machine.Issue, combine: Combine | None) -> None:
+def _exchange(warp: context.WarpContext, combine: Combine | None) -> None:
     """Shared memory of this CTA to that of a CTA in the cluster."""
-    for lane in lanes(t):
-        size = _size(t, lane)
-        destination = shared_range(t, 0, lane, size, _UNIT, False)
-        cta, offset = shared_range(t, 1, lane, size, _UNIT, True)
-        targets = signal_targets(t, lane, destination, 3, -1, False)
+    for lane in lanes(warp):
+        size = _size(warp, lane)
+        destination = shared_range(warp, 0, lane, size, _UNIT, False)
+        cta, offset = shared_range(warp, 1, lane, size, _UNIT, True)
+        targets = signal_targets(warp, lane, destination, 3, -1, False)
         source = cta.shared[offset : offset + size]
-        start(t, lane, partial(_deliver, source, size, targets, combine), partial(delivered, targets, size, source))
+        start(warp, lane, partial(_deliver, source, size, targets, combine), partial(delivered, targets, size, source))
 
 
-def _deliver(source: machine.U8, size: int, targets: list[Target], combine: Combine | None) -> None:
+def _deliver(source: context.U8, size: int, targets: list[Target], combine: Combine | None) -> None:
     for cta, offset, barrier in targets:
         target = cta.shared[offset : offset + size]
         if combine is None:
@@ -68,19 +72,19 @@ def _deliver(source: machine.U8, size: int, targets: list[Target], combine: Comb
         barrier.complete_tx(size)
 
 
-def _write(t: machine.Issue, combine: Combine | None, mask: int = -1) -> None:
-    for lane in lanes(t):
-        size = _size(t, lane)
-        target = _global(t, 0, lane, size, True)
-        cta, offset = shared_range(t, 1, lane, size, _UNIT, True)
+def _write(warp: context.WarpContext, combine: Combine | None, mask: int = -1) -> None:
+    for lane in lanes(warp):
+        size = _size(warp, lane)
+        target = _global(warp, 0, lane, size, True)
+        cta, offset = shared_range(warp, 1, lane, size, _UNIT, True)
         source = cta.shared[offset : offset + size]
-        each = combine and watched(t, t.q.operation, t.q.type, combine)
+        each = combine and watched(warp, warp.q.operation, warp.q.type, combine)
         if mask >= 0:
-            each = _masked(t.lane_value(t.op.operands[mask], 16, lane))
-        track(t, lane, start(t, lane, partial(_put, target, source, each), partial(moved, source, target)))
+            each = _masked(warp.lane_value(warp.op.operands[mask], 16, lane))
+        track(warp, lane, start(warp, lane, partial(_put, target, source, each), partial(moved, source, target)))
 
 
-def _put(target: machine.U8, source: machine.U8, combine: Combine | None) -> None:
+def _put(target: context.U8, source: context.U8, combine: Combine | None) -> None:
     if combine is None:
         target[:] = source
     else:
@@ -91,17 +95,21 @@ def _masked(mask: int) -> Combine:
     """Write the bytes of each 16 whose bits are set."""
     written = np.array([mask >> i & 1 for i in range(_UNIT)], bool)
 
-    def write(target: machine.U8, source: machine.U8) -> None:
+    def write(target: context.U8, source: context.U8) -> None:
         np.copyto(target.reshape(-1, _UNIT), source.reshape(-1, _UNIT), where=written)
 
     return write
 
 
-def _combine(t: machine.Issue) -> Combine:
-    combine = combiner(t.q.operation, t.q.type)
+def _combine(warp: context.WarpContext) -> Combine:
+    combine = combiner(warp.q.operation, warp.q.type)
     if combine is None:
-        t.fault("D726", f".{t.q.operation} is not available for .{t.q.type}")
+        warp.fault("D726", f".{warp.q.operation} is not available for .{warp.q.type}")
     return combine
+
+
+def _reduction(q: Qualifiers) -> Asynchronous:
+    return replace(_TO_GLOBAL, atomic=True, adds_floats=q.operation == "add" and q.type in FLOATS)
 
 
 def _prefetch(q: Qualifiers, op: Op) -> Nothing:
@@ -114,14 +122,15 @@ def _prefetch(q: Qualifiers, op: Op) -> Nothing:
     section=_SECTION,
     fidelity="hardware",
     outputs=0,
+    effects=_TO_SHARED,
     destination="addr",
     source="addr",
     size="u32",
     mbarrier="addr",
 )
-def exchange(t: machine.Issue) -> None:
+def exchange(warp: context.WarpContext) -> None:
     """Copy between shared memories."""
-    _exchange(t, None)
+    _exchange(warp, None)
 
 
 @service(
@@ -130,14 +139,15 @@ def exchange(t: machine.Issue) -> None:
     section=_REDUCE,
     fidelity="hardware",
     outputs=0,
+    effects=replace(_TO_SHARED, atomic=True),
     destination="addr",
     source="addr",
     size="u32",
     mbarrier="addr",
 )
-def exchange_reduce(t: machine.Issue) -> None:
+def exchange_reduce(warp: context.WarpContext) -> None:
     """Reduce into another CTA's shared memory."""
-    _exchange(t, _combine(t))
+    _exchange(warp, _combine(warp))
 
 
 def _declare(hint: bool) -> None:
@@ -147,14 +157,15 @@ def _declare(hint: bool) -> None:
         spread = ".multicast::cluster" if multicast else ""
         mask = {"mask": "b16"} if multicast else {}
 
-        def fetch(t: machine.Issue, position: int = 4 if multicast else -1) -> None:
-            _fetch(t, position)
+        def fetch(warp: context.WarpContext, position: int = 4 if multicast else -1) -> None:
+            _fetch(warp, position)
 
         service(
             f"cp.async.bulk.(destination=shared::cta|shared::cluster).global.mbarrier::complete_tx::bytes{spread}{hinted}",
             section=_SECTION,
             fidelity="hardware",
             outputs=0,
+            effects=_TO_SHARED,
             destination="addr",
             source="addr",
             size="u32",
@@ -167,6 +178,7 @@ def _declare(hint: bool) -> None:
         section=_SECTION,
         fidelity="hardware",
         outputs=0,
+        effects=_TO_GLOBAL,
         destination="addr",
         source="addr",
         size="u32",
@@ -176,6 +188,7 @@ def _declare(hint: bool) -> None:
         f"cp.async.bulk.global.shared::cta.bulk_group{hinted}.cp_mask",
         section=_SECTION,
         outputs=0,
+        effects=_TO_GLOBAL,
         destination="addr",
         source="addr",
         size="u32",
@@ -188,6 +201,7 @@ def _declare(hint: bool) -> None:
         section=_REDUCE,
         fidelity="hardware",
         outputs=0,
+        effects=_reduction,
         destination="addr",
         source="addr",
         size="u32",

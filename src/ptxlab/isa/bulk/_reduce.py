@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import _machine as machine
+from ptxlab.isa import context
 
 __all__ = ["FLOATS", "INTEGERS", "Combine", "combiner", "watched"]
 
@@ -114,10 +114,10 @@ def combiner(operation: str, type: str) -> Combine | None:
     return floats
 
 
-def watched(t: machine.Issue, operation: str, type: str, combine: Combine) -> Combine:
+def watched(warp: context.WarpContext, operation: str, type: str, combine: Combine) -> Combine:
     """The same reduction; if it adds floats, it also notes what it adds to, for what depends on the order."""
-    notes = t.machine.additions
+    notes = warp.machine.additions
     if notes is None or operation != "add" or type not in FLOATS:
         return combine
-    found: Combine = notes.watched(t.op, FLOATS[type], partial(_values, type=type), combine)
+    found: Combine = notes.watched(warp.op, FLOATS[type], partial(_values, type=type), combine)
     return found

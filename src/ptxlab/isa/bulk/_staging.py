@@ -6,25 +6,23 @@ memory in the order of the swizzle.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOTHING", "U8", "Staged", "chunk_order", "rounded", "shape_in_shared"]
+from ptxlab.isa.bulk._reduce import Combine
+from ptxlab.layout import swizzle_addresses
+from ptxlab.tables import TENSOR_MAP_SWIZZLES
+
+__all__ = ["NOTHING", "U8", "Staged", "chunk_order", "rounded"]
 
 U8 = NDArray[np.uint8]
 
 NOTHING: U8 = np.empty(0, np.uint8)
 """The view of a region that is wholly outside the tensor."""
-
-_PATTERNS = {1: (1, 4, 3), 2: (2, 4, 3), 3: (3, 4, 3), 4: (2, 5, 2), 5: (2, 5, 2), 6: (1, 6, 1)}
-"""Swizzle mode -> bits B, base M, shift S: address bits [M, M+B) are XORed with bits [M+S, M+S+B). Section "Swizzling Modes"."""
-_WIDTHS = {1: 32, 2: 64, 3: 128, 4: 128, 5: 128, 6: 128}
-_FLIP = 5
-"""128-byte swizzle of 32-byte atoms that also exchanges the halves of each 16 bytes in every other row."""
 
 _WIDE: dict[int, np.dtype[Any]] = {8: np.dtype(np.uint64), 16: np.dtype(np.complex128)}
 """Element types whose assignment moves a chunk as it is."""
@@ -36,15 +34,11 @@ def chunk_order(swizzle: int, phase: int, count: int, pitch: int, row: int) -> N
 
     ``phase`` is the address of that byte modulo 1024; a row of ``row`` bytes starts every ``pitch`` bytes.
     """
-    size = 8 if swizzle == _FLIP else 16
+    mode = TENSOR_MAP_SWIZZLES[swizzle]
+    size = 8 if mode.flip else 16
     dense = np.arange(count, dtype=np.intp) * size
     address = dense // row * pitch + dense % row + phase
-    if swizzle:
-        bits, base, shift = _PATTERNS[swizzle]
-        address ^= (address >> (base + shift) & ((1 << bits) - 1)) << base
-        if swizzle == _FLIP:
-            address ^= (address >> 7 & 1) << 3
-    order: NDArray[np.intp] = (address - phase) // size
+    order: NDArray[np.intp] = (swizzle_addresses(address, mode) - phase) // size
     order.setflags(write=False)
     return order
 
@@ -59,25 +53,36 @@ def rounded(values: U8) -> U8:
     return words.view(np.uint8)
 
 
-def shape_in_shared(packed: int, rows: int, padded: int, swizzle: int, slices: bool) -> dict[str, int]:
-    """The attributes of a `Staged` that follow from the bytes of a row in global memory and the number of rows.
+class Inside(Protocol):
+    """The part of a copy that is inside the tensor."""
 
-    ``slices``: rows of an interleaved tensor stand next to each other however they are swizzled.
-    """
-    row = packed // padded * 16 if padded else packed
-    width = _WIDTHS.get(swizzle, 1)
-    pitch = row if slices else max(row, width)
-    # The swizzle exchanges chunks within its width, also with some behind the last row.
-    footprint = -(-rows * pitch // width) * width
-    return {"packed": packed, "row": row, "rows": rows, "bytes": rows * row, "pitch": pitch, "footprint": footprint}
+    @property
+    def size(self) -> int:
+        """Bytes of global memory from the first to the last; 0: nothing is inside."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the copy is inside."""
 
 
-class Staged:
-    """What copies of all modes have in common: rows in shared memory.
+Part = TypeVar("Part", bound=Inside)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Staged(Generic[Part]):
+    """What copies of all modes have in common: a tensor in global memory, and rows in shared memory.
 
     Attributes
     ----------
-    swizzle, padded, rounds, fill : of the tensor map, see `Box`
+    address : of the tensor
+    bits : of an element; dimension 0 is counted in units of them
+    dims : sizes, innermost first
+    pitches : byte strides of the dimensions from 1 on
+    swizzle : the driver's number of the mode
+    fill : bytes of an element outside the tensor
+    padded : bytes of data in each 16-byte slot of shared memory for the aligned sub-byte types, 0 for all others
+    rounds : whether a load rounds f32 to tf32
+    slices : whether the tensor is interleaved, and dimension 0 is a slice of its channels
     packed, row : bytes of a row in global and in shared memory
     rows : how many there are
     bytes : that one copy counts as, whatever is inside the tensor
@@ -85,44 +90,91 @@ class Staged:
     footprint : bytes of shared memory from the first to the end of the last row
     """
 
-    __slots__ = ()
-
+    address: int
+    bits: int
+    dims: tuple[int, ...]
+    pitches: tuple[int, ...]
     swizzle: int
-    padded: int
-    rounds: bool
     fill: bytes
-    packed: int
-    row: int
-    rows: int
-    bytes: int
-    pitch: int
-    footprint: int
+    padded: int = 0
+    rounds: bool = False
+    slices: bool = False
+    packed: int = field(init=False)
+    row: int = field(init=False)
+    rows: int = field(init=False)
+    bytes: int = field(init=False)
+    pitch: int = field(init=False)
+    footprint: int = field(init=False)
+
+    def _arrange(self, elements: int, rows: int) -> None:
+        """Set what follows from the elements of a row and the number of rows."""
+        packed = elements * self.bits // 8
+        row = packed // self.padded * 16 if self.padded else packed
+        width = TENSOR_MAP_SWIZZLES[self.swizzle].width
+        # Rows of an interleaved tensor stand next to each other however they are swizzled.
+        pitch = row if self.slices else max(row, width)
+        # The swizzle exchanges chunks within its width, also with some behind the last row.
+        footprint = -(-rows * pitch // width) * width
+        values = {"packed": packed, "row": row, "rows": rows, "bytes": rows * row, "pitch": pitch, "footprint": footprint}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @property
-    def chunk(self) -> int:
-        """Bytes that the swizzle leaves together."""
-        return 8 if self.swizzle == _FLIP else 16
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the staging array in which `index` selects the part inside the tensor."""
+        raise NotImplementedError
 
-    def order(self, offset: int) -> NDArray[np.intp]:
-        """For each chunk of the dense box, its chunk in shared memory, of a box at this offset."""
-        return chunk_order(self.swizzle, offset & 1023, self.bytes // self.chunk, self.pitch, self.row)
+    def index(self, part: Part) -> tuple[Any, ...]:
+        """Where the part inside the tensor is in the staging array."""
+        raise NotImplementedError
 
-    def staged(self, move: Callable[[U8], None] | None, whole: bool) -> U8:
-        """A dense array with the fill where nothing is inside the tensor; ``move`` puts the rest into it."""
+    def read(self, memory: U8, part: Part) -> U8:
+        """The bytes inside the tensor, in the shape that `index` selects; ``memory`` holds the bytes of the part."""
+        raise NotImplementedError
+
+    def write(self, memory: U8, part: Part, values: U8) -> None:
+        """The inverse of `read`."""
+        raise NotImplementedError
+
+    def views(self, memory: U8, part: Part) -> list[U8]:
+        """The bytes inside the tensor as views of global memory."""
+        raise NotImplementedError
+
+    def load(self, memory: U8, part: Part) -> U8:
+        """The bytes in the order of shared memory before swizzling, with the fill where they are outside the tensor."""
         dense = np.empty(self.rows * self.packed, np.uint8)
-        if not whole:
+        if not part.whole:
             dense.reshape(-1, len(self.fill))[:] = np.frombuffer(self.fill, np.uint8)
-        if move is not None:
-            move(dense)
+        if part.size:
+            found = self.read(memory, part)
+            dense.reshape(self.shape)[self.index(part)] = rounded(found) if self.rounds else found
         if self.padded:
             slots = np.zeros((dense.size // self.padded, 16), np.uint8)
             slots[:, : self.padded] = dense.reshape(-1, self.padded)
             return slots.reshape(-1)
         return dense
 
-    def unpadded(self, dense: U8) -> U8:
-        """The bytes that go to global memory."""
-        return np.ascontiguousarray(dense.reshape(-1, 16)[:, : self.padded]).reshape(-1) if self.padded else dense
+    def store(self, part: Part, memory: U8, dense: U8, combine: Combine | None) -> None:
+        """Write the part inside the tensor; ``combine(target, source)`` reduces into it instead."""
+        if not part.size:
+            return
+        if self.padded:
+            dense = np.ascontiguousarray(dense.reshape(-1, 16)[:, : self.padded])
+        inside = dense.reshape(self.shape)[self.index(part)]
+        if combine is not None:
+            target = self.read(memory, part)
+            combine(target, inside)
+            inside = target
+        self.write(memory, part, inside)
+
+    @property
+    def chunk(self) -> int:
+        """Bytes that the swizzle leaves together."""
+        return 8 if TENSOR_MAP_SWIZZLES[self.swizzle].flip else 16
+
+    def order(self, offset: int) -> NDArray[np.intp]:
+        """For each chunk of the dense box, its chunk in shared memory, of a box at this offset."""
+        return chunk_order(self.swizzle, offset & 1023, self.bytes // self.chunk, self.pitch, self.row)
 
     def scatter(self, dense: U8, shared: U8, offset: int) -> None:
         """Put staged bytes into shared memory."""

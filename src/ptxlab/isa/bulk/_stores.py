@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._operands import Group
+from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import delivered, generic_address, lanes, moved, shared_range, signal_targets, start
 from ptxlab.isa.bulk._reduce import Combine, combiner
+from ptxlab.isa.catalogue import Qualifiers, service
+from ptxlab.isa.effects import Access, Asynchronous, Completion, Proxy, Space, Unit, order_of
+from ptxlab.isa.operands import Group
+from ptxlab.isa.requirements import needs
 
 __all__: list[str] = []
 
@@ -19,30 +22,37 @@ _REDUCE = "Parallel Synchronization and Communication Instructions: red.async"
 _BULK = "Data Movement and Conversion Instructions: st.bulk"
 _TYPES = "(type=b32|b64|u32|u64|s32|s64|f32|f64)"
 _SCOPE = "(scope=cta|cluster|gpu|sys)"
+_TO_SHARED = Asynchronous(Unit.STORE, Completion.BYTES, Proxy.GENERIC, Space.SHARED)
 _UNIT = 8
-_NO_SOURCE: machine.U8 = np.empty(0, np.uint8)
+_NEEDS = needs("8.1", "sm_90", what="st.async")
+_NO_SOURCE: context.U8 = np.empty(0, np.uint8)
 
 
-def _bytes(t: machine.Issue, lane: int) -> machine.U8:
+def _release(q: Qualifiers) -> Asynchronous:
+    """A store to global memory: the order is that of one strong store."""
+    return Asynchronous(Unit.STORE, Completion.NONE, Proxy.GENERIC, Space.GLOBAL, order=order_of("release", q.scope))
+
+
+def _bytes(warp: context.WarpContext, lane: int) -> context.U8:
     """The value operand of one lane."""
-    size = int(t.q.type[1:]) // 8
-    operand = t.op.operands[1]
+    size = int(warp.q.type[1:]) // 8
+    operand = warp.op.operands[1]
     items = operand.items if isinstance(operand, Group) else (operand,)
-    raw = b"".join(t.lane_value(item, 8 * size, lane).to_bytes(size, "little") for item in items)
+    raw = b"".join(warp.lane_value(item, 8 * size, lane).to_bytes(size, "little") for item in items)
     return np.frombuffer(raw, np.uint8)
 
 
-def _combine(t: machine.Issue) -> Combine | None:
-    operation = t.q.__dict__.get("operation")
+def _combine(warp: context.WarpContext) -> Combine | None:
+    operation = warp.q.__dict__.get("operation")
     if operation is None:
         return None
-    found = combiner(operation, t.q.type)
+    found = combiner(operation, warp.q.type)
     if found is None:
-        t.fault("D726", f".{operation} is not available for .{t.q.type}")
+        warp.fault("D726", f".{operation} is not available for .{warp.q.type}")
     return found
 
 
-def _put(target: machine.U8, value: machine.U8, combine: Combine | None, barrier: machine.Mbarrier | None) -> None:
+def _put(target: context.U8, value: context.U8, combine: Combine | None, barrier: context.Mbarrier | None) -> None:
     if combine is None:
         target[:] = value
     else:
@@ -51,41 +61,51 @@ def _put(target: machine.U8, value: machine.U8, combine: Combine | None, barrier
         barrier.complete_tx(len(value))
 
 
-def _to_cluster(t: machine.Issue) -> None:
+def _to_cluster(warp: context.WarpContext) -> None:
     """Shared memory of a CTA of the cluster, counted by an mbarrier beside it."""
-    combine = _combine(t)
-    for lane in lanes(t):
-        value = _bytes(t, lane)
-        destination = shared_range(t, 0, lane, len(value), len(value), False)
-        targets = signal_targets(t, lane, destination, 2, -1, False)
+    combine = _combine(warp)
+    for lane in lanes(warp):
+        value = _bytes(warp, lane)
+        destination = shared_range(warp, 0, lane, len(value), len(value), False)
+        targets = signal_targets(warp, lane, destination, 2, -1, False)
         ((cta, offset, barrier),) = targets
         perform = partial(_put, cta.shared[offset : offset + len(value)], value, combine, barrier)
-        start(t, lane, perform, partial(delivered, targets, len(value)))
+        start(warp, lane, perform, partial(delivered, targets, len(value)))
 
 
-def _to_global(t: machine.Issue) -> None:
+def _to_global(warp: context.WarpContext) -> None:
     """Global memory; nothing signals the completion."""
-    combine = _combine(t)
-    for lane in lanes(t):
-        value = _bytes(t, lane)
-        address = generic_address(t, 0, lane)
+    combine = _combine(warp)
+    for lane in lanes(warp):
+        value = _bytes(warp, lane)
+        address = generic_address(warp, 0, lane)
         if address % len(value):
-            t.fault("C901", f"the global address {address:#x} is not a multiple of {len(value)}")
-        target = t.machine.global_view(t, address, len(value), True)
-        start(t, lane, partial(_put, target, value, combine, None), partial(moved, _NO_SOURCE, target))
+            warp.fault("C901", f"the global address {address:#x} is not a multiple of {len(value)}")
+        target = warp.machine.global_view(warp, address, len(value), True)
+        start(warp, lane, partial(_put, target, value, combine, None), partial(moved, _NO_SOURCE, target))
 
 
 for _vector, _operand in (("", "type"), (".v2", "v2.type"), (".v4", "v4.type")):
     service(
         f"st.async{{.weak}}{{.shared::cluster}}.mbarrier::complete_tx::bytes{_vector}.{_TYPES}",
         section=_STORE,
+        requires=_NEEDS,
         fidelity="hardware",
         outputs=0,
+        effects=_TO_SHARED,
         a="addr",
         b=_operand,
         mbarrier="addr",
     )(_to_cluster)
-service(f"st.async{{.mmio}}.release.{_SCOPE}{{.global}}.{_TYPES}", section=_STORE, outputs=0, a="addr", b="type")(_to_global)
+service(
+    f"st.async{{.mmio}}.release.{_SCOPE}{{.global}}.{_TYPES}",
+    section=_STORE,
+    requires=_NEEDS,
+    outputs=0,
+    effects=_release,
+    a="addr",
+    b="type",
+)(_to_global)
 service(
     "red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.(operation=inc|dec).(type=u32)",
     "red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.(operation=min|max).(type=u32|s32)",
@@ -94,6 +114,7 @@ service(
     section=_REDUCE,
     fidelity="hardware",
     outputs=0,
+    effects=replace(_TO_SHARED, atomic=True, order=order_of("relaxed", "cluster")),
     a="addr",
     b="type",
     mbarrier="addr",
@@ -102,20 +123,21 @@ service(
     f"red.async{{.mmio}}.release.{_SCOPE}{{.global}}.(operation=add).(type=u32|s32|u64|s64)",
     section=_REDUCE,
     outputs=0,
+    effects=_release,
     a="addr",
     b="type",
 )(_to_global)
 
 
-@service("st.bulk{.weak}{.shared::cta}", section=_BULK, outputs=0, a="addr", size="b64", initial="b64")
-def store_zeros(t: machine.Issue) -> None:
+@service("st.bulk{.weak}{.shared::cta}", section=_BULK, outputs=0, effects=Access(writes=Space.SHARED), a="addr", size="b64", initial="b64")
+def store_zeros(warp: context.WarpContext) -> None:
     """Fill shared memory with zeros, at once like any weak store."""
-    for lane in lanes(t):
-        size = t.lane_value(1, 64, lane)
+    for lane in lanes(warp):
+        size = warp.lane_value(1, 64, lane)
         if size % _UNIT:
-            t.fault("C902", f"the size is {size} bytes, not a multiple of {_UNIT}", fix=f"fill a multiple of {_UNIT} bytes")
-        if t.lane_value(2, 64, lane):
-            t.fault("C902", "the initial value of st.bulk must be 0")
-        cta, offset = shared_range(t, 0, lane, size, _UNIT, True)
+            warp.fault("C902", f"the size is {size} bytes, not a multiple of {_UNIT}", fix=f"fill a multiple of {_UNIT} bytes")
+        if warp.lane_value(2, 64, lane):
+            warp.fault("C902", "the initial value of st.bulk must be 0")
+        cta, offset = shared_range(warp, 0, lane, size, _UNIT, True)
         cta.shared[offset : offset + size] = 0
-        t.touch(machine.Touch.of(cta.shared[offset : offset + size], True))
+        warp.access(context.MemoryAccess.of(cta.shared[offset : offset + size], True))

@@ -1,10 +1,10 @@
 """Control flow, the stack, and the functions that the system provides. Importing the package enters it into the catalogue."""
 
-from ptxlab.isa._catalogue import Qualifiers, control, native
-from ptxlab.isa._natives import Nothing
-from ptxlab.isa._operands import Op
+from ptxlab.isa.catalogue import Qualifiers, control, native
 from ptxlab.isa.control import _stack
 from ptxlab.isa.control._system import NO_FUNCTION, SYSTEM_CALLS
+from ptxlab.isa.native_ops import Nothing
+from ptxlab.isa.operands import Op
 
 __all__ = ["NO_FUNCTION", "SYSTEM_CALLS", "_stack"]
 

@@ -5,9 +5,10 @@ The stack grows down in local memory; its pointer is a register of the thread th
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, pure
-from ptxlab.isa._operands import Const, Unused
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.operands import Const, Unused
+from ptxlab.isa.requirements import needs
 
 _SECTION = "Stack Manipulation Instructions: "
 _LEAST_ALIGNMENT = 8
@@ -27,6 +28,7 @@ def _sized(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     align="?any",
     before="stack",
     outputs=2,
+    requires=needs("7.3", "sm_52"),
     section=_SECTION + "alloca",
 )
 def alloca(x: Vocabulary, q: Qualifiers, size: Value, align: Const | Unused, before: Value) -> tuple[Value, Value]:
@@ -38,11 +40,13 @@ def alloca(x: Vocabulary, q: Qualifiers, size: Value, align: Const | Unused, bef
     return _sized(x, q, after), after
 
 
-@pure("stacksave.(type=u32|u64)", d="type", pointer="stack", section=_SECTION + "stacksave")
+@pure("stacksave.(type=u32|u64)", d="type", pointer="stack", requires=needs("7.3", "sm_52"), section=_SECTION + "stacksave")
 def stacksave(x: Vocabulary, q: Qualifiers, pointer: Value) -> Value:
     return _sized(x, q, pointer)
 
 
-@pure("stackrestore.(type=u32|u64)", pointer="stack", a="type", outputs=1, section=_SECTION + "stackrestore")
+@pure(
+    "stackrestore.(type=u32|u64)", pointer="stack", a="type", outputs=1, requires=needs("7.3", "sm_52"), section=_SECTION + "stackrestore"
+)
 def stackrestore(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return x.zext(a, "i64") if q.type == "u32" else a

@@ -6,10 +6,11 @@ import re
 import struct
 from collections.abc import Callable
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._addresses import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW
-from ptxlab.isa._catalogue import Row
-from ptxlab.isa._operands import SymbolAddress
+from ptxlab.isa import context
+from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW
+from ptxlab.isa.catalogue import Row
+from ptxlab.isa.effects import LOCAL, Effects
+from ptxlab.isa.operands import SymbolAddress
 
 __all__ = ["NO_FUNCTION", "SYSTEM_CALLS", "format_text"]
 
@@ -18,37 +19,37 @@ _LONGEST = 1 << 16
 _SECTION = "Control Flow Instructions: call"
 
 
-def _lanes(t: machine.Issue) -> list[int]:
-    return [int(lane) for lane in t.lanes()]
+def _lanes(warp: context.WarpContext) -> list[int]:
+    return [int(lane) for lane in warp.lanes()]
 
 
-def _read(t: machine.Issue, lane: int, address: int, size: int) -> bytes:
+def _read(warp: context.WarpContext, lane: int, address: int, size: int) -> bytes:
     """Bytes at a generic address, which may be the thread's local memory."""
     if LOCAL_WINDOW <= address < LOCAL_WINDOW + _WINDOW:
-        memory, at = t.local_memory(lane), address - LOCAL_WINDOW
+        memory, at = warp.local_memory(lane), address - LOCAL_WINDOW
         if at + size > len(memory):
-            t.fault("M408", f"the address {address:#x} with {size} bytes lies outside local memory")
+            warp.fault("M408", f"the address {address:#x} with {size} bytes lies outside local memory")
         return memory[at : at + size].tobytes()
-    return t.machine.read_generic(t, address, size, t.cta).tobytes()
+    return warp.machine.read_generic(warp, address, size, warp.cta).tobytes()
 
 
-def _text(t: machine.Issue, lane: int, address: int) -> str:
+def _text(warp: context.WarpContext, lane: int, address: int) -> str:
     """The string at a generic address."""
     if not address:
         return "(null)"
     found = bytearray()
-    while len(found) < _LONGEST and (byte := _read(t, lane, address + len(found), 1)) != b"\0":
+    while len(found) < _LONGEST and (byte := _read(warp, lane, address + len(found), 1)) != b"\0":
         found += byte
     return found.decode("utf-8", "replace")
 
 
-def _argument(t: machine.Issue, position: int, bits: int, lane: int) -> int:
+def _argument(warp: context.WarpContext, position: int, bits: int, lane: int) -> int:
     """What an argument holds: a register, or a variable in the parameter space."""
-    operand = t.op.operands[position]
+    operand = warp.op.operands[position]
     if isinstance(operand, SymbolAddress):
         window, base = (LOCAL_WINDOW, 0) if operand.space == "local" else (PARAM_WINDOW + PARAM_BASE, PARAM_BASE)
-        return int.from_bytes(_read(t, lane, window + operand.offset - base, bits // 8), "little")
-    return t.lane_value(operand, bits, lane)
+        return int.from_bytes(_read(warp, lane, window + operand.offset - base, bits // 8), "little")
+    return warp.lane_value(operand, bits, lane)
 
 
 _CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+)?)?(hh|h|ll|l|j|z|t|L)?([diouxXcsaAeEfFgGp%])")
@@ -116,36 +117,36 @@ def format_text(text: str, take: Callable[[int], bytes], string: Callable[[int],
     return _CONVERSION.sub(replaced, text), count
 
 
-def vprintf(t: machine.Issue) -> None:
+def vprintf(warp: context.WarpContext) -> None:
     """Print; the result is the number of arguments. The arguments stand behind each other, each aligned to its size."""
-    result = t.op.operands[0]
-    for lane in _lanes(t):
-        address, at = _argument(t, 1, 64, lane), _argument(t, 2, 64, lane)
+    result = warp.op.operands[0]
+    for lane in _lanes(warp):
+        address, at = _argument(warp, 1, 64, lane), _argument(warp, 2, 64, lane)
 
         def take(size: int, lane: int = lane) -> bytes:
             nonlocal at
             at = -(-at // size) * size + size
-            return _read(t, lane, at - size, size)
+            return _read(warp, lane, at - size, size)
 
-        text, count = format_text(_text(t, lane, address), take, lambda address, lane=lane: _text(t, lane, address))  # type: ignore[misc]
-        t.machine.print(text)
+        text, count = format_text(_text(warp, lane, address), take, lambda address, lane=lane: _text(warp, lane, address))  # type: ignore[misc]
+        warp.machine.print(text)
         if isinstance(result, SymbolAddress):
-            t.local_memory(lane)[result.offset : result.offset + 4].view("<u4")[0] = count
+            warp.local_memory(lane)[result.offset : result.offset + 4].view("<u4")[0] = count
         else:
-            t.write(result, count)
+            warp.write(result, count)
 
 
-def assertion_failed(t: machine.Issue) -> None:
+def assertion_failed(warp: context.WarpContext) -> None:
     """End the launch and say what does not hold: message, file, line, function, size of a character."""
-    lane = _lanes(t)[0]
-    message, file, function = (_text(t, lane, _argument(t, position, 64, lane)) for position in (0, 1, 3))
-    line = _argument(t, 2, 32, lane)
-    t.fault("H606", f"the assertion `{message}` failed in {function}", details=(("source", f"{file}:{line}"),))
+    lane = _lanes(warp)[0]
+    message, file, function = (_text(warp, lane, _argument(warp, position, 64, lane)) for position in (0, 1, 3))
+    line = _argument(warp, 2, 32, lane)
+    warp.fault("H606", f"the assertion `{message}` failed in {function}", details=(("source", f"{file}:{line}"),))
 
 
-def _row(name: str, outputs: int, semantics: Callable[[machine.Issue], None], *operands: str) -> Row:
+def _row(name: str, outputs: int, semantics: Callable[[context.WarpContext], None], *operands: str, effects: Effects = LOCAL) -> Row:
     listed = tuple((operand, "any") for operand in operands)
-    return Row(f"call {name}", "call", (), listed, outputs, "service", semantics, _SECTION, "deduced", True)
+    return Row(f"call {name}", "call", (), listed, outputs, "service", semantics, _SECTION, "deduced", True, effects=effects)
 
 
 SYSTEM_CALLS = {
@@ -155,11 +156,11 @@ SYSTEM_CALLS = {
 """Rows of the functions that calls reach without a body."""
 
 
-def no_function(t: machine.Issue) -> None:
+def no_function(warp: context.WarpContext) -> None:
     """End the launch: a call has gone to an address that is none of the functions it may reach."""
-    lane = _lanes(t)[0]
-    address = t.lane_value(t.op.operands[0], 64, lane)
-    t.fault(
+    lane = _lanes(warp)[0]
+    address = warp.lane_value(warp.op.operands[0], 64, lane)
+    warp.fault(
         "H607",
         f"the call goes to {address:#x}, which is the address of no function that it may reach",
         fix="take the address of a listed function (mov.u64 %rd, name); a function that is being executed cannot be entered again",

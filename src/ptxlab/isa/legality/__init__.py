@@ -6,61 +6,48 @@ from collections.abc import Mapping
 
 from ptxlab.isa.legality._bulk import BULK_FORMS
 from ptxlab.isa.legality._bulk_tensor import BULK_TENSOR_FORMS
-from ptxlab.isa.legality._features import FEATURES, Feature, features_of
 from ptxlab.isa.legality._fence import FENCE_FORMS
 from ptxlab.isa.legality._form import (
     LONGS,
     SHORTS,
     WORDS,
     Address,
-    Available,
     Form,
     Immediate,
     Kind,
     Operands,
     Predicate,
     Register,
-    Requires,
+    Rule,
     Sink,
     Slot,
     TensorAddress,
-    Values,
     Vector,
 )
 from ptxlab.isa.legality._help import help_text
 from ptxlab.isa.legality._mbarrier import MBARRIER_FORMS
-from ptxlab.isa.legality._targets import LATEST_VERSION, RENAMED, TARGETS, VERSIONS
 from ptxlab.isa.legality._tcgen05 import TCGEN05_FORMS
 from ptxlab.isa.legality._tcgen05_mma import TCGEN05_MMA_FORMS
 from ptxlab.isa.legality._tensormap import TENSORMAP_FORMS
 from ptxlab.isa.legality._wgmma import WGMMA_FORMS
 
 __all__ = [
-    "FEATURES",
     "FORMS",
-    "LATEST_VERSION",
     "LONGS",
-    "RENAMED",
     "SHORTS",
-    "TARGETS",
-    "VERSIONS",
     "WORDS",
     "Address",
-    "Available",
-    "Feature",
     "Form",
     "Immediate",
     "Kind",
     "Operands",
     "Predicate",
     "Register",
-    "Requires",
+    "Rule",
     "Sink",
     "Slot",
     "TensorAddress",
-    "Values",
     "Vector",
-    "features_of",
     "find_forms",
     "help_text",
     "is_declared",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptxlab.isa.legality._form import LONGS, SHORTS, WORDS, Address, Available, Form, Immediate, Kind, Register, Requires, form
+from ptxlab.isa.legality._form import LONGS, SHORTS, WORDS, Address, Form, Immediate, Kind, Register, Rule, form
 from ptxlab.isa.legality._mbarrier import together
-from ptxlab.isa.legality._targets import SM_107, TCGEN05, WGMMA, at_least
 from ptxlab.isa.legality._tcgen05 import IGNORED
+from ptxlab.isa.requirements import Needs, needs
+from ptxlab.isa.targets import SM_107, TCGEN05, WGMMA, at_least
 
 __all__ = [
     "BULK_FORMS",
@@ -78,34 +79,34 @@ COPY_OPERANDS: dict[str, Kind] = {
 _NO_MBARRIER = "the specification has the address of an mbarrier here; the assembler takes a register or constant too"
 
 
-def completion(section: str, by_mbarrier: tuple[str, ...], by_group: tuple[str, ...]) -> tuple[Requires, ...]:
+def completion(section: str, by_mbarrier: tuple[str, ...], by_group: tuple[str, ...]) -> tuple[Rule, ...]:
     """Which completion mechanism each direction has."""
     directions = (*by_mbarrier, *by_group)
     return (
-        Requires({}, "direction", directions, "the directions are " + ", ".join(f".{d}" for d in directions), section),
-        Requires(
+        Rule({}, "direction", directions, "the directions are " + ", ".join(f".{d}" for d in directions), section),
+        Rule(
             {"direction": by_mbarrier},
             "completion",
             ("mbarrier::complete_tx::bytes",),
             "a copy in this direction completes on an mbarrier",
             section,
         ),
-        Requires({"direction": by_group}, "completion", ("bulk_group",), "a write to global memory completes in a bulk group", section),
+        Rule({"direction": by_group}, "completion", ("bulk_group",), "a write to global memory completes in a bulk group", section),
     )
 
 
-def multicast(section: str, directions: tuple[str, ...]) -> tuple[Requires, ...]:
+def multicast(section: str, directions: tuple[str, ...]) -> tuple[Rule, ...]:
     """Only a copy from global memory to ``.shared::cluster`` is multicast."""
     others = tuple(d for d in directions if d != TO_CLUSTER)
-    return (Requires({"direction": others}, "multicast", (None,), "multicasting is for .shared::cluster.global", section),)
+    return (Rule({"direction": others}, "multicast", (None,), "multicasting is for .shared::cluster.global", section),)
 
 
-def spread() -> tuple[Available, ...]:
+def spread() -> tuple[Needs, ...]:
     """Targets and versions of the multicasting modifiers."""
     return (
-        Available({"multicast": MULTICAST[1:2]}, ".multicast::cluster::16b", _90, (9, 4)),
-        Available({"multicast": MULTICAST[2:]}, ".multicast::cluster::32b", SM_107, (9, 4)),
-        Available({"report": REPORT}, ".mbarrier::report", SM_107, (9, 4)),
+        needs("9.4", _90, what=".multicast::cluster::16b", when={"multicast": MULTICAST[1:2]}),
+        needs("9.4", SM_107, what=".multicast::cluster::32b", when={"multicast": MULTICAST[2:]}),
+        needs("9.4", SM_107, what=".mbarrier::report", when={"report": REPORT}),
     )
 
 
@@ -117,16 +118,14 @@ def _copy() -> Form:
         *completion(_BULK, directions[:3], directions[3:]),
         *multicast(_BULK, directions),
         *together(_BULK, ("relaxed",), scopes),
-        Requires({"sem": ("relaxed",)}, "type", ("b128",), ".relaxed needs .b128", _BULK),
-        Requires({"sem": ("weak",)}, "type", (None,), ".b128 goes with .relaxed, not with .weak", _BULK),
-        Requires(
-            {"direction": (TO_PEER,)}, "scope", (None, "cta", "cluster"), "between shared memories the scope is .cta or .cluster", _BULK
-        ),
-        Requires({"direction": (TO_PEER,)}, "hint", (None,), ".L2::cache_hint needs global memory on one side", _BULK),
-        Requires({"direction": (TO_PEER, TO_GLOBAL)}, "report", (None,), ".mbarrier::report is for copies from global memory", _BULK),
-        Requires({"direction": (TO_CTA, TO_CLUSTER, TO_PEER)}, "cp_mask", (None,), ".cp_mask is for .global.shared::cta", _BULK),
-        Requires(ignore, "direction", (TO_CTA,), ".ignore_oob is for .shared::cta.global", _BULK),
-        Requires(ignore, "report", (None, _DISABLED), ".ignore_oob does not go with data inspection", _BULK),
+        Rule({"sem": ("relaxed",)}, "type", ("b128",), ".relaxed needs .b128", _BULK),
+        Rule({"sem": ("weak",)}, "type", (None,), ".b128 goes with .relaxed, not with .weak", _BULK),
+        Rule({"direction": (TO_PEER,)}, "scope", (None, "cta", "cluster"), "between shared memories the scope is .cta or .cluster", _BULK),
+        Rule({"direction": (TO_PEER,)}, "hint", (None,), ".L2::cache_hint needs global memory on one side", _BULK),
+        Rule({"direction": (TO_PEER, TO_GLOBAL)}, "report", (None,), ".mbarrier::report is for copies from global memory", _BULK),
+        Rule({"direction": (TO_CTA, TO_CLUSTER, TO_PEER)}, "cp_mask", (None,), ".cp_mask is for .global.shared::cta", _BULK),
+        Rule(ignore, "direction", (TO_CTA,), ".ignore_oob is for .shared::cta.global", _BULK),
+        Rule(ignore, "report", (None, _DISABLED), ".ignore_oob does not go with data inspection", _BULK),
     )
     return form(
         "cp.async.bulk",
@@ -147,16 +146,19 @@ def _copy() -> Form:
         kinds=COPY_OPERANDS,
         section=_BULK,
         rules=rules,
-        available=(
-            Available({}, "cp.async.bulk", _90, (8, 0)),
-            Available({"direction": (TO_CTA,)}, ".shared::cta as destination", _90, (8, 6)),
-            Available({"cp_mask": ("cp_mask",)}, ".cp_mask", _100, (8, 6)),
-            Available(ignore, ".ignore_oob", None, (9, 2)),
-            Available({"sem": ("weak", "relaxed")}, ".weak and .relaxed", None, (9, 3)),
-            Available(
-                {"sem": ("relaxed",), "direction": (TO_CLUSTER,)}, ".relaxed from global memory to .shared::cluster", WGMMA | TCGEN05
+        requires=(
+            needs("8.0", _90, what="cp.async.bulk"),
+            needs("8.6", _90, what=".shared::cta as destination", when={"direction": (TO_CTA,)}),
+            needs("8.6", _100, what=".cp_mask", when={"cp_mask": ("cp_mask",)}),
+            needs("9.2", what=".ignore_oob", when=ignore),
+            needs("9.3", what=".weak and .relaxed", when={"sem": ("weak", "relaxed")}),
+            needs(
+                None,
+                WGMMA | TCGEN05,
+                what=".relaxed from global memory to .shared::cluster",
+                when={"sem": ("relaxed",), "direction": (TO_CLUSTER,)},
             ),
-            Available({"sem": (None,), "type": ("b128",)}, ".b128 without .relaxed", specified=False),
+            needs(what=".b128 without .relaxed", when={"sem": (None,), "type": ("b128",)}, specified=False),
             *spread(),
         ),
         ignored=IGNORED,
@@ -180,18 +182,18 @@ def _reduce() -> Form:
     rules = [
         *completion(_REDUCE, (TO_PEER,), (TO_GLOBAL,)),
         *together(_REDUCE, ("relaxed",), ("cta", "cluster", "gpu", "sys")),
-        Requires(
+        Rule(
             {"direction": (TO_PEER,)}, "scope", (None, "cta", "cluster"), "between shared memories the scope is .cta or .cluster", _REDUCE
         ),
-        Requires({"direction": (TO_PEER,)}, "hint", (None,), ".L2::cache_hint needs global memory on one side", _REDUCE),
-        Requires({"noftz": ("noftz",)}, "redOp", ("add",), ".noftz goes with .add", _REDUCE),
-        Requires({"noftz": ("noftz",)}, "type", ("f16", "bf16", "f32"), ".noftz goes with .f16, .bf16 and .f32", _REDUCE),
-        Requires({"redOp": ("add",), "type": ("f16", "bf16")}, "noftz", ("noftz",), ".add of .f16 and .bf16 needs .noftz", _REDUCE),
+        Rule({"direction": (TO_PEER,)}, "hint", (None,), ".L2::cache_hint needs global memory on one side", _REDUCE),
+        Rule({"noftz": ("noftz",)}, "redOp", ("add",), ".noftz goes with .add", _REDUCE),
+        Rule({"noftz": ("noftz",)}, "type", ("f16", "bf16", "f32"), ".noftz goes with .f16, .bf16 and .f32", _REDUCE),
+        Rule({"redOp": ("add",), "type": ("f16", "bf16")}, "noftz", ("noftz",), ".add of .f16 and .bf16 needs .noftz", _REDUCE),
     ]
     for operations, typed in _REDUCED.items():
         for direction, types in typed.items():
             message = f"with .{direction} it takes " + ", ".join(f".{t}" for t in types)
-            rules.append(Requires({"redOp": operations, "direction": (direction,)}, "type", types, message, _REDUCE))
+            rules.append(Rule({"redOp": operations, "direction": (direction,)}, "type", types, message, _REDUCE))
     return form(
         "cp.reduce.async.bulk",
         "{.sem=relaxed}{.scope=cta|cluster|gpu|sys}.(direction*2=shared::cluster|shared::cta|global)"
@@ -203,10 +205,10 @@ def _reduce() -> Form:
         kinds={**COPY_OPERANDS, "[mbar]": Address(None, "the address of an mbarrier in brackets", ("shared",), _ANY)},
         section=_REDUCE,
         rules=tuple(rules),
-        available=(
-            Available({}, "cp.reduce.async.bulk", _90, (8, 0)),
-            Available({"sem": ("relaxed",)}, ".relaxed", None, (9, 3)),
-            Available({"noftz": ("noftz",), "type": ("f32",)}, ".noftz with .f32", None, (9, 4)),
+        requires=(
+            needs("8.0", _90, what="cp.reduce.async.bulk"),
+            needs("9.3", what=".relaxed", when={"sem": ("relaxed",)}),
+            needs("9.4", what=".noftz with .f32", when={"noftz": ("noftz",), "type": ("f32",)}),
         ),
         ignored=IGNORED | {"pred"},
     )
@@ -222,13 +224,11 @@ BULK_FORMS: tuple[Form, ...] = (
         kinds=COPY_OPERANDS,
         section=f"{_BULK}.prefetch",
         rules=(
-            Requires(
-                {"priority": ("L2::evict_last",)}, "hint", (None,), "an eviction priority excludes a cache policy", f"{_BULK}.prefetch"
-            ),
+            Rule({"priority": ("L2::evict_last",)}, "hint", (None,), "an eviction priority excludes a cache policy", f"{_BULK}.prefetch"),
         ),
-        available=(
-            Available({}, "cp.async.bulk.prefetch", _90, (8, 0)),
-            Available({"priority": ("L2::evict_last",)}, ".L2::evict_last", SM_107, (9, 4)),
+        requires=(
+            needs("8.0", _90, what="cp.async.bulk.prefetch"),
+            needs("9.4", SM_107, what=".L2::evict_last", when={"priority": ("L2::evict_last",)}),
         ),
         ignored=IGNORED,
     ),
@@ -236,7 +236,7 @@ BULK_FORMS: tuple[Form, ...] = (
         "cp.async.bulk.commit_group",
         "",
         section=f"{_BULK}.commit_group",
-        available=(Available({}, "cp.async.bulk.commit_group", _90, (8, 0)),),
+        requires=(needs("8.0", _90, what="cp.async.bulk.commit_group"),),
         ignored=IGNORED,
     ),
     form(
@@ -245,7 +245,7 @@ BULK_FORMS: tuple[Form, ...] = (
         "N",
         kinds=COPY_OPERANDS,
         section=f"{_BULK}.wait_group",
-        available=(Available({}, "cp.async.bulk.wait_group", _90, (8, 0)),),
+        requires=(needs("8.0", _90, what="cp.async.bulk.wait_group"),),
         ignored=IGNORED | {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
     ),
 )

@@ -16,9 +16,10 @@ from ptxlab.isa.legality._bulk import (
     multicast,
     spread,
 )
-from ptxlab.isa.legality._form import LONGS, SHORTS, WORDS, Address, Available, Form, Kind, Register, Requires, Values, Vector, form
-from ptxlab.isa.legality._targets import SM_107, TCGEN05, at_least
+from ptxlab.isa.legality._form import LONGS, SHORTS, WORDS, Address, Form, Kind, Register, Rule, Vector, form
 from ptxlab.isa.legality._tcgen05 import IGNORED
+from ptxlab.isa.requirements import Values, needs
+from ptxlab.isa.targets import SM_107, TCGEN05, at_least
 
 __all__ = ["BULK_TENSOR_FORMS"]
 
@@ -78,38 +79,38 @@ _OPERANDS: dict[str, Kind] = {
 }
 
 
-def _modes(section: str, directions: dict[str, tuple[str, ...]]) -> tuple[Requires, ...]:
+def _modes(section: str, directions: dict[str, tuple[str, ...]]) -> tuple[Rule, ...]:
     """Which modes a direction has, and which ranks a mode has."""
     return (
         *(
-            Requires({"direction": (d,)}, "mode", (None, *modes), f".{d} takes " + ", ".join(f".{m}" for m in modes), section)
+            Rule({"direction": (d,)}, "mode", (None, *modes), f".{d} takes " + ", ".join(f".{m}" for m in modes), section)
             for d, modes in directions.items()
         ),
         *_ranks(section),
     )
 
 
-def _ranks(section: str) -> tuple[Requires, ...]:
+def _ranks(section: str) -> tuple[Rule, ...]:
     im2col = (*_WITH_OFFSETS, *_WITHOUT_OFFSETS)
     replaced = {"dim_stride": ("override::global_dim_stride",)}
     single = {"dim_only": ("override::global_dim",)}
     return (
-        Requires({"mode": im2col}, "dim", _DIMENSIONS[2:], "the im2col modes need at least three dimensions", section),
-        Requires({"mode": _ROWS}, "dim", ("2d",), ".tile::gather4 and .tile::scatter4 are for .2d", section),
-        Requires(replaced, "dim", _DIMENSIONS[1:], ".override::global_dim_stride needs at least two dimensions", section),
-        Requires(replaced, "mode", (None, "tile"), "the dimensions can be replaced in tile mode only", section),
-        Requires(replaced, "multicast", (None, MULTICAST[2]), "with replaced dimensions multicasting is .multicast::cluster::32b", section),
-        Requires(replaced, "address", ("override::global_address",), "it needs .override::global_address too", section),
-        Requires(single, "dim", _DIMENSIONS[:1], ".override::global_dim is for .1d", section),
-        Requires(single, "mode", (None, "tile"), "the dimensions can be replaced in tile mode only", section),
-        Requires(single, "multicast", (None, MULTICAST[2]), "with replaced dimensions multicasting is .multicast::cluster::32b", section),
-        Requires(single, "address", ("override::global_address",), "it needs .override::global_address too", section),
+        Rule({"mode": im2col}, "dim", _DIMENSIONS[2:], "the im2col modes need at least three dimensions", section),
+        Rule({"mode": _ROWS}, "dim", ("2d",), ".tile::gather4 and .tile::scatter4 are for .2d", section),
+        Rule(replaced, "dim", _DIMENSIONS[1:], ".override::global_dim_stride needs at least two dimensions", section),
+        Rule(replaced, "mode", (None, "tile"), "the dimensions can be replaced in tile mode only", section),
+        Rule(replaced, "multicast", (None, MULTICAST[2]), "with replaced dimensions multicasting is .multicast::cluster::32b", section),
+        Rule(replaced, "address", ("override::global_address",), "it needs .override::global_address too", section),
+        Rule(single, "dim", _DIMENSIONS[:1], ".override::global_dim is for .1d", section),
+        Rule(single, "mode", (None, "tile"), "the dimensions can be replaced in tile mode only", section),
+        Rule(single, "multicast", (None, MULTICAST[2]), "with replaced dimensions multicasting is .multicast::cluster::32b", section),
+        Rule(single, "address", ("override::global_address",), "it needs .override::global_address too", section),
     )
 
 
 _OVERRIDDEN = (
-    Available({"address": ("override::global_address",)}, ".override::global_address", SM_107, (9, 4)),
-    Available({"mode": ("im2col_no_offs::w",)}, ".im2col_no_offs::w", SM_107, (9, 4)),
+    needs("9.4", SM_107, what=".override::global_address", when={"address": ("override::global_address",)}),
+    needs("9.4", SM_107, what=".im2col_no_offs::w", when={"mode": ("im2col_no_offs::w",)}),
 )
 
 
@@ -132,17 +133,19 @@ def _copy() -> Form:
             *completion(_COPY, (TO_CTA, TO_CLUSTER), (TO_GLOBAL,)),
             *multicast(_COPY, tuple(directions)),
             *_modes(_COPY, directions),
-            Requires(store, "cta_group", (None,), ".cta_group goes with completion on an mbarrier", _COPY),
-            Requires(store, "report", (None,), ".mbarrier::report means nothing on a copy to global memory", _COPY, ignored=True),
+            Rule(store, "cta_group", (None,), ".cta_group goes with completion on an mbarrier", _COPY),
+            Rule(store, "report", (None,), ".mbarrier::report means nothing on a copy to global memory", _COPY, ignored=True),
         ),
-        available=(
-            Available({}, "cp.async.bulk.tensor", _90, (8, 0)),
-            Available({"direction": (TO_CTA,)}, ".shared::cta as destination", _90, (8, 6)),
-            Available({"cta_group": groups}, ".cta_group", TCGEN05, (8, 6)),
-            Available({"direction": (TO_CTA,), "mode": newer}, ".tile::gather4 and .im2col::w to .shared::cta", _100, (8, 6)),
-            Available({"direction": (TO_CLUSTER,), "mode": newer}, ".tile::gather4 and .im2col::w to .shared::cluster", TCGEN05, (8, 6)),
-            Available({"mode": ("im2col::w::128",)}, ".im2col::w::128", TCGEN05, (8, 6)),
-            Available({"mode": ("tile::scatter4",)}, ".tile::scatter4", TCGEN05, (8, 6)),
+        requires=(
+            needs("8.0", _90, what="cp.async.bulk.tensor"),
+            needs("8.6", _90, what=".shared::cta as destination", when={"direction": (TO_CTA,)}),
+            needs("8.6", TCGEN05, what=".cta_group", when={"cta_group": groups}),
+            needs("8.6", _100, what=".tile::gather4 and .im2col::w to .shared::cta", when={"direction": (TO_CTA,), "mode": newer}),
+            needs(
+                "8.6", TCGEN05, what=".tile::gather4 and .im2col::w to .shared::cluster", when={"direction": (TO_CLUSTER,), "mode": newer}
+            ),
+            needs("8.6", TCGEN05, what=".im2col::w::128", when={"mode": ("im2col::w::128",)}),
+            needs("8.6", TCGEN05, what=".tile::scatter4", when={"mode": ("tile::scatter4",)}),
             *spread(),
             *_OVERRIDDEN,
         ),
@@ -159,10 +162,10 @@ BULK_TENSOR_FORMS: tuple[Form, ...] = (
         f"{_MAP} [src-shared] cache-policy?hint",
         kinds=_OPERANDS,
         section=_REDUCE,
-        rules=(Requires({}, "direction", (TO_GLOBAL,), "the reduction is .global.shared::cta", _REDUCE), *_ranks(_REDUCE)),
-        available=(
-            Available({}, "cp.reduce.async.bulk.tensor", _90, (8, 0)),
-            Available({"mode": ("tile::scatter4",)}, ".tile::scatter4 on a reduction", TCGEN05, (8, 6), specified=False),
+        rules=(Rule({}, "direction", (TO_GLOBAL,), "the reduction is .global.shared::cta", _REDUCE), *_ranks(_REDUCE)),
+        requires=(
+            needs("8.0", _90, what="cp.reduce.async.bulk.tensor"),
+            needs("8.6", TCGEN05, what=".tile::scatter4 on a reduction", when={"mode": ("tile::scatter4",)}, specified=False),
             *_OVERRIDDEN,
         ),
         ignored=IGNORED | _SCOPES,
@@ -176,12 +179,12 @@ BULK_TENSOR_FORMS: tuple[Form, ...] = (
         section=_PREFETCH,
         rules=(
             *_ranks(_PREFETCH),
-            Requires({"priority": ("L2::evict_last",)}, "hint", (None,), "an eviction priority excludes a cache policy", _PREFETCH),
+            Rule({"priority": ("L2::evict_last",)}, "hint", (None,), "an eviction priority excludes a cache policy", _PREFETCH),
         ),
-        available=(
-            Available({}, "cp.async.bulk.prefetch.tensor", _90, (8, 0)),
-            Available({"mode": ("tile::gather4", *_WITH_OFFSETS[1:])}, "these modes on a prefetch", TCGEN05, (8, 6)),
-            Available({"priority": ("L2::evict_last",)}, ".L2::evict_last", SM_107, (9, 4)),
+        requires=(
+            needs("8.0", _90, what="cp.async.bulk.prefetch.tensor"),
+            needs("8.6", TCGEN05, what="these modes on a prefetch", when={"mode": ("tile::gather4", *_WITH_OFFSETS[1:])}),
+            needs("9.4", SM_107, what=".L2::evict_last", when={"priority": ("L2::evict_last",)}),
             *_OVERRIDDEN,
         ),
         ignored=IGNORED,

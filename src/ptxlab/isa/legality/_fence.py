@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ptxlab.isa.legality._form import LONGS, SHORTS, WORDS, Address, Available, Form, Immediate, Requires, form
-from ptxlab.isa.legality._targets import at_least
+from ptxlab.isa.legality._form import LONGS, SHORTS, WORDS, Address, Form, Immediate, Rule, form
 from ptxlab.isa.legality._tcgen05 import IGNORED
+from ptxlab.isa.requirements import needs
+from ptxlab.isa.targets import at_least
 
 __all__ = ["FENCE_FORMS", "MAP_BYTES"]
 
@@ -36,18 +37,18 @@ def _plain() -> Form:
         f"{{.mbarrier_init}}{{.sem=sc|acq_rel|acquire|release}}{{.restrict={'|'.join(_RESTRICTED[:2])}}}.(scope=cta|cluster|gpu|sys)",
         section=_SECTION,
         rules=(
-            Requires(initial, "sem", ("release",), ".mbarrier_init goes with .release.cluster only", _SECTION),
-            Requires({**initial, "sem": ("release",)}, "scope", ("cluster",), ".mbarrier_init goes with .release.cluster only", _SECTION),
-            Requires(initial, "restrict", (None,), ".sync_restrict means nothing on fence.mbarrier_init", _SECTION, ignored=True),
-            Requires(acquiring, "sem", ("acquire",), ".sync_restrict::shared::cluster goes with .acquire", _SECTION),
-            Requires(releasing, "sem", ("release",), ".sync_restrict::shared::cta goes with .release", _SECTION),
-            Requires(restricted, "scope", ("cluster",), ".sync_restrict needs the scope .cluster", _SECTION),
+            Rule(initial, "sem", ("release",), ".mbarrier_init goes with .release.cluster only", _SECTION),
+            Rule({**initial, "sem": ("release",)}, "scope", ("cluster",), ".mbarrier_init goes with .release.cluster only", _SECTION),
+            Rule(initial, "restrict", (None,), ".sync_restrict means nothing on fence.mbarrier_init", _SECTION, ignored=True),
+            Rule(acquiring, "sem", ("acquire",), ".sync_restrict::shared::cluster goes with .acquire", _SECTION),
+            Rule(releasing, "sem", ("release",), ".sync_restrict::shared::cta goes with .release", _SECTION),
+            Rule(restricted, "scope", ("cluster",), ".sync_restrict needs the scope .cluster", _SECTION),
         ),
-        available=(
-            Available({}, "fence", _70, (6, 0)),
-            Available({"scope": ("cluster",)}, "the scope .cluster", _90, (7, 8)),
-            Available({"sem": ("acquire", "release"), "mbarrier_init": (None,)}, "fence.acquire and fence.release", _90, (8, 6)),
-            Available(initial, "fence.mbarrier_init", _90, (8, 0)),
+        requires=(
+            needs("6.0", _70, what="fence"),
+            needs("7.8", _90, what="the scope .cluster", when={"scope": ("cluster",)}),
+            needs("8.6", _90, what="fence.acquire and fence.release", when={"sem": ("acquire", "release"), "mbarrier_init": (None,)}),
+            needs("8.0", _90, what="fence.mbarrier_init", when=initial),
         ),
         ignored=IGNORED | {"async"},
     )
@@ -78,46 +79,46 @@ def _directed() -> Form:
         kinds={"[addr]": _ANYWHERE, "size": MAP_BYTES, "constant": Immediate("an integer constant")},
         section=_SECTION,
         rules=(
-            Requires(undirected, "space", (None, *_SPACES), ".shared is not a space of .async", _SECTION),
-            Requires(alias, "space", (None,), "a state space goes with .async only", _SECTION),
-            Requires({**tensormap, "sem": ("acquire",)}, "space", (None,), "a state space goes with .async only", _SECTION),
-            Requires(one_way, "space", (None,), "a state space means nothing on a fence of one direction", _SECTION, ignored=True),
-            Requires({**tensormap, "sem": ("acquire",)}, "restrict", (None,), ".sync_restrict goes with .async::generic", _SECTION),
-            Requires(undirected, "sem", (None,), "a fence of both directions has no order", _SECTION),
-            Requires(alias, "sem", (None, "acquire", "release"), "a fence of both directions has no order", _SECTION),
-            Requires(ordered, "scope", ("sys",), "an order on .alias needs the scope .sys", _SECTION),
-            Requires({"proxy": ("async", "alias"), "sem": (None,)}, "scope", (None,), "a fence of both directions has no scope", _SECTION),
-            Requires(one_way, "sem", ("acq_rel", "acquire", "release"), "a fence of one direction needs .acquire or .release", _SECTION),
-            Requires(one_way, "scope", _SCOPES, "a fence of one direction needs a scope", _SECTION),
-            Requires(acquire, "scope", ("cluster",), ".async::generic.acquire needs the scope .cluster", _SECTION),
-            Requires(release, "scope", ("cta", "cluster"), ".async::generic.release needs the scope .cluster", _SECTION),
-            Requires(
+            Rule(undirected, "space", (None, *_SPACES), ".shared is not a space of .async", _SECTION),
+            Rule(alias, "space", (None,), "a state space goes with .async only", _SECTION),
+            Rule({**tensormap, "sem": ("acquire",)}, "space", (None,), "a state space goes with .async only", _SECTION),
+            Rule(one_way, "space", (None,), "a state space means nothing on a fence of one direction", _SECTION, ignored=True),
+            Rule({**tensormap, "sem": ("acquire",)}, "restrict", (None,), ".sync_restrict goes with .async::generic", _SECTION),
+            Rule(undirected, "sem", (None,), "a fence of both directions has no order", _SECTION),
+            Rule(alias, "sem", (None, "acquire", "release"), "a fence of both directions has no order", _SECTION),
+            Rule(ordered, "scope", ("sys",), "an order on .alias needs the scope .sys", _SECTION),
+            Rule({"proxy": ("async", "alias"), "sem": (None,)}, "scope", (None,), "a fence of both directions has no scope", _SECTION),
+            Rule(one_way, "sem", ("acq_rel", "acquire", "release"), "a fence of one direction needs .acquire or .release", _SECTION),
+            Rule(one_way, "scope", _SCOPES, "a fence of one direction needs a scope", _SECTION),
+            Rule(acquire, "scope", ("cluster",), ".async::generic.acquire needs the scope .cluster", _SECTION),
+            Rule(release, "scope", ("cta", "cluster"), ".async::generic.release needs the scope .cluster", _SECTION),
+            Rule(
                 {**release, "restrict": _RESTRICTED[:1]},
                 "scope",
                 ("cluster",),
                 ".async::generic.release needs the scope .cluster",
                 _SECTION,
             ),
-            Requires(acquire, "restrict", _RESTRICTED[1:2], ".async::generic.acquire needs .sync_restrict::shared::cluster", _SECTION),
-            Requires(release, "restrict", (_RESTRICTED[0], _READ), ".async::generic.release needs .sync_restrict::shared::cta", _SECTION),
+            Rule(acquire, "restrict", _RESTRICTED[1:2], ".async::generic.acquire needs .sync_restrict::shared::cluster", _SECTION),
+            Rule(release, "restrict", (_RESTRICTED[0], _READ), ".async::generic.release needs .sync_restrict::shared::cta", _SECTION),
         ),
-        available=(
-            Available({"proxy": ("alias",)}, "fence.proxy.alias", _70, (7, 5)),
-            Available({"proxy": ("async",)}, "fence.proxy.async", _90, (8, 0)),
-            Available(tensormap, "fence.proxy.tensormap::generic", _90, (8, 3)),
-            Available({**tensormap, "sem": ("acq_rel",)}, ".acq_rel on fence.proxy.tensormap::generic", specified=False),
-            Available(generic, "fence.proxy.async::generic", _90, (8, 6)),
-            Available({**generic, "sem": ("acq_rel",)}, ".acq_rel on fence.proxy.async::generic", specified=False),
-            Available({**release, "scope": ("cta",)}, "the scope .cta on fence.proxy.async::generic", specified=False),
-            Available(ordered, "an order on fence.proxy.alias", _90, (9, 4)),
-            Available(
-                {"proxy": ("async", "alias", "tensormap::generic"), "restrict": _RESTRICTED},
-                ".sync_restrict on this fence",
+        requires=(
+            needs("7.5", _70, what="fence.proxy.alias", when={"proxy": ("alias",)}),
+            needs("8.0", _90, what="fence.proxy.async", when={"proxy": ("async",)}),
+            needs("8.3", _90, what="fence.proxy.tensormap::generic", when=tensormap),
+            needs(what=".acq_rel on fence.proxy.tensormap::generic", when={**tensormap, "sem": ("acq_rel",)}, specified=False),
+            needs("8.6", _90, what="fence.proxy.async::generic", when=generic),
+            needs(what=".acq_rel on fence.proxy.async::generic", when={**generic, "sem": ("acq_rel",)}, specified=False),
+            needs(what="the scope .cta on fence.proxy.async::generic", when={**release, "scope": ("cta",)}, specified=False),
+            needs("9.4", _90, what="an order on fence.proxy.alias", when=ordered),
+            needs(
+                "8.6",
                 _90,
-                (8, 6),
+                what=".sync_restrict on this fence",
+                when={"proxy": ("async", "alias", "tensormap::generic"), "restrict": _RESTRICTED},
                 specified=False,
             ),
-            Available({"restrict": (_READ,)}, f".{_READ}", _90, (9, 4)),
+            needs("9.4", _90, what=f".{_READ}", when={"restrict": (_READ,)}),
         ),
         ignored=IGNORED,
     )
@@ -131,13 +132,13 @@ def _fabric() -> Form:
         f"{{.restrict={_RESTRICT}}}.(scope=cta|cluster|gpu|sys)",
         section=_SECTION,
         rules=(
-            Requires({"sem": ("acquire", "release")}, "scope", ("sys",), "a fence of the fabric proxy needs the scope .sys", _SECTION),
-            Requires({}, "restrict", (None,), ".sync_restrict means nothing on a fence of the fabric proxy", _SECTION, ignored=True),
+            Rule({"sem": ("acquire", "release")}, "scope", ("sys",), "a fence of the fabric proxy needs the scope .sys", _SECTION),
+            Rule({}, "restrict", (None,), ".sync_restrict means nothing on a fence of the fabric proxy", _SECTION, ignored=True),
         ),
-        available=(
-            Available({}, "a fence of the fabric proxy", at_least(100), (9, 3)),
-            Available({"sem": ("acq_rel",)}, ".acq_rel on a fence of the fabric proxy", specified=False),
-            Available({"restrict": (_READ,)}, f".{_READ}", _90, (9, 4)),
+        requires=(
+            needs("9.3", at_least(100), what="a fence of the fabric proxy"),
+            needs(what=".acq_rel on a fence of the fabric proxy", when={"sem": ("acq_rel",)}, specified=False),
+            needs("9.4", _90, what=f".{_READ}", when={"restrict": (_READ,)}),
         ),
         ignored=IGNORED | {*_SPACES, "shared"},
     )
@@ -152,9 +153,9 @@ FENCE_FORMS: tuple[Form, ...] = (
         "membar.proxy",
         ".(proxy=alias|async)",
         section=_SECTION,
-        available=(
-            Available({"proxy": ("alias",)}, "membar.proxy.alias", _70, (7, 5)),
-            Available({"proxy": ("async",)}, "membar.proxy.async", _90, (8, 0)),
+        requires=(
+            needs("7.5", _70, what="membar.proxy.alias", when={"proxy": ("alias",)}),
+            needs("8.0", _90, what="membar.proxy.async", when={"proxy": ("async",)}),
         ),
         ignored=IGNORED,
     ),

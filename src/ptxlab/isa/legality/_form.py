@@ -14,35 +14,28 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
+
+from ptxlab.isa.requirements import Condition, Needs, Values
 
 __all__ = [
     "LONGS",
     "SHORTS",
     "WORDS",
     "Address",
-    "Available",
-    "Condition",
     "Form",
     "Immediate",
     "Kind",
     "Operands",
     "Predicate",
     "Register",
-    "Requires",
+    "Rule",
     "Sink",
     "Slot",
     "TensorAddress",
-    "Values",
     "Vector",
     "form",
 ]
-
-Values: TypeAlias = Mapping[str, str | None]
-"""What the groups of a form have matched; a group that is absent has None."""
-
-Condition: TypeAlias = Mapping[str, Any]
-"""Group -> the values under which something holds; None among them stands for absence."""
 
 SHORTS = ("b16", "u16", "s16")
 WORDS = ("b32", "u32", "s32")
@@ -227,7 +220,7 @@ def _there(condition: str | None, values: Values) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Requires:
+class Rule:
     """Where ``when`` holds, the group must have one of the values (None: be absent)."""
 
     when: Condition
@@ -240,18 +233,6 @@ class Requires:
 
 
 @dataclass(frozen=True, slots=True)
-class Available:
-    """Where ``when`` holds, the module needs one of the targets, at least this version."""
-
-    when: Condition
-    what: str
-    targets: frozenset[str] | None = None
-    since: tuple[int, int] = (0, 0)
-    specified: bool = True
-    """Whether the specification has it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Form:
     """An instruction: its fixed name, modifiers, operand lines, kinds of operands and rules."""
 
@@ -260,8 +241,8 @@ class Form:
     operands: tuple[Operands, ...]
     kinds: Mapping[str, Kind]
     section: str
-    rules: tuple[Requires, ...] = ()
-    available: tuple[Available, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    requires: tuple[Needs, ...] = ()
     ignored: frozenset[str] = frozenset()
     repeatable: frozenset[str] = frozenset()
 
@@ -288,11 +269,11 @@ def form(
     *operands: str | tuple[str, Condition] | tuple[str, Condition, Condition, str],
     kinds: Mapping[str, Kind] | None = None,
     section: str,
-    rules: tuple[Requires, ...] = (),
-    available: tuple[Available, ...] = (),
+    rules: tuple[Rule, ...] = (),
+    requires: tuple[Needs, ...] = (),
     ignored: frozenset[str] = frozenset(),
     repeatable: frozenset[str] = frozenset(),
 ) -> Form:
     """Declare a form: the name that cannot change, the modifiers, and the lines of operands (with their conditions)."""
     lines = tuple(Operands(given) if isinstance(given, str) else Operands(*given) for given in operands or ("",))
-    return Form(name, _slots(modifiers), lines, kinds or {}, section, rules, available, ignored, repeatable)
+    return Form(name, _slots(modifiers), lines, kinds or {}, section, rules, requires, ignored, repeatable)

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from textwrap import wrap
 
-from ptxlab.isa.legality._form import Available, Condition, Form, Slot
-from ptxlab.isa.legality._targets import at_least
+from ptxlab.isa.legality._form import Form, Slot
+from ptxlab.isa.requirements import Condition, Needs
+from ptxlab.isa.targets import at_least
 
 __all__ = ["help_text"]
 
@@ -34,7 +35,7 @@ def help_text(form: Form) -> str:
     groups = [(f".{s.name}", "= " + ", ".join(f".{c}" for c in s.choices)) for s in form.slots if _is_group(s)]
     shown = re.findall(r"[\w.-]+", " ".join(operands.text() for operands in form.operands if not operands.note))
     operands = [(name, "  " + kind.says) for name, kind in form.kinds.items() if name.strip("[]") in shown]
-    blocks = [syntax, list(_table([*groups, *operands])), list(_rules(form)), [f"  {_needs(a)}" for a in form.available]]
+    blocks = [syntax, list(_table([*groups, *operands])), list(_rules(form)), [f"  {_needs(a)}" for a in form.requires]]
     return "\n\n".join("\n".join(block) for block in [*blocks, [f"  PTX ISA: {form.section}"]] if block)
 
 
@@ -74,13 +75,13 @@ def _condition(when: Condition) -> str:
     return ", ".join(parts)
 
 
-def _needs(available: Available) -> str:
-    needs = []
+def _needs(available: Needs) -> str:
+    wanted = []
     if available.targets is not None:
         newer = next((f"sm_{n} and newer" for n in (70, 80, 90, 100) if available.targets == at_least(n)), "")
-        needs.append(newer or ", ".join(sorted(available.targets)))
+        wanted.append(newer or ", ".join(sorted(available.targets)))
     if available.since > (0, 0):
-        needs.append(f"PTX ISA {available.since[0]}.{available.since[1]}")
+        wanted.append(f"PTX ISA {available.since[0]}.{available.since[1]}")
     if not available.specified:
-        needs.append("in the assembler, not in the specification")
-    return f"{available.what}: {'; '.join(needs)}"
+        wanted.append("in the assembler, not in the specification")
+    return f"{available.what}: {'; '.join(wanted)}"

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ptxlab.isa.legality._form import (
-    LONGS,
-    SHORTS,
-    WORDS,
-    Address,
-    Available,
-    Form,
-    Immediate,
-    Kind,
-    Predicate,
-    Register,
-    Requires,
-    Sink,
-    form,
-)
-from ptxlab.isa.legality._targets import SM_107, at_least
+from ptxlab.isa.legality._form import LONGS, SHORTS, WORDS, Address, Form, Immediate, Kind, Predicate, Register, Rule, Sink, form
 from ptxlab.isa.legality._tcgen05 import IGNORED
+from ptxlab.isa.requirements import needs
+from ptxlab.isa.targets import SM_107, at_least
 
 __all__ = ["MBARRIER_FORMS", "together"]
 
@@ -56,27 +43,25 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-def together(section: str, orders: tuple[str, ...], scopes: tuple[str, ...]) -> tuple[Requires, ...]:
+def together(section: str, orders: tuple[str, ...], scopes: tuple[str, ...]) -> tuple[Rule, ...]:
     """``.sem`` and ``.scope`` stand together or not at all."""
     return (
-        Requires({"sem": orders}, "scope", scopes, "an order needs a scope: " + " or ".join(f".{s}" for s in scopes), section),
-        Requires({"scope": scopes}, "sem", orders, "a scope needs an order: " + " or ".join(f".{o}" for o in orders), section),
+        Rule({"sem": orders}, "scope", scopes, "an order needs a scope: " + " or ".join(f".{s}" for s in scopes), section),
+        Rule({"scope": scopes}, "sem", orders, "a scope needs an order: " + " or ".join(f".{o}" for o in orders), section),
     )
 
 
-def _single(section: str, multicast: tuple[str | None, ...] = ("multicast::cluster::32b",)) -> Requires:
-    return Requires(
-        {"multicast": multicast}, "space", (None, "shared::cluster"), ".multicast::cluster::32b is for .shared::cluster", section
-    )
+def _single(section: str, multicast: tuple[str | None, ...] = ("multicast::cluster::32b",)) -> Rule:
+    return Rule({"multicast": multicast}, "space", (None, "shared::cluster"), ".multicast::cluster::32b is for .shared::cluster", section)
 
 
-_CLUSTER = Available({"space": ("shared::cluster",)}, ".shared::cluster", _90, (8, 0))
-_WIDE_SCOPE = Available({"scope": ("cluster",)}, "the scope .cluster", _90, (8, 0))
-_ORDER = Available({"sem": ("release", "acquire")}, "an order on an mbarrier operation", None, (8, 0))
-_RELAXED = Available({"sem": ("relaxed",)}, ".relaxed", _90, (8, 6))
-_LAYOUT = Available({"layout": ("layout::v0", "layout::v1")}, ".layout", _90, (9, 3))
-_SPREAD = Available({"multicast": ("multicast::cluster::32b",)}, ".multicast::cluster::32b", SM_107, (9, 4))
-_SUFFIX = Available({"space": ("shared::cta",)}, ".shared::cta", None, (7, 8))
+_CLUSTER = needs("8.0", _90, what=".shared::cluster", when={"space": ("shared::cluster",)})
+_WIDE_SCOPE = needs("8.0", _90, what="the scope .cluster", when={"scope": ("cluster",)})
+_ORDER = needs("8.0", what="an order on an mbarrier operation", when={"sem": ("release", "acquire")})
+_RELAXED = needs("8.6", _90, what=".relaxed", when={"sem": ("relaxed",)})
+_LAYOUT = needs("9.3", _90, what=".layout", when={"layout": ("layout::v0", "layout::v1")})
+_SPREAD = needs("9.4", SM_107, what=".multicast::cluster::32b", when={"multicast": ("multicast::cluster::32b",)})
+_SUFFIX = needs("7.8", what=".shared::cta", when={"space": ("shared::cta",)})
 
 
 def _transactions(name: str) -> Form:
@@ -88,7 +73,7 @@ def _transactions(name: str) -> Form:
         kinds=_KINDS,
         section=section,
         rules=(*together(section, ("relaxed",), ("cta", "cluster")), _single(section)),
-        available=(Available({}, f"mbarrier.{name}", _90, (8, 0)), _SPREAD),
+        requires=(needs("8.0", _90, what=f"mbarrier.{name}"), _SPREAD),
         ignored=IGNORED,
     )
 
@@ -99,13 +84,13 @@ def _arrive(name: str) -> tuple[Form, ...]:
     rules = (*together(section, ("release", "relaxed"), ("cta", "cluster")), _single(section))
     once = {"noComplete": ("noComplete",)}
     alone = (
-        Requires(once, "sem", (None, "release"), ".noComplete goes with .release.cta only", section),
-        Requires(once, "scope", (None, "cta"), ".noComplete goes with .release.cta only", section),
-        Requires(once, "space", (None, "shared", "shared::cta"), ".noComplete is for mbarriers of the executing CTA", section),
-        Requires(once, "multicast", (None,), ".noComplete does not go with .multicast::cluster::32b", section),
+        Rule(once, "sem", (None, "release"), ".noComplete goes with .release.cta only", section),
+        Rule(once, "scope", (None, "cta"), ".noComplete goes with .release.cta only", section),
+        Rule(once, "space", (None, "shared", "shared::cta"), ".noComplete is for mbarriers of the executing CTA", section),
+        Rule(once, "multicast", (None,), ".noComplete does not go with .multicast::cluster::32b", section),
     )
-    base = Available({}, f"mbarrier.{name}", _80, (7, 0))
-    counted = Available({"count": ("given",), "noComplete": (None,)}, "a count without .noComplete", _90, (7, 8))
+    base = needs("7.0", _80, what=f"mbarrier.{name}")
+    counted = needs("7.8", _90, what="a count without .noComplete", when={"count": ("given",), "noComplete": (None,)})
     plain = {"noComplete": (None,)}
     return (
         form(
@@ -121,7 +106,7 @@ def _arrive(name: str) -> tuple[Form, ...]:
             kinds=_KINDS,
             section=section,
             rules=(*rules, *alone),
-            available=(base, counted, _SUFFIX, _CLUSTER, _WIDE_SCOPE, _ORDER, _RELAXED, _SPREAD),
+            requires=(base, counted, _SUFFIX, _CLUSTER, _WIDE_SCOPE, _ORDER, _RELAXED, _SPREAD),
             ignored=IGNORED,
         ),
         form(
@@ -133,7 +118,7 @@ def _arrive(name: str) -> tuple[Form, ...]:
             kinds=_KINDS,
             section=section,
             rules=rules,
-            available=(Available({}, f"mbarrier.{name}.expect_tx", _90, (8, 0)), _RELAXED, _SPREAD),
+            requires=(needs("8.0", _90, what=f"mbarrier.{name}.expect_tx"), _RELAXED, _SPREAD),
             ignored=IGNORED,
         ),
     )
@@ -144,7 +129,7 @@ def _wait(name: str, parity: bool) -> Form:
     operand = "phaseParity" if parity else "state"
     hint = " timeHint?" if name == "try_wait" else ""
     phase = "phase_type::primary|phase_type::conditional" if parity else "phase_type::primary"
-    since = Available({}, f"mbarrier.{name}", _90, (7, 8)) if name == "try_wait" else Available({}, f"mbarrier.{name}", _80, (7, 0))
+    since = needs("7.8", _90, what=f"mbarrier.{name}") if name == "try_wait" else needs("7.0", _80, what=f"mbarrier.{name}")
     return form(
         f"mbarrier.{name}" + (".parity" if parity else ""),
         f"{{.phase={phase}}}{{.sem=acquire|relaxed}}{{.scope=cta|cluster}}{_OWN}.b64",
@@ -159,10 +144,10 @@ def _wait(name: str, parity: bool) -> Form:
         kinds=_KINDS,
         section=section,
         rules=together(section, ("acquire", "relaxed"), ("cta", "cluster")),
-        available=(
+        requires=(
             since,
-            Available({}, ".parity", None, (7, 1)) if parity else since,
-            Available({"phase": ("phase_type::primary", "phase_type::conditional")}, ".phase_type", _90, (9, 3)),
+            needs("7.1", what=".parity") if parity else since,
+            needs("9.3", _90, what=".phase_type", when={"phase": ("phase_type::primary", "phase_type::conditional")}),
             _SUFFIX,
             _WIDE_SCOPE,
             _ORDER,
@@ -179,7 +164,7 @@ MBARRIER_FORMS: tuple[Form, ...] = (
         "[addr] expected",
         kinds=_KINDS,
         section=f"{_SECTION}.init",
-        available=(Available({}, "mbarrier.init", _80, (7, 0)), _SUFFIX, _LAYOUT),
+        requires=(needs("7.0", _80, what="mbarrier.init"), _SUFFIX, _LAYOUT),
         ignored=IGNORED,
     ),
     form(
@@ -188,7 +173,7 @@ MBARRIER_FORMS: tuple[Form, ...] = (
         "[addr]",
         kinds=_KINDS,
         section=f"{_SECTION}.inval",
-        available=(Available({}, "mbarrier.inval", _80, (7, 0)), _SUFFIX),
+        requires=(needs("7.0", _80, what="mbarrier.inval"), _SUFFIX),
         ignored=IGNORED,
     ),
     _transactions("expect_tx"),
@@ -202,7 +187,7 @@ MBARRIER_FORMS: tuple[Form, ...] = (
         "pending state",
         kinds=_KINDS,
         section=f"{_SECTION}.pending_count",
-        available=(Available({}, "mbarrier.pending_count", _80, (7, 0)), _LAYOUT),
+        requires=(needs("7.0", _80, what="mbarrier.pending_count"), _LAYOUT),
         ignored=IGNORED,
     ),
     form(
@@ -211,7 +196,7 @@ MBARRIER_FORMS: tuple[Form, ...] = (
         "p [addr]",
         kinds={**_KINDS, "[addr]": replace(_ADDR, generic_spaces=("shared", "global"))},
         section=f"{_SECTION}.check_layout",
-        available=(Available({}, "mbarrier.check_layout", _90, (9, 3)),),
+        requires=(needs("9.3", _90, what="mbarrier.check_layout"),),
         ignored=IGNORED | {"cta", "cluster", "gpu", "sys"},
     ),
     form(
@@ -220,7 +205,7 @@ MBARRIER_FORMS: tuple[Form, ...] = (
         "[addr]",
         kinds={"[addr]": Address(_GENERIC, types=(*SHORTS, *WORDS, *LONGS), generic_spaces=("shared", "global", "local", "param"))},
         section="Parallel Synchronization and Communication Instructions: cp.async.mbarrier.arrive",
-        available=(Available({}, "cp.async.mbarrier.arrive", _80, (7, 0)), _SUFFIX),
+        requires=(needs("7.0", _80, what="cp.async.mbarrier.arrive"), _SUFFIX),
         ignored=IGNORED,
     ),
 )

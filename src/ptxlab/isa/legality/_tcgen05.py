@@ -4,23 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptxlab.isa.legality._form import (
-    LONGS,
-    WORDS,
-    Address,
-    Available,
-    Condition,
-    Form,
-    Immediate,
-    Kind,
-    Register,
-    Requires,
-    TensorAddress,
-    Values,
-    Vector,
-    form,
-)
-from ptxlab.isa.legality._targets import ARCHITECTURE_SPECIFIC, TCGEN05
+from ptxlab.isa.legality._form import LONGS, WORDS, Address, Form, Immediate, Kind, Register, Rule, TensorAddress, Vector, form
+from ptxlab.isa.requirements import Condition, Values, needs
+from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC, TCGEN05
 from ptxlab.tables import LOAD_REGISTERS
 
 __all__ = ["IGNORED", "MAP_FIELDS", "TCGEN05_FORMS"]
@@ -41,8 +27,8 @@ IGNORED = MAP_FIELDS | _FORMATS | {"acc::f32", "finite", "infinite", "normal", "
 _ROWS = frozenset({"row", "col"})
 _SYNC = frozenset({"sync"})
 
-_SINCE = Available({}, "tcgen05", TCGEN05, (8, 6))
-_EXCLUSIVE = Available({"exclusive": ("exclusive",)}, ".exclusive", None, (9, 4), specified=False)
+_SINCE = needs("8.6", TCGEN05, what="tcgen05")
+_EXCLUSIVE = needs("9.4", what=".exclusive", when={"exclusive": ("exclusive",)}, specified=False)
 
 
 def _columns(value: int) -> bool:
@@ -80,16 +66,16 @@ _WHOLE = {"shape": ("16x64b", "16x128b", "16x256b", "32x32b")}
 _HALVES = {"shape": ("16x32bx2",)}
 
 
-def _num_rules(section: str) -> tuple[Requires, ...]:
+def _num_rules(section: str) -> tuple[Rule, ...]:
     found = []
     for shape in _SHAPES.split("|"):
         nums = tuple(f"x{n}" for s, n in LOAD_REGISTERS if s == shape)
         if len(nums) < 8:
-            found.append(Requires({"shape": (shape,)}, "num", nums, f".{shape} has .num up to .{nums[-1]}", section))
+            found.append(Rule({"shape": (shape,)}, "num", nums, f".{shape} has .num up to .{nums[-1]}", section))
     return tuple(found)
 
 
-def _cp_rules() -> tuple[Requires, ...]:
+def _cp_rules() -> tuple[Rule, ...]:
     pairs = {
         ("128x256b", "4x256b", "128x128b"): (None,),
         ("64x128b",): ("warpx2::02_13", "warpx2::01_23"),
@@ -98,9 +84,9 @@ def _cp_rules() -> tuple[Requires, ...]:
     rules = []
     for shapes, multicasts in pairs.items():
         wanted = " or ".join(f".{m}" for m in multicasts if m) or "no multicast"
-        rules.append(Requires({"shape": shapes}, "multicast", multicasts, f"this shape takes {wanted}", _COPY))
-    rules.append(Requires({"src_fmt": ("b6x16_p32", "b4x16_p64")}, "dst_fmt", ("b8x16",), "a source format needs .b8x16 before it", _COPY))
-    rules.append(Requires({"dst_fmt": ("b8x16",)}, "src_fmt", ("b6x16_p32", "b4x16_p64"), ".b8x16 needs a source format after it", _COPY))
+        rules.append(Rule({"shape": shapes}, "multicast", multicasts, f"this shape takes {wanted}", _COPY))
+    rules.append(Rule({"src_fmt": ("b6x16_p32", "b4x16_p64")}, "dst_fmt", ("b8x16",), "a source format needs .b8x16 before it", _COPY))
+    rules.append(Rule({"dst_fmt": ("b8x16",)}, "src_fmt", ("b6x16_p32", "b4x16_p64"), ".b8x16 needs a source format after it", _COPY))
     return tuple(rules)
 
 
@@ -114,7 +100,7 @@ TCGEN05_FORMS: tuple[Form, ...] = (
         ("dst multiple", *_EXCLUSIVELY),
         kinds={"dst": Address({"space": (None,)}), **_COUNTS},
         section=_ALLOCATION,
-        available=(_SINCE, _EXCLUSIVE),
+        requires=(_SINCE, _EXCLUSIVE),
         ignored=IGNORED,
         repeatable=_SYNC,
     ),
@@ -125,7 +111,7 @@ TCGEN05_FORMS: tuple[Form, ...] = (
         ("taddr multiple", *_EXCLUSIVELY),
         kinds={"taddr": Register(WORDS, "a tensor-memory address in a 32-bit register", True, True), **_COUNTS},
         section=_ALLOCATION,
-        available=(_SINCE, _EXCLUSIVE),
+        requires=(_SINCE, _EXCLUSIVE),
         ignored=IGNORED,
         repeatable=_SYNC,
     ),
@@ -133,7 +119,7 @@ TCGEN05_FORMS: tuple[Form, ...] = (
         "tcgen05.relinquish_alloc_permit",
         ".(cta_group=cta_group::1|cta_group::2).sync.aligned",
         section=_ALLOCATION,
-        available=(_SINCE,),
+        requires=(_SINCE,),
         ignored=IGNORED,
         repeatable=_SYNC,
     ),
@@ -145,7 +131,7 @@ TCGEN05_FORMS: tuple[Form, ...] = (
         kinds={"r": Vector(_registers, True, distinct=True), "[taddr]": _TADDR, "immHalfSplitoff": _SPLIT},
         section=_LOAD,
         rules=_num_rules(_LOAD),
-        available=(_SINCE,),
+        requires=(_SINCE,),
         ignored=IGNORED | _ROWS,
         repeatable=_SYNC,
     ),
@@ -162,11 +148,11 @@ TCGEN05_FORMS: tuple[Form, ...] = (
         },
         section=_LOAD,
         rules=(
-            Requires({}, "num", tuple(_NUMS.split("|")[1:]), ".red needs at least .x2", _LOAD),
-            Requires({"abs": ("abs",)}, "type", ("f32",), f".abs {_RED_ONLY_FLOAT}", _LOAD),
-            Requires({"NaN": ("NaN",)}, "type", ("f32",), f".NaN {_RED_ONLY_FLOAT}", _LOAD),
+            Rule({}, "num", tuple(_NUMS.split("|")[1:]), ".red needs at least .x2", _LOAD),
+            Rule({"abs": ("abs",)}, "type", ("f32",), f".abs {_RED_ONLY_FLOAT}", _LOAD),
+            Rule({"NaN": ("NaN",)}, "type", ("f32",), f".NaN {_RED_ONLY_FLOAT}", _LOAD),
         ),
-        available=(Available({}, ".red", TCGEN05 - {"sm_100a", "sm_100f"}, (8, 8)),),
+        requires=(needs("8.8", TCGEN05 - {"sm_100a", "sm_100f"}, what=".red"),),
         ignored=IGNORED | _ROWS,
         repeatable=_SYNC | {"NaN"},
     ),
@@ -178,7 +164,7 @@ TCGEN05_FORMS: tuple[Form, ...] = (
         kinds={"r": Vector(_registers, False, constants=True), "[taddr]": _TADDR, "immHalfSplitoff": _SPLIT},
         section=_STORE,
         rules=_num_rules(_STORE),
-        available=(_SINCE,),
+        requires=(_SINCE,),
         ignored=IGNORED | _ROWS,
         repeatable=_SYNC,
     ),
@@ -187,7 +173,7 @@ TCGEN05_FORMS: tuple[Form, ...] = (
             f"tcgen05.wait::{operation}",
             ".sync.aligned",
             section="Tensorcore 5th Generation Instructions: tcgen05.wait",
-            available=(_SINCE,),
+            requires=(_SINCE,),
             ignored=IGNORED,
             repeatable=_SYNC,
         )
@@ -198,7 +184,7 @@ TCGEN05_FORMS: tuple[Form, ...] = (
             f"tcgen05.fence::{side}_thread_sync",
             "",
             section="TensorCore 5th Generation Instructions: tcgen05.fence",
-            available=(_SINCE,),
+            requires=(_SINCE,),
             ignored=IGNORED,
         )
         for side in ("before", "after")
@@ -214,7 +200,7 @@ TCGEN05_FORMS: tuple[Form, ...] = (
         },
         section=_COPY,
         rules=_cp_rules(),
-        available=(_SINCE,),
+        requires=(_SINCE,),
         ignored=(IGNORED | _ROWS) - _FORMATS,
     ),
     form(
@@ -223,7 +209,7 @@ TCGEN05_FORMS: tuple[Form, ...] = (
         "[taddr]",
         kinds={"[taddr]": _TADDR},
         section="Tensorcore 5th Generation Instructions: tcgen05.shift",
-        available=(Available({}, "tcgen05.shift", ARCHITECTURE_SPECIFIC, (8, 6)),),
+        requires=(needs("8.6", ARCHITECTURE_SPECIFIC, what="tcgen05.shift"),),
         ignored=IGNORED,
     ),
     form(
@@ -237,7 +223,7 @@ TCGEN05_FORMS: tuple[Form, ...] = (
             "ctaMask": Register(("b16", "u16", "s16"), "ctaMask in a 16-bit register", True, True, values=lambda v: 0 <= v <= 65535),
         },
         section=_COMMIT,
-        available=(_SINCE,),
+        requires=(_SINCE,),
         ignored=IGNORED | {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
     ),
 )

@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptxlab.isa.legality._form import (
-    LONGS,
-    WORDS,
-    Available,
-    Form,
-    Immediate,
-    Kind,
-    Predicate,
-    Register,
-    Requires,
-    TensorAddress,
-    Vector,
-    form,
-)
-from ptxlab.isa.legality._targets import ARCHITECTURE_SPECIFIC, SCALE_INPUT, SM_107, TCGEN05
+from ptxlab.isa.legality._form import LONGS, WORDS, Form, Immediate, Kind, Predicate, Register, Rule, TensorAddress, Vector, form
 from ptxlab.isa.legality._tcgen05 import IGNORED
+from ptxlab.isa.requirements import Needs, needs
+from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC, SCALE_INPUT, SM_107, TCGEN05
 from ptxlab.tables import BLOCK_SCALED_KINDS
 
 __all__ = ["TCGEN05_MMA_FORMS"]
@@ -79,22 +67,22 @@ def _lines(sparse: bool, ws: bool) -> tuple[_Line, ...]:
     return tuple(found)
 
 
-def _rules(section: str) -> tuple[Requires, ...]:
-    def scaled(kind: str, sizes: tuple[str | None, ...]) -> Requires:
+def _rules(section: str) -> tuple[Rule, ...]:
+    def scaled(kind: str, sizes: tuple[str | None, ...]) -> Rule:
         wanted = ", ".join(f".{s}" for s in sizes if s)
-        return Requires({"kind": (f"kind::{kind}",)}, "scale_vectorsize", sizes, f".kind::{kind} takes {wanted}", _SCALE_SECTION)
+        return Rule({"kind": (f"kind::{kind}",)}, "scale_vectorsize", sizes, f".kind::{kind} takes {wanted}", _SCALE_SECTION)
 
     plain = (*_FLOATS, "kind::i8")
     return (
-        Requires({"kind": _SCALED}, "block_scale", ("block_scale",), "this kind needs .block_scale", section),
-        Requires({"kind": plain}, "block_scale", (None,), "this kind has no .block_scale", section),
-        Requires({"kind": plain}, "scale_vectorsize", (None,), "a scale vector size needs .block_scale", section),
+        Rule({"kind": _SCALED}, "block_scale", ("block_scale",), "this kind needs .block_scale", section),
+        Rule({"kind": plain}, "block_scale", (None,), "this kind has no .block_scale", section),
+        Rule({"kind": plain}, "scale_vectorsize", (None,), "a scale vector size needs .block_scale", section),
         scaled("mxf8f6f4", (None, "scale_vec::1X", "block32")),
         scaled("mxf4", (None, "scale_vec::2X", "block32")),
         scaled("mxf4nvf4", ("scale_vec::2X", "scale_vec::4X", "block16", "block32")),
-        Requires({"ashift": ("ashift",)}, "A", ("tensor",), ".ashift needs matrix A in tensor memory", section),
-        Requires({"ashift": ("ashift",)}, "kind", plain, ".ashift is not for block-scaled kinds", section),
-        Requires(
+        Rule({"ashift": ("ashift",)}, "A", ("tensor",), ".ashift needs matrix A in tensor memory", section),
+        Rule({"ashift": ("ashift",)}, "kind", plain, ".ashift is not for block-scaled kinds", section),
+        Rule(
             {"ashift": ("ashift",)},
             "collector",
             (None, "collector::a::lastuse", "collector::a::discard"),
@@ -104,23 +92,25 @@ def _rules(section: str) -> tuple[Requires, ...]:
     )
 
 
-def _available(sparse: bool, ws: bool) -> tuple[Available, ...]:
+def _available(sparse: bool, ws: bool) -> tuple[Needs, ...]:
     specific = ARCHITECTURE_SPECIFIC
     found = [
-        Available({}, "tcgen05.mma", TCGEN05, (8, 6)),
-        Available({"kind": ("kind::i8",)}, ".kind::i8", specific - {"sm_103a", "sm_107a"}),
+        needs("8.6", TCGEN05, what="tcgen05.mma"),
+        needs(None, specific - {"sm_103a", "sm_107a"}, what=".kind::i8", when={"kind": ("kind::i8",)}),
     ]
     if not ws:
         sizes = tuple(_SIZES.split("|"))
         found += [
-            Available({"kind": ("kind::mxf4nvf4",)}, ".kind::mxf4nvf4", None, (8, 7)),
-            Available({"scale_vectorsize": sizes[:3]}, ".scale_vec", specific),
-            Available({"scale_vectorsize": sizes[3:]}, "the scale vector sizes .block16 and .block32", None, (8, 8)),
-            Available({"scale-input-d": ("given",)}, "scale-input-d", SCALE_INPUT),
-            Available({"collector_b": tuple(_B_USAGE.split("|"))}, ".collector::b", SM_107, (9, 4), specified=False),
+            needs("8.7", what=".kind::mxf4nvf4", when={"kind": ("kind::mxf4nvf4",)}),
+            needs(None, specific, what=".scale_vec", when={"scale_vectorsize": sizes[:3]}),
+            needs("8.8", what="the scale vector sizes .block16 and .block32", when={"scale_vectorsize": sizes[3:]}),
+            needs(None, SCALE_INPUT, what="scale-input-d", when={"scale-input-d": ("given",)}),
+            needs("9.4", SM_107, what=".collector::b", when={"collector_b": tuple(_B_USAGE.split("|"))}, specified=False),
         ]
         if sparse:
-            found.append(Available({"kind": ("kind::mxf4", "kind::mxf4nvf4")}, "sparse .kind::mxf4 and .kind::mxf4nvf4", specific))
+            found.append(
+                needs(None, specific, what="sparse .kind::mxf4 and .kind::mxf4nvf4", when={"kind": ("kind::mxf4", "kind::mxf4nvf4")})
+            )
     return tuple(found)
 
 
@@ -144,7 +134,7 @@ def _product(sparse: bool, ws: bool) -> Form:
         kinds=_OPERANDS,
         section=section,
         rules=rules,
-        available=_available(sparse, ws),
+        requires=_available(sparse, ws),
         ignored=IGNORED,
     )
 

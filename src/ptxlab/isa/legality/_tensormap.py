@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ptxlab.isa.legality._fence import MAP_BYTES
-from ptxlab.isa.legality._form import LONGS, SHORTS, WORDS, Address, Available, Condition, Form, Immediate, Kind, Register, Requires, form
-from ptxlab.isa.legality._targets import at_least
+from ptxlab.isa.legality._form import LONGS, SHORTS, WORDS, Address, Form, Immediate, Kind, Register, Rule, form
 from ptxlab.isa.legality._tcgen05 import IGNORED, MAP_FIELDS
+from ptxlab.isa.requirements import Condition, needs
+from ptxlab.isa.targets import at_least
 
 __all__ = ["TENSORMAP_FORMS"]
 
@@ -68,14 +69,14 @@ def _replace() -> Form:
         kinds=kinds,
         section=_REPLACE,
         rules=(
-            Requires({"field": long}, "type", ("b64",), "addresses and strides are .b64", _REPLACE),
-            Requires({"field": short}, "type", ("b32",), "this field is .b32", _REPLACE),
+            Rule({"field": long}, "type", ("b64",), "addresses and strides are .b64", _REPLACE),
+            Rule({"field": short}, "type", ("b32",), "this field is .b32", _REPLACE),
         ),
-        available=(
-            Available({}, "tensormap.replace", _SPECIFIC, (8, 3)),
-            Available({"field": ("swizzle_atomicity",)}, ".swizzle_atomicity", _SPECIFIC - {"sm_90a"}, (8, 6)),
-            Available({"value": ("sub-byte",)}, "an element type of less than a byte", _SPECIFIC - {"sm_90a"}, (8, 7)),
-            Available({"value": ("96B",)}, "swizzling of 96 bytes", frozenset({"sm_103a", "sm_107a"}), (8, 8)),
+        requires=(
+            needs("8.3", _SPECIFIC, what="tensormap.replace"),
+            needs("8.6", _SPECIFIC - {"sm_90a"}, what=".swizzle_atomicity", when={"field": ("swizzle_atomicity",)}),
+            needs("8.7", _SPECIFIC - {"sm_90a"}, what="an element type of less than a byte", when={"value": ("sub-byte",)}),
+            needs("8.8", frozenset({"sm_103a", "sm_107a"}), what="swizzling of 96 bytes", when={"value": ("96B",)}),
         ),
         ignored=IGNORED - MAP_FIELDS,
     )
@@ -93,8 +94,8 @@ TENSORMAP_FORMS: tuple[Form, ...] = (
             "size": MAP_BYTES,
         },
         section=_COPY,
-        rules=(Requires({}, "direction", ("global.shared::cta",), "the copy is .global.shared::cta", _COPY),),
-        available=(Available({}, "tensormap.cp_fenceproxy", _90, (8, 3)),),
+        rules=(Rule({}, "direction", ("global.shared::cta",), "the copy is .global.shared::cta", _COPY),),
+        requires=(needs("8.3", _90, what="tensormap.cp_fenceproxy"),),
         ignored=IGNORED,
         repeatable=frozenset({"sync"}),
     ),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptxlab.isa.legality._form import LONGS, WORDS, Available, Form, Immediate, Predicate, Register, Requires, Values, Vector, form
-from ptxlab.isa.legality._targets import WGMMA
+from ptxlab.isa.legality._form import LONGS, WORDS, Form, Immediate, Predicate, Register, Rule, Vector, form
 from ptxlab.isa.legality._tcgen05 import IGNORED
+from ptxlab.isa.requirements import Values, needs
+from ptxlab.isa.targets import WGMMA
 
 __all__ = ["WGMMA_FORMS"]
 
@@ -18,7 +19,7 @@ _BOOLEAN = ("s32.b1.b1",)
 _TYPES = "f16|f32|bf16|tf32|e4m3|e5m2|s32|s8|u8|b1"
 _EVERY_N = tuple(range(8, 257, 8))
 _INTEGER_N = (8, 16, 24, *range(32, 257, 16))
-_SINCE = Available({}, "wgmma", WGMMA, (8, 0))
+_SINCE = needs("8.0", WGMMA, what="wgmma")
 _SYNC = frozenset({"sync"})
 
 _K = {_TRANSPOSABLE: 16, _TF32: 8, _FP8: 32, _INTEGER: 32, _BOOLEAN: 256}
@@ -50,13 +51,13 @@ def _product(sparse: bool) -> Form:
     factor = 2 if sparse else 1
     typed = {types: k for types, k in _K.items() if not (sparse and types is _BOOLEAN)}
     shapes = sorted({shape for k in typed.values() for shape in _shapes(_EVERY_N, k * factor)})
-    rules = [Requires({}, "types", tuple(t for types in typed for t in types), "these element types do not go together", section)]
+    rules = [Rule({}, "types", tuple(t for types in typed for t in types), "these element types do not go together", section)]
     for types, k in typed.items():
         ns = _INTEGER_N if types in (_INTEGER, _BOOLEAN) else _EVERY_N
         message = f"with these types the shape is .m64nNk{k * factor}" + (
             ", N one of 8, 16, 24, 32, 48, ... 256" if ns is _INTEGER_N else ""
         )
-        rules.append(Requires({"types": types}, "shape", _shapes(ns, k * factor), message, section))
+        rules.append(Rule({"types": types}, "shape", _shapes(ns, k * factor), message, section))
     head = " sp-meta sp-sel" if sparse else ""
     lines: list[tuple[str, dict[str, tuple[str, ...]]]] = []
     for a in ("a-desc", "a"):
@@ -78,13 +79,13 @@ def _product(sparse: bool) -> Form:
     if not sparse:
         modifiers += "{.op*2=and|popc}"
         rules += [
-            Requires({"types": _BOOLEAN}, "op", ("and.popc",), ".b1 needs .and.popc", section),
-            Requires(
+            Rule({"types": _BOOLEAN}, "op", ("and.popc",), ".b1 needs .and.popc", section),
+            Rule(
                 {"types": tuple(t for types in _K if types is not _BOOLEAN for t in types)}, "op", (None,), ".and.popc is for .b1", section
             ),
         ]
     rules.append(
-        Requires({"satfinite": ("satfinite",)}, "types", _INTEGER, ".satfinite is for .s8 and .u8", section),
+        Rule({"satfinite": ("satfinite",)}, "types", _INTEGER, ".satfinite is for .s8 and .u8", section),
     )
     scale = Immediate("-1 or 1", lambda value: value in (-1, 1))
     trans_kind = Immediate("0 or 1", _bit)
@@ -116,7 +117,7 @@ def _product(sparse: bool) -> Form:
         },
         section=section,
         rules=tuple(rules),
-        available=(_SINCE,),
+        requires=(_SINCE,),
         ignored=IGNORED | {"row", "col", "pred"},
         repeatable=_SYNC | {"satfinite"},
     )
@@ -125,8 +126,8 @@ def _product(sparse: bool) -> Form:
 def _synchronisation(name: str, operands: str, section: str) -> Form:
     kinds = {"N": Immediate("a non-negative integer constant", lambda value: value >= 0)} if operands else {}
     title = f"Asynchronous Warpgroup Level Matrix Instructions: {section}"
-    available, ignored = (_SINCE,), IGNORED
-    return form(name, ".sync{.aligned}", operands, kinds=kinds, section=title, available=available, ignored=ignored, repeatable=_SYNC)
+    requires, ignored = (_SINCE,), IGNORED
+    return form(name, ".sync{.aligned}", operands, kinds=kinds, section=title, requires=requires, ignored=ignored, repeatable=_SYNC)
 
 
 WGMMA_FORMS: tuple[Form, ...] = (

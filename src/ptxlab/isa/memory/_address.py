@@ -1,13 +1,15 @@
-"""cvta, isspacep, mapa, getctarank: arithmetic on addresses, whose windows stand in ``isa._addresses``."""
+"""cvta, isspacep, mapa, getctarank: arithmetic on addresses, whose windows stand in ``isa.address_space``."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ptxlab.isa._addresses import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
-from ptxlab.isa._catalogue import Qualifiers, pure, service
-from ptxlab.isa._machine import Issue
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.address_space import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
+from ptxlab.isa.catalogue import Qualifiers, pure, service
+from ptxlab.isa.context import WarpContext
+from ptxlab.isa.effects import LOCAL
+from ptxlab.isa.requirements import needs
 
 _SECTION = "Data Movement and Conversion Instructions: "
 _SPACES = "const|global|local|shared|shared::cta|shared::cluster|param|param::entry"
@@ -53,14 +55,24 @@ def isspacep(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return x.eq(x.lshr(a, x.const(32, "i64")), x.const(window >> 32, "i64"))
 
 
-@service("isspacep.(space=shared|shared::cta)", p="pred", a="b64", outputs=1, section=_SECTION + "isspacep", fidelity="hardware")
-def is_own_shared(t: Issue) -> None:
+@service(
+    "isspacep.(space=shared|shared::cta)", p="pred", a="b64", outputs=1, effects=LOCAL, section=_SECTION + "isspacep", fidelity="hardware"
+)
+def is_own_shared(warp: WarpContext) -> None:
     """Whether a generic address lies in the shared memory of this CTA; that of another CTA of the cluster does not."""
-    own = SHARED_WINDOW >> SHARED_RANK_SHIFT | t.cta.rank
-    t.write(0, t.values(1, 64) >> np.uint64(SHARED_RANK_SHIFT) == own, 1)
+    own = SHARED_WINDOW >> SHARED_RANK_SHIFT | warp.cta.rank
+    warp.write(0, warp.values(1, 64) >> np.uint64(SHARED_RANK_SHIFT) == own, 1)
 
 
-@pure("mapa{.shared::cluster=shared::cluster}.(type=u32|u64)", d="type", a="type", b="u32", section=_SECTION + "mapa", fidelity="hardware")
+@pure(
+    "mapa{.shared::cluster=shared::cluster}.(type=u32|u64)",
+    d="type",
+    a="type",
+    b="u32",
+    section=_SECTION + "mapa",
+    fidelity="hardware",
+    requires=needs("7.8", "sm_90", what="mapa"),
+)
 def mapa(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     """The same offset in the shared memory of the CTA of rank b; from a generic address a generic one."""
     integer = _INT[q.type]

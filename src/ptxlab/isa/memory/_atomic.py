@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, native
-from ptxlab.isa._natives import Atomic
-from ptxlab.isa._operands import Op
-from ptxlab.isa.memory._hints import ATOMIC_ORDER, CACHE_HINT, SCOPE, space_of
+from ptxlab.isa.catalogue import Qualifiers, native
+from ptxlab.isa.effects import Access, order_of
+from ptxlab.isa.memory._modifiers import ATOMIC_ORDER, CACHE_HINT, MODIFIER_NEEDS, SCOPE, space_of
+from ptxlab.isa.native_ops import Atomic
+from ptxlab.isa.operands import Op
+from ptxlab.isa.requirements import needs
 
 _SECTION = "Parallel Synchronization and Communication Instructions: "
 _FLOATS = "f16|f16x2|bf16|bf16x2"
@@ -26,6 +28,18 @@ _VECTORS = (
 _SPACE = "{.space=global|shared|shared::cta|shared::cluster}"
 _GLOBAL = "{.global}"
 _RED_ORDER = "{.order=relaxed|release}" + SCOPE
+
+
+_NEEDS = (
+    *MODIFIER_NEEDS,
+    needs("7.8", "sm_90", when={"type": "bf16|bf16x2"}),
+    needs("9.4", "sm_90", when={"type": "f32", "noftz": "noftz"}),
+    needs("8.3", "sm_90", when={"type": "b128"}),
+)
+
+
+def _order(q: Qualifiers) -> Access:
+    return Access(order_of(q.order or "relaxed", q.scope))
 
 
 def _atomic(q: Qualifiers, destination: int, sources: tuple[int, ...]) -> Atomic:
@@ -50,6 +64,8 @@ def _atomic(q: Qualifiers, destination: int, sources: tuple[int, ...]) -> Atomic
     b="type",
     policy="?b64",
     ordered=False,
+    effects=_order,
+    requires=_NEEDS,
     section=_SECTION + "atom",
     fidelity="hardware",
 )
@@ -60,6 +76,8 @@ def _atomic(q: Qualifiers, destination: int, sources: tuple[int, ...]) -> Atomic
     b="vec.type",
     policy="?b64",
     ordered=False,
+    effects=_order,
+    requires=(*_NEEDS, needs("8.1", "sm_90")),
     section=_SECTION + "atom",
     fidelity="hardware",
 )
@@ -75,6 +93,8 @@ def atom(q: Qualifiers, op: Op) -> Atomic:
     c="type",
     policy="?b64",
     ordered=False,
+    effects=_order,
+    requires=_NEEDS,
     section=_SECTION + "atom",
     fidelity="hardware",
 )
@@ -89,6 +109,8 @@ def compare_and_swap(q: Qualifiers, op: Op) -> Atomic:
     policy="?b64",
     outputs=0,
     ordered=False,
+    effects=_order,
+    requires=_NEEDS,
     section=_SECTION + "red",
     fidelity="hardware",
 )
@@ -99,6 +121,8 @@ def compare_and_swap(q: Qualifiers, op: Op) -> Atomic:
     policy="?b64",
     outputs=0,
     ordered=False,
+    effects=_order,
+    requires=(*_NEEDS, needs("8.1", "sm_90")),
     section=_SECTION + "red",
     fidelity="hardware",
 )

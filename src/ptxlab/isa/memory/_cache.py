@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, native, pure
-from ptxlab.isa._natives import Nothing
-from ptxlab.isa._operands import Op
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.catalogue import Qualifiers, native, pure
+from ptxlab.isa.native_ops import Nothing
+from ptxlab.isa.operands import Op
+from ptxlab.isa.requirements import needs
 
 _SECTION = "Data Movement and Conversion Instructions: "
+_NEEDS = needs("7.4", "sm_80")
 
 
 @native(
@@ -16,10 +18,11 @@ _SECTION = "Data Movement and Conversion Instructions: "
     "prefetchu.L1",
     a="addr",
     outputs=0,
+    requires=needs("7.4", "sm_80", when={"level": "L2::evict_last|L2::evict_normal"}),
     section=_SECTION + "prefetch, prefetchu",
 )
-@native("discard{.global}.L2", a="addr", size="any", outputs=0, section=_SECTION + "discard")
-@native("applypriority{.global}.L2::evict_normal", a="addr", size="any", outputs=0, section=_SECTION + "applypriority")
+@native("discard{.global}.L2", a="addr", size="any", outputs=0, requires=_NEEDS, section=_SECTION + "discard")
+@native("applypriority{.global}.L2::evict_normal", a="addr", size="any", outputs=0, requires=_NEEDS, section=_SECTION + "applypriority")
 def prefetch(q: Qualifiers, op: Op) -> Nothing:
     return Nothing()
 
@@ -38,6 +41,7 @@ _POLICY = {
 @pure(
     "createpolicy.fractional" + _PRIMARY + _SECONDARY + ".b64",
     d="b64",
+    requires=_NEEDS,
     section=_SECTION + "createpolicy",
     fidelity="deduced",
 )
@@ -45,6 +49,7 @@ _POLICY = {
     "createpolicy.fractional" + _PRIMARY + _SECONDARY + ".b64",
     d="b64",
     fraction="f32",
+    requires=_NEEDS,
     section=_SECTION + "createpolicy",
     fidelity="deduced",
 )
@@ -54,6 +59,7 @@ _POLICY = {
     a="any",
     primary="b32",
     total="b32",
+    requires=_NEEDS,
     section=_SECTION + "createpolicy",
     fidelity="deduced",
 )
@@ -61,6 +67,6 @@ def createpolicy(x: Vocabulary, q: Qualifiers, *sources: Value) -> Value:
     return x.const(_POLICY[q.first], "i64")
 
 
-@pure("createpolicy.cvt.L2.b64", d="b64", a="b64", section=_SECTION + "createpolicy", fidelity="deduced")
+@pure("createpolicy.cvt.L2.b64", d="b64", a="b64", requires=_NEEDS, section=_SECTION + "createpolicy", fidelity="deduced")
 def createpolicy_cvt(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return a

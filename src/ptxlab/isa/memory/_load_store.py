@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, native
-from ptxlab.isa._natives import LaneAccess
-from ptxlab.isa._operands import Addr, Op, SymbolAddress
-from ptxlab.isa.memory._hints import CACHE_HINT, EVICTION, PREFETCH, SCOPE, SPACE, space_of
+from ptxlab.isa.catalogue import Qualifiers, native
+from ptxlab.isa.effects import WEAK, Access, order_of
+from ptxlab.isa.memory._modifiers import CACHE_HINT, EVICTION, MODIFIER_NEEDS, PREFETCH, SCOPE, SPACE, space_of
+from ptxlab.isa.native_ops import LaneAccess
+from ptxlab.isa.operands import Addr, Op, SymbolAddress
+from ptxlab.isa.requirements import needs
 
 _SECTION = "Data Movement and Conversion Instructions: "
 _VECTOR = "{.vec=v2|v4|v8}"
 _TYPE = ".(type=b8|b16|b32|b64|b128|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64)"
+
+
+_NEEDS = (
+    *MODIFIER_NEEDS,
+    needs("8.2", "sm_70", when={"mmio": "mmio"}),
+    needs("9.1", when={"order": "volatile", "space": "local"}),
+    needs("8.8", "sm_100", when={"vec": "v4", "type": "b64|u64|s64|f64"}),
+    needs("8.8", "sm_100", when={"vec": "v8"}),
+)
+_LOAD_NEEDS = (*_NEEDS, needs("9.3", when={"order": "acquire", "mmio": "mmio"}))
 
 
 def _access(q: Qualifiers, op: Op, write: bool, address: int, value: int) -> LaneAccess:
@@ -20,6 +32,11 @@ def _access(q: Qualifiers, op: Op, write: bool, address: int, value: int) -> Lan
     if isinstance(place, Addr) and isinstance(place.base, SymbolAddress) and place.base.space == "local":
         space = "local"  # the parameters of calls lie there
     return LaneAccess(write, space, int(q.type[1:]), count, signed, address, value)
+
+
+def _order(q: Qualifiers) -> Access:
+    """``.mmio`` alone is relaxed."""
+    return Access(order_of("relaxed" if q.mmio and q.order in (None, "weak") else q.order, q.scope))
 
 
 @native(
@@ -37,9 +54,19 @@ def _access(q: Qualifiers, op: Op, write: bool, address: int, value: int) -> Lan
     a="addr",
     policy="?b64",
     ordered=False,
+    effects=_order,
+    requires=_LOAD_NEEDS,
     section=_SECTION + "ld",
 )
-@native("ldu{.space=global|const}" + _VECTOR + _TYPE, d="vec.type", a="addr", ordered=False, section=_SECTION + "ldu")
+@native(
+    "ldu{.space=global|const}" + _VECTOR + _TYPE,
+    d="vec.type",
+    a="addr",
+    ordered=False,
+    effects=Access(WEAK),
+    requires=needs("8.3", "sm_70", when={"type": "b128"}),
+    section=_SECTION + "ldu",
+)
 def load(q: Qualifiers, op: Op) -> LaneAccess:
     return _access(q, op, write=False, address=1, value=0)
 
@@ -51,6 +78,8 @@ def load(q: Qualifiers, op: Op) -> LaneAccess:
     policy="?b64",
     outputs=0,
     ordered=False,
+    effects=_order,
+    requires=_NEEDS,
     section=_SECTION + "st",
 )
 def store(q: Qualifiers, op: Op) -> LaneAccess:

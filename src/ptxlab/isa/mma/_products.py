@@ -12,11 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import numerics
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import Fidelity, service
+from ptxlab.isa import context
+from ptxlab.isa.catalogue import Fidelity, service
+from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.mma._arithmetic import Scales, bit_product, float_product, integer_product
-from ptxlab.isa.mma._fragments import gather_a, gather_b, gather_d, scatter_d
+from ptxlab.isa.mma._fragments import gather_ab, gather_cd, scatter_d
 from ptxlab.isa.mma._registers import immediate, read, selectors, write
+from ptxlab.isa.requirements import Needs, needs
+from ptxlab.isa.targets import at_least
 from ptxlab.layout import metadata_fragment
 
 __all__: list[str] = []
@@ -80,6 +83,9 @@ _SINCE = {
 }  # fmt: skip
 """First type of a row and shape -> the first architecture with it, where that of the row is another: section "Target ISA Notes"."""
 
+_VERSIONS = {75: "6.5", 80: "7.0", 90: "7.8"}
+"""Architecture -> the PTX ISA version that brought the types and shapes that it was the first to have."""
+
 _OWN_BITS = {"e3m2": (0, 0x3F), "e2m3": (0, 0x3F), "e2m1": (2, 0xF)}
 """Elements of fewer than 8 bits in a byte: lowest bit, mask."""
 
@@ -93,57 +99,57 @@ def _elements(codes: NDArray[Any], name: str, types: Types) -> NDArray[Any]:
     return found
 
 
-def _check_target(t: machine.Issue, since: int) -> None:
-    target = t.machine.target
+def _check_target(warp: context.WarpContext, since: int) -> None:
+    target = warp.machine.target
     number = int(re.sub(r"\D", "", target))
     if number < since or (since >= 120 and target[-1].isdigit()):
         needed = f"sm_{since}a or another target of its family" if since >= 120 else f"sm_{since} or later"
-        t.fault("W912", f"{t.op.opcode} needs {needed}; the target is {target}")
+        warp.fault("W912", f"{warp.op.opcode} needs {needed}; the target is {target}")
 
 
-def _metadata(t: machine.Issue, types: Types, k: int) -> NDArray[np.uint8]:
+def _metadata(warp: context.WarpContext, types: Types, k: int) -> NDArray[np.uint8]:
     """The codes of a sparse A, [16, chunks]; a fault where one selects nothing."""
-    q = t.q
-    selector = immediate(t, "selector", "the sparsity selector", tuple(range(types.sparse[q.shape])))
+    q = warp.q
+    selector = immediate(warp, "selector", "the sparsity selector", tuple(range(types.sparse[q.shape])))
     chunks = k // (2 if types.bits == 32 else 8 if types.bits == 4 else 4)
     at = metadata_fragment(types.bits, chunks, selector)
-    codes: NDArray[np.uint8] = (read(t, "metadata")[0][at.lane] >> at.bit & 0xF).astype(np.uint8)
+    codes: NDArray[np.uint8] = (read(warp, "metadata")[0][at.lane] >> at.bit & 0xF).astype(np.uint8)
     wrong = np.argwhere(~np.isin(codes, numerics.legal_codes(q.a, q.variant)))
     if len(wrong):
         row, chunk = (int(x) for x in wrong[0])
         code = int(codes[row, chunk])
         why = "is not in increasing order" if code in numerics.legal_codes(q.a, "sp") else "selects nothing"
-        t.fault("D707", f"the sparsity metadata of row {row}, chunk {chunk} is {code:#06b}, which {why}")
+        warp.fault("D707", f"the sparsity metadata of row {row}, chunk {chunk} is {code:#06b}, which {why}")
     return codes
 
 
-def _scales(t: machine.Issue, vector: int, type: str, block: int) -> Scales:
+def _scales(warp: context.WarpContext, vector: int, type: str, block: int) -> Scales:
     """The scale factors that the selectors choose: section "Block Scaling for mma.sync"."""
     bytes_ = {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,)}[vector]
-    byte_a, thread_a = selectors(t, "select_a", (("byte-id-a", bytes_), ("thread-id-a", (0, 1))))
-    byte_b, thread_b = selectors(t, "select_b", (("byte-id-b", bytes_), ("thread-id-b", (0, 1, 2, 3))))
+    byte_a, thread_a = selectors(warp, "select_a", (("byte-id-a", bytes_), ("thread-id-a", (0, 1))))
+    byte_b, thread_b = selectors(warp, "select_b", (("byte-id-b", bytes_), ("thread-id-b", (0, 1, 2, 3))))
     row, column = np.arange(16), np.arange(8)
     # Of a pair of threads the first brings row t/4, the second row t/4 + 8.
-    a = _factors(t, "scale_a", 4 * (row % 8) + 2 * thread_a + row // 8, byte_a, vector)
-    b = _factors(t, "scale_b", 4 * column + thread_b, byte_b, vector)
+    a = _factors(warp, "scale_a", 4 * (row % 8) + 2 * thread_a + row // 8, byte_a, vector)
+    b = _factors(warp, "scale_b", 4 * column + thread_b, byte_b, vector)
     return Scales(a, b, type, block)
 
 
-def _factors(t: machine.Issue, name: str, lanes: NDArray[np.intp], byte: int, count: int) -> NDArray[np.uint8]:
-    words = np.ascontiguousarray(read(t, name)[0][lanes])
+def _factors(warp: context.WarpContext, name: str, lanes: NDArray[np.intp], byte: int, count: int) -> NDArray[np.uint8]:
+    words = np.ascontiguousarray(read(warp, name)[0][lanes])
     return np.ascontiguousarray(words.view(np.uint8).reshape(-1, 4)[:, byte : byte + count])
 
 
-def _multiply(t: machine.Issue, types: Types, sparse: bool, scale: tuple[int, str], since: int) -> None:
-    q = t.q
-    _check_target(t, since)
+def _multiply(warp: context.WarpContext, types: Types, sparse: bool, scale: tuple[int, str], since: int) -> None:
+    q = warp.q
+    _check_target(warp, since)
     m, _, k = (int(x) for x in re.findall(r"\d+", q.shape))
     wide = max(types.bits, 32)
-    a = _elements(gather_a(read(t, "a", wide), m, types.bits), q.a, types)
-    b = _elements(gather_b(read(t, "b", wide), types.bits), q.b, types)
+    a = _elements(gather_ab(read(warp, "a", wide), m, types.bits), q.a, types)
+    b = _elements(gather_ab(read(warp, "b", wide), 8, types.bits), q.b, types)
     half = q.d == "f16"
-    c = gather_d(read(t, "c", wide), m, half)
-    metadata = _metadata(t, types, k) if sparse else None
+    c = gather_cd(read(warp, "c", wide), m, half)
+    metadata = _metadata(warp, types, k) if sparse else None
     d: NDArray[Any]
     if q.a == "f64":
         d = numerics.mma_f64(a.view(np.float64), b.view(np.float64), c.view(np.float64), q.rounding or "rn").view(np.uint64)
@@ -152,9 +158,9 @@ def _multiply(t: machine.Issue, types: Types, sparse: bool, scale: tuple[int, st
     elif q.d == "s32":
         d = integer_product((q.a, q.b), types.bits, a, b, c, metadata, q.satfinite)
     else:
-        scales = _scales(t, *scale, types.scales[scale]) if types.scales else None
-        d = float_product(t.machine.target, types.kind or None, (q.a, q.b, q.d), a, b, c, metadata, scales)
-    write(t, scatter_d(d, half), wide)
+        scales = _scales(warp, *scale, types.scales[scale]) if types.scales else None
+        d = float_product(warp.machine.target, types.kind or None, (q.a, q.b, q.d), a, b, c, metadata, scales)
+    write(warp, scatter_d(d, half), wide)
 
 
 def _vector(registers: int, type: str) -> str:
@@ -175,6 +181,22 @@ def _pattern(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, s
     return f"mma{variant}.sync.aligned.(shape={shape}).row.col{kind}{saturate}.(d={d}).(a={a}).(b={a}).{d}{behind}"
 
 
+def _needs(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, str], since: int) -> tuple[Needs, ...]:
+    """Section "Target ISA Notes" of mma and mma.sp."""
+    if types.scales:
+        version = "9.1" if scale == (4, "ue8m0") else "8.7"
+        return (needs(version, at_least(120, "a" if sparse and types.kind != "mxf8f6f4" else "af")),)
+    if types.kind:
+        newer = [needs("8.7", at_least(120, "af"), when={operand: "e3m2|e2m3|e2m1"}) for operand in "ab"]
+        return (needs("8.6" if d == "f32" else "8.7", at_least(100 if d == "f32" or not sparse else 120, "af")), *newer)
+    if since >= 120:
+        return (needs("8.7", at_least(120, "af")),)
+    wide = types.ab is _EIGHT and d == "f32" and shape in ("m16n8k32", "m16n8k64")
+    version = "8.4" if wide else "8.7" if types.ab is _EIGHT else "7.1" if sparse else _VERSIONS[since]
+    ordered = needs("8.5", when={"variant": "sp::ordered_metadata"})
+    return needs(version, f"sm_{since}"), ordered, needs("7.1", "sm_80", when={"operation": "and"})
+
+
 def _declare(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, str]) -> None:
     m, n, k = (int(x) for x in re.findall(r"\d+", shape))
     stored = k // 2 if sparse else k
@@ -187,9 +209,11 @@ def _declare(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, s
     since = 120 if halves_of_sparse_bytes else _SINCE.get((types.ab[0], shape), types.since)
     service(
         _pattern(types, shape, d, sparse, scale, since),
+        requires=_needs(types, shape, d, sparse, scale, since),
         section=_SECTION + (".sp / mma.sp::ordered_metadata" if sparse else ""),
         fidelity="spec" if sparse and types.kind else types.fidelity,
         outputs=1,
+        effects=LOCAL,
         d=accumulator,
         a=_vector(m * stored * types.bits // (32 * lane), element),
         b=_vector(n * k * types.bits // (32 * lane), element),

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import Row
-from ptxlab.isa._operands import Const, Group, Resolved
+from ptxlab.isa import context
+from ptxlab.isa.catalogue import Row
+from ptxlab.isa.operands import Const, Group, Resolved
 
 __all__ = ["immediate", "position", "read", "selectors", "write"]
 
@@ -25,32 +25,32 @@ def _items(operand: Resolved) -> tuple[Resolved, ...]:
     return operand.items if isinstance(operand, Group) else (operand,)
 
 
-def read(t: machine.Issue, name: str, bits: int = 32) -> NDArray[Any]:
+def read(warp: context.WarpContext, name: str, bits: int = 32) -> NDArray[Any]:
     """The registers of an operand, [count, 32]."""
-    return np.stack([t.values(item, bits) for item in _items(t.op.operands[position(t.op.row, name)])])
+    return np.stack([warp.values(item, bits) for item in _items(warp.op.operands[position(warp.op.row, name)])])
 
 
-def write(t: machine.Issue, registers: NDArray[Any], bits: int = 32) -> None:
+def write(warp: context.WarpContext, registers: NDArray[Any], bits: int = 32) -> None:
     """Write D."""
-    for item, row in zip(_items(t.op.operands[0]), registers, strict=True):
-        t.write(item, row, bits)
+    for item, row in zip(_items(warp.op.operands[0]), registers, strict=True):
+        warp.write(item, row, bits)
 
 
-def immediate(t: machine.Issue, name: str, says: str, allowed: tuple[int, ...]) -> int:
+def immediate(warp: context.WarpContext, name: str, says: str, allowed: tuple[int, ...]) -> int:
     """A constant operand; a fault unless it is one of those allowed."""
-    operand = t.op.operands[position(t.op.row, name)]
+    operand = warp.op.operands[position(warp.op.row, name)]
     if not isinstance(operand, Const) or operand.value not in allowed:
-        t.fault("W911", f"{says} must be a constant, {_list(allowed)}")
+        warp.fault("W911", f"{says} must be a constant, {_list(allowed)}")
     return operand.value
 
 
-def selectors(t: machine.Issue, name: str, allowed: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[int, ...]:
+def selectors(warp: context.WarpContext, name: str, allowed: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[int, ...]:
     """A group of selectors, each the same in all threads; a fault unless they are allowed."""
     found = []
-    for item, (says, values) in zip(_items(t.op.operands[position(t.op.row, name)]), allowed, strict=True):
-        value = t.uniform(item, 16)
+    for item, (says, values) in zip(_items(warp.op.operands[position(warp.op.row, name)]), allowed, strict=True):
+        value = warp.uniform(item, 16)
         if value not in values:
-            t.fault("W911", f"{says} is {value}; it must be {_list(values)}")
+            warp.fault("W911", f"{says} is {value}; it must be {_list(values)}")
         found.append(value)
     return tuple(found)
 

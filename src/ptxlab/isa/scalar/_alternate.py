@@ -5,8 +5,9 @@ Sections "Alternate Floating Point Instructions: add, sub, mul, fma".
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar._rounding import narrow_odd
 from ptxlab.isa.scalar._small import decoder, encoder
 
@@ -37,12 +38,31 @@ def _rounded(x: Vocabulary, q: Qualifiers, values: list[Value]) -> Value:
     return word
 
 
-@pure(f"add{_TO}.(source={_SOURCES})", d="b32", a="word", c="b32", derived={"word": ("source", _WORDS)}, section=_SECTION + "add")
+_NEEDS = needs("9.4", "sm_100a sm_103a")
+
+
+@pure(
+    f"add{_TO}.(source={_SOURCES})",
+    d="b32",
+    a="word",
+    c="b32",
+    derived={"word": ("source", _WORDS)},
+    requires=_NEEDS,
+    section=_SECTION + "add",
+)
 def add_small(x: Vocabulary, q: Qualifiers, a: Value, c: Value) -> Value:
     return _rounded(x, q, [x.fadd(m, n) for m, n in zip(_values(x, q.source, a), _values(x, q.to, c), strict=True)])
 
 
-@pure(f"sub{_TO}.(source={_SOURCES})", d="b32", a="word", c="b32", derived={"word": ("source", _WORDS)}, section=_SECTION + "sub")
+@pure(
+    f"sub{_TO}.(source={_SOURCES})",
+    d="b32",
+    a="word",
+    c="b32",
+    derived={"word": ("source", _WORDS)},
+    requires=_NEEDS,
+    section=_SECTION + "sub",
+)
 def sub_small(x: Vocabulary, q: Qualifiers, a: Value, c: Value) -> Value:
     return _rounded(x, q, [x.fsub(m, n) for m, n in zip(_values(x, q.source, a), _values(x, q.to, c), strict=True)])
 
@@ -51,12 +71,12 @@ _BOTH = {"word": ("source", _WORDS), "second": ("other", _WORDS)}
 _PRODUCT = f"{_TO}.(source={_SOURCES}).(other={_SOURCES})"
 
 
-@pure("mul" + _PRODUCT, d="b32", a="word", c="second", derived=_BOTH, section=_SECTION + "mul")
+@pure("mul" + _PRODUCT, d="b32", a="word", c="second", derived=_BOTH, requires=_NEEDS, section=_SECTION + "mul")
 def mul_small(x: Vocabulary, q: Qualifiers, a: Value, c: Value) -> Value:
     return _rounded(x, q, [x.fmul(m, n) for m, n in zip(_values(x, q.source, a), _values(x, q.other, c), strict=True)])
 
 
-@pure("fma" + _PRODUCT, d="b32", a="word", b="second", c="b32", derived=_BOTH, section=_SECTION + "fma")
+@pure("fma" + _PRODUCT, d="b32", a="word", b="second", c="b32", derived=_BOTH, requires=_NEEDS, section=_SECTION + "fma")
 def fma_small(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     terms = zip(_values(x, q.source, a), _values(x, q.other, b), _values(x, q.to, c), strict=True)
     return _rounded(x, q, [x.fadd(x.fmul(m, n), addend) for m, n, addend in terms])

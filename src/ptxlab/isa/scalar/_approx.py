@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import NAN32, canonical, flush, half_kind, narrow_half, quiet, widen_half
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar._half import each_half
+from ptxlab.isa.scalar.float_helpers import NAN32, canonical, flush, half_kind, narrow_half, quiet, widen_half
 
 _SECTION = "Floating Point Instructions: "
 _LN2 = 0.6931471805599453
@@ -80,6 +81,7 @@ def ex2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     "ex2.approx.ftz.(type=bf16|bf16x2)",
     d="type",
     a="type",
+    requires=needs("7.8", "sm_90", when={"type": "bf16|bf16x2"}),
     section="Half Precision Floating Point Instructions: ex2",
 )
 def ex2_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
@@ -195,6 +197,7 @@ def tanh(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     "tanh.approx.(type=f16|f16x2|bf16|bf16x2)",
     d="type",
     a="type",
+    requires=needs("7.8", "sm_90", when={"type": "bf16|bf16x2"}),
     section="Half Precision Floating Point Instructions: tanh",
 )
 def tanh_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:

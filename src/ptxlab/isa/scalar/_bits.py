@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxlab.isa._catalogue import Qualifiers, pure
-from ptxlab.isa._operands import Const
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.operands import Const
+from ptxlab.isa.requirements import needs
 
 _LOGIC = "Logic and Shift Instructions: "
 _FIELDS = "Integer Arithmetic Instructions: "
@@ -102,6 +103,7 @@ def lop3(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value, lut: Const)
     c="b32",
     lut="any",
     p="pred",
+    requires=needs("8.2", "sm_70"),
     section=_LOGIC + "lop3",
     fidelity="hardware",
 )
@@ -260,7 +262,15 @@ def bfi(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value, e: Value) ->
     return x.or_(x.and_(b, x.not_(mask)), x.and_(x.shl(a, place), mask))
 
 
-@pure("szext.(bound=clamp|wrap).(type=u32|s32)", d="type", a="type", b="u32", section=_FIELDS + "szext", fidelity="hardware")
+@pure(
+    "szext.(bound=clamp|wrap).(type=u32|s32)",
+    d="type",
+    a="type",
+    b="u32",
+    requires=needs("7.6", "sm_70"),
+    section=_FIELDS + "szext",
+    fidelity="hardware",
+)
 def szext(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     zero, full = x.const(0, "i32"), x.const(32, "i32")
     length = x.and_(b, x.const(31, "i32")) if q.bound == "wrap" else x.select(x.ult(b, full), b, full)
@@ -270,7 +280,9 @@ def szext(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return x.select(x.eq(length, zero), zero, x.ashr(x.shl(a, spare), spare))
 
 
-@pure("bmsk.(bound=clamp|wrap).b32", d="b32", a="u32", b="u32", section=_FIELDS + "bmsk", fidelity="hardware")
+@pure(
+    "bmsk.(bound=clamp|wrap).b32", d="b32", a="u32", b="u32", requires=needs("7.6", "sm_70"), section=_FIELDS + "bmsk", fidelity="hardware"
+)
 def bmsk(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     if q.bound == "wrap":
         a, b = x.and_(a, x.const(31, "i32")), x.and_(b, x.const(31, "i32"))

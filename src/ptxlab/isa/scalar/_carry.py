@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.catalogue import Qualifiers, pure
 
 _SECTION = "Extended-Precision Integer Arithmetic Instructions: "
 _TYPES = ".(type=u32|s32|u64|s64)"

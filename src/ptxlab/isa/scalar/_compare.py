@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import flush, flush_half, half_kind, join, split, widen_half
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar._packed_integer import each_integer
+from ptxlab.isa.scalar.float_helpers import flush, flush_half, half_kind, join, split, widen_half
 
 _SETP = "Comparison and Selection Instructions: setp"
 _SET = "Comparison and Selection Instructions: set"
@@ -71,6 +72,9 @@ def _combine(x: Vocabulary, q: Qualifiers, test: Value, c: Value) -> Value:
     return {"and": x.and_, "or": x.or_, "xor": x.xor}[q.bool](test, c)
 
 
+_BF16 = (needs("7.8", "sm_90", when={"type": "bf16|bf16x2"}), needs("7.8", "sm_90", when={"to": "bf16|bf16x2"}))
+
+
 def _with_bool(forms: tuple[str, ...]) -> list[str]:
     """The forms with a boolean operator behind the comparison."""
     return [form.replace(")", ")" + _BOOL, 1) for form in forms]
@@ -83,23 +87,43 @@ def _named(name: str, forms: tuple[str, ...] | list[str]) -> list[str]:
 # ------------------------------------------------------------------------------------------------ setp
 
 
-@pure(*_named("setp", _FORMS), p="pred", a="type", b="type", outputs=1, section=_SETP, fidelity="hardware")
+@pure(*_named("setp", _FORMS), p="pred", a="type", b="type", outputs=1, requires=_BF16, section=_SETP, fidelity="hardware")
 def setp(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return _compare(x, q, q.type, a, b)
 
 
-@pure(*_named("setp", _PAIR_FORMS), p="pred|pred", a="type", b="type", outputs=1, section=_SETP, fidelity="hardware")
+@pure(*_named("setp", _PAIR_FORMS), p="pred|pred", a="type", b="type", outputs=1, requires=_BF16, section=_SETP, fidelity="hardware")
 def setp_both(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> tuple[Value, Value]:
     test = _compare(x, q, q.type, a, b)
     return test, x.not_(test)
 
 
-@pure(*_named("setp", _with_bool(_FORMS)), p="pred", a="type", b="type", c="pred", outputs=1, section=_SETP, fidelity="hardware")
+@pure(
+    *_named("setp", _with_bool(_FORMS)),
+    p="pred",
+    a="type",
+    b="type",
+    c="pred",
+    outputs=1,
+    requires=_BF16,
+    section=_SETP,
+    fidelity="hardware",
+)
 def setp_bool(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     return _combine(x, q, _compare(x, q, q.type, a, b), c)
 
 
-@pure(*_named("setp", _with_bool(_PAIR_FORMS)), p="pred|pred", a="type", b="type", c="pred", outputs=1, section=_SETP, fidelity="hardware")
+@pure(
+    *_named("setp", _with_bool(_PAIR_FORMS)),
+    p="pred|pred",
+    a="type",
+    b="type",
+    c="pred",
+    outputs=1,
+    requires=_BF16,
+    section=_SETP,
+    fidelity="hardware",
+)
 def setp_bool_both(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> tuple[Value, Value]:
     test = _compare(x, q, q.type, a, b)
     return _combine(x, q, test, c), _combine(x, q, x.not_(test), c)
@@ -110,14 +134,22 @@ def _compare_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> list[Va
     return [_compare(x, q, kind, m, n) for m, n in zip(split(x, a), split(x, b), strict=True)]
 
 
-@pure(*_named("setp", _PACKED_FORMS), p="pred|pred", a="type", b="type", outputs=1, section=_SETP, fidelity="hardware")
+@pure(*_named("setp", _PACKED_FORMS), p="pred|pred", a="type", b="type", outputs=1, requires=_BF16, section=_SETP, fidelity="hardware")
 def setp_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> tuple[Value, Value]:
     low, high = _compare_packed(x, q, a, b)
     return low, high
 
 
 @pure(
-    *_named("setp", _with_bool(_PACKED_FORMS)), p="pred|pred", a="type", b="type", c="pred", outputs=1, section=_SETP, fidelity="hardware"
+    *_named("setp", _with_bool(_PACKED_FORMS)),
+    p="pred|pred",
+    a="type",
+    b="type",
+    c="pred",
+    outputs=1,
+    requires=_BF16,
+    section=_SETP,
+    fidelity="hardware",
 )
 def setp_packed_bool(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> tuple[Value, Value]:
     low, high = (_combine(x, q, test, c) for test in _compare_packed(x, q, a, b))
@@ -150,12 +182,12 @@ def _set_forms(with_bool: bool) -> list[str]:
     return _named("set", _with_bool(tuple(spelt)) if with_bool else spelt)
 
 
-@pure(*_set_forms(False), d="to", a="type", b="type", section=_SET, fidelity="hardware")
+@pure(*_set_forms(False), d="to", a="type", b="type", requires=_BF16, section=_SET, fidelity="hardware")
 def set_(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return _flag(x, q.to, _compare(x, q, q.type, a, b))
 
 
-@pure(*_set_forms(True), d="to", a="type", b="type", c="pred", section=_SET, fidelity="hardware")
+@pure(*_set_forms(True), d="to", a="type", b="type", c="pred", requires=_BF16, section=_SET, fidelity="hardware")
 def set_bool(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     return _flag(x, q.to, _combine(x, q, _compare(x, q, q.type, a, b), c))
 
@@ -171,12 +203,14 @@ _SET_PACKED = [
 ]
 
 
-@pure(*_named("set", _SET_PACKED), d="to", a="type", b="type", section=_SET, fidelity="hardware")
+@pure(*_named("set", _SET_PACKED), d="to", a="type", b="type", requires=_BF16, section=_SET, fidelity="hardware")
 def set_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return _packed_flags(x, q, _compare_packed(x, q, a, b))
 
 
-@pure(*_named("set", _with_bool(tuple(_SET_PACKED))), d="to", a="type", b="type", c="pred", section=_SET, fidelity="hardware")
+@pure(
+    *_named("set", _with_bool(tuple(_SET_PACKED))), d="to", a="type", b="type", c="pred", requires=_BF16, section=_SET, fidelity="hardware"
+)
 def set_packed_bool(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     return _packed_flags(x, q, [_combine(x, q, test, c) for test in _compare_packed(x, q, a, b)])
 
@@ -187,6 +221,7 @@ def set_packed_bool(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) 
     d="type",
     a="type",
     b="type",
+    requires=needs("9.4", "sm_107f"),
     section=_SET,
 )
 def set_elements(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:

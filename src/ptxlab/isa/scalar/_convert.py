@@ -5,16 +5,19 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import canonical, flush, narrow_half, saturate, widen_half
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar._rounding import narrow_directed, narrow_odd, step, sum_odd, two_sum
+from ptxlab.isa.scalar.float_helpers import canonical, flush, narrow_half, saturate, widen_half
 
 __all__ = ["narrow_half_directed"]
 
 _SECTION = "Data Movement and Conversion Instructions: cvt"
 _INTEGERS = "u8|s8|u16|s16|u32|s32|u64|s64"
 _FLOATS = "f16|bf16|f32|f64"
+_BF16_SOURCE = needs("7.8", "sm_90", when={"source": "bf16"})
+_BF16_RESULT = needs("7.8", "sm_90", when={"to": "bf16"})
 
 
 def _bits(type: str) -> int:
@@ -87,6 +90,7 @@ def cvt_pack(x: Vocabulary, q: Qualifiers, a: Value, b: Value, *above: Value) ->
     f"cvt.(rnd=rni|rzi|rmi|rpi).(to={_INTEGERS}).(source=bf16)",
     d="to",
     a="source",
+    requires=_BF16_SOURCE,
     section=_SECTION,
     fidelity="hardware",
 )
@@ -141,6 +145,7 @@ def _integer_to_float(signed: bool, to: str, mode: str) -> Any:
     f"cvt.(rnd=rn|rz|rm|rp).(to=bf16).(source={_INTEGERS})",
     d="to",
     a="source",
+    requires=_BF16_RESULT,
     section=_SECTION,
     fidelity="hardware",
 )
@@ -207,6 +212,7 @@ def cvt_f32_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     "cvt.(rnd=rn|rz|rm|rp).(to=bf16).(source=f64)",
     d="to",
     a="source",
+    requires=_BF16_RESULT,
     section=_SECTION,
     fidelity="hardware",
 )
@@ -230,6 +236,7 @@ def _half_from_f64(kind: str, mode: str) -> Any:
     "cvt.(rnd=rn|rz|rm|rp){.ftz}.(to=bf16).(source=f32)",
     d="to",
     a="source",
+    requires=needs("7.0", "sm_80", when={"to": "bf16"}),
     section=_SECTION,
     fidelity="hardware",
 )
@@ -246,6 +253,7 @@ def cvt_half_f32(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     "cvt{.rnd=rn|rz|rm|rp}.(to=bf16).(source=f16)",
     d="to",
     a="source",
+    requires=(_BF16_SOURCE, _BF16_RESULT),
     section=_SECTION,
     fidelity="hardware",
 )
@@ -259,6 +267,7 @@ def cvt_half_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     "cvt{.ftz}.(to=f32).(source=bf16)",
     d="to",
     a="source",
+    requires=(needs("7.1", "sm_80", when={"source": "bf16"}), needs("7.8", "sm_90", when={"source": "bf16", "ftz": "ftz"})),
     section=_SECTION,
     fidelity="hardware",
 )
@@ -293,6 +302,7 @@ def cvt_f64_f32(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     "cvt.(to=f64).(source=bf16)",
     d="to",
     a="source",
+    requires=_BF16_SOURCE,
     section=_SECTION,
     fidelity="hardware",
 )
@@ -328,6 +338,7 @@ def cvt_f64_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     "cvt.(rnd=rni|rzi|rmi|rpi).(to=bf16).bf16",
     d="to",
     a="to",
+    requires=_BF16_RESULT,
     section=_SECTION,
     fidelity="hardware",
 )

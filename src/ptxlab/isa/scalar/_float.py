@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import canonical, flush, quiet, saturate, widen_half
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar._rounding import (
     directed_div64,
     directed_fma64,
@@ -16,6 +16,7 @@ from ptxlab.isa.scalar._rounding import (
     sum_odd,
     zero_sign,
 )
+from ptxlab.isa.scalar.float_helpers import canonical, flush, quiet, saturate, widen_half
 
 _RND = "{.rnd=rn|rz|rm|rp}"
 _MUST_ROUND = ".(rnd=rn|rz|rm|rp)"
@@ -95,6 +96,9 @@ def fma_f32(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value
 _MIXED = "Mixed Precision Floating Point Instructions: add, sub, fma"
 
 
+_BLACKWELL = needs("8.6", "sm_100")
+
+
 class _Mixed(Qualifiers):
     """Mixed-precision forms have no ``.ftz``."""
 
@@ -102,17 +106,17 @@ class _Mixed(Qualifiers):
         super().__init__({**q.__dict__, "ftz": False})
 
 
-@pure("add" + _RND + "{.sat}.f32.(type=f16|bf16)", d="f32", a="type", c="f32", section=_MIXED)
+@pure("add" + _RND + "{.sat}.f32.(type=f16|bf16)", d="f32", a="type", c="f32", requires=_BLACKWELL, section=_MIXED)
 def add_mixed(x: Vocabulary, q: Qualifiers, a: Value, c: Value) -> Value:
     return arithmetic32(x, "add", _Mixed(q), widen_half(x, q.type, a), c)
 
 
-@pure("sub" + _RND + "{.sat}.f32.(type=f16|bf16)", d="f32", a="type", c="f32", section=_MIXED)
+@pure("sub" + _RND + "{.sat}.f32.(type=f16|bf16)", d="f32", a="type", c="f32", requires=_BLACKWELL, section=_MIXED)
 def sub_mixed(x: Vocabulary, q: Qualifiers, a: Value, c: Value) -> Value:
     return arithmetic32(x, "sub", _Mixed(q), widen_half(x, q.type, a), c)
 
 
-@pure("fma" + _MUST_ROUND + "{.sat}.f32.(type=f16|bf16)", d="f32", a="type", b="type", c="f32", section=_MIXED)
+@pure("fma" + _MUST_ROUND + "{.sat}.f32.(type=f16|bf16)", d="f32", a="type", b="type", c="f32", requires=_BLACKWELL, section=_MIXED)
 def fma_mixed(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     return arithmetic32(x, "fma", _Mixed(q), widen_half(x, q.type, a), widen_half(x, q.type, b), c)
 
@@ -131,22 +135,22 @@ def _packed32(x: Vocabulary, op: str, q: Qualifiers, *packed: Value) -> Value:
     return x.each(lambda x, *elements: arithmetic32(x, op, _Packed(q), *elements), "f32", *packed)
 
 
-@pure("add" + _RND + "{.ftz}.f32x2", d="f32x2", a="f32x2", b="f32x2", section=_ARITHMETIC)
+@pure("add" + _RND + "{.ftz}.f32x2", d="f32x2", a="f32x2", b="f32x2", requires=_BLACKWELL, section=_ARITHMETIC)
 def add_f32x2(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return _packed32(x, "add", q, a, b)
 
 
-@pure("sub" + _RND + "{.ftz}.f32x2", d="f32x2", a="f32x2", b="f32x2", section=_ARITHMETIC)
+@pure("sub" + _RND + "{.ftz}.f32x2", d="f32x2", a="f32x2", b="f32x2", requires=_BLACKWELL, section=_ARITHMETIC)
 def sub_f32x2(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return _packed32(x, "sub", q, a, b)
 
 
-@pure("mul" + _RND + "{.ftz}.f32x2", d="f32x2", a="f32x2", b="f32x2", section=_ARITHMETIC)
+@pure("mul" + _RND + "{.ftz}.f32x2", d="f32x2", a="f32x2", b="f32x2", requires=_BLACKWELL, section=_ARITHMETIC)
 def mul_f32x2(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return _packed32(x, "mul", q, a, b)
 
 
-@pure("fma" + _MUST_ROUND + "{.ftz}.f32x2", d="f32x2", a="f32x2", b="f32x2", c="f32x2", section=_ARITHMETIC)
+@pure("fma" + _MUST_ROUND + "{.ftz}.f32x2", d="f32x2", a="f32x2", b="f32x2", c="f32x2", requires=_BLACKWELL, section=_ARITHMETIC)
 def fma_f32x2(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     return _packed32(x, "fma", q, a, b, c)
 

@@ -10,17 +10,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import (
-    NAN16,
-    flush_half,
-    half_kind,
-    narrow_half,
-    saturate,
-    widen_half,
-)
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar._rounding import narrow_odd, sum_odd
+from ptxlab.isa.scalar.float_helpers import NAN16, flush_half, half_kind, narrow_half, saturate, widen_half
 
 _SECTION = "Half Precision Floating Point Instructions: "
 _F16 = "{.rnd=rn}{.ftz}{.sat}.(type=f16|f16x2)"
@@ -36,6 +30,15 @@ def _has(q: Qualifiers, name: str) -> bool:
     return bool(q.__dict__.get(name, False))
 
 
+_BF16_ARITHMETIC = needs("7.8", "sm_90", when={"type": "bf16|bf16x2"})
+_FMA = (
+    needs("7.0", "sm_80", when={"relu": "relu"}),
+    needs("7.0", "sm_80", when={"type": "bf16|bf16x2"}),
+    needs("8.1", "sm_90", when={"oob": "oob"}),
+)
+_EXTREME_NEEDS = (needs("7.0", "sm_80"), needs("7.2", "sm_86", when={"xorsign": "xorsign"}))
+
+
 def _binary(x: Vocabulary, q: Qualifiers, operation: str, a: Value, b: Value) -> Value:
     kind, ftz = half_kind(q.type), _has(q, "ftz")
 
@@ -47,17 +50,17 @@ def _binary(x: Vocabulary, q: Qualifiers, operation: str, a: Value, b: Value) ->
     return each_half(x, q.type, element, a, b)
 
 
-@pure("add" + _F16, "add" + _BF16, d="type", a="type", b="type", section=_SECTION + "add", fidelity="hardware")
+@pure("add" + _F16, "add" + _BF16, d="type", a="type", b="type", requires=_BF16_ARITHMETIC, section=_SECTION + "add", fidelity="hardware")
 def add_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return _binary(x, q, "add", a, b)
 
 
-@pure("sub" + _F16, "sub" + _BF16, d="type", a="type", b="type", section=_SECTION + "sub", fidelity="hardware")
+@pure("sub" + _F16, "sub" + _BF16, d="type", a="type", b="type", requires=_BF16_ARITHMETIC, section=_SECTION + "sub", fidelity="hardware")
 def sub_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return _binary(x, q, "sub", a, b)
 
 
-@pure("mul" + _F16, "mul" + _BF16, d="type", a="type", b="type", section=_SECTION + "mul", fidelity="hardware")
+@pure("mul" + _F16, "mul" + _BF16, d="type", a="type", b="type", requires=_BF16_ARITHMETIC, section=_SECTION + "mul", fidelity="hardware")
 def mul_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return _binary(x, q, "mul", a, b)
 
@@ -81,6 +84,7 @@ def _fused(kind: str) -> Any:
     a="type",
     b="type",
     c="type",
+    requires=_FMA,
     section=_SECTION + "fma",
     fidelity="hardware",
 )
@@ -140,6 +144,7 @@ def _signed(x: Vocabulary, q: Qualifiers, change: Callable[[Vocabulary, Value], 
     "abs.(type=bf16|bf16x2)",
     d="type",
     a="type",
+    requires=needs("7.0", "sm_80", when={"type": "bf16|bf16x2"}),
     section=_SECTION + "abs",
     fidelity="hardware",
 )
@@ -152,6 +157,7 @@ def abs_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     "neg.(type=bf16|bf16x2)",
     d="type",
     a="type",
+    requires=needs("7.0", "sm_80", when={"type": "bf16|bf16x2"}),
     section=_SECTION + "neg",
     fidelity="hardware",
 )
@@ -196,6 +202,7 @@ _EXTREMES = (
     d="type",
     a="type",
     b="type",
+    requires=_EXTREME_NEEDS,
     section=_SECTION + "min",
     fidelity="hardware",
 )
@@ -208,6 +215,7 @@ def min_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     d="type",
     a="type",
     b="type",
+    requires=_EXTREME_NEEDS,
     section=_SECTION + "max",
     fidelity="hardware",
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.requirements import needs
 
 __all__ = ["clamped_sum", "extreme"]
 
@@ -106,7 +107,16 @@ def mad_hi_sat(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Va
     return clamped_sum(x, x.smulhi(a, b), c, subtract=False)
 
 
-@pure("clmad.(mode=lo|hi).u64", d="u64", a="u64", b="u64", c="u64", section=_section("clmad"), fidelity="hardware")
+@pure(
+    "clmad.(mode=lo|hi).u64",
+    d="u64",
+    a="u64",
+    b="u64",
+    c="u64",
+    requires=needs("9.3", "sm_90"),
+    section=_section("clmad"),
+    fidelity="hardware",
+)
 def clmad(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     """The low or high half of the carry-less product, plus c without carries."""
     return x.xor(x.call(_carryless_low if q.mode == "lo" else _carryless_high, a, b), c)
@@ -213,6 +223,7 @@ def extreme(x: Vocabulary, q: Qualifiers, largest: bool, a: Value, b: Value) -> 
     d="type",
     a="type",
     b="type",
+    requires=needs("8.0", "sm_90", when={"relu": "relu"}),
     section=_section("min"),
     fidelity="hardware",
 )
@@ -226,6 +237,7 @@ def minimum(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     d="type",
     a="type",
     b="type",
+    requires=needs("8.0", "sm_90", when={"relu": "relu"}),
     section=_section("max"),
     fidelity="hardware",
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import flush
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.requirements import needs
+from ptxlab.isa.scalar.float_helpers import flush
 
 _WORDS = "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"
 
@@ -13,6 +14,7 @@ _WORDS = "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"
     f"mov.(type=pred|b128|{_WORDS})",
     d="type",
     a="type",
+    requires=needs("8.3", "sm_70", when={"type": "b128"}),
     section="Data Movement and Conversion Instructions: mov",
 )
 def mov(x: Vocabulary, q: Qualifiers, a: Value) -> Value:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import half_kind, join, narrow_half, split, widen_half
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar._half import relu_half
 from ptxlab.isa.scalar._small import decoder, encoder, scale_value, stochastic
+from ptxlab.isa.scalar.float_helpers import half_kind, join, narrow_half, split, widen_half
+from ptxlab.isa.targets import at_least
 
 _SECTION = "Data Movement and Conversion Instructions: cvt"
 _RECORDED, _OTHERS = "e4m3x2|e5m2x2", "e2m3x2|e3m2x2|e2m1x2"
@@ -48,20 +50,45 @@ def _relu(x: Vocabulary, on: bool, value: Value, code: Value) -> Value:
 # ------------------------------------------------------------------------------------------------ to small floats
 
 
+_FAMILY = at_least(100, "af")
+_FP8 = needs("7.8", "sm_89")
+_FP6_FP4 = needs("8.6", _FAMILY)
+_TO_BF16 = (
+    needs("9.1", _FAMILY),
+    needs("9.2", when={"source": "e4m3x2|e5m2x2|e2m3x2|e3m2x2"}),
+    needs("9.1", at_least(100, "a"), when={"source": "s2f6x2"}),
+)
+
+
 def _to_pair(x: Vocabulary, q: Qualifiers, high: Value, low: Value) -> Value:
     encode = encoder(_kind(q.to))
     return _pack(x, q.to, [_relu(x, q.relu, value, x.call(encode, value)) for value in (high, low)])
 
 
-@pure(f"cvt.rn.satfinite{{.relu}}.(to={_RECORDED}).f32", d="word", a="f32", b="f32", derived=_TO, section=_SECTION, fidelity="hardware")
-@pure(f"cvt.rn.satfinite{{.relu}}.(to={_OTHERS}).f32", d="word", a="f32", b="f32", derived=_TO, section=_SECTION)
+@pure(
+    f"cvt.rn.satfinite{{.relu}}.(to={_RECORDED}).f32",
+    d="word",
+    a="f32",
+    b="f32",
+    derived=_TO,
+    requires=_FP8,
+    section=_SECTION,
+    fidelity="hardware",
+)
+@pure(f"cvt.rn.satfinite{{.relu}}.(to={_OTHERS}).f32", d="word", a="f32", b="f32", derived=_TO, requires=_FP6_FP4, section=_SECTION)
 def cvt_small(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     """Put a into the upper element, b into the lower."""
     return _to_pair(x, q, a, b)
 
 
 @pure(
-    f"cvt.rn.satfinite{{.relu}}.(to={_RECORDED}).(source=f16x2)", d="word", a="source", derived=_TO, section=_SECTION, fidelity="hardware"
+    f"cvt.rn.satfinite{{.relu}}.(to={_RECORDED}).(source=f16x2)",
+    d="word",
+    a="source",
+    derived=_TO,
+    requires=_FP8,
+    section=_SECTION,
+    fidelity="hardware",
 )
 @pure(
     f"cvt.rn.satfinite{{.relu}}.(to={_RECORDED}).(source=bf16x2)",
@@ -69,6 +96,7 @@ def cvt_small(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     d="word",
     a="source",
     derived=_TO,
+    requires=needs("9.1", _FAMILY),
     section=_SECTION,
 )
 def cvt_small_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
@@ -100,6 +128,7 @@ def _random_chunks(x: Vocabulary, type: str, rbits: Value) -> list[Value]:
     a="v4.f32",
     rbits="b32",
     derived=_TO,
+    requires=needs("8.7", "sm_100a sm_103a sm_107a"),
     section=_SECTION,
     fidelity="deduced",
 )
@@ -140,14 +169,29 @@ def _fixed_pair(x: Vocabulary, q: Qualifiers, values: Sequence[Value], scale: Se
 _SCALED = ".scaled::n2::ue8m0"
 
 
-@pure("cvt.rn.satfinite{.relu}.(to=s2f6x2).f32", d="b16", a="f32", b="f32", section=_SECTION)
-@pure(f"cvt.rn.satfinite{{.relu}}{_SCALED}.(to=s2f6x2).f32", d="b16", a="f32", b="f32", scale="b16", section=_SECTION)
+@pure("cvt.rn.satfinite{.relu}.(to=s2f6x2).f32", d="b16", a="f32", b="f32", requires=needs("9.1", at_least(100, "a")), section=_SECTION)
+@pure(
+    f"cvt.rn.satfinite{{.relu}}{_SCALED}.(to=s2f6x2).f32",
+    d="b16",
+    a="f32",
+    b="f32",
+    scale="b16",
+    requires=needs("9.1", at_least(100, "a")),
+    section=_SECTION,
+)
 def cvt_fixed(x: Vocabulary, q: Qualifiers, a: Value, b: Value, *scale: Value) -> Value:
     return _fixed_pair(x, q, (a, b), scale)
 
 
-@pure("cvt.rn.satfinite{.relu}.(to=s2f6x2).bf16x2", d="b16", a="bf16x2", section=_SECTION)
-@pure(f"cvt.rn.satfinite{{.relu}}{_SCALED}.(to=s2f6x2).bf16x2", d="b16", a="bf16x2", scale="b16", section=_SECTION)
+@pure("cvt.rn.satfinite{.relu}.(to=s2f6x2).bf16x2", d="b16", a="bf16x2", requires=needs("9.1", at_least(100, "a")), section=_SECTION)
+@pure(
+    f"cvt.rn.satfinite{{.relu}}{_SCALED}.(to=s2f6x2).bf16x2",
+    d="b16",
+    a="bf16x2",
+    scale="b16",
+    requires=needs("9.1", at_least(100, "a")),
+    section=_SECTION,
+)
 def cvt_fixed_half(x: Vocabulary, q: Qualifiers, a: Value, *scale: Value) -> Value:
     low, high = (widen_half(x, "bf16", part) for part in split(x, a))
     return _fixed_pair(x, q, (high, low), scale)
@@ -168,8 +212,16 @@ def _elements(x: Vocabulary, type: str, word: Value) -> tuple[Value, Value]:
     return high, low
 
 
-@pure(f"cvt.rn{{.relu}}.(to=f16x2).(source={_RECORDED})", d="to", a="word", derived=_FROM, section=_SECTION, fidelity="hardware")
-@pure(f"cvt.rn{{.relu}}.(to=f16x2).(source={_OTHERS})", d="to", a="word", derived=_FROM, section=_SECTION)
+@pure(
+    f"cvt.rn{{.relu}}.(to=f16x2).(source={_RECORDED})",
+    d="to",
+    a="word",
+    derived=_FROM,
+    requires=_FP8,
+    section=_SECTION,
+    fidelity="hardware",
+)
+@pure(f"cvt.rn{{.relu}}.(to=f16x2).(source={_OTHERS})", d="to", a="word", derived=_FROM, requires=_FP6_FP4, section=_SECTION)
 def cvt_from_small(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     high, low = (relu_half(x, q.relu, "f16", narrow_half(x, "f16", value)) for value in _elements(x, q.source, a))
     return join(x, low, high)
@@ -178,8 +230,8 @@ def cvt_from_small(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 _BF16 = f"cvt.rn{{.relu}}{{.satfinite}}%s.(to=bf16x2).(source={_RECORDED}|{_OTHERS}|s2f6x2)"
 
 
-@pure(_BF16 % "", d="to", a="word", derived=_FROM, section=_SECTION)
-@pure(_BF16 % _SCALED, d="to", a="word", scale="b16", derived=_FROM, section=_SECTION)
+@pure(_BF16 % "", d="to", a="word", derived=_FROM, requires=_TO_BF16, section=_SECTION)
+@pure(_BF16 % _SCALED, d="to", a="word", scale="b16", derived=_FROM, requires=_TO_BF16, section=_SECTION)
 def cvt_bf16_from_small(x: Vocabulary, q: Qualifiers, a: Value, *scale: Value) -> Value:
     """Exact, but for what a scale factor brings out of range."""
     values, scales = _elements(x, q.source, a), _scales(x, scale)
@@ -211,18 +263,18 @@ def _scale_code(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return x.select(x.isnan(a), x.const(0xFF, "i32"), code)
 
 
-@pure("cvt.(rnd=rz|rp){.satfinite}.ue8m0x2.f32", d="b16", a="f32", b="f32", section=_SECTION, fidelity="deduced")
+@pure("cvt.(rnd=rz|rp){.satfinite}.ue8m0x2.f32", d="b16", a="f32", b="f32", requires=_FP6_FP4, section=_SECTION, fidelity="deduced")
 def cvt_ue8m0(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return _pack(x, "ue8m0x2", [_scale_code(x, q, value) for value in (a, b)])
 
 
-@pure("cvt.(rnd=rz|rp){.satfinite}.ue8m0x2.bf16x2", d="b16", a="bf16x2", section=_SECTION, fidelity="deduced")
+@pure("cvt.(rnd=rz|rp){.satfinite}.ue8m0x2.bf16x2", d="b16", a="bf16x2", requires=_FP6_FP4, section=_SECTION, fidelity="deduced")
 def cvt_ue8m0_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     low, high = (widen_half(x, "bf16", part) for part in split(x, a))
     return _pack(x, "ue8m0x2", [_scale_code(x, q, value) for value in (high, low)])
 
 
-@pure("cvt.rn.bf16x2.ue8m0x2", d="bf16x2", a="b16", section=_SECTION, fidelity="deduced")
+@pure("cvt.rn.bf16x2.ue8m0x2", d="bf16x2", a="b16", requires=_FP6_FP4, section=_SECTION, fidelity="deduced")
 def cvt_from_ue8m0(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Powers of two; code 0 is the subnormal 2**-127, code 255 is NaN."""
     word = x.zext(a, "i32")

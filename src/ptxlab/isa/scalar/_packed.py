@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar._convert import narrow_half_directed
-from ptxlab.isa.scalar._floats import half_kind, join
 from ptxlab.isa.scalar._half import relu_half
 from ptxlab.isa.scalar._small import FORMATS, stochastic
+from ptxlab.isa.scalar.float_helpers import half_kind, join
 
 _SECTION = "Data Movement and Conversion Instructions: cvt"
 
@@ -24,12 +25,30 @@ def _to_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return relu_half(x, q.relu, kind, result)
 
 
-@pure("cvt.(rnd=rn|rz){.relu}{.satfinite}.(to=f16|bf16).f32", d="to", a="f32", section=_SECTION, fidelity="hardware")
+_SATFINITE = needs("8.1", when={"satfinite": "satfinite"})
+
+
+@pure(
+    "cvt.(rnd=rn|rz){.relu}{.satfinite}.(to=f16|bf16).f32",
+    d="to",
+    a="f32",
+    requires=(needs("7.0", "sm_80", when={"relu": "relu"}), needs("7.0", "sm_80", when={"to": "bf16"}), _SATFINITE),
+    section=_SECTION,
+    fidelity="hardware",
+)
 def cvt_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return _to_half(x, q, a)
 
 
-@pure("cvt.(rnd=rn|rz){.relu}{.satfinite}.(to=f16x2|bf16x2).f32", d="to", a="f32", b="f32", section=_SECTION, fidelity="hardware")
+@pure(
+    "cvt.(rnd=rn|rz){.relu}{.satfinite}.(to=f16x2|bf16x2).f32",
+    d="to",
+    a="f32",
+    b="f32",
+    requires=(needs("7.0", "sm_80"), _SATFINITE),
+    section=_SECTION,
+    fidelity="hardware",
+)
 def cvt_half_pair(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     """Put a into the upper half, b into the lower."""
     return join(x, _to_half(x, q, b), _to_half(x, q, a))
@@ -38,7 +57,15 @@ def cvt_half_pair(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
 _RANDOM_BITS = {"f16": 13, "bf16": 16}
 
 
-@pure("cvt.rs{.relu}{.satfinite}.(to=f16x2|bf16x2).f32", d="to", a="f32", b="f32", rbits="b32", section=_SECTION)
+@pure(
+    "cvt.rs{.relu}{.satfinite}.(to=f16x2|bf16x2).f32",
+    d="to",
+    a="f32",
+    b="f32",
+    rbits="b32",
+    requires=needs("8.7", "sm_100a sm_103a sm_107a"),
+    section=_SECTION,
+)
 def cvt_half_pair_random(x: Vocabulary, q: Qualifiers, a: Value, b: Value, rbits: Value) -> Value:
     """The upper half of ``rbits`` is for a, the lower for b."""
     kind = half_kind(q.to)
@@ -52,8 +79,16 @@ def cvt_half_pair_random(x: Vocabulary, q: Qualifiers, a: Value, b: Value, rbits
 # ------------------------------------------------------------------------------------------------ tf32
 
 
-@pure("cvt.(rnd=rn|rz).satfinite{.relu}.tf32.f32", d="b32", a="f32", section=_SECTION)
-@pure("cvt.(rnd=rn|rz){.relu}.tf32.f32", "cvt.(rnd=rna){.satfinite}.tf32.f32", d="b32", a="f32", section=_SECTION, fidelity="hardware")
+@pure("cvt.(rnd=rn|rz).satfinite{.relu}.tf32.f32", d="b32", a="f32", requires=needs("8.6", "sm_100"), section=_SECTION)
+@pure(
+    "cvt.(rnd=rn|rz){.relu}.tf32.f32",
+    "cvt.(rnd=rna){.satfinite}.tf32.f32",
+    d="b32",
+    a="f32",
+    requires=(needs("7.0", "sm_80"), needs("7.8", "sm_90", when={"rnd": "rn|rz"}), _SATFINITE),
+    section=_SECTION,
+    fidelity="hardware",
+)
 def cvt_tf32(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Round to 10 mantissa bits. ``.rna`` truncates a NaN; the other modes make it canonical."""
     word = x.bitcast(a, "i32")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar._integer import clamped_sum, extreme
 
 __all__ = ["each_integer"]
@@ -31,31 +32,58 @@ def _sum(x: Vocabulary, q: Qualifiers, subtract: bool, a: Value, b: Value) -> Va
     return x.select(overflow, x.const(0 if subtract else -1, x.type(a)), result)
 
 
-@pure("add{.sat}.(type=u16x2|s16x2|u8x4|s8x4)", d="type", a="type", b="type", section=_SECTION + "add")
+_NEW = "sm_107f sm_120f"
+_BYTES = needs("9.2", _NEW, when={"type": "u8x4|s8x4"})
+
+
+@pure(
+    "add{.sat}.(type=u16x2|s16x2|u8x4|s8x4)",
+    d="type",
+    a="type",
+    b="type",
+    requires=(needs("8.0", "sm_90"), needs("9.2", _NEW, when={"sat": "sat"}), _BYTES),
+    section=_SECTION + "add",
+)
 def add_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return each_integer(x, q.type, lambda x, m, n: _sum(x, q, False, m, n), a, b)
 
 
-@pure("sub{.sat}.(type=u8x4|s8x4)", d="type", a="type", b="type", section=_SECTION + "sub")
+@pure("sub{.sat}.(type=u8x4|s8x4)", d="type", a="type", b="type", requires=needs("9.2", _NEW), section=_SECTION + "sub")
 def sub_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return each_integer(x, q.type, lambda x, m, n: _sum(x, q, True, m, n), a, b)
 
 
-@pure("add.sat.(type=u32)", d="type", a="type", b="type", section=_SECTION + "add")
+@pure("add.sat.(type=u32)", d="type", a="type", b="type", requires=needs("9.2", _NEW), section=_SECTION + "add")
 def add_sat_u32(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return _sum(x, q, False, a, b)
 
 
-@pure("neg.(type=s8x4)", d="type", a="type", section=_SECTION + "neg")
+@pure("neg.(type=s8x4)", d="type", a="type", requires=needs("9.2", _NEW), section=_SECTION + "neg")
 def neg_packed(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return each_integer(x, q.type, lambda x, m: x.neg(m), a)
 
 
-@pure("min{.relu}.(type=s16x2|s8x4)", "min.(type=u16x2|u8x4)", d="type", a="type", b="type", section=_SECTION + "min")
+@pure(
+    "min{.relu}.(type=s16x2|s8x4)",
+    "min.(type=u16x2|u8x4)",
+    d="type",
+    a="type",
+    b="type",
+    requires=(needs("8.0", "sm_90"), _BYTES),
+    section=_SECTION + "min",
+)
 def min_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return each_integer(x, q.type, lambda x, m, n: extreme(x, q, False, m, n), a, b)
 
 
-@pure("max{.relu}.(type=s16x2|s8x4)", "max.(type=u16x2|u8x4)", d="type", a="type", b="type", section=_SECTION + "max")
+@pure(
+    "max{.relu}.(type=s16x2|s8x4)",
+    "max.(type=u16x2|u8x4)",
+    d="type",
+    a="type",
+    b="type",
+    requires=(needs("8.0", "sm_90"), _BYTES),
+    section=_SECTION + "max",
+)
 def max_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return each_integer(x, q.type, lambda x, m, n: extreme(x, q, True, m, n), a, b)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, pure
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.scalar._floats import NAN32, canonical, flush, quiet
+from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.requirements import needs
+from ptxlab.isa.scalar.float_helpers import NAN32, canonical, flush, quiet
 
 _SIGNS = "Floating Point Instructions: abs, neg, copysign"
 
@@ -104,22 +105,25 @@ def _two(name: str) -> tuple[str, str]:
     return name + "{.ftz}{.NaN}.f32", name + "{.ftz}{.NaN}.xorsign.abs.f32"
 
 
-@pure(*_two("min"), d="f32", a="f32", b="f32", section=_EXTREMES, fidelity="hardware")
+_EXTREME_NEEDS = (needs("7.0", "sm_80", when={"NaN": "NaN"}), needs("7.2", "sm_86", when={"xorsign": "xorsign"}))
+
+
+@pure(*_two("min"), d="f32", a="f32", b="f32", requires=_EXTREME_NEEDS, section=_EXTREMES, fidelity="hardware")
 def min_f32(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return _extreme32(x, q, False, a, b)
 
 
-@pure(*_two("max"), d="f32", a="f32", b="f32", section=_EXTREMES, fidelity="hardware")
+@pure(*_two("max"), d="f32", a="f32", b="f32", requires=_EXTREME_NEEDS, section=_EXTREMES, fidelity="hardware")
 def max_f32(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return _extreme32(x, q, True, a, b)
 
 
-@pure("min{.ftz}{.NaN}{.abs}.f32", d="f32", a="f32", b="f32", c="f32", section=_EXTREMES)
+@pure("min{.ftz}{.NaN}{.abs}.f32", d="f32", a="f32", b="f32", c="f32", requires=needs("8.8", "sm_100"), section=_EXTREMES)
 def min_of_three(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     return _extreme32(x, q, False, a, b, c)
 
 
-@pure("max{.ftz}{.NaN}{.abs}.f32", d="f32", a="f32", b="f32", c="f32", section=_EXTREMES)
+@pure("max{.ftz}{.NaN}{.abs}.f32", d="f32", a="f32", b="f32", c="f32", requires=needs("8.8", "sm_100"), section=_EXTREMES)
 def max_of_three(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     return _extreme32(x, q, True, a, b, c)
 

@@ -1,8 +1,8 @@
 """Synchronisation: barriers, mbarriers, fences, completion of non-bulk copies, thread control."""
 
-from ptxlab.isa.sync import _barriers, _codes, _copies, _mbarrier, _order
-from ptxlab.isa.sync._places import mbarrier_at, missing_mbarrier
+from ptxlab.isa.sync import _barriers, _cp_async, _fences, _mbarrier
+from ptxlab.isa.sync._mbarrier_address import mbarrier_at, missing_mbarrier
 
 __all__ = ["mbarrier_at", "missing_mbarrier"]
 
-_ROWS = (_barriers, _codes, _copies, _mbarrier, _order)
+_ROWS = (_barriers, _cp_async, _mbarrier, _fences)

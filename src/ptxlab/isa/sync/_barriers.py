@@ -4,33 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._machine import Cta, Issue, Misuse, Wait
-from ptxlab.isa._operands import Const, Unused
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.context import Cta, Misuse, Wait, WarpContext
+from ptxlab.isa.effects import ClusterArrive, ClusterWait, CtaBarrier, order_of
+from ptxlab.isa.operands import Const, Unused
+from ptxlab.isa.requirements import needs
 
 _SECTION = "Parallel Synchronization and Communication Instructions: bar, barrier"
 _CLUSTER = "Parallel Synchronization and Communication Instructions: barrier.cluster"
+_CTA_NEEDS = needs("7.8", when={"cta": "cta"})
+_NEEDS = needs("7.8", "sm_90", what="barrier.cluster")
 
 
-def _meet(t: Issue, number: int, count: int, contribution: list[int] | None = None) -> tuple[Any, int, bool]:
+def _meet(warp: WarpContext, number: int, count: int, contribution: list[int] | None = None) -> tuple[Any, int, bool]:
     """Arrive; ``number`` and ``count`` are operand positions (count -1: all threads).
 
     Returns the barrier, its generation before, and whether it completed.
     """
-    operand = t.op.operands[number]
-    identifier = operand.value & 0xFFFF_FFFF if type(operand) is Const else t.uniform(number)
+    operand = warp.op.operands[number]
+    identifier = operand.value & 0xFFFF_FFFF if type(operand) is Const else warp.uniform(number)
     if identifier > 15:
         raise Misuse("B507", f"barrier {identifier}: a CTA has the barriers 0 to 15")
-    cta = t.cta
+    cta = warp.cta
     barrier = cta.named[identifier]
-    threads = t.mask.bit_count()
-    if count < 0 or isinstance(t.op.operands[count], Unused):
+    threads = warp.mask.bit_count()
+    if count < 0 or isinstance(warp.op.operands[count], Unused):
         stated, needed = None, cta.live_threads
     else:
-        stated = needed = t.uniform(count)
+        stated = needed = warp.uniform(count)
         if stated % 32 or not 0 < stated <= 1024:
             raise Misuse("B508", f"barrier {identifier} is given a count of {stated} threads; it must be a multiple of 32 from 32 to 1024")
-        if "aligned" in t.op.opcode or t.op.opcode.startswith("bar."):
+        if "aligned" in warp.op.opcode or warp.op.opcode.startswith("bar."):
             threads = 32
     generation = barrier.generation
     if contribution is not None:
@@ -69,49 +73,63 @@ class _Met(Wait):
 @service(
     "bar{.cta}.sync",
     "barrier{.cta}.sync{.aligned}",
+    requires=_CTA_NEEDS,
     section=_SECTION,
     fidelity="hardware",
     outputs=0,
+    effects=CtaBarrier(),
     a="u32",
     b="?u32",
 )
-def sync(t: Issue) -> Wait | None:
+def sync(warp: WarpContext) -> Wait | None:
     """Arrive and wait for the other threads."""
-    barrier, generation, done = _meet(t, 0, 1)
-    return None if done else _Met(barrier, generation, t.cta)
+    barrier, generation, done = _meet(warp, 0, 1)
+    return None if done else _Met(barrier, generation, warp.cta)
 
 
-@service("bar{.cta}.arrive", "barrier{.cta}.arrive{.aligned}", section=_SECTION, fidelity="hardware", outputs=0, a="u32", b="u32")
-def arrive(t: Issue) -> None:
+@service(
+    "bar{.cta}.arrive",
+    "barrier{.cta}.arrive{.aligned}",
+    requires=_CTA_NEEDS,
+    section=_SECTION,
+    fidelity="hardware",
+    outputs=0,
+    effects=CtaBarrier(waits=False),
+    a="u32",
+    b="u32",
+)
+def arrive(warp: WarpContext) -> None:
     """Arrive and go on."""
-    _meet(t, 0, 1)
+    _meet(warp, 0, 1)
 
 
-def _reduce(t: Issue, count: int, predicate: int) -> Wait | None:
-    key = ("bar.red", t.op.index, t.mask)
-    if t.retried:
-        barrier, generation = t.state.pop(key)
+def _reduce(warp: WarpContext, count: int, predicate: int) -> Wait | None:
+    key = ("bar.red", warp.op.index, warp.mask)
+    if warp.retried:
+        barrier, generation = warp.state.pop(key)
         done = True
     else:
-        values = t.values(predicate, 1)[t.lanes()]
-        barrier, generation, done = _meet(t, 1, count, [int(values.sum()), int(values.all()), int(values.any())])
+        values = warp.values(predicate, 1)[warp.lanes()]
+        barrier, generation, done = _meet(warp, 1, count, [int(values.sum()), int(values.all()), int(values.any())])
     if done:
         popc, every, some = barrier.result[generation]
-        if t.q.op == "popc":
-            t.write(0, popc)
+        if warp.q.op == "popc":
+            warp.write(0, popc)
         else:
-            t.write(0, every if t.q.op == "and" else some, 1)
+            warp.write(0, every if warp.q.op == "and" else some, 1)
         return None
-    t.state[key] = barrier, generation
-    return _Met(barrier, generation, t.cta, retry=True)
+    warp.state[key] = barrier, generation
+    return _Met(barrier, generation, warp.cta, retry=True)
 
 
 @service(
     "bar{.cta}.red.(op=popc).u32",
     "barrier{.cta}.red.(op=popc){.aligned}.u32",
+    requires=_CTA_NEEDS,
     section=_SECTION,
     fidelity="hardware",
     outputs=1,
+    effects=CtaBarrier(reduces=True),
     d="u32",
     a="u32",
     c="pred",
@@ -119,24 +137,28 @@ def _reduce(t: Issue, count: int, predicate: int) -> Wait | None:
 @service(
     "bar{.cta}.red.(op=and|or).pred",
     "barrier{.cta}.red.(op=and|or){.aligned}.pred",
+    requires=_CTA_NEEDS,
     section=_SECTION,
     fidelity="hardware",
     outputs=1,
+    effects=CtaBarrier(reduces=True),
     d="pred",
     a="u32",
     c="pred",
 )
-def reduce(t: Issue) -> Wait | None:
+def reduce(warp: WarpContext) -> Wait | None:
     """Arrive, wait, and reduce a predicate over all threads of the CTA."""
-    return _reduce(t, -1, 2)
+    return _reduce(warp, -1, 2)
 
 
 @service(
     "bar{.cta}.red.(op=popc).u32",
     "barrier{.cta}.red.(op=popc){.aligned}.u32",
+    requires=_CTA_NEEDS,
     section=_SECTION,
     fidelity="hardware",
     outputs=1,
+    effects=CtaBarrier(reduces=True),
     d="u32",
     a="u32",
     b="u32",
@@ -145,55 +167,66 @@ def reduce(t: Issue) -> Wait | None:
 @service(
     "bar{.cta}.red.(op=and|or).pred",
     "barrier{.cta}.red.(op=and|or){.aligned}.pred",
+    requires=_CTA_NEEDS,
     section=_SECTION,
     fidelity="hardware",
     outputs=1,
+    effects=CtaBarrier(reduces=True),
     d="pred",
     a="u32",
     b="u32",
     c="pred",
 )
-def reduce_counted(t: Issue) -> Wait | None:
+def reduce_counted(warp: WarpContext) -> Wait | None:
     """Arrive, wait, and reduce a predicate over ``b`` threads."""
-    return _reduce(t, 2, 3)
+    return _reduce(warp, 2, 3)
 
 
-def _arrived(t: Issue) -> list[int]:
+def _arrived(warp: WarpContext) -> list[int]:
     """Lanes of the warp that have arrived and not waited, for phases of even and odd number."""
-    found: list[int] = t.state.setdefault("barrier.cluster", [0, 0])
+    found: list[int] = warp.state.setdefault("barrier.cluster", [0, 0])
     return found
 
 
-@service("barrier.cluster.arrive{.sem=release|relaxed}{.aligned}", section=_CLUSTER, fidelity="hardware", outputs=0)
-def cluster_arrive(t: Issue) -> None:
+@service(
+    "barrier.cluster.arrive{.sem=release|relaxed}{.aligned}",
+    section=_CLUSTER,
+    requires=_NEEDS,
+    fidelity="hardware",
+    outputs=0,
+    effects=lambda q: ClusterArrive(order_of(q.sem or "release", "cluster")),
+)
+def cluster_arrive(warp: WarpContext) -> None:
     """Arrive at the cluster barrier."""
-    group = t.cta.group
+    group = warp.cta.group
     barrier = group.barrier
-    arrived = _arrived(t)
-    if t.mask & (arrived[0] | arrived[1]):
+    arrived = _arrived(warp)
+    if warp.mask & (arrived[0] | arrived[1]):
         raise Misuse(
             "B511",
             "barrier.cluster.arrive, but these threads have not yet waited for their last arrival",
             fix="execute barrier.cluster.wait in between",
         )
-    arrived[barrier.phase & 1] |= t.mask
-    barrier.arrive(t.mask.bit_count(), group.live_threads)
+    arrived[barrier.phase & 1] |= warp.mask
+    barrier.arrive(warp.mask.bit_count(), group.live_threads)
 
 
-@service("barrier.cluster.wait{.acquire}{.aligned}", section=_CLUSTER, fidelity="hardware", outputs=0)
-def cluster_wait(t: Issue) -> Wait | None:
+@service(
+    "barrier.cluster.wait{.acquire}{.aligned}", section=_CLUSTER, requires=_NEEDS, fidelity="hardware", outputs=0, effects=ClusterWait()
+)
+def cluster_wait(warp: WarpContext) -> Wait | None:
     """Wait until all threads of the cluster have arrived."""
-    group = t.cta.group
+    group = warp.cta.group
     barrier = group.barrier
-    arrived = _arrived(t)
-    if t.mask & ~(arrived[0] | arrived[1]):
+    arrived = _arrived(warp)
+    if warp.mask & ~(arrived[0] | arrived[1]):
         raise Misuse("B512", "barrier.cluster.wait, but these threads have not arrived", fix="execute barrier.cluster.arrive before")
     phase = barrier.phase
-    if t.mask & arrived[phase & 1]:
+    if warp.mask & arrived[phase & 1]:
 
         def describe() -> tuple[str, tuple[tuple[str, str], ...]]:
             return "waits at the cluster barrier", (("arrived", f"{barrier.arrived} of {group.live_threads} threads"),)
 
         return Wait(lambda: barrier.phase != phase, describe, retry=True, on=barrier)
-    arrived[phase & 1 ^ 1] &= ~t.mask
+    arrived[phase & 1 ^ 1] &= ~warp.mask
     return None

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._machine import Issue, Mbarrier, Misuse, Wait
-from ptxlab.isa._operands import Unused
-from ptxlab.isa.sync._places import RANK_SHIFT, locate, mbarrier_at, targets
+from ptxlab.isa.catalogue import Qualifiers, service
+from ptxlab.isa.context import Mbarrier, Misuse, Wait, WarpContext
+from ptxlab.isa.effects import LOCAL, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, order_of
+from ptxlab.isa.operands import Unused
+from ptxlab.isa.sync._mbarrier_address import RANK_SHIFT, locate, mbarrier_at, targets
 
 _SECTION = "Parallel Synchronization and Communication Instructions: mbarrier"
 _OWN = "{.space=shared|shared::cta}"
@@ -26,25 +27,33 @@ def _checked_count(value: int, what: str, least: int = 1) -> int:
     return value
 
 
-def _lane_counts(t: Issue, position: int, lanes: int) -> list[int]:
+def _lane_counts(warp: WarpContext, position: int, lanes: int) -> list[int]:
     """The count operand in each of the lanes; 1 where the operand is absent."""
-    if position >= len(t.op.operands) or isinstance(t.op.operands[position], Unused):
+    if position >= len(warp.op.operands) or isinstance(warp.op.operands[position], Unused):
         return [1] * lanes.bit_count()
-    value = t.common(position)
+    value = warp.common(position)
     if value is not None:
         return [value] * lanes.bit_count()
-    return [t.lane_value(position, 32, lane) for lane in range(32) if lanes >> lane & 1]
+    return [warp.lane_value(position, 32, lane) for lane in range(32) if lanes >> lane & 1]
 
 
-@service(f"mbarrier.init{_OWN}.b64", section=f"{_SECTION}.init", fidelity="hardware", outputs=0, address="addr", count="u32")
-def init(t: Issue) -> None:
+@service(
+    f"mbarrier.init{_OWN}.b64",
+    section=f"{_SECTION}.init",
+    fidelity="hardware",
+    outputs=0,
+    effects=MbarrierInit(),
+    address="addr",
+    count="u32",
+)
+def init(warp: WarpContext) -> None:
     """Make mbarrier objects: one phase expects ``count`` arrivals."""
-    for address, lanes in targets(t, 0):
-        cta, offset = locate(t, address)
-        count = _checked_count(_lane_counts(t, 1, lanes)[0], "the expected arrival count of mbarrier.init")
+    for address, lanes in targets(warp, 0):
+        cta, offset = locate(warp, address)
+        count = _checked_count(_lane_counts(warp, 1, lanes)[0], "the expected arrival count of mbarrier.init")
         old = cta.live_mbarrier(offset)
         if old is not None:
-            t.report(
+            warp.report(
                 "B516",
                 f"mbarrier.init at shared offset {offset:#x}, where an mbarrier object is in use",
                 fix="execute mbarrier.inval first",
@@ -52,12 +61,12 @@ def init(t: Issue) -> None:
         cta.new_mbarrier(offset, count)
 
 
-@service(f"mbarrier.inval{_OWN}.b64", section=f"{_SECTION}.inval", fidelity="hardware", outputs=0, address="addr")
-def inval(t: Issue) -> None:
+@service(f"mbarrier.inval{_OWN}.b64", section=f"{_SECTION}.inval", fidelity="hardware", outputs=0, effects=MbarrierInval(), address="addr")
+def inval(warp: WarpContext) -> None:
     """Make the memory of mbarrier objects ordinary memory again."""
-    for address, _ in targets(t, 0):
-        mbarrier_at(t, address)
-        t.cta.drop_mbarrier(address & _OFFSET, t.op)
+    for address, _ in targets(warp, 0):
+        mbarrier_at(warp, address)
+        warp.cta.drop_mbarrier(address & _OFFSET, warp.op)
 
 
 def _arrive(barrier: Any, counts: list[int], drop: bool) -> list[int]:
@@ -72,23 +81,23 @@ def _arrive(barrier: Any, counts: list[int], drop: bool) -> list[int]:
     return [one(count) for count in counts]
 
 
-def _write_states(t: Issue, lanes: int, states: list[int]) -> None:
-    if isinstance(t.op.operands[0], Unused):
+def _write_states(warp: WarpContext, lanes: int, states: list[int]) -> None:
+    if isinstance(warp.op.operands[0], Unused):
         return
-    if len(states) == 1 and lanes == t.mask:
-        t.write(0, states[0], 64)
+    if len(states) == 1 and lanes == warp.mask:
+        warp.write(0, states[0], 64)
         return
-    whole, mask = np.zeros(32, np.uint64), t.mask
+    whole, mask = np.zeros(32, np.uint64), warp.mask
     whole[[lane for lane in range(32) if lanes >> lane & 1]] = states
-    t.mask = lanes
-    t.write(0, whole, 64)
-    t.mask = mask
+    warp.mask = lanes
+    warp.write(0, whole, 64)
+    warp.mask = mask
 
 
-def _arrive_once(t: Issue) -> None:
+def _arrive_once(warp: WarpContext) -> None:
     """The usual case: one arrival for each executing lane, nobody asks for the state."""
-    for address, lanes in targets(t, 1):
-        barrier = mbarrier_at(t, address)
+    for address, lanes in targets(warp, 1):
+        barrier = mbarrier_at(warp, address)
         count = lanes.bit_count()
         if count <= barrier.pending:
             barrier.arrive(count)
@@ -105,26 +114,27 @@ def _arrive_once(t: Issue) -> None:
     section=f"{_SECTION}.arrive",
     fidelity="hardware",
     outputs=1,
+    effects=lambda q: MbarrierArrive(order_of(q.sem or "release", q.scope)),
     d="b64",
     address="addr",
     count="?u32",
 )
-def arrive(t: Issue) -> None:
+def arrive(warp: WarpContext) -> None:
     """Arrive, once for each executing lane, or ``count`` times."""
-    drop = t.op.opcode.startswith("mbarrier.arrive_drop")
-    no_complete = "noComplete" in t.op.opcode
-    operands = t.op.operands
+    drop = warp.op.opcode.startswith("mbarrier.arrive_drop")
+    no_complete = "noComplete" in warp.op.opcode
+    operands = warp.op.operands
     if isinstance(operands[0], Unused) and isinstance(operands[2], Unused) and not drop and not no_complete:
-        _arrive_once(t)
+        _arrive_once(warp)
         return
-    for address, lanes in targets(t, 1):
-        barrier = mbarrier_at(t, address)
-        counts = [_checked_count(c, "the count of the arrival") for c in _lane_counts(t, 2, lanes)]
+    for address, lanes in targets(warp, 1):
+        barrier = mbarrier_at(warp, address)
+        counts = [_checked_count(c, "the count of the arrival") for c in _lane_counts(warp, 2, lanes)]
         if no_complete and sum(counts) >= barrier.pending:
             raise Misuse(
                 "B505", f"an arrival with .noComplete of {sum(counts)} would complete the phase: {barrier.pending} arrivals are pending"
             )
-        _write_states(t, lanes, _arrive(barrier, counts, drop))
+        _write_states(warp, lanes, _arrive(barrier, counts, drop))
 
 
 @service(
@@ -133,20 +143,21 @@ def arrive(t: Issue) -> None:
     section=f"{_SECTION}.arrive",
     fidelity="hardware",
     outputs=1,
+    effects=lambda q: MbarrierArrive(order_of(q.sem or "release", q.scope), expects=True),
     d="b64",
     address="addr",
     tx="u32",
 )
-def arrive_expect_tx(t: Issue) -> None:
+def arrive_expect_tx(warp: WarpContext) -> None:
     """Expect transactions, then arrive."""
-    drop = t.op.opcode.startswith("mbarrier.arrive_drop")
-    for address, lanes in targets(t, 1):
-        barrier = mbarrier_at(t, address)
+    drop = warp.op.opcode.startswith("mbarrier.arrive_drop")
+    for address, lanes in targets(warp, 1):
+        barrier = mbarrier_at(warp, address)
         states = []
-        for amount in _lane_counts(t, 2, lanes):
+        for amount in _lane_counts(warp, 2, lanes):
             barrier.expect_tx(_checked_count(amount, "the transaction count", 0))
             states += _arrive(barrier, [1], drop)
-        _write_states(t, lanes, states)
+        _write_states(warp, lanes, states)
 
 
 @service(
@@ -154,25 +165,26 @@ def arrive_expect_tx(t: Issue) -> None:
     section=f"{_SECTION}.expect_tx",
     fidelity="hardware",
     outputs=0,
+    effects=lambda q: MbarrierTransactions(order_of("relaxed", q.scope), completes=q.what == "complete_tx"),
     address="addr",
     tx="u32",
 )
-def transactions(t: Issue) -> None:
+def transactions(warp: WarpContext) -> None:
     """Raise or lower the transaction count."""
-    for address, lanes in targets(t, 0):
-        barrier = mbarrier_at(t, address)
-        for amount in _lane_counts(t, 1, lanes):
+    for address, lanes in targets(warp, 0):
+        barrier = mbarrier_at(warp, address)
+        for amount in _lane_counts(warp, 1, lanes):
             _checked_count(amount, "the transaction count", 0)
-            if t.q.what == "expect_tx":
+            if warp.q.what == "expect_tx":
                 barrier.expect_tx(amount)
             else:
                 barrier.complete_tx(amount)
 
 
-@service("mbarrier.pending_count.b64", section=f"{_SECTION}.pending_count", fidelity="hardware", d="u32", state="b64")
-def pending_count(t: Issue) -> None:
+@service("mbarrier.pending_count.b64", section=f"{_SECTION}.pending_count", fidelity="hardware", effects=LOCAL, d="u32", state="b64")
+def pending_count(warp: WarpContext) -> None:
     """The pending arrivals that an opaque state tells of."""
-    t.write(0, (t.values(1, 64) & np.uint64(_MOST)).astype(np.uint32))
+    warp.write(0, (warp.values(1, 64) & np.uint64(_MOST)).astype(np.uint32))
 
 
 class _ByParity:
@@ -215,49 +227,57 @@ class _Complete(Wait):
         return self._how.text(self.on, self._operand), self.on.facts()
 
 
-def _each_lane(t: Issue, how: Any, bits: int) -> bool:
+def _each_lane(warp: WarpContext, how: Any, bits: int) -> bool:
     """Write each lane's answer where lanes differ in barrier or phase; True if all are positive."""
     done = np.zeros(32, bool)
-    addresses, operands = t.addresses(1), t.values(2, bits)
-    lanes = t.lanes()
+    addresses, operands = warp.addresses(1), warp.values(2, bits)
+    lanes = warp.lanes()
     for lane in lanes.tolist():
-        barrier: Mbarrier = mbarrier_at(t, int(addresses[lane]))
+        barrier: Mbarrier = mbarrier_at(warp, int(addresses[lane]))
         done[lane] = how.done(barrier, int(operands[lane]))
         if done[lane]:
             barrier.observed()
-    t.write(0, done, 1)
+    warp.write(0, done, 1)
     return bool(done[lanes].all())
 
 
-def _try_wait(t: Issue, how: Any, bits: int) -> Wait | None:
-    address, operand = t.common_address(1), t.common(2, bits)
+def _try_wait(warp: WarpContext, how: Any, bits: int) -> Wait | None:
+    address, operand = warp.common_address(1), warp.common(2, bits)
     if address is None or operand is None:
-        if not _each_lane(t, how, bits):
-            t.spin()
+        if not _each_lane(warp, how, bits):
+            warp.spin()
         return None
-    barrier: Mbarrier = mbarrier_at(t, address)
+    barrier: Mbarrier = mbarrier_at(warp, address)
     if how.done(barrier, operand):
         barrier.observed()
-        t.write(0, 1, 1)
+        warp.write(0, 1, 1)
         return None
-    if t.expired:
-        t.write(0, 0, 1)
+    if warp.expired:
+        warp.write(0, 0, 1)
         return None
     return _Complete(barrier, operand, how)
 
 
-def _test_wait(t: Issue, how: Any, bits: int) -> None:
-    address, operand = t.common_address(1), t.common(2, bits)
+def _test_wait(warp: WarpContext, how: Any, bits: int) -> None:
+    address, operand = warp.common_address(1), warp.common(2, bits)
     if address is None or operand is None:
-        done = _each_lane(t, how, bits)
+        done = _each_lane(warp, how, bits)
     else:
-        barrier: Mbarrier = mbarrier_at(t, address)
+        barrier: Mbarrier = mbarrier_at(warp, address)
         done = how.done(barrier, operand)
         if done:
             barrier.observed()
-        t.write(0, int(done), 1)
+        warp.write(0, int(done), 1)
     if not done:
-        t.spin()
+        warp.spin()
+
+
+def _by_parity(q: Qualifiers) -> MbarrierWait:
+    return MbarrierWait(order_of(q.sem or "acquire", q.scope), parity=True)
+
+
+def _by_state(q: Qualifiers) -> MbarrierWait:
+    return MbarrierWait(order_of(q.sem or "acquire", q.scope), parity=False)
 
 
 @service(
@@ -265,14 +285,15 @@ def _test_wait(t: Issue, how: Any, bits: int) -> None:
     section=f"{_SECTION}.try_wait",
     fidelity="hardware",
     outputs=1,
+    effects=_by_parity,
     d="pred",
     address="addr",
     parity="u32",
     hint="?u32",
 )
-def try_wait_parity(t: Issue) -> Wait | None:
+def try_wait_parity(warp: WarpContext) -> Wait | None:
     """Wait until the phase of a parity has completed."""
-    return _try_wait(t, _ByParity, 32)
+    return _try_wait(warp, _ByParity, 32)
 
 
 @service(
@@ -280,14 +301,15 @@ def try_wait_parity(t: Issue) -> Wait | None:
     section=f"{_SECTION}.try_wait",
     fidelity="hardware",
     outputs=1,
+    effects=_by_state,
     d="pred",
     address="addr",
     state="b64",
     hint="?u32",
 )
-def try_wait(t: Issue) -> Wait | None:
+def try_wait(warp: WarpContext) -> Wait | None:
     """Wait until the phase of an arrival has completed."""
-    return _try_wait(t, _ByState, 64)
+    return _try_wait(warp, _ByState, 64)
 
 
 @service(
@@ -295,13 +317,14 @@ def try_wait(t: Issue) -> Wait | None:
     section=f"{_SECTION}.test_wait",
     fidelity="hardware",
     outputs=1,
+    effects=_by_parity,
     d="pred",
     address="addr",
     parity="u32",
 )
-def test_wait_parity(t: Issue) -> None:
+def test_wait_parity(warp: WarpContext) -> None:
     """Ask whether the phase of a parity has completed."""
-    _test_wait(t, _ByParity, 32)
+    _test_wait(warp, _ByParity, 32)
 
 
 @service(
@@ -309,10 +332,11 @@ def test_wait_parity(t: Issue) -> None:
     section=f"{_SECTION}.test_wait",
     fidelity="hardware",
     outputs=1,
+    effects=_by_state,
     d="pred",
     address="addr",
     state="b64",
 )
-def test_wait(t: Issue) -> None:
+def test_wait(warp: WarpContext) -> None:
     """Ask whether the phase of an arrival has completed."""
-    _test_wait(t, _ByState, 64)
+    _test_wait(warp, _ByState, 64)

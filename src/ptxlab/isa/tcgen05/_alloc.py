@@ -8,9 +8,10 @@ from typing import cast
 
 import numpy as np
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._operands import Op
+from ptxlab.isa import context
+from ptxlab.isa.catalogue import Qualifiers, service
+from ptxlab.isa.effects import LOCAL, Alloc, Dealloc, Supply
+from ptxlab.isa.operands import Op
 from ptxlab.isa.tcgen05._state import Freed, PairRequest, State, enter, no_peer, state_of, teams, whole_warp
 
 __all__ = ["leaks"]
@@ -22,11 +23,11 @@ _SIZES_TEXT = "32, 64, 128, 256 or 512"
 
 
 @dataclass(frozen=True, slots=True)
-class _Awaited:
+class _Awaited(context.Supplied):
     """Columns that a CTA or pair waits for; ``request`` is that of a pair."""
 
     columns: int
-    ctas: tuple[machine.Cta, ...]
+    ctas: tuple[context.Cta, ...]
     request: PairRequest | None = None
 
     @property
@@ -49,11 +50,11 @@ class _Awaited:
         return f"tcgen05.alloc of {self.columns} columns waits until so many are free on the SM", held
 
     @property
-    def suppliers(self) -> tuple[str, ...]:
+    def awaits(self) -> Supply:
         """What ends the wait."""
-        return ("tcgen05.alloc",) if self.alone else ("tcgen05.dealloc",)
+        return Supply.PAIR_ALLOCATION if self.alone else Supply.COLUMNS
 
-    def supplied_by(self, cta: machine.Cta, _warp: int) -> bool:
+    def supplied_by(self, cta: context.Cta, _warp: int) -> bool:
         """Whether a warp can end it: of the peer, or of any CTA that holds columns of the SM."""
         if self.alone:
             return cta in self.ctas
@@ -72,10 +73,14 @@ class _Awaited:
         return f"execute tcgen05.dealloc before this allocation, or ask for {_COLUMNS} columns in all at most"
 
 
-def _holders(cta: machine.Cta) -> list[machine.Cta]:
+def _holders(cta: context.Cta) -> list[context.Cta]:
     """The CTAs that hold tensor memory of the SM of a CTA, by their first columns."""
     owners = (cta.tensor.owner_of(column) for column in range(0, _COLUMNS, _GRANULE))
-    return [cast(machine.Cta, owner) for owner in dict.fromkeys(owners) if owner is not None]
+    return [cast(context.Cta, owner) for owner in dict.fromkeys(owners) if owner is not None]
+
+
+def _is_pair(q: Qualifiers) -> bool:
+    return bool(q.group == "cta_group::2")
 
 
 @service(
@@ -83,34 +88,35 @@ def _holders(cta: machine.Cta) -> list[machine.Cta]:
     section=_SECTION,
     outputs=0,
     ordered=False,
+    effects=lambda q: Alloc(_is_pair(q)),
     destination="addr",
     columns="u32",
 )
-def alloc(t: machine.Issue) -> machine.Wait | None:
+def alloc(warp: context.WarpContext) -> context.Wait | None:
     """Grant columns, or wait for them; the address goes to shared memory."""
-    whole_warp(t)
-    state, group = enter(t, active=not t.retried)
-    columns = _columns(t, 1)
-    offset = _destination(t)
-    if not t.retried:
-        _may_allocate(t, state, columns)
-    cta = t.cta
+    whole_warp(warp)
+    state, group = enter(warp, active=not warp.retried)
+    columns = _columns(warp, 1)
+    offset = _destination(warp)
+    if not warp.retried:
+        _may_allocate(warp, state, columns)
+    cta = warp.cta
     if group == 2:
-        return _alloc_pair(t, state, columns, offset)
+        return _alloc_pair(warp, state, columns, offset)
     column = cta.tensor.allocate(columns, cta)
     if column is None:
-        return machine.Wait(
+        return context.Wait(
             ready=lambda: next(iter(cta.tensor.candidates(columns)), None) is not None,
             describe=(on := _Awaited(columns, (cta,))).describe,
             retry=True,
             on=on,
         )
-    _grant(t, cta, column, columns, offset)
+    _grant(warp, cta, column, columns, offset)
     return None
 
 
-def _alloc_pair(t: machine.Issue, state: State, columns: int, offset: int) -> machine.Wait | None:
-    cta = t.cta
+def _alloc_pair(warp: context.WarpContext, state: State, columns: int, offset: int) -> context.Wait | None:
+    cta = warp.cta
     pair = teams(cta, 2)
     leader = state_of(pair[0])
     request = next((r for r in leader.pairs if cta.rank not in r.taken), None)
@@ -121,7 +127,7 @@ def _alloc_pair(t: machine.Issue, state: State, columns: int, offset: int) -> ma
     if len(request.columns) == 2 and request.column is None:
         other = next(c for c in pair if c is not cta)
         if request.columns[other.rank] != columns:
-            t.fault(
+            warp.fault(
                 "T610",
                 f"CTA rank {cta.rank} allocates {columns} columns and its peer, rank {other.rank}, {request.columns[other.rank]}",
                 fix="let both CTAs of the pair execute tcgen05.alloc.cta_group::2 with the same number of columns",
@@ -129,9 +135,9 @@ def _alloc_pair(t: machine.Issue, state: State, columns: int, offset: int) -> ma
         request.column = _allocate_both(pair, columns)
     if request.column is None:
         if any(c.exited for c in pair):
-            no_peer(t)
+            no_peer(warp)
         found = request
-        return machine.Wait(
+        return context.Wait(
             ready=lambda: _may_go_on(found, pair, columns),
             describe=(on := _Awaited(columns, pair, found)).describe,
             retry=True,
@@ -140,18 +146,18 @@ def _alloc_pair(t: machine.Issue, state: State, columns: int, offset: int) -> ma
     request.taken.add(cta.rank)
     if len(request.taken) == 2:
         leader.pairs.remove(request)
-    _grant(t, cta, request.column, columns, offset)
+    _grant(warp, cta, request.column, columns, offset)
     return None
 
 
-def _may_go_on(request: PairRequest, pair: tuple[machine.Cta, ...], columns: int) -> bool:
+def _may_go_on(request: PairRequest, pair: tuple[context.Cta, ...], columns: int) -> bool:
     """Whether a CTA that waits for a pair's allocation has something to do: take it, make it, or complain."""
     if request.column is not None or any(c.exited for c in pair):
         return True
     return len(request.columns) == 2 and _common(pair, columns) is not None
 
 
-def _common(pair: tuple[machine.Cta, ...], columns: int) -> int | None:
+def _common(pair: tuple[context.Cta, ...], columns: int) -> int | None:
     first, second = pair
     if first.tensor is second.tensor:
         return next(iter(first.tensor.candidates(columns)), None)
@@ -159,7 +165,7 @@ def _common(pair: tuple[machine.Cta, ...], columns: int) -> int | None:
     return next((c for c in first.tensor.candidates(columns) if c in free), None)
 
 
-def _allocate_both(pair: tuple[machine.Cta, ...], columns: int) -> int | None:
+def _allocate_both(pair: tuple[context.Cta, ...], columns: int) -> int | None:
     column = _common(pair, columns)
     if column is not None:
         for cta in pair:
@@ -167,27 +173,27 @@ def _allocate_both(pair: tuple[machine.Cta, ...], columns: int) -> int | None:
     return column
 
 
-def _grant(t: machine.Issue, cta: machine.Cta, column: int, columns: int, offset: int) -> None:
+def _grant(warp: context.WarpContext, cta: context.Cta, column: int, columns: int, offset: int) -> None:
     state = state_of(cta)
     state.smallest = min(state.smallest, columns)
-    state.grants[column] = t.op
+    state.grants[column] = warp.op
     state.reallocated()
     cta.shared[offset : offset + 4] = np.frombuffer(column.to_bytes(4, "little"), np.uint8)
-    t.machine.progress += 1
+    warp.machine.progress += 1
 
 
-def _columns(t: machine.Issue, position: int) -> int:
-    columns = t.uniform(position)
+def _columns(warp: context.WarpContext, position: int) -> int:
+    columns = warp.uniform(position)
     if columns not in _SIZES:
-        t.fault("T601", f"nCols is {columns}; it must be a power of two from 32 to 512", fix=f"ask for {_SIZES_TEXT} columns")
+        warp.fault("T601", f"nCols is {columns}; it must be a power of two from 32 to 512", fix=f"ask for {_SIZES_TEXT} columns")
     return columns
 
 
-def _destination(t: machine.Issue) -> int:
-    address = t.uniform_address(0)
-    owner, offset = t.machine.shared_at(t, address)
-    if owner is not t.cta or offset % 4 or offset + 4 > owner.shared.size:
-        t.fault(
+def _destination(warp: context.WarpContext) -> int:
+    address = warp.uniform_address(0)
+    owner, offset = warp.machine.shared_at(warp, address)
+    if owner is not warp.cta or offset % 4 or offset + 4 > owner.shared.size:
+        warp.fault(
             "T603",
             f"the destination {address:#x} is not an aligned 4-byte word in the shared memory of the executing CTA",
             fix="give an address of the CTA's own shared memory, a multiple of 4",
@@ -195,15 +201,15 @@ def _destination(t: machine.Issue) -> int:
     return offset
 
 
-def _may_allocate(t: machine.Issue, state: State, columns: int) -> None:
+def _may_allocate(warp: context.WarpContext, state: State, columns: int) -> None:
     if not state.permit:
-        t.fault(
+        warp.fault(
             "T602",
-            f"tcgen05.alloc in CTA {t.cta.ctaid} after one of its threads executed tcgen05.relinquish_alloc_permit",
+            f"tcgen05.alloc in CTA {warp.cta.ctaid} after one of its threads executed tcgen05.relinquish_alloc_permit",
             fix="allocate first, relinquish behind the last tcgen05.alloc",
         )
     if columns > state.smallest:
-        t.report(
+        warp.report(
             "T608",
             f"{columns} columns are allocated after an allocation of {state.smallest}: the sizes must not grow",
             fix="allocate the largest range first",
@@ -215,40 +221,41 @@ def _may_allocate(t: machine.Issue, state: State, columns: int) -> None:
     section=_SECTION,
     outputs=0,
     ordered=False,
+    effects=lambda q: Dealloc(_is_pair(q)),
     address="u32",
     columns="u32",
 )
-def dealloc(t: machine.Issue) -> None:
+def dealloc(warp: context.WarpContext) -> None:
     """Release columns; each CTA of a pair releases its own half of a pair's allocation, and may exit before the other does so."""
-    whole_warp(t)
-    _, group = enter(t, active=False)
-    columns = _columns(t, 1)
-    address = t.uniform(0)
-    _nothing_in_flight(t)
+    whole_warp(warp)
+    _, group = enter(warp, active=False)
+    columns = _columns(warp, 1)
+    address = warp.uniform(0)
+    _nothing_in_flight(warp)
     lane, column = address >> 16, address & 0xFFFF
-    wrong = f"lane {lane} is not 0" if lane else t.cta.tensor.deallocate(column, columns, t.cta)
+    wrong = f"lane {lane} is not 0" if lane else warp.cta.tensor.deallocate(column, columns, warp.cta)
     if wrong is not None:
-        held = ", ".join(f"{n} columns at column {s}" for s, n in t.cta.tensor.allocations_of(t.cta)) or "nothing"
-        t.fault(
+        held = ", ".join(f"{n} columns at column {s}" for s, n in warp.cta.tensor.allocations_of(warp.cta)) or "nothing"
+        warp.fault(
             "T604",
             f"tcgen05.dealloc of {columns} columns at {address:#x}: {wrong}",
             fix="give the address that tcgen05.alloc wrote and the same number of columns, once",
             details=(("allocated by this CTA", held),),
         )
-    gone = state_of(t.cta).freed
+    gone = state_of(warp.cta).freed
     gone.pop(column, None)
-    gone[column] = Freed(columns, t.op, t.warp)
-    for cta in teams(t.cta, group):
+    gone[column] = Freed(columns, warp.op, warp.warp_id)
+    for cta in teams(warp.cta, group):
         state_of(cta).reallocated()
-    t.machine.progress += 1
+    warp.machine.progress += 1
 
 
-def _nothing_in_flight(t: machine.Issue) -> None:
-    state = state_of(t.cta)
-    pending = [o for o in state.flying if not o.done]
-    state.flying.clear()
+def _nothing_in_flight(warp: context.WarpContext) -> None:
+    state = state_of(warp.cta)
+    pending = [o for o in state.in_flight if not o.done]
+    state.in_flight.clear()
     if pending:
-        t.fault(
+        warp.fault(
             "T612",
             f"tcgen05.dealloc while {pending[0].name} at line {pending[0].op.line} may not be complete",
             fix="let the issuing thread execute tcgen05.commit, and wait on its mbarrier before tcgen05.dealloc",
@@ -261,15 +268,16 @@ def _nothing_in_flight(t: machine.Issue) -> None:
     section=_SECTION,
     outputs=0,
     ordered=False,
+    effects=LOCAL,
 )
-def relinquish_alloc_permit(t: machine.Issue) -> None:
+def relinquish_alloc_permit(warp: context.WarpContext) -> None:
     """Give up the right to allocate."""
-    whole_warp(t)
-    state, _ = enter(t, active=False)
+    whole_warp(warp)
+    state, _ = enter(warp, active=False)
     state.permit = False
 
 
-def leaks(cta: machine.Cta) -> Iterator[tuple[Op | None, str, str, str]]:
+def leaks(cta: context.Cta) -> Iterator[tuple[Op | None, str, str, str]]:
     """What the CTA still holds when it exits, as (instruction that allocated it, code, message, fix)."""
     grants = state_of(cta).grants
     for column, columns in cta.tensor.allocations_of(cta):

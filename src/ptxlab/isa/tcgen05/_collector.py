@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from functools import cache
 from typing import NamedTuple
 
-from ptxlab.isa import _machine as machine
+from ptxlab.isa import context
 
 __all__ = ["Collector", "collect"]
 
@@ -22,13 +22,13 @@ class Collector(NamedTuple):
     line: int
 
 
-def collect(t: machine.Issue, buffers: dict[str, Collector], matrix: Hashable, ws: bool) -> None:
+def collect(warp: context.WarpContext, buffers: dict[str, Collector], matrix: Hashable, ws: bool) -> None:
     """Follow one instruction; a finding where it uses what is not there. Without a qualifier it discards."""
-    usage, buffer, use = _usage(t.q.collector, ws)
+    usage, buffer, use = _usage(warp.q.collector, ws)
     held = buffers.get(buffer)
     if use in ("use", "lastuse") and (held is None or held.matrix != matrix):
-        _report(t, usage, "B" if ws else "A", buffer, held)
-    buffers[buffer] = Collector(None if use in ("lastuse", "discard") else matrix, t.op.opcode, t.op.line)
+        _report(warp, usage, "B" if ws else "A", buffer, held)
+    buffers[buffer] = Collector(None if use in ("lastuse", "discard") else matrix, warp.op.opcode, warp.op.line)
 
 
 @cache
@@ -39,9 +39,9 @@ def _usage(qualifier: str | None, ws: bool) -> tuple[str, str, str]:
     return usage, buffer, use
 
 
-def _report(t: machine.Issue, usage: str, name: str, buffer: str, held: Collector | None) -> None:
+def _report(warp: context.WarpContext, usage: str, name: str, buffer: str, held: Collector | None) -> None:
     if held is not None and held.matrix is not None:
-        t.report(
+        warp.report(
             "T632",
             f".{usage}: collector buffer {buffer} was filled with another matrix {name}, at line {held.line}",
             fix=f"give the descriptors of the instruction that fills the buffer, or .collector::{buffer}::fill",
@@ -49,7 +49,7 @@ def _report(t: machine.Issue, usage: str, name: str, buffer: str, held: Collecto
         )
         return
     why = "nothing has filled it" if held is None else f"line {held.line} has let its contents be discarded"
-    t.report(
+    warp.report(
         "T631",
         f".{usage}: collector buffer {buffer} holds no matrix {name}: {why}",
         fix=f"use .collector::{buffer}::fill in the first instruction of the sequence and ::use up to the last, which has ::lastuse",

@@ -8,12 +8,13 @@ from functools import partial
 import numpy as np
 
 from ptxlab.formats import pack, unpack
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
+from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
+from ptxlab.isa.catalogue import Qualifiers, service
+from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
+from ptxlab.isa.tcgen05._accesses import block, operand
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
-from ptxlab.isa.tcgen05._state import enter, launch, team_of
-from ptxlab.isa.tcgen05._touches import block, operand
+from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch
 from ptxlab.layout import CopyDestination, copy_destination
 
 __all__: list[str] = []
@@ -34,38 +35,40 @@ _ANY_LANE = "4x256b"
 """The shape that may begin at any of the 32 lanes of a warp."""
 
 
-def _copy(t: machine.Issue, shape: str, destination: CopyDestination) -> None:
-    _, group = enter(t)
-    packed: str | None = t.q.packed
-    if t.q.unpacked != (packed is not None):
-        t.fault("D706", f"{t.op.opcode} names only one of the destination format .b8x16 and a source format", fix="give both, or none")
-    team = team_of(t.cta, group)
+def _copy(warp: context.WarpContext, shape: str, destination: CopyDestination) -> None:
+    _, group = enter(warp)
+    packed: str | None = warp.q.packed
+    if warp.q.unpacked != (packed is not None):
+        warp.fault(
+            "D706", f"{warp.op.opcode} names only one of the destination format .b8x16 and a source format", fix="give both, or none"
+        )
+    team = cta_group_of(warp.cta, group)
     ctas = team.ctas
-    for lane in lanes(t):
-        address = t.lane_value(t.op.operands[0], 32, lane)
+    for lane in lanes(warp):
+        address = warp.lane_value(warp.op.operands[0], 32, lane)
         first, column = address >> 16, address & 0xFFFF
         if first and not (shape == _ANY_LANE and first < 32):
             allowed = "0 to 31" if shape == _ANY_LANE else "0"
             message = f"tcgen05.cp.{shape} writes from lane {first}; it must be {allowed}"
-            t.fault("T611", message, fix="correct the lane, bits 16-31, of the address")
-        check_range(t, ctas, column, destination.columns, "the destination")
-        raw = t.lane_value(t.op.operands[1], 64, lane)
-        source = matrix_gather(t, raw, "the source", len(destination.lanes), destination.columns, 32, 32)
-        check_bounds(t, ctas, source, "the source")
+            warp.fault("T611", message, fix="correct the lane, bits 16-31, of the address")
+        check_range(warp, ctas, column, destination.columns, "the destination")
+        raw = warp.lane_value(warp.op.operands[1], 64, lane)
+        source = matrix_gather(warp, raw, "the source", len(destination.lanes), destination.columns, 32, 32)
+        check_bounds(warp, ctas, source, "the source")
         perform = partial(_perform, ctas, source, packed, destination, first, column)
-        launch(t, lane, team, perform, partial(_touches, ctas, source, destination, first, column))
+        launch(warp, lane, team, perform, partial(_touches, ctas, source, destination, first, column))
 
 
 def _touches(
-    ctas: tuple[machine.Cta, ...], source: Gather, destination: CopyDestination, first: int, column: int
-) -> Iterator[machine.Touch]:
+    ctas: tuple[context.Cta, ...], source: Gather, destination: CopyDestination, first: int, column: int
+) -> Iterator[context.MemoryAccess]:
     for cta in ctas:
         yield operand(cta, source)
         yield from block(cta, column, destination.columns, destination.lanes.reshape(-1) + first, True)
 
 
 def _perform(
-    ctas: tuple[machine.Cta, ...], source: Gather, packed: str | None, destination: CopyDestination, first: int, column: int
+    ctas: tuple[context.Cta, ...], source: Gather, packed: str | None, destination: CopyDestination, first: int, column: int
 ) -> None:
     """Each CTA copies from its own shared memory to its own tensor memory."""
     for cta in ctas:
@@ -79,12 +82,16 @@ def _perform(
             target[:, destination.lanes[:, copy] + first] = words.T
 
 
+def _effects(q: Qualifiers, pipe: Pipe) -> Asynchronous:
+    return Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=pipe, pair=q.group == "cta_group::2")
+
+
 def _declare(shape: str, multicast: str) -> None:
     spread = f".{multicast}" if multicast else ""
     destination = copy_destination(shape, multicast)
 
-    def copy(t: machine.Issue) -> None:
-        _copy(t, shape, destination)
+    def copy(warp: context.WarpContext) -> None:
+        _copy(warp, shape, destination)
 
     service(
         f"tcgen05.cp.(group=cta_group::1|cta_group::2).{shape}{spread}{_FORMATS}",
@@ -92,6 +99,7 @@ def _declare(shape: str, multicast: str) -> None:
         fidelity="two-models",
         outputs=0,
         ordered=False,
+        effects=partial(_effects, pipe=Pipe.COPY_4X256B if shape == _ANY_LANE else Pipe.COPY),
         address="addr",
         source="b64",
     )(copy)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxlab.descriptors import Finding, InstructionDescriptor, SharedMemoryDescriptor, ZeroColumnMask, check_mma
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._addresses import SHARED_RESERVED
+from ptxlab.isa import context
+from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.tcgen05._state import freed, state_of
 from ptxlab.layout import Major, PlacedOperand, operand_index
 
@@ -28,9 +28,9 @@ class Gather(PlacedOperand):
     raw: int
 
 
-def _illegal(t: machine.Issue, findings: Sequence[Finding], what: str, descriptor: _Descriptor) -> None:
+def _illegal(warp: context.WarpContext, findings: Sequence[Finding], what: str, descriptor: _Descriptor) -> None:
     first = findings[0]
-    t.fault(
+    warp.fault(
         first.code,
         f"{what} is not legal: {first.message}",
         reason=first.section,
@@ -45,27 +45,27 @@ def _facts(descriptor: _Descriptor, further: Sequence[Finding] = ()) -> tuple[tu
 
 
 def instruction_descriptor(
-    t: machine.Issue, raw: int, kind: str, group: int, ws: bool, sparse: bool, vector: str | None = None
+    warp: context.WarpContext, raw: int, kind: str, group: int, ws: bool, sparse: bool, vector: str | None = None
 ) -> InstructionDescriptor:
     """Decode the instruction descriptor; a fault where it is not legal for the instruction, whose .scale_vectorsize is ``vector``."""
     found = InstructionDescriptor.decode(raw, kind=kind)
-    findings = check_mma(found, group, ws, sparse, vector, target=t.machine.target)
+    findings = check_mma(found, group, ws, sparse, vector, target=warp.machine.target)
     if findings:
-        _illegal(t, findings, f"the instruction descriptor {raw:#010x}", found)
+        _illegal(warp, findings, f"the instruction descriptor {raw:#010x}", found)
     return found
 
 
-def zero_columns(t: machine.Issue, raw: int, found: InstructionDescriptor) -> ZeroColumnMask:
+def zero_columns(warp: context.WarpContext, raw: int, found: InstructionDescriptor) -> ZeroColumnMask:
     """Decode the zero-column mask descriptor; a fault where it is not legal with this instruction descriptor."""
     mask = ZeroColumnMask.decode(raw)
     findings = mask.findings(found.m, found.max_shift)
     if findings:
-        _illegal(t, findings, f"the zero-column mask descriptor {raw:#018x}", mask)
+        _illegal(warp, findings, f"the zero-column mask descriptor {raw:#018x}", mask)
     return mask
 
 
 def matrix_gather(
-    t: machine.Issue, raw: int, what: str, rows: int, k: int, bits: int, container: int, major: Major = "k", absolute: bool = False
+    warp: context.WarpContext, raw: int, what: str, rows: int, k: int, bits: int, container: int, major: Major = "k", absolute: bool = False
 ) -> Gather:
     """Decode a shared memory descriptor and make the gather; ``bits`` of an element, ``container`` of its place in shared memory.
 
@@ -77,7 +77,7 @@ def matrix_gather(
         rule = "Absolute address mode for K dimension being 48B"
         findings.append(Finding("D702", "leading_mode", "the absolute leading dimension is for K = 96 only", rule))
     if findings:
-        _illegal(t, findings, f"the shared memory descriptor {raw:#018x} of {what}", descriptor)
+        _illegal(warp, findings, f"the shared memory descriptor {raw:#018x} of {what}", descriptor)
     far = descriptor.leading_mode == "absolute"
     index = operand_index(
         descriptor.start % _PATTERN,
@@ -94,13 +94,13 @@ def matrix_gather(
     return Gather(descriptor.start, index, raw)
 
 
-def check_bounds(t: machine.Issue, ctas: tuple[machine.Cta, ...], gather: Gather, what: str) -> None:
+def check_bounds(warp: context.WarpContext, ctas: tuple[context.Cta, ...], gather: Gather, what: str) -> None:
     """A fault where a gather leaves the shared memory of a CTA."""
     low, high = gather.bounds
     for cta in ctas:
         size = cta.shared.size
         if low < SHARED_RESERVED or high > size:
-            t.fault(
+            warp.fault(
                 "D704",
                 f"{what} reads shared memory from {low:#x} to {high - 1:#x}; the CTA has {SHARED_RESERVED:#x} to {size - 1:#x}",
                 fix="check start address, leading and stride dimension byte offset of the descriptor (each holds bytes >> 4)",
@@ -108,7 +108,7 @@ def check_bounds(t: machine.Issue, ctas: tuple[machine.Cta, ...], gather: Gather
             )
 
 
-def check_range(t: machine.Issue, ctas: tuple[machine.Cta, ...], column: int, columns: int, what: str) -> None:
+def check_range(warp: context.WarpContext, ctas: tuple[context.Cta, ...], column: int, columns: int, what: str) -> None:
     """A fault unless columns of tensor memory are allocated to each CTA; what was found good is remembered until an allocation changes."""
     key = (column, columns)
     for cta in ctas:
@@ -119,8 +119,8 @@ def check_range(t: machine.Issue, ctas: tuple[machine.Cta, ...], column: int, co
         if column + columns > _COLUMNS or not np.all(owned):
             held = ", ".join(f"columns {s}-{s + n - 1}" for s, n in cta.tensor.allocations_of(cta)) or "nothing"
             missing = next((column + i for i in np.flatnonzero(owned == 0).tolist()), _COLUMNS)
-            gone = freed(cta, missing, t.cta, t.warp)
-            t.fault(
+            gone = freed(cta, missing, warp.cta, warp.warp_id)
+            warp.fault(
                 "T607",
                 f"{what} occupies columns {column} to {column + columns - 1} of tensor memory, but CTA {cta.ctaid} has allocated {held}"
                 + (f": tcgen05.dealloc at line {gone[0].line} has freed column {missing}" if gone else ""),

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._operands import Const, Group
+from ptxlab.isa import context
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import TensorTransfer
+from ptxlab.isa.operands import Const, Group
+from ptxlab.isa.tcgen05._accesses import block
 from ptxlab.isa.tcgen05._descriptors import check_range
 from ptxlab.isa.tcgen05._state import whole_warp
+from ptxlab.layout import fragment
 
 __all__: list[str] = []
 
 _SECTION = "Tensor Memory and Register Load/Store Instructions"
 _NAN, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x80000000)
-_LANES = np.arange(32)
 
 
-def _ordered(words: machine.U32) -> machine.U32:
+def _ordered(words: context.U32) -> context.U32:
     """Bits of f32 as integers of the same order, -0 below +0."""
     return np.where(words & _SIGN, ~words, words | _SIGN)
 
 
-def _reduce_floats(words: machine.U32, largest: bool, magnitude: bool, nan: bool) -> machine.U32:
+def _reduce_floats(words: context.U32, largest: bool, magnitude: bool, nan: bool) -> context.U32:
     if magnitude:
         words = words & ~_SIGN
     is_nan = words & ~_SIGN > np.uint32(0x7F800000)
@@ -33,58 +35,58 @@ def _reduce_floats(words: machine.U32, largest: bool, magnitude: bool, nan: bool
     return np.where(is_nan.any(axis=0) if nan else is_nan.all(axis=0), _NAN, found)
 
 
-def _reduce(words: machine.U32, t: machine.Issue) -> machine.U32:
-    largest = t.q.operation == "max"
-    if t.q.type == "f32":
-        return _reduce_floats(words, largest, t.q.abs, t.q.NaN)
-    typed = words.view(np.int32 if t.q.type == "s32" else np.uint32)
-    found: machine.U32 = (typed.max(axis=0) if largest else typed.min(axis=0)).view(np.uint32)
+def _reduce(words: context.U32, warp: context.WarpContext) -> context.U32:
+    largest = warp.q.operation == "max"
+    if warp.q.type == "f32":
+        return _reduce_floats(words, largest, warp.q.abs, warp.q.NaN)
+    typed = words.view(np.int32 if warp.q.type == "s32" else np.uint32)
+    found: context.U32 = (typed.max(axis=0) if largest else typed.min(axis=0)).view(np.uint32)
     return found
 
 
-def _load(t: machine.Issue, split: bool) -> None:
-    whole_warp(t)
-    vector = t.op.operands[0]
+def _load(warp: context.WarpContext, split: bool) -> None:
+    whole_warp(warp)
+    vector = warp.op.operands[0]
     assert isinstance(vector, Group)
-    address = t.uniform_address(2) & 0xFFFFFFFF
+    address = warp.uniform_address(2) & 0xFFFFFFFF
     count = len(vector.items)
-    first = _first_lane(t, address, split)
+    first = _first_lane(warp, address, split)
     column = address & 0xFFFF
-    halves = [column]
-    lanes = first + _LANES
-    if split:
-        offset = t.op.operands[3]
-        halves.append(column + (offset.value & 0xFFFFFFFF if isinstance(offset, Const) else 0))
-        lanes = first + _LANES % 16
-    for start in halves:
-        check_range(t, (t.cta,), start, count, "the source")
-    columns = np.array(halves)[_LANES // 16 if split else 0 * _LANES] + np.arange(count)[:, None]
-    words = t.cta.tensor.words[columns, lanes]
+    offset = warp.op.operands[3] if split else None
+    half = offset.value & 0xFFFFFFFF if isinstance(offset, Const) else 0
+    starts = (column, column + half) if split else (column,)
+    for start in starts:
+        check_range(warp, (warp.cta,), start, count, "the source")
+    cells = fragment("16x32bx2" if split else "32x32b", count, split=half)
+    words = warp.cta.tensor.words[column + cells.column.T, first + cells.lane.T]
+    if warp.machine.observed:
+        rows = slice(first, first + (16 if split else 32))
+        warp.access(*(access for start in starts for access in block(warp.cta, start, count, rows, False)))
     for item, row in zip(vector.items, words, strict=True):
-        t.write(item, row)
-    t.write(1, _reduce(words, t))
+        warp.write(item, row)
+    warp.write(1, _reduce(words, warp))
 
 
-def _first_lane(t: machine.Issue, address: int, split: bool) -> int:
+def _first_lane(warp: context.WarpContext, address: int, split: bool) -> int:
     """The first lane that the warp reads: of its own 32, or of the upper 16."""
-    lane, quadrant = address >> 16, t.warp % 4
+    lane, quadrant = address >> 16, warp.warp_id % 4
     if lane // 32 not in (0, quadrant) or lane % 32 not in ((0, 16) if split else (0,)):
-        t.fault(
+        warp.fault(
             "T623",
-            f"the address {address:#x} names lane {lane}; warp {t.warp} reaches lanes {32 * quadrant} to {32 * quadrant + 31}",
+            f"the address {address:#x} names lane {lane}; warp {warp.warp_id} reaches lanes {32 * quadrant} to {32 * quadrant + 31}",
             fix=f"add {32 * quadrant} << 16 to the address that tcgen05.alloc wrote",
         )
     return 32 * quadrant + lane % 32
 
 
-def _whole(t: machine.Issue) -> None:
+def _whole(warp: context.WarpContext) -> None:
     """All 32 lanes of the warp."""
-    _load(t, False)
+    _load(warp, False)
 
 
-def _halves(t: machine.Issue) -> None:
+def _halves(warp: context.WarpContext) -> None:
     """16 lanes, of two ranges of columns; a thread reduces its own."""
-    _load(t, True)
+    _load(warp, True)
 
 
 for _shape, _tail, _handler in (("32x32b", {}, _whole), ("16x32bx2", {"split": "b32"}, _halves)):
@@ -96,6 +98,7 @@ for _shape, _tail, _handler in (("32x32b", {}, _whole), ("16x32bx2", {"split": "
             fidelity="deduced" if _tail else "spec",
             outputs=2,
             ordered=False,
+            effects=TensorTransfer(write=False),
             values=f"v{1 << _power}.b32",
             reduced="b32",
             address="addr",

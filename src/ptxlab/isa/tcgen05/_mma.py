@@ -8,14 +8,16 @@ from functools import cache, lru_cache, partial
 
 import numpy as np
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._operands import Const, Group, Op, Resolved, Unused
+from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
+from ptxlab.isa.catalogue import Qualifiers, service
+from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
+from ptxlab.isa.operands import Const, Group, Op, Resolved, Unused
 from ptxlab.isa.tcgen05._collector import collect
-from ptxlab.isa.tcgen05._plan import Disabled, Plan
-from ptxlab.isa.tcgen05._planning import Key, check_plan, make_plan
-from ptxlab.isa.tcgen05._state import enter, launch, state_of, team_of
+from ptxlab.isa.tcgen05._mma_plan import Disabled, Plan
+from ptxlab.isa.tcgen05._mma_planning import Key, check_plan, make_plan
+from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch, state_of
+from ptxlab.native import BoundedCache
 from ptxlab.tables import BLOCK_SCALED_KINDS
 
 __all__: list[str] = []
@@ -23,8 +25,7 @@ __all__: list[str] = []
 _SECTION = "TensorCore 5th Generation Matrix Multiply and accumulate Operations"
 
 _NONE = Unused()
-_PLANS: dict[Key, Plan] = {}
-_MOST_PLANS = 8192
+_PLANS = BoundedCache[Key, Plan](8192)
 _DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
 """Without .scale_vectorsize; .kind::mxf4nvf4 needs it."""
 
@@ -58,49 +59,45 @@ def _form(op: Op, a_tensor: bool) -> _Form:
     return _Form(kind, vector, "metadata" in at, planned, at.get("mask", _NONE), at["enable"], shift)
 
 
-def _enabled(t: machine.Issue, operand: Resolved, lane: int) -> bool:
-    return bool(operand.value) if type(operand) is Const else bool(t.lane_value(operand, 1, lane))
+def _enabled(warp: context.WarpContext, operand: Resolved, lane: int) -> bool:
+    return bool(operand.value) if type(operand) is Const else bool(warp.lane_value(operand, 1, lane))
 
 
-def _disabled(t: machine.Issue, operand: Resolved, lane: int) -> Disabled | None:
+def _disabled(warp: context.WarpContext, operand: Resolved, lane: int) -> Disabled | None:
     """Lanes that keep their value, for each CTA: four words of the mask belong to each."""
     if type(operand) is not Group:
         return None
-    words = np.array([t.lane_value(item, 32, lane) for item in operand.items], np.uint32)
+    words = np.array([warp.lane_value(item, 32, lane) for item in operand.items], np.uint32)
     bits = np.unpackbits(words.view(np.uint8), bitorder="little").reshape(-1, 128)
     return tuple(np.flatnonzero(row) for row in bits)
 
 
-def _multiply(t: machine.Issue, a_tensor: bool, ws: bool, shift_a: bool) -> None:
-    state, group = enter(t)
-    op = t.op
+def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool) -> None:
+    state, group = enter(warp)
+    op = warp.op
     form = _form(op, a_tensor)
-    team = team_of(t.cta, group)
+    team = cta_group_of(warp.cta, group)
     collectors = state_of(team.ctas[0]).collectors
     if form.bits_to_shift is None:
-        t.fault("D706", "scale-input-d must be an immediate from 0 to 15", fix="give the number of bits to shift D by as a constant")
-    for lane in lanes(t):
-        values = t.fetch(form.planned, lane)
+        warp.fault("D706", "scale-input-d must be an immediate from 0 to 15", fix="give the number of bits to shift D by as a constant")
+    for lane in lanes(warp):
+        values = warp.fetch(form.planned, lane)
         plan: Plan | None = state.ready.get((op.index, values))
         if plan is None:
-            key = Key(form.kind, group, form.vector, ws, form.sparse, a_tensor, shift_a, t.machine.target, *values)
-            plan = _plan(t, key)
-            check_plan(t, plan, team.ctas)
-            if len(state.ready) >= _MOST_PLANS:
-                state.ready.clear()
+            key = Key(form.kind, group, form.vector, ws, form.sparse, a_tensor, shift_a, warp.machine.target, *values)
+            plan = _plan(warp, key)
+            check_plan(warp, plan, team.ctas)
             state.ready[op.index, values] = plan
-        collect(t, collectors, plan.held, ws)
-        disabled, accumulate = _disabled(t, form.mask, lane), _enabled(t, form.enable, lane)
+        collect(warp, collectors, plan.held, ws)
+        disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
         perform = partial(plan.perform, team, accumulate, form.bits_to_shift, disabled)
-        launch(t, lane, team, perform, partial(plan.touches, team, accumulate, disabled))
+        launch(warp, lane, team, perform, partial(plan.accesses, team, accumulate, disabled))
 
 
-def _plan(t: machine.Issue, key: Key) -> Plan:
+def _plan(warp: context.WarpContext, key: Key) -> Plan:
     plan = _PLANS.get(key)
     if plan is None:
-        plan = make_plan(t, key)
-        if len(_PLANS) >= _MOST_PLANS:
-            _PLANS.clear()
+        plan = make_plan(warp, key)
         _PLANS[key] = plan
     return plan
 
@@ -112,6 +109,17 @@ def _collector(buffers: tuple[str, ...], uses: tuple[str, ...] = ("fill", "use",
 _A, _B = _collector(("a",)), _collector(("b0", "b1", "b2", "b3"))
 _SHIFTED = f".ashift{_collector(('a',), ('lastuse', 'discard'))}"
 """The shifted matrix can neither fill a collector buffer nor come from one."""
+
+
+def _effects(q: Qualifiers, variant: str) -> Asynchronous:
+    return Asynchronous(
+        Unit.TENSOR_CORE,
+        Completion.COMMIT,
+        writes=Space.TENSOR,
+        pipe=Pipe.MMA,
+        pair=q.group == "cta_group::2",
+        variant=f"{variant}.{q.kind}",
+    )
 
 
 def _declare(pattern: str, sparse: bool, tail: Mapping[str, str], *, ws: bool = False, shifted: bool = False) -> None:
@@ -126,6 +134,7 @@ def _declare(pattern: str, sparse: bool, tail: Mapping[str, str], *, ws: bool = 
             fidelity="deduced" if shifted else "two-models",
             outputs=0,
             ordered=False,
+            effects=partial(_effects, variant=name),
             accumulator="addr",
             a=a,
             b="b64",

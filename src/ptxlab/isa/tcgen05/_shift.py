@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
+from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
+from ptxlab.isa.tcgen05._accesses import block
 from ptxlab.isa.tcgen05._descriptors import check_range
-from ptxlab.isa.tcgen05._state import enter, launch, team_of
-from ptxlab.isa.tcgen05._touches import block
+from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch
 
 __all__ = ["shift_down"]
 
@@ -20,7 +21,7 @@ _COLUMNS = 8
 _WARP = 32
 
 
-def shift_down(words: machine.U32, column: int) -> None:
+def shift_down(words: context.U32, column: int) -> None:
     """Move 32 bytes of every row, but the last of each warp's 32, down by one row.
 
     The text speaks of the rows "for a warp". All four groups of 32 lanes are shifted, which is what tcgen05.cp.4x256b, whose rows go to one
@@ -30,12 +31,12 @@ def shift_down(words: machine.U32, column: int) -> None:
     rows[:, :, :-1] = rows[:, :, 1:]
 
 
-def _touches(ctas: tuple[machine.Cta, ...], column: int) -> Iterator[machine.Touch]:
+def _touches(ctas: tuple[context.Cta, ...], column: int) -> Iterator[context.MemoryAccess]:
     for cta in ctas:
         yield from block(cta, column, _COLUMNS, slice(None), True)
 
 
-def _shift(ctas: tuple[machine.Cta, ...], column: int) -> None:
+def _shift(ctas: tuple[context.Cta, ...], column: int) -> None:
     for cta in ctas:
         shift_down(cta.tensor.words, column)
 
@@ -46,18 +47,21 @@ def _shift(ctas: tuple[machine.Cta, ...], column: int) -> None:
     fidelity="deduced",
     outputs=0,
     ordered=False,
+    effects=lambda q: Asynchronous(
+        Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.SHIFT, pair=q.group == "cta_group::2"
+    ),
     address="addr",
 )
-def shift(t: machine.Issue) -> None:
+def shift(warp: context.WarpContext) -> None:
     """Shift a matrix of 32-byte rows in tensor memory; of both CTAs for .cta_group::2."""
-    _, group = enter(t)
-    team = team_of(t.cta, group)
+    _, group = enter(warp)
+    team = cta_group_of(warp.cta, group)
     ctas = team.ctas
-    for thread in lanes(t):
-        address = t.lane_value(t.op.operands[0], 32, thread)
+    for thread in lanes(warp):
+        address = warp.lane_value(warp.op.operands[0], 32, thread)
         first, column = address >> 16, address & 0xFFFF
         if first % _WARP or first >= 128:
             message = f"tcgen05.shift begins at lane {first}; it must be 0, 32, 64 or 96"
-            t.fault("T611", message, reason=_SECTION, fix="correct the lane, bits 16-31, of the address")
-        check_range(t, ctas, column, _COLUMNS, "the matrix")
-        launch(t, thread, team, partial(_shift, ctas, column), partial(_touches, ctas, column))
+            warp.fault("T611", message, reason=_SECTION, fix="correct the lane, bits 16-31, of the address")
+        check_range(warp, ctas, column, _COLUMNS, "the matrix")
+        launch(warp, thread, team, partial(_shift, ctas, column), partial(_touches, ctas, column))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.descriptors import InstructionDescriptor
-from ptxlab.isa import _machine as machine
+from ptxlab.isa import context
 from ptxlab.layout import metadata_location, metadata_positions, scale_factor_location
 from ptxlab.tables import MMA_KINDS, data_path_of, scale_vector_of
 
@@ -60,7 +60,7 @@ class Scaling:
             copy, row, scale = (int(i) for i in np.argwhere(differ)[0])
             lanes = (f"lanes {first} to {first + 31}" for first in (int(cells.lane[i, row, scale]) & -32 for i in (0, copy)))
             here, there = (f"{code:#04x} in {where}" for code, where in zip(copies[[0, copy], row, scale].tolist(), lanes, strict=True))
-            raise machine.Misuse(
+            raise context.Misuse(
                 "D708",
                 f"scale factor {scale} of row {row} of {name.upper()} is {here} and {there}; they must be the same",
                 fix="write the scale factors to all groups of 32 lanes, for instance with tcgen05.cp.32x128b.warpx4",

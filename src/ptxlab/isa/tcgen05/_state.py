@@ -9,14 +9,27 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._operands import Op
+from ptxlab.isa import context
 from ptxlab.isa.bulk import thread_of
+from ptxlab.isa.operands import Op
 from ptxlab.isa.tcgen05._collector import Collector
-from ptxlab.native import address_of
+from ptxlab.native import BoundedCache, address_of
 from ptxlab.tables import TENSOR_MEMORY_TARGETS
 
-__all__ = ["Freed", "PairRequest", "State", "Team", "enter", "freed", "launch", "no_peer", "state_of", "team_of", "teams", "whole_warp"]
+__all__ = [
+    "CtaGroup",
+    "Freed",
+    "PairRequest",
+    "State",
+    "cta_group_of",
+    "enter",
+    "freed",
+    "launch",
+    "no_peer",
+    "state_of",
+    "teams",
+    "whole_warp",
+]
 
 
 _MOST_FLYING = 256
@@ -42,14 +55,14 @@ class Freed:
 
 
 @dataclass(slots=True, eq=False)
-class Team:
+class CtaGroup:
     """The CTAs that operations work on: one, or a pair with the even one first.
 
     ``queue`` is that in which their operations perform in order; ``places`` are the addresses of their memories, 0 and then for each CTA
     those of shared and of tensor memory, and ``bases`` is where these stand, for compiled code.
     """
 
-    ctas: tuple[machine.Cta, ...]
+    ctas: tuple[context.Cta, ...]
     queue: Hashable = field(init=False)
     places: tuple[int, ...] = field(init=False)
     bases: int = field(init=False)
@@ -66,9 +79,9 @@ class Team:
 class State:
     """Of one CTA.
 
-    ``checked`` holds what was found allocated, ``ready`` the plans whose tensor memory was, by instruction and operands: a change of
-    allocation clears both. ``flying`` holds operations on tensor memory that may not be complete, ``issuers`` the threads that have issued
-    any; ``collectors`` are the collector buffers by name (a pair's are those of its even CTA).
+    ``checked`` holds the operands that were found allocated, ``ready`` the plans whose tensor memory was, by instruction and operands: a
+    change of allocation clears both. ``in_flight`` holds operations on tensor memory that may not be complete, ``issuers`` the threads
+    that have issued any; ``collectors`` are the collector buffers by name (a pair's are those of its even CTA).
     """
 
     permit: bool = True
@@ -76,15 +89,15 @@ class State:
     smallest: int = 512
     pairs: list[PairRequest] = field(default_factory=list)
     checked: set[Hashable] = field(default_factory=set)
-    ready: dict[Hashable, Any] = field(default_factory=dict)
-    flying: list[machine.AsyncOperation] = field(default_factory=list)
+    ready: BoundedCache[Hashable, Any] = field(default_factory=lambda: BoundedCache(8192))
+    in_flight: list[context.AsyncOperation] = field(default_factory=list)
     issuers: set[Hashable] = field(default_factory=set)
     collectors: dict[str, Collector] = field(default_factory=dict)
     grants: dict[int, Op] = field(default_factory=dict)
     """By first column: the instruction that the allocation comes from."""
     freed: dict[int, Freed] = field(default_factory=dict)
     """By first column, the last ones at the end."""
-    team: Team | None = None
+    team: CtaGroup | None = None
 
     def reallocated(self) -> None:
         """What was found allocated may be so no longer."""
@@ -92,7 +105,7 @@ class State:
         self.ready.clear()
 
 
-def state_of(cta: machine.Cta) -> State:
+def state_of(cta: context.Cta) -> State:
     """The CTA's state, made on first use."""
     found: State | None = cta.state.get("tcgen05")
     if found is None:
@@ -100,37 +113,37 @@ def state_of(cta: machine.Cta) -> State:
     return found
 
 
-def _needs_tensor_memory(t: machine.Issue) -> None:
-    if t.machine.target not in TENSOR_MEMORY_TARGETS:
-        t.fault("T625", f"{t.machine.target} has no tensor memory", fix="compile for sm_100a, sm_103a or sm_110a")
+def _needs_tensor_memory(warp: context.WarpContext) -> None:
+    if warp.machine.target not in TENSOR_MEMORY_TARGETS:
+        warp.fault("T625", f"{warp.machine.target} has no tensor memory", fix="compile for sm_100a, sm_103a or sm_110a")
 
 
-def enter(t: machine.Issue, active: bool = True) -> tuple[State, int]:
+def enter(warp: context.WarpContext, active: bool = True) -> tuple[State, int]:
     """The CTA's state and the instruction's cta_group, checked: one group in the whole kernel, for group 2 a peer that is ``active``."""
-    state = state_of(t.cta)
-    group = 2 if t.q.group == "cta_group::2" else 1
+    state = state_of(warp.cta)
+    group = 2 if warp.q.group == "cta_group::2" else 1
     if group != state.group:
         if state.group:
-            t.fault(
+            warp.fault(
                 "T606",
-                f"{t.op.opcode} follows tcgen05 instructions with .cta_group::{state.group} in the same kernel",
-                fix=f"use .cta_group::{_most(t, state.group)} in all tcgen05 instructions of the kernel",
+                f"{warp.op.opcode} follows tcgen05 instructions with .cta_group::{state.group} in the same kernel",
+                fix=f"use .cta_group::{_most(warp, state.group)} in all tcgen05 instructions of the kernel",
             )
-        _needs_tensor_memory(t)
+        _needs_tensor_memory(warp)
         state.group = group
-    if group == 2 and ((peer := t.cta.peer) is None or (active and peer.exited)):
-        no_peer(t)
+    if group == 2 and ((peer := warp.cta.peer) is None or (active and peer.exited)):
+        no_peer(warp)
     return state, group
 
 
-def _most(t: machine.Issue, first: int) -> int:
+def _most(warp: context.WarpContext, first: int) -> int:
     """The cta_group of most tcgen05 instructions of the kernel, the ``first`` one if there are as many of both."""
-    words = [op.opcode.split(".") for op in t.machine.program.ops]
+    words = [op.opcode.split(".") for op in warp.machine.program.ops]
     counts = {group: sum(f"cta_group::{group}" in each for each in words) for group in (1, 2)}
     return max(counts, key=lambda group: (counts[group], group == first))
 
 
-def freed(cta: machine.Cta, column: int, cta_of_user: machine.Cta, warp: int) -> tuple[Op, str] | None:
+def freed(cta: context.Cta, column: int, cta_of_user: context.Cta, warp: int) -> tuple[Op, str] | None:
     """What has freed a column that a CTA has had, and the repair, for the warp that uses it still; None if the CTA never had it."""
     found = next((f for start, f in reversed(state_of(cta).freed.items()) if start <= column < start + f.columns), None)
     if found is None:
@@ -142,26 +155,26 @@ def freed(cta: machine.Cta, column: int, cta_of_user: machine.Cta, warp: int) ->
     return found.op, f"let the warps that use the columns meet ({meet}) before tcgen05.dealloc at line {line}"
 
 
-def whole_warp(t: machine.Issue) -> None:
+def whole_warp(warp: context.WarpContext) -> None:
     """A fault unless all 32 threads of the warp are there."""
-    if t.live != _ALL_LANES:
-        t.fault(
+    if warp.live != _ALL_LANES:
+        warp.fault(
             "T626",
-            f"{t.op.opcode}: the warp is not whole: some of its 32 threads have exited, or were never there",
+            f"{warp.op.opcode}: the warp is not whole: some of its 32 threads have exited, or were never there",
             fix="execute it in a warp of 32 threads, none of which has exited",
         )
 
 
-def no_peer(t: machine.Issue) -> NoReturn:
+def no_peer(warp: context.WarpContext) -> NoReturn:
     """The fault of a .cta_group::2 instruction whose peer CTA is not there."""
-    t.fault(
+    warp.fault(
         "T609",
-        f"{t.op.opcode} needs the peer CTA of CTA {t.cta.ctaid}, which is not in the cluster or has exited",
+        f"{warp.op.opcode} needs the peer CTA of CTA {warp.cta.ctaid}, which is not in the cluster or has exited",
         fix="launch with an even cluster size, and let no CTA of a pair exit before the tcgen05 instructions of both are complete",
     )
 
 
-def teams(cta: machine.Cta, group: int) -> tuple[machine.Cta, ...]:
+def teams(cta: context.Cta, group: int) -> tuple[context.Cta, ...]:
     """The CTAs that an operation works on: the CTA itself, or both of its pair, the even one first."""
     if group == 1:
         return (cta,)
@@ -170,25 +183,31 @@ def teams(cta: machine.Cta, group: int) -> tuple[machine.Cta, ...]:
     return (cta, peer) if cta.rank % 2 == 0 else (peer, cta)
 
 
-def team_of(cta: machine.Cta, group: int) -> Team:
+def cta_group_of(cta: context.Cta, group: int) -> CtaGroup:
     """The CTAs of a CTA's operations; a kernel uses one group."""
     state = state_of(cta)
     if state.team is None:
-        state.team = Team(teams(cta, group))
+        state.team = CtaGroup(teams(cta, group))
     return state.team
 
 
-def launch(t: machine.Issue, lane: int, team: Team, perform: Callable[[], None], touches: Callable[[], Iterable[machine.Touch]]) -> None:
+def launch(
+    warp: context.WarpContext,
+    lane: int,
+    team: CtaGroup,
+    perform: Callable[[], None],
+    accesses: Callable[[], Iterable[context.MemoryAccess]],
+) -> None:
     """Issue an asynchronous operation on tensor memory."""
-    thread = thread_of(t, lane)
-    operation = machine.AsyncOperation(t.op.opcode, t.op, t.cta, perform, team.queue, thread)
-    if t.machine.observed:
-        operation.touches = touches
-    state_of(t.cta).issuers.add(thread)
-    t.machine.enqueue(operation)
+    thread = thread_of(warp, lane)
+    operation = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, team.queue, thread)
+    if warp.machine.observed:
+        operation.accesses = accesses
+    state_of(warp.cta).issuers.add(thread)
+    warp.machine.enqueue(operation)
     if not operation.done:
         for cta in team.ctas:
-            flying = state_of(cta).flying
-            flying.append(operation)
-            if len(flying) > _MOST_FLYING:
-                flying[:] = [o for o in flying if not o.done]
+            in_flight = state_of(cta).in_flight
+            in_flight.append(operation)
+            if len(in_flight) > _MOST_FLYING:
+                in_flight[:] = [o for o in in_flight if not o.done]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ptxlab.isa._catalogue import Qualifiers, native
-from ptxlab.isa._natives import Collective
-from ptxlab.isa._operands import Op
+from ptxlab.isa.catalogue import Qualifiers, native
+from ptxlab.isa.native_ops import Collective
+from ptxlab.isa.operands import Op
+from ptxlab.isa.requirements import needs
 
 _MOVES = "Data Movement and Conversion Instructions: "
 _SYNC = "Parallel Synchronization and Communication Instructions: "
@@ -49,10 +50,18 @@ def match(q: Qualifiers, op: Op) -> Collective:
     d="type",
     a="type",
     member="b32",
+    requires=needs("7.0", "sm_80"),
     section=_SYNC + "redux.sync",
     fidelity="hardware",
 )
-@native("redux.sync.(op=min|max){.abs}{.NaN}.(type=f32)", d="type", a="type", member="b32", section=_SYNC + "redux.sync")
+@native(
+    "redux.sync.(op=min|max){.abs}{.NaN}.(type=f32)",
+    d="type",
+    a="type",
+    member="b32",
+    requires=needs("8.6", "sm_100f"),
+    section=_SYNC + "redux.sync",
+)
 def redux(q: Qualifiers, op: Op) -> Collective:
     flags = [name for name in ("abs", "NaN") if q.__dict__.get(name)]
     return Collective("redux", ".".join([q.op, *flags]), q.type, 2)
@@ -63,11 +72,18 @@ def activemask(q: Qualifiers, op: Op) -> Collective:
     return Collective("activemask", "", "b32", -1)
 
 
-@native("elect.sync", d="b32|pred", member="b32", section=_SYNC + "elect.sync", fidelity="hardware")
+@native(
+    "elect.sync",
+    d="b32|pred",
+    member="b32",
+    section=_SYNC + "elect.sync",
+    fidelity="hardware",
+    requires=needs("8.0", "sm_90", what="elect"),
+)
 def elect(q: Qualifiers, op: Op) -> Collective:
-    return Collective("elect", "", "b32", 1)
+    return Collective("elect", "", "b32", 1, anywhere=True)
 
 
 @native("bar.warp.sync", member="b32", outputs=0, section=_SYNC + "bar.warp.sync", fidelity="hardware")
 def warp_sync(q: Qualifiers, op: Op) -> Collective:
-    return Collective("warpsync", "", "b32", 0)
+    return Collective("warpsync", "", "b32", 0, anywhere=True)

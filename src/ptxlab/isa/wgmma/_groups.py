@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import Qualifiers, native, service
-from ptxlab.isa._natives import Nothing
-from ptxlab.isa._operands import Const, Op
+from ptxlab.isa import context
+from ptxlab.isa.catalogue import Qualifiers, native, service
+from ptxlab.isa.effects import CommitGroup, Completion, WaitGroup, WgmmaFence
+from ptxlab.isa.native_ops import Nothing
+from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.wgmma._fragments import WARPS
 from ptxlab.isa.wgmma._state import Warpgroup, warpgroup_of
 
@@ -14,28 +15,39 @@ __all__: list[str] = []
 _SECTION = "Asynchronous wgmma Instructions"
 
 
-@native("wgmma.fence.sync{.aligned}", section=f"{_SECTION}: wgmma.fence")
+@native("wgmma.fence.sync{.aligned}", section=f"{_SECTION}: wgmma.fence", effects=WgmmaFence())
 def fence(q: Qualifiers, op: Op) -> Nothing:
     """Order only; registers are read no earlier than by the instruction that names them."""
-    return Nothing(orders=True)
+    return Nothing()
 
 
-@service("wgmma.commit_group.sync{.aligned}", section=f"{_SECTION}: wgmma.commit_group", outputs=0)
-def commit_group(t: machine.Issue) -> None:
+@service(
+    "wgmma.commit_group.sync{.aligned}",
+    section=f"{_SECTION}: wgmma.commit_group",
+    outputs=0,
+    effects=CommitGroup(Completion.WGMMA_GROUP),
+)
+def commit_group(warp: context.WarpContext) -> None:
     """Make a group, perhaps an empty one, of the warp's instructions that no group holds yet."""
-    group = warpgroup_of(t)
-    warp = t.warp % WARPS
-    group.ends[warp].append(group.issued[warp])
+    group = warpgroup_of(warp)
+    member = warp.warp_id % WARPS
+    group.ends[member].append(group.issued[member])
 
 
-@service("wgmma.wait_group.sync{.aligned}", section=f"{_SECTION}: wgmma.wait_group", outputs=0, count="u32")
-def wait_group(t: machine.Issue) -> machine.Wait | None:
+@service(
+    "wgmma.wait_group.sync{.aligned}",
+    section=f"{_SECTION}: wgmma.wait_group",
+    outputs=0,
+    effects=WaitGroup(Completion.WGMMA_GROUP),
+    count="u32",
+)
+def wait_group(warp: context.WarpContext) -> context.Wait | None:
     """Wait until at most ``count`` of the newest groups are pending; D of the others is in its registers then."""
-    group = warpgroup_of(t)
-    ends = group.ends[t.warp % WARPS]
-    operand = t.op.operands[0]
+    group = warpgroup_of(warp)
+    ends = group.ends[warp.warp_id % WARPS]
+    operand = warp.op.operands[0]
     if not isinstance(operand, Const):
-        t.fault("W904", "the number of groups of wgmma.wait_group must be an immediate")
+        warp.fault("W904", "the number of groups of wgmma.wait_group must be an immediate")
     complete = len(ends) - operand.value
     if complete <= 0:
         return None
@@ -47,7 +59,7 @@ def wait_group(t: machine.Issue) -> machine.Wait | None:
     return None
 
 
-def _wait(group: Warpgroup, end: int, count: int) -> machine.Wait:
+def _wait(group: Warpgroup, end: int, count: int) -> context.Wait:
     def describe() -> tuple[str, tuple[tuple[str, str], ...]]:
         absent = group.missing() if group.first < end else ""
         facts = [("not yet performed", f"{end - group.performed} wgmma.mma_async")]
@@ -55,4 +67,4 @@ def _wait(group: Warpgroup, end: int, count: int) -> machine.Wait:
             facts.append(("warps that have not executed the next of them", absent))
         return f"wgmma.wait_group {count} waits for operations of its warpgroup", tuple(facts)
 
-    return machine.Wait(ready=lambda: group.performed >= end, describe=describe, retry=True, on=group)
+    return context.Wait(ready=lambda: group.performed >= end, describe=describe, retry=True, on=group)

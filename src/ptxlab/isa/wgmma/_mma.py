@@ -8,12 +8,14 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._catalogue import service
-from ptxlab.isa._operands import Op
+from ptxlab.isa import context
+from ptxlab.isa.catalogue import service
+from ptxlab.isa.effects import Asynchronous, Completion, Unit
+from ptxlab.isa.operands import Op
 from ptxlab.isa.wgmma._fragments import WARPS
 from ptxlab.isa.wgmma._plan import Form, Text, form_of, perform
 from ptxlab.isa.wgmma._state import Share, Warpgroup, warpgroup_of
+from ptxlab.native import BoundedCache
 from ptxlab.tables import WGMMA_KINDS, WGMMA_M
 
 __all__: list[str] = []
@@ -21,111 +23,108 @@ __all__: list[str] = []
 _SECTION = "Asynchronous wgmma Instructions: wgmma.mma_async"
 _ALL_LANES = 0xFFFF_FFFF
 _ALL_WARPS = (1 << WARPS) - 1
-_MOST_FORMS = 4096
 
 _SUFFIX = {"i8": "{.saturate=satfinite}", "b1": ".and.popc"}
 """What follows the types of kinds that have neither scales nor negation."""
 
-_FORMS: dict[Op, Form] = {}
+_FORMS = BoundedCache[Op, Form](4096)
 
 
-def _new_form(t: machine.Issue, text: Text) -> Form:
-    if len(_FORMS) >= _MOST_FORMS:
-        _FORMS.clear()
-    found = _FORMS[t.op] = form_of(t, text)
+def _new_form(warp: context.WarpContext, text: Text) -> Form:
+    found = _FORMS[warp.op] = form_of(warp, text)
     return found
 
 
-def _begin(t: machine.Issue, group: Warpgroup, number: int, given: tuple[bytes, ...], text: Text) -> Share:
+def _begin(warp: context.WarpContext, group: Warpgroup, number: int, given: tuple[bytes, ...], text: Text) -> Share:
     """The first warp's share."""
-    op = t.op
-    a = 0 if text.in_registers else t.uniform(1, 64)
-    b = t.uniform(2, 64)
-    form = _FORMS.get(op) or _new_form(t, text)
-    operands = form.operands(t, a, b)
+    op = warp.op
+    a = 0 if text.in_registers else warp.uniform(1, 64)
+    b = warp.uniform(2, 64)
+    form = _FORMS.get(op) or _new_form(warp, text)
+    operands = form.operands(warp, a, b)
     words = np.empty((WARPS, 4, 32), np.uint32) if text.in_registers else None
     metadata = np.empty((WARPS, WGMMA_M // WARPS, form.chunks), np.uint8) if text.sparse else None
-    accumulate = bool(t.uniform(text.enable, 1))
-    share = Share(number, op, form, a, b, accumulate, operands, given, [t.rows] * WARPS, words, metadata)
+    accumulate = bool(warp.uniform(text.enable, 1))
+    share = Share(number, op, form, a, b, accumulate, operands, given, [warp.rows] * WARPS, words, metadata)
     group.shares.append(share)
     group.latest[form.key] = number
     return share
 
 
-def _compare(t: machine.Issue, group: Warpgroup, share: Share, text: Text) -> None:
+def _compare(warp: context.WarpContext, group: Warpgroup, share: Share, text: Text) -> None:
     """A fault unless this warp executes what the first one did."""
-    if share.op is not t.op:
-        here, there = (f"{o.opcode} at line {o.line}" for o in (t.op, share.op))
-        _differs(t, group, share, "the instruction", here, there)
+    if share.op is not warp.op:
+        here, there = (f"{o.opcode} at line {o.line}" for o in (warp.op, share.op))
+        _differs(warp, group, share, "the instruction", here, there)
     descriptors = [(2, "B", share.b)] if share.a_words is not None else [(1, "A", share.a), (2, "B", share.b)]
     for position, what, first in descriptors:
-        mine = t.uniform(position, 64)
+        mine = warp.uniform(position, 64)
         if mine != first:
-            _differs(t, group, share, f"the descriptor of {what}", f"{mine:#x}", f"{first:#x}")
-    accumulate = bool(t.uniform(text.enable, 1))
+            _differs(warp, group, share, f"the descriptor of {what}", f"{mine:#x}", f"{first:#x}")
+    accumulate = bool(warp.uniform(text.enable, 1))
     if share.accumulate != accumulate:
-        _differs(t, group, share, "scale-d", str(accumulate).lower(), str(share.accumulate).lower())
+        _differs(warp, group, share, "scale-d", str(accumulate).lower(), str(share.accumulate).lower())
 
 
-def _differs(t: machine.Issue, group: Warpgroup, share: Share, what: str, here: str, there: str) -> NoReturn:
+def _differs(warp: context.WarpContext, group: Warpgroup, share: Share, what: str, here: str, there: str) -> NoReturn:
     first = min(w for w in range(WARPS) if share.arrived >> w & 1)
-    t.fault(
+    warp.fault(
         "W902",
-        f"{what} is {here} in warp {t.warp}, but {there} in warp {WARPS * group.index + first} of the same warpgroup",
+        f"{what} is {here} in warp {warp.warp_id}, but {there} in warp {WARPS * group.index + first} of the same warpgroup",
         fix="let the four warps of a warpgroup execute the same wgmma instructions with the same descriptors and predicates",
     )
 
 
-def _multiply(t: machine.Issue, text: Text) -> None:
-    op = t.op
-    group = warpgroup_of(t)
-    if t.mask != _ALL_LANES:
-        t.fault(
+def _multiply(warp: context.WarpContext, text: Text) -> None:
+    op = warp.op
+    group = warpgroup_of(warp)
+    if warp.mask != _ALL_LANES:
+        warp.fault(
             "W903",
-            f"wgmma.mma_async is executed by {t.mask.bit_count()} threads of warp {t.warp}; it needs all 32",
+            f"wgmma.mma_async is executed by {warp.mask.bit_count()} threads of warp {warp.warp_id}; it needs all 32",
             fix="let no thread of a warpgroup exit before its last wgmma instruction",
         )
-    warp = t.warp % WARPS
-    number = group.issued[warp]
-    given = (b"" if text.in_registers else t.row_bytes(1), t.row_bytes(2), t.row_bytes(text.enable))
+    member = warp.warp_id % WARPS
+    number = group.issued[member]
+    given = (b"" if text.in_registers else warp.row_bytes(1), warp.row_bytes(2), warp.row_bytes(text.enable))
     at = number - group.first
     if at == len(group.shares):
-        share = _begin(t, group, number, given, text)
+        share = _begin(warp, group, number, given, text)
     else:
         share = group.shares[at]
         if share.op is not op or share.given != given:
-            _compare(t, group, share, text)
+            _compare(warp, group, share, text)
     form = share.form
     if share.accumulate and form.unsure:
-        t.require_defined(form.unsure)
-    share.frames[warp] = t.rows
+        warp.require_defined(form.unsure)
+    share.frames[member] = warp.rows
     if share.a_words is not None and form.a_rows is not None:
-        t.rows.take(form.a_rows, axis=0, out=share.a_words[warp])
+        warp.rows.take(form.a_rows, axis=0, out=share.a_words[member])
     if share.metadata is not None:
-        share.metadata[warp] = _metadata(t, form)
-    share.arrived |= 1 << warp
-    group.issued[warp] = number + 1
+        share.metadata[member] = _metadata(warp, form)
+    share.arrived |= 1 << member
+    group.issued[member] = number + 1
     if share.arrived == _ALL_WARPS:
         group.shares.popleft()
         group.first = number + 1
         queue = ("wgmma", id(group))
-        act = partial(perform, group, share, t.cta, t.machine)
-        operation = machine.AsyncOperation(op.opcode, op, t.cta, act, queue, (t.cta.ctaid, "warpgroup", group.index))
-        if t.machine.observed:
-            operation.touches = partial(share.operands.touches, t.cta)
-        t.machine.enqueue(operation)
+        act = partial(perform, group, share, warp.cta, warp.machine)
+        operation = context.AsyncOperation(op.opcode, op, warp.cta, act, queue, (warp.cta.ctaid, "warpgroup", group.index))
+        if warp.machine.observed:
+            operation.accesses = partial(share.operands.accesses, warp.cta)
+        warp.machine.enqueue(operation)
 
 
-def _metadata(t: machine.Issue, form: Form) -> NDArray[np.uint8]:
+def _metadata(warp: context.WarpContext, form: Form) -> NDArray[np.uint8]:
     """The codes of the warp's 16 rows of A; a fault where one selects nothing."""
     assert form.fragment is not None
-    codes = (t.values(3)[form.fragment.lane] >> form.fragment.bit & 0xF).astype(np.uint8)
+    codes = (warp.values(3)[form.fragment.lane] >> form.fragment.bit & 0xF).astype(np.uint8)
     wrong = np.argwhere(~np.isin(codes, form.codes))
     if len(wrong):
         row, chunk = (int(x) for x in wrong[0])
-        t.fault(
+        warp.fault(
             "D707",
-            f"the sparsity metadata of row {16 * (t.warp % WARPS) + row}, chunk {chunk} is {int(codes[row, chunk]):#06b}, "
+            f"the sparsity metadata of row {16 * (warp.warp_id % WARPS) + row}, chunk {chunk} is {int(codes[row, chunk]):#06b}, "
             "which selects nothing",
             fix=f"store one of {', '.join(f'{code:#06b}' for code in form.codes)} for each chunk",
         )
@@ -151,6 +150,7 @@ def _declare(kind: str, d: str, text: Text) -> None:
         fidelity="spec" if kind == "b1" else "hardware",
         outputs=1,
         updates=1,
+        effects=Asynchronous(Unit.WARPGROUP, Completion.WGMMA_GROUP),
         derived={"registers": ("shape", registers)},
         accumulator=f"registers.{'b32' if halves else d}",
         first="v4.b32" if text.in_registers else "b64",

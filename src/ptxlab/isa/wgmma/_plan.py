@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 
 from ptxlab import numerics
 from ptxlab.descriptors import WgmmaDescriptor
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._addresses import SHARED_RESERVED
-from ptxlab.isa._operands import Const
+from ptxlab.isa import context
+from ptxlab.isa.address_space import SHARED_RESERVED
+from ptxlab.isa.operands import Const
 from ptxlab.isa.wgmma._fragments import AccumulatorIndex, a_matrix, accumulator_index
 from ptxlab.isa.wgmma._state import Accumulator, Share, Warpgroup
 from ptxlab.layout import Major, MetadataFragment, PlacedOperand, metadata_fragment, operand_index
+from ptxlab.native import BoundedCache
 from ptxlab.tables import TYPE_BITS, WGMMA_M
 
 __all__ = ["Form", "Operands", "Text", "form_of", "perform"]
 
 _MMA = "Asynchronous wgmma Instructions: wgmma.mma_async"
 _PATTERN = 1024
-_MOST_PLANS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +46,16 @@ class Operands:
     b: PlacedOperand
     low: int
     high: int
-    known: dict[int, tuple[machine.Touch, ...]] = field(default_factory=dict)
+    known: dict[int, tuple[context.MemoryAccess, ...]] = field(default_factory=dict)
 
-    def touches(self, cta: machine.Cta) -> tuple[machine.Touch, ...]:
+    def accesses(self, cta: context.Cta) -> tuple[context.MemoryAccess, ...]:
         """What is read, for observers; remembered for the memories that it is asked for."""
         base = cta.shared_address
         found = self.known.get(base)
         if found is None:
             runs = [placed.runs for placed in (self.a, self.b) if placed is not None]
-            touches = (machine.Touch(starts + np.uint64(base), sizes, False) for starts, sizes in runs)
-            found = self.known[base] = machine.Touch.together(touches)
+            accesses = (context.MemoryAccess(starts + np.uint64(base), sizes, False) for starts, sizes in runs)
+            found = self.known[base] = context.MemoryAccess.together(accesses)
         return found
 
 
@@ -91,34 +91,32 @@ class Form:
     index: AccumulatorIndex
     fragment: MetadataFragment | None = None
     codes: tuple[int, ...] = ()
-    plans: dict[tuple[int, int], Operands] = field(default_factory=dict)
+    plans: BoundedCache[tuple[int, int], Operands] = field(default_factory=lambda: BoundedCache(8192))
 
     @property
     def chunks(self) -> int:
         """Chunks of a row of a sparse A."""
         return 0 if self.fragment is None else int(self.fragment.lane.shape[1])
 
-    def operands(self, t: machine.Issue, a: int, b: int) -> Operands:
+    def operands(self, warp: context.WarpContext, a: int, b: int) -> Operands:
         """The gathers that two descriptors mean, checked against the CTA's shared memory."""
         found = self.plans.get((a, b))
         if found is None:
-            of_a = None if self.a_rows is not None else self._gather(t, a, "A", WGMMA_M, self.stored, self.a, self.major_a)
-            of_b = self._gather(t, b, "B", self.n, self.k, self.b, self.major_b)
+            of_a = None if self.a_rows is not None else self._gather(warp, a, "A", WGMMA_M, self.stored, self.a, self.major_a)
+            of_b = self._gather(warp, b, "B", self.n, self.k, self.b, self.major_b)
             bounds = [g.bounds for g in (of_a, of_b) if g is not None]
             found = Operands(of_a, of_b, min(low for low, _ in bounds), max(high for _, high in bounds))
-            if len(self.plans) >= _MOST_PLANS:
-                self.plans.clear()
             self.plans[a, b] = found
-        if found.low < SHARED_RESERVED or found.high > t.cta.shared.size:
-            _outside(t, found, a, b)
+        if found.low < SHARED_RESERVED or found.high > warp.cta.shared.size:
+            _outside(warp, found, a, b)
         return found
 
-    def _gather(self, t: machine.Issue, raw: int, what: str, rows: int, k: int, element: str, major: Major) -> PlacedOperand:
+    def _gather(self, warp: context.WarpContext, raw: int, what: str, rows: int, k: int, element: str, major: Major) -> PlacedOperand:
         descriptor = WgmmaDescriptor.decode(raw)
         findings = descriptor.findings()
         if findings:
             first = findings[0]
-            t.fault(
+            warp.fault(
                 first.code,
                 f"the matrix descriptor {raw:#018x} of {what} is not legal: {first.message}",
                 reason=first.section,
@@ -148,14 +146,14 @@ def _facts(raw: int) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in WgmmaDescriptor.decode(raw).fields())
 
 
-def _outside(t: machine.Issue, operands: Operands, a: int, b: int) -> None:
-    size = t.cta.shared.size
+def _outside(warp: context.WarpContext, operands: Operands, a: int, b: int) -> None:
+    size = warp.cta.shared.size
     for gather, raw, what in ((operands.a, a, "A"), (operands.b, b, "B")):
         if gather is None:
             continue
         low, high = gather.bounds
         if low < SHARED_RESERVED or high > size:
-            t.fault(
+            warp.fault(
                 "D704",
                 f"{what} reads shared memory from {low:#x} to {high - 1:#x}; the CTA has {SHARED_RESERVED:#x} to {size - 1:#x}",
                 reason="Matrix Descriptor Format",
@@ -164,26 +162,26 @@ def _outside(t: machine.Issue, operands: Operands, a: int, b: int) -> None:
             )
 
 
-def _immediate(t: machine.Issue, position: int, name: str, allowed: tuple[int, ...]) -> int:
-    operand = t.op.operands[position]
+def _immediate(warp: context.WarpContext, position: int, name: str, allowed: tuple[int, ...]) -> int:
+    operand = warp.op.operands[position]
     if not isinstance(operand, Const) or operand.value not in allowed:
-        t.fault("W904", f"{name} must be an immediate, {' or '.join(map(str, allowed))}", reason=_MMA)
+        warp.fault("W904", f"{name} must be an immediate, {' or '.join(map(str, allowed))}", reason=_MMA)
     return operand.value
 
 
-def form_of(t: machine.Issue, text: Text) -> Form:
+def form_of(warp: context.WarpContext, text: Text) -> Form:
     """Read the instruction's text."""
-    q = t.op.q
+    q = warp.op.q
     n, _, k = q.shape[4:].partition("k")
     together = 8 if q.a == "b1" else 1
     stored = int(k) // 2 if text.sparse else int(k)
     behind = text.enable + 1
-    count = len(t.op.operands)
-    scales = [_immediate(t, behind + i, name, (-1, 1)) for i, name in enumerate(("imm-scale-a", "imm-scale-b")) if behind + i < count]
+    count = len(warp.op.operands)
+    scales = [_immediate(warp, behind + i, name, (-1, 1)) for i, name in enumerate(("imm-scale-a", "imm-scale-b")) if behind + i < count]
     names = ("imm-trans-b",) if text.in_registers else ("imm-trans-a", "imm-trans-b")
-    transposed = [_immediate(t, behind + 2 + i, name, (0, 1)) for i, name in enumerate(names) if behind + 2 + i < count]
+    transposed = [_immediate(warp, behind + 2 + i, name, (0, 1)) for i, name in enumerate(names) if behind + 2 + i < count]
     majors: list[Major] = ["mn" if flag else "k" for flag in transposed] or ["k"]
-    rows = t.row_numbers(0)
+    rows = warp.row_numbers(0)
     return Form(
         d=q.d,
         a=q.a,
@@ -197,24 +195,24 @@ def form_of(t: machine.Issue, text: Text) -> Form:
         major_a="k" if text.in_registers else majors[0],
         major_b=majors[-1],
         rows=rows,
-        a_rows=t.row_numbers(1) if text.in_registers else None,
+        a_rows=warp.row_numbers(1) if text.in_registers else None,
         registers=frozenset(rows.tolist()),
         key=rows.tobytes() + q.d.encode(),
-        unsure=t.unsure(0),
+        unsure=warp.unsure(0),
         index=accumulator_index(int(n), q.d == "f16"),
-        fragment=_metadata_fragment(t, q.a) if text.sparse else None,
+        fragment=_metadata_fragment(warp, q.a) if text.sparse else None,
         codes=numerics.legal_codes(q.a) if text.sparse else (),
     )
 
 
-def _metadata_fragment(t: machine.Issue, element: str) -> MetadataFragment:
+def _metadata_fragment(warp: context.WarpContext, element: str) -> MetadataFragment:
     """Where the metadata is, by the sparsity selector."""
     bits = TYPE_BITS[element]
-    selector = _immediate(t, 4, "the sparsity selector", (0, 1) if bits >= 16 else (0,))
+    selector = _immediate(warp, 4, "the sparsity selector", (0, 1) if bits >= 16 else (0,))
     return metadata_fragment(bits, 8 if bits >= 16 else 16, selector)
 
 
-def perform(group: Warpgroup, share: Share, cta: machine.Cta, launch: machine.Machine) -> None:
+def perform(group: Warpgroup, share: Share, cta: context.Cta, launch: context.Machine) -> None:
     """Read the operands and multiply."""
     form = share.form
     found = group.accumulators.get(form.key)

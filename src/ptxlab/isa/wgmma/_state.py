@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa import _machine as machine
-from ptxlab.isa._operands import Op
+from ptxlab.isa import context
+from ptxlab.isa.effects import Supply
+from ptxlab.isa.operands import Op
 from ptxlab.isa.wgmma._fragments import WARPS, AccumulatorIndex
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Share:
 
 
 @dataclass(slots=True, eq=False)
-class Warpgroup:
+class Warpgroup(context.Supplied):
     """Instructions are numbered in the order in which each warp issues them.
 
     Attributes
@@ -86,10 +87,10 @@ class Warpgroup:
     performed : number of the first that has not been performed
     latest : for each set of registers the last instruction that any warp has issued on it
     accumulators : matrices that have not been written back, by their registers
-    waiters : splits that wait for `performed` to grow
+    waiters : converged lanes that wait for `performed` to grow
     """
 
-    cta: machine.Cta
+    cta: context.Cta
     index: int
     issued: list[int] = field(default_factory=lambda: [0] * WARPS)
     ends: list[list[int]] = field(default_factory=lambda: [[] for _ in range(WARPS)])
@@ -101,11 +102,11 @@ class Warpgroup:
     waiters: list[object] = field(default_factory=list)
 
     @property
-    def suppliers(self) -> tuple[str, ...]:
+    def awaits(self) -> Supply:
         """What the warps that wait are waiting for."""
-        return ("wgmma.mma_async",)
+        return Supply.WGMMA_SHARE
 
-    def supplied_by(self, cta: machine.Cta, warp: int) -> bool:
+    def supplied_by(self, cta: context.Cta, warp: int) -> bool:
         """Whether it is one of the four warps."""
         return cta is self.cta and warp // WARPS == self.index
 
@@ -129,24 +130,24 @@ class Warpgroup:
         return ", ".join(str(WARPS * self.index + w) for w in range(WARPS) if not arrived >> w & 1)
 
 
-def warpgroup_of(t: machine.Issue) -> Warpgroup:
+def warpgroup_of(warp: context.WarpContext) -> Warpgroup:
     """The executing warp's warpgroup; a fault unless it is whole."""
-    held: Warpgroup | None = t.state.get(_KEY)
+    held: Warpgroup | None = warp.state.get(_KEY)
     if held is not None:
         return held
-    groups: dict[int, Warpgroup] = t.cta.state.setdefault(_KEY, {})
-    index = t.warp // WARPS
+    groups: dict[int, Warpgroup] = warp.cta.state.setdefault(_KEY, {})
+    index = warp.warp_id // WARPS
     found = groups.get(index)
     if found is None:
-        if t.cta.threads < 32 * WARPS * (index + 1):
-            t.fault(
+        if warp.cta.threads < 32 * WARPS * (index + 1):
+            warp.fault(
                 "W901",
-                f"{t.op.opcode.partition('.sync')[0]} in warp {t.warp}: a warpgroup is 4 warps of 32 threads, but the CTA has "
-                f"{t.cta.threads} threads",
+                f"{warp.op.opcode.partition('.sync')[0]} in warp {warp.warp_id}: a warpgroup is 4 warps of 32 threads, but the CTA has "
+                f"{warp.cta.threads} threads",
                 fix="launch CTAs with a multiple of 128 threads",
             )
-        found = groups[index] = Warpgroup(t.cta, index)
-    t.state[_KEY] = found
+        found = groups[index] = Warpgroup(warp.cta, index)
+    warp.state[_KEY] = found
     return found
 
 

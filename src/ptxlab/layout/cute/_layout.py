@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.layout.cute._notebook import html_of
-from ptxlab.layout.cute._tuples import LayoutError, as_tuple, flatten, integers, prefix_product, product, substitute
+from ptxlab.layout.cute._tuples import LayoutError, Symbol, as_tuple, flatten, integers, prefix_product, product, substitute, transform
 
 __all__ = ["ComposedLayout", "Layout", "Swizzle", "make_layout"]
 
@@ -93,8 +96,11 @@ class Layout:
             return self
         return Layout(self.shape[mode], self.stride[mode])
 
-    def __call__(self, *coordinate: Any) -> int:
-        """The offset of a coordinate: one index for the whole layout, one for each mode, or nested ones."""
+    def __call__(self, *coordinate: Any) -> Any:
+        """The offset of a coordinate: one index for the whole layout, one for each mode, or nested ones.
+
+        An index is an integer, an array of them, or (where the sizes are powers of two) anything that knows ``>>``, ``&``, ``*`` and ``+``.
+        """
         point = coordinate[0] if len(coordinate) == 1 else coordinate
         return _offset(point, self.shape, self.stride)
 
@@ -119,6 +125,22 @@ class Layout:
         """
         return Layout(substitute(self.shape, values), substitute(self.stride, values))
 
+    def coefficients(self, symbol: str, **sizes: int) -> Layout:
+        """The layout whose strides are the coefficients of one symbol; ``sizes`` are the values of symbols in the shape.
+
+        Examples
+        --------
+        >>> from ptxlab.layout import parse_layout
+        >>> cells = parse_layout("((4,8),(2,n)):((C,L),(8L,4C))")
+        >>> str(cells.coefficients("C", n=2)), str(cells.coefficients("L", n=2))
+        ('((4,8),(2,2)):((1,0),(0,4))', '((4,8),(2,2)):((0,1),(8,0))')
+        """
+
+        def leaf(item: object) -> object:
+            return item.coefficient if isinstance(item, Symbol) and item.name == symbol else 0
+
+        return Layout(substitute(self.shape, sizes), transform(self.stride, leaf))
+
     def __str__(self) -> str:
         return f"{_text(self.shape)}:{_text(self.stride)}"
 
@@ -126,23 +148,33 @@ class Layout:
         return html_of(self, self)
 
 
-def _offset(point: Any, shape: Any, stride: Any) -> int:
+def _offset(point: Any, shape: Any, stride: Any) -> Any:
     if not isinstance(shape, tuple):
         if isinstance(point, tuple):
             raise LayoutError(f"the coordinate {_text(point)} is nested more deeply than the layout")
-        found: int = point * stride
-        return found
+        return point * stride
     if isinstance(point, tuple):
         if len(point) != len(shape):
             raise LayoutError(f"the coordinate {_text(point)} has {len(point)} parts, the layout {len(shape)} modes")
-        return sum(_offset(*parts) for parts in zip(point, shape, stride, strict=True))
-    total = 0
+        return _sum(_offset(*parts) for parts in zip(point, shape, stride, strict=True))
+    terms = []
     for part, step in zip(shape[:-1], stride[:-1], strict=True):
-        size = product(part)
-        total += _offset(point % size, part, step)
-        point //= size
+        rest, within = _split(point, product(part))
+        terms.append(_offset(within, part, step))
+        point = rest
     # The last mode is open, as in CuTe.
-    return total + _offset(point, shape[-1], stride[-1])
+    return _sum([*terms, _offset(point, shape[-1], stride[-1])])
+
+
+def _sum(terms: Iterable[Any]) -> Any:
+    return reduce(add, terms)
+
+
+def _split(index: Any, size: int) -> tuple[Any, Any]:
+    """Quotient and remainder."""
+    if size & (size - 1):
+        return index // size, index % size
+    return index >> (size.bit_length() - 1), index & (size - 1)
 
 
 def make_layout(*layouts: Layout) -> Layout:

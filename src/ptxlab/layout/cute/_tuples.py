@@ -6,14 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from ptxlab.diagnostics import CodeInfo, PtxlabError, diagnose, register_codes
+from ptxlab.diagnostics import PtxlabError, diagnose
 
 __all__ = ["LayoutError", "Symbol", "as_tuple", "flatten", "integers", "prefix_product", "product", "substitute", "transform"]
-
-register_codes(
-    CodeInfo("D741", "error", "an operation on layouts that is not defined", "Canonical Layouts"),
-    CodeInfo("D742", "error", "text that is not a layout in CuTe notation", "Canonical Layouts"),
-)
 
 
 class LayoutError(PtxlabError, ValueError):

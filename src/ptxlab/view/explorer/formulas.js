@@ -1,4 +1,5 @@
-// The formulas of ptxlab.layout and ptxlab.descriptors, one element at a time. TABLES comes from ptxlab.tables and ptxlab.descriptors.
+// The formulas of ptxlab.layout and ptxlab.descriptors, one element at a time. TABLES comes from ptxlab.tables and ptxlab.descriptors;
+// register fragments and copies are evaluated from its layouts.
 const formulas = (() => {
   const div = (a, b) => Math.floor(a / b);
   const mod = (a, b) => ((a % b) + b) % b;
@@ -74,40 +75,53 @@ const formulas = (() => {
     return copies;
   }
 
+  // A CuTe layout: for each mode its parts [size, symbol, coefficient], the first fastest and the last one open.
+  // Gives the sum of each symbol for one index of each mode.
+  function place(layout, ...indices) {
+    const at = { L: 0, C: 0, H: 0, R: 0 };
+    layout.forEach((parts, mode) => {
+      let rest = indices[mode];
+      parts.forEach(([size, symbol, coefficient], i) => {
+        at[symbol] += (i < parts.length - 1 ? rest % size : rest) * coefficient;
+        rest = div(rest, size);
+      });
+    });
+    return at;
+  }
+
+  // The index of each mode for a place.
+  function indices(layout, at) {
+    return layout.map((parts) => {
+      let index = 0, weight = 1;
+      parts.forEach(([size, symbol, coefficient], i) => {
+        const digit = div(at[symbol], coefficient);
+        index += (i < parts.length - 1 ? digit % size : digit) * weight;
+        weight *= size;
+      });
+      return index;
+    });
+  }
+
   // tcgen05.ld and .st: cell of (thread, register), relative to the address.
   function fragment(shape, t, r, pack, split) {
-    const step = pack ? 2 : 1;
-    switch (shape) {
-      case "32x32b": return { row: t, column: r * step };
-      case "16x64b": return { row: (t >> 2) + 8 * (t & 1), column: (2 * r + ((t >> 1) & 1)) * step };
-      case "16x128b": return { row: (t >> 2) + 8 * (r & 1), column: (4 * (r >> 1) + (t & 3)) * step };
-      case "16x256b": return { row: (t >> 2) + 8 * ((r >> 1) & 1), column: (8 * (r >> 2) + 2 * (t & 3) + (r & 1)) * step };
-      default: return { row: t & 15, column: r * step + (t >> 4) * split };
-    }
+    const at = place(TABLES.fragments[shape], t, r);
+    return { row: at.L, column: at.C * (pack ? 2 : 1) + at.H * split };
   }
 
-  // Matrix D of wgmma: element of (thread of the warpgroup, value), and the other way round.
-  const wgmmaD = (t, r) => ({ i: 16 * (t >> 5) + ((t >> 2) & 7) + 8 * ((r >> 1) & 1), j: 8 * (r >> 2) + 2 * (t & 3) + (r & 1) });
-  const wgmmaDInverse = (m, n) => ({ row: 32 * (m >> 4) + 4 * (m & 7) + ((n >> 1) & 3), column: 4 * (n >> 3) + 2 * ((m >> 3) & 1) + (n & 1) });
-
-  function wgmmaA(bits, t, v) {
-    const per = 32 / bits, r = div(v, per);
-    return { i: 16 * (t >> 5) + ((t >> 2) & 7) + 8 * (r & 1), j: per * (t & 3) + (v % per) + 4 * per * (r >> 1) };
+  // wgmma: thread of the warpgroup and register value of an element of matrix D; register and bit in it of one of matrix A.
+  function wgmmaD(m, n) {
+    const [row, column] = indices(TABLES.fragments["wgmma d"], { R: m, C: n });
+    return { row, column };
   }
-  function wgmmaAInverse(bits, m, k) {
-    const per = 32 / bits;
-    return { row: 32 * (m >> 4) + 4 * (m & 7) + (div(k, per) & 3), column: 2 * div(k, 4 * per) + ((m >> 3) & 1), bit: (k % per) * bits };
+  function wgmmaA(bits, m, k) {
+    const per = 32 / bits, [row, column] = indices(TABLES.fragments["wgmma a"], { R: m, C: div(k, per) });
+    return { row, column, bit: (k % per) * bits };
   }
 
   // tcgen05.cp: lanes of a row of the source.
   function copyLanes(shape, row) {
-    switch (shape) {
-      case "4x256b": return [32 * row];
-      case "32x128b.warpx4": return [0, 32, 64, 96].map((q) => row + q);
-      case "64x128b.warpx2::02_13": return [row, row + 64];
-      case "64x128b.warpx2::01_23": return [0, 32].map((q) => 64 * div(row, 32) + (row % 32) + q);
-      default: return [row];
-    }
+    const layout = TABLES.copies[shape];
+    return Array.from({ length: layout[1][0][0] }, (_, copy) => place(layout, row, copy).L);
   }
 
   function scaleFactor(row, scale, rows, id, split) {
@@ -159,6 +173,6 @@ const formulas = (() => {
 
   return {
     div, mod, swizzle, operandAddress, operandAddresses, packedStrides, dataPath, laneOf, accumulator, aInTensorMemory, fragment,
-    wgmmaD, wgmmaDInverse, wgmmaA, wgmmaAInverse, copyLanes, scaleFactor, halfMetadata, metadata, decode, encode,
+    wgmmaD, wgmmaA, copyLanes, scaleFactor, halfMetadata, metadata, decode, encode,
   };
 })();

@@ -68,14 +68,14 @@ function choices(s) {
     out.warp = [0, 1, 2, 3];
     out.lane = s.shape === "32x32b" ? [0] : [0, 16];
   } else {
-    out.cp = ["128x256b", "128x128b", "4x256b", "32x128b.warpx4", "64x128b.warpx2::02_13", "64x128b.warpx2::01_23"];
+    out.cp = Object.keys(TABLES.copies);
     out.sa = Object.keys(TABLES.swizzles);
   }
   if (s.op === "mma" || s.op === "wgmma") {
     const modes = (type, major) => {
       const names = Object.keys(TABLES.swizzles).filter((n) => s.op === "mma" || TABLES.swizzles[n].wgmma !== null);
       if (s.op === "wgmma") return names;
-      return names.filter((n) => major === "k" || (bitsOf(type) === 32 ? n === "128B_32B" : n !== "128B_32B"));
+      return names.filter((n) => major === "k" || TABLES.transposed_swizzles[bitsOf(type)].includes(n));
     };
     out.sa = modes(s.a, s.ta);
     out.sb = modes(s.b, s.tb);
@@ -189,8 +189,8 @@ function buildWgmma(s) {
     D: { rows: 64, cols: s.n, down: "m", across: "n", title: "D", type: s.d, ...whole },
   };
   const hue = (i) => F.div(i, 16) * 2 + (F.div(i, 8) % 2);
-  const regions = [region("D", "D", `D ${s.d}, value`, hue, 0, s.n / 2, 32, (i, j) => [{ cta: 0, bit: 0, ...F.wgmmaDInverse(i, j) }])];
-  if (!a) regions.push(region("A", "A", `A ${s.a}`, (i) => ROW_HUES(i), s.n / 2, 4, ea.bits, (i, j) => [{ cta: 0, ...F.wgmmaAInverse(ea.bits, i, j) }]));
+  const regions = [region("D", "D", `D ${s.d}, value`, hue, 0, s.n / 2, 32, (i, j) => [{ cta: 0, bit: 0, ...F.wgmmaD(i, j) }])];
+  if (!a) regions.push(region("A", "A", `A ${s.a}`, (i) => ROW_HUES(i), s.n / 2, 4, ea.bits, (i, j) => [{ cta: 0, ...F.wgmmaA(ea.bits, i, j) }]));
   const grid = { title: "Registers of the warpgroup", rows: 128, cols: s.n / 2 + (a ? 0 : 4), down: "thread", across: "value", regions, ranks: 1, note: "m64, 4 warps of 16 rows" };
   return { matrices, shared: a ? { A: a, B: b } : { B: b }, grid, k: ea.k };
 }

@@ -11,10 +11,10 @@ import os
 from typing import IO, TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic, diagnose
-from ptxlab.machine._options import refuse, whole_number
+from ptxlab.machine.launch.options import refuse, whole_number
 
 if TYPE_CHECKING:
-    from ptxlab.machine._launch import Launch
+    from ptxlab.machine.launch.launch import Launch
     from ptxlab.view.trace._recorder import Recorder
 
 __all__ = ["Process", "Rows", "Trace", "Track"]

@@ -11,17 +11,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic
-from ptxlab.isa._machine import AsyncOperation
-from ptxlab.machine._barriers import ClusterBarrier, MbarrierState, NamedBarrier
-from ptxlab.machine._observer import Observer
-from ptxlab.machine._reports import lane_text
-from ptxlab.machine._warp import RUN, Split, Warp
+from ptxlab.isa.context import AsyncOperation
+from ptxlab.machine.launch.reports import lane_text
+from ptxlab.machine.observe.observer import Observer
+from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
+from ptxlab.machine.warp.warp import RUN, ConvergedLanes, Warp
 from ptxlab.view.trace._file import Process, Rows, Trace, Track
 
 if TYPE_CHECKING:
-    from ptxlab.isa._operands import Op
-    from ptxlab.machine._cta import CtaState
-    from ptxlab.machine._launch import Launch
+    from ptxlab.isa.operands import Op
+    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["Recorder"]
 
@@ -75,7 +75,7 @@ class _Cta:
 
     process: Process
     units: dict[str, Rows] = field(default_factory=dict)
-    warps: dict[Warp, tuple[Rows, dict[Split, _Lane]]] = field(default_factory=dict)
+    warps: dict[Warp, tuple[Rows, dict[ConvergedLanes, _Lane]]] = field(default_factory=dict)
     barriers: dict[str, Track] = field(default_factory=dict)
     phases: dict[str, _Span] = field(default_factory=dict)
 
@@ -139,14 +139,14 @@ class Recorder(Observer):
 
     # -------------------------------------------------------------------------------------------------------------- warps
 
-    def running(self, warp: Warp, split: Split) -> None:
+    def running(self, warp: Warp, split: ConvergedLanes) -> None:
         """Its slice begins; splits that have joined others give their tracks back."""
         now = self.launch.scheduler.now()
         held = self._ctas[warp.cta].warps
         if warp not in held:
-            held[warp] = Rows(self._ctas[warp.cta].process, f"warp {warp.warp}", _WARPS + _ROWS * warp.warp), {}
+            held[warp] = Rows(self._ctas[warp.cta].process, f"warp {warp.warp_id}", _WARPS + _ROWS * warp.warp_id), {}
         rows, lanes = held[warp]
-        for gone in [s for s in lanes if s not in warp.splits]:
+        for gone in [s for s in lanes if s not in warp.converged]:
             lanes[gone].close(now)
             rows.free(lanes.pop(gone).track)
         if split not in lanes:
@@ -156,7 +156,7 @@ class Recorder(Observer):
         at = split.op if split.again else min(split.pc, len(self.launch.program.ops) - 1)
         lane.span = _Span(lane.track, "run", "run", now, {"lanes": _lanes(split.mask)} | self._place(self.launch.program.ops[at]))
 
-    def stopped(self, warp: Warp, split: Split) -> None:
+    def stopped(self, warp: Warp, split: ConvergedLanes) -> None:
         """Its slice ends; what it waits for begins."""
         lane = self._lane
         assert lane is not None
@@ -168,7 +168,7 @@ class Recorder(Observer):
             args = {"waits": sentence, "lanes": _lanes(split.active or split.mask)} | self._place(op)
             lane.span = _Span(lane.track, "wait", op.opcode, now, args)
 
-    def resumed(self, split: Split) -> None:
+    def resumed(self, split: ConvergedLanes) -> None:
         """The wait ends."""
         warp = split.warp
         self._ctas[warp.cta].warps[warp][1][split].close(self.launch.scheduler.now())
@@ -194,7 +194,7 @@ class Recorder(Observer):
         if rows is None:
             rows = held.units[unit] = Rows(held.process, unit, _OPERATIONS + _ROWS * len(held.units))
         warp = self.launch.scheduler.current
-        issuer = {} if warp is None else {"issued by": f"CTA {warp.cta.describe()} warp {warp.warp}"}
+        issuer = {} if warp is None else {"issued by": f"CTA {warp.cta.describe()} warp {warp.warp_id}"}
         now = self.launch.scheduler.now()
         self._flying[operation] = rows, _Span(rows.take(), "asynchronous", operation.op.opcode, now, issuer | self._place(operation.op))
 

@@ -7,6 +7,8 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+
+import ptxlab
 from tests.check.race.order_table.copies import (
     BULK,
     COMPLETION,
@@ -39,8 +41,6 @@ from tests.check.race.order_table.copies import (
 )
 from tests.check.race.order_table.frames import BAR, FILL, PAIR_OF_CTAS, READ_THEN_SHARED, SHARED_THEN_READ, WRITE_THEN_GLOBAL
 from tests.check.race.order_table.pair import Pair
-
-import ptxlab
 
 REPLACE = "Data Movement and Conversion Instructions: tensormap.replace"
 FENCEPROXY = "Parallel Synchronization and Communication Instructions: tensormap.cp_fenceproxy"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor
 from tests.check.race.order_table.copies import LAST_WAIT, WAIT
 from tests.check.race.order_table.frames import LAST, PAIR_OF_CTAS, PEER
 from tests.check.race.order_table.pair import Pair
@@ -28,8 +29,6 @@ from tests.check.race.order_table.tensor_memory import (
     WAIT_ST,
 )
 from tests.check.race.order_table.tensor_memory import WAIT as WAITS
-
-from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor
 
 INITIALISED = "Parallel Synchronization and Communication Instructions: mbarrier.init"
 PIPELINED = "Pipelined tcgen05 Instructions"

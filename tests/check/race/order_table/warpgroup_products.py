@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ptxlab.descriptors import WgmmaDescriptor
 from tests.check.race.order_table.copies import PROXY
 from tests.check.race.order_table.pair import Pair
-
-from ptxlab.descriptors import WgmmaDescriptor
 
 ORDER = "Asynchronous wgmma Instructions: wgmma.wait_group"
 REGISTERS = "Asynchronous wgmma Instructions: wgmma.fence"

@@ -1,0 +1,111 @@
+"""Compare this tree with another one, row by row: ``python -m benchmarks.compare OTHER [--pairs 15] [ROW ...]``.
+
+Both trees run the benchmarks of this one, each in a process of its own. A pair is one measurement of each, one right after the other, in
+alternating order; a row's figure is the median of the ratios of its pairs. So what else the machine does in the meantime falls on both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from .generated import services
+from .numerics import CASES
+from .workloads import WORKLOADS
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST = 1.05
+"""The largest median ratio, this tree to the other, that passes."""
+
+Measure = Callable[[], float]
+
+
+def rows() -> list[str]:
+    """The names of all rows; those of ``fresh`` start a new Python for each measurement."""
+    launches = [f"launch {name} {check}" for name in WORKLOADS for check in ("none", "default")]
+    units = ["scalar", *(f"service {name}" for name in services()), "parse", *(f"prepared {name}" for name in CASES)]
+    return [*launches, *units, "fresh import", "fresh cold"]
+
+
+@contextmanager
+def measuring(tree: Path, row: str, cache: Path) -> Iterator[Measure]:
+    """A function that measures a row once with the sources of a tree, in seconds."""
+    kind = row.partition(" ")[0]
+    path = os.pathsep.join((str(tree / "src"), str(ROOT)))
+    env = os.environ | {"PTXLAB_CACHE_DIR": str(cache), "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "benchmarks.paired", row]
+    if kind == "fresh":
+
+        def fresh() -> float:
+            with tempfile.TemporaryDirectory() as empty:
+                run = subprocess.run(command, cwd=ROOT, env=env | {"PTXLAB_CACHE_DIR": empty}, capture_output=True, text=True, check=True)
+            return float(run.stdout)
+
+        yield fresh
+        return
+    with subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked, answers = process.stdin, process.stdout
+
+        def once() -> float:
+            asked.write("\n")
+            asked.flush()
+            answer = answers.readline()
+            if not answer:
+                raise SystemExit(f"{row}: the process of {tree} ended")
+            return float(answer)
+
+        yield once
+        asked.close()
+
+
+def compare(row: str, other: Path, pairs: int) -> tuple[float, float, float]:
+    """Median seconds of this tree and of the other, and the median of the ratios of the pairs."""
+    with ExitStack() as stack:
+        caches = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2)]
+        ours, theirs = (stack.enter_context(measuring(tree, row, cache)) for tree, cache in zip((ROOT, other), caches, strict=True))
+        found = []
+        for number in range(pairs):
+            if number % 2:
+                second, first = theirs(), ours()
+            else:
+                first, second = ours(), theirs()
+            found.append((first, second))
+    return median(a for a, _ in found), median(b for _, b in found), median(a / b for a, b in found)
+
+
+def main() -> int:
+    """Compare, print a table, and return 1 if a row is slower than allowed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__)
+    parser.add_argument("other", type=Path, help="a checkout of the version to compare with")
+    parser.add_argument("rows", nargs="*", help="beginnings of row names; default: all rows")
+    parser.add_argument("--pairs", type=int, default=15)
+    given = parser.parse_intermixed_args()
+    chosen = [row for row in rows() if not given.rows or row.startswith(tuple(given.rows))]
+    table = Table(title=f"{given.pairs} interleaved pairs a row, medians", title_justify="left")
+    for column in ("", "this tree, ms", "the other, ms", "ratio"):
+        table.add_column(column, justify="left" if not column else "right")
+    console, slower = Console(), []
+    with console.status("") as status:
+        for row in chosen:
+            status.update(row)
+            ours, theirs, ratio = compare(row, given.other.resolve(), given.pairs)
+            slower += [row] if ratio > MOST else []
+            table.add_row(row, f"{1e3 * ours:.3f}", f"{1e3 * theirs:.3f}", f"{ratio:.3f}{' slower' if ratio > MOST else ''}")
+    console.print(table)
+    return int(bool(slower))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,88 @@
+"""The measuring process of `benchmarks.compare`: one row; each line of standard input asks for one measurement, in seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+Measure = Callable[[], float]
+
+
+def _timed(call: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def _launch(row: str) -> Measure:
+    import ptxlab
+
+    from .workloads import KERNELS, WORKLOADS
+
+    name, check = row.split()
+    work = WORKLOADS[name]
+    kernel = ptxlab.load(KERNELS / f"{work.ptx}.ptx").kernel()
+    arguments = work.arguments(work.arrays())
+    options = {} if check == "default" else {"check": check}
+
+    def once() -> None:
+        kernel.launch(**work.geometry, args=arguments, **options).raise_for_errors()
+
+    once()
+    return lambda: _timed(once)
+
+
+def _scalar(_: str) -> Measure:
+    from .worker import scalar
+
+    return lambda: float(scalar("1")["seconds"][0])
+
+
+def _service(row: str) -> Measure:
+    from .worker import services
+
+    return lambda: float(services(row, "1")["seconds"][0])
+
+
+def _parse(_: str) -> Measure:
+    import ptxlab
+
+    from .workloads import KERNELS
+
+    texts = [path.read_text() for path in sorted(KERNELS.glob("*.ptx"))]
+    return lambda: _timed(lambda: [ptxlab.loads(text) for text in texts])
+
+
+def _prepared(row: str) -> Measure:
+    from .numerics import CASES, prepared_step
+
+    step, _ = prepared_step(**CASES[row])
+    return lambda: _timed(lambda: [step() for _ in range(50)])
+
+
+def _fresh(row: str) -> Measure:
+    if row == "import":
+        return lambda: _timed(lambda: __import__("ptxlab"))
+
+    from .worker import cold
+
+    return lambda: _timed(cold)
+
+
+def main(row: str) -> None:
+    """Answer until standard input ends; a fresh row answers once."""
+    kind, _, rest = row.partition(" ")
+    kinds = {"launch": _launch, "scalar": _scalar, "service": _service, "parse": _parse, "prepared": _prepared, "fresh": _fresh}
+    measure = kinds[kind](rest)
+    if kind == "fresh":
+        print(measure())
+        return
+    measure()
+    for _ in sys.stdin:
+        print(measure(), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

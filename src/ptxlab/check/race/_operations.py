@@ -1,0 +1,160 @@
+"""Asynchronous operations: their accesses when they are issued, and what their completion will release."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import numpy as np
+
+from ptxlab.check.model import Component, Kind, Row, kind_of
+from ptxlab.check.race._barriers import PendingCompletion
+from ptxlab.check.race._groups import WgmmaGroups
+from ptxlab.check.race._recorder import AccessRecorder
+from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
+from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
+from ptxlab.check.race.shadow.accumulators import Accumulators
+from ptxlab.isa.context import AsyncOperation, MemoryAccess
+from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival
+
+if TYPE_CHECKING:
+    from ptxlab.machine.warp.warp import Warp
+
+__all__ = ["Operations"]
+
+Accesses = tuple[MemoryAccess, ...]
+
+
+class Operations:
+    """Handles the issue of asynchronous operations, by what completes them; one for each launch."""
+
+    def __init__(self, recorder: AccessRecorder, tensor_memory: TensorMemoryAccesses, wgmma: WgmmaGroups) -> None:
+        self._recorder = recorder
+        self._tensor_memory = tensor_memory
+        self._accumulators = Accumulators(recorder.shadow) if recorder.launch.model == "spec" else None
+        self._by_completion: dict[Completion, Callable[[Warp, Clocks, Agent, AsyncOperation, Accesses], None]] = {
+            Completion.COMMIT: self._pipe_operation,
+            Completion.WGMMA_GROUP: wgmma.issue,
+            Completion.NONE: self._strong_store,
+            Completion.BYTES: self._copy,
+            Completion.BULK_GROUP: self._copy,
+        }
+        self._arrivals = {Completion.COMMIT: self._commit, Completion.COPY_GROUP: self._copies_arrive}
+
+    def issued(self, operation: AsyncOperation) -> None:
+        """An operation is issued: its accesses follow whatever is ordered before its issuer."""
+        running = self._recorder.running()
+        if running is None:
+            return
+        warp, clocks, agent = running
+        if agent.loads:
+            self._tensor_memory.consume(clocks, agent, operation.op.index)
+        effects = operation.op.effects
+        if isinstance(effects, Asynchronous):
+            accesses = tuple(operation.accesses()) if operation.accesses is not None else ()
+            self._by_completion[effects.completion](warp, clocks, agent, operation, accesses)
+        elif isinstance(effects, CompletionArrival):
+            self._arrivals[effects.of](clocks, agent, operation)
+        else:
+            operation.agent = _pending_completion(clocks, agent)
+
+    # ------------------------------------------------------------------------------------------------- operations of tcgen05
+
+    def _pipe_operation(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
+        effects, lane = _of(operation), _lane(operation)
+        kind, slot = kind_of(effects), self._pipe(clocks, agent, lane)
+        self._recorder.record(clocks, agent, slot, kind, operation.op, accesses)
+        if kind is Kind.MMA and self._accumulators is not None:
+            name, who = self._accumulators.name(warp, operation.op, effects.variant, lane), slot.name << 32 | slot.clock
+            for access in accesses:
+                suspect = self._accumulators.write(access, name, who, operation.op, agent.rows) if access.write else None
+                if suspect is not None:
+                    self._recorder.findings.judge(clocks, agent, suspect)
+
+    def _pipe(self, clocks: Clocks, agent: Agent, lane: int) -> Slot:
+        """The slot of a thread's operations on tensor memory."""
+        slot = clocks.own(agent, ("tcgen05", lane))
+        if not slot.clock:
+            slot.clock = 1
+            agent.rows[Row.TENSOR, slot.number + Component.EARLY] = 1
+        return slot
+
+    def _commit(self, clocks: Clocks, agent: Agent, operation: AsyncOperation) -> None:
+        """All operations of a thread between two commits have one clock: only commits complete them."""
+        slot = self._pipe(clocks, agent, _lane(operation))
+        _arrives_for(clocks, agent, operation, slot)
+        slot.clock += 1
+        agent.rows[Row.TENSOR, slot.number + Component.EARLY] = slot.clock
+
+    # ---------------------------------------------------------------------------------------------------------------- copies
+
+    def _copies_arrive(self, clocks: Clocks, agent: Agent, operation: AsyncOperation) -> None:
+        slot = clocks.own(agent, Completion.COPY_GROUP)
+        slot.clock += 1
+        _arrives_for(clocks, agent, operation, slot)
+
+    def _strong_store(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
+        self._recorder.record(clocks, agent, agent.main, Kind.STRONG, operation.op, accesses)
+
+    def _copy(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
+        """A copy has one slot for what each mbarrier reports, and one for all else."""
+        kind, lane = kind_of(_of(operation)), _lane(operation)
+        slots: dict[int, Slot] = {}
+        for access in accesses:
+            barrier: Any = access.signal
+            if barrier is not None and id(barrier) not in slots:
+                slots[id(barrier)] = clocks.own(agent, ("bulk", barrier.rank, barrier.offset))
+        first = clocks.own(agent, ("bulk reads" if slots else "bulk group", lane))
+        first.clock += 1
+        operation.agent = completion = _pending_completion(clocks, agent)
+        for key, slot in slots.items():
+            slot.clock += 1
+            completion.slots[key] = slot, slot.clock
+            if len(slots) == 1:
+                completion.covers(slot, slot.clock)
+        if slots:
+            completion.covers(first, first.clock)
+        else:
+            self._recorder.findings.clusters.stored(first.name, first.clock, _digest(accesses))
+        for access in accesses:
+            slot = first if access.signal is None else slots[id(access.signal)]
+            slot.op = operation.op
+            self._recorder.record(clocks, agent, slot, kind, operation.op, (access,))
+
+
+def _of(operation: AsyncOperation) -> Asynchronous:
+    effects = operation.op.effects
+    assert isinstance(effects, Asynchronous)
+    return effects
+
+
+def _lane(operation: AsyncOperation) -> int:
+    return operation.thread[-1] if isinstance(operation.thread, tuple) else 0
+
+
+def _pending_completion(clocks: Clocks, agent: Agent) -> PendingCompletion:
+    """The completion of an operation releases what was ordered before its issuer, but not the issuer's own accesses."""
+    rows = clocks.released_rows(agent).copy()
+    rows[:, agent.main.number] = 0
+    return PendingCompletion(agent, rows)
+
+
+def _arrives_for(clocks: Clocks, agent: Agent, operation: AsyncOperation, slot: Slot) -> None:
+    """The operation arrives on mbarriers when all operations of a slot are complete."""
+    operation.agent = completion = _pending_completion(clocks, agent)
+    completion.slots[0] = slot, slot.clock
+    completion.covers(slot, slot.clock)
+
+
+def _digest(accesses: Iterable[MemoryAccess]) -> int:
+    """A digest of what a copy reads and where it writes it: two copies that are equal in both do not conflict."""
+    digest = 0
+    for access in accesses:
+        if access.write:
+            digest = crc32(access.starts.tobytes(), digest)
+        else:
+            for start, size in zip(access.starts.tolist(), np.broadcast_to(access.sizes, access.starts.shape).tolist(), strict=True):
+                digest = crc32(ctypes.string_at(start, size), digest)
+    return digest

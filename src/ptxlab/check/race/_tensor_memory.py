@@ -1,0 +1,149 @@
+"""Tensor memory: what tcgen05.ld and tcgen05.st access, and columns that are allocated and freed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ptxlab.check.model import Component, Kind, Row
+from ptxlab.check.race._recorder import AccessRecorder, Handlers
+from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
+from ptxlab.check.race.program.consumption import Consumption
+from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
+from ptxlab.check.race.shadow.tensor_ranges import tensor_ranges
+from ptxlab.isa.context import MemoryAccess
+from ptxlab.isa.effects import Alloc, Dealloc, TensorWait
+from ptxlab.isa.native_ops import TensorAccess
+from ptxlab.isa.operands import Const, Op
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.warp.warp import Warp
+
+__all__ = ["TensorMemoryAccesses", "wait_for_transfers"]
+
+_ENTRIES = 6
+"""Of a cell of the shadow."""
+_GRANULES = 4
+"""Of a column."""
+
+
+class TensorMemoryAccesses:
+    """Transfers between registers and tensor memory, and the allocations of CTAs; one for each launch."""
+
+    def __init__(self, recorder: AccessRecorder) -> None:
+        self._recorder = recorder
+        self._consumption = Consumption(recorder.launch.program)
+        self._watched: dict[int, Object] = {}
+        """By the tensor memory of an SM."""
+        self._granted: dict[int, set[tuple[int, int]]] = {}
+        """By CTA: the first column and the size of each allocation that has been seen."""
+        self._granter: dict[int, tuple[Slot, int]] = {}
+        """By CTA: the slot and clock of the last allocation."""
+
+    def handlers(self) -> Handlers:
+        """Allocation and deallocation are accesses to whole columns."""
+        return {Alloc: lambda effect: self._alloc, Dealloc: lambda effect: self._dealloc}
+
+    def started(self, cta: CtaState) -> None:
+        """Watch the tensor memory of the CTA's SM."""
+        tensor = cta.tensor
+        if id(tensor) not in self._watched:
+            memory = tensor.words.reshape(-1).view(np.uint8)
+            self._watched[id(tensor)] = self._recorder.shadow.watch(memory, TENSOR_GRANULE, _ENTRIES, Row.EXECUTION, tensor, fresh=True)
+        self._granted[id(cta)] = set()
+
+    def ended(self, cta: CtaState) -> None:
+        """The CTA has exited."""
+        self._granted.pop(id(cta), None)
+        self._granter.pop(id(cta), None)
+
+    # ------------------------------------------------------------------------------------------------------------ transfers
+
+    def transferred(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op, native: TensorAccess, address: int) -> None:
+        """A warp has executed tcgen05.ld or tcgen05.st."""
+        split = op.operands[native.split] if native.split >= 0 else Const(0)
+        half = split.value if isinstance(split, Const) else 0
+        offsets, sizes = tensor_ranges(native, half, address & 0xFFFFFFFF, warp.warp_id % 4)
+        access = MemoryAccess(offsets + np.uint64(warp.cta.tensor_address), sizes, native.write)
+        self.record(clocks, agent, op, native.write, (access,))
+
+    def record(self, clocks: Clocks, agent: Agent, op: Op, write: bool, accesses: Iterable[MemoryAccess]) -> None:
+        """The accesses of a transfer."""
+        kind = Kind.ST if write else Kind.LD
+        slot = clocks.own(agent, kind)
+        slot.clock += 1
+        if write:
+            self.consume(clocks, agent, op.index)
+        else:
+            agent.loads.append((op.index, slot.clock))
+        self._recorder.record(clocks, agent, slot, kind, op, accesses)
+        if write:
+            agent.rows[Row.TENSOR, slot.number + Component.EARLY] = slot.clock
+
+    def consume(self, clocks: Clocks, agent: Agent, index: int) -> None:
+        """Complete the early component of the loads of which op ``index`` and those before it have read all registers."""
+        loads = agent.loads
+        done = 0
+        while done < len(loads) and self._consumption.consumed(loads[done][0], index):
+            done += 1
+        if done:
+            clocks.advance(agent, agent.slots[Kind.LD], Component.EARLY, loads[done - 1][1])
+            del loads[:done]
+
+    # ---------------------------------------------------------------------------------------------------------- allocations
+
+    def _alloc(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+        """Fresh columns have no earlier accesses: section "Tensor Memory Allocation and Management Instructions".
+
+        A pair of CTAs allocates together: the first warp that continues records both CTAs' columns, and the other one is ordered behind.
+        """
+        assert isinstance(op.effects, Alloc)
+        cta = warp.cta
+        slot = clocks.own(agent, Kind.ALLOC)
+        for owner in (cta, cta.peer) if op.effects.pair and cta.peer is not None else (cta,):
+            if id(owner) not in self._granted:
+                continue  # the peer has allocated, freed and ended before this warp continues
+            now = set(owner.tensor.allocations_of(owner))
+            watched = self._watched[id(owner.tensor)]
+            for column, columns in now - self._granted[id(owner)]:
+                granules = slice(_GRANULES * column, _GRANULES * (column + columns))
+                self._recorder.shadow.clear(watched, granules)
+                self._whole_columns(owner, clocks, agent, op, column, columns)
+                if watched.written is not None:
+                    watched.written[granules] = 0
+                self._granter[id(owner)] = slot, slot.clock
+            self._granted[id(owner)] = now
+        granter, at = self._granter[id(cta)]
+        clocks.advance(agent, granter, Component.DONE, at)
+        target, offset = self._recorder.launch.shared_at(warp, warp.uniform_address(0))
+        written = MemoryAccess.of(target.shared[offset : offset + 4], True)
+        self._recorder.record(clocks, agent, slot, Kind.ALLOC, op, (written,))
+
+    def _dealloc(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+        cta = warp.cta
+        now = set(cta.tensor.allocations_of(cta))
+        if agent.loads:
+            self.consume(clocks, agent, op.index)
+        for column, columns in self._granted[id(cta)] - now:
+            self._whole_columns(cta, clocks, agent, op, column, columns)
+        self._granted[id(cta)] = now
+
+    def _whole_columns(self, cta: CtaState, clocks: Clocks, agent: Agent, op: Op, column: int, columns: int) -> None:
+        slot = clocks.own(agent, Kind.ALLOC)
+        slot.clock += 1
+        clocks.advance(agent, slot, Component.DONE, slot.clock)
+        access = MemoryAccess.of(cta.tensor.words[column : column + columns], True)
+        self._recorder.record(clocks, agent, slot, Kind.ALLOC, op, (access,))
+
+
+def wait_for_transfers(effect: TensorWait, clocks: Clocks, agent: Agent) -> None:
+    """tcgen05.wait: the warp's transfers are complete."""
+    slot = agent.slots.get(Kind.ST if effect.write else Kind.LD)
+    if slot is not None:
+        for component in Component:
+            clocks.advance(agent, slot, component, slot.clock)
+    if not effect.write:
+        agent.loads.clear()

@@ -1,0 +1,1 @@
+"""Vector clocks of the warps of a cluster."""

@@ -1,0 +1,303 @@
+"""Vector clocks of the warps of a cluster: rows of clocks, and how synchronisation joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.model import Component, Row
+from ptxlab.check.race.clocks.join_clocks import Block
+from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
+from ptxlab.isa.effects import Space
+from ptxlab.native import address_of
+
+__all__ = ["SHARED_ROWS", "Agent", "BarrierClock", "Clocks", "Rows", "Slot", "Use", "join", "joined"]
+
+Rows: TypeAlias = NDArray[np.uint32]
+
+SHARED_ROWS = 4
+"""Rows that synchronisation objects carry."""
+_FIRST_WIDTH = 64
+_MAPS = "tensor maps"
+
+
+def join(target: Rows, source: Rows) -> None:
+    """Raise ``target`` to the componentwise maximum of both; the source may be narrower."""
+    if target.shape == source.shape:
+        np.maximum(target, source, out=target)
+        return
+    width = source.shape[-1]
+    np.maximum(target[..., :width], source, out=target[..., :width])
+
+
+def joined(first: Rows | None, second: Rows) -> Rows:
+    """The componentwise maximum as a new array, as wide as the wider one."""
+    if first is None:
+        return second.copy()
+    wide, narrow = (first, second) if first.shape[-1] >= second.shape[-1] else (second, first)
+    made = wide.copy()
+    join(made, narrow)
+    return made
+
+
+@dataclass(slots=True)
+class Slot:
+    """Numbered accesses of one agent: two neighbouring columns of the clocks; ``clock`` is the number of the newest.
+
+    ``name`` is the slot's number among those of all clusters.
+    """
+
+    number: int
+    name: int
+    clock: int = 0
+    op: Any = None
+    """The instruction of the newest access."""
+    groups: list[int] = field(default_factory=list)
+    """The clock at each commit_group."""
+    newest: int = 0
+    """Of cp.async, the number of the newest copy, in a group or not yet."""
+
+
+class Use(NamedTuple):
+    """An initialisation of an mbarrier object or an arrival on it, as an access of a slot."""
+
+    agent: Agent
+    slot: int
+    clock: int
+    op: Any
+
+
+@dataclass(slots=True, eq=False)
+class BarrierClock:
+    """The clock of a barrier: what arrivals have released in the current phase, and in the last complete one."""
+
+    gathered: Rows | None = None
+    done: Rows | None = None
+    foreign: dict[int, Rows] = field(default_factory=dict)
+    """By other clusters: what arrivals have released of them."""
+    init: Use | None = None
+    """The initialisation of the mbarrier object."""
+    users: int = 0
+    """A bit for each warp of the cluster whose order behind the initialisation has been checked."""
+    uses: dict[int, Use] = field(default_factory=dict)
+    """Of an mbarrier object, by slot: the last arrival."""
+    waits: dict[int, Use] = field(default_factory=dict)
+    """By warp: the last wait for the last complete phase."""
+    arrivals: dict[int, tuple[int, Any]] = field(default_factory=dict)
+    """Of a CTA's barrier, by warp: the lanes that have arrived in the current phase without waiting, and the instruction."""
+    parked: list[Agent] = field(default_factory=list)
+    """Of a CTA's barrier: the warps that have arrived and are blocked until it completes."""
+    relaxed: Rows | None = None
+    """What is done before relaxed arrivals at the cluster barrier: enough for a CTA to exit."""
+
+    def take(self, rows: Rows) -> None:
+        """Join the rows of an arriving agent."""
+        if self.gathered is None:
+            self.gathered = rows.copy()
+            return
+        if self.gathered.shape[1] < rows.shape[1]:
+            wider = rows.copy()
+            join(wider, self.gathered)
+            self.gathered = wider
+        else:
+            join(self.gathered, rows)
+
+    def complete(self) -> None:
+        """The phase is over."""
+        self.done, self.gathered = self.gathered, None
+        self.arrivals.clear()
+
+
+@dataclass(slots=True, eq=False)
+class Agent:
+    """A warp: its slots by what they number, its clock, and what it has yet to wait for."""
+
+    index: int
+    cta: Any
+    warp: int
+    main: Slot
+    slots: dict[Hashable, Slot] = field(default_factory=dict)
+    barrier: Any = None
+    """The barrier that the warp has arrived at last."""
+    fenced: dict[int, Rows] = field(default_factory=dict)
+    """By scope: the rows at its last releasing fence, which its relaxed writes and arrivals release."""
+    observed: dict[tuple[int, int], Rows] = field(default_factory=dict)
+    """By scope and cluster: rows that relaxed reads and waits have observed, for the next acquiring fence."""
+    foreign: dict[int, Rows] = field(default_factory=dict)
+    """By other clusters: what the warp has acquired of them."""
+    copies: Slot | None = None
+    """That of cp.async, where the program has any."""
+    loads: list[tuple[int, int]] = field(default_factory=list)
+    """tcgen05.ld whose registers may not have been read: op index and clock."""
+    rows: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
+    address: int = 0
+    """Of the rows, in host memory."""
+    execution: Any = None
+    tensor: Any = None
+    """Two of the rows, number by number."""
+    shared: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
+    """The rows that synchronisation objects carry."""
+
+
+class Clocks:
+    """The clocks of one cluster.
+
+    Attributes
+    ----------
+    rows : uint32[warp, row, slot component]
+    agents : the warps, by rank * warps of a CTA + warp
+    """
+
+    def __init__(self, serial: int, ctas: tuple[Any, ...], warps: int, model: str) -> None:
+        self.serial = serial
+        self.spec = model == "spec"
+        self.rows: NDArray[np.uint32] = np.zeros((len(ctas) * warps, len(Row), _FIRST_WIDTH), np.uint32)
+        self.owners: list[tuple[Agent | None, Hashable]] = []
+        self.shared: dict[Hashable, Slot] = {}
+        self.before = self.slot(None, "the grid before")
+        self.agents: list[Agent] = []
+        self.relaxed: dict[int, Rows] = {}
+        """By rank: what relaxed arrivals at the cluster barrier have released (`BarrierClock.relaxed`)."""
+        self.progress: dict[tuple[int, int], dict[int, Rows]] = {}
+        """By rank and warpgroup: how far the four warps had come at their shares of a wgmma.mma_async, by its number."""
+        self.maps: list[int] = []
+        """The slots that number changes of tensor maps."""
+        self.warps = warps
+        self.blocks: list[Block] = []
+        """By rank: the rows of a CTA's warps that synchronisation objects carry."""
+        for cta in ctas:
+            for warp in range(warps):
+                agent = Agent(len(self.agents), cta, warp, self.slot(None, "main"))
+                self.owners[-1] = agent, "main"
+                self.agents.append(agent)
+                self._place(agent)
+                self.tick(agent)
+        self._place_blocks()
+
+    def _place(self, agent: Agent) -> None:
+        agent.rows = self.rows[agent.index]
+        agent.address = address_of(agent.rows)
+        agent.shared = agent.rows[:SHARED_ROWS]
+        agent.execution, agent.tensor = (agent.rows[row].data for row in (Row.EXECUTION, Row.TENSOR))
+
+    def _place_blocks(self) -> None:
+        self.blocks = [Block(self.rows[first : first + self.warps, :SHARED_ROWS]) for first in range(0, len(self.agents), self.warps)]
+
+    def slot(self, agent: Agent | None, what: Hashable) -> Slot:
+        """A new slot."""
+        number = 2 * len(self.owners)
+        self.owners.append((agent, what))
+        if number + 2 > self.rows.shape[2]:
+            wider = np.zeros((*self.rows.shape[:2], 2 * self.rows.shape[2]), np.uint32)
+            wider[..., : self.rows.shape[2]] = self.rows
+            self.rows = wider
+            for each in self.agents:
+                self._place(each)
+            self._place_blocks()
+        return Slot(number, self.serial << CLUSTER_SHIFT | number)
+
+    def own(self, agent: Agent, what: Hashable) -> Slot:
+        """A warp's slot for something, made on first use."""
+        found = agent.slots.get(what)
+        if found is None:
+            found = agent.slots[what] = self.slot(agent, what)
+        return found
+
+    # --------------------------------------------------------------------------------------------------- release and acquire
+
+    def tick(self, agent: Agent) -> None:
+        """Advance the warp's clock: what was released before does not cover the accesses that follow."""
+        agent.main.clock += 1
+        # The early component counts program order alone: how far a warp has come, whether or not others may rely on its accesses.
+        row, number = agent.execution, agent.main.number
+        row[number] = row[number + 1] = agent.main.clock
+
+    def advance(self, agent: Agent, slot: Slot, component: Component, clock: int) -> None:
+        """Order a slot's accesses up to a clock before what the warp does next."""
+        at = slot.number + component
+        for row in (agent.execution, agent.tensor):
+            if row[at] < clock:
+                row[at] = clock
+
+    def released_rows(self, agent: Agent) -> Rows:
+        """What a release of the warp carries; a view that is not to be kept."""
+        if not self.spec:
+            return agent.shared
+        made = agent.shared.copy()
+        made[Row.TENSOR] = agent.rows[Row.RELEASED]
+        return made
+
+    def acquire(self, agent: Agent, rows: Rows) -> None:
+        """Join what a release of this cluster carried."""
+        if not self.spec:
+            join(agent.shared, rows)
+            return
+        own = agent.rows
+        join(own[: Row.TENSOR], rows[: Row.TENSOR])
+        # Execution ordering is transitive: releasing again what was acquired needs no fences of its own.
+        for row in (Row.ACQUIRED, Row.RELEASED):
+            join(own[row], rows[Row.TENSOR])
+
+    def acquire_from(self, agent: Agent, serial: int, rows: Rows) -> None:
+        """Join what a release carried of some cluster."""
+        if serial == self.serial:
+            self.acquire(agent, rows)
+            return
+        join(agent.shared[:, : self.before.number + 2], rows[:, : self.before.number + 2])
+        known = agent.foreign.get(serial)
+        if known is None or known.shape[1] < rows.shape[1]:
+            agent.foreign[serial] = joined(known, rows)
+        else:
+            join(known, rows)
+
+    # ----------------------------------------------------------------------------------------------------------- fences
+
+    def grid_wait(self, agent: Agent) -> None:
+        """griddepcontrol.wait: the grid before is complete, and visible to all proxies."""
+        agent.rows[:, self.before.number : self.before.number + 2] = 1
+
+    def proxy_fence(self, agent: Agent, spaces: Space) -> None:
+        """fence.proxy.async: section "Shared Memory Accesses". Compiled code does the same (`event_replay_ir`)."""
+        for space, row in ((Space.SHARED, Row.ASYNC_SHARED), (Space.GLOBAL, Row.ASYNC_GLOBAL)):
+            if space in spaces:
+                join(agent.rows[row], agent.rows[Row.EXECUTION])
+        self.tick(agent)
+
+    def change_map(self, agent: Agent, releases: bool) -> Slot:
+        """The slot of a warp's next change of a tensor map; ``releases``: the instruction releases it as well."""
+        slot = self.own(agent, _MAPS)
+        if not slot.clock:
+            self.maps.append(slot.number)
+        slot.clock += 1
+        self.advance(agent, slot, Component.DONE, slot.clock)
+        if releases:
+            self.release_maps(agent)
+        return slot
+
+    def release_maps(self, agent: Agent) -> None:
+        """fence.proxy.tensormap::generic.release: the early component of a change says that it is released."""
+        slot = agent.slots.get(_MAPS)
+        if slot is not None:
+            self.advance(agent, slot, Component.EARLY, slot.clock)
+        self.tick(agent)
+
+    def acquire_maps(self, agent: Agent) -> None:
+        """fence.proxy.tensormap::generic.acquire: copies may follow the changes that have been released."""
+        row, execution = agent.rows[Row.ASYNC_GLOBAL], agent.rows[Row.EXECUTION]
+        maps = np.array(self.maps, np.intp)
+        acquired = np.maximum(row[maps], execution[maps + Component.EARLY])
+        join(row, execution)
+        row[maps] = acquired
+        self.tick(agent)
+
+    def before_thread_sync(self, agent: Agent) -> None:
+        """tcgen05.fence::before_thread_sync."""
+        join(agent.rows[Row.RELEASED], agent.rows[Row.TENSOR])
+
+    def after_thread_sync(self, agent: Agent) -> None:
+        """tcgen05.fence::after_thread_sync."""
+        join(agent.rows[Row.TENSOR], agent.rows[Row.ACQUIRED])

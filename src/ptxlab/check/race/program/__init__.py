@@ -1,0 +1,1 @@
+"""What the race sanitizer reads from a program before it runs."""

@@ -1,0 +1,1 @@
+"""Findings of the race sanitizer: codes, messages, fixes."""

@@ -1,0 +1,177 @@
+"""What reports say: the code of a pair of accesses, its names, what is missing, and what to insert."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptxlab.check.model import ASYNC_PROXY, TENSOR_SPACE, Kind, Row
+from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
+from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
+from ptxlab.isa.effects import Access as MemoryEffect
+from ptxlab.isa.effects import Asynchronous, Completion, Dealloc
+from ptxlab.isa.operands import Op
+
+__all__ = ["MISSING", "Access", "code_of", "completion_of", "fix_of", "join_of", "past_of", "shortened"]
+
+_LONGEST = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One side of a conflict, unpacked from an entry of the shadow."""
+
+    slot: int
+    clock: int
+    op: Op
+    kind: Kind
+    write: bool
+    mask: int
+
+    @property
+    def serial(self) -> int:
+        """The cluster's number."""
+        return self.slot >> CLUSTER_SHIFT
+
+    @property
+    def column(self) -> int:
+        """The slot's first column in the clocks of its cluster."""
+        return self.slot & (1 << CLUSTER_SHIFT) - 1
+
+    @property
+    def verb(self) -> str:
+        """What it does."""
+        if isinstance(self.op.effects, Dealloc):
+            return "releases"
+        return "writes" if self.write else "reads"
+
+
+def shortened(text: str) -> str:
+    """A line of PTX without its long vectors."""
+    text = text.strip()
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 4] + " ..."
+
+
+def join_of(op: Op, reads: bool, grouped: bool = True) -> str:
+    """How to wait for an asynchronous operation, which may have been left out of all groups."""
+    completion = completion_of(op)
+    if completion is Completion.WGMMA_GROUP:
+        return "insert wgmma.commit_group and wgmma.wait_group 0"
+    if completion is Completion.COPY_GROUP:
+        return "insert cp.async.wait_all" if grouped else "insert cp.async.commit_group and cp.async.wait_group 0, or cp.async.wait_all,"
+    return "insert cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0" if reads else "wait on the mbarrier of the copy"
+
+
+def completion_of(op: Op) -> Completion | None:
+    """What completes an asynchronous operation."""
+    return op.effects.completion if isinstance(op.effects, Asynchronous) else None
+
+
+def past_of(access: Access) -> str:
+    return {"reads": "reads", "writes": "writes", "releases": "released"}[access.verb]
+
+
+def _is_map(found: Object, earlier: Access, later: Access) -> bool:
+    """Whether one of the two makes a tensor map that the other, a tensor copy, uses."""
+    maps = [e for e in (earlier.op.effects, later.op.effects) if isinstance(e, MemoryEffect | Asynchronous) and e.tensor_map]
+    return found.proxy_row == Row.ASYNC_GLOBAL and len({type(e) for e in maps}) == 2
+
+
+def code_of(earlier: Access, later: Access, found: Object, ordered: bool, waited: bool, fences: bool) -> str:
+    if fences and earlier.kind in TENSOR_SPACE and later.kind in TENSOR_SPACE:
+        return "X115"
+    if found.granule == TENSOR_GRANULE and (earlier.kind is Kind.ALLOC or (later.kind is Kind.ALLOC and waited)):
+        return "X113"
+    if _is_map(found, earlier, later):
+        return "X117" if earlier.write else "X118"
+    if earlier.kind in (Kind.GENERIC, Kind.SILENT, Kind.STRONG, Kind.COPY) and earlier.write and later.kind in ASYNC_PROXY and ordered:
+        return "X102"
+    by_kind = {
+        Kind.BULK: "X103" if earlier.write else "X104",
+        Kind.REDUCE: "X103" if earlier.write else "X104",
+        Kind.MMA: "X105" if earlier.write else "X106",
+        Kind.CP: "X105" if earlier.write else "X106",
+        Kind.CP_4X256B: "X105" if earlier.write else "X106",
+        Kind.SHIFT: "X105",
+        Kind.ST: "X107",
+        Kind.LD: "X108",
+        Kind.WGMMA: "X110",
+        Kind.COPY: "X111" if earlier.write else "X104",
+        Kind.STORE: "X103",
+    }
+    if earlier.kind in by_kind:
+        return by_kind[earlier.kind]
+    if later.kind in ASYNC_PROXY:
+        return "X112"
+    return "X114" if found.proxy_row == Row.ASYNC_GLOBAL else "X101"
+
+
+MISSING = {
+    "X101": "nothing orders the two threads",
+    "X102": "no proxy fence stands between",
+    "X103": "nothing has waited for the copy",
+    "X104": "nothing has waited until the copy has read it",
+    "X105": "nothing has waited for its completion",
+    "X106": "nothing has waited for its completion",
+    "X107": "no tcgen05.wait::st and no order between",
+    "X108": "its registers are neither consumed nor awaited",
+    "X109": "only its consumed registers order the two",
+    "X110": "nothing has waited for it",
+    "X111": "nothing has waited for the copy",
+    "X112": "nothing orders the two",
+    "X113": "nothing orders the two warps",
+    "X114": "nothing orders the two threads",
+    "X117": "no fence.proxy.tensormap stands between",
+    "X118": "nothing has waited for the copy",
+    "X115": "a tcgen05.fence is missing between",
+}
+
+
+def fix_of(code: str, earlier: Access, later: Access, waited: bool) -> str:
+    first, second = earlier.op.line, later.op.line
+    if code in ("X101", "X114") or (waited and code in ("X107", "X108")):
+        behind = {"X107": ", behind tcgen05.wait::st", "X108": ", behind tcgen05.wait::ld"}.get(code, "")
+        return (
+            f"synchronise the threads between line {first} and line {second}{behind}: bar.sync, or mbarrier.arrive behind the one and "
+            "mbarrier.try_wait before the other"
+        )
+    if code == "X117":
+        return (
+            f"release the map with tensormap.cp_fenceproxy or fence.proxy.tensormap::generic.release behind line {first}, and insert "
+            f"fence.proxy.tensormap::generic.acquire before line {second}"
+        )
+    if code == "X118":
+        return f"wait for the copy of line {first} before line {second}: its mbarrier, or cp.async.bulk.wait_group"
+    if code == "X102":
+        return f"insert fence.proxy.async behind line {first}, before the barrier that lets line {second} go on"
+    if code == "X103":
+        if completion_of(earlier.op) is Completion.BULK_GROUP:
+            return f"insert cp.async.bulk.commit_group and cp.async.bulk.wait_group 0 between line {first} and line {second}"
+        return f"wait with mbarrier.try_wait on the mbarrier of line {first} before line {second}"
+    if code == "X111" or (code == "X104" and earlier.kind is Kind.COPY):
+        return (
+            "insert cp.async.commit_group and cp.async.wait_group 0 (or cp.async.wait_all) and a barrier between "
+            f"line {first} and line {second}"
+        )
+    if code == "X104":
+        return (
+            f"insert cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0 between line {first} and line {second}, and bar.sync "
+            "if another warp writes"
+        )
+    if code in ("X105", "X106"):
+        return f"insert tcgen05.commit behind line {first}, and wait on its mbarrier before line {second}"
+    if code == "X107":
+        return f"insert tcgen05.wait::st.sync.aligned behind line {first}, before the threads synchronise"
+    if code in ("X108", "X109"):
+        return f"insert tcgen05.wait::ld.sync.aligned behind line {first}, before the barrier that lets line {second} go on"
+    if code == "X110":
+        return (
+            f"insert wgmma.commit_group and wgmma.wait_group 0 between line {first} and line {second}, and a barrier if another warp writes"
+        )
+    if code == "X112":
+        return f"let the thread of line {first} arrive on a barrier behind it, and wait on that barrier before line {second}"
+    if code == "X113":
+        return f"synchronise all warps with a barrier between line {first} and line {second}"
+    return (
+        f"insert tcgen05.fence::before_thread_sync behind line {first} before the threads synchronise, and "
+        f"tcgen05.fence::after_thread_sync before line {second}"
+    )

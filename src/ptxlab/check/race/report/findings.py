@@ -1,0 +1,378 @@
+"""From two accesses that nothing orders to a finding: what, where, which order is missing, and what to insert."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.model import ASYNC_PROXY, TENSOR_PIPES, Component, Kind, Row, scoped
+from ptxlab.check.race.clocks.clocks import Agent, Clocks, Use
+from ptxlab.check.race.clocks.clusters import Clusters
+from ptxlab.check.race.clocks.grids import GridBefore
+from ptxlab.check.race.clocks.scopes import excluded, lines_of, widening
+from ptxlab.check.race.program.dead_loads import dead_loads
+from ptxlab.check.race.program.instruction_kinds import waits_for_grid
+from ptxlab.check.race.program.tensor_addresses import allocation_awaited
+from ptxlab.check.race.report._messages import MISSING, Access, code_of, completion_of, fix_of, join_of, past_of, shortened
+from ptxlab.check.race.report._overlap import granules, lanes_at, overlap, where_text
+from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object, Shadow
+from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, FORMAL, HOW_SHIFT, UNWRITTEN
+from ptxlab.isa.effects import Alloc, Asynchronous, Completion, Dealloc, MbarrierArrive, MbarrierWait, Scope
+from ptxlab.isa.operands import Op
+from ptxlab.machine.launch.reports import lane_text
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["Findings"]
+
+_GRID, _LANES = -2, -3
+_PAIR = 0xFFFFFF | 31 << HOW_SHIFT
+"""Instruction and kind of an entry."""
+
+
+class Place(NamedTuple):
+    """Where two accesses overlap: the memory, the part of it as text, and the lanes of the later access where they are known."""
+
+    found: Object
+    text: str
+    lanes: str
+
+
+class Findings:
+    """Judges suspects and reports each pair of instructions once."""
+
+    def __init__(self, launch: Launch, shadow: Shadow) -> None:
+        self._launch = launch
+        self._shadow = shadow
+        self._seen: set[tuple[int, int, int]] = set()
+        self.clusters = Clusters()
+        self.before: GridBefore | None = None
+        """The grid that may still run, if there is one."""
+        self._redundant = dead_loads(launch.program) if waits_for_grid(launch.program) else frozenset()
+        """Loads that race with the grid before alone."""
+
+    def _access(self, who: int, what: int) -> Access:
+        how = what >> HOW_SHIFT & 31
+        kind = Kind(how >> 1)
+        before = self.before if who >> 32 + CLUSTER_SHIFT == BEFORE else None
+        ops = self._launch.program.ops if before is None else before.ops
+        op = ops[(what & 0xFFFFFF) % len(ops)]
+        return Access(who >> 32, who & 0xFFFFFFFF, op, Kind.STRONG if kind is Kind.NARROW else kind, bool(how & 1), what >> 24 & 0xFFFFFFFF)
+
+    def judge(self, clocks: Clocks, agent: Agent, suspects: NDArray[np.uint64], rows: NDArray[np.uint64] | None = None) -> None:
+        """Report the suspects that are no order of another cluster's; ``rows`` recorded the later accesses."""
+        cleared: set[tuple[int, ...]] = set()
+        for number, (whose, held, who, what, _, wrong) in enumerate(suspects.tolist()):
+            grid = self.before is not None and whose >> 32 + CLUSTER_SHIFT == BEFORE and wrong != UNWRITTEN
+            key = (held & _PAIR, what & _PAIR, _GRID if grid else wrong)
+            pair = whose, who, *key
+            if key in self._seen or pair in cleared:
+                continue
+            later = self._access(who, what)
+            if wrong == UNWRITTEN:
+                self._seen.add(key)
+                self._unwritten(later, agent, self._place(later, suspects, number, rows))
+                continue
+            earlier = self._access(whose, held)
+            if grid:
+                self._seen.add(key)
+                self._early(agent, earlier, later, self._place(later, suspects, number, rows))
+                continue
+            narrow = _narrow(clocks, held, earlier, what, later)
+            if (
+                narrow == []
+                or (earlier.serial != clocks.serial and _is_acquired(agent, earlier))
+                or self._twice(earlier, later)
+                or {earlier.op.index, later.op.index} & self._redundant
+            ):
+                cleared.add(pair)
+                continue
+            self._seen.add(key)
+            self._report(clocks, agent, earlier, later, self._place(later, suspects, number, rows), wrong == FORMAL, narrow)
+
+    def _place(self, later: Access, suspects: NDArray[np.uint64], number: int, rows: NDArray[np.uint64] | None) -> Place:
+        """Where the two accesses of a suspect overlap."""
+        places, masks = overlap(suspects, number)
+        found = self._shadow.find(int(places[0]))
+        assert found is not None
+        row = int(suspects[number, 3]) & 0xFFFFFF
+        size = self._shadow.size_of(row)
+        lanes = "" if rows is None or found.granule == TENSOR_GRANULE else lanes_at(rows, row, size, places, masks)
+        return Place(found, where_text(found, places, masks), lanes)
+
+    def _early(self, agent: Agent, earlier: Access, later: Access, place: Place) -> None:
+        """A dependent grid touches what the grid before, which may still run, has touched."""
+        before = self.before
+        assert before is not None
+        self._launch.reports.add(
+            "X121",
+            f"{later.op.short} {later.verb} {place.text}, which {earlier.op.short} of the grid "
+            f"before {past_of(earlier)}, and no griddepcontrol.wait stands before it",
+            op=later.op,
+            fix=f"insert griddepcontrol.wait before line {later.op.line}, in the same thread or before a barrier that it passes",
+            details=(
+                ("earlier", f"kernel {before.kernel}, line {earlier.op.line}: {earlier.op.opcode}"),
+                ("later", self._agent_text(later, place.lanes)),
+                ("order that exists", "none: griddepcontrol.launch_dependents lets this grid start while the other one runs"),
+            ),
+            cta=agent.cta,
+        )
+
+    def _unwritten(self, reader: Access, agent: Agent, place: Place) -> None:
+        """Memory of the SM starts with whatever the last kernel left there."""
+        tensor = place.found.granule == TENSOR_GRANULE
+        self._launch.reports.add(
+            "T614" if tensor else "M411",
+            f"{reader.op.short} reads {place.text}, which nothing has written",
+            op=reader.op,
+            fix="let the first tcgen05.mma of the accumulator have enable-input-d false, or fill the columns with tcgen05.st"
+            if tensor
+            else self._writing(reader.op, agent.cta),
+            details=(("reader", self._agent_text(reader, place.lanes)),),
+            cta=agent.cta,
+        )
+
+    def _writing(self, reader: Op, cta: Any) -> str:
+        """What to do about a read of shared memory that nothing has written."""
+        program = self._launch.program
+        alloc = allocation_awaited(program, reader, cta)
+        if alloc is not None:
+            pair = ", or barrier.cluster for both CTAs of the pair" if isinstance(alloc.effects, Alloc) and alloc.effects.pair else ""
+            return (
+                f"synchronise the warps with a barrier (bar.sync{pair}) between tcgen05.alloc at line {alloc.line} and this read of its "
+                "address"
+            )
+        copied = any(completion_of(op) is Completion.BYTES for op in program.ops)
+        awaited = ", or wait on the mbarrier of the copy that brings them" if copied else ""
+        barrier = "barrier.cluster" if isinstance(reader.effects, Asynchronous) and reader.effects.pair else "a barrier"
+        return (
+            f"write the bytes before they are read, with {barrier} between if others write them{awaited}; "
+            "a fresh CTA's shared memory holds what the last one left there"
+        )
+
+    def _twice(self, earlier: Access, later: Access) -> bool:
+        """Two copies that write the same to the same place, as compilers let several warps do."""
+        return earlier.write and later.write and self.clusters.same_store((earlier.slot, earlier.clock), (later.slot, later.clock))
+
+    def op(self, index: int) -> Op:
+        """An instruction of the program."""
+        return self._launch.program.ops[index]
+
+    def in_flight_at_exit(self, agent: Agent, op: Op, reads: bool, grouped: bool = True) -> None:
+        """An asynchronous operation that nothing has waited for when the CTA exits."""
+        bulk_store = reads and completion_of(op) is Completion.BULK_GROUP
+        self._launch.reports.add(
+            "X119" if bulk_store and self._launch.model == "practice" else "X116",
+            f"CTA {agent.cta.describe()} exits while {op.short} at line {op.line} may still "
+            + ("read its shared memory" if reads else "write to its shared memory"),
+            op=op,
+            fix=f"{join_of(op, reads, grouped)} before the threads exit",
+            details=(("issued by", f"warp {agent.warp} of CTA {agent.cta.describe()}"),),
+            cta=agent.cta,
+        )
+
+    def outlived(self, cta: Any, agent: Agent, op: Op) -> None:
+        """A CTA exits, and nothing orders that behind what another CTA does in its shared memory."""
+        self._launch.reports.add(
+            "M407",
+            f"{op.short} of CTA {agent.cta.describe()} uses the shared memory of CTA {cta.describe()}, "
+            "which may have exited by then: nothing orders the two",
+            op=op,
+            fix=f"insert barrier.cluster.arrive and barrier.cluster.wait behind line {op.line}, before the CTAs of the cluster exit"
+            + (
+                f"; or let CTA {cta.describe()} wait on its mbarrier for that arrival before it exits"
+                if isinstance(op.effects, MbarrierArrive)
+                else ""
+            ),
+            details=(("later", f"CTA {cta.describe()} exits"),),
+            cta=agent.cta,
+        )
+
+    def overrun(self, barrier: Any, use: Use, op: Op) -> None:
+        """Nothing keeps a phase from being complete before a warp has seen that the one before is."""
+        by_parity = isinstance(use.op.effects, MbarrierWait) and use.op.effects.parity
+        other = f"; or wait with the other parity, if the phase that line {op.line} completes is meant" if by_parity else ""
+        self._launch.reports.add(
+            "B519",
+            f"{use.op.short} waits for a phase of the mbarrier at shared offset {barrier.offset:#x}, and nothing keeps the next phase, "
+            f"which {op.short} at line {op.line} completes, from being complete before the wait",
+            op=use.op,
+            fix=f"behind line {use.op.line} arrive on an mbarrier, and wait on that mbarrier before line {op.line}; "
+            f"or synchronise the threads with a barrier between the two{other}",
+            details=(
+                ("waits", f"warp {use.agent.warp} of CTA {use.agent.cta.describe()}"),
+                ("what then happens", "the parity that the wait names stands for the phase after, and the wait goes on"),
+            ),
+            cta=use.agent.cta,
+        )
+
+    def invalidated_early(self, barrier: Any, agent: Agent, op: Op, use: Use) -> None:
+        """mbarrier.inval ends the life of an object that another warp uses, and nothing orders the two."""
+        self._launch.reports.add(
+            "X101",
+            f"{op.short} ends the mbarrier at shared offset {barrier.offset:#x}, which {use.op.short} at line {use.op.line} uses, "
+            "and nothing orders the two threads",
+            op=op,
+            fix=f"synchronise the threads with a barrier (bar.sync) between line {use.op.line} and line {op.line}",
+            details=(
+                ("earlier", f"warp {use.agent.warp} of CTA {use.agent.cta.describe()}"),
+                ("later", f"warp {agent.warp} of CTA {agent.cta.describe()}"),
+                ("order that exists", "none"),
+            ),
+            cta=agent.cta,
+        )
+
+    def arrived_twice(self, barrier: Any, agent: Agent, first: Op, op: Op) -> None:
+        """A warp arrives at a barrier of its CTA twice in one phase."""
+        self._launch.reports.add(
+            "B520",
+            f"warp {agent.warp} arrives at barrier {barrier.id} again, as it did at line {first.line}, and the barrier is not yet "
+            "complete: it counts as two warps",
+            op=op,
+            fix=f"arrive once in a phase: drop line {op.line}, give it another barrier, or let the warp wait between line {first.line} and "
+            f"line {op.line} for a barrier behind barrier {barrier.id}",
+            cta=agent.cta,
+        )
+
+    def race_of_lanes(self, warp: Any, earlier: tuple[Op, bool, int], later: tuple[Op, bool, int], addresses: set[int]) -> None:
+        """Threads of one warp access the same bytes, and only the warp's progress orders them."""
+        (first, wrote, whose), (op, writes, who) = earlier, later
+        key = (first.index, op.index, _LANES)
+        found = self._shadow.find(min(addresses))
+        if key in self._seen or found is None:
+            return
+        self._seen.add(key)
+        at, text, _ = self._launch.reports.place(first)
+        owner = f"warp {warp.warp_id} of CTA {warp.cta.describe()}"
+        self._launch.reports.add(
+            "X114" if found.proxy_row == Row.ASYNC_GLOBAL else "X101",
+            f"{op.short} {'writes' if writes else 'reads'} {where_text(found, *granules(found, addresses))}, which {first.short} at "
+            f"line {first.line} {'writes' if wrote else 'reads'} in another thread of the warp, and nothing orders the two threads",
+            op=op,
+            fix=f"insert bar.warp.sync between line {first.line} and line {op.line}, for all threads of the two",
+            details=(
+                ("earlier", f"lanes {lane_text(whose)} of {owner}: line {at.line}: {shortened(text)}"),
+                ("later", f"lanes {lane_text(who)} of {owner}"),
+                ("order that exists", "none: program order is that of one thread"),
+            ),
+            cta=warp.cta,
+        )
+
+    def uninitialised(self, barrier: Any, agent: Agent, op: Op, made: Use) -> None:
+        """A warp uses an mbarrier object, and nothing orders the use behind its initialisation."""
+        if (made.op.index, op.index, -1) in self._seen:
+            return
+        self._seen.add((made.op.index, op.index, -1))
+        first, owner = made.op.line, made.agent.cta
+        fix = (
+            f"insert bar.sync 0{' (barrier.cluster, if other CTAs use it, too)' if len(owner.cluster) > 1 else ''} behind line {first}, "
+            f"which all threads pass before line {op.line}"
+            if owner is agent.cta
+            else f"insert fence.mbarrier_init.release.cluster behind line {first}, then barrier.cluster.arrive and barrier.cluster.wait, "
+            f"all before line {op.line}"
+        )
+        at, text, _ = self._launch.reports.place(made.op)
+        self._launch.reports.add(
+            "X120",
+            f"{op.short} uses the mbarrier at shared offset {barrier.offset:#x} of CTA {owner.describe()}, which "
+            f"mbarrier.init at line {first} initialises, and nothing orders the two",
+            op=op,
+            fix=fix,
+            details=(
+                ("earlier", f"warp {made.agent.warp} of CTA {owner.describe()}: line {at.line}: {shortened(text)}"),
+                ("later", f"warp {agent.warp} of CTA {agent.cta.describe()}"),
+                ("order that exists", "none"),
+            ),
+            cta=agent.cta,
+        )
+
+    # ---------------------------------------------------------------------------------------------------------- words
+
+    def _report(
+        self, clocks: Clocks, agent: Agent, earlier: Access, later: Access, place: Place, formal: bool, narrow: list[Op] | None
+    ) -> None:
+        ordered = earlier.serial == clocks.serial and agent.rows[Row.EXECUTION, earlier.column] >= earlier.clock
+        fences = clocks.spec and _acquired(clocks, agent, earlier)
+        waited = _waited(clocks, earlier)
+        if narrow:
+            code, missing = "X122", f"the scope of {lines_of(narrow)} does not include the other's thread"
+            fix = widening(_apart(clocks, earlier, later), narrow)
+        else:
+            code = "X109" if formal else code_of(earlier, later, place.found, ordered, waited, fences)
+            missing, fix = MISSING[code], fix_of(code, earlier, later, waited)
+            if code in ("X105", "X106") and isinstance(later.op.effects, Dealloc) and "tmem" in self._launch.options.checks:
+                code = "T612"  # as the machine says where the operation happens to be under way
+            if code in ("X105", "X106") and later.op.line < earlier.op.line and _issued_apart(clocks, agent, earlier):
+                fix += f"; or, if line {later.op.line} is to execute first, synchronise the warps with a barrier (bar.sync) between the two"
+        message = (
+            f"{later.op.short} {later.verb} {place.text}, which {earlier.op.short} at line {earlier.op.line} {past_of(earlier)}, "
+            f"and {missing}"
+        )
+        at, text, source = self._launch.reports.place(earlier.op)
+        details = [
+            ("earlier", f"{self._agent_text(earlier)}: line {at.line}: {shortened(text)}"),
+            *([("earlier, in the source", f"{source.file}:{source.line}")] if source is not None else []),
+            ("later", self._agent_text(later, place.lanes)),
+            ("order that exists", _existing(clocks, agent, earlier, ordered)),
+        ]
+        self._launch.reports.add(code, message, op=later.op, fix=fix, details=tuple(details), cta=agent.cta)
+
+    def _agent_text(self, access: Access, lanes: str = "") -> str:
+        text = self.clusters.owner(access.serial, access.column // 2)
+        if text is None:
+            return access.op.short
+        text = f"lanes {lanes} of {text}" if lanes else text
+        return f"{access.op.short} issued by {text}" if access.kind in ASYNC_PROXY or access.kind in TENSOR_PIPES else text
+
+
+def _apart(clocks: Clocks, earlier: Access, later: Access) -> Scope:
+    """The least scope that includes the threads of two accesses."""
+    if earlier.serial != later.serial:
+        return Scope.GPU
+    one, other = (clocks.owners[access.column // 2][0] for access in (earlier, later))
+    return Scope.CTA if one is not None and other is not None and one.cta is other.cta else Scope.CLUSTER
+
+
+def _narrow(clocks: Clocks, held: int, earlier: Access, what: int, later: Access) -> list[Op] | None:
+    """Of two strong accesses, those whose scope leaves the other's thread out; None if scopes do not matter."""
+    if not scoped(*(Kind(entry >> HOW_SHIFT + 1 & 15) for entry in (held, what))):
+        return None
+    return excluded(_apart(clocks, earlier, later), earlier.op, later.op)
+
+
+def _is_acquired(agent: Agent, earlier: Access) -> bool:
+    rows = agent.foreign.get(earlier.serial)
+    return rows is not None and earlier.column < rows.shape[1] and bool(rows[Row.EXECUTION, earlier.column] >= earlier.clock)
+
+
+def _waited(clocks: Clocks, earlier: Access) -> bool:
+    """Whether the warp that issued an access has itself waited for it."""
+    owner = clocks.owners[earlier.column // 2][0] if earlier.serial == clocks.serial else None
+    return owner is not None and bool(owner.rows[Row.EXECUTION, earlier.column] >= earlier.clock)
+
+
+def _issued_apart(clocks: Clocks, agent: Agent, earlier: Access) -> bool:
+    """Whether another warp of the cluster has issued an asynchronous operation."""
+    return earlier.serial == clocks.serial and clocks.owners[earlier.column // 2][0] is not agent
+
+
+def _acquired(clocks: Clocks, agent: Agent, earlier: Access) -> bool:
+    """Whether only tcgen05.fence is missing."""
+    rows = agent.rows
+    components = list(Component) if earlier.kind in TENSOR_PIPES else [Component.DONE]
+    columns = earlier.column + np.array(components)
+    return bool((rows[np.array([Row.ACQUIRED, Row.EXECUTION])][:, columns] >= earlier.clock).any())
+
+
+def _existing(clocks: Clocks, agent: Agent, earlier: Access, ordered: bool) -> str:
+    if earlier.serial != clocks.serial:
+        return "none between the clusters"
+    if ordered:
+        return "execution order: the earlier access is complete for this warp's ordinary accesses"
+    owner = clocks.owners[earlier.column // 2][0]
+    if owner is agent:
+        return "program order of one warp only"
+    return "none"

@@ -1,0 +1,1 @@
+"""Shadow memory: the accesses that a later one must follow."""

@@ -1,0 +1,187 @@
+"""Under ``spec``: races between the threads of one warp, as program order is that of each thread.
+
+Section "Program Order". What a warp records is divided into stretches: a new one begins where, on a path from one access to the next, any
+of its threads may have synchronised with others: at a service instruction, a fence, an acquiring or releasing access, or a warp collective.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.model import Kind
+from ptxlab.check.race.clocks.scopes import access_order
+from ptxlab.check.race.report.findings import Findings
+from ptxlab.check.race.shadow.shadow_ir import OpWord
+from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, Nothing
+from ptxlab.isa.operands import Op
+
+if TYPE_CHECKING:
+    from ptxlab.engine.program import Program
+    from ptxlab.machine.warp.warp import Warp
+
+__all__ = ["Lanes"]
+
+_LANES = np.arange(32, dtype=np.uint64)
+_WORD = 4
+_LAST = np.iinfo(np.int64).max
+_MOST = 256
+"""Words of one stretch that are compared where several threads access them."""
+_CARRIED = 64
+"""Rows of a stretch that are compared with those of the next drain."""
+
+Words = NDArray[np.uint64]
+
+
+@dataclass(slots=True, eq=False)
+class _Accesses:
+    """Those of a stretch, word by word: the word's address, its bytes, the row and the lane."""
+
+    words: Words
+    masks: Words
+    rows: NDArray[np.intp]
+    lanes: NDArray[np.intp]
+
+
+class Lanes:
+    """Compares the accesses of the threads of a warp; ``table`` says what each instruction does (`OpWord`)."""
+
+    def __init__(self, program: Program, table: Words, findings: Findings) -> None:
+        self._program = program
+        self._findings = findings
+        self._kinds = table[:, OpWord.HOW] & np.uint64(31)
+        plain = np.array([isinstance(program.natives.get(op.index), LaneAccess | Atomic) for op in program.ops] or [False])
+        self._sizes = np.where(plain, table[: len(plain), OpWord.SIZE], 0).astype(np.int64)
+        self._strong = np.isin(self._kinds >> np.uint64(1), [Kind.STRONG, Kind.NARROW])
+        self._writes = (self._kinds & np.uint64(1)).astype(bool)
+        self._synchronises = [_synchronises(program, op) for op in program.ops]
+        self._between: dict[tuple[int, int], bool] = {}
+
+    def drained(self, warp: Warp, rows: Words) -> None:
+        """Look at what a warp has recorded, and at the end of what it had before."""
+        before: Words | None = warp.state.get("race lanes")
+        if before is not None:
+            rows = np.concatenate([before, rows])
+        ops = (rows[:, 0] & np.uint64(0xFFFFFFFF)).astype(np.intp)
+        own = ops < len(self._synchronises)  # the second rows of cp.async are its own accesses, not the thread's
+        rows, ops = rows[own], ops[own]
+        start = 0
+        for start, stop in self._stretches(ops.tolist()):
+            part = rows[start:stop]
+            chosen = self._sizes[ops[start:stop]] > 0
+            mine = ops[start:stop][chosen]
+            if len(mine) > 1 and self._writes[mine].any() and _touching(part[chosen], self._sizes[mine]):
+                self._compare(warp, part[chosen], mine)
+        warp.state["race lanes"] = rows[max(start, len(rows) - _CARRIED) :].copy()
+
+    def _stretches(self, ops: list[int]) -> Iterator[tuple[int, int]]:
+        """Neighbouring rows between which nothing can have synchronised threads."""
+        start = 0
+        for at in range(1, len(ops) + 1):
+            if at == len(ops) or self._apart(ops[at - 1], ops[at]):
+                yield start, at
+                start = at
+
+    def _apart(self, earlier: int, later: int) -> bool:
+        known = self._between.get((earlier, later))
+        if known is None:
+            synchronised = self._synchronises[earlier] or self._synchronises[later]
+            known = self._between[earlier, later] = synchronised or self._may_synchronise(earlier, later)
+        return known
+
+    def _may_synchronise(self, earlier: int, later: int) -> bool:
+        """Whether on some path between two instructions threads of the warp may synchronise; a guarded instruction may be skipped."""
+        program = self._program
+        ends = {each for each in (earlier, later) if program.ops[each].guard is None}
+        block = next(n for n, b in enumerate(program.blocks) if b.start <= earlier < b.stop)
+        work = [(block, earlier + 1, False)]
+        seen: set[tuple[int, int, bool]] = set()
+        while work:
+            number, at, found = work.pop()
+            for index in range(at, program.blocks[number].stop):
+                if index == later and found:
+                    return True
+                if index in ends:
+                    break
+                found = found or self._synchronises[index]
+            else:
+                following = {(to, program.blocks[to].start, found) for to in program.blocks[number].successors} - seen
+                seen |= following
+                work += following
+        return False
+
+    # ------------------------------------------------------------------------------------------------------ one stretch
+
+    def _compare(self, warp: Warp, rows: Words, ops: NDArray[np.intp]) -> None:
+        found = _expand(rows, self._sizes[ops])
+        order = np.lexsort((found.rows, found.words))
+        words, lanes, writes = found.words[order], found.lanes[order], self._writes[ops[found.rows[order]]]
+        starts = np.flatnonzero(np.concatenate([[True], words[1:] != words[:-1]]))
+        several = np.minimum.reduceat(lanes, starts) != np.maximum.reduceat(lanes, starts)
+        shared = np.flatnonzero(several & np.logical_or.reduceat(writes, starts))[:_MOST]
+        stops = np.append(starts[1:], len(words))
+        conflicts: dict[tuple[int, int], dict[str, Any]] = defaultdict(lambda: {"bytes": set(), "earlier": 0, "later": 0})
+        for group in shared.tolist():
+            for one, other in self._pairs(rows, ops, found, order[starts[group] : stops[group]].tolist()):
+                held = conflicts[int(ops[found.rows[one]]), int(ops[found.rows[other]])]
+                mask = int(found.masks[one] & found.masks[other])
+                held["bytes"].update(int(found.words[one]) * _WORD + k for k in range(_WORD) if mask >> k & 1)
+                held["earlier"] |= 1 << int(found.lanes[one])
+                held["later"] |= 1 << int(found.lanes[other])
+        for (earlier, later), held in conflicts.items():
+            op, first = self._program.ops[later], self._program.ops[earlier]
+            self._findings.race_of_lanes(
+                warp, (first, bool(self._writes[earlier]), held["earlier"]), (op, bool(self._writes[later]), held["later"]), held["bytes"]
+            )
+
+    def _pairs(self, rows: Words, ops: NDArray[np.intp], found: _Accesses, group: list[int]) -> Iterator[tuple[int, int]]:
+        """The accesses to one word, in order, that are a race."""
+        for at, other in enumerate(group):
+            row, lane = found.rows[other], found.lanes[other]
+            op = ops[row]
+            silent = self._kinds[op] == Kind.GENERIC << 1 | 1 and int(rows[row, 1]) >> int(lane) & 1
+            for one in group[:at]:
+                before = ops[found.rows[one]]
+                if found.rows[one] == row or found.lanes[one] == lane or not int(found.masks[one] & found.masks[other]):
+                    continue
+                strong = self._strong[before]
+                if (self._writes[op] or self._writes[before]) and not (self._strong[op] if strong else silent):
+                    yield one, other
+
+
+def _synchronises(program: Program, op: Op) -> bool:
+    """Whether an instruction may order a thread's accesses and those of another thread of its warp."""
+    native = program.natives.get(op.index)
+    if isinstance(native, LaneAccess | Atomic):
+        return access_order(op).synchronises
+    quiet = native is None or isinstance(native, CopyAsync) or (isinstance(native, Nothing) and op.effects is None)
+    return op.row.kind == "service" or not quiet
+
+
+def _touching(rows: Words, sizes: NDArray[np.int64]) -> bool:
+    """Whether the ranges of memory of two rows touch."""
+    active = (rows[:, :1] >> np.uint64(32) >> _LANES & np.uint64(1)).astype(bool)
+    hosts = rows[:, 2:].astype(np.int64)
+    first = np.where(active, hosts, _LAST).min(axis=1)
+    order = np.argsort(first)
+    behind = np.maximum.accumulate((np.where(active, hosts, 0).max(axis=1) + sizes)[order])
+    return bool((first[order][1:] < behind[:-1]).any())
+
+
+def _expand(rows: Words, sizes: NDArray[np.int64]) -> _Accesses:
+    """The words of all lanes' accesses."""
+    row, lane = np.nonzero((rows[:, :1] >> np.uint64(32) >> _LANES & np.uint64(1)).astype(bool))
+    hosts = rows[:, 2:][row, lane].astype(np.int64)
+    ends = hosts + sizes[row]
+    counts = (ends - 1) // _WORD - hosts // _WORD + 1
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    words = np.repeat(hosts // _WORD, counts) + within
+    low = np.maximum(np.repeat(hosts, counts) - words * _WORD, 0)
+    high = np.minimum(np.repeat(ends, counts) - words * _WORD, _WORD)
+    masks = ((1 << high) - (1 << low)).astype(np.uint64)
+    return _Accesses(words.astype(np.uint64), masks, np.repeat(row, counts), np.repeat(lane, counts))

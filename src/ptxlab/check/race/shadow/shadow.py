@@ -1,0 +1,187 @@
+"""Shadow memory: for every granule of memory the accesses that nothing later has replaced."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab import native
+from ptxlab.check.race.shadow._event_replay_ir import emit_drain
+from ptxlab.check.race.shadow.shadow_ir import NEAR, OBJECT_WORDS, SUSPECT_WORDS, OpWord, StateWord, emit_shadow
+from ptxlab.engine.llvm.builder import Unit
+from ptxlab.isa.context import MemoryAccess
+from ptxlab.native import address_of
+
+__all__ = ["MEMORY_GRANULE", "TENSOR_GRANULE", "Object", "Shadow", "shadow_functions"]
+
+MEMORY_GRANULE = 5, 0
+"""log2 of the bytes of a granule, and of a unit of its mask: 32 bytes, byte by byte."""
+TENSOR_GRANULE = 7, 2
+"""32 lanes of a column, lane by lane."""
+_SUSPECTS = 4096
+"""As many granules as the largest copies reach."""
+
+
+@cache
+def shadow_functions() -> tuple[Any, Any, native.Library]:
+    """``drain`` and ``ranges``, compiled or from the cache, and the library that keeps them."""
+    exports = ["drain", "ranges"]
+    key = native.object_key("race shadow", _source_key())
+    library = native.load_cached(key, exports)
+    if library is None:
+        unit = Unit()
+        _emit(unit)
+        library = native.compile_ir(unit.text(), exports, opt=2, key=key)
+    word = ctypes.c_int64
+    pointer = ctypes.c_void_p
+    # The calls are short, so they keep the interpreter's lock.
+    drain = ctypes.PYFUNCTYPE(word, pointer, pointer, word, word)(library.address("drain"))
+    ranges = ctypes.PYFUNCTYPE(None, pointer, pointer, pointer, word, word, word, word)(library.address("ranges"))
+    return drain, ranges, library
+
+
+def _emit(unit: Unit) -> None:
+    emit_shadow(unit)
+    emit_drain(unit)
+
+
+@cache
+def _source_key() -> str:
+    unit = Unit()
+    _emit(unit)
+    return unit.text()
+
+
+@dataclass(slots=True, eq=False)
+class Object:
+    """Memory that is watched: its host bytes, near and further entries of its cells, uint64[granules, entries, 2], and what it is."""
+
+    data: NDArray[np.uint8]
+    cells: NDArray[np.uint64]
+    further: NDArray[np.uint64]
+    granule: tuple[int, int]
+    proxy_row: int
+    owner: Any
+    written: NDArray[np.uint32] | None = None
+    """The bytes of each granule that something has written, where memory starts without a value."""
+
+    @property
+    def start(self) -> int:
+        """The host address of the first byte."""
+        return address_of(self.data)
+
+
+class Shadow:
+    """All watched memory of a launch, and the compiled functions on it.
+
+    Attributes
+    ----------
+    state : the words that the compiled functions share (`StateWord`)
+    """
+
+    def __init__(self, ops: NDArray[np.uint64], rules: NDArray[np.uint8]) -> None:
+        self._drain, self._ranges, _ = shadow_functions()
+        self.state: NDArray[np.uint64] = np.zeros(StateWord.END, np.uint64)
+        self.words = self.state.data.cast("B").cast("q")
+        self._keep = ops, rules
+        self._suspects: NDArray[np.uint64] = np.zeros((_SUSPECTS, SUSPECT_WORDS), np.uint64)
+        self._objects: list[Object] = []
+        self._free: list[NDArray[np.uint64]] = []
+        """Those of objects that are watched no longer: fresh memory costs more than clearing these."""
+        self._table: NDArray[np.uint64] = np.zeros((1, OBJECT_WORDS), np.uint64)
+        self._dirty = True
+        self._address = address_of(self.state)
+        self.words[StateWord.OPS] = address_of(ops)
+        self.words[StateWord.RULES] = address_of(rules)
+        self.words[StateWord.SUSPECTS] = address_of(self._suspects)
+        self.words[StateWord.SUSPECT_CAPACITY] = _SUSPECTS
+
+    # ---------------------------------------------------------------------------------------------------------- objects
+
+    def watch(
+        self, data: NDArray[np.uint8], granule: tuple[int, int], entries: int, proxy_row: int, owner: Any, fresh: bool = False
+    ) -> Object:
+        """Watch the bytes of a contiguous array, with four entries or more; ``fresh`` memory holds nothing yet."""
+        granules = -(-data.nbytes >> granule[0])
+        near, further = (self._empty((granules, count, 2)) for count in (NEAR, entries - NEAR))
+        made = Object(data, near, further, granule, proxy_row, owner, np.zeros(granules, np.uint32) if fresh else None)
+        self._objects.append(made)
+        self._dirty = True
+        return made
+
+    def _empty(self, shape: tuple[int, int, int]) -> NDArray[np.uint64]:
+        """Cells without entries."""
+        for at, free in enumerate(self._free):
+            if free.shape == shape:
+                found = self._free.pop(at)
+                found[:] = 0
+                return found
+        return np.zeros(shape, np.uint64)
+
+    def forget(self, made: Object) -> None:
+        """Watch an object no longer."""
+        self._objects.remove(made)
+        self._free += [made.cells, made.further]
+        self._dirty = True
+
+    def clear(self, made: Object, granules: slice) -> None:
+        """Forget what was done to some granules, and what was written there."""
+        made.cells[granules] = 0
+        made.further[granules] = 0
+        if made.written is not None:
+            made.written[granules] = 0
+
+    def find(self, address: int) -> Object | None:
+        """The object that a host address lies in."""
+        return next((o for o in self._objects if o.start <= address < o.start + o.data.nbytes), None)
+
+    def _tabulate(self) -> None:
+        self._objects.sort(key=lambda o: o.start)
+        rows = [
+            (
+                o.start,
+                o.data.nbytes,
+                address_of(o.cells),
+                o.cells.shape[1] + o.further.shape[1] | o.granule[0] << 8 | o.granule[1] << 16,
+                o.proxy_row,
+                0 if o.written is None else address_of(o.written),
+                address_of(o.further),
+            )
+            for o in self._objects
+        ]
+        self._table = np.array(rows, np.uint64).reshape(len(rows), OBJECT_WORDS) if rows else np.zeros((1, OBJECT_WORDS), np.uint64)
+        self.words[StateWord.OBJECTS] = address_of(self._table)
+        self.words[StateWord.OBJECT_COUNT] = len(rows)
+        self.words[StateWord.LAST] = 0
+        self.words[StateWord.EPOCH] += 1
+        self._dirty = False
+
+    # --------------------------------------------------------------------------------------------------------- accesses
+
+    def drain(self, rows: int, first: int, count: int) -> int:
+        """Recorded rows at a host address, in order; the index of one that is for Python, or ``count``."""
+        if self._dirty:
+            self._tabulate()
+        at: int = self._drain(self._address, rows, first, count)
+        return at
+
+    def access(self, access: MemoryAccess, who: int, what: int) -> None:
+        """One access to ranges of host memory; ``who`` is slot << 32 | clock, ``what`` op | (kind << 1 | write) << 56."""
+        if self._dirty:
+            self._tabulate()
+        self._ranges(self._address, *access.where, who, what)
+
+    def size_of(self, op: int) -> int:
+        """The bytes that one lane's access of an instruction reaches, 0 where its rows do not say."""
+        return int(self._keep[0][op, OpWord.SIZE]) if op < len(self._keep[0]) else 0
+
+    def suspects(self) -> NDArray[np.uint64]:
+        """Pairs found since the last call, uint64[n, 6]."""
+        count = self.words[StateWord.SUSPECT_COUNT]
+        self.words[StateWord.SUSPECT_COUNT] = 0
+        return self._suspects[:count].copy()

@@ -1,0 +1,1 @@
+"""Static legality of instructions and modules."""

@@ -1,0 +1,233 @@
+"""An instruction against the declarations of its form."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import lru_cache
+
+from ptxlab import ptx
+from ptxlab.check.static._operands import Finding, Symbols, check_operand
+from ptxlab.diagnostics import CODES
+from ptxlab.isa import load_all
+from ptxlab.isa.catalogue import Qualifiers, Row, match
+from ptxlab.isa.legality import FORMS, Form, Rule, find_forms, is_declared
+from ptxlab.isa.requirements import Needs, Values, holds
+from ptxlab.isa.targets import LATEST_VERSION, RENAMED, TARGETS, VERSIONS
+
+__all__ = ["check_header", "check_instruction", "check_requirements"]
+
+_Values = dict[str, str | None]
+_HIDDEN = ("carry", "stack")
+"""Operand types that do not stand in the text."""
+
+
+def check_header(target: str, version: tuple[int, int]) -> list[Finding]:
+    """Whether there is such a PTX ISA version, and whether it has the target."""
+    return [*_check_version(version), *_check_target(target, version)]
+
+
+def _check_version(version: tuple[int, int]) -> list[Finding]:
+    major, minor = version
+    newest = ".".join(map(str, LATEST_VERSION))
+    if version > LATEST_VERSION:
+        message = f"PTX ISA {major}.{minor} is newer than {newest}: what it brings is not checked"
+        return [Finding("L130", message, fix=f"write .version {newest}, if that is enough")]
+    if minor > VERSIONS.get(major, -1):
+        last = f"the last {major}.x is {major}.{VERSIONS[major]}" if major in VERSIONS else f"the newest is {newest}"
+        return [Finding("L109", f"there is no PTX ISA {major}.{minor}; {last}")]
+    return []
+
+
+def _check_target(target: str, version: tuple[int, int]) -> list[Finding]:
+    since = TARGETS.get(target)
+    if since is None:
+        near = get_close_matches(target, TARGETS, 1)
+        return [Finding("L108", f"there is no target {target}", fix=f"did you mean {near[0]}?" if near else "")]
+    if version < since:
+        fix = f"write .version {since[0]}.{since[1]}"
+        return [Finding("L108", f"{target} needs PTX ISA {since[0]}.{since[1]}; the module has {version[0]}.{version[1]}", fix=fix)]
+    if target in RENAMED and version >= (9, 0):
+        return [Finding("L127", f"{target} is called {RENAMED[target]} from PTX ISA 9.0 on", fix=f"write {RENAMED[target]}")]
+    return []
+
+
+def check_instruction(instruction: ptx.Instruction, target: str, version: tuple[int, int], symbols: Symbols) -> list[Finding] | None:
+    """Findings about one instruction, or None if no declaration covers it."""
+    forms = find_forms(instruction.opcode)
+    if not forms:
+        if not is_declared(instruction.opcode):
+            return None
+        near = get_close_matches(instruction.opcode, FORMS, 1, 0.5)
+        return [Finding("L101", f"there is no instruction {instruction.opcode}", fix=f"did you mean {near[0]}?" if near else "")]
+    tried = [_check_form(form, instruction, target, version, symbols) for form in forms]
+    return min(tried, key=_weight)
+
+
+@lru_cache(maxsize=4096)
+def check_requirements(opcode: str, operands: int, target: str, version: tuple[int, int]) -> tuple[Finding, ...]:
+    """Whether target and version have an instruction of the catalogue; ``operands`` is how many are given."""
+    load_all()
+    tried = []
+    for row, q in match(opcode):
+        shown = [(name, type) for name, type in row.operands if type not in _HIDDEN]
+        optional = [name for name, type in shown if type[0] == "?"]
+        if len(shown) - len(optional) <= operands <= len(shown):
+            values = _values(row, q, optional if operands == len(shown) else [])
+            tried.append(tuple(f for needed in row.requires for f in _needs(needed, opcode, values, target, version)))
+    return min(tried, key=len, default=())
+
+
+def _values(row: Row, q: Qualifiers, optional: list[str]) -> _Values:
+    """What the groups have matched, flags by their spelling; operands that may be missing and are there have ``given``."""
+    found: _Values = dict.fromkeys(optional, "given")
+    for slot in row.slots:
+        value = q.__dict__[slot.name]
+        found[slot.name] = (slot.choices[0] if value else None) if slot.flag else value
+    return found
+
+
+def _errors(findings: list[Finding]) -> list[Finding]:
+    return [f for f in findings if CODES[f.code].severity == "error"]
+
+
+_NUMBERS = {1: "one", 2: "two", 3: "three"}
+_STAGES = {"L102": 50, "L103": 40, "L104": 30, "L105": 20}
+
+
+def _weight(findings: list[Finding]) -> int:
+    return sum(_STAGES.get(f.code, 10) for f in _errors(findings)) * 100 + len(findings)
+
+
+def _check_form(form: Form, instruction: ptx.Instruction, target: str, version: tuple[int, int], symbols: Symbols) -> list[Finding]:
+    findings: list[Finding] = []
+    modifiers = instruction.opcode.split(".")[len(form.name.split(".")) :]
+    values = _match(form, modifiers, findings, instruction)
+    if not _errors(findings):
+        findings += _operands(form, values, instruction, symbols)
+        for rule in form.rules:
+            findings += _rule(rule, values)
+    for needed in form.requires:
+        findings += _needs(needed, instruction.opcode, values, target, version)
+    return findings
+
+
+def _match(form: Form, modifiers: list[str], findings: list[Finding], instruction: ptx.Instruction) -> _Values:
+    """Distribute the modifiers over the form's slots."""
+    parts: dict[str, list[str]] = {slot.name: [] for slot in form.slots}
+    order: list[int] = []
+    for modifier in modifiers:
+        slots = [(i, slot) for i, slot in enumerate(form.slots) if modifier in slot.choices]
+        free = next(((i, slot) for i, slot in slots if len(parts[slot.name]) < slot.count), None)
+        if free is not None:
+            parts[free[1].name].append(modifier)
+            order.append(free[0])
+        elif slots and modifier in form.repeatable:
+            findings.append(Finding("L123", f".{modifier} is given twice"))
+        elif slots:
+            other = parts[slots[0][1].name]
+            findings.append(
+                Finding("L104", f".{modifier} is given twice" if modifier in other else f".{other[0]} and .{modifier} exclude each other")
+            )
+        elif modifier in form.ignored:
+            findings.append(Finding("L122", f".{modifier} means nothing on {form.name}; the assembler lets it pass"))
+        elif modifier == "v4" and form.name == "wgmma.mma_async" and _is_vector(instruction, 4):
+            findings.append(Finding("L122", ".v4 means nothing on wgmma; the assembler lets it pass where it is the length of the vectors"))
+        else:
+            near = get_close_matches(modifier, [c for slot in form.slots for c in slot.choices], 1)
+            fix = f"did you mean .{near[0]}?" if near else ""
+            findings.append(Finding("L102", f"{form.name} has no modifier .{modifier}", fix=fix, section=form.section))
+    for slot in form.slots:
+        if len(parts[slot.name]) < slot.count and not slot.optional:
+            choices = ", ".join(f".{c}" for c in slot.choices[:8]) + (", ..." if len(slot.choices) > 8 else "")
+            findings.append(
+                Finding(
+                    "L103",
+                    f"{form.name} needs {choices if len(slot.choices) == 1 else f'{_NUMBERS[slot.count]} of {choices}'}",
+                    section=form.section,
+                )
+            )
+    if order != sorted(order):
+        findings.append(Finding("L121", "the specification has the modifiers in another order: " + form.opcode(), section=form.section))
+    found: _Values = {name: ".".join(texts) or None for name, texts in parts.items()}
+    if any(slot.name == "aligned" and slot.optional for slot in form.slots) and found["aligned"] is None:
+        findings.append(Finding("L126", f"the specification requires .aligned on {form.name}", section=form.section))
+    if found.get("src_fmt") and found.get("dst_fmt") and modifiers.index(str(found["dst_fmt"])) > modifiers.index(str(found["src_fmt"])):
+        findings.append(Finding("L105", f".{found['dst_fmt']} must stand before .{found['src_fmt']}", section=form.section))
+    return found
+
+
+def _is_vector(instruction: ptx.Instruction, length: int) -> bool:
+    return all(len(o.items) == length for o in instruction.operands if isinstance(o, ptx.Vector))
+
+
+def _operands(form: Form, values: _Values, instruction: ptx.Instruction, symbols: Symbols) -> list[Finding]:
+    """Find the line of operands that fits best; what it gives enters the values."""
+    given = instruction.operands
+    lines = [(line, names) for line in form.operands if holds(line.when, values) for names in line.variants(values)]
+    counts = sorted({len(names) for _, names in lines})
+    fitting = [(line, names) for line, names in lines if len(names) == len(given)]
+    if not lines:
+        return []
+    if not fitting:
+        wanted = " or ".join(map(str, counts))
+        usage = "; or: ".join(sorted({", ".join(names) for _, names in lines}))
+        return [
+            Finding("L110", f"{form.name} takes {wanted} operands here, not {len(given)}", section=form.section, fix=f"operands: {usage}")
+        ]
+    best: tuple[list[Finding], int] | None = None
+    for i, (line, names) in enumerate(fitting):
+        found = [
+            f._replace(operand=at, section=form.section)
+            for at, (name, operand) in enumerate(zip(names, given, strict=True))
+            for f in _element(name, operand, form, values, symbols)
+        ]
+        if "redval" in names and isinstance(vector := given[0], ptx.Vector):
+            reduced = given[1].items if isinstance(given[1], ptx.Vector) else (given[1],)
+            if any(register in vector.items for register in reduced):
+                found.append(Finding("L114", "the reduced value and the vector share a register", 1, form.section))
+        if line.note:
+            found = _errors(found)
+            found.append(Finding("L125", line.note, section=form.section))
+        if best is None or _weight(found) < _weight(best[0]):
+            best = found, i
+    assert best is not None
+    values.update(fitting[best[1]][0].gives)
+    return best[0]
+
+
+def _element(name: str, operand: ptx.Operand, form: Form, values: _Values, symbols: Symbols) -> list[Finding]:
+    """Check an operand, or each part of a bracketed one and of a pair."""
+    if "|" in name:
+        if not isinstance(operand, ptx.Pair):
+            return [Finding("L111", f"a pair of destinations, {name}, stands here")]
+        parts = list(zip(name.split("|"), (operand.first, operand.second), strict=True))
+    elif "," in name:
+        names = name[1:-1].split(",")
+        if not isinstance(operand, ptx.Memory) or len(operand.extra) != len(names) - 1:
+            return [Finding("L111", f"the operand is not of the form [{', '.join(names)}]")]
+        parts = list(zip(names, (ptx.Memory(operand.base, operand.offset, (), operand.unified), *operand.extra), strict=True))
+    else:
+        parts = [(name, operand)]
+    return [finding for part, given in parts for finding in check_operand(given, form.kinds[part], values, symbols)]
+
+
+def _rule(rule: Rule, values: _Values) -> list[Finding]:
+    if holds(rule.when, values) and values.get(rule.group) not in rule.values:
+        return [Finding("L122" if rule.ignored else "L105", rule.message, section=rule.section)]
+    return []
+
+
+def _needs(needed: Needs, opcode: str, values: Values, target: str, version: tuple[int, int]) -> list[Finding]:
+    if not holds(needed.when, values):
+        return []
+    found = []
+    wrong_target, too_old = needed.missing(target, version)
+    what = needed.described(opcode, values)
+    if wrong_target:
+        fix = "its targets: " + ", ".join(sorted(needed.targets or ()))
+        found.append(Finding("L106", f"{target} does not have {what}", fix=fix))
+    if too_old:
+        found.append(Finding("L107", f"{what} needs PTX ISA {needed.since[0]}.{needed.since[1]}; the module has {version[0]}.{version[1]}"))
+    if not found and not needed.specified:
+        found.append(Finding("L128", f"the specification's text does not have {what}; the assembler does"))
+    return found

@@ -1,0 +1,226 @@
+"""`lint_instruction` and `lint`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from ptxlab import ptx
+from ptxlab.check.static._granularity import mixed_groups
+from ptxlab.check.static._legality import check_header, check_instruction, check_requirements
+from ptxlab.check.static._operands import Finding, Symbols
+from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
+
+__all__ = ["lint", "lint_instruction"]
+
+_DEFAULT_TARGET = "sm_100a"
+_DEFAULT_VERSION = "9.0"
+_HEADER = """.version {version}
+.target {target}
+.address_size 64
+.global .b64 gvar;
+.const .b64 cvar;
+.entry k() {{
+.reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<300>; .reg .b64 %rd<40>; .reg .b128 %rq<8>; .reg .f32 %f<300>;
+.reg .f64 %fd<8>; .reg .u32 %u<8>; .reg .s32 %s<8>; .reg .u64 %ud<8>;
+.shared .align 1024 .b8 smem[4096]; .shared .b64 mbar; .shared .b32 sdst;
+"""
+
+
+def _version(version: str | tuple[int, int]) -> tuple[int, int]:
+    if isinstance(version, tuple):
+        return version
+    m = re.fullmatch(r"(\d+)\.(\d+)", version)
+    if m is None:
+        raise ValueError(f"{version!r} is not a PTX ISA version such as '9.0'")
+    return int(m[1]), int(m[2])
+
+
+def lint_instruction(text: str, target: str = _DEFAULT_TARGET, version: str | tuple[int, int] = _DEFAULT_VERSION) -> list[Diagnostic]:
+    """Check one instruction.
+
+    Registers are known by name: ``%p0``-``%p7`` predicates, ``%h`` .b16, ``%r`` .b32, ``%rd`` .b64, ``%rq`` .b128, ``%f`` .f32, ``%fd``
+    .f64, ``%u`` .u32, ``%s`` .s32, ``%ud`` .u64; so are the variables ``smem``, ``mbar``, ``sdst`` (shared), ``gvar`` and ``cvar``.
+
+    Examples
+    --------
+    >>> lint_instruction("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%rd1], 32;")
+    []
+    >>> print(lint_instruction("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%rd1], 96;")[0].message)
+    96 is not the number of columns: a 32-bit register or one of 32, 64, 128, 256, 512
+    """
+    number = _version(version)
+    header = _HEADER.format(version=f"{number[0]}.{number[1]}", target=target if re.fullmatch(r"\w+", target) else _DEFAULT_TARGET)
+    found = [_diagnostic(f) for f in check_header(target, number)]
+    try:
+        module = ptx.parse(header + text.strip() + "\nret;\n}\n", "<instruction>")
+    except PtxlabError as error:
+        lines = header.count("\n")
+        return found + [_shift(d, lines) for d in error.diagnostics]
+    lines = header.count("\n")
+    kernel = module.functions["k"]
+    assert kernel.body is not None
+    functions = [item for item in module.items if isinstance(item, ptx.Function)]
+    written = [s for s in kernel.body.statements if isinstance(s, ptx.Instruction)]
+    if len(functions) != 1 or len(written) != 2:
+        return [*found, diagnose("L101", "this is not one instruction")]
+    for instruction, symbols in _instructions(kernel.body, _module_symbols(module), {}):
+        if instruction is written[-1]:
+            continue
+        findings = check_instruction(instruction, target, number, symbols)
+        if findings is None:
+            needs = check_requirements(instruction.opcode, len(instruction.operands), target, number)
+            others = [_placed(module, instruction, f) for f in needs] + _other(module, kernel, instruction)
+            found += [_shift(d, lines) for d in others]
+            continue
+        findings = [*findings, *_guard(instruction, symbols)]
+        found += [_shift(_placed(module, instruction, f), lines) for f in findings]
+    return found
+
+
+def lint(text: str, target: str | None = None, version: str | tuple[int, int] | None = None) -> list[Diagnostic]:
+    r"""Check a module without running it: syntax, names, operands, and the legality of its instructions.
+
+    Parameters
+    ----------
+    text : the whole PTX text
+    target, version : check for these instead of the module's own
+
+    Examples
+    --------
+    >>> text = ".version 8.6\n.target sm_90a\n.entry k() { tcgen05.fence::before_thread_sync; ret; }"
+    >>> [(d.code, d.place.line) for d in lint(text)]
+    [('L106', 3)]
+    """
+    return lint_module(text, "<ptx>", target, version)
+
+
+def lint_module(text: str, file: str, target: str | None, version: str | tuple[int, int] | None) -> list[Diagnostic]:
+    """Check a module that came under a name."""
+    try:
+        module = ptx.parse(text, file)
+    except PtxlabError as error:
+        return list(error.diagnostics)
+    goal = target or module.target
+    number = module.version if version is None else _version(version)
+    found = [_diagnostic(f) for f in check_header(goal, number)]
+    outer = _module_symbols(module)
+    checked: dict[tuple[int, int], bool] = {}
+    for function in module.items:
+        if not isinstance(function, ptx.Function) or function.body is None:
+            continue
+        scope = {p.name: "." + p.space for p in (*function.params, *function.returns)}
+        for instruction, symbols in _instructions(function.body, outer, scope):
+            findings = check_instruction(instruction, goal, number, symbols)
+            if findings is not None:
+                checked[instruction.line, instruction.column] = True
+            else:
+                findings = list(check_requirements(instruction.opcode, len(instruction.operands), goal, number))
+            found += [_placed(module, instruction, f) for f in findings]
+    found += [_placed(module, instruction, f) for instruction, f in mixed_groups(module)]
+    for function in module.functions.values():
+        if function.kind == "entry" and function.body is not None:
+            found += [d for d in _lowering(module, function) if not _is_checked(d, checked)]
+    found = _sourced(module, dict.fromkeys(found))
+    return sorted(found, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0))
+
+
+def _sourced(module: ptx.Module, found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """The findings with the places in the source behind them, where the module names it."""
+    if not module.files or not found:
+        return list(found)
+    sources = ptx.SourceMap(module)
+    return [d if d.source or not d.place else d.at(d.place, d.excerpt, sources.at(d.place.line)) for d in found]
+
+
+def _is_checked(diagnostic: Diagnostic, checked: dict[tuple[int, int], bool]) -> bool:
+    """Whether the declarations have spoken about the instruction: what is not executed yet may be legal."""
+    place = diagnostic.place
+    return place is not None and any(line == place.line for line, _ in checked) and diagnostic.code in ("U201", "U202", "U206", "U207")
+
+
+def _lowering(module: ptx.Module, function: ptx.Function) -> list[Diagnostic]:
+    from ptxlab.engine import lower
+
+    try:
+        lower(module, function)
+    except PtxlabError as error:
+        # That ptxlab cannot execute an instruction says nothing about its legality.
+        return [d if d.code != "U201" else diagnose("L129", d.message).at(d.place, d.excerpt, d.source) for d in error.diagnostics]
+    return []
+
+
+def _other(module: ptx.Module, kernel: ptx.Function, instruction: ptx.Instruction) -> list[Diagnostic]:
+    return [d for d in _lowering(module, kernel) if d.place is None or d.place.line == instruction.line]
+
+
+def _guard(instruction: ptx.Instruction, symbols: Symbols) -> list[Finding]:
+    if instruction.guard is None or symbols(instruction.guard.predicate) == "pred":
+        return []
+    return [Finding("L111", f"the guard {instruction.guard.predicate} is not a predicate register")]
+
+
+def _module_symbols(module: ptx.Module) -> dict[str, str]:
+    return {item.name: "." + item.space for item in module.items if isinstance(item, ptx.Variable)}
+
+
+def _instructions(block: ptx.Block, outer: dict[str, str], scope: dict[str, str]) -> Iterator[tuple[ptx.Instruction, Symbols]]:
+    """The instructions of a block with what their names stand for; a family ``%r<10>`` is kept as its stem and count."""
+    names = {**outer, **scope}
+    families: dict[str, tuple[str, int]] = {}
+
+    def symbols(name: str) -> str | None:
+        found = names.get(name)
+        if found is None:
+            stem = name.rstrip("0123456789")
+            digits = name[len(stem) :]
+            known = families.get(stem)
+            if known and digits and (digits == "0" or digits[0] != "0") and int(digits) < known[1]:
+                found = names[name] = known[0]
+        return found
+
+    yield from _walk(block, names, families, symbols)
+
+
+def _walk(
+    block: ptx.Block, names: dict[str, str], families: dict[str, tuple[str, int]], symbols: Symbols
+) -> Iterator[tuple[ptx.Instruction, Symbols]]:
+    # Inner declarations hide outer ones only inside their block: what they replace is put back.
+    before = dict(names), dict(families)
+    for statement in block.statements:
+        match statement:
+            case ptx.Instruction():
+                yield statement, symbols
+            case ptx.RegisterDeclaration():
+                for name, count in statement.names:
+                    if count is None:
+                        names[name] = statement.type
+                    else:
+                        families[name] = statement.type, count
+            case ptx.Variable():
+                names[statement.name] = "." + statement.space
+            case ptx.Block():
+                yield from _walk(statement, names, families, symbols)
+    for old, now in zip(before, (names, families), strict=True):
+        now.clear()  # type: ignore[attr-defined]
+        now.update(old)  # type: ignore[attr-defined]
+
+
+def _diagnostic(finding: Finding) -> Diagnostic:
+    return diagnose(finding.code, finding.message, reason=finding.section, fix=finding.fix)
+
+
+def _placed(module: ptx.Module, instruction: ptx.Instruction, finding: Finding) -> Diagnostic:
+    if finding.operand >= 0:
+        line, column, length = ptx.operand_span(module, instruction, finding.operand)
+        place = Place(module.file, line, column, length)
+    else:
+        place = ptx.place(module, instruction)
+    return _diagnostic(finding).at(place, ptx.line_text(module, place.line))
+
+
+def _shift(diagnostic: Diagnostic, lines: int) -> Diagnostic:
+    place = diagnostic.place
+    if place is None:
+        return diagnostic
+    return diagnostic.at(Place(place.file, place.line - lines, place.column, place.length), diagnostic.excerpt, diagnostic.source)

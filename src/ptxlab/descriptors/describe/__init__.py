@@ -1,0 +1,1 @@
+"""Descriptors in words."""

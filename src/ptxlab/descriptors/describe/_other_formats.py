@@ -1,0 +1,159 @@
+"""Instruction descriptors, zero-column masks, tensor memory addresses and tensor maps in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ptxlab.descriptors._errors import DescriptorError, Finding, TensorMapError
+from ptxlab.descriptors._instruction import FORMATS, InstructionDescriptor
+from ptxlab.descriptors._tensor_address import COLUMNS, LANES, TENSOR_ADDRESS_FORMAT, TensorMemoryAddress
+from ptxlab.descriptors._zero_columns import ZERO_COLUMN_FORMAT, ZeroColumnMask
+from ptxlab.descriptors.describe._field_rows import field_rows
+from ptxlab.descriptors.describe.explanation import FieldRow, Hint, Interpretation
+from ptxlab.descriptors.tensor_map.codec import TENSOR_MAP_BYTES, TensorMapFields, decode_tensor_map
+from ptxlab.descriptors.tensor_map.encode import encode_tensor_map
+from ptxlab.layout import zero_column_mask
+from ptxlab.tables import DATA_PATHS, INTERLEAVES, L2_PROMOTIONS, OOB_FILLS, SHAPES
+
+__all__ = ["read_instruction", "read_mask", "read_tensor_address", "read_tensor_map"]
+
+
+def _legal(i: InstructionDescriptor) -> tuple[list[Finding], list[str]]:
+    """Findings of the variant that has the fewest, and the variants (cta_group, .ws) that have none."""
+    tried = []
+    for ws, group in ((False, 1), (False, 2), (True, 1)):
+        if (i.kind, ws, group, i.sparse) in SHAPES:
+            tried.append((i.findings(group, ws), f"cta_group::{group}{', .ws' if ws else ''}"))
+    fewest = min((found for found, _ in tried), key=len)
+    return fewest, [name for found, name in tried if not found]
+
+
+def read_instruction(raw: int, kind: str) -> Interpretation:
+    """As an instruction descriptor of one kind."""
+    i = InstructionDescriptor.decode(raw, kind)
+    findings, variants = _legal(i)
+    layouts = [("shape", f"M{i.m} x N{i.n} x K{i.k}, {i.a} x {i.b} -> {i.d}")]
+    for group in (1, 2):
+        for ws in (False, True):
+            path = DATA_PATHS.get((i.m, group, ws, i.sparse))
+            if path is not None and not i.findings(group, ws):
+                name = f"D for cta_group::{group}{', .ws' if ws else ''}"
+                layouts.append(
+                    (name, f"layout {path.letter}, {path.organization}, {path.rows} rows, {i.n // path.banks} columns of each CTA")
+                )
+    notes = [f"legal for {' and for '.join(variants)}"] if variants else []
+    if i.k96 and not i.sparse and i.m not in SHAPES[kind, False, 2, False].k96:
+        notes.append(f"the table of shapes lists K = 96 for M = 256 with cta_group::2 only; CUTLASS issues it for M = {i.m}, too")
+    hints = list(_instruction_hints(raw, kind, findings))
+    score = 0.8 - 0.15 * len(findings) - (0.02 if kind.startswith("mx") else 0)
+    rows = field_rows(FORMATS[kind], raw)
+    title = f"instruction descriptor of tcgen05.mma.kind::{kind}"
+    return Interpretation(
+        "idesc", title, FORMATS[kind].section, i, score, rows, tuple(layouts), tuple(notes), tuple(findings), tuple(hints)
+    )
+
+
+def _instruction_hints(raw: int, kind: str, findings: list[Finding]) -> Iterator[Hint]:
+    if not findings:
+        return
+    for other in FORMATS:
+        if other != kind and not _legal(InstructionDescriptor.decode(raw, other))[0]:
+            yield Hint(f"a descriptor of .kind::{other}, for which it is legal (--kind {other})")
+
+
+def read_mask(raw: int, m: int | None = None) -> Interpretation:
+    """As a zero-column mask descriptor."""
+    d = ZeroColumnMask.decode(raw)
+    findings = tuple(d.findings(m))
+    layouts = []
+    for rows in (128, 64, 32) if m is None else (m,):
+        mask = zero_column_mask(d, rows, 64)
+        layouts.append((f"mask for M = {rows}, N = 64, column 0 on the right", "".join("01"[int(bit)] for bit in mask[::-1])))
+    notes = ["the text of the specification's table exchanges Skip Span and Use Span; its examples do as here"] if d.non_zero else []
+    if not d.non_zero:
+        notes.append("Non-Zero Mask is 0: no column is zeroed")
+    score = (0.6 if d.non_zero or not raw else 0.2) - 0.15 * len(findings)
+    title = "zero-column mask descriptor"
+    rows_ = field_rows(ZERO_COLUMN_FORMAT, raw)
+    return Interpretation("mask", title, ZERO_COLUMN_FORMAT.section, d, score, rows_, tuple(layouts), tuple(notes), findings)
+
+
+def read_tensor_address(raw: int) -> Interpretation:
+    """As an address of tensor memory."""
+    a = TensorMemoryAddress.decode(raw)
+    findings = tuple(a.findings())
+    hints = []
+    if findings and a.column < LANES and a.lane < COLUMNS:
+        hints.append(Hint("lane and column exchanged? The lane stands in bits 16-31", a.column << 16 | a.lane))
+    notes = [] if findings else [f"lane {a.lane} is reached by warp {a.warp} of a warpgroup (lanes {32 * a.warp} to {32 * a.warp + 31})"]
+    if not findings and a.lane % 32 not in (0, 16):
+        notes.append("instructions begin at lanes that are multiples of 32, or 16 more; only tcgen05.cp.4x256b begins elsewhere")
+    score = (0.7 if a.lane % 16 == 0 else 0.4) - 0.6 * len(findings)
+    rows = field_rows(TENSOR_ADDRESS_FORMAT, raw)
+    return Interpretation(
+        "tmem", "tensor memory address", TENSOR_ADDRESS_FORMAT.section, a, score, rows, (), tuple(notes), findings, tuple(hints)
+    )
+
+
+def read_tensor_map(raw: bytes) -> Interpretation:
+    """As the 128 bytes of a tensor map."""
+    title = "tensor map"
+    try:
+        fields = decode_tensor_map(raw)
+    except TensorMapError as error:
+        finding = Finding("D732", error.argument, error.diagnostic.message, "Tensor-map")
+        return Interpretation(
+            "tensormap", title, "Tensor-map", None, 0.1, (FieldRow("bytes", "0-1023", 0, raw.hex(), ""),), (), (), (finding,)
+        )
+    findings = tuple(_refusals(fields, raw))
+    score = 0.9 - 0.2 * len(findings)
+    notes = (f"one copy brings {_copied(fields)} bytes",) if fields.box else ()
+    return Interpretation("tensormap", title, "Tensor-map", fields, score, tuple(_map_rows(fields)), (), notes, findings)
+
+
+def _copied(fields: TensorMapFields) -> int:
+    elements = 1
+    for size, step in zip(fields.box, fields.element_strides, strict=True):
+        elements *= -(-size // step)
+    return elements * fields.element.bits // 8
+
+
+def _map_rows(fields: TensorMapFields) -> Iterator[FieldRow]:
+    def row(name: str, bits: str, value: Any, meaning: str, code: int = 0) -> FieldRow:
+        return FieldRow(name, bits, code, str(value), meaning)
+
+    yield row("address", "0-63", f"{fields.address:#x}", "global address", fields.address)
+    yield row("mode", "64", "im2col" if fields.im2col else "tiled", "", int(fields.im2col))
+    yield row("rank", "68-70", fields.rank, "dimensions", fields.rank - 1)
+    yield row("type", "71-74, 80", fields.element.name, "element type", fields.element.code)
+    yield row("interleave", "75-76", INTERLEAVES[fields.interleave], "interleave layout", fields.interleave)
+    yield row("swizzle", "77-78, 83-84, 86", fields.swizzle_mode.name, "swizzling mode", fields.swizzle_mode.mode)
+    yield row("oob_fill", "79", OOB_FILLS[fields.oob_fill], "what elements outside the tensor read as", fields.oob_fill)
+    yield row("l2_promotion", "81-82", L2_PROMOTIONS[fields.l2_promotion], "L2 promotion", fields.l2_promotion)
+    yield row("strides", "96-255", fields.strides, "bytes, of dimensions 1 and up")
+    yield row("dims", "256-415", fields.dims, "elements, innermost dimension first")
+    yield row("element_strides", "416-430", fields.element_strides, "traversal strides")
+    if fields.im2col:
+        yield row("lower, upper", "448-479", f"{fields.lower}, {fields.upper}", "corners of the bounding box")
+        yield row("channels, pixels", "440-447, 480-489", f"{fields.channels}, {fields.pixels}", "channels per pixel, pixels per column")
+    else:
+        yield row("box", "440-479", fields.box, "elements of one copy")
+
+
+def _refusals(fields: TensorMapFields, raw: bytes) -> Iterator[Finding]:
+    names = ("data_type", "rank", "address", "dims", "strides", "element_strides", "interleave", "swizzle", "l2_promotion", "oob_fill")
+    given: dict[str, Any] = {name: getattr(fields, name) for name in names}
+    if fields.im2col:
+        given |= {"im2col": True, "box": None, **{name: getattr(fields, name) for name in ("lower", "upper", "channels", "pixels")}}
+    else:
+        given["box"] = fields.box
+    try:
+        again = encode_tensor_map(**given)
+    except (TensorMapError, DescriptorError) as error:
+        yield Finding("D732", "", error.diagnostic.message, "Tensor-map", error.diagnostic.fix)
+        return
+    if again != raw:
+        differing = [i for i in range(TENSOR_MAP_BYTES) if again[i] != raw[i]]
+        message = f"{len(differing)} bytes differ from what the driver writes for these fields, the first at offset {differing[0]}"
+        yield Finding("D732", "", message, "Tensor-map")

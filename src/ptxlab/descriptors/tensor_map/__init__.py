@@ -1,0 +1,1 @@
+"""Tensor maps: the 128 bytes, the encoder, the object."""

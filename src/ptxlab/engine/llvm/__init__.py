@@ -1,0 +1,1 @@
+"""The LLVM back end: regions of a program as compiled functions."""

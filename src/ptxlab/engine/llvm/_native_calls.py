@@ -1,0 +1,284 @@
+"""Native ops in compiled code: calls of the helpers, with rows and constants as arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ptxlab.engine.context import Word
+from ptxlab.engine.llvm.segment import symbol_address
+from ptxlab.engine.lowering.register_use import atomic_bits, constant_bits
+from ptxlab.engine.program import Program
+from ptxlab.engine.support.accesses import COUNTS
+from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
+from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
+from ptxlab.native.builder import Function, Value
+
+__all__ = ["Caller", "Check"]
+
+Check: TypeAlias = Callable[[Value], None]
+"""What to do with the status of a helper: go on if it is 0, else leave the region with it."""
+
+_PRIVATE = ("local", "param", "const")
+"""Spaces whose accesses no other agent can conflict with."""
+_SPACES = {"shared": "shared", "shared::cta": "shared", "shared::cluster": "cluster", "const": "global"}
+
+
+@dataclass(slots=True)
+class Caller:
+    """Emits the calls of one region; notes which helpers it uses."""
+
+    code: Function
+    program: Program
+    context: Value
+    hosts: Value
+    used: dict[str, None] = field(default_factory=dict)
+
+    # -------------------------------------------------------------------------------------------------------- operands
+
+    def helper(self, name: str, result: str, *args: Value) -> Value:
+        """Call a helper."""
+        if name not in self.used:
+            self.used[name] = None
+            types = ", ".join(a.type for a in args)
+            self.code.module.declare(f"@{name}", f"declare {result} @{name}({types})")
+        return self.code.call(name, result, *args)
+
+    def must(self, name: str, *args: Value) -> Value:
+        """Call a helper that returns a status."""
+        return self.helper(name, "i32", *args)
+
+    def number(self, value: int) -> Value:
+        """An i32 constant."""
+        return self.code.const("i32", value)
+
+    def row_offset(self, operand: Resolved, bits: int) -> int:
+        """The frame offset of an operand's row."""
+        program = self.program
+        if isinstance(operand, Reg):
+            return program.registers[operand.index].offset
+        if isinstance(operand, Const):
+            return program.constants[constant_bits(operand, bits), bits]
+        return program.sink
+
+    def row(self, frame: Value, operand: Resolved, bits: int) -> Value:
+        """Pointer to an operand's row; the address of a variable is written into the sink row first."""
+        if isinstance(operand, SymbolAddress):
+            value = symbol_address(self.code, self.program, self.context, operand).to(f"i{bits}")
+            place = frame.at(self.program.sink)
+            place.store(value.splat(32), align=64)
+            return place
+        return frame.at(self.row_offset(operand, bits))
+
+    def table(self, operand: Resolved, bits: int) -> tuple[Value, int]:
+        """A table of the frame offsets of a vector operand's elements, and their number."""
+        items = operand.items if isinstance(operand, Group) else (operand,)
+        offsets = [self.row_offset(item, bits) for item in items]
+        return self.code.constants("i32", offsets), len(items)
+
+    def register_bits(self, operand: Resolved, otherwise: int) -> int:
+        """Width of the rows of an operand: that of its registers."""
+        for item in operand.items if isinstance(operand, Group) else (operand,):
+            if isinstance(item, Reg):
+                return max(self.program.registers[item.index].bits, 16)
+        return otherwise
+
+    def predicate(self, frame: Value, operand: Resolved) -> Value:
+        """A predicate operand as a 32-bit lane mask."""
+        if isinstance(operand, Const):
+            return self.number(-1 if operand.value & 1 else 0)
+        if not isinstance(operand, Reg):
+            return self.number(0)
+        mask = frame.at(self.row_offset(operand, 1)).load("i32")
+        return ~mask if operand.negated else mask
+
+    def resolve(self, frame: Value, mask: Value, space: str, operand: Resolved, size: int, write: bool, op: Op, out: Value) -> Value:
+        """Host addresses of a bracketed operand; the status."""
+        code = self.code
+        space = _SPACES.get(space, space)
+        base = operand.base if isinstance(operand, Addr) else operand
+        offset = operand.offset if isinstance(operand, Addr) else 0
+        tail = (self.number(size), self.number(int(write)), self.number(op.index), out)
+        if isinstance(base, Reg):
+            info = self.program.registers[base.index]
+            row = frame.at(info.offset)
+            return self.must(f"resolve_{space}_{info.bits}", self.context, mask, row, code.const("i64", offset), *tail)
+        if isinstance(base, SymbolAddress):
+            address = symbol_address(code, self.program, self.context, base)
+            if offset:
+                address = address + offset
+        else:
+            address = code.const("i64", offset)
+        return self.must(f"resolve_{space}_u", self.context, mask, code.const("ptr", 0), address, *tail)
+
+    # --------------------------------------------------------------------------------------------------------- natives
+
+    def emit(self, op: Op, native: Native, frame: Value, mask: Value, check: Check) -> None:
+        """One native op for the lanes of ``mask``; ``check`` handles a status that is not 0."""
+        if isinstance(native, LaneAccess):
+            self._lane_access(op, native, frame, mask, check)
+        elif isinstance(native, Atomic):
+            self._atomic(op, native, frame, mask, check)
+        elif isinstance(native, Collective):
+            self._collective(op, native, frame, mask, check)
+        elif isinstance(native, MatrixAccess):
+            self._matrix(op, native, frame, mask, check)
+        elif isinstance(native, TensorAccess):
+            self._tensor(op, native, frame, mask, check)
+        elif isinstance(native, CopyAsync):
+            self._copy(op, native, frame, mask, check)
+        elif isinstance(native, Nothing):
+            self._record(op, mask)
+        else:
+            raise TypeError(native)
+
+    def _record(self, op: Op, mask: Value, number: Value | None = None, hosts: Value | None = None, source: bool = False) -> None:
+        """Note an access or a fence, if the program is recorded; of a copy the destination, or the ``source``."""
+        if self.program.recorded:
+            code = self.code
+            index = self.number(op.index + (len(self.program.ops) if source else 0))
+            self.helper("record", "void", self.context, mask, index, number or code.const("i64", 0), hosts or code.const("ptr", 0))
+
+    def _lane_access(self, op: Op, native: LaneAccess, frame: Value, mask: Value, check: Check) -> None:
+        size = native.bits // 8 * native.count
+        check(self.resolve(frame, mask, native.space, op.operands[native.address], size, native.write, op, self.hosts))
+        watched = self.program.recorded and native.space not in _PRIVATE
+        if watched and native.write:
+            self.helper("save", "void", self.context, mask, self.hosts, self.number(size))
+        operand = op.operands[native.value]
+        bits = self.register_bits(operand, max(native.bits, 16))
+        table, count = self.table(operand, bits)
+        special = count if count in COUNTS.get(bits if bits == native.bits else 0, (1,)) else "n"
+        if native.write:
+            name = f"store{native.bits}from{bits}x{special}"
+        else:
+            name = f"load{native.bits}to{bits}{'s' if native.signed and bits > native.bits else ''}x{special}"
+        self.helper(name, "void", frame, mask, self.hosts, self.number(count), table)
+        if watched:
+            unchanged = self.helper("unchanged", "i32", self.context, mask, self.hosts, self.number(size)) if native.write else None
+            self._record(op, mask, None if unchanged is None else unchanged.to("i64"), self.hosts)
+
+    def _atomic(self, op: Op, native: Atomic, frame: Value, mask: Value, check: Check) -> None:
+        bits = atomic_bits(native.type)
+        size = bits // 8 * native.count
+        check(self.resolve(frame, mask, native.space, op.operands[native.address], size, True, op, self.hosts))
+        self._record(op, mask, hosts=self.hosts)
+        null = self.code.const("ptr", 0)
+        count = native.count
+        tables = [null] * 3
+        if native.destination >= 0 and not isinstance(op.operands[native.destination], Unused):
+            tables[0], count = self.table(op.operands[native.destination], bits)
+        for k, position in enumerate(native.sources):
+            tables[1 + k], count = self.table(op.operands[position], bits)
+        name = f"atomic_{native.operation}_{native.type}{'_global' if native.adds_in_global else ''}"
+        self.helper(name, "void", self.context, self.number(op.index), frame, mask, self.hosts, self.number(count), *tables)
+
+    def _members(self, op: Op, native: Collective, frame: Value) -> Value:
+        return self.row(frame, op.operands[native.member], 32)
+
+    def _collective(self, op: Op, native: Collective, frame: Value, mask: Value, check: Check) -> None:
+        operands = op.operands
+        index = self.number(op.index)
+        name = native.name
+        if name == "activemask":
+            splat = mask.splat(32)
+            self._merge(frame, operands[0], splat, mask)
+            return
+        members = self._members(op, native, frame)
+        if name == "warpsync":
+            check(self.must("members", self.context, mask, members, index))
+            return
+        first = operands[0].first if isinstance(operands[0], PairOf) else operands[0]
+        second: Resolved = operands[0].second if isinstance(operands[0], PairOf) else Unused()
+        target = self.row(frame, first, 32)
+        predicate = frame.at(self.row_offset(second, 1))
+        if name == "elect":
+            check(self.must("elect", self.context, mask, members, target, predicate, index))
+        elif name == "shfl":
+            rows = [self.row(frame, operand, 32) for operand in operands[1:4]]
+            check(self.must(f"shfl_{native.mode}", self.context, mask, members, target, predicate, *rows, index))
+        elif name == "vote":
+            value = self.predicate(frame, operands[1])
+            target = self.row(frame, first, 32 if native.mode == "ballot" else 1)
+            check(self.must(f"vote_{native.mode}", self.context, mask, members, target, value, index))
+        elif name == "match":
+            bits = atomic_bits(native.type)
+            source = self.row(frame, operands[1], bits)
+            check(self.must(f"match_{native.mode}_{bits}", self.context, mask, members, target, predicate, source, index))
+        elif name == "redux":
+            source = self.row(frame, operands[1], 32)
+            check(self.must(f"redux_{native.mode}_{native.type}", self.context, mask, members, target, source, index))
+        else:
+            raise ValueError(name)
+
+    def _merge(self, frame: Value, operand: Resolved, value: Value, mask: Value) -> None:
+        """Write a 32-bit value in all lanes of the mask."""
+        place = self.row(frame, operand, 32)
+        lanes = mask.cast("<32 x i1>")
+        place.store(lanes.select(value, place.load("<32 x i32>", align=64)), align=64)
+
+    def _matrix(self, op: Op, native: MatrixAccess, frame: Value, mask: Value, check: Check) -> None:
+        code = self.code
+        check(self.must("together", self.context, mask, self.number(op.index)))
+        rows = mask & ((1 << 8 * native.registers) - 1)
+        space = "shared" if ".shared" in op.opcode else "generic"
+        check(self.resolve(frame, rows, space, op.operands[native.address], native.row, native.write, op, self.hosts))
+        self._record(op, rows, hosts=self.hosts)
+        table, count = self.table(op.operands[native.value], 32)
+        kind = f"{'st' if native.write else 'ld'}matrix_{native.element}{'t' if native.transposed else ''}"
+        self.helper(kind, "void", frame, mask, self.hosts, code.const("i32", count), table)
+
+    def _tensor(self, op: Op, native: TensorAccess, frame: Value, mask: Value, check: Check) -> None:
+        code = self.code
+        operand = op.operands[native.address]
+        base = operand.base if isinstance(operand, Addr) else operand
+        offset = operand.offset if isinstance(operand, Addr) else 0
+        if isinstance(base, Reg):
+            row = frame.at(self.program.registers[base.index].offset)
+        elif isinstance(base, SymbolAddress):
+            row = self.row(frame, base, 32)
+        else:
+            row = code.const("ptr", 0)
+            offset = constant_bits(base, 32) if isinstance(base, Const) else offset
+        split = op.operands[native.split] if native.split >= 0 else Const(0)
+        half = constant_bits(split, 32) if isinstance(split, Const) else 0
+        table, count = self.table(op.operands[native.value], 32)
+        name = f"tensor_{'st' if native.write else 'ld'}_{native.shape}{'_pack' if native.pack else ''}"
+        numbers = (self.number(offset), self.number(count), self.number(half), self.number(op.index))
+        check(self.must(name, self.context, mask, row, table, *numbers))
+        if self.program.recorded:
+            first = row.load("i32", (mask.lowest_bit() & 31).to("i64")) if row.ref != "null" else self.number(0)
+            self._record(op, mask, (first + offset).to("i64"))
+
+    def _copy(self, op: Op, native: CopyAsync, frame: Value, mask: Value, check: Check) -> None:
+        code = self.code
+        if native.ignore >= 0:
+            ignored = self.predicate(frame, op.operands[native.ignore])
+        else:
+            ignored = self.number(0)
+        check(self.resolve(frame, mask, "shared", op.operands[native.destination], native.size, True, op, self.hosts))
+        self._record(op, mask, hosts=self.hosts)
+        sizes = code.const("ptr", 0)
+        if native.source_size >= 0 and not isinstance(op.operands[native.source_size], Unused):
+            sizes = self.row(frame, op.operands[native.source_size], 32)
+        source = op.operands[native.source]
+        base = source.base if isinstance(source, Addr) else None
+        offset: Value = code.const("i64", source.offset if isinstance(source, Addr) else 0)
+        row, bits = code.const("ptr", 0), 0
+        if isinstance(base, Reg):
+            row, bits = frame.at(self.program.registers[base.index].offset), self.program.registers[base.index].bits
+        elif isinstance(base, SymbolAddress):
+            offset = symbol_address(code, self.program, self.context, base) + offset
+        numbers = (sizes, ignored, self.number(native.size), self.number(op.index))
+        check(self.must(f"copy_async_{bits or 'u'}", self.context, mask, self.hosts, row, offset, *numbers))
+        if self.program.recorded:
+            self._record_source(op, native, frame, mask & ~ignored, sizes, check)
+
+    def _record_source(self, op: Op, native: CopyAsync, frame: Value, mask: Value, sizes: Value, check: Check) -> None:
+        """Note what a copy reads, for the lanes that read all bytes, if somebody watches."""
+        with self.code.when(self.context.word(Word.SOURCES).ne(0)):
+            if sizes.ref != "null":
+                mask = mask & sizes.load("<32 x i32>", align=64).uge(native.size).cast("i32")
+            check(self.resolve(frame, mask, "global", op.operands[native.source], native.size, False, op, self.hosts))
+            self._record(op, mask, hosts=self.hosts, source=True)

@@ -1,0 +1,106 @@
+"""The places where execution may enter compiled code, and which of them are compiled together."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+
+from ptxlab.engine.lowering.register_use import is_inline
+from ptxlab.engine.program import Program
+from ptxlab.isa.native_ops import Collective, MatrixAccess, TensorAccess
+
+__all__ = ["Node", "Nodes"]
+
+_REGION_OPS = 600
+_NODE_OPS = 300
+
+
+@dataclass(slots=True)
+class Node:
+    """Ops ``start <= index < stop`` of one block; execution may enter at ``start``. ``head`` if the block starts here."""
+
+    start: int
+    stop: int
+    block: int
+    head: bool
+
+
+class Nodes:
+    """All nodes of a program in order.
+
+    A node starts with every block, behind every service, elect and bar.warp.sync, at every exchange between lanes and at every indexed
+    branch (where splits wait for each other), and where a node would become too long to compile quickly.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.nodes: list[Node] = []
+        self._regions: dict[int, list[int]] = {}
+        for number, block in enumerate(program.blocks):
+            start = block.start
+            for i in range(block.start, block.stop):
+                op = program.ops[i]
+                cut = i > start and self._entered(i)
+                if i > start and not cut and i - start >= _NODE_OPS and not is_inline(program, op):
+                    cut = True
+                if cut:
+                    self.nodes.append(Node(start, i, number, start == block.start))
+                    start = i
+                if (op.row.kind == "service" or self._meets(i)) and i + 1 < block.stop:
+                    self.nodes.append(Node(start, i + 1, number, start == block.start))
+                    start = i + 1
+            self.nodes.append(Node(start, block.stop, number, start == block.start))
+        self.starts = [node.start for node in self.nodes]
+
+    def _entered(self, index: int) -> bool:
+        op = self.program.ops[index]
+        if op.row.kind == "control":
+            return bool(op.row.semantics == "brx")
+        return isinstance(self.program.natives.get(index), Collective | MatrixAccess | TensorAccess)
+
+    def _meets(self, index: int) -> bool:
+        """Exchanges that may meet others at a different place: the machine lets their splits go on behind them."""
+        native = self.program.natives.get(index)
+        return isinstance(native, Collective) and native.name in ("elect", "warpsync")
+
+    def at(self, pc: int) -> int:
+        """The number of the node that an op index lies in."""
+        return bisect_right(self.starts, pc) - 1
+
+    def following(self, number: int) -> list[int]:
+        """Nodes that may come next, the likeliest first."""
+        node = self.nodes[number]
+        block = self.program.blocks[node.block]
+        if node.stop < block.stop:
+            return [number + 1]
+        return [self.at(self.program.blocks[s].start) for s in block.successors]
+
+    def region_of(self, number: int) -> list[int]:
+        """The nodes that are compiled together with one: the same in every run, so that code compiled ahead is found again."""
+        if not self._regions:
+            for each in range(len(self.nodes)):
+                if each not in self._regions:
+                    together = self._gather(each)
+                    self._regions.update(dict.fromkeys(together, together))
+        return self._regions[number]
+
+    def _gather(self, number: int) -> list[int]:
+        """Nodes near one in the control flow that belong to no region yet, inner loops first."""
+        depth = self.program.blocks[self.nodes[number].block].depth
+        chosen: list[int] = []
+        seen = {number}
+        work = deque([number])
+        size = 0
+        while work and size < _REGION_OPS:
+            at = work.popleft()
+            chosen.append(at)
+            size += self.nodes[at].stop - self.nodes[at].start
+            for to in self.following(at):
+                if to not in seen and to not in self._regions:
+                    seen.add(to)
+                    if self.program.blocks[self.nodes[to].block].depth >= max(depth, 1):
+                        work.appendleft(to)
+                    else:
+                        work.append(to)
+        return sorted(chosen)

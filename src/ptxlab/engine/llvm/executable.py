@@ -1,0 +1,120 @@
+"""A program as something that runs: regions compiled when first reached, and the state of a warp's frame."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.engine.context import Context, Status, Word
+from ptxlab.engine.llvm.entry_points import Nodes
+from ptxlab.engine.program import Program, Register
+
+__all__ = ["Executable"]
+
+_STATUS = tuple(Status)
+_COMPILE = 101
+_PC = int(Word.PC)
+_PENDING_COUNT = int(Word.PENDING_COUNT)
+
+
+class Executable:
+    """A program ready to run warps.
+
+    Parameters
+    ----------
+    program : from `lower`
+    backend : ``"llvm"``, or ``"numpy"``: op by op, slow, with the same results
+
+    Attributes
+    ----------
+    compiled : regions compiled or loaded so far
+    """
+
+    def __init__(self, program: Program, *, backend: str = "llvm") -> None:
+        self.program = program
+        self.backend = backend
+        self.compiled = 0
+        if backend == "numpy":
+            from ptxlab.engine.reference.interpreter import Interpreter
+
+            self._interpreter = Interpreter(program)
+            self.run = self._interpreter.run  # type: ignore[method-assign]
+            return
+        from ptxlab import native
+        from ptxlab.engine.support.compiled import address_of
+
+        self._native = native
+        self._address_of = address_of
+        self._nodes = Nodes(program)
+        self._libraries: list[Any] = []
+        self._table: NDArray[np.uint64] = np.zeros(max(len(program.ops), 1), np.uint64)
+        self._table_address = self._table.ctypes.data
+        self._dispatch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(address_of("dispatch"))
+        self._width = max(native.host().vector_bits // 32, 8)
+
+    def run(self, context: Context) -> Status:
+        """Run the split that the context describes until it must stop."""
+        while True:
+            status = self._dispatch(context.address, self._table_address)
+            if status != _COMPILE:
+                found: Status = _STATUS[status]
+                return found
+            self._compile(int(context.words[_PC]))
+
+    def new_frame(self) -> NDArray[np.uint8]:
+        """A zeroed register file for one warp, 64-byte aligned, with the program's constants in place."""
+        raw = np.zeros(self.program.frame_bytes + 64, np.uint8)
+        skip = -raw.ctypes.data % 64
+        frame = raw[skip : skip + self.program.frame_bytes]
+        for (value, bits), offset in self.program.constants.items():
+            if bits == 1:
+                frame[offset : offset + 4] = 255 * value
+            elif bits == 128:
+                halves = frame[offset : offset + 512].view(np.uint64)
+                halves[:32], halves[32:] = value & (1 << 64) - 1, value >> 64
+            else:
+                frame[offset : offset + 4 * bits].view(f"u{bits // 8}")[:] = value
+        return frame
+
+    def register_view(self, frame: NDArray[np.uint8], register: Register) -> NDArray[Any]:
+        """A register's row: uint32[1] of lane bits for a predicate, else 32 unsigned integers ([2, 32] uint64 for 128 bits)."""
+        at, bits = register.offset, register.bits
+        if at < 0:
+            raise ValueError(f"{register.name} has no row")
+        if bits == 1:
+            return frame[at : at + 4].view(np.uint32)
+        if bits == 128:
+            return frame[at : at + 512].view(np.uint64).reshape(2, 32)
+        bits = max(bits, 16)
+        return frame[at : at + 4 * bits].view(f"u{bits // 8}")
+
+    def drain_pending(self, context: Context, first: int, count: int, lanes: int = 0xFFFFFFFF) -> Status | None:
+        """Perform noted asynchronous copies ``first .. first+count-1`` of some lanes; `Status.FAULT` if one fails."""
+        if self.backend == "numpy":
+            return self._interpreter.drain(context, first, count, lanes)
+        drain = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32)(self._address_of("drain"))
+        return Status.FAULT if drain(context.address, first, count, lanes) else None
+
+    # ---------------------------------------------------------------------------------------------------------- regions
+
+    def _compile(self, pc: int) -> None:
+        """Make the region around an op index and enter it into the table."""
+        from ptxlab.engine.llvm._region_cache import load_or_compile
+
+        number = self._nodes.at(pc)
+        if number < 0 or self._nodes.starts[number] != pc:
+            raise ValueError(f"execution cannot start at op {pc}")
+        numbers = self._nodes.region_of(number)
+        library = load_or_compile(self.program, self._nodes, numbers, self._width)
+        self._libraries.append(library)
+        self._table[[self._nodes.starts[n] for n in numbers]] = library.address("region")
+        self.compiled += 1
+
+    def compile_all(self) -> None:
+        """Compile every region now, or load it."""
+        for start in self._nodes.starts:
+            if not self._table[start]:
+                self._compile(start)

@@ -1,0 +1,336 @@
+"""A group of nodes as one compiled function ``i32 region(context)``.
+
+The function enters at the node that the context's PC names and runs until the split must stop; it returns a `Status`,
+or `CHAIN` when another region goes on. Nothing but the context's words, constant rows of the frame and what helpers
+resolve is ever addressed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptxlab.engine.context import Status, Word
+from ptxlab.engine.faults import Fault
+from ptxlab.engine.llvm._native_calls import Caller
+from ptxlab.engine.llvm.entry_points import Node, Nodes
+from ptxlab.engine.llvm.segment import emit_segment
+from ptxlab.engine.llvm.vocabulary import WIDE
+from ptxlab.engine.lowering.frame import members
+from ptxlab.engine.lowering.register_use import is_inline, operand_registers
+from ptxlab.engine.program import Program
+from ptxlab.isa.operands import Addr, Op
+from ptxlab.native.builder import Function, Module, Value
+
+__all__ = ["CHAIN", "COMPILE", "Region", "deciding_registers", "emit_region"]
+
+CHAIN = 100
+"""Status inside the engine: PC lies in another region."""
+COMPILE = 101
+"""Status inside the engine: PC lies in a region that is not compiled."""
+
+
+def emit_region(program: Program, nodes: Nodes, numbers: list[int], width: int) -> tuple[str, tuple[str, ...]]:
+    """LLVM IR of a region, and the helpers it calls."""
+    region = Region(program, nodes, numbers, width)
+    region.emit()
+    return region.module.text(), tuple(region.caller.used)
+
+
+class Region:
+    """Emission of one region."""
+
+    def __init__(self, program: Program, nodes: Nodes, numbers: list[int], width: int) -> None:
+        self.program = program
+        self.nodes = nodes
+        self.numbers = numbers
+        self.width = width
+        self.module = Module()
+        self.code = Function(self.module, "region", "i32", "ptr context", attributes=WIDE)
+        self.context = self.code.parameters[0]
+        hosts = self.code.stack("[32 x i64]", align=64)
+        self.caller = Caller(self.code, program, self.context, hosts)
+        self.inside = {nodes.nodes[n].start for n in numbers}
+        self.arrivals: dict[int, None] = {}
+        self.frame = Value(self.code, "ptr", "null")
+
+    def emit(self) -> None:
+        """The whole function."""
+        code = self.code
+        pc = self.context.word(Word.PC)
+        starts = [self.nodes.nodes[n].start for n in self.numbers]
+        code.switch(pc, {start: f"n{start}" for start in starts}, "elsewhere")
+        for number in self.numbers:
+            self.node(self.nodes.nodes[number])
+        for start in list(self.arrivals):
+            self.arrive(start)
+        code.begin("elsewhere")
+        code.ret(CHAIN)
+        code.begin("failed")
+        code.ret(int(Status.FAULT))
+
+    # ------------------------------------------------------------------------------------------------ between the nodes
+
+    def go(self, start: int) -> str:
+        """The label through which a block is reached."""
+        self.arrivals[start] = None
+        return f"to{start}"
+
+    def arrive(self, start: int) -> None:
+        """Stop before a block at or behind LIMIT, or without fuel; else enter it, here or in another region."""
+        code = self.code
+        code.begin(f"to{start}")
+        stop = code.label("stop")
+        go_on = f"n{start}" if start in self.inside else code.label("chain")
+        limited = self.context.word(Word.LIMIT).ule(start)
+        spent = self.context.word(Word.FUEL).le(0)
+        code.branch(limited | spent, stop, go_on)
+        code.begin(stop)
+        self.context.set_word(Word.PC, start)
+        code.ret(limited.select(code.const("i32", int(Status.YIELD)), int(Status.FUEL)))
+        if start not in self.inside:
+            code.begin(go_on)
+            self.context.set_word(Word.PC, start)
+            code.ret(CHAIN)
+
+    def continue_at(self, node: Node) -> str:
+        """The label of what follows a node without a branch."""
+        block = self.program.blocks[node.block]
+        if node.stop < block.stop:
+            return f"n{node.stop}" if node.stop in self.inside else self.go(node.stop)
+        return self.fall(node)
+
+    def fall(self, node: Node) -> str:
+        """The label of the block behind a node's block."""
+        return self.go(self.program.blocks[self.program.blocks[node.block].fall].start)
+
+    def pc_behind(self, node: Node, index: int) -> int:
+        """The op index that follows an op of a node."""
+        block = self.program.blocks[node.block]
+        return index + 1 if index + 1 < block.stop else self.program.blocks[block.fall].start
+
+    # ------------------------------------------------------------------------------------------------------------ nodes
+
+    def node(self, node: Node) -> None:
+        """The code of one node."""
+        code, program = self.code, self.program
+        code.begin(f"n{node.start}")
+        self.frame = self.context.pointer(Word.FRAME)
+        fuel = self.context.word(Word.FUEL)
+        self.context.set_word(Word.FUEL, fuel - (node.stop - node.start))
+        live = self.live_behind(node)
+        run: list[Op] = []
+        ended = False
+        for index in range(node.start, node.stop):
+            op = program.ops[index]
+            if is_inline(program, op):
+                run.append(op)
+                continue
+            if run:
+                emit_segment(code, program, self.width, self.context, self.frame, run, live[run[-1].index])
+                run = []
+            ended = self.boundary(node, op)
+        if run:
+            emit_segment(code, program, self.width, self.context, self.frame, run, live[run[-1].index])
+        if not ended:
+            code.jump(self.continue_at(node))
+
+    def live_behind(self, node: Node) -> dict[int, set[int]]:
+        """For the last op of each run of inline ops, the registers needed behind it."""
+        program = self.program
+        block = program.blocks[node.block]
+        live = set(members(program.live_out[node.block], program.crossing))
+        found: dict[int, set[int]] = {}
+        inline_before = False
+        for index in range(block.stop - 1, node.start - 1, -1):
+            op = program.ops[index]
+            inline = is_inline(program, op)
+            if inline and not inline_before:
+                found[index] = set(live)
+            inline_before = inline
+            if op.guard is None:
+                live.difference_update(program.writes[index])
+            else:
+                live.add(op.guard.index)
+                live.update(program.writes[index])
+            live.update(program.reads[index])
+        return found
+
+    def executing(self, op: Op) -> Value:
+        """The lanes of the split whose guard holds."""
+        mask = self.context.load("i32", 2 * Word.MASK)
+        if op.guard is None:
+            return mask
+        guard = self.frame.at(self.program.registers[op.guard.index].offset).load("i32")
+        return mask & (~guard if op.guard.negated else guard)
+
+    def check(self, status: Value) -> None:
+        """Leave with the status of a helper that did not succeed."""
+        code = self.code
+        bad, good = code.label("bad"), code.label("good")
+        code.branch(status.eq(0), good, bad)
+        code.begin(bad)
+        code.ret(status)
+        code.begin(good)
+
+    def boundary(self, node: Node, op: Op) -> bool:
+        """An op between runs; whether it ends the node with a branch."""
+        code = self.code
+        kind = op.row.kind
+        self.check_defined(op)
+        if kind == "control":
+            self.control(node, op)
+            return True
+        mask = self.executing(op)
+        if kind == "native":
+            self.caller.emit(op, self.program.natives[op.index], self.frame, mask, self.check)
+            self.note_defined(op, mask)
+            return False
+        if op.guard is not None:
+            do, skip = code.label("do"), code.label("skip")
+            code.branch(mask.eq(0), skip, do)
+            code.begin(skip)
+            code.jump(self.continue_at(node))
+            code.begin(do)
+        self.note_defined(op, mask)
+        self.context.set_word(Word.ACTIVE, mask)
+        self.context.set_word(Word.INFO, op.index)
+        self.context.set_word(Word.PC, self.pc_behind(node, op.index))
+        code.ret(int(Status.SERVICE))
+        return True
+
+    # ---------------------------------------------------------------------------------------------------------- control
+
+    def control(self, node: Node, op: Op) -> None:
+        """A branch, exit or trap."""
+        name = op.row.semantics
+        if name == "bra":
+            self.bra(node, op)
+        elif name == "brx":
+            self.brx(node, op)
+        elif name in ("exit", "ret"):
+            self.exit(node, op)
+        else:
+            self.trap(node, op)
+
+    def bra(self, node: Node, op: Op) -> None:
+        """Lanes go one way, or the split parts."""
+        code = self.code
+        target = op.targets[0]
+        if op.guard is None or target == self.pc_behind(node, op.index):
+            code.jump(self.go(target))
+            return
+        mask = self.context.load("i32", 2 * Word.MASK)
+        taken = self.executing(op)
+        some, parted = code.label("some"), code.label("parted")
+        code.branch(taken.eq(0), self.fall(node), some)
+        code.begin(some)
+        code.branch(taken.eq(mask), self.go(target), parted)
+        code.begin(parted)
+        self.diverge(op, taken, target, self.pc_behind(node, op.index))
+
+    def diverge(self, op: Op, active: Value, taken: int | Value, otherwise: int) -> None:
+        """Return with the two ways."""
+        code = self.code
+        self.context.set_word(Word.ACTIVE, active)
+        self.context.set_word(Word.TAKEN, taken)
+        self.context.set_word(Word.NEXT, otherwise)
+        self.context.set_word(Word.INFO, op.index)
+        code.ret(int(Status.DIVERGE))
+
+    def brx(self, node: Node, op: Op) -> None:
+        """Lanes with the same index branch together; the others come back to this op."""
+        code = self.code
+        mask = self.context.load("i32", 2 * Word.MASK)
+        active = self.executing(op)
+        if op.guard is not None:
+            some, whole, parted = code.label("some"), code.label("whole"), code.label("parted")
+            code.branch(active.eq(0), self.fall(node), some)
+            code.begin(some)
+            code.branch(active.eq(mask), whole, parted)
+            code.begin(parted)
+            self.diverge(op, active, op.index, self.pc_behind(node, op.index))
+            code.begin(whole)
+        row = self.caller.row(self.frame, op.operands[0], 32)
+        indices = row.load("<32 x i32>", align=64)
+        lane = active.lowest_bit().to("i64")
+        index = row.load("i32", lane)
+        same = indices.eq(index.splat(32)).cast("i32") & active
+        with code.when(index.uge(len(op.targets))):
+            self.fault(op, Fault.BRANCH_RANGE, lane, index)
+        together, parted = code.label("together"), code.label("parted")
+        code.branch(same.eq(active), together, parted)
+        code.begin(parted)
+        self.diverge(op, same, code.constants("i64", op.targets).load("i64", index), op.index)
+        code.begin(together)
+        code.switch(index, {number: self.go(start) for number, start in enumerate(op.targets)}, "failed")
+
+    def exit(self, node: Node, op: Op) -> None:
+        """Lanes end."""
+        code = self.code
+        mask = self.context.load("i32", 2 * Word.MASK)
+        leaving = self.executing(op)
+        wide = leaving.to("i64")
+        rest = mask & ~leaving
+        self.context.set_word(Word.EXITED, self.context.word(Word.EXITED) | wide)
+        self.context.set_word(Word.LIVE, self.context.word(Word.LIVE) & ~wide)
+        self.context.set_word(Word.MASK, rest)
+        if op.guard is not None:
+            none = code.label("none")
+            code.branch(rest.eq(0), none, self.fall(node))
+            code.begin(none)
+        self.context.set_word(Word.INFO, op.index)
+        code.ret(int(Status.EXIT))
+
+    def trap(self, node: Node, op: Op) -> None:
+        """End the launch."""
+        code = self.code
+        active = self.executing(op)
+        if op.guard is not None:
+            some = code.label("some")
+            code.branch(active.eq(0), self.fall(node), some)
+            code.begin(some)
+        self.fault(op, Fault.TRAP, active.lowest_bit(), 0)
+
+    def fault(self, op: Op, fault: Fault, lane: Any, address: Any) -> None:
+        """Note a fault and return."""
+        code = self.code
+        self.context.set_word(Word.FAULT, int(fault))
+        self.context.set_word(Word.FAULT_LANE, lane)
+        self.context.set_word(Word.FAULT_ADDRESS, address)
+        self.context.set_word(Word.INFO, op.index)
+        code.ret(int(Status.FAULT))
+
+    # ------------------------------------------------------------------------------------------------ undefined values
+
+    def check_defined(self, op: Op) -> None:
+        """Fault if a register that decides something is undefined in an executing lane; only for those that may be."""
+        registers = self.program.registers
+        deciding = [r for r in deciding_registers(op) if registers[r].shadow >= 0]
+        if not deciding:
+            return
+        code = self.code
+        for register in deciding:
+            guarding = op.guard is not None and op.guard.index == register
+            active = self.context.load("i32", 2 * Word.MASK) if guarding else self.executing(op)
+            defined = self.frame.at(registers[register].shadow).load("i32")
+            missing = active & ~defined
+            with code.when(missing.ne(0)):
+                self.fault(op, Fault.UNDEFINED, missing.lowest_bit(), register)
+
+    def note_defined(self, op: Op, mask: Value) -> None:
+        """Registers that a native or service op writes are defined from here on."""
+        for register in self.program.writes[op.index]:
+            shadow = self.program.registers[register].shadow
+            if shadow >= 0:
+                place = self.frame.at(shadow)
+                place.store(place.load("i32") | mask)
+
+
+def deciding_registers(op: Op) -> list[int]:
+    """Registers that decide an address, a branch or a descriptor."""
+    found: list[int] = [] if op.guard is None else [op.guard.index]
+    everything = op.row.kind == "control" or (op.row.kind == "service" and op.row.base not in ("st", "red"))
+    for operand in op.operands[op.row.outputs :]:
+        if everything or isinstance(operand, Addr):
+            found.extend(operand_registers(operand))
+    return found

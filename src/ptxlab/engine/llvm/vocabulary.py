@@ -1,0 +1,341 @@
+"""The vocabulary of lane-wise semantics as LLVM instructions over vectors ``<width x T>``.
+
+Code is meant for opt level 0, where the time to compile grows with the number of instructions and vectors of the native
+width are cheapest: constants are splats, a known shift amount costs one instruction, and what LLVM would expand into long
+scalar code (64-bit division, tables) stands once in a module, out of line. LLVM's undefined cases never arise: shifts
+clamp, division is guarded, conversions saturate.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ptxlab.native import host
+from ptxlab.native.builder import Constant, Function, Value
+
+__all__ = ["ELEMENTS", "LlvmVocabulary"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ELEMENTS = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i128": "i128", "f32": "float", "f64": "double"}
+"""LLVM's names of the element types."""
+
+_ROUND = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
+
+
+def _bits_of(name: str) -> int:
+    return int(name[1:])
+
+
+class LlvmVocabulary:
+    """Emit into ``code``; a value is an LLVM vector of ``width`` elements (predicates ``<width x i1>``)."""
+
+    def __init__(self, code: Function, width: int) -> None:
+        self.code = code
+        self.width = width
+        self.vectors = {name: f"<{width} x {element}>" for name, element in ELEMENTS.items()}
+        self._names = {vector: name for name, vector in self.vectors.items()}
+
+    # -------------------------------------------------------------------------- constants, types
+
+    def const(self, value: int | float, type: str) -> Value:
+        return self.code.const(self.vectors[type], value)
+
+    def bits(self, pattern: int, type: str) -> Value:
+        if type == "f64":
+            return Value(self.code, self.vectors["f64"], f"splat (double 0x{pattern:016x})")
+        if pattern & 0x7FFFFFFF > 0x7F800000:  # LLVM writes floats as doubles, which cannot hold a signalling NaN
+            return Value(self.code, self.vectors["f32"], f"bitcast ({self.const(pattern, 'i32')} to {self.vectors['f32']})")
+        (number,) = struct.unpack("<f", struct.pack("<I", pattern))
+        return self.const(number, "f32")
+
+    def type(self, a: Value) -> str:
+        return self._names[a.type]
+
+    def known(self, a: Value) -> int | None:
+        return a.number if isinstance(a, Constant) and isinstance(a.number, int) else None
+
+    # ------------------------------------------------------------------------------------- width
+
+    def bitcast(self, a: Value, type: str) -> Value:
+        return a.cast(self.vectors[type])
+
+    def zext(self, a: Value, type: str) -> Value:
+        if isinstance(a, Constant):
+            return self.const(a.number, type)
+        return a.convert("zext", self.vectors[type])
+
+    def sext(self, a: Value, type: str) -> Value:
+        return a.convert("sext", self.vectors[type])
+
+    def trunc(self, a: Value, type: str) -> Value:
+        if isinstance(a, Constant):
+            return self.const(a.number, type)
+        return a.convert("trunc", self.vectors[type])
+
+    # ---------------------------------------------------------------------------------- integers
+
+    add, sub, mul = staticmethod(Value.__add__), staticmethod(Value.__sub__), staticmethod(Value.__mul__)
+    and_, or_, xor = staticmethod(Value.__and__), staticmethod(Value.__or__), staticmethod(Value.__xor__)
+    not_ = staticmethod(Value.__invert__)
+
+    def umulhi(self, a: Value, b: Value) -> Value:
+        return self.call(_umulhi, a, b) if self.type(a) == "i64" else _umulhi(self, a, b)
+
+    def smulhi(self, a: Value, b: Value) -> Value:
+        return self.call(_smulhi, a, b) if self.type(a) == "i64" else _smulhi(self, a, b)
+
+    def udiv(self, a: Value, b: Value) -> Value:
+        return self._one(_udiv, a, b)
+
+    def urem(self, a: Value, b: Value) -> Value:
+        return self._one(_urem, a, b)
+
+    def sdiv(self, a: Value, b: Value) -> Value:
+        return self._one(_sdiv, a, b)
+
+    def srem(self, a: Value, b: Value) -> Value:
+        return self._one(_srem, a, b)
+
+    def neg(self, a: Value) -> Value:
+        return self.const(0, self.type(a)) - a
+
+    def shl(self, a: Value, amount: Value) -> Value:
+        return self._shift("shl", a, amount)
+
+    def lshr(self, a: Value, amount: Value) -> Value:
+        return self._shift("lshr", a, amount)
+
+    def _shift(self, operation: str, a: Value, amount: Value) -> Value:
+        type = self.type(a)
+        width = _bits_of(type)
+        if isinstance(amount, Constant):
+            return a.operation(operation, amount) if amount.number < width else self.const(0, type)
+        inside = self.ult(amount, self.const(width, type))
+        return self.select(inside, a.operation(operation, amount), self.const(0, type))
+
+    def ashr(self, a: Value, amount: Value) -> Value:
+        type = self.type(a)
+        last = _bits_of(type) - 1
+        if isinstance(amount, Constant):
+            return a.operation("ashr", self.const(min(amount.number, last), type))
+        most = self.const(last, type)
+        return a.operation("ashr", self.select(self.ult(amount, most), amount, most))
+
+    def popc(self, a: Value) -> Value:
+        return a.intrinsic("ctpop")
+
+    def clz(self, a: Value) -> Value:
+        return a.intrinsic("ctlz", immediate="i1 false")
+
+    def brev(self, a: Value) -> Value:
+        return a.intrinsic("bitreverse")
+
+    # -------------------------------------------------------------------------------- comparison
+
+    eq, ne, slt, sle = staticmethod(Value.eq), staticmethod(Value.ne), staticmethod(Value.lt), staticmethod(Value.le)
+    ult, ule = staticmethod(Value.ult), staticmethod(Value.ule)
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        return condition.select(a, b)
+
+    # ------------------------------------------------------------------------------------ floats
+
+    fadd, fsub, fmul = add, sub, mul
+    feq, flt, fle = eq, slt, sle
+
+    def fdiv(self, a: Value, b: Value) -> Value:
+        return a.operation("fdiv", b)
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        return a.intrinsic("fma", b, c)
+
+    def fsqrt(self, a: Value) -> Value:
+        return a.intrinsic("sqrt")
+
+    def fneg(self, a: Value) -> Value:
+        return self.code.emit(f"fneg {a.type} {a.ref}", a.type)
+
+    def fabs(self, a: Value) -> Value:
+        return a.intrinsic("fabs")
+
+    def isnan(self, a: Value) -> Value:
+        return a.compare("uno", a)
+
+    def fround(self, a: Value, mode: str) -> Value:
+        return a.intrinsic(_ROUND[mode])
+
+    # -------------------------------------------------------------------------------- conversion
+
+    def fext(self, a: Value) -> Value:
+        return a.convert("fpext", self.vectors["f64"])
+
+    def fnarrow(self, a: Value) -> Value:
+        return a.convert("fptrunc", self.vectors["f32"])
+
+    def sitof(self, a: Value, type: str) -> Value:
+        return a.convert("sitofp", self.vectors[type])
+
+    def uitof(self, a: Value, type: str) -> Value:
+        return a.convert("uitofp", self.vectors[type])
+
+    def ftosi(self, a: Value, type: str) -> Value:
+        return a.intrinsic("fptosi.sat", result=ELEMENTS[type])
+
+    def ftoui(self, a: Value, type: str) -> Value:
+        return a.intrinsic("fptoui.sat", result=ELEMENTS[type])
+
+    def half_to_f32(self, a: Value) -> Value:
+        if not host().has_half:
+            made: Value = self.call(_half_to_f32, a)
+            return made
+        return a.cast(f"<{self.width} x half>").convert("fpext", self.vectors["f32"])
+
+    def f32_to_half(self, a: Value) -> Value:
+        if not host().has_half:
+            made: Value = self.call(_f32_to_half, a)
+            return made
+        return a.convert("fptrunc", f"<{self.width} x half>").cast(self.vectors["i16"])
+
+    def table(self, index: Value, table: tuple[int, ...], type: str) -> Value:
+        def lookup(x: LlvmVocabulary, index: Value) -> Value:
+            code = x.code
+            entries = code.constants(type, table)
+            result = Value(code, x.vectors[type], "poison")
+            for lane in range(x.width):
+                one = code.emit(f"extractelement {index.type} {index.ref}, i32 {lane}", "i32")
+                found = entries.load(type, one)
+                result = code.emit(f"insertelement {result.type} {result.ref}, {type} {found.ref}, i32 {lane}", result.type)
+            return result
+
+        found: Value = self._outlined(("table", table, type), f"table{len(table)}.{type}", lookup, (index,))
+        return found
+
+    def each(self, function: Callable[..., Value], type: str, *packed: Value) -> Value:
+        x = LlvmVocabulary(self.code, 2 * self.width)
+        result: Value = function(x, *(a.cast(x.vectors[type]) for a in packed))
+        return result.cast(packed[0].type)
+
+    # ------------------------------------------------------------------------------- out of line
+
+    def _one(self, function: Callable[..., Value], *args: Value) -> Value:
+        result: Value = self.call(function, *args)
+        return result
+
+    def call(self, function: F, *args: Value) -> Any:
+        """Evaluate ``function(x, *args)``, compiled once in a module for each list of argument types."""
+        return self._outlined((function,), function.__name__.strip("_<>"), function, args)
+
+    def _outlined(self, key: tuple[object, ...], name: str, body: Callable[..., Any], args: tuple[Value, ...]) -> Any:
+        module = self.code.module
+        key = (self.width, *key, *(a.type for a in args))
+        if key not in module.outlined:
+            module.outlined[key] = self._define(f"x{len(module.outlined)}.{name}.v{self.width}", body, args)
+        defined, types = module.outlined[key]
+        if isinstance(types, str):
+            return self.code.call(defined, types, *args)
+        joined = f"{{{', '.join(types)}}}"
+        made = self.code.call(defined, joined, *args)
+        return tuple(self.code.emit(f"extractvalue {joined} {made.ref}, {i}", type) for i, type in enumerate(types))
+
+    def _define(self, name: str, body: Callable[..., Any], args: tuple[Value, ...]) -> tuple[str, str | tuple[str, ...]]:
+        parameters = ", ".join(f"{a.type} %p{i}" for i, a in enumerate(args))
+        inner = Function(self.code.module, name, "", parameters, attributes=f"noinline {WIDE}", internal=True)
+        value = body(LlvmVocabulary(inner, self.width), *inner.parameters)
+        types: str | tuple[str, ...]
+        if isinstance(value, tuple):
+            types = tuple(v.type for v in value)
+            inner.result = f"{{{', '.join(types)}}}"
+            made = "poison"
+            for i, v in enumerate(value):
+                made = inner.emit(f"insertvalue {inner.result} {made}, {v.type} {v.ref}, {i}", inner.result).ref
+            inner.do(f"ret {inner.result} {made}")
+        else:
+            types = inner.result = value.type
+            inner.ret(value)
+        return name, types
+
+
+WIDE = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
+"""Attributes that let vectors of 512 bits stay whole where the processor has them."""
+
+
+# ------------------------------------------------------------------------ bodies out of line
+
+
+def _umulhi(x: LlvmVocabulary, a: Value, b: Value) -> Value:
+    type = x.type(a)
+    bits = _bits_of(type)
+    wide = f"i{2 * bits}"
+    return x.trunc(x.lshr(x.mul(x.zext(a, wide), x.zext(b, wide)), x.const(bits, wide)), type)
+
+
+def _smulhi(x: LlvmVocabulary, a: Value, b: Value) -> Value:
+    type = x.type(a)
+    bits = _bits_of(type)
+    wide = f"i{2 * bits}"
+    return x.trunc(x.lshr(x.mul(x.sext(a, wide), x.sext(b, wide)), x.const(bits, wide)), type)
+
+
+def _udiv(x: LlvmVocabulary, a: Value, b: Value) -> Value:
+    type = x.type(a)
+    zero = x.eq(b, x.const(0, type))
+    safe = x.select(zero, x.const(1, type), b)
+    if type == "i64":
+        quotient = a.operation("udiv", safe)
+    else:  # a float64 quotient of integers below 2**32 never rounds up to the next integer
+        quotient = x.fdiv(x.uitof(a, "f64"), x.uitof(safe, "f64")).convert("fptoui", x.vectors[type])
+    return x.select(zero, x.const(-1, type), quotient)
+
+
+def _urem(x: LlvmVocabulary, a: Value, b: Value) -> Value:
+    quotient = x.udiv(a, b)  # all ones where b is zero: times zero leaves a
+    return x.sub(a, x.mul(quotient, b))
+
+
+def _sdiv(x: LlvmVocabulary, a: Value, b: Value) -> Value:
+    type = x.type(a)
+    sign = x.ashr(x.xor(a, b), x.const(_bits_of(type) - 1, type))
+    quotient = x.udiv(_magnitude(x, a), _magnitude(x, b))
+    signed = x.sub(x.xor(quotient, sign), sign)
+    return x.select(x.eq(b, x.const(0, type)), x.const(-1, type), signed)
+
+
+def _srem(x: LlvmVocabulary, a: Value, b: Value) -> Value:
+    return x.sub(a, x.mul(x.sdiv(a, b), b))
+
+
+def _magnitude(x: LlvmVocabulary, a: Value) -> Value:
+    type = x.type(a)
+    sign = x.ashr(a, x.const(_bits_of(type) - 1, type))
+    return x.sub(x.xor(a, sign), sign)
+
+
+def _half_to_f32(x: LlvmVocabulary, a: Value) -> Value:
+    """For processors without conversions of 16-bit floats: the exponent is moved by an exact multiplication."""
+    wide = x.zext(a, "i32")
+    magnitude = x.and_(wide, x.const(0x7FFF, "i32"))
+    shifted = x.shl(magnitude, x.const(13, "i32"))
+    finite = x.bitcast(x.fmul(x.bitcast(shifted, "f32"), x.const(2.0**112, "f32")), "i32")
+    special = x.or_(shifted, x.const(0x7F800000, "i32"))
+    bits = x.select(x.ult(magnitude, x.const(0x7C00, "i32")), finite, special)
+    sign = x.shl(x.and_(wide, x.const(0x8000, "i32")), x.const(16, "i32"))
+    return x.bitcast(x.or_(bits, sign), "f32")
+
+
+def _f32_to_half(x: LlvmVocabulary, a: Value) -> Value:
+    """For processors without conversions of 16-bit floats; adding 0.5 rounds to the subnormals' unit, 2**-24."""
+    bits = x.bitcast(a, "i32")
+    magnitude = x.and_(bits, x.const(0x7FFFFFFF, "i32"))
+    half = x.const(0x3F000000, "i32")
+    small = x.sub(x.bitcast(x.fadd(x.bitcast(magnitude, "f32"), x.bitcast(half, "f32")), "i32"), half)
+    odd = x.and_(x.lshr(magnitude, x.const(13, "i32")), x.const(1, "i32"))
+    normal = x.lshr(x.add(x.add(magnitude, odd), x.const(0xC8000FFF, "i32")), x.const(13, "i32"))
+    result = x.select(x.ult(magnitude, x.const(0x38800000, "i32")), small, normal)
+    infinity = x.const(0x7F800000, "i32")
+    large = x.select(x.ult(infinity, magnitude), x.const(0x7E00, "i32"), x.const(0x7C00, "i32"))
+    result = x.select(x.ult(magnitude, x.const(0x47800000, "i32")), result, large)
+    sign = x.and_(x.lshr(bits, x.const(16, "i32")), x.const(0x8000, "i32"))
+    return x.trunc(x.or_(result, sign), "i16")

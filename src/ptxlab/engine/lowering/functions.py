@@ -1,0 +1,80 @@
+"""The functions of a module: their addresses, and which of them a call may reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxlab.engine.lowering._declarations import instructions
+from ptxlab.isa.operands import Const, Resolved, SymbolAddress
+from ptxlab.ptx import ast
+
+__all__ = ["called_functions", "definition", "function_address", "function_addresses", "parts"]
+
+_FIRST, _STEP = 0x1000, 0x10
+"""Where functions stand in the code space, which nothing reads."""
+
+
+def definition(module: ast.Module, name: str) -> ast.Function | None:
+    """The function of a name or of an alias."""
+    functions = module.functions
+    target = next((item.target for item in module.items if isinstance(item, ast.Alias) and item.name == name), name)
+    return functions.get(target)
+
+
+def function_addresses(module: ast.Module) -> dict[str, int]:
+    """The addresses of all functions and aliases."""
+    found = {name: _FIRST + _STEP * i for i, name in enumerate(module.functions)}
+    aliases = (item for item in module.items if isinstance(item, ast.Alias))
+    return found | {alias.name: found[alias.target] for alias in aliases if alias.target in found}
+
+
+def function_address(module: ast.Module, operand: Resolved) -> Resolved:
+    """An operand of ``mov``: the name of a function is its address."""
+    if not isinstance(operand, SymbolAddress) or operand.space != "func":
+        return operand
+    return Const(function_addresses(module)[operand.name])
+
+
+def _listed(rest: list[ast.Operand]) -> tuple[ast.Operand, ...]:
+    """Take a parenthesised list off the front, if one stands there."""
+    first = rest[0] if rest else None
+    if not isinstance(first, ast.Arguments):
+        return ()
+    del rest[0]
+    return first.items
+
+
+Parts = tuple[tuple[ast.Operand, ...], ast.Operand | None, tuple[ast.Operand, ...], ast.Operand | None]
+
+
+def parts(statement: ast.Instruction) -> Parts:
+    """Results, function or pointer, arguments of a call, and what says which functions a pointer may name."""
+    rest = list(statement.operands)
+    results = _listed(rest)
+    function = rest.pop(0) if rest else None
+    arguments = _listed(rest)
+    return results, function, arguments, rest[0] if rest else None
+
+
+def called_functions(module: ast.Module, function: ast.Function) -> list[ast.Function]:
+    """The functions with a body that a function may reach, itself first; a call through a pointer may reach every one."""
+    found = {function.name: function}
+    work = [function]
+    while work:
+        for callee in _callees(module, work.pop()):
+            if callee.body is not None and callee.name not in found:
+                found[callee.name] = callee
+                work.append(callee)
+    return list(found.values())
+
+
+def _callees(module: ast.Module, function: ast.Function) -> Iterator[ast.Function]:
+    for statement in instructions(function.body) if function.body is not None else ():
+        if statement.opcode.split(".")[0] != "call":
+            continue
+        _, name, _, through = parts(statement)
+        callee = definition(module, name.text) if isinstance(name, ast.Name) else None
+        if callee is not None:
+            yield callee
+        elif through is not None:
+            yield from (f for f in module.functions.values() if f.kind == "func")

@@ -1,0 +1,499 @@
+"""From the syntax tree of a function to a `Program`."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
+from ptxlab.engine.lowering._alloca_stack import begin_stack, uses_stack
+from ptxlab.engine.lowering._basic_blocks import order_blocks
+from ptxlab.engine.lowering._contraction import contract as contract_program
+from ptxlab.engine.lowering._declarations import names, variables
+from ptxlab.engine.lowering._inlining import call, jump
+from ptxlab.engine.lowering.frame import assign_frame
+from ptxlab.engine.lowering.functions import called_functions, definition, function_address
+from ptxlab.engine.lowering.matching import HIDDEN, Mismatch, candidates, fit
+from ptxlab.engine.lowering.scope import Scope, Table, near, type_bits
+from ptxlab.engine.lowering.special_registers import CONSTANTS
+from ptxlab.engine.lowering.variable_layout import local_layout, parameter_layout, shared_layout
+from ptxlab.engine.program import BasicBlock, Program
+from ptxlab.isa import is_known, load_all
+from ptxlab.isa.address_space import PARAM_BASE
+from ptxlab.isa.catalogue import CATALOGUE, Qualifiers, Row, match
+from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
+from ptxlab.ptx import ast, line_text, operand_span
+
+__all__ = ["Lowering", "lower"]
+
+_MOST_ERRORS = 100
+_UNUSED = Unused()
+_WORDS = re.compile(r"[\w:]+")
+
+
+class _Undeclared(Exception):
+    """A name that stands for nothing here."""
+
+    def __init__(self, code: str, name: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.name = name
+        self.message = message
+
+
+@dataclass(slots=True)
+class _Item:
+    """An instruction in text order, before blocks are ordered; ``targets`` are label numbers."""
+
+    op: Op
+    targets: tuple[int, ...] = ()
+    ends: bool = False
+    falls: bool = True
+
+
+_EXIT = Row("exit", "exit", (), (), 0, "control", "exit", "Control Flow Instructions: exit", "spec", True)
+
+
+def lower(module: ast.Module, function: ast.Function, *, contract: bool = False) -> Program:
+    """Resolve the names of an entry function, match its instructions with the catalogue, and lay out registers and variables.
+
+    Parameters
+    ----------
+    module, function : from the parser; the function must have a body
+    contract : fuse multiplications and additions without a rounding modifier
+
+    Raises
+    ------
+    PtxlabError
+        with a diagnostic for each thing that is wrong (100 at most)
+    """
+    load_all()
+    return Lowering(module, function).run(contract)
+
+
+class Lowering:
+    """One function being lowered."""
+
+    def __init__(self, module: ast.Module, function: ast.Function) -> None:
+        self.module = module
+        self.function = function
+        self.table = Table()
+        self.errors: list[Diagnostic] = []
+        self.items: list[_Item] = []
+        self.labels: list[int] = []  # label number -> index of the item behind it
+        self.symbols: dict[str, None] = {}
+        self.top = Scope()
+        self.globals: dict[str, ast.Variable] = {}
+        self.local_at: dict[int, int] = {}
+        self.shared_at: dict[int, int] = {}
+        self.calling: dict[str, int] = {}  # functions that are being inlined -> label number behind their body
+        self.cache: dict[tuple[int, ast.Operand], Resolved] = {}
+        self.scopes = 0
+
+    # ------------------------------------------------------------------------------------------------------------ errors
+
+    def error(
+        self,
+        statement: ast.Instruction | ast.RegisterDeclaration | ast.Function,
+        code: str,
+        message: str,
+        fix: str = "",
+        at: str | int = "",
+    ) -> None:
+        """Note an error at a statement: at a word in it, or at its operand of this number."""
+        line, column, length = statement.line, statement.column, 0
+        if isinstance(at, int):
+            assert isinstance(statement, ast.Instruction)
+            line, column, length = operand_span(self.module, statement, at)
+        elif at:
+            found = line_text(self.module, line).find(at, max(column - 1, 0))
+            if found >= 0:
+                column, length = found + 1, len(at)
+        place = Place(self.module.file, line, column, length)
+        self.errors.append(diagnose(code, message, fix=fix).at(place, line_text(self.module, line).rstrip()))
+        if len(self.errors) >= _MOST_ERRORS:
+            raise PtxlabError(*self.errors)
+
+    # ------------------------------------------------------------------------------------------------------- declarations
+
+    def run(self, contracted: bool) -> Program:
+        """Do everything."""
+        function = self.function
+        if function.body is None:
+            self.error(function, "U210", f"{function.name} is declared but has no body", "link the module that defines it", function.name)
+            raise PtxlabError(*self.errors)
+        for item in self.module.items:
+            if isinstance(item, ast.Variable):
+                known = self.globals.get(item.name)
+                if known is None or known.linkage == "extern":
+                    self.globals[item.name] = item
+        parameters, param_bytes = parameter_layout(function.params)
+        self.parameters = {p.name: PARAM_BASE + p.offset for p in parameters}
+        called = called_functions(self.module, function)
+        bodies = [each.body for each in called if each.body is not None]
+        mentioned = frozenset(name for body in bodies for name in names(body))
+        module_shared = [v for v in self.globals.values() if v.space.startswith("shared") and v.name in mentioned]
+        module_local = [v for v in self.globals.values() if v.space == "local"]
+        body_variables = [v for body in bodies for v in variables(body)]
+        for variable in (v for v in body_variables if v.space not in ("shared", "local", "reg", "param")):
+            self.globals.setdefault(variable.name, variable)
+        shared_variables = [*module_shared, *(v for v in body_variables if v.space.startswith("shared"))]
+        shared, self.shared_at = shared_layout(shared_variables)
+        formals = (v for each in called[1:] for v in (*each.params, *each.returns) if v.space == "param")
+        local_variables = [*module_local, *(v for v in body_variables if v.space in ("local", "param")), *formals]
+        offsets, local_bytes = local_layout(local_variables)
+        self.local_at = {id(v): offset for v, offset in zip(local_variables, offsets, strict=True)}
+        if any(uses_stack(body) for body in bodies):
+            local_bytes = begin_stack(self, function, bodies, local_bytes)
+        self.block(function.body, self.top)
+        blocks = [] if self.errors else self._link()
+        if self.errors:
+            raise PtxlabError(*sorted(self.errors, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0)))
+        program = Program(
+            name=function.name,
+            ops=[item.op for item in self.items],
+            blocks=blocks,
+            registers=self.table.registers,
+            frame_bytes=0,
+            parameters=parameters,
+            param_bytes=param_bytes,
+            shared=shared,
+            local_bytes=local_bytes,
+            symbols=list(self.symbols),
+            directives=dict(function.directives),
+            local_variables={v.name: offset for v, offset in zip(local_variables, offsets, strict=True)},
+            digest=_digest(self.module.text, function.name, contracted),
+        )
+        if contracted:
+            contract_program(program)
+        assign_frame(program)
+        return program
+
+    def _declare(self, block: ast.Block, scope: Scope) -> None:
+        for statement in block.statements:
+            if isinstance(statement, ast.RegisterDeclaration):
+                for name, count in statement.names:
+                    if not type_bits(statement.type):
+                        self.error(statement, "U206", f"registers cannot be .{statement.type}", "", name)
+                    elif count is None:
+                        scope.registers[name] = (statement.type, statement.vector)
+                    else:
+                        scope.ranges[name] = (statement.type, count)
+            elif isinstance(statement, ast.Variable):
+                scope.variables[statement.name] = statement
+            elif isinstance(statement, ast.Label):
+                scope.labels[statement.name] = self.new_label()
+            elif isinstance(statement, ast.Targets | ast.CallPrototype):
+                scope.targets[statement.label] = statement
+
+    def block(self, root: ast.Block, top: Scope) -> None:
+        """Walk the nested blocks without recursion; each has its own scope."""
+        self._declare(root, top)
+        self.scopes += 1
+        work: list[tuple[Iterator[ast.Statement], Scope, int]] = [(iter(root.statements), top, self.scopes)]
+        instruction = ast.Instruction
+        while work:
+            rest, scope, number = work[-1]
+            for statement in rest:
+                if type(statement) is instruction:
+                    self._instruction(statement, scope, number)
+                elif isinstance(statement, ast.Label):
+                    self.place(scope.labels[statement.name])
+                elif isinstance(statement, ast.Block):
+                    inner = Scope(scope)
+                    self._declare(statement, inner)
+                    self.scopes += 1
+                    work.append((iter(statement.statements), inner, self.scopes))
+                    break
+            else:
+                work.pop()
+
+    # ------------------------------------------------------------------------------------------------------- instructions
+
+    def _instruction(self, statement: ast.Instruction, scope: Scope, number: int) -> None:
+        opcode = statement.opcode
+        rows = candidates(opcode)
+        if not rows:
+            self._unknown(statement)
+            return
+        try:
+            if rows[0].row.semantics == "call":
+                call(self, statement, scope, number)
+                return
+            guard = self.guard(statement, scope)
+            operands = [self.operand(operand, scope, number) for operand in statement.operands]
+            if rows[0].row.base == "mov":
+                operands = [function_address(self.module, operand) for operand in operands]
+        except _Undeclared as error:
+            self.error(statement, *self._explained(error, statement, scope), error.name)
+            return
+        registers = self.table.registers
+        trouble: Mismatch | None = None
+        for candidate in rows:
+            given = operands
+            if candidate.hidden:
+                given = list(operands)
+                for position, kind in candidate.hidden:
+                    given.insert(position, Reg(self.table.hidden(*HIDDEN[kind])))
+            fitted = fit(candidate, given, registers)
+            if not isinstance(fitted, Mismatch):
+                break
+            if trouble is None or fitted.position > trouble.position:
+                trouble = fitted
+        else:
+            assert trouble is not None
+            at = trouble.position if trouble.position >= 0 else opcode
+            self.error(statement, trouble.code, f"{opcode}: {trouble.message}", at=at)
+            return
+        for position, resolved in enumerate(operands):
+            if isinstance(resolved, Addr) and isinstance(resolved.base, Reg) and registers[resolved.base.index].bits not in (32, 64):
+                register = registers[resolved.base.index]
+                message = f"{opcode}: the address register {register.name} is .{register.type}, but 32 or 64 bits are expected"
+                self.error(statement, "U206", message, at=position)
+        row = candidate.row
+        op = Op(len(self.items), opcode, row, candidate.q, fitted, guard, statement.line, statement.column)
+        item = _Item(op)
+        if row.semantics == "ret" and self.calling:
+            jump(self, statement, next(reversed(self.calling.values())), guard)
+            return
+        if row.kind == "control":
+            self._control(statement, item, scope)
+        self.items.append(item)
+
+    def operand(self, operand: ast.Operand, scope: Scope, number: int) -> Resolved:
+        """An operand with its names resolved; ``number`` is that of the scope."""
+        key = (number, operand)
+        resolved = self.cache.get(key)
+        if resolved is None:
+            resolved = self.cache[key] = self._resolve(operand, scope)
+        return resolved
+
+    def add(self, op: Op, targets: tuple[int, ...] = (), ends: bool = False, falls: bool = True) -> None:
+        """Append an instruction."""
+        self.items.append(_Item(op, targets, ends, falls))
+
+    def new_label(self) -> int:
+        """The number of a label that stands nowhere yet."""
+        self.labels.append(-1)
+        return len(self.labels) - 1
+
+    def place(self, label: int) -> None:
+        """Let a label stand in front of the next instruction."""
+        self.labels[label] = len(self.items)
+
+    def local_address(self, variable: ast.Variable) -> SymbolAddress:
+        """Where a local variable lies."""
+        return SymbolAddress("local", variable.name, self.local_at[id(variable)])
+
+    def find_targets(self, scope: Scope, name: str) -> ast.Targets | ast.CallPrototype | None:
+        """The list of targets or the prototype of a label."""
+        found: ast.Targets | ast.CallPrototype | None = _find(scope, "targets", name)
+        return found
+
+    def call_table(self, scope: Scope, name: str) -> ast.Variable | None:
+        """A variable that may hold addresses of functions."""
+        found: ast.Variable | None = _find(scope, "variables", name) or self.globals.get(name)
+        return found
+
+    def _unknown(self, statement: ast.Instruction) -> None:
+        opcode = statement.opcode
+        base = opcode.split(".")[0]
+        if is_known(opcode):
+            self.error(statement, "U201", f"{opcode} is not executed by this version of ptxlab", at=opcode)
+        elif base in CATALOGUE:
+            wanted = set(opcode.split("."))
+            forms = sorted({row.pattern for row in CATALOGUE[base]}, key=lambda p: (-len(wanted & set(_WORDS.findall(p))), p))
+            fix = f"forms like {' or '.join(forms[:2])} exist"
+            self.error(statement, "U202", f"{base} does not exist with the modifiers of {opcode}", fix, opcode)
+        else:
+            self.error(statement, "U202", f"there is no instruction {opcode}", near(base, CATALOGUE), opcode)
+
+    def _explained(self, error: _Undeclared, statement: ast.Instruction, scope: Scope) -> tuple[str, str, str]:
+        """Code, message and fix for a name that stands for nothing."""
+        name = error.name
+        if error.code == "U205" and statement.opcode.split(".")[0] in ("bra", "brx"):
+            labels = [label for each in _outwards(scope) for label in each.labels]
+            return "U204", f"the label {name} is not declared", near(name, labels)
+        if error.code == "U203":
+            ranges = [f"{stem}0 to {stem}{count - 1}" for each in _outwards(scope) for stem, (_, count) in each.ranges.items() if count]
+            stem = name.rstrip("0123456789")
+            fitting = [text for text in ranges if text.startswith(f"{stem}0 ")]
+            return error.code, error.message, f"{fitting[0]} are declared" if fitting else "declare it with .reg"
+        if error.code == "U205":
+            known = [*self.parameters, *self.globals, *(v for each in _outwards(scope) for v in each.variables)]
+            return error.code, error.message, near(name, known)
+        return error.code, error.message, ""
+
+    def guard(self, statement: ast.Instruction, scope: Scope) -> Reg | None:
+        guard = statement.guard
+        if guard is None:
+            return None
+        found = self.table.lookup(scope, guard.predicate)
+        if found is None:
+            raise _Undeclared("U203", guard.predicate, f"the guard {guard.predicate} is not declared")
+        if not isinstance(found, int) or self.table.registers[found].bits != 1:
+            raise _Undeclared("U208", guard.predicate, f"the guard {guard.predicate} is not a predicate register")
+        return Reg(found, guard.negated)
+
+    def _control(self, statement: ast.Instruction, item: _Item, scope: Scope) -> None:
+        name = item.op.row.semantics
+        item.ends = True
+        item.falls = item.op.guard is not None
+        if name not in ("bra", "brx"):
+            return
+        label = next((o.name for o in item.op.operands if isinstance(o, SymbolAddress) and o.space == "label"), "")
+        names: tuple[str, ...] = (label,)
+        if name == "brx":
+            targets = _find(scope, "targets", label)
+            if not isinstance(targets, ast.Targets) or targets.kind != "branchtargets":
+                self.error(statement, "U204", f"{label} names no .branchtargets list", at=label)
+                return
+            names = targets.names
+        for target in names:
+            number = _find(scope, "labels", target)
+            if number is None:
+                self.error(statement, "U204", f"the label {target} is not declared", at=target)
+                return
+            item.targets += (number,)
+
+    # ----------------------------------------------------------------------------------------------------------- operands
+
+    def _resolve(self, operand: ast.Operand, scope: Scope) -> Resolved:
+        kind = type(operand)
+        if kind is ast.Name:
+            return self._name(operand.text, scope, 0)  # type: ignore[union-attr]
+        if isinstance(operand, ast.Integer):
+            return Const(operand.value)
+        if isinstance(operand, ast.Float):
+            return Const(operand.bits, operand.width)
+        if isinstance(operand, ast.Memory):
+            return self._memory(operand, scope)
+        if isinstance(operand, ast.Vector | ast.Arguments):
+            items: list[Resolved] = []
+            for item in operand.items:
+                resolved = self._resolve(item, scope)
+                items.extend(resolved.items if isinstance(resolved, Group) else (resolved,))
+            return Group(tuple(items))
+        if isinstance(operand, ast.Pair):
+            return PairOf(self._resolve(operand.first, scope), self._resolve(operand.second, scope))
+        if isinstance(operand, ast.Not | ast.Negative):
+            inner = self._name(operand.operand.text, scope, 0)
+            if not isinstance(inner, Reg):
+                raise _Undeclared("U206", operand.operand.text, f"{operand.operand.text} cannot be negated: it is no register")
+            return replace(inner, negated=True)
+        if isinstance(operand, ast.Offset):
+            base = self._name(operand.base.text, scope, operand.offset)
+            if isinstance(base, Reg):
+                raise _Undeclared("U206", operand.base.text, f"{operand.base.text}: a register takes an offset only inside brackets")
+            return base
+        return _UNUSED
+
+    def _memory(self, operand: ast.Memory, scope: Scope) -> Resolved:
+        extra = tuple(self._resolve(item, scope) for item in operand.extra)
+        if isinstance(operand.base, ast.Integer):
+            return Addr(None, operand.base.value + operand.offset, extra)
+        base = self._name(operand.base.text, scope, 0)
+        if isinstance(base, Const):
+            return Addr(None, base.value + operand.offset, extra)
+        if not isinstance(base, Reg | SymbolAddress) or (isinstance(base, SymbolAddress) and base.space == "label"):
+            raise _Undeclared("U206", operand.base.text, f"{operand.base.text} is no address")
+        return Addr(base, operand.offset, extra)
+
+    def _name(self, name: str, scope: Scope, offset: int) -> Resolved:
+        found = self.table.lookup(scope, name)
+        if isinstance(found, int):
+            return Reg(found)
+        if found is not None:
+            return Group(tuple(map(Reg, found)))
+        if name in CONSTANTS:
+            return Const(CONSTANTS[name] + offset)
+        at: Scope | None = scope
+        while at is not None:
+            if name in at.variables:
+                return self._variable(at.variables[name], offset)
+            if name in at.bound:
+                bound = at.bound[name]
+                return replace(bound, offset=bound.offset + offset)
+            if name in at.labels or name in at.targets:
+                return SymbolAddress("label", name, 0)
+            at = at.parent
+        if name in self.parameters:
+            return SymbolAddress("param", name, self.parameters[name] + offset)
+        if name in self.globals:
+            return self._variable(self.globals[name], offset)
+        if definition(self.module, name) is not None:
+            return SymbolAddress("func", name, offset)
+        if name.startswith("%"):
+            raise _Undeclared("U203", name, f"the register {name} is not declared")
+        raise _Undeclared("U205", name, f"{name} is not declared")
+
+    def _variable(self, variable: ast.Variable, offset: int) -> SymbolAddress:
+        space, name = variable.space.split("::")[0], variable.name
+        if space == "shared":
+            return SymbolAddress("shared", name, self.shared_at[id(variable)] + offset)
+        if space in ("local", "param"):
+            return SymbolAddress("local", name, self.local_at[id(variable)] + offset)
+        self.symbols[name] = None
+        return SymbolAddress("const" if space == "const" else "global", name, offset)
+
+    # ------------------------------------------------------------------------------------------------------- control flow
+
+    def _link(self) -> list[BasicBlock]:
+        """Cut the items into blocks, order these, number the ops, and set branch targets."""
+        items = self.items
+        if not items or items[-1].falls or not items[-1].ends or len(items) in self.labels:
+            line = items[-1].op.line if items else self.function.line
+            rows = match("exit")
+            row, q = rows[0] if rows else (_EXIT, Qualifiers({}))
+            items.append(_Item(Op(len(items), "exit", row, q, (), None, line, 1), ends=True, falls=False))
+        leaders = {0, *self.labels} - {-1}
+        leaders.update(i + 1 for i, item in enumerate(items) if item.ends)
+        starts = sorted(i for i in leaders if i < len(items))
+        block_of = {start: i for i, start in enumerate(starts)}
+        block_of[len(items)] = len(starts) - 1
+        stops = [*starts[1:], len(items)]
+        successors: list[tuple[int, ...]] = []
+        falls: list[int] = []
+        for stop in stops:
+            last = items[stop - 1]
+            out = [block_of[self.labels[t]] for t in last.targets]
+            falls.append(block_of[stop] if (last.falls or not last.ends) and stop < len(items) else -1)
+            if falls[-1] >= 0:
+                out.append(falls[-1])
+            successors.append(tuple(dict.fromkeys(out)))
+        order, depths, headers = order_blocks(successors)
+        position = {block: i for i, block in enumerate(order)}
+        placed: list[_Item] = []
+        blocks: list[BasicBlock] = []
+        for block, depth, header in zip(order, depths, headers, strict=True):
+            at = len(placed)
+            placed.extend(items[starts[block] : stops[block]])
+            following = tuple(position[s] for s in successors[block])
+            fall = position[falls[block]] if falls[block] >= 0 else -1
+            blocks.append(BasicBlock(at, len(placed), following, depth, header, fall))
+        for index, item in enumerate(placed):
+            item.op.index = index
+        for item in placed:
+            if item.targets:
+                item.op.targets = tuple(blocks[position[block_of[self.labels[t]]]].start for t in item.targets)
+        self.items = placed
+        return blocks
+
+
+def _outwards(scope: Scope) -> Iterator[Scope]:
+    """A scope and those around it."""
+    at: Scope | None = scope
+    while at is not None:
+        yield at
+        at = at.parent
+
+
+def _find(scope: Scope, table: str, name: str) -> Any:
+    return next((found for each in _outwards(scope) if (found := getattr(each, table).get(name)) is not None), None)
+
+
+def _digest(text: str, name: str, contracted: bool) -> str:
+    return hashlib.sha256(f"{name}\0{contracted}\0{text}".encode()).hexdigest() if text else ""

@@ -1,0 +1,219 @@
+"""Which catalogue row an instruction is: the opcode against patterns, then the operands against the row's operand types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ptxlab.engine.lowering.scope import TYPE_BITS
+from ptxlab.engine.program import Register
+from ptxlab.isa.catalogue import Qualifiers, Row, match
+from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
+
+__all__ = ["HIDDEN", "Candidate", "Mismatch", "OperandSpec", "candidates", "fit", "operand_specs"]
+
+_WIDENING = frozenset({"ld", "ldu", "st", "cvt"})
+"""Instructions whose register operands may be wider than the type: section "Operand Size Exceeding Instruction-Type Size"."""
+
+_NO_ADDRESS = ("label", "func")
+
+HIDDEN = {"carry": ("pred", "the carry flag"), "stack": ("u64", "the stack pointer")}
+"""Operand kinds that stand for one register of each thread: its type and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperandSpec:
+    """One operand as a row declares it: ``kind`` is scalar, vector, pair, addr, label or any."""
+
+    name: str
+    kind: str
+    type: str = ""
+    bits: int = 0
+    count: int = 1
+    second: str = ""
+    optional: bool = False
+    wider: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A row with what its pattern matched and its operands spelt out."""
+
+    row: Row
+    q: Qualifiers
+    specs: tuple[OperandSpec, ...]
+    least: int
+    hidden: tuple[tuple[int, str], ...] = ()
+    """Positions of registers that the text does not name, and their kinds (`HIDDEN`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why operands do not fit a row: the code of the diagnostic, its message, and the position of the operand (-1: all)."""
+
+    code: str
+    message: str
+    position: int
+
+
+def _spelt(text: str, q: Qualifiers) -> str:
+    """An operand type with the names of pattern groups replaced by what they matched."""
+    parts = []
+    for part in text.split("."):
+        value = q.__dict__.get(part, part)
+        if isinstance(value, str):
+            parts.append(value)
+        elif value is True:
+            parts.append(part)
+    return ".".join(parts)
+
+
+def _spec(name: str, text: str, q: Qualifiers, wider: bool) -> OperandSpec:
+    optional = text.startswith("?")
+    text = text.removeprefix("?")
+    if text in HIDDEN:
+        type, _ = HIDDEN[text]
+        return OperandSpec(name, "scalar", type, TYPE_BITS[type])
+    if text in ("addr", "label", "any"):
+        return OperandSpec(name, text, optional=optional)
+    if "|" in text:
+        first, second = (_spelt(part, q) for part in text.split("|"))
+        return OperandSpec(name, "pair", first, TYPE_BITS[first], second=second, optional=optional)
+    type = _spelt(text, q)
+    if type in ("addr", "label", "any"):
+        return OperandSpec(name, type, optional=optional)
+    count = 1
+    kind = "scalar"
+    if type[0] == "v" and "." in type:
+        vector, type = type.split(".")
+        count, kind = int(vector[1:]), "vector"
+    bits = TYPE_BITS[type]
+    return OperandSpec(name, kind, type, bits, count, optional=optional, wider=wider or bits == 8)
+
+
+@lru_cache(maxsize=65536)
+def candidates(opcode: str) -> tuple[Candidate, ...]:
+    """Rows that the opcode fits, in the order of the catalogue."""
+    found = []
+    for row, q in match(opcode):
+        wider = row.base in _WIDENING
+        specs = tuple(_spec(name, text, q, wider) for name, text in row.operands)
+        hidden = tuple((i, text) for i, (_, text) in enumerate(row.operands) if text in HIDDEN)
+        found.append(Candidate(row, q, specs, sum(not s.optional for s in specs), hidden))
+    return tuple(found)
+
+
+def operand_specs(op: Op) -> tuple[OperandSpec, ...]:
+    """The operand types of a lowered op."""
+    for candidate in candidates(op.opcode):
+        if candidate.row is op.row:
+            return candidate.specs
+    return ()
+
+
+def _register_fits(register: Register, type: str, bits: int, wider: bool) -> str | None:
+    if register.bits != bits and not (register.bits > bits > 1 and (wider or register.special)):
+        return f"{register.name} is .{register.type} ({register.bits} bits), but .{type} ({bits} bits) is expected"
+    if (type[0] in "us" and register.type[0] == "f") or (type in ("f32", "f64") and register.type[0] in "us"):
+        return f"{register.name} is .{register.type}, but .{type} is expected"
+    return None
+
+
+def _scalar(operand: Resolved, type: str, bits: int, wider: bool, registers: Sequence[Register], write: bool, moves: bool) -> str | None:
+    if isinstance(operand, Reg):
+        register = registers[operand.index]
+        if write and register.special:
+            return f"{register.name} is a special register and cannot be written"
+        if operand.negated and write:
+            return f"a destination cannot be negated: {register.name}"
+        return _register_fits(register, type, bits, wider)
+    if isinstance(operand, Unused):
+        return None if write else "the bit bucket _ stands only for a destination"
+    if isinstance(operand, Group) and moves:
+        width = bits // len(operand.items) if operand.items else 0
+        if width * len(operand.items) != bits or width < 8:
+            return f"a vector of {len(operand.items)} cannot make up {bits} bits"
+        for item in operand.items:
+            message = _scalar(item, f"b{width}", width, False, registers, write, False)
+            if message:
+                return message
+        return None
+    if write:
+        return f"a register of type .{type} is expected as destination"
+    if isinstance(operand, Const):
+        if operand.float_width and (type[0] in "us" or bits < 16):
+            return f"a floating-point constant cannot stand for .{type}"
+        return None
+    if isinstance(operand, SymbolAddress) and bits >= 32 and operand.space not in _NO_ADDRESS:
+        return None
+    return f"a register or constant of type .{type} is expected"
+
+
+def _fits(spec: OperandSpec, operand: Resolved, registers: Sequence[Register], write: bool, moves: bool) -> str | None:
+    kind = spec.kind
+    if kind == "scalar":
+        return _scalar(operand, spec.type, spec.bits, spec.wider, registers, write, moves)
+    if kind == "any":
+        return None
+    if kind == "addr":
+        if not isinstance(operand, Addr):
+            return "an address in brackets is expected"
+        if isinstance(operand.base, SymbolAddress) and operand.base.space in _NO_ADDRESS:
+            return f"{operand.base.name} is a {operand.base.space} and has no address in memory"
+        return None
+    if kind == "vector":
+        if not isinstance(operand, Group) or len(operand.items) != spec.count:
+            return f"a vector of {spec.count} registers of type .{spec.type} is expected"
+        for item in operand.items:
+            message = _scalar(item, spec.type, spec.bits, spec.wider, registers, write, False)
+            if message:
+                return message
+        widths = {registers[item.index].bits for item in operand.items if isinstance(item, Reg)}
+        return "the registers of a vector must have the same width" if len(widths) > 1 else None
+    if kind == "pair":
+        if not isinstance(operand, PairOf):
+            return _scalar(operand, spec.type, spec.bits, spec.wider, registers, write, False)
+        return _scalar(operand.first, spec.type, spec.bits, spec.wider, registers, write, False) or _scalar(
+            operand.second, spec.second, TYPE_BITS[spec.second], False, registers, write, False
+        )
+    return None if isinstance(operand, SymbolAddress) and operand.space == "label" else "a label is expected"
+
+
+def fit(candidate: Candidate, operands: Sequence[Resolved], registers: Sequence[Register]) -> tuple[Resolved, ...] | Mismatch:
+    """The operands in the order of the row, absent ones as `Unused`; or why they do not fit."""
+    specs = candidate.specs
+    outputs = candidate.row.outputs
+    given = len(operands)
+    if not candidate.least <= given <= len(specs):
+        want = str(len(specs)) if candidate.least == len(specs) else f"{candidate.least} to {len(specs)}"
+        return Mismatch("U207", f"{given} operands are given, {want} are expected", -1)
+    moves = candidate.row.base == "mov"
+    spare = given - candidate.least
+    missing = len(specs) - given
+    taken: list[Resolved] = []
+    at = 0
+    trouble: Mismatch | None = None
+    for i, spec in enumerate(specs):
+        if spec.optional and (missing and not spare):
+            taken.append(Unused())
+            missing -= 1
+            continue
+        if at < given:
+            operand = operands[at]
+            if spec.kind == "scalar" and isinstance(operand, Group) and len(operand.items) == 1:
+                operand = operand.items[0]
+            message = _fits(spec, operand, registers, i < outputs, moves)
+            if message is None:
+                taken.append(operand)
+                at += 1
+                spare -= spec.optional
+                continue
+            trouble = Mismatch("U206", f"operand {at + 1}: {message}", at)
+        if not (spec.optional and missing):
+            return trouble or Mismatch("U207", f"operand {i + 1} ({spec.name}) is missing", -1)
+        taken.append(Unused())
+        missing -= 1
+    if at < given:
+        return trouble or Mismatch("U207", "too many operands", -1)
+    return tuple(taken)

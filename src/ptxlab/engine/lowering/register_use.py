@@ -1,0 +1,130 @@
+"""What an op reads and writes, and which ops a compiled region keeps among its pure instructions."""
+
+from __future__ import annotations
+
+import struct
+
+from ptxlab.engine.program import Program
+from ptxlab.isa.address_space import PARAM_BASE
+from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
+from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress
+
+__all__ = ["constant_bits", "constant_operands", "find_effects", "flatten", "is_inline", "operand_bits", "operand_registers"]
+
+
+def operand_registers(operand: Resolved) -> tuple[int, ...]:
+    """The registers that an operand names."""
+    if isinstance(operand, Reg):
+        return (operand.index,)
+    if isinstance(operand, Addr):
+        base = (operand.base.index,) if isinstance(operand.base, Reg) else ()
+        return base + tuple(r for item in operand.extra for r in operand_registers(item))
+    if isinstance(operand, Group):
+        return tuple(r for item in operand.items for r in operand_registers(item))
+    if isinstance(operand, PairOf):
+        return operand_registers(operand.first) + operand_registers(operand.second)
+    return ()
+
+
+def find_effects(program: Program) -> None:
+    """Fill in ``natives``, ``reads`` and ``writes``."""
+    for op in program.ops:
+        reads: list[int] = []
+        writes: list[int] = []
+        outputs = op.row.outputs
+        for i, operand in enumerate(op.operands):
+            into = writes if i < outputs and not isinstance(operand, Addr) else reads
+            if type(operand) is Reg:
+                into.append(operand.index)
+            elif type(operand) is not Const:
+                into.extend(operand_registers(operand))
+        for operand in op.operands[: op.row.updates]:
+            reads.extend(operand_registers(operand))
+        program.reads.append(tuple(reads))
+        program.writes.append(tuple(writes))
+        if op.row.kind == "native":
+            program.natives[op.index] = op.row.semantics(op.q, op)
+
+
+def is_inline(program: Program, op: Op) -> bool:
+    """Whether an op is part of a run of pure instructions: it can neither fail nor see other lanes."""
+    kind = op.row.kind
+    if kind == "pure":
+        return True
+    return kind == "native" and inline_native(program, op, program.natives[op.index])
+
+
+def inline_native(program: Program, op: Op, native: Native) -> bool:
+    """Loads of kernel parameters at constant addresses, and instructions without effect."""
+    if isinstance(native, Nothing):
+        return op.effects is None
+    if isinstance(native, LaneAccess) and native.space == "param" and not native.write and native.bits <= 64:
+        address = op.operands[native.address]
+        if isinstance(address, Addr) and isinstance(address.base, SymbolAddress) and address.base.space == "param":
+            size = native.bits // 8 * native.count
+            at = address.base.offset + address.offset
+            return at % size == 0 and at >= PARAM_BASE and at + size <= PARAM_BASE + program.param_bytes
+    return False
+
+
+def flatten(operand: Resolved) -> tuple[Resolved, ...]:
+    """The elements of a vector operand, or the operand alone."""
+    return operand.items if isinstance(operand, Group) else (operand,)
+
+
+_TYPE_BITS = {"f16": 16, "bf16": 16, "b16": 16, "f16x2": 32, "bf16x2": 32}
+
+
+def atomic_bits(type: str) -> int:
+    """Width of one element of an atomic."""
+    return _TYPE_BITS.get(type) or int(type[1:])
+
+
+def constant_bits(constant: Const, bits: int) -> int:
+    """The bits of a constant read as an operand of so many bits; floats are converted to the width where they can be.
+
+    >>> hex(constant_bits(Const(-1), 16)), hex(constant_bits(Const(0x3FF0000000000000, 64), 32))
+    ('0xffff', '0x3f800000')
+    """
+    value = constant.value
+    if constant.float_width == 64 and bits == 32:
+        number = struct.unpack("<d", struct.pack("<Q", value))[0]
+        try:
+            value = struct.unpack("<I", struct.pack("<f", number))[0]
+        except OverflowError:
+            value = 0x7F800000 | (0x80000000 if number < 0 else 0)
+    elif constant.float_width == 32 and bits == 64:
+        number = struct.unpack("<f", struct.pack("<I", value))[0]
+        value = struct.unpack("<Q", struct.pack("<d", number))[0]
+    return value & ((1 << bits) - 1)
+
+
+def operand_bits(native: Native, position: int) -> int:
+    """Width of the rows through which a native's helper sees an operand; 0 for one it does not read as a row."""
+    if isinstance(native, LaneAccess):
+        return max(native.bits, 16) if native.write and position == native.value else 0
+    if isinstance(native, Atomic):
+        return atomic_bits(native.type) if position in native.sources else 0
+    if isinstance(native, MatrixAccess | TensorAccess):
+        return 32 if native.write and position == native.value else 0
+    if isinstance(native, CopyAsync):
+        return 1 if position == native.ignore else 32 if position == native.source_size else 0
+    if isinstance(native, Collective):
+        if position == native.member or native.name not in ("vote", "match"):
+            return 32
+        return 1 if native.name == "vote" else atomic_bits(native.type)
+    return 0
+
+
+def constant_operands(program: Program) -> set[tuple[int, int]]:
+    """Constants that natives read from rows, as (bits of the value, width)."""
+    found: set[tuple[int, int]] = set()
+    for index, native in program.natives.items():
+        for position, operand in enumerate(program.ops[index].operands):
+            if isinstance(operand, Const | Group):
+                bits = operand_bits(native, position)
+                if bits:
+                    wider = [program.registers[item.index].bits for item in flatten(operand) if isinstance(item, Reg)]
+                    bits = max(wider[0], 16) if wider and isinstance(native, LaneAccess) else bits
+                    found.update((constant_bits(item, bits), bits) for item in flatten(operand) if isinstance(item, Const))
+    return found

@@ -1,0 +1,143 @@
+"""Names while a function is lowered: registers, variables and labels by scope, and the addresses that variables get."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from ptxlab.engine.lowering.special_registers import special_type
+from ptxlab.engine.program import Register
+from ptxlab.isa.operands import SymbolAddress
+from ptxlab.ptx import ast
+
+__all__ = ["TYPE_BITS", "Scope", "Table", "near", "type_bits"]
+
+TYPE_BITS: dict[str, int] = {
+    "pred": 1,
+    **{f"{kind}{bits}": bits for kind in "bus" for bits in (8, 16, 32, 64)},
+    "b128": 128,
+    "f16": 16,
+    "bf16": 16,
+    "f16x2": 32,
+    "bf16x2": 32,
+    "f32": 32,
+    "f64": 64,
+    "f32x2": 64,
+    "u16x2": 32,
+    "s16x2": 32,
+    "u8x4": 32,
+    "s8x4": 32,
+    "tf32": 32,
+    "e4m3": 8,
+    "e5m2": 8,
+    "e4m3x2": 16,
+    "e5m2x2": 16,
+    "ue8m0x2": 16,
+    "e2m1x2": 8,
+    "e2m3x2": 16,
+    "e3m2x2": 16,
+    "e4m3x4": 32,
+    "e5m2x4": 32,
+    "e2m1x4": 16,
+    "e2m3x4": 32,
+    "e3m2x4": 32,
+    "s2f6x2": 16,
+    "b1024": 1024,
+    "texref": 64,
+    "samplerref": 64,
+    "surfref": 64,
+}
+"""Width in bits of every type a register, variable or operand may have."""
+
+
+def type_bits(name: str) -> int:
+    """The width of a type in bits; 0 if there is no such type."""
+    return TYPE_BITS.get(name, 0)
+
+
+@dataclass(slots=True)
+class Scope:
+    """One ``{ }``: what it declares. Registers of a range get an index when they are first named."""
+
+    parent: Scope | None = None
+    registers: dict[str, tuple[str, int]] = field(default_factory=dict)
+    ranges: dict[str, tuple[str, int]] = field(default_factory=dict)
+    variables: dict[str, ast.Variable] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
+    targets: dict[str, ast.Targets | ast.CallPrototype] = field(default_factory=dict)
+    bound: dict[str, SymbolAddress] = field(default_factory=dict)
+    """Parameters of a function that is called: the caller's variables."""
+    found: dict[str, int | tuple[int, ...]] = field(default_factory=dict)
+
+
+class Table:
+    """All registers of a function, and the lookup of a name from a scope outwards."""
+
+    def __init__(self) -> None:
+        self.registers: list[Register] = []
+        self._specials: dict[str, int] = {}
+        self._hidden: dict[str, int] = {}
+
+    def add(self, name: str, type: str, special: str = "") -> int:
+        """A new register."""
+        self.registers.append(Register(name, type, TYPE_BITS.get(type, 32), special=special))
+        return len(self.registers) - 1
+
+    def hidden(self, type: str, name: str) -> int:
+        """A register that the text does not name."""
+        if name not in self._hidden:
+            self._hidden[name] = self.add(name, type)
+        return self._hidden[name]
+
+    def lookup(self, scope: Scope, name: str) -> int | tuple[int, ...] | None:
+        """The register of a name, its components if it is a vector register, or None."""
+        found = scope.found.get(name)
+        if found is not None:
+            return found
+        at: Scope | None = scope
+        while at is not None:
+            found = at.found.get(name)
+            if found is None:
+                found = self._declared(at, name)
+            if found is not None:
+                scope.found[name] = at.found[name] = found
+                return found
+            at = at.parent
+        type = special_type(name)
+        if type is None:
+            return None
+        if name not in self._specials:
+            self._specials[name] = self.add(name, type, special=name)
+        scope.found[name] = self._specials[name]
+        return self._specials[name]
+
+    def _declared(self, scope: Scope, name: str) -> int | tuple[int, ...] | None:
+        declared = scope.registers.get(name)
+        if declared is not None:
+            return self._make(scope, name, *declared)
+        whole, dot, component = name.rpartition(".")
+        if dot and len(component) == 1 and component in "xyzwrgba":
+            vector = scope.registers.get(whole)
+            position = ("xyzw" if component in "xyzw" else "rgba").index(component)
+            if vector is not None and position < vector[1]:
+                parts = scope.found.setdefault(whole, self._make(scope, whole, *vector))
+                return parts[position] if isinstance(parts, tuple) else None
+        cut = len(name)
+        while cut > 0 and name[cut - 1].isdigit():
+            cut -= 1
+            entry = scope.ranges.get(name[:cut])
+            if entry is not None and int(name[cut:]) < entry[1] and (name[cut] != "0" or cut == len(name) - 1):
+                return self.add(name, entry[0])
+        return None
+
+    def _make(self, scope: Scope, name: str, type: str, vector: int) -> int | tuple[int, ...]:
+        if vector == 1:
+            return self.add(name, type)
+        return tuple(self.add(f"{name}.{axis}", type) for axis in "xyzw"[:vector])
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """A suggestion for a misspelt name."""
+    close = get_close_matches(name, known, 1)
+    return f"did you mean {close[0]}?" if close else ""

@@ -1,0 +1,109 @@
+"""A lowered kernel: ops in scheduling order, registers with their place in the frame, blocks, variables and parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ptxlab.isa.native_ops import Native
+from ptxlab.isa.operands import Op
+
+__all__ = ["BasicBlock", "Parameter", "Program", "Register", "SharedLayout"]
+
+
+@dataclass(slots=True)
+class Register:
+    """A register: PTX type and width in bits (predicates 1).
+
+    ``offset`` is its byte offset in the frame: predicates are one 32-bit lane mask, 8- and 16-bit registers uint16[32],
+    32-bit uint32[32], 64-bit uint64[32], 128-bit uint64[2][32] (low halves first). It is -1 where the register never
+    leaves one run of pure instructions. ``shadow`` is the offset of the mask of lanes in which it is defined, -1 if it
+    always is. ``special`` names a special register (``%tid.x``) that the machine fills in before the warp starts.
+    """
+
+    name: str
+    type: str
+    bits: int
+    offset: int = -1
+    special: str = ""
+    shadow: int = -1
+
+
+@dataclass(slots=True)
+class BasicBlock:
+    """Ops ``start <= index < stop``; blocks stand in scheduling order: a lane set at a smaller op index runs first.
+
+    ``successors`` are positions in ``Program.blocks``; ``depth`` counts the loops around the block, and ``loop`` is the
+    position of the header of the innermost (-1: none).
+    """
+
+    start: int
+    stop: int
+    successors: tuple[int, ...] = ()
+    depth: int = 0
+    loop: int = -1
+    fall: int = -1
+    """Position of the block behind it, where lanes go that do not branch or exit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A kernel parameter: byte offset from the first one, size and alignment in bytes; ``pointer`` for ``.ptr`` or 64-bit integers."""
+
+    name: str
+    type: str
+    offset: int
+    size: int
+    align: int
+    pointer: bool
+    array: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLayout:
+    """Window offsets of shared variables.
+
+    ``dynamic`` is where dynamic shared memory starts, ``static_end`` the first free offset behind the static part.
+    """
+
+    variables: dict[str, int]
+    static_end: int
+    dynamic: int
+
+
+@dataclass(slots=True)
+class Program:
+    """One entry function, ready to execute."""
+
+    name: str
+    ops: list[Op]
+    blocks: list[BasicBlock]
+    registers: list[Register]
+    frame_bytes: int
+    parameters: list[Parameter]
+    param_bytes: int
+    shared: SharedLayout
+    local_bytes: int
+    symbols: list[str]
+    """Global and const variables whose addresses the device supplies, in the order of the context's symbol table."""
+    directives: dict[str, tuple[int | str, ...]]
+    local_variables: dict[str, int] = field(default_factory=dict)
+    natives: dict[int, Native] = field(default_factory=dict)
+    """What each native op does, by op index."""
+    reads: list[tuple[int, ...]] = field(default_factory=list)
+    """Registers that each op reads, its guard and what a partial write keeps not counted."""
+    writes: list[tuple[int, ...]] = field(default_factory=list)
+    live_out: list[int] = field(default_factory=list)
+    """Registers whose value some later block needs, for each block: a bit set over ``crossing``."""
+    crossing: list[int] = field(default_factory=list)
+    constants: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Frame offsets of rows that hold a constant, by (value, bits): operands of natives."""
+    sink: int = 0
+    """Frame offset of a row that takes what goes to the bit bucket."""
+    digest: str = ""
+    """Digest of the PTX text and the function's name; empty if the text is not known."""
+    recorded: bool = False
+    """Whether compiled code notes accesses and fences for observers."""
+
+    def recording(self) -> Program:
+        """The same program, recorded."""
+        return replace(self, recorded=True, digest=self.digest and self.digest + " recorded")

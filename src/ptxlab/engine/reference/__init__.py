@@ -1,0 +1,1 @@
+"""The NumPy back end: the reference that compiled code is tested against."""

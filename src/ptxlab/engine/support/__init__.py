@@ -1,0 +1,1 @@
+"""Compiled functions that regions call: memory accesses, atomics, copies, lane exchanges."""

@@ -1,0 +1,110 @@
+"""Non-bulk cp.async: copies from global to shared memory, at once or noted in PENDING to be drained later."""
+
+from __future__ import annotations
+
+from ptxlab.engine.context import Word
+from ptxlab.engine.faults import Fault
+from ptxlab.engine.support.accesses import FAILED, emit_one, fail
+from ptxlab.native.builder import Function, Module, Value
+
+__all__ = ["emit_copies"]
+
+
+def emit_copies(module: Module, source: str) -> None:
+    """Emit ``copy_async_SOURCE``, or ``drain`` if no source of addresses is given."""
+    emit_one(module, "global")
+    _perform(module)
+    if source:
+        _copy(module, source)
+    else:
+        _drain(module)
+
+
+def _perform(module: Module) -> None:
+    """``i32 perform_copy(context, lane, host, address, size, read, op)``: read bytes, zeros behind them."""
+    parameters = "ptr context, i64 lane, ptr host, i64 address, i64 size, i64 read, i32 op"
+    c = Function(module, "perform_copy", "i32", parameters, internal=True)
+    context, lane, host, address, size, read, op = c.parameters
+    with c.when(read.ne(0)):
+        data = _source(c, context, lane, address, read, op).convert("inttoptr", "ptr")
+        for bytes_ in (16, 8, 4):
+            with c.when(read.eq(bytes_) & size.eq(bytes_)):
+                host.store(data.load(f"i{8 * bytes_}", align=1), align=1)
+                c.ret(0)
+        with c.loop(read) as i:
+            host.store(data.load("i8", i), i)
+    with c.loop(size - read) as i:
+        host.store(c.const("i8", 0), read + i)
+    c.ret(0)
+
+
+def _copy(module: Module, source: str) -> None:
+    """``i32 copy_async_SOURCE(context, mask, hosts, row, offset, sizes, ignored, size, op)``."""
+    name = f"copy_async_{source}"
+    parameters = "ptr context, i32 mask, ptr hosts, ptr row, i64 offset, ptr sizes, i32 ignored, i32 bytes, i32 op"
+    c = Function(module, name, "i32", parameters)
+    context, mask, hosts, row, offset, sizes, ignored, bytes_, op = c.parameters
+    size = bytes_.to("i64")
+    place = c.variable("i64")
+    with c.each_bit(mask) as lane:
+        if source == "32":
+            address = (row.load("i32", lane) + offset.to("i32")).to("i64")
+        elif source == "64":
+            address = row.load("i64", lane) + offset
+        else:
+            address = offset
+        place.set(size)
+        with c.when(sizes.ne(0)):
+            asked = sizes.load("i32", lane).to("i64")
+            place.set(asked.ult(size).select(asked, size))
+        skipped = (ignored.to("i64") >> lane) & 1
+        read = skipped.ne(0).select(0, place.get())
+        with c.when(read.ne(0) & (address & (size - 1)).ne(0)):
+            fail(context, Fault.MISALIGNED, lane, address, op)
+        host = hosts.load("ptr", lane)
+        count = context.word(Word.PENDING_COUNT)
+        deferred = context.word(Word.DEFERRED).ne(0) & count.ult(context.word(Word.PENDING_CAPACITY))
+        with c.when(deferred) as otherwise:
+            with c.when(read.ne(0)):
+                _source(c, context, lane, address, read, op)
+            into = context.pointer(Word.PENDING).at(count * 24)
+            into.store(host.convert("ptrtoint", "i64") - context.word(Word.SHARED))
+            into.store(address, 1)
+            into.store(size | (read << 8) | (lane << 16), 2)
+            context.set_word(Word.PENDING_COUNT, count + 1)
+            otherwise()
+            status = c.call("perform_copy", "i32", context, lane, host, address, size, read, op)
+            with c.when(status.ne(0)):
+                c.ret(status)
+    c.ret(0)
+
+
+def _source(c: Function, context: Value, lane: Value, address: Value, read: Value, op: Value) -> Value:
+    """The host address of what is read; return if it cannot be."""
+    found = c.call("one_global", "i64", context, lane, address, read, c.const("i64", 1), c.const("i32", 0), op)
+    with c.when(found.eq(0)):
+        c.ret(FAILED)
+    return found
+
+
+def _drain(module: Module) -> None:
+    """``i32 drain(context, first, count, lanes)``: perform pending copies of these lanes, in order."""
+    c = Function(module, "drain", "i32", "ptr context, i64 first, i64 count, i32 lanes")
+    context, first, count, lanes = c.parameters
+    rows = context.pointer(Word.PENDING)
+    with c.loop(count) as i:
+        row = rows.at((first + i) * 24)
+        packed = row.load("i64", 2)
+        lane = packed >> 16
+        with c.when(((lanes.to("i64") >> lane) & 1).ne(0)):
+            size, read = packed & 0xFF, (packed >> 8) & 0xFF
+            offset = row.load("i64")
+            total = context.word(Word.SHARED_SIZE)
+            with c.when((offset + size).ugt(total)):
+                c.ret(FAILED)
+            host = context.pointer(Word.SHARED).at(offset)
+            op = context.word(Word.INFO).to("i32")
+            status = c.call("perform_copy", "i32", context, lane, host, row.load("i64", 1), size, read, op)
+            with c.when(status.ne(0)):
+                c.ret(status)
+    c.ret(0)

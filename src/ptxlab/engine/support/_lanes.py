@@ -1,0 +1,204 @@
+"""Compiled helpers that exchange values inside a warp.
+
+Each gets the executing lanes and the row of their membermasks; it returns `CONVERGE` when a live member is not among
+them. Lanes with different membermasks form groups of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ptxlab.engine.context import Word
+from ptxlab.engine.faults import Fault
+from ptxlab.engine.support.accesses import converge, fail
+from ptxlab.native.builder import Function, Module, Value
+
+__all__ = ["emit_lanes"]
+
+_PARAMETERS = "ptr context, i32 mask, ptr members"
+
+
+def emit_lanes(module: Module, name: str, parts: list[str]) -> None:
+    """Emit ``NAME_PART_...`` and what it calls."""
+    if name == "together":
+        _together(module)
+        return
+    _members(module)
+    if name == "elect":
+        _elect(module)
+    elif name == "shfl":
+        _shfl(module, *parts)
+    elif name == "vote":
+        _vote(module, *parts)
+    elif name == "match":
+        _match(module, parts[0], int(parts[1]))
+    elif name == "redux":
+        _redux(module, *parts)
+
+
+def _members(module: Module) -> None:
+    """``i32 members(context, mask, members, op)``: 0 if every live member executes, and every lane is its own member."""
+    c = Function(module, "members", "i32", f"{_PARAMETERS}, i32 op")
+    context, mask, members, op = c.parameters
+    live = context.word(Word.LIVE).to("i32")
+    rows = members.load("<32 x i32>")
+    missing = (rows & (live & ~mask)).ne(0).cast("i32") & mask
+    own = c.const("<32 x i32>", 1) << c.lanes("i32", 32)
+    outside = (rows & own).eq(0).cast("i32") & mask
+    with c.when(outside.ne(0)):
+        lane = outside.lowest_bit().to("i64")
+        fail(context, Fault.NOT_MEMBER, lane, members.load("i32", lane), op)
+    with c.when(missing.ne(0)):
+        converge(context, mask, op)
+    c.ret(0)
+
+
+def _together(module: Module) -> None:
+    """``i32 together(context, mask, op)``: 0 if all live lanes execute."""
+    c = Function(module, "together", "i32", "ptr context, i32 mask, i32 op")
+    context, mask, op = c.parameters
+    with c.when((context.word(Word.LIVE).to("i32") & ~mask).ne(0) & mask.ne(0)):
+        converge(context, mask, op)
+    c.ret(0)
+
+
+def _begin(module: Module, name: str, parameters: str) -> tuple[Function, tuple[Value, ...]]:
+    """A function that first makes sure that the members are there; its parameters without context and op."""
+    c = Function(module, name, "i32", f"{_PARAMETERS}, {parameters}, i32 op")
+    context, mask, members, *rest, op = c.parameters
+    status = c.call("members", "i32", context, mask, members, op)
+    with c.when(status.ne(0)):
+        c.ret(status)
+    return c, (mask, members, *rest)
+
+
+def _put_bit(c: Function, place: Value, lane: Value, bit: Value) -> None:
+    """Set or clear a lane's bit in a mask in memory."""
+    one = c.const("i32", 1) << lane.to("i32")
+    old = place.load("i32")
+    place.store(bit.select(old | one, old & ~one))
+
+
+def _elect(module: Module) -> None:
+    """``elect(context, mask, members, target, predicate, op)``: the lowest live lane of the membermask."""
+    c, (mask, members, target, predicate) = _begin(module, "elect", "ptr target, ptr predicate")
+    with c.each_bit(mask) as lane:
+        leader = (members.load("i32", lane) & mask).lowest_bit()
+        target.store(leader, lane)
+        _put_bit(c, predicate, lane, leader.eq(lane.to("i32")))
+    c.ret(0)
+
+
+def _shfl(module: Module, mode: str) -> None:
+    """``shfl_MODE(context, mask, members, target, predicate, a, b, c, op)``: section "shfl.sync"."""
+    parameters = "ptr target, ptr predicate, ptr a, ptr b, ptr clamp"
+    c, (mask, _, target, predicate, a, b, clamp) = _begin(module, f"shfl_{mode}", parameters)
+    copy = c.stack("<32 x i32>", align=64)
+    copy.store(a.load("<32 x i32>"), align=64)
+    found = c.variable("i32", 0)
+    with c.each_bit(mask) as lane64:
+        lane = lane64.to("i32")
+        amount = b.load("i32", lane64) & 31
+        packed = clamp.load("i32", lane64)
+        segment, limit = (packed >> 8) & 31, packed & 31
+        lowest = lane & segment
+        highest = lowest | (limit & ~segment)
+        moved = {"up": lane.__sub__, "down": lane.__add__, "bfly": lane.__xor__}
+        source = moved[mode](amount) if mode in moved else lowest | (amount & ~segment)
+        inside = source.ge(highest) if mode == "up" else source.le(highest)
+        chosen = inside.select(source, lane) & 31
+        value = copy.load("i32", chosen.to("i64"))
+        target.store(value, lane64)
+        found.set(found.get() | (inside.to("i32") << lane))
+    old = predicate.load("i32")
+    predicate.store((old & ~mask) | found.get())
+    c.ret(0)
+
+
+def _vote(module: Module, mode: str) -> None:
+    """``vote_MODE(context, mask, members, target, value, op)``: ``value`` is the predicate's lane mask."""
+    c, (mask, members, target, value) = _begin(module, f"vote_{mode}", "ptr target, i32 value")
+    with c.each_bit(mask) as lane:
+        group = members.load("i32", lane) & mask
+        yes = group & value
+        if mode == "ballot":
+            target.store(yes, lane)
+        else:
+            everyone, nobody = yes.eq(group), yes.eq(0)
+            _put_bit(c, target, lane, {"all": everyone, "any": ~nobody, "uni": everyone | nobody}[mode])
+    c.ret(0)
+
+
+def _match(module: Module, mode: str, bits: int) -> None:
+    """``match_MODE_BITS(context, mask, members, target, predicate, a, op)``."""
+    name = f"match_{mode}_{bits}"
+    c, (mask, members, target, predicate, a) = _begin(module, name, "ptr target, ptr predicate, ptr a")
+    kind = f"i{bits}"
+    copy = c.stack(f"<32 x {kind}>", align=64)
+    copy.store(a.load(f"<32 x {kind}>"), align=64)
+    with c.each_bit(mask) as lane:
+        group = members.load("i32", lane) & mask
+        mine = copy.load(kind, lane)
+        same = copy.load(f"<32 x {kind}>", align=64).eq(mine).cast("i32") & group
+        if mode == "all":
+            everyone = same.eq(group)
+            same = everyone.select(group, 0)
+            _put_bit(c, predicate, lane, everyone)
+        target.store(same, lane)
+    c.ret(0)
+
+
+def _redux(module: Module, mode: str, type: str) -> None:
+    """``redux_MODE_TYPE(context, mask, members, target, a, op)``."""
+    name = f"redux_{mode}_{type}"
+    c, (mask, members, target, a) = _begin(module, name, "ptr target, ptr a")
+    copy = c.stack("<32 x i32>", align=64)
+    copy.store(a.load("<32 x i32>"), align=64)
+    base, *flags = mode.split(".")
+    join = _float_join(base, "NaN" in flags) if type == "f32" else _join(base, type)
+    total, got = c.variable("i32", 0), c.variable("i32", 0)
+    with c.each_bit(mask) as lane:
+        group = members.load("i32", lane) & mask
+        got.set(0)
+        with c.each_bit(group) as other:
+            value = copy.load("i32", other)
+            if "abs" in flags:
+                value = value & 0x7FFFFFFF
+            known = got.get().ne(0)
+            total.set(known.select(join(total.get(), value), _single(value, type)))
+            got.set(1)
+        target.store(total.get(), lane)
+    c.ret(0)
+
+
+def _single(value: Value, type: str) -> Value:
+    """A value alone; a NaN becomes the canonical one."""
+    if type != "f32":
+        return value
+    return (value & 0x7FFFFFFF).ugt(0x7F800000).select(0x7FFFFFFF, value)
+
+
+def _join(mode: str, type: str) -> Callable[[Value, Value], Value]:
+    if mode in ("min", "max"):
+        predicate = ("s" if type == "s32" else "u") + ("lt" if mode == "min" else "gt")
+        return lambda a, b: a.compare(predicate, b).select(a, b)
+    return lambda a, b: a.operation(mode, b)
+
+
+def _float_join(mode: str, propagate: bool) -> Callable[[Value, Value], Value]:
+    """Minimum or maximum of f32 bits, -0 below +0; a NaN loses, or wins with ``.NaN``."""
+
+    def ordered(a: Value) -> Value:
+        sign = a.operation("ashr", 31)
+        return a ^ (sign & 0x7FFFFFFF)
+
+    def join(a: Value, b: Value) -> Value:
+        better = ordered(a).compare("slt" if mode == "min" else "sgt", ordered(b))
+        nan_a = (a & 0x7FFFFFFF).ugt(0x7F800000)
+        nan_b = (b & 0x7FFFFFFF).ugt(0x7F800000)
+        chosen = better.select(a, b)
+        if propagate:
+            return (nan_a | nan_b).select(0x7FFFFFFF, chosen)
+        return (nan_a & nan_b).select(0x7FFFFFFF, nan_a.select(b, nan_b.select(a, chosen)))
+
+    return join

@@ -1,0 +1,267 @@
+"""Compiled functions that reach memory: the only code that follows an address out of PTX.
+
+``resolve_*`` turns the addresses of the executing lanes into host addresses, checking alignment, bounds and permission; the other
+functions move data between those and rows of the frame. All lanes are handled at once as vectors; lanes that fail are looked at one by
+one.
+"""
+
+from __future__ import annotations
+
+from ptxlab.engine.context import Status, Word
+from ptxlab.engine.faults import Fault
+from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
+from ptxlab.native.builder import Function, Module, Value
+
+__all__ = ["COUNTS", "FAILED", "converge", "emit_addresses", "emit_move", "emit_one", "fail", "frame_row", "rows_up_to"]
+
+_CALLED = {"generic": ("cluster", "global", "local", "param", "generic")}
+"""The functions for one lane that a space needs, if they are not just its own."""
+FAILED = int(Status.FAULT)
+"""What compiled functions return after they noted a fault."""
+
+COUNTS = {32: (1, 2, 4), 64: (1, 2), 16: (1,), 8: (1,)}
+"""Vector sizes that have a function of their own; all others share one that loops."""
+
+
+def fail(context: Value, fault: Fault, lane: Value | int, address: Value | int, op: Value | int, result: int = FAILED) -> None:
+    """Note a fault and return."""
+    words = {Word.FAULT: int(fault), Word.FAULT_LANE: lane, Word.FAULT_ADDRESS: address, Word.INFO: op}
+    for word, value in words.items():
+        context.set_word(word, value)
+    context.function.ret(result)
+
+
+def converge(context: Value, mask: Value, op: Value) -> None:
+    """Return `Status.CONVERGE`: these lanes wait at the op for the other live lanes of the warp."""
+    for word, value in {Word.ACTIVE: mask, Word.INFO: op, Word.PC: op}.items():
+        context.set_word(word, value)
+    context.function.ret(int(Status.CONVERGE))
+
+
+def emit_addresses(module: Module, space: str, source: str) -> None:
+    """Emit ``resolve_SPACE_SOURCE`` and what it calls."""
+    for name in _CALLED.get(space, (space,)):
+        emit_one(module, name)
+    _resolve(module, space, source)
+
+
+# ------------------------------------------------------------------------------------------------------------- addresses
+
+
+def _limit(total: Value, size: Value) -> Value:
+    """How many start addresses fit an access of ``size`` bytes into ``total`` bytes."""
+    return total.uge(size).select(total - size + 1, 0)
+
+
+def rows_up_to(rows: Value, row_bytes: int, count: Value, address: Value) -> Value:
+    """How many rows of a sorted table have a first word that is at most ``address``: a binary search."""
+    low, high = count.constant(0).variable(), count.variable()
+    with rows.function.loop_while(lambda: low.get().ult(high.get())):
+        middle = (low.get() + high.get()) >> 1
+        before = rows.at(middle * row_bytes).load("i64").ule(address)
+        low.set(before.select(middle + 1, low.get()))
+        high.set(before.select(high.get(), middle))
+    return low.get()
+
+
+def emit_one(module: Module, space: str) -> None:
+    """``i64 one_SPACE(context, lane, address, size, align, write, op)``: host address, or 0 after noting the fault."""
+    _OneLane(module, space)
+
+
+class _OneLane:
+    """The function ``one_SPACE`` while it is written."""
+
+    def __init__(self, module: Module, space: str) -> None:
+        parameters = "ptr context, i64 lane, i64 address, i64 size, i64 align, i32 write, i32 op"
+        self.code = c = Function(module, f"one_{space}", "i64", parameters, internal=True)
+        self.context, self.lane, self.address, self.size, self.align, self.write, self.op = c.parameters
+        with c.when((self.address & (self.align - 1)).ne(0)):
+            self._fail(Fault.MISALIGNED)
+        emit = {
+            "shared": self._shared,
+            "cluster": self._cluster,
+            "global": self._global,
+            "generic": self._generic,
+            "local": self._local,
+            "param": self._param,
+        }
+        emit[space]()
+
+    def _fail(self, fault: Fault) -> None:
+        fail(self.context, fault, self.lane, self.address, self.op, 0)
+
+    def _found(self, inside: Value, total: Value, host: Value) -> None:
+        """Return ``host`` if an access ``inside`` a range of ``total`` bytes fits."""
+        with self.code.when(inside.ult(_limit(total, self.size))):
+            self.code.ret(host)
+
+    def _shared(self) -> None:
+        c, context = self.code, self.context
+        rank = context.word(Word.SHARED_RANK)
+        inside = self.address - rank
+        self._found(inside, context.word(Word.SHARED_SIZE), context.word(Word.SHARED) + inside)
+        named = self.address >> SHARED_RANK_SHIFT
+        with c.when(named.ult(context.word(Word.CLUSTER_SIZE)) & named.ne(rank >> SHARED_RANK_SHIFT)):
+            self._fail(Fault.SHARED_PEER)
+        self._fail(Fault.SHARED_RANGE)
+
+    def _cluster(self) -> None:
+        c, context = self.code, self.context
+        named = self.address >> SHARED_RANK_SHIFT
+        with c.when(named.uge(context.word(Word.CLUSTER_SIZE))):
+            self._fail(Fault.SHARED_GONE)
+        row = context.pointer(Word.CLUSTER).at(named << 4)
+        total = row.word(1)
+        with c.when(total.eq(0)):
+            self._fail(Fault.SHARED_GONE)
+        inside = self.address & ((1 << SHARED_RANK_SHIFT) - 1)
+        self._found(inside, total, row.word(0) + inside)
+        self._fail(Fault.SHARED_RANGE)
+
+    def _global(self) -> None:
+        c, context = self.code, self.context
+        rows = context.pointer(Word.ALLOCATIONS)
+        after = rows_up_to(rows, 32, context.word(Word.ALLOCATION_COUNT), self.address)
+        with c.when(after.ne(0)):
+            row = rows.at((after - 1) << 5)
+            inside = self.address - row.word(0)
+            need = self.write.ne(0).select(c.const("i64", 3), 1)
+            fits = inside.ult(_limit(row.word(1), self.size)) & (row.word(3) & need).eq(need)
+            with c.when(fits):
+                context.set_word(Word.LAST_ALLOCATION, after - 1)
+                c.ret(row.word(2) + inside)
+        with c.when(self.write.ne(0)):
+            self._fail(Fault.GLOBAL_WRITE)
+        self._fail(Fault.GLOBAL_READ)
+
+    def _generic(self) -> None:
+        c, (context, lane, address, *rest) = self.code, self.code.parameters
+        window, inside = address >> 32, address & 0xFFFFFFFF
+        for base, space in ((SHARED_WINDOW, "cluster"), (LOCAL_WINDOW, "local"), (PARAM_WINDOW, "param")):
+            with c.when(window.eq(base >> 32)):
+                found = c.call(f"one_{space}", "i64", context, lane, inside, *rest)
+                with c.when(found.eq(0)):
+                    context.set_word(Word.FAULT_ADDRESS, address)
+                c.ret(found)
+        c.ret(c.call("one_global", "i64", *c.parameters))
+
+    def _local(self) -> None:
+        total = self.context.word(Word.LOCAL_SIZE)
+        self._found(self.address, total, self.context.word(Word.LOCAL) + self.lane * total + self.address)
+        self._fail(Fault.LOCAL_RANGE)
+
+    def _param(self) -> None:
+        with self.code.when(self.write.ne(0)):
+            self._fail(Fault.PARAM_WRITE)
+        inside = self.address - PARAM_BASE
+        self._found(inside, self.context.word(Word.PARAM_SIZE), self.context.word(Word.PARAM) + inside)
+        self._fail(Fault.PARAM_RANGE)
+
+
+def _resolve(module: Module, space: str, source: str) -> None:
+    """``i32 resolve_SPACE_SOURCE(context, mask, row, offset, size, write, op, out)``; out: i64[32]; 0 or `FAILED`.
+
+    SOURCE tells the width of the addresses in the row; ``u``: the offset is the address, in all lanes.
+    """
+    parameters = "ptr context, i32 mask, ptr row, i64 offset, i32 bytes, i32 write, i32 op, ptr out"
+    c = Function(module, f"resolve_{space}_{source}", "i32", parameters)
+    context, mask, row, offset, bytes_, write, op, out = c.parameters
+    if source == "32":
+        address = (row.load("<32 x i32>") + offset.to("i32")).to("i64")
+    elif source == "64":
+        address = row.load("<32 x i64>") + offset
+    else:
+        address = offset.splat(32)
+    size = bytes_.to("i64")
+    if space in ("shared", "cluster"):
+        inside = address - context.word(Word.SHARED_RANK)
+        limit = _limit(context.word(Word.SHARED_SIZE), size)
+        host = inside + context.word(Word.SHARED)
+    elif space in ("global", "generic"):
+        limit, host, inside = _last_allocation(c, context, address, size, write)
+    elif space == "local":
+        total = context.word(Word.LOCAL_SIZE)
+        inside, limit = address, _limit(total, size)
+        host = c.lanes("i64", 32) * total + context.word(Word.LOCAL) + address
+    else:
+        inside = address - PARAM_BASE
+        limit = write.eq(0).select(_limit(context.word(Word.PARAM_SIZE), size), 0)
+        host = inside + context.word(Word.PARAM)
+    good = inside.ult(limit) & (address & (size - 1)).eq(0)
+    out.store(host)
+    bad = ~good.cast("i32") & mask
+    with c.when(bad.ne(0)):
+        addresses = c.stack("<32 x i64>", align=64)
+        addresses.store(address, align=64)
+        with c.each_bit(bad) as lane:
+            found = c.call(f"one_{space}", "i64", context, lane, addresses.load("i64", lane), size, size, write, op)
+            with c.when(found.eq(0)):
+                c.ret(FAILED)
+            out.store(found, lane)
+    c.ret(0)
+
+
+def _last_allocation(c: Function, context: Value, address: Value, size: Value, write: Value) -> tuple[Value, Value, Value]:
+    """Limit, host addresses and offsets if all lanes are in the allocation that was hit last."""
+    last = context.word(Word.LAST_ALLOCATION)
+    known = last.ult(context.word(Word.ALLOCATION_COUNT))
+    nothing = c.stack("[4 x i64]")
+    for i in range(4):
+        nothing.set_word(i, 0)
+    row = known.select(context.pointer(Word.ALLOCATIONS).at(known.select(last, 0) << 5), nothing)
+    base, total, data, flags = (row.word(i) for i in range(4))
+    need = write.ne(0).select(c.const("i64", 3), 1)
+    limit = (flags & need).eq(need).select(_limit(total, size), 0)
+    inside = address - base
+    return limit, inside + data, inside
+
+
+# ----------------------------------------------------------------------------------------------------- rows of the frame
+
+
+def emit_move(module: Module, write: bool, memory: int, register: int, signed: bool, count: int) -> None:
+    """``void load...(frame, mask, hosts, count, offsets)`` and ``store...``: between the hosts' addresses and rows, lower lanes first.
+
+    Widths in memory and register are part of the name, and the number of elements of a vector unless it is 0 (any number).
+    """
+    if write:
+        name = f"store{memory}from{register}x{count or 'n'}"
+    else:
+        name = f"load{memory}to{register}{'s' if signed else ''}x{count or 'n'}"
+    c = Function(module, name, "void", "ptr frame, i32 mask, ptr hosts, i32 count, ptr offsets")
+    frame, mask, hosts, many, offsets = c.parameters
+
+    def element(host: Value, row: Value, lane: Value) -> None:
+        if memory == 128:
+            for half in range(2):
+                cell, place = host.at(8 * half), row.at(256 * half).at(lane << 3)
+                source, target = (place, cell) if write else (cell, place)
+                target.store(source.load("i64", align=1), align=1)
+        elif write:
+            host.store(row.load(f"i{register}", lane).to(f"i{memory}"), align=1)
+        else:
+            value = host.load(f"i{memory}", align=1)
+            row.store(value.sext(f"i{register}") if signed and register > memory else value.to(f"i{register}"), lane)
+
+    def one_lane(lane: Value) -> None:
+        host = hosts.load("ptr", lane)
+        for k, row in enumerate(rows):
+            element(host.at(k * memory // 8), row, lane)
+        if not count:
+            with c.loop(many.to("i64")) as n:
+                element(host.at(n * (memory // 8)), frame_row(frame, offsets, n), lane)
+
+    rows = [frame_row(frame, offsets, k) for k in range(count)]
+    if count:
+        with c.when(mask.eq(-1)):
+            with c.loop(32, entered=True) as lane:
+                one_lane(lane)
+            c.ret()
+    with c.each_bit(mask) as lane:
+        one_lane(lane)
+
+
+def frame_row(frame: Value, offsets: Value, index: Value | int) -> Value:
+    """The row of the frame that an entry of a table of offsets names."""
+    return frame.at(offsets.load("i32", index).to("i64"))

@@ -1,0 +1,138 @@
+"""The switch for whole programs: host functions that are compiled and called as ever, and run in ptxlab."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from ptxlab.diagnostics import Diagnostic
+from ptxlab.interop._host_memory import attached, placed
+from ptxlab.interop.cute._arguments import host_memory
+from ptxlab.interop.cute._calls import HostCall
+from ptxlab.interop.cute._compile import compiling_for, cutlass, kernels_of
+from ptxlab.interop.cute._cuda import current as current_call
+from ptxlab.interop.imports import after_import
+from ptxlab.interop.session import Session, Settings, activate, current, launch_site
+from ptxlab.machine import Kernel
+
+__all__ = ["device", "install_on_import", "installed"]
+
+
+@contextmanager
+def device(target: str = "sm_100a", *, report: Callable[[Diagnostic], None] | None = None, **settings: Any) -> Iterator[Session]:
+    """Compile and run the host functions of CuTe DSL that are called inside in ptxlab.
+
+    Parameters
+    ----------
+    target : the architecture to compile for
+    report : called with every finding; default: notes and warnings go to standard error, errors are raised
+    settings : ``check``, ``policy``, ``seed``, ``model``, ``only`` and ``keep_inputs``, as for `ptxlab.Kernel.launch`; ``trace``, a path
+        for the timeline of all launches; ``sms``, the streaming multiprocessors of the device; ``keep_going``, to report errors and go
+        on where a kernel came to its end
+
+    Yields
+    ------
+    Session
+        it holds the launches and their findings
+
+    Raises
+    ------
+    KernelError
+        from the launch in which an error was found
+
+    Examples
+    --------
+    >>> with device("sm_100a", policy="lazy") as session:                               # doctest: +SKIP
+    ...     compiled = cute.compile(host_function, A, B, C)
+    ...     compiled(A, B, C)
+    >>> session.ok                                                                      # doctest: +SKIP
+    True
+    """
+    cutlass()
+    with activate(Session(Settings().changed(target=target, **settings), report)) as session, installed():
+        yield session
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """Switch over for a ``with`` statement."""
+    from cutlass.base_dsl.jit_executor import JitExecutor
+    from cutlass.cute.runtime import _Pointer, _Tensor
+    from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Function
+
+    used: list[weakref.ref[Any]] = []
+    with ExitStack() as stack:
+        stack.enter_context(compiling_for(current().settings.target))
+        for owner, name, wrapper in (
+            (_Tensor, "__c_pointers__", _noted(used)),
+            (_Pointer, "__c_pointers__", _noted(used)),
+            (JitExecutor, "run_compiled_program", _simulated(used)),
+            (Function, "_load_cuda_library", _loaded_without_driver),
+        ):
+            old = getattr(owner, name)
+            setattr(owner, name, wrapper(old))
+            stack.callback(setattr, owner, name, old)
+        yield
+
+
+def _noted(used: list[weakref.ref[Any]]) -> Callable[..., Any]:
+    """Keep in mind which tensors and pointers the next call of a host function gets."""
+
+    def wrapper(pointers: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def note(self: Any) -> Any:
+            used.append(weakref.ref(self))
+            return pointers(self)
+
+        return note
+
+    return wrapper
+
+
+def _simulated(used: list[weakref.ref[Any]]) -> Callable[..., Any]:
+    """A call of a host function whose kernels are launched in the current session."""
+
+    def wrapper(run: Callable[..., Any]) -> Callable[..., Any]:
+        def simulate(self: Any, exe_args: list[Any]) -> Any:
+            kernels = kernels_of(self.jit_module)
+            if kernels is None or current_call.get(None) is not None:
+                return run(self, exe_args)
+            given = {str(i): value for i, ref in enumerate(used) if (value := ref()) is not None}
+            used.clear()
+            session, site = current(), launch_site("cutlass", "nvidia_cutlass_dsl")
+            memory = host_memory(given)
+            arrays = placed(memory)
+            with attached(session.device, memory):
+                HostCall(kernels, session.device, lambda kernel, **shape: session.launch(kernel, site, arrays, **shape)).run(
+                    run, self, exe_args
+                )
+            return 0
+
+        return simulate
+
+    return wrapper
+
+
+def _loaded_without_driver(load: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The library of kernels is loaded for ptxlab's one device, and there is no handle for a driver to unload."""
+
+    def wrapper(self: Any) -> Any:
+        kernels = kernels_of(self)
+        if kernels is None:
+            return load(self)
+        self.__dict__["num_devices"] = 1
+        if current_call.get(None) is not None:
+            return load(self)
+        HostCall(kernels, current().device, Kernel.launch).run(load, self)
+        return []
+
+    return wrapper
+
+
+_for_good = ExitStack()
+
+
+def install_on_import() -> None:
+    """Run the host functions of a program that is about to import CuTe DSL in the current session, to the program's end."""
+    after_import("cutlass.cute", lambda: _for_good.enter_context(installed()))

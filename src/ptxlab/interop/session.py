@@ -1,0 +1,229 @@
+"""How the kernels of other libraries are launched: the options that a whole run shares, and what its launches found."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from traceback import walk_tb
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ptxlab.diagnostics import Diagnostic, Place, render_text
+from ptxlab.machine import Device, Kernel, KernelError
+from ptxlab.machine.launch.limits import MOST_SMS
+from ptxlab.machine.launch.options import LaunchOptions, Option, flag, option, refuse, whole
+from ptxlab.machine.observe.observer import Tracing, tracing
+
+if TYPE_CHECKING:
+    from ptxlab.machine import Result
+    from ptxlab.machine.replay.replay import Placed
+
+__all__ = ["PRODUCTS", "LaunchRecord", "Product", "Session", "Settings", "activate", "current", "launch_site", "launched_at", "raise_site"]
+
+_launch = Kernel.launch
+"""As it is here: a session may take its place for the plain launches of a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What tells devices apart: capability, SMs, bytes of memory, clocks in kHz, width of the memory bus in bits."""
+
+    name: str
+    capability: tuple[int, int]
+    sms: int
+    memory: int
+    clock: int
+    memory_clock: int
+    bus: int
+
+
+PRODUCTS = {
+    "sm_90a": Product("ptxlab sm_90a", (9, 0), 132, 80 << 30, 1_980_000, 2_619_000, 5120),
+    "sm_100a": Product("ptxlab sm_100a", (10, 0), 148, 180 << 30, 1_965_000, 3_996_000, 8192),
+    "sm_103a": Product("ptxlab sm_103a", (10, 3), 148, 270 << 30, 2_032_000, 3_996_000, 8192),
+}
+"""Devices as programs see them that ask for properties, by target."""
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise refuse("A310", f"{name} must be a text, not {value!r}")
+    return value
+
+
+_target = partial(Option, accept=_text, read=str, form="NAME")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(LaunchOptions):
+    """The options of all launches of a run, with those of its device.
+
+    Examples
+    --------
+    >>> Settings.from_environment({"PTXLAB_POLICY": "lazy", "PTXLAB_ONLY": "0,0;1,0"}).only
+    ((0, 0), (1, 0))
+    """
+
+    target: str = option("sm_100a", "The architecture that kernels are compiled for.", _target)
+    sms: int | None = option(
+        None, "Streaming multiprocessors; default: as many as a product with the target has.", whole(1, MOST_SMS, optional=True)
+    )
+    keep_going: bool = option(False, "Report errors and go on where a kernel ran to its end, instead of raising them.", flag)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
+        """Return what the variables ask for: ``PTXLAB_TARGET``, ``PTXLAB_CHECK`` and so on, one for each setting."""
+        found = os.environ if environment is None else environment
+        variables = {name: f"PTXLAB_{name.upper()}" for name in cls.described()}
+        return cls().read({name: found[variable] for name, variable in variables.items() if variable in found})
+
+
+@dataclass(slots=True)
+class LaunchRecord:
+    """One launch of a run: the kernel's name, where in the program it was launched, its grid in CTAs, and how it ended."""
+
+    kernel: str
+    site: Place | None
+    grid: tuple[int, ...]
+    result: Result
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "kernel": self.kernel,
+            "site": None if self.site is None else {"file": self.site.file, "line": self.site.line},
+            "grid": list(self.grid),
+            "ok": self.result.ok,
+            "stats": self.result.stats.as_dict(),
+            "stdout": self.result.stdout,
+        }
+
+
+@dataclass(slots=True)
+class Session:
+    """A run: one device, its launches and all that they found.
+
+    Attributes
+    ----------
+    settings : the options of all launches
+    launches : the launches so far
+    diagnostics : findings of all launches, and notes about the run, in order
+    report : called with every finding when it is made; default: written to standard error
+    keep : where the PTX of kernels with findings is written to, and with ``keep_inputs`` a replay bundle
+    """
+
+    settings: Settings = field(default_factory=Settings)
+    report: Callable[[Diagnostic], None] | None = None
+    keep: Path | None = None
+    launches: list[LaunchRecord] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    device: Device = field(init=False)
+    trace: Tracing | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.trace = tracing(self.settings.trace)
+        target, product = self.settings.target, PRODUCTS.get(self.settings.target)
+        self.device = Device(target, sms=self.settings.sms or (product.sms if product is not None else 148))
+
+    @property
+    def ok(self) -> bool:
+        """Whether no launch failed and nothing of severity error was found."""
+        return all(launch.result.ok for launch in self.launches) and not any(d.severity == "error" for d in self.diagnostics)
+
+    def launch_options(self) -> dict[str, Any]:
+        """Return the keyword arguments for `ptxlab.Kernel.launch`."""
+        return self.settings.keywords() | {"trace": self.trace}
+
+    def launch(self, kernel: Kernel, site: Place | None, arrays: Iterable[Placed] = (), **geometry: Any) -> Result:
+        """Launch a kernel under the settings, write what it prints to standard output, and take up what was found.
+
+        ``arrays`` are those that the addresses among the arguments stand for.
+
+        Raises
+        ------
+        KernelError
+            if an error was found, or, when the session keeps going, if the kernel did not come to its end
+        """
+        result = _launch(kernel, device=self.device, **self.launch_options(), **geometry)
+        if result.replay is not None:
+            result.replay = replace(result.replay, arrays=tuple(arrays))
+        sys.stdout.write(result.stdout)
+        self.take(kernel, site, geometry["grid"], result)
+        return result
+
+    def take(self, kernel: Kernel, site: Place | None, grid: tuple[int, ...], result: Result) -> None:
+        """Take up a launch and what was found; errors are raised as `launch` does."""
+        self.launches.append(LaunchRecord(kernel.name, site, grid, result))
+        found = [launched_at(d, site) for d in result.diagnostics]
+        if found and self.keep is not None:
+            self.keep.mkdir(parents=True, exist_ok=True)
+            (self.keep / f"{kernel.name}.ptx").write_text(kernel.module.ast.text)
+            if result.replay is not None:
+                result.save_bundle(self.keep / f"{kernel.name}.ptxlab")
+        for diagnostic in found:
+            self.note(diagnostic)
+        errors = [d for d in found if d.severity == "error"]
+        if errors and not (self.settings.keep_going and result.completed):
+            raise KernelError(*errors)
+
+    def note(self, diagnostic: Diagnostic) -> None:
+        """Take up a finding and report it; one that was reported before is not repeated."""
+        if diagnostic in self.diagnostics:
+            return
+        self.diagnostics.append(diagnostic)
+        if self.report is not None:
+            self.report(diagnostic)
+        elif diagnostic.severity != "error" or self.settings.keep_going:
+            print(render_text([diagnostic], color=sys.stderr.isatty()), file=sys.stderr)
+
+
+def launched_at(diagnostic: Diagnostic, site: Place | None) -> Diagnostic:
+    """Add where the launch stands in the program."""
+    return diagnostic if site is None else replace(diagnostic, details=(*diagnostic.details, ("launched at", str(site))))
+
+
+_current: list[Session] = []
+
+
+def current() -> Session:
+    """The session that launches belong to; without one, the environment's settings make it."""
+    if not _current:
+        _current.append(Session(Settings.from_environment()))
+    return _current[-1]
+
+
+@contextmanager
+def activate(session: Session) -> Iterator[Session]:
+    """Make a session the current one for a ``with`` statement."""
+    _current.append(session)
+    try:
+        yield session
+    finally:
+        _current.remove(session)
+
+
+def launch_site(*packages: str) -> Place | None:
+    """The place in the user's program that the launch comes from: the innermost frame outside of these packages and ptxlab."""
+    roots = _roots(packages)
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(roots):
+        frame = frame.f_back
+    return None if frame is None else Place(frame.f_code.co_filename, frame.f_lineno, 0)
+
+
+def raise_site(error: BaseException, *packages: str) -> Place | None:
+    """The place in the user's program that an exception passed last, outside of these packages, ptxlab and the standard library."""
+    roots = (*_roots(packages), str(Path(os.__file__).parent))
+    passed = [(f.f_code.co_filename, line) for f, line in walk_tb(error.__traceback__) if not f.f_code.co_filename.startswith(roots)]
+    return Place(*passed[-1], 0) if passed else None
+
+
+def _roots(packages: Iterable[str]) -> tuple[str, ...]:
+    """What the file names of packages start with; code without a file is taken for theirs."""
+    modules = (sys.modules.get(name) for name in ("ptxlab", *packages))
+    return "<", *(f"{Path(folder)}{os.sep}" for module in modules if module is not None for folder in module.__path__)

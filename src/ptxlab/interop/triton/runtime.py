@@ -1,0 +1,117 @@
+"""What changes in Triton's runtime while its device is ptxlab's, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import triton
+import triton.testing
+from triton.backends import Backend, backends
+from triton.backends.compiler import GPUTarget
+from triton.compiler import CompiledKernel
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.jit import JITFunction
+
+from ptxlab.formats import ArrayError, array_of
+from ptxlab.interop._host_memory import HostArray
+from ptxlab.interop.triton import _autotune, _benchmark
+from ptxlab.interop.triton.compiler import PtxBackend, source_file
+from ptxlab.interop.triton.driver import PtxlabDriver
+from ptxlab.machine import Module
+from ptxlab.machine.launch.options import refuse
+
+__all__ = ["install", "installed"]
+
+_undo: list[Callable[[], None]] = []
+
+
+class _CudaBackend(PtxBackend):
+    """The backend that has taken NVIDIA's place."""
+
+    @staticmethod
+    def supports_target(target: GPUTarget) -> bool:
+        return bool(target.backend == "cuda")
+
+
+def _with_arrays(run: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel launch that takes NumPy arrays too, and tells the compiler whose kernel it is."""
+
+    def run_with_arrays(self: Any, *args: Any, **kwargs: Any) -> Any:
+        token = source_file.set(self.fn.__code__.co_filename)
+        try:
+            return run(self, *map(_wrapped, args), **{name: _wrapped(value) for name, value in kwargs.items()})
+        finally:
+            source_file.reset(token)
+
+    return run_with_arrays
+
+
+def _wrapped(value: Any) -> Any:
+    """An argument as Triton takes it: arrays with an address, numbers of Python; tuples of both."""
+    if isinstance(value, tuple):
+        parts = map(_wrapped, value)
+        return value._make(parts) if hasattr(value, "_make") else tuple(parts)
+    if isinstance(value, np.generic):
+        return value.item()
+    if hasattr(value, "data_ptr"):
+        return value
+    try:
+        array = array_of(value)
+    except ArrayError as error:
+        raise refuse("I302", f"an argument of type {type(value).__name__}: {error}", fix=error.fix) from None
+    return value if array is None else HostArray(array)
+
+
+def _replace(owner: Any, name: str, value: Any) -> None:
+    old = getattr(owner, name)
+    setattr(owner, name, value)
+    _undo.append(lambda: setattr(owner, name, old))
+
+
+def _without_unloading(finish: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Let a kernel of ours end without a driver, which may be gone by then."""
+
+    def forget(self: Any) -> None:
+        if isinstance(self.module, Module):
+            self.module = None
+        finish(self)
+
+    return forget
+
+
+def install() -> None:
+    """Switch over; further calls do nothing."""
+    if _undo:
+        return
+    real = backends["nvidia"]
+    backends["nvidia"] = Backend(_CudaBackend, real.driver)
+    _undo.append(lambda: backends.update(nvidia=real))
+    _replace(JITFunction, "run", _with_arrays(JITFunction.run))
+    _replace(Autotuner, "prune_configs", _autotune.first_valid(Autotuner.prune_configs))
+    for name in ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton"):
+        _replace(triton.testing, name, _benchmark.do_bench)
+    _replace(triton.testing.Mark, "_run", _benchmark.first_point)
+
+
+def _uninstall() -> None:
+    while _undo:
+        _undo.pop()()
+
+
+CompiledKernel.__del__ = _without_unloading(CompiledKernel.__del__)
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """Switch over for a ``with`` statement."""
+    before, outermost = triton.runtime.driver._active, not _undo
+    triton.runtime.driver.set_active(PtxlabDriver())
+    try:
+        yield
+    finally:
+        triton.runtime.driver._active = before
+        if outermost:
+            _uninstall()

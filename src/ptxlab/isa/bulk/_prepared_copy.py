@@ -1,0 +1,103 @@
+"""Copies cut to their tensor: made once for a map and coordinates, carried out any number of times.
+
+Where all of a box is inside the tensor and nothing is converted, chunks go from memory to memory in one call of compiled code; otherwise
+through the staging array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.isa import context
+from ptxlab.isa.bulk._endpoints import Target
+from ptxlab.isa.bulk._im2col import Pixels
+from ptxlab.isa.bulk._map_cache import TileMap
+from ptxlab.isa.bulk._reduce import Combine
+from ptxlab.isa.bulk._staging import U8, Staged
+from ptxlab.isa.bulk._tiled import Box, Region
+from ptxlab.native import address_of, mover
+
+__all__ = ["PreparedTmaCopy"]
+
+
+@lru_cache(maxsize=256)
+def _chunks_outside(box: Box) -> NDArray[np.int64]:
+    """Where each chunk of a box that is wholly inside the tensor is, in chunks from its first byte."""
+    offsets = np.zeros(1, np.int64)
+    for count, pitch, step in zip(box.counts[:0:-1], box.pitches[::-1], box.steps[:0:-1], strict=True):
+        offsets = (offsets[:, None] + np.arange(count) * (pitch * step)).reshape(-1)
+    order = (offsets[:, None] + np.arange(0, box.packed, box.chunk)).reshape(-1) // box.chunk
+    order.setflags(write=False)
+    return order
+
+
+class PreparedTmaCopy:
+    """One copy; ``memory`` is its bytes of global memory.
+
+    Attributes
+    ----------
+    raw : the tensor map, or nothing where it cannot change
+    tile, box, part : what is copied, and the part of it that is inside the tensor
+    """
+
+    __slots__ = ("_chunks", "_count", "_outside", "_whole", "box", "memory", "part", "raw", "tile")
+
+    def __init__(self, raw: bytes, tile: TileMap, part: Region | Pixels, memory: U8) -> None:
+        box: Staged[Any] = tile.box
+        self.raw, self.tile, self.box, self.part, self.memory = raw, tile, box, part, memory
+        self._whole: tuple[int, int] | None = None
+        self._count = box.bytes // box.chunk
+        self._outside: tuple[context.MemoryAccess, ...] = ()
+        if isinstance(box, Box) and part.whole and not box.padded and not box.rounds and box.packed % box.chunk == 0:
+            self._chunks = _chunks_outside(box)
+            self._whole = address_of(memory), address_of(self._chunks)
+
+    def deliver(self, targets: list[Target]) -> None:
+        """Copy to shared memory, and tell the mbarriers."""
+        box = self.box
+        if self._whole is None:
+            dense = box.load(self.memory, self.part)
+            for cta, offset, barrier in targets:
+                box.scatter(dense, cta.shared, offset)
+                barrier.complete_tx(box.bytes)
+            return
+        move, (source, order) = mover(box.chunk), self._whole
+        for cta, offset, barrier in targets:
+            move(source, order, cta.shared_address + offset, address_of(box.order(offset)), self._count)
+            barrier.complete_tx(box.bytes)
+
+    def store(self, cta: context.Cta, offset: int, combine: Combine | None) -> None:
+        """Copy or reduce from shared memory."""
+        box = self.box
+        if self._whole is None or combine is not None:
+            box.store(self.part, self.memory, box.gather(cta.shared, offset), combine)
+            return
+        target, order = self._whole
+        mover(box.chunk)(cta.shared_address + offset, address_of(box.order(offset)), target, order, self._count)
+
+    def loaded(self, targets: list[Target]) -> Iterator[context.MemoryAccess]:
+        """What `deliver` reads and writes, for observers."""
+        yield from self._touched(False)
+        for cta, offset, barrier in targets:
+            yield _range(cta.shared_address + offset, self.box.footprint, True).signalled(barrier)
+
+    def stored(self, cta: context.Cta, offset: int) -> Iterator[context.MemoryAccess]:
+        """What `store` reads and writes, for observers."""
+        yield _range(cta.shared_address + offset, self.box.footprint, False)
+        yield from self._touched(True)
+
+    def _touched(self, write: bool) -> tuple[context.MemoryAccess, ...]:
+        """The bytes of global memory; a copy is for one direction."""
+        if not self._outside:
+            self._outside = tuple(context.MemoryAccess.of(part, write) for part in self.box.views(self.memory, self.part))
+        return self._outside
+
+
+@lru_cache(maxsize=4096)
+def _range(address: int, size: int, write: bool) -> context.MemoryAccess:
+    return context.MemoryAccess(np.array([address], np.uint64), np.array([size], np.uint32), write)

@@ -1,0 +1,136 @@
+"""What the engine executes by itself for a whole warp: accesses to memory and exchanges between lanes, as descriptions.
+
+A native row's semantics is a function ``f(q, op)`` that returns one of these. Each names its operands by position in ``op.operands``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptxlab.layout import Layout, matrix_fragment_layout
+
+__all__ = ["Atomic", "Collective", "CopyAsync", "LaneAccess", "MatrixAccess", "Native", "Nothing", "TensorAccess", "matrix_layout"]
+
+
+def matrix_layout(write: bool, element: str, transposed: bool) -> Layout:
+    """The layout from (thread, value) of ldmatrix or stmatrix to multiples of R and C: rows, and elements in their row."""
+    if element == "b16":
+        return matrix_fragment_layout(f"ldmatrix m8n8{'.trans' if transposed else ''}")
+    if write:
+        return matrix_fragment_layout("stmatrix m16n8.trans")
+    return matrix_fragment_layout("ldmatrix m16n16.trans" if transposed else "ldmatrix m8n16")
+
+
+@dataclass(frozen=True, slots=True)
+class LaneAccess:
+    """Each active lane reads or writes ``count`` elements of ``bits`` at its own address.
+
+    ``space``: generic, global, shared (``shared::cta``), shared::cluster, local, const, param. ``signed``: sign-extend into a wider
+    register on a read. ``value``: position of the register or vector operand; ``address``: of the bracketed operand. The whole
+    ``count*bits/8`` bytes must be aligned to their size.
+    """
+
+    write: bool
+    space: str
+    bits: int
+    count: int
+    signed: bool
+    address: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """An atomic read-modify-write in lane order. ``destination`` is -1 for ``red``. ``operation``: add min max and or xor exch cas inc dec.
+
+    ``type`` is the PTX type (u32 s32 b32 u64 s64 b64 f32 f64 f16 f16x2 bf16 bf16x2 b16 b128). ``count`` > 1 for vector forms.
+    """
+
+    operation: str
+    type: str
+    space: str
+    destination: int
+    address: int
+    sources: tuple[int, ...]
+    count: int = 1
+    noftz: bool = False
+
+    @property
+    def adds_in_global(self) -> bool:
+        """Whether it is a float addition as global memory performs it: f32 without subnormals, NaN of f64 as they are."""
+        return self.operation == "add" and self.type in ("f32", "f64") and self.space in ("global", "generic") and not self.noftz
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """An exchange inside the warp: ``name`` is shfl, vote, elect, match, redux, activemask or warpsync.
+
+    ``mode`` is its variant (idx, ballot, add, ``max.abs.NaN`` ...), ``type`` as for `Atomic`. ``member`` is the position of the
+    membermask operand, -1 if there is none. The engine runs it when all live lanes of the membermask have converged; else it reports
+    CONVERGE. ``anywhere``: threads at different places of the program may execute it together.
+    """
+
+    name: str
+    mode: str
+    type: str
+    member: int
+    anywhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixAccess:
+    """ldmatrix / stmatrix: lanes 8i to 8i+7 give the addresses of eight rows for register i.
+
+    ``element``: b16, b8, or what an 8-bit element is widened from: b6 and b4 (16 to a row of 16 bytes, with padding), s4 (16 to a row of 8
+    bytes, sign-extended). ``transposed`` matrices of 16 rows of b8 take the rows of two registers.
+    """
+
+    write: bool
+    registers: int
+    transposed: bool
+    element: str
+    address: int
+    value: int
+
+    @property
+    def row(self) -> int:
+        """Bytes of a row, to which its address is aligned."""
+        return 8 if self.element == "s4" else 16
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAccess:
+    """tcgen05.ld / st: ``shape`` (32x32b ...), ``repeat`` (x1 ...), packing.
+
+    Positions of the value vector, the address, and the half-split offset (-1: none).
+    """
+
+    write: bool
+    shape: str
+    repeat: int
+    pack: bool
+    value: int
+    address: int
+    split: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CopyAsync:
+    """Non-bulk cp.async of ``size`` bytes from global to shared memory.
+
+    Positions of destination, source, the optional source size and ignore-source predicate (-1: none).
+    """
+
+    size: int
+    destination: int
+    source: int
+    source_size: int = -1
+    ignore: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """An instruction with no effect on values: prefetches, cache hints, fences. Observers see those whose row has effects."""
+
+
+Native = LaneAccess | Atomic | Collective | MatrixAccess | TensorAccess | CopyAsync | Nothing

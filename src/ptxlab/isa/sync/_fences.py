@@ -1,0 +1,190 @@
+"""Fences, which order but move nothing, and instructions about the execution of a thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptxlab.isa.catalogue import Qualifiers, native, service
+from ptxlab.isa.context import Cta, Misuse, Supplied, Wait, WarpContext
+from ptxlab.isa.effects import (
+    LOCAL,
+    Effect,
+    Fence,
+    GridLaunch,
+    GridWait,
+    MbarrierInitFence,
+    ProxyFence,
+    RegisterPool,
+    Space,
+    Supply,
+    TensorMapFence,
+    order_of,
+)
+from ptxlab.isa.native_ops import Nothing
+from ptxlab.isa.operands import Op
+from ptxlab.isa.requirements import needs
+from ptxlab.isa.targets import at_least
+
+_SYNC = "Parallel Synchronization and Communication Instructions"
+_FENCES = f"{_SYNC}: membar, fence"
+_MISC = "Miscellaneous Instructions"
+_SCOPE = "(scope=cta|cluster|gpu|sys)"
+_REGISTERS_STEP, _REGISTERS_LEAST, _REGISTERS_MOST = 8, 24, 256
+
+
+_BOTH = Space.SHARED | Space.GLOBAL
+
+
+def _of_spaces(q: Qualifiers) -> ProxyFence:
+    return ProxyFence(_BOTH if q.space is None else Space.GLOBAL if q.space == "global" else Space.SHARED)
+
+
+def _thread_fence(q: Qualifiers) -> Effect:
+    return Fence(order_of(q.sem or "acq_rel", q.scope))
+
+
+def _grid_control(q: Qualifiers) -> Effect:
+    return GridWait() if q.action == "wait" else GridLaunch()
+
+
+@native(f"fence{{.sem=sc|acq_rel|acquire|release}}.{_SCOPE}", section=_FENCES, outputs=0, effects=_thread_fence)
+@native(
+    "fence.(sem=acquire).sync_restrict::shared::cluster.(scope=cluster)",
+    "fence.(sem=release).sync_restrict::shared::cta.(scope=cluster)",
+    section=_FENCES,
+    outputs=0,
+    effects=_thread_fence,
+)
+@native("membar.(level=cta|gl|sys)", section=_FENCES, outputs=0, effects=lambda q: Fence(order_of("sc", q.level)))
+@native("fence.mbarrier_init.release.cluster", section=_FENCES, outputs=0, effects=MbarrierInitFence())
+@native(
+    "fence.proxy.async{.space=global|shared::cta|shared::cluster}",
+    "membar.proxy.async{.space=global|shared::cta|shared::cluster}",
+    section=_FENCES,
+    outputs=0,
+    effects=_of_spaces,
+)
+@native(
+    "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster",
+    "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster",
+    section=_FENCES,
+    outputs=0,
+    effects=ProxyFence(_BOTH),
+)
+@native(
+    "fence.proxy.alias",
+    "membar.proxy.alias",
+    section=_FENCES,
+    outputs=0,
+    effects=ProxyFence(Space.NONE),
+)
+@native(
+    f"fence.proxy.tensormap::generic.release.{_SCOPE}",
+    section=_FENCES,
+    outputs=0,
+    effects=TensorMapFence(acquires=False),
+)
+@native(
+    f"fence.proxy.tensormap::generic.acquire.{_SCOPE}",
+    section=_FENCES,
+    outputs=0,
+    effects=TensorMapFence(acquires=True),
+    address="addr",
+    size="u32",
+)
+@native(
+    "griddepcontrol.(action=launch_dependents|wait)",
+    section="Parallel Synchronization and Communication Instructions: griddepcontrol",
+    requires=needs("7.8", "sm_90", what="griddepcontrol"),
+    outputs=0,
+    effects=_grid_control,
+)
+def nothing(q: Qualifiers, op: Op) -> Nothing:
+    """No effect on values: memory operations perform in order, and launches run one after the other."""
+    return Nothing()
+
+
+@service("nanosleep.u32", section=f"{_MISC}: nanosleep", outputs=0, effects=LOCAL, time="u32")
+def nanosleep(warp: WarpContext) -> None:
+    """Let others run."""
+    warp.spin()
+
+
+@service("brkpt", section=f"{_MISC}: brkpt", effects=LOCAL)
+def brkpt(warp: WarpContext) -> None:
+    """End the launch: there is no debugger to stop in."""
+    warp.fault(
+        "H604", "the kernel executed brkpt", fix="look for the condition that leads here; compilers put brkpt behind failed assertions"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Registers(Supplied):
+    """Registers that a warp waits for."""
+
+    cta: Cta
+    change: int
+
+    @property
+    def awaits(self) -> Supply:
+        """Registers in the pool."""
+        return Supply.REGISTERS
+
+    def supplied_by(self, cta: Cta, _warp: int) -> bool:
+        """Whether a warp can give registers back to the pool."""
+        return cta is self.cta
+
+    def advice(self) -> str:
+        """What to do."""
+        free = self.cta.state["registers free"]
+        return f"let other warps of the CTA execute setmaxnreg.dec: {self.change - free} more registers are needed"
+
+
+@service(
+    "setmaxnreg.(action=inc|dec).sync.aligned.u32",
+    section=f"{_MISC}: setmaxnreg",
+    requires=needs("8.0", at_least(90, "af"), what="setmaxnreg"),
+    outputs=0,
+    effects=lambda q: RegisterPool(gives=q.action == "dec"),
+    count="u32",
+)
+def setmaxnreg(warp: WarpContext) -> Wait | None:
+    """Take registers from the CTA's pool, or give them back; without a known pool ``inc`` never waits."""
+    wanted = warp.uniform(0)
+    if wanted % _REGISTERS_STEP or not _REGISTERS_LEAST <= wanted <= _REGISTERS_MOST:
+        raise Misuse(
+            "B513",
+            f"setmaxnreg to {wanted} registers; it must be a multiple of {_REGISTERS_STEP} from {_REGISTERS_LEAST} to {_REGISTERS_MOST}",
+        )
+    each = warp.machine.registers
+    if each is None:
+        warp.report(
+            "B518",
+            "the kernel uses setmaxnreg, but its registers per thread are not known: setmaxnreg.inc never waits here",
+            once=True,
+            fix="launch with registers=, as the assembler reports them",
+        )
+        return None
+    state = warp.cta.state
+    held: int = warp.state.setdefault("registers", each)
+    free: int = state.setdefault("registers free", 0)
+    change = (wanted - held) * 32
+    if warp.q.action == "dec":
+        if change > 0:
+            raise Misuse(
+                "B513",
+                f"setmaxnreg.dec to {wanted} registers, but the warp has {held}",
+                fix="use setmaxnreg.inc, or launch with more registers",
+            )
+    elif change < 0:
+        raise Misuse("B513", f"setmaxnreg.inc to {wanted} registers, but the warp has {held}", fix="use setmaxnreg.dec")
+    if change > free:
+
+        def describe() -> tuple[str, tuple[tuple[str, str], ...]]:
+            return f"waits for {change} registers", (("free in the CTA's pool", str(state["registers free"])),)
+
+        return Wait(lambda: bool(state["registers free"] >= change), describe, retry=True, on=_Registers(warp.cta, change))
+    state["registers free"] = free - change
+    warp.state["registers"] = wanted
+    warp.machine.progress += 1
+    return None

@@ -1,0 +1,61 @@
+"""What tcgen05 operations read and write, as ranges of bytes for observers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.isa import context
+from ptxlab.isa.context import MemoryAccess
+from ptxlab.layout import PlacedOperand
+
+__all__ = ["CELL_BYTES", "COLUMN_BYTES", "block", "cells", "common", "operand"]
+
+COLUMN_BYTES, CELL_BYTES = 512, 4
+
+
+def operand(cta: context.Cta, placed: PlacedOperand) -> MemoryAccess:
+    """A matrix operand in a CTA's shared memory, read."""
+    starts, sizes = placed.runs
+    return MemoryAccess(starts + np.uint64(cta.shared_address), sizes, False)
+
+
+@lru_cache(maxsize=4096)
+def _lane_runs(lanes: bytes) -> tuple[tuple[int, int], ...]:
+    """First lane and count of each run of neighbouring lanes; int64 lanes as bytes."""
+    found = np.unique(np.frombuffer(lanes, np.int64))
+    cuts = np.flatnonzero(np.diff(found) != 1) + 1
+    return tuple((int(part[0]), len(part)) for part in np.split(found, cuts) if len(part))
+
+
+def block(
+    cta: context.Cta, column: int, columns: int, lanes: slice | NDArray[np.int64], write: bool, reads: bool = False
+) -> Iterator[MemoryAccess]:
+    """Lanes of neighbouring columns of a CTA's tensor memory."""
+    if isinstance(lanes, slice):
+        runs: tuple[tuple[int, int], ...] = ((lanes.start or 0, (128 if lanes.stop is None else lanes.stop) - (lanes.start or 0)),)
+    else:
+        runs = _lane_runs(np.ascontiguousarray(lanes, np.int64).tobytes())
+    base = cta.tensor_address
+    for lane, count in runs:
+        starts = np.arange(column, column + columns, dtype=np.uint64) * np.uint64(COLUMN_BYTES) + np.uint64(base + 4 * lane)
+        yield MemoryAccess(starts, np.array([4 * count], np.uint32), write, reads=reads)
+
+
+def common(access: MemoryAccess) -> MemoryAccess:
+    """The one object for these ranges, so that observers see at a glance that two operations reach the same."""
+    return _common(access.starts.tobytes(), access.sizes.tobytes(), access.write, access.reads)
+
+
+@lru_cache(maxsize=1024)
+def _common(starts: bytes, sizes: bytes, write: bool, reads: bool) -> MemoryAccess:
+    return MemoryAccess(np.frombuffer(starts, np.uint64), np.frombuffer(sizes, np.uint32), write, reads=reads)
+
+
+def cells(cta: context.Cta, column: int, places: NDArray[np.int64], lanes: NDArray[np.int64]) -> MemoryAccess:
+    """Single cells, read: columns counted from ``column``, and lanes, which broadcast."""
+    offsets = np.unique((column + places) * COLUMN_BYTES + 4 * lanes).astype(np.uint64)
+    return MemoryAccess(offsets + np.uint64(cta.tensor_address), np.array([4], np.uint32), False)

@@ -1,0 +1,154 @@
+"""From the operands of a tcgen05.mma to its plan, or to what the tables say against it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ptxlab import numerics
+from ptxlab.descriptors import InstructionDescriptor, ZeroColumnMask
+from ptxlab.isa import context
+from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, instruction_descriptor, matrix_gather, zero_columns
+from ptxlab.isa.tcgen05._element_types import format_of
+from ptxlab.isa.tcgen05._mma_plan import Plan, Unit, units
+from ptxlab.isa.tcgen05._mma_program import chain_of
+from ptxlab.isa.tcgen05._side_operands import metadata_cells, scaling_of
+from ptxlab.layout import Major, zero_column_mask
+from ptxlab.tables import data_path_of
+
+__all__ = ["Key", "check_plan", "make_plan"]
+
+_MMA = "TensorCore 5th Generation Matrix Multiply and accumulate Operations"
+_ALIGNMENT = "Data Path Layout Organization"
+_SHIFTED_M = (128, 256)
+
+
+class Key(NamedTuple):
+    """Everything that a plan depends on; operands that the instruction does not have are 0."""
+
+    kind: str
+    group: int
+    vector: str
+    ws: bool
+    sparse: bool
+    a_tensor: bool
+    shift_a: bool
+    target: str
+    d: int
+    a: int
+    b: int
+    raw: int
+    metadata: int
+    scale_a: int
+    scale_b: int
+    zero_columns: int
+
+
+def make_plan(warp: context.WarpContext, key: Key) -> Plan:
+    """The plan of an instruction; a fault where a descriptor or an address is not legal."""
+    kind, group = key.kind, key.group
+    found = instruction_descriptor(warp, key.raw, kind, group, key.ws, key.sparse, key.vector or None)
+    lane = _start_lane(warp, key, found)
+    stored = found.k // 2 if key.sparse else found.k
+    a_format, b_format = format_of(kind, found.a), format_of(kind, found.b)
+    major_a, major_b = (_major(transposed) for transposed in (found.transpose_a, found.transpose_b))
+    source: Gather | int
+    if key.a_tensor:
+        _check_tensor_a(warp, key, found, lane)
+        source = key.a & 0xFFFF
+    else:
+        source = matrix_gather(warp, key.a, "A", found.m // group, stored, a_format.bits, a_format.container, major_a, found.k96)
+    mask = zero_columns(warp, key.zero_columns, found) if key.zero_columns else ZeroColumnMask()
+    rows = found.n // group + mask.shift
+    made = units(found.m, found.n, group, key.ws, key.sparse, lane)
+    b = matrix_gather(warp, key.b, "B", rows, found.k, b_format.bits, b_format.container, major_b, found.k96)
+    product = None if key.sparse or key.vector or key.shift_a or mask.shift or mask.non_zero else _product(key, found, made)
+    column = key.d & 0xFFFF
+    return Plan(
+        kind=kind,
+        d=found.d,
+        column=column,
+        a=source,
+        a_format=a_format,
+        b=b,
+        b_format=b_format,
+        units=made,
+        saturate=found.saturate,
+        negate_a=found.negate_a,
+        negate_b=found.negate_b,
+        held=_held(key, found),
+        a_columns=stored * a_format.container // 32,
+        scaling=scaling_of(found, key.vector, group, key.scale_a, key.scale_b) if key.vector else None,
+        metadata=metadata_cells(found, group, key.ws, key.metadata, lane) if key.sparse else (),
+        b_first=mask.shift,
+        zeroed=zero_column_mask(mask, found.m, found.n) if mask.non_zero else None,
+        shift_a=key.shift_a,
+        chain=None if product is None else chain_of(product, source, a_format, b, b_format, made, column),
+    )
+
+
+def _product(key: Key, found: InstructionDescriptor, made: tuple[Unit, ...]) -> numerics.MmaKernel | None:
+    """The product of a dense plan in which all units multiply the whole A of a CTA by the whole part of B that a CTA holds."""
+    m, n = found.m // key.group, found.n // key.group
+    for unit in made:
+        if unit.rows != m or unit.columns != n or unit.first or (key.a_tensor and unit.bank != made[0].bank):
+            return None
+    return numerics.mma_kernel(key.kind, found.d, found.a, found.b, m, n, found.k, found.negate_a, found.negate_b, found.saturate)
+
+
+def check_plan(warp: context.WarpContext, plan: Plan, ctas: tuple[context.Cta, ...]) -> None:
+    """What depends on the CTAs: shared memory sizes and allocated columns."""
+    if isinstance(plan.a, Gather):
+        check_bounds(warp, ctas, plan.a, "A")
+    else:
+        check_range(warp, ctas, plan.a, plan.a_columns, "A")
+    check_bounds(warp, ctas, plan.b, "B")
+    check_range(warp, ctas, plan.column, plan.columns, "D")
+    if plan.scaling is not None:
+        check_range(warp, ctas, plan.scaling.a.column, plan.scaling.a.columns, "the scale factors of A")
+        check_range(warp, ctas, plan.scaling.b.column, plan.scaling.b.columns, "the scale factors of B")
+    for cells in plan.metadata[:1]:
+        check_range(warp, ctas, cells.column, cells.columns, "the sparsity metadata")
+
+
+def _major(transposed: bool) -> Major:
+    return "mn" if transposed else "k"
+
+
+def _start_lane(warp: context.WarpContext, key: Key, found: InstructionDescriptor) -> int:
+    lane = key.d >> 16
+    allowed = data_path_of(found.m, key.group, key.ws, key.sparse).alignment
+    if lane not in allowed:
+        warp.fault(
+            "T611",
+            f"D starts at lane {lane}; with M = {found.m} and .cta_group::{key.group} it must start at lane "
+            + " or ".join(map(str, allowed)),
+            fix="clear the lane, bits 16-31, of the address of D",
+        )
+    if key.sparse and key.metadata >> 16 != lane:
+        message = f"the sparsity metadata starts at lane {key.metadata >> 16} and D at lane {lane}; they must be the same"
+        warp.fault("T611", message, fix="give the addresses of D, the metadata, and A in tensor memory the same lane, bits 16-31")
+    for name, address in (("A", key.scale_a), ("B", key.scale_b)):
+        # Bits 30 and 31 of these addresses may hold the byte of the scale factor ID.
+        first = address >> 16 & 0x3FFF
+        if first:
+            message = f"the scale factors of {name} start at lane {first}; they must start at lane 0"
+            warp.fault("T611", message, fix="clear the lane, bits 16-29, of their address: the factors stand in every group of 32 lanes")
+    return lane
+
+
+def _check_tensor_a(warp: context.WarpContext, key: Key, found: InstructionDescriptor, lane: int) -> None:
+    if key.a >> 16 != lane:
+        message = f"A starts at lane {key.a >> 16} and D at lane {lane}; they must be the same"
+        warp.fault("T611", message, reason=_ALIGNMENT, fix="give the addresses of A and D the same lane, bits 16-31")
+    if found.transpose_a:
+        warp.fault("D705", "A in tensor memory cannot be transposed", fix="clear bit 15 of the instruction descriptor")
+    if key.shift_a and found.m not in _SHIFTED_M:
+        allowed = " or ".join(map(str, _SHIFTED_M))
+        warp.fault("D703", f"M = {found.m} with .ashift; M must be {allowed}", reason=_MMA, fix="omit .ashift, or use another M")
+
+
+def _held(key: Key, found: InstructionDescriptor) -> tuple[object, ...]:
+    """What makes two matrices in a collector buffer the same: where they come from and how they are read."""
+    if key.ws:
+        return key.b, found.b, found.transpose_b, found.n, found.k
+    return key.a_tensor, key.a, found.a, found.transpose_a, found.m, found.k, key.sparse

@@ -1,0 +1,1 @@
+"""A launch: options, arguments, resident CTAs, findings, result."""

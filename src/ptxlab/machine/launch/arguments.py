@@ -1,0 +1,298 @@
+"""Kernel arguments: checked against the parameters, packed into parameter bytes; arrays are copied in and, after a run to the end, back."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.engine.program import Parameter
+from ptxlab.formats import ArrayError, array_of
+from ptxlab.machine._device import Buffer, Device
+from ptxlab.machine.launch.options import LaunchError, refuse
+from ptxlab.machine.memory.global_memory import Allocation
+
+if TYPE_CHECKING:
+    from ptxlab.descriptors import TensorMap
+
+__all__ = ["Arguments", "array_extent", "as_array", "bind_arguments"]
+
+_MAP_BYTES = 128
+_INTEGER_BITS = {f"{kind}{bits}": bits for kind in "usb" for bits in (8, 16, 32, 64)}
+_FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Arrays whose memory overlaps, the position of the first: one allocation for the extent [low, high) of host addresses."""
+
+    first: int
+    low: int
+    high: int
+    arrays: list[NDArray[Any]]
+    names: list[str]
+    allocation: Allocation | None = None
+
+    def device_address(self, array: NDArray[Any]) -> int:
+        assert self.allocation is not None
+        return self.allocation.base + _start(array) - self.low
+
+
+@dataclass(slots=True)
+class Arguments:
+    """What a launch gets: the parameter bytes, and what is to be copied back and freed."""
+
+    packed: bytes
+    groups: list[_Group]
+    scratch: list[Allocation]
+    device: Device
+    arrays: dict[int, NDArray[Any]]
+    """The arrays by the position of their argument."""
+
+    def address_of(self, position: int) -> int:
+        """The device address of the first element of an array."""
+        return _address_in(self.groups, self.arrays[position])
+
+    def write_back(self) -> None:
+        """Copy device memory back into the arrays that may be written to."""
+        for group in self.groups:
+            for array in group.arrays:
+                if array.flags.writeable and array.size:
+                    np.copyto(array, _device_view(group, array))
+
+    def release(self) -> None:
+        """Free the device memory of this launch's arrays."""
+        for allocation in [g.allocation for g in self.groups] + self.scratch:
+            if allocation is not None:
+                self.device.memory.free(allocation)
+
+
+def _start(array: NDArray[Any]) -> int:
+    """Host address of the first element."""
+    return int(array.__array_interface__["data"][0])
+
+
+def array_extent(array: NDArray[Any]) -> tuple[int, int]:
+    """Host addresses [low, high) that the elements of an array take."""
+    low = high = _start(array)
+    if array.size == 0:
+        return low, low
+    for length, stride in zip(array.shape, array.strides, strict=True):
+        if stride < 0:
+            low += (length - 1) * stride
+        else:
+            high += (length - 1) * stride
+    return low, high + array.itemsize
+
+
+def _device_view(group: _Group, array: NDArray[Any]) -> NDArray[Any]:
+    """The array as it lies in device memory."""
+    assert group.allocation is not None
+    return np.ndarray(array.shape, array.dtype, group.allocation.data.data, _start(array) - group.low, array.strides)
+
+
+def as_array(value: Any, name: str) -> NDArray[Any] | None:
+    """The ndarray behind an array-like argument, sharing its memory; None if it is not an array."""
+    try:
+        return array_of(value)
+    except ArrayError as error:
+        raise refuse("A306", f"argument {name}: {error}", fix=error.fix) from None
+
+
+def bind_arguments(parameters: Sequence[Parameter], param_bytes: int, args: Iterable[Any], device: Device, kernel: str) -> Arguments:
+    """Check and pack arguments; allocate and fill device memory for arrays."""
+    values = list(args)
+    if len(values) != len(parameters):
+        raise LaunchError(_count_error(parameters, values, kernel))
+    binder = _Binder(parameters, device)
+    return binder.bind(values, param_bytes)
+
+
+def _count_error(parameters: Sequence[Parameter], values: list[Any], kernel: str) -> Any:
+    from ptxlab.diagnostics import diagnose
+
+    names = ", ".join(f"{_label(i, p)} {_type_text(p)}" for i, p in enumerate(parameters)) or "none"
+    plural = "parameter" if len(parameters) == 1 else "parameters"
+    given = "1 argument was given" if len(values) == 1 else f"{len(values)} arguments were given"
+    if len(values) < len(parameters):
+        missing = parameters[len(values)]
+        first = _label(len(values), missing)
+        fix = f"the first one without an argument is {first}; Triton kernels take None for each trailing scratch pointer"
+    else:
+        fix = "leave out the arguments behind the last parameter; Triton's constexpr values are no parameters"
+    return diagnose("A302", f"kernel {kernel} has {len(parameters)} {plural}, but {given}", fix=fix, details=[("parameters", names)])
+
+
+def _label(index: int, parameter: Parameter) -> str:
+    return f"{index} ({parameter.name})"
+
+
+def _type_text(parameter: Parameter) -> str:
+    if parameter.array:
+        return f"{parameter.size} bytes"
+    return f".{parameter.type}" + (" pointer" if parameter.pointer and parameter.type != "u64" else "")
+
+
+class _Binder:
+    def __init__(self, parameters: Sequence[Parameter], device: Device) -> None:
+        self.parameters = parameters
+        self.device = device
+        self.scratch: list[Allocation] = []
+
+    def bind(self, values: list[Any], param_bytes: int) -> Arguments:
+        arrays: dict[int, NDArray[Any]] = {}
+        for i, (value, parameter) in enumerate(zip(values, self.parameters, strict=True)):
+            found = self._array_of(value, _label(i, parameter))
+            if found is not None:
+                arrays[i] = found
+        groups = _group(arrays, self.parameters)
+        packed = bytearray(param_bytes)
+        try:
+            for group in groups:
+                self._allocate(group)
+            for i, (value, parameter) in enumerate(zip(values, self.parameters, strict=True)):
+                raw = self._pack(i, parameter, value, arrays.get(i), groups)
+                packed[parameter.offset : parameter.offset + len(raw)] = raw
+        except BaseException:
+            Arguments(b"", groups, self.scratch, self.device, arrays).release()
+            raise
+        return Arguments(bytes(packed), groups, self.scratch, self.device, arrays)
+
+    def _array_of(self, value: Any, name: str) -> NDArray[Any] | None:
+        if _is_tensor_map(value):
+            value = value.base
+            if isinstance(value, Buffer):
+                return None
+        elif isinstance(value, Buffer):
+            return None
+        found = as_array(value, name)
+        if found is not None and found.dtype.hasobject:
+            raise refuse("A306", f"argument {name}: an array of {found.dtype} holds Python objects and cannot be in device memory")
+        return found
+
+    def _allocate(self, group: _Group) -> None:
+        writable = any(a.flags.writeable for a in group.arrays)
+        name = "argument " + ", ".join(dict.fromkeys(group.names))
+        group.allocation = self.device.memory.allocate(group.high - group.low, name, writable=writable)
+        for array in group.arrays:
+            if array.size:
+                np.copyto(_device_view(group, array), array)
+
+    def _pack(self, i: int, parameter: Parameter, value: Any, array: NDArray[Any] | None, groups: list[_Group]) -> bytes:
+        label = _label(i, parameter)
+        if _is_tensor_map(value):
+            return self._pack_map(label, parameter, value, array, groups)
+        if isinstance(value, Buffer):
+            return self._pack_address(label, parameter, self._buffer_address(value, label), "a device buffer")
+        if array is not None:
+            return self._pack_address(label, parameter, _address_in(groups, array), f"an array of {array.dtype}")
+        if value is None:
+            return self._pack_address(label, parameter, 0, "None")
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            raw = bytes(value)
+            if len(raw) != parameter.size:
+                raise refuse("A305", f"argument {label}: {len(raw)} bytes for a parameter of {parameter.size} bytes")
+            return raw
+        if parameter.array:
+            raise refuse(
+                "A303",
+                f"argument {label}: {_value_text(value)} for a parameter of {parameter.size} bytes",
+                fix="pass bytes, or a TensorMap for a parameter of 128 bytes",
+            )
+        return _pack_number(label, parameter, value)
+
+    def _pack_address(self, label: str, parameter: Parameter, address: int, what: str) -> bytes:
+        if parameter.array or not (parameter.pointer or parameter.type in ("u64", "s64", "b64")):
+            raise refuse("A303", f"argument {label}: {what} for a parameter of type {_type_text(parameter)}, which is no pointer")
+        return address.to_bytes(8, "little")
+
+    def _buffer_address(self, buffer: Buffer, label: str) -> int:
+        if buffer.device is not self.device:
+            raise refuse(
+                "A307", f"argument {label}: the buffer belongs to another device", fix="launch with device= the Device that made the buffer"
+            )
+        if buffer.freed:
+            raise refuse("A307", f"argument {label}: the buffer at {buffer.address:#x} was freed")
+        return buffer.address
+
+    def _pack_map(self, label: str, parameter: Parameter, value: TensorMap, array: NDArray[Any] | None, groups: list[_Group]) -> bytes:
+        base = value.base
+        address = self._buffer_address(base, label) if isinstance(base, Buffer) else None
+        if address is None and array is not None:
+            address = _address_in(groups, array)
+        raw: bytes = value.encode(address)
+        if parameter.array:
+            if parameter.size != _MAP_BYTES:
+                raise refuse("A305", f"argument {label}: a TensorMap of {_MAP_BYTES} bytes for a parameter of {parameter.size} bytes")
+            return raw
+        held = self.device.memory.allocate(_MAP_BYTES, f"tensor map of argument {label}", writable=False)
+        self.scratch.append(held)
+        held.data[:] = np.frombuffer(raw, np.uint8)
+        return self._pack_address(label, parameter, held.base, "a TensorMap")
+
+
+def _is_tensor_map(value: Any) -> bool:
+    module = sys.modules.get("ptxlab.descriptors")
+    return module is not None and isinstance(value, module.TensorMap)
+
+
+def _group(arrays: dict[int, NDArray[Any]], parameters: Sequence[Parameter]) -> list[_Group]:
+    """Arrays that share memory come into one group; groups stand in the order of their first arguments.
+
+    So that device addresses do not depend on where the host keeps the arrays.
+    """
+    groups: list[_Group] = []
+    for i, array in sorted(arrays.items(), key=lambda item: array_extent(item[1])[0]):
+        low, high = array_extent(array)
+        name = _label(i, parameters[i])
+        last = groups[-1] if groups else None
+        if last is not None and low < last.high and (low < high or low == last.low):
+            last.high = max(last.high, high)
+            last.first = min(last.first, i)
+            last.arrays.append(array)
+            last.names.append(name)
+        else:
+            groups.append(_Group(i, low, high, [array], [name]))
+    return sorted(groups, key=lambda group: group.first)
+
+
+def _address_in(groups: list[_Group], array: NDArray[Any]) -> int:
+    group = next(g for g in groups if any(a is array for a in g.arrays))
+    return group.device_address(array)
+
+
+def _value_text(value: Any) -> str:
+    return f"{value!r}" if isinstance(value, (int, float, str)) and len(repr(value)) < 60 else f"a {type(value).__name__}"
+
+
+def _pack_number(label: str, parameter: Parameter, value: Any) -> bytes:
+    """An int or float for a scalar parameter."""
+    kind = parameter.type
+    if isinstance(value, (bool, np.bool_)):
+        value = int(value)
+    if kind in _FLOATS:
+        if not isinstance(value, (int, float, np.integer, np.floating)):
+            raise refuse("A303", f"argument {label}: {_value_text(value)} for a parameter of type .{kind}")
+        try:
+            return struct.pack(_FLOATS[kind], float(value))
+        except OverflowError:
+            raise refuse("A304", f"argument {label}: {value!r} is beyond the range of .{kind}") from None
+    if kind not in _INTEGER_BITS:
+        raise refuse(
+            "A303", f"argument {label}: {_value_text(value)} for a parameter of type .{kind}", fix=f"pass the {parameter.size} bytes"
+        )
+    if not isinstance(value, (int, np.integer)):
+        reason = "pass a whole number" if isinstance(value, (float, np.floating)) else ""
+        raise refuse("A303", f"argument {label}: {_value_text(value)} for a parameter of type .{kind}", fix=reason)
+    bits = _INTEGER_BITS[kind]
+    number = int(value)
+    # ``.u32`` says nothing about the sign in the source language: Triton passes i32 in .u32 parameters.
+    low, high = -(1 << bits - 1), (1 << bits) - 1
+    if not low <= number <= high:
+        raise refuse("A304", f"argument {label}: {number} does not fit into .{kind} ({low} to {high})")
+    return (number & (1 << bits) - 1).to_bytes(bits // 8, "little")

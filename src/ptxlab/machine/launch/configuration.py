@@ -1,0 +1,125 @@
+"""The execution configuration of a launch: its grid, block, cluster and shared memory, checked against the kernel's directives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from ptxlab.machine.launch.options import LaunchOptions, refuse, whole_number
+
+if TYPE_CHECKING:
+    from ptxlab.engine.program import Program
+
+__all__ = ["LaunchConfiguration", "dimensions"]
+
+Dim3 = tuple[int, int, int]
+Progress = Callable[[int, int], None]
+_THREADS_PER_CTA, _CTAS_PER_CLUSTER = 1024, 16
+
+
+def dimensions(name: str, value: Any) -> Dim3:
+    """Return an int, or one to three positive ints, as (x, y, z)."""
+    parts = tuple(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else (value,)
+    try:
+        numbers = [int(p) for p in parts if not isinstance(p, (bool, float, str))]
+    except (TypeError, ValueError):
+        numbers = []
+    if not 1 <= len(numbers) <= 3 or len(numbers) != len(parts) or any(n < 1 for n in numbers):
+        raise refuse("A308", f"{name} must be a positive int or one to three of them, not {value!r}")
+    x, y, z = (*numbers, 1, 1)[:3]
+    return x, y, z
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchConfiguration(LaunchOptions):
+    """Everything that `Kernel.launch` was asked for except the arguments, with defaults resolved.
+
+    Attributes
+    ----------
+    grid, block, cluster : CTAs, threads of a CTA, CTAs of a cluster, in x, y, z
+    explicit_cluster : whether the launch or the kernel has given the cluster's size
+    shared_bytes : dynamic shared memory
+    progress : called with (CTAs that have ended, all CTAs)
+    clusters : indices of the clusters to run, None for all
+    """
+
+    grid: Dim3
+    block: Dim3
+    cluster: Dim3
+    explicit_cluster: bool
+    shared_bytes: int
+    progress: Progress | None = None
+    clusters: frozenset[int] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        LaunchOptions.__post_init__(self)
+        whole_number("shared_bytes", self.shared_bytes, 0, 1 << 30)
+        if self.progress is not None and not callable(self.progress):
+            raise refuse("A310", f"progress must be callable, not {self.progress!r}")
+        object.__setattr__(self, "clusters", None if self.only is None else frozenset(map(self._cluster_of, self.only)))
+
+    def _cluster_of(self, cta: tuple[int, ...]) -> int:
+        """The index of the cluster that holds a CTA."""
+        x, y, z = (*cta, 0, 0)[:3]
+        if not (0 <= x < self.grid[0] and 0 <= y < self.grid[1] and 0 <= z < self.grid[2]):
+            raise refuse("A310", f"only names CTA {(x, y, z)}, but the grid is {self.grid}")
+        across, down, _ = (-(-g // c) for g, c in zip(self.grid, self.cluster, strict=True))
+        width, height, depth = self.cluster
+        return x // width + across * (y // height + down * (z // depth))
+
+    @classmethod
+    def of(cls, program: Program, options: LaunchOptions, grid: Any, block: Any, cluster: Any, shared_bytes: Any, progress: Any) -> Self:
+        """Check a launch of a kernel, and take what it leaves open from the kernel's directives."""
+        grid3 = dimensions("grid", grid)
+        cluster3, explicit = _cluster(program, cluster, grid3)
+        given = options.keywords()
+        if options.registers is None and (most := program.directives.get("maxnreg")):
+            given["registers"] = int(most[0])
+        return cls(
+            grid=grid3,
+            block=_block(program, block),
+            cluster=cluster3,
+            explicit_cluster=explicit,
+            shared_bytes=shared_bytes,
+            progress=progress,
+            **given,
+        )
+
+
+def _directive(program: Program, name: str) -> Dim3 | None:
+    found = program.directives.get(name)
+    return dimensions(f".{name}", tuple(map(int, found))) if found else None
+
+
+def _block(program: Program, block: Any) -> Dim3:
+    required, most = _directive(program, "reqntid"), _directive(program, "maxntid")
+    if block is None:
+        if required is None:
+            raise refuse("A308", f"kernel {program.name} has no .reqntid: say how many threads a CTA has", fix="pass block=")
+        return required
+    found = dimensions("block", block)
+    threads = found[0] * found[1] * found[2]
+    if required is not None and found != required:
+        raise refuse("A308", f"block is {found}, but kernel {program.name} requires {required} (.reqntid)")
+    if threads > _THREADS_PER_CTA:
+        raise refuse("A308", f"block {found} has {threads} threads; a CTA can have {_THREADS_PER_CTA}")
+    if most is not None and threads > (permitted := most[0] * most[1] * most[2]):
+        raise refuse("A308", f"block {found} has {threads} threads; kernel {program.name} permits {permitted} (.maxntid)")
+    return found
+
+
+def _cluster(program: Program, cluster: Any, grid: Dim3) -> tuple[Dim3, bool]:
+    required = _directive(program, "reqnctapercluster")
+    found = dimensions("cluster", cluster) if cluster is not None else required or (1, 1, 1)
+    if required is not None and found != required:
+        raise refuse("A308", f"cluster is {found}, but kernel {program.name} requires {required} (.reqnctapercluster)")
+    size = found[0] * found[1] * found[2]
+    most = program.directives.get("maxclusterrank")
+    if most and size > int(most[0]):
+        raise refuse("A308", f"cluster {found} has {size} CTAs; kernel {program.name} permits {most[0]} (.maxclusterrank)")
+    if size > _CTAS_PER_CLUSTER:
+        raise refuse("A308", f"cluster {found} has {size} CTAs; a cluster can have {_CTAS_PER_CLUSTER}")
+    if any(g % c for g, c in zip(grid, found, strict=True)):
+        raise refuse("A308", f"grid {grid} is not a multiple of cluster {found}", fix="grid counts CTAs, not clusters")
+    return found, required is not None or cluster is not None or "explicitcluster" in program.directives

@@ -1,0 +1,152 @@
+"""Resident CTAs and the clusters that they form."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.isa.context import WarpContext
+from ptxlab.isa.operands import Op
+from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
+from ptxlab.native import address_of
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.memory.tensor_memory import TensorMemory
+    from ptxlab.machine.warp.warp import Warp
+
+__all__ = ["MBARRIER_TOKEN", "Cluster", "CtaState", "Sm"]
+
+MBARRIER_TOKEN = 0x6D62_6172_7269_6572
+"""What an initialised mbarrier object holds in shared memory; anything else there means that it was overwritten."""
+
+POISON = 0xFF
+"""What fresh shared memory holds: a NaN in every floating-point format."""
+
+
+class Sm:
+    """What the CTAs on one SM share."""
+
+    __slots__ = ("ctas", "index", "shared_used", "tensor", "threads_used")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.ctas = 0
+        self.threads_used = 0
+        self.shared_used = 0
+        self.tensor: TensorMemory | None = None
+
+
+class Cluster:
+    """The CTAs of one cluster, which start together and may reach each other's shared memory.
+
+    ``table`` holds (address, size) of each CTA's shared memory by rank; size 0 once the CTA has exited.
+    """
+
+    __slots__ = ("barrier", "ctas", "index", "live_threads", "table")
+
+    def __init__(self, launch: Launch, index: int, size: int) -> None:
+        self.index = index
+        self.ctas: tuple[CtaState, ...] = ()
+        self.barrier = ClusterBarrier(launch)
+        self.live_threads = 0
+        self.table: NDArray[np.uint64] = np.zeros((size, 2), np.uint64)
+
+
+class CtaState:
+    """A resident CTA; see `ptxlab.isa.Cta`."""
+
+    __slots__ = (
+        "ctaid", "exited", "group", "index", "invalidated", "launch", "live_threads", "mbarriers", "named", "owned", "rank", "shared",
+        "shared_address", "sm", "state", "tensor", "tensor_address", "threads", "tokens", "warps", "words",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        launch: Launch,
+        group: Cluster,
+        rank: int,
+        ctaid: tuple[int, int, int],
+        index: int,
+        sm: Sm,
+        shared: NDArray[np.uint8],
+        tensor: TensorMemory,
+    ) -> None:
+        self.launch = launch
+        self.group = group
+        self.rank = rank
+        self.ctaid = ctaid
+        self.index = index
+        self.sm = sm
+        self.shared = shared
+        shared[:] = POISON
+        self.shared_address = address_of(shared)
+        self.tensor_address = address_of(tensor.words)
+        self.tokens = shared.data.cast("Q")
+        self.tensor = tensor
+        self.owned = tensor.owned(self)
+        self.threads = launch.threads
+        self.live_threads = launch.threads
+        self.exited = False
+        self.state: dict[Hashable, Any] = {}
+        self.mbarriers: dict[int, MbarrierState] = {}
+        self.named = [NamedBarrier(launch, i) for i in range(16)]
+        self.invalidated: dict[int, Op] = {}
+        self.warps: list[Warp] = []
+        self.words: NDArray[np.uint64] = np.zeros(0, np.uint64)
+
+    @property
+    def cluster(self) -> tuple[CtaState, ...]:
+        """All CTAs of the cluster by rank."""
+        return self.group.ctas
+
+    @property
+    def peer(self) -> CtaState | None:
+        """The other CTA of the pair, if the cluster has it."""
+        other = self.rank ^ 1
+        return self.group.ctas[other] if other < len(self.group.ctas) else None
+
+    def mbarrier(self, warp: WarpContext | None, offset: int) -> MbarrierState:
+        """The initialised mbarrier at a window offset."""
+        found = self.mbarriers.get(offset)
+        if found is None or self.tokens[offset >> 3] != MBARRIER_TOKEN:
+            self._no_mbarrier(offset)
+        return found  # type: ignore[return-value]
+
+    def _no_mbarrier(self, offset: int) -> None:
+        from ptxlab.isa.sync import missing_mbarrier
+
+        raise missing_mbarrier(
+            offset,
+            len(self.shared),
+            overwritten=offset in self.mbarriers,
+            invalidated=self.invalidated.get(offset),
+            rank=self.rank,
+            alone=len(self.cluster) == 1,
+        )
+
+    def live_mbarrier(self, offset: int) -> MbarrierState | None:
+        """The mbarrier object whose state stands at a window offset."""
+        return self.mbarriers.get(offset) if self.tokens[offset >> 3] == MBARRIER_TOKEN else None
+
+    def new_mbarrier(self, offset: int, count: int) -> MbarrierState:
+        """Initialise the mbarrier object at a window offset (8-byte aligned, inside shared memory)."""
+        self.tokens[offset >> 3] = MBARRIER_TOKEN
+        made = self.mbarriers[offset] = MbarrierState(self.launch, self.rank, offset, count)
+        self.invalidated.pop(offset, None)
+        return made
+
+    def drop_mbarrier(self, offset: int, op: Op) -> None:
+        """Invalidate the mbarrier object, as an instruction asks."""
+        barrier = self.mbarriers.pop(offset)
+        if self.launch.observer is not None:
+            self.launch.observer.invalidated(barrier)
+        self.invalidated[offset] = op
+        self.tokens[offset >> 3] = 0
+
+    def describe(self) -> str:
+        """For reports."""
+        return f"({self.ctaid[0]}, {self.ctaid[1]}, {self.ctaid[2]})"

@@ -1,0 +1,334 @@
+"""One launch: the machine that service handlers see, resident clusters, and how it ends."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
+from ptxlab.isa.context import AsyncOperation, Misuse
+from ptxlab.machine.launch.configuration import LaunchConfiguration
+from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
+from ptxlab.machine.launch.limits import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, shared_bytes
+from ptxlab.machine.launch.options import refuse
+from ptxlab.machine.launch.reports import Reports
+from ptxlab.machine.memory.global_memory import aligned_bytes
+from ptxlab.machine.memory.tensor_memory import TensorMemory
+from ptxlab.machine.observe.addition_order import additions_for
+from ptxlab.machine.observe.observer import Observer, Tracing, observer_for
+from ptxlab.machine.schedule.scheduler import Scheduler
+from ptxlab.machine.warp.special_registers import cta_values, fill_specials, launch_values
+from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words
+
+if TYPE_CHECKING:
+    from ptxlab.engine import Executable
+    from ptxlab.engine.program import Program
+    from ptxlab.machine._device import Device
+    from ptxlab.ptx import Module
+
+__all__ = ["Launch"]
+
+_PENDING_ROWS = 4096
+_WINDOW = 1 << 32
+
+
+class Launch:
+    """The state of one launch; see `ptxlab.isa.Machine`."""
+
+    def __init__(
+        self,
+        device: Device,
+        module: Module,
+        program: Program,
+        executable: Executable,
+        options: LaunchConfiguration,
+        parameters: bytes,
+        addresses: dict[str, int],
+        observe: Callable[[Launch], Observer] | None = None,
+        trace: Tracing | None = None,
+    ) -> None:
+        self.device = device
+        self.module = module
+        self.program = program
+        self.options = options
+        self.policy = options.policy
+        self.model = options.model
+        self.target = device.target or module.target
+        self.deferred = options.policy != "eager"
+        self.pending_capacity = _PENDING_ROWS
+        self.progress = 0
+        self.printed: list[str] = []
+        self.registers = options.registers
+        x, y, z = options.block
+        self.threads = x * y * z
+        self.warps_per_cta = -(-self.threads // 32)
+        self.cluster_size = options.cluster[0] * options.cluster[1] * options.cluster[2]
+        self.shared_bytes = shared_bytes(program, options.shared_bytes)
+        self.ctas_per_sm = device.ctas_per_sm or CTAS_PER_SM
+        clusters = tuple(-(-g // c) for g, c in zip(options.grid, options.cluster, strict=True))
+        self._across = clusters
+        count = clusters[0] * clusters[1] * clusters[2]
+        self._order = range(count) if options.clusters is None else sorted(options.clusters)
+        self._next = 0
+        self._clusters = len(self._order)
+        self.total_ctas = self._clusters * self.cluster_size
+        self.done_ctas = 0
+        self.resident: list[CtaState] = []
+        self._sms = [Sm(i) for i in range(device.sms)]
+        warps = self.total_ctas * self.warps_per_cta
+        self.budget = options.max_instructions if options.max_instructions is not None else 20_000_000 + 2_000_000 * warps
+
+        self.parameter_bytes = aligned_bytes(max(len(parameters), 1), 64)[: len(parameters)]
+        self.parameter_bytes[:] = np.frombuffer(parameters, np.uint8)
+        self.allocations = device.memory.rows
+        self.symbol_addresses = self._addresses(addresses)
+        self.symbol_table = np.array([addresses.get(name, 0) for name in program.symbols] or [0], np.uint64)
+        self.register_offsets = [r.offset for r in program.registers]
+        self.register_shadows = [r.shadow for r in program.registers]
+        self.register_widths = [r.bits for r in program.registers]
+        self.specials = [(r.special, r.offset, r.bits) for r in program.registers if r.special and r.offset >= 0]
+        self.special_values = launch_values(self)
+        self.additions = additions_for(self)
+        self.warps_started = 0
+        self.before, device.left = device.left, None
+        self.observer = observer_for(self, trace) if observe is None else observe(self)
+        self.observed = self.observer is not None
+        self.fetches: list[Any] = [None] * len(program.ops)
+        """By instruction: where its operands are (`Registers.fetch`)."""
+        self.known: defaultdict[int, dict[Any, Any]] = defaultdict(dict)
+        """By instruction: what its family keeps of it."""
+        self.handlers = [op.row.semantics for op in program.ops]
+        self.together = [op.row.kind == "service" and op.aligned for op in program.ops]
+        self.reports = Reports(self)
+        self.scheduler = Scheduler(self, executable.run)
+        self._template = executable.new_frame()
+        self.wake = self.scheduler.wake
+        self._frames: list[NDArray[np.uint8]] = []
+        self._shared: list[NDArray[np.uint8]] = []
+
+    def _addresses(self, globals_: dict[str, int]) -> dict[tuple[str, str], int]:
+        """The addresses of variables by state space and name, as `Warp.symbol` wants them (offsets are added there)."""
+        p = self.program
+        found: dict[tuple[str, str], int] = {("shared", name): 0 for name in p.shared.variables}
+        found |= {("param", q.name): 0 for q in p.parameters} | {("local", name): 0 for name in p.local_variables}
+        for name, address in globals_.items():
+            found["global", name] = found["const", name] = address
+        return found
+
+    # --------------------------------------------------------------------------------------------------- residency
+
+    def start_cluster(self) -> bool:
+        """Start the next cluster if it fits; False if it does not, or there is none."""
+        if self._next >= self._clusters:
+            return False
+        unit = self._room()
+        if unit is None:
+            if not self.resident:
+                self._impossible()
+            return False
+        index = self._order[self._next]
+        self._next += 1
+        self.progress += 1
+        self._start(index, unit)
+        return True
+
+    def _room(self) -> list[Sm] | None:
+        """The SMs for the CTAs of a cluster: one each, neighbours, the emptiest."""
+        size = self.cluster_size
+        threads = self.warps_per_cta * 32
+        best: list[Sm] | None = None
+        for start in range(0, len(self._sms) - size + 1, size):
+            unit = self._sms[start : start + size]
+            if any(
+                s.ctas >= self.ctas_per_sm or s.threads_used + threads > THREADS_PER_SM or s.shared_used + self.shared_bytes > SHARED_PER_SM
+                for s in unit
+            ):
+                continue
+            if unit[0].ctas == 0:
+                return unit
+            if best is None or unit[0].ctas < best[0].ctas:
+                best = unit
+        return best
+
+    def _impossible(self) -> NoReturn:
+        raise refuse(
+            "A308",
+            f"a cluster of {self.cluster_size} CTAs does not fit on a device with {len(self._sms)} SMs",
+            fix="use a Device with more sms",
+        )
+
+    def print(self, text: str) -> None:
+        """Add to what the kernel has printed."""
+        self.printed.append(text)
+
+    def cancel_cluster(self) -> tuple[int, int, int] | None:
+        """Take the next cluster that has not started away; the coordinates of its first CTA."""
+        if self._next >= self._clusters:
+            return None
+        x, y, z = self._place(self._order[self._next])
+        self._next += 1
+        self.progress += 1
+        self.total_ctas -= self.cluster_size
+        width, height, depth = self.options.cluster
+        return x * width, y * height, z * depth
+
+    def _place(self, index: int) -> tuple[int, int, int]:
+        """Where a cluster stands among the clusters."""
+        across, down, _ = self._across
+        return index % across, index // across % down, index // (across * down)
+
+    def _start(self, index: int, unit: list[Sm]) -> None:
+        size = self.options.cluster
+        group = Cluster(self, index, self.cluster_size)
+        at = self._place(index)
+        grid = self.options.grid
+        ctas = []
+        for rank in range(self.cluster_size):
+            inner = (rank % size[0], rank // size[0] % size[1], rank // (size[0] * size[1]))
+            x, y, z = (a * s + i for a, s, i in zip(at, size, inner, strict=True))
+            sm = unit[rank]
+            sm.ctas += 1
+            sm.threads_used += self.warps_per_cta * 32
+            sm.shared_used += self.shared_bytes
+            if sm.tensor is None:
+                sm.tensor = TensorMemory(self.options.tmem_offset)
+            shared = self._shared.pop() if self._shared else aligned_bytes(self.shared_bytes, 1024)
+            cta = CtaState(self, group, rank, (x, y, z), x + grid[0] * (y + grid[1] * z), sm, shared, sm.tensor)
+            group.table[rank] = cta.shared_address, len(shared)
+            if self.additions is not None:
+                self.additions.forget(shared)
+            ctas.append(cta)
+        group.ctas = tuple(ctas)
+        group.live_threads = self.threads * self.cluster_size
+        if self.observer is not None:
+            self.observer.started(group.ctas)
+        for cta in ctas:
+            self.resident.append(cta)
+            self._start_warps(cta)
+
+    def _start_warps(self, cta: CtaState) -> None:
+        table = cta_values(self, cta)
+        cta.words = context_words(self, cta)
+        for index in range(self.warps_per_cta):
+            left = self.threads - 32 * index
+            mask = ALL_LANES if left >= 32 else (1 << left) - 1
+            frame = self._frames.pop() if self._frames else aligned_bytes(len(self._template), 64)
+            frame[:] = self._template
+            fill_specials(self, table, index, frame)
+            warp = Warp(self, cta, index, mask, frame)
+            cta.warps.append(warp)
+            self.scheduler.enqueue(warp)
+
+    def exited(self, warp: Warp, lanes: int) -> None:
+        """Lanes of a warp exit: barriers count only threads that live."""
+        warp.live &= ~lanes
+        cta = warp.cta
+        gone = lanes.bit_count()
+        cta.live_threads -= gone
+        cta.group.live_threads -= gone
+        warp.words[34] = warp.live
+        for barrier in cta.named:
+            if barrier.arrived and barrier.expected is None and barrier.arrived >= cta.live_threads:
+                barrier.release()
+        cta.group.barrier.check(cta.group.live_threads)
+
+    def warp_ended(self, warp: Warp) -> None:
+        """All threads of a warp have exited."""
+        cta = warp.cta
+        self.progress += 1
+        if cta.live_threads == 0:
+            self._end(cta)
+
+    def _end(self, cta: CtaState) -> None:
+        self.scheduler.finish_operations(cta)
+        cta.exited = True
+        self.done_ctas += 1
+        self.resident.remove(cta)
+        cta.group.table[cta.rank, 1] = 0
+        if self.observer is not None:
+            self.observer.ended(cta)
+        for warp in cta.warps:
+            self._frames.append(warp.release())
+        cta.warps = []
+        self.reports.cta_ended(cta)
+        if all(other.exited for other in cta.group.ctas):
+            for other in cta.group.ctas:
+                self._vacate(other)
+        if self.options.progress is not None:
+            self.options.progress(self.done_ctas, self.total_ctas)
+
+    def _vacate(self, cta: CtaState) -> None:
+        sm = cta.sm
+        sm.ctas -= 1
+        sm.threads_used -= self.warps_per_cta * 32
+        sm.shared_used -= self.shared_bytes
+        cta.tensor.release(cta)
+        self._shared.append(cta.shared)
+
+    # ---------------------------------------------------------------------------------------- the machine for handlers
+
+    def enqueue(self, operation: AsyncOperation) -> None:
+        """Issue an asynchronous operation; under ``eager`` it performs at once."""
+        self.scheduler.issue(operation)
+
+    def perform_copies(self, cta: CtaState, rows: NDArray[np.uint64]) -> None:
+        """Perform deferred non-bulk copies: rows as in ``Word.PENDING``."""
+        self.device.memory.copy_to_shared(cta.shared, rows)
+
+    def shared_at(self, t: Any, address: int) -> tuple[CtaState, int]:
+        """The CTA and window offset that a shared-window or generic shared address means."""
+        if address >= _WINDOW:
+            address -= SHARED_WINDOW
+        rank = address >> SHARED_RANK_SHIFT
+        cta: CtaState = t.cta
+        if rank == cta.rank:
+            return cta, address & 0xFF_FFFF
+        ctas = cta.group.ctas
+        if not 0 <= rank < len(ctas):
+            raise Misuse(
+                "M407",
+                f"the address {address:#x} names CTA rank {rank} of a cluster of {len(ctas)}"
+                if 0 <= rank < 256
+                else f"{address:#x} is not an address in shared memory",
+                fix="give the address of a .shared variable, or what mapa makes of it for a CTA of the cluster",
+            )
+        if ctas[rank].exited:
+            raise Misuse(
+                "M407",
+                f"the address {address:#x} names the shared memory of CTA rank {rank}, which has exited",
+                fix="let the CTAs of the cluster meet in barrier.cluster before they exit, or let CTA rank "
+                f"{rank} wait on its mbarrier until the others are done with its shared memory",
+            )
+        return ctas[rank], address & 0xFF_FFFF
+
+    def global_view(self, t: Any, address: int, size: int, write: bool) -> NDArray[np.uint8]:
+        """The bytes of one global allocation as a view."""
+        return self.device.memory.view(address, size, write)
+
+    def read_generic(self, t: Any, address: int, size: int, cta: CtaState) -> NDArray[np.uint8]:
+        """Bytes at a generic, global, or param address."""
+        if PARAM_WINDOW <= address < PARAM_WINDOW + _WINDOW:
+            start = address - PARAM_WINDOW - PARAM_BASE
+            if start < 0 or start + size > len(self.parameter_bytes):
+                raise Misuse("M409", f"read of {size} bytes at {address:#x}, outside the kernel parameters")
+            return self.parameter_bytes[start : start + size]
+        if SHARED_WINDOW <= address < SHARED_WINDOW + _WINDOW:
+            where, offset = self.shared_at(t, address)
+            if offset + size > len(where.shared):
+                raise Misuse("M406", f"read of {size} bytes at {address:#x}, outside the {len(where.shared)} bytes of shared memory")
+            return where.shared[offset : offset + size]
+        return self.device.memory.view(address, size)
+
+    def run(self) -> None:
+        """Run to the end."""
+        if self.options.progress is not None:
+            self.options.progress(0, self.total_ctas)
+        if "register" in self.options.checks:
+            self.reports.early_uses()
+        self.scheduler.run()
+        if self.additions is not None:
+            self.additions.report()

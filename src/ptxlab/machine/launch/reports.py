@@ -1,0 +1,296 @@
+"""Findings of a launch with their places, and the reports that end one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ptxlab import ptx
+from ptxlab.diagnostics import Diagnostic, Place, diagnose
+from ptxlab.engine.context import Word
+from ptxlab.engine.faults import FAULTS, FIXES, Fault
+from ptxlab.engine.lowering.scope import type_bits
+from ptxlab.isa.context import Misuse
+from ptxlab.isa.native_ops import MatrixAccess, Native
+from ptxlab.isa.operands import Op
+from ptxlab.machine.launch.cta import CtaState
+from ptxlab.machine.launch.options import CHECKS
+from ptxlab.machine.schedule.deadlock import explain, most_telling
+from ptxlab.machine.warp.pending_registers import early_uses, overwritten_sources, unfenced
+from ptxlab.machine.warp.warp import CONVERGE, RUN, ConvergedLanes, Warp
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["LaunchEnded", "Reports"]
+
+_MOST = 100
+"""Findings kept; further ones are only counted."""
+_MOST_NAMES = 8
+
+
+class LaunchEnded(Exception):
+    """The launch ends early; the finding that ends it is in the reports."""
+
+
+def ranges(numbers: Iterable[int]) -> list[str]:
+    """Numbers in rising order as ranges: ``0-15``, ``31``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+
+
+def lane_text(mask: int) -> str:
+    """Lanes of a mask as ranges: ``0-15, 31``."""
+    return ", ".join(ranges(i for i in range(32) if mask >> i & 1))
+
+
+def who_text(groups: Iterable[ConvergedLanes]) -> str:
+    """Name all of these groups of converged lanes, as ranges: ``CTAs (0-3, 0, 0) warps 0-1 lanes 0-31``."""
+    warps: dict[tuple[tuple[int, int, int], int], list[int]] = {}
+    for group in groups:
+        warps.setdefault((group.warp.cta.ctaid, group.mask), []).append(group.warp.warp_id)
+    columns: dict[tuple[int, int, str, int], list[int]] = {}
+    for ((x, y, z), mask), numbers in warps.items():
+        columns.setdefault((z, y, ", ".join(ranges(sorted(numbers))), mask), []).append(x)
+    return "; ".join(
+        f"CTA{'s' * ('-' in run)} ({run}, {y}, {z}) warp{'s' * (not which.isdecimal())} {which} lanes {lane_text(mask)}"
+        for (z, y, which, mask), xs in columns.items()
+        for run in ranges(sorted(xs))
+    )
+
+
+class Reports:
+    """Collects findings; equal ones (same code, instruction) are kept once and counted."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._letters = frozenset(CHECKS[name] for name in launch.options.checks)
+        self._found: dict[tuple[str, int], Diagnostic] = {}
+        self._times: dict[tuple[str, int], int] = {}
+
+    @cached_property
+    def _sources(self) -> ptx.SourceMap:
+        return ptx.SourceMap(self._launch.module)
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All findings in the order in which they were made."""
+        done = []
+        for key, found in self._found.items():
+            times = self._times[key]
+            details = (*found.details, ("occurrences", str(times))) if times > 1 else found.details
+            done.append(
+                Diagnostic(
+                    found.code, found.severity, found.message, found.reason, found.fix, found.place, found.source, found.excerpt, details
+                )
+            )
+        return tuple(done)
+
+    # --------------------------------------------------------------------------------------------------------- places
+
+    def place(self, op: Op) -> tuple[Place, str, Place | None]:
+        """Where an instruction stands: in the PTX, that line's text, and in the source."""
+        module = self._launch.module
+        where = ptx.place(module, ptx.Instruction(op.opcode, (), None, op.line, op.column))
+        return where, ptx.line_text(module, op.line), self._sources.at(op.line)
+
+    def _make(
+        self,
+        code: str,
+        message: str,
+        op: Op | None = None,
+        warp: Warp | None = None,
+        mask: int = 0,
+        cta: Any = None,
+        details: Iterable[tuple[str, str]] = (),
+        **fields: Any,
+    ) -> Diagnostic:
+        facts: list[tuple[str, str]] = [("kernel", self._launch.program.name)]
+        if warp is not None:
+            facts += [("CTA", warp.cta.describe()), ("warp", str(warp.warp_id))]
+            if mask:
+                facts.append(("lanes", lane_text(mask)))
+        elif cta is not None:
+            facts.append(("CTA", cta.describe()))
+        found = diagnose(code, message, details=(*facts, *details), **fields)
+        return found.at(*self.place(op)) if op is not None else found
+
+    # ------------------------------------------------------------------------------------------------------- findings
+
+    def add(self, code: str, message: str, op: Op | None = None, *, once: bool = False, **fields: Any) -> None:
+        """Keep a finding if the check that it belongs to was asked for; ``once`` in a launch, or once for each instruction."""
+        if code[0] not in self._letters:
+            return
+        key = (code, -1 if op is None or once else op.index)
+        if key in self._found:
+            self._times[key] += 1
+        elif len(self._found) < _MOST:
+            self._found[key] = self._make(code, message, op, **fields)
+            self._times[key] = 1
+
+    def early_uses(self) -> None:
+        """Registers that are used before wgmma.wait_group has made them the program's again."""
+        names = self._launch.program.registers
+        wait = "execute wgmma.commit_group and wgmma.wait_group before"
+        for found, code, text, fix in (
+            (early_uses, "R805", "{} uses {} while a wgmma.mma_async that has not been waited for may still write to it", wait),
+            (overwritten_sources, "R806", "{} writes {} while a wgmma.mma_async that has not been waited for may still read it", wait),
+            (
+                unfenced,
+                "R807",
+                "{} uses {}, which other instructions may have written since the last wgmma.fence",
+                "execute wgmma.fence.sync.aligned behind the last write to the registers",
+            ),
+        ):
+            for op, registers in found(self._launch.program):
+                listed = ", ".join(names[r].name for r in registers[:_MOST_NAMES]) + (", ..." if len(registers) > _MOST_NAMES else "")
+                self.add(code, text.format(op.opcode, listed), op, fix=fix)
+
+    def fault(self, code: str, message: str, op: Op | None = None, **fields: Any) -> NoReturn:
+        """Keep a finding and end the launch."""
+        self._found.pop((code, -1 if op is None else op.index), None)
+        key = (code, -1 if op is None else op.index)
+        self._found[key] = self._make(code, message, op, **fields)
+        self._times[key] = 1
+        raise LaunchEnded
+
+    def misused(self, misuse: Misuse) -> NoReturn:
+        """Report a broken rule at the running operation, or else at the current warp's instruction."""
+        operation, warp = self._launch.scheduler.running, self._launch.scheduler.current
+        where: dict[str, Any] = {}
+        if operation is not None:
+            where = {"op": operation.op, "cta": operation.cta}
+        elif warp is not None:
+            where = {"op": warp.op, "warp": warp, "mask": warp.mask}
+        self.fault(misuse.code, misuse.message, **where, **misuse.fields)
+
+    def cta_ended(self, cta: CtaState) -> None:
+        """What a CTA must not leave behind."""
+        if "tcgen05" in cta.state:
+            from ptxlab.isa.tcgen05 import leaks
+
+            for op, code, message, fix in leaks(cta):
+                self.add(code, message, op, cta=cta, fix=fix)
+
+    def engine_fault(self, warp: Warp) -> NoReturn:
+        """Name what compiled code ran into."""
+        words = warp.words
+        op = self._launch.program.ops[words[int(Word.INFO)]]
+        kind, lane = words[int(Word.FAULT)], words[int(Word.FAULT_LANE)]
+        address = words[int(Word.FAULT_ADDRESS)] & (1 << 64) - 1
+        code, text = FAULTS[kind]
+        size = access_bytes(self._launch.program.natives.get(op.index))
+        fields: dict[str, Any] = {"op": op, "warp": warp, "mask": 1 << lane & 0xFFFF_FFFF, "fix": FIXES.get(kind, "")}
+        if code == "M401":
+            refusal = self._launch.device.memory.refusal(address, size, kind == Fault.GLOBAL_WRITE)
+            self.fault(refusal.code, refusal.message, **fields)
+        if kind == Fault.TENSOR_UNALLOCATED and "tcgen05" in warp.cta.state:
+            from ptxlab.isa.tcgen05 import freed
+
+            gone = freed(warp.cta, address, warp.cta, warp.warp_id)
+            if gone is not None:
+                text += f" any more: tcgen05.dealloc at line {gone[0].line} has freed it"
+                fields["fix"] = gone[1]
+        registers = self._launch.program.registers
+        name = registers[address].name if code == "R802" and address < len(registers) else "a register"
+        self.fault(code, text.format(address=address, size=size, register=name), **fields)
+
+    # ----------------------------------------------------------------------------------------------- ends without result
+
+    def over_budget(self) -> NoReturn:
+        """The launch executed more instructions than it may."""
+        launch = self._launch
+        warp = launch.scheduler.last
+        lanes = max(warp.converged, key=lambda s: s.turn) if warp is not None and warp.converged else None
+        self.fault(
+            "H602",
+            f"the launch has executed {launch.scheduler.instructions} warp-instructions, more than its budget of {launch.budget}; "
+            f"{launch.done_ctas} of {launch.total_ctas} CTAs have ended",
+            op=self._op_of(lanes) if lanes is not None else None,
+            warp=warp if lanes is not None else None,
+            mask=lanes.mask if lanes is not None else 0,
+            fix="look for a loop that does not end, or raise max_instructions",
+        )
+
+    def parted(self, warp: Warp, standing: list[ConvergedLanes]) -> NoReturn:
+        """Parts of a warp stand at different instructions that need the whole warp."""
+        first = min(standing, key=lambda s: s.op)
+        op = self._launch.program.ops[first.op]
+        self.fault(
+            "H605",
+            f"{op.opcode} is executed by lanes {lane_text(first.mask)} only, and the other live lanes of the warp can never join them",
+            op=op,
+            warp=warp,
+            mask=first.mask,
+            details=tuple((f"lanes {lane_text(s.mask)}", self._where(s)) for s in standing if s is not first),
+            fix="move the instruction out of divergent code, or make the branch condition the same in the whole warp",
+        )
+
+    def partial(self, warp: Warp) -> NoReturn:
+        """An instruction for whole warps has a guard that differs between the threads."""
+        rest = warp.converged_mask & ~warp.mask
+        self.fault(
+            "B517",
+            f"{warp.op.opcode} is executed by lanes {lane_text(warp.mask)}, but its predicate is false in lanes {lane_text(rest)}; "
+            "it must be the same in the whole warp",
+            op=warp.op,
+            warp=warp,
+            mask=warp.mask,
+            fix="use a predicate that is the same in all threads of the warp, for instance from the warp's number",
+        )
+
+    def hang(self) -> NoReturn:
+        """Report for all groups of converged lanes what they wait for."""
+        launch = self._launch
+        standing = [s for cta in launch.resident for w in cta.warps for s in w.converged]
+        groups = most_telling(standing)
+        alike: dict[tuple[int, str], list[ConvergedLanes]] = {}
+        for group in standing:
+            alike.setdefault((self._index_of(group), self._reason(group)), []).append(group)
+        details = [(who_text(same), f"{self._where(same[0])}: {reason}") for (_, reason), same in alike.items()]
+        first = groups[0] if groups else None
+        explanation = explain(launch, groups)
+        plural = "group of converged lanes waits" if len(groups) == 1 else "groups of converged lanes wait"
+        self.fault(
+            "H601",
+            f"no warp can continue: {len(groups)} {plural}; {launch.done_ctas} of {launch.total_ctas} CTAs have ended",
+            op=self._op_of(first) if first is not None else None,
+            details=(*details, *explanation.facts),
+            fix=explanation.fix,
+        )
+
+    def _index_of(self, group: ConvergedLanes) -> int:
+        if group.state != RUN or group.again:
+            return group.op
+        return min(group.pc, len(self._launch.program.ops) - 1)
+
+    def _op_of(self, group: ConvergedLanes) -> Op:
+        return self._launch.program.ops[self._index_of(group)]
+
+    def _where(self, group: ConvergedLanes) -> str:
+        op = self._op_of(group)
+        where, excerpt, source = self.place(op)
+        return f"{where} `{excerpt.strip() or op.opcode}`" + (f" (source {source})" if source else "")
+
+    def _reason(self, group: ConvergedLanes) -> str:
+        if group.wait is not None:
+            sentence, facts = group.wait.describe()
+            return sentence + (" [" + "; ".join(f"{name}: {value}" for name, value in facts) + "]" if facts else "")
+        if group.state == CONVERGE:
+            rest = group.warp.live & ~group.mask
+            return f"stands until lanes {lane_text(rest)} of the warp execute it too"
+        return "spins: nothing that it reads changes any more"
+
+
+def access_bytes(described: Native | None) -> int:
+    """Bytes that one thread's access takes, of a matrix one row; 1 where that is not known."""
+    if isinstance(described, MatrixAccess):
+        return described.row
+    bits = getattr(described, "bits", 0) or type_bits(getattr(described, "type", ""))
+    size = getattr(described, "size", 0)
+    return int(size or max(bits, 8) // 8 * getattr(described, "count", 1))

@@ -1,0 +1,132 @@
+"""What a launch gives: findings, cost, and who wrote what."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ptxlab.diagnostics import Diagnostic, PtxlabError
+from ptxlab.machine.launch.options import refuse
+
+if TYPE_CHECKING:
+    from ptxlab.machine.observe.provenance import Provenance
+    from ptxlab.machine.replay.replay import Replay
+
+__all__ = ["KernelError", "Result", "Stats"]
+
+
+class KernelError(PtxlabError):
+    """The findings of a launch, raised by `Result.raise_for_errors`."""
+
+
+@dataclass(slots=True)
+class Stats:
+    """What a launch cost.
+
+    Attributes
+    ----------
+    instructions : warp-instructions executed
+    services : calls of machine services (barriers, asynchronous copies, tensor-core operations) by opcode
+    ctas : CTAs that ran to their end
+    seconds : wall time of the launch, compilation included
+    """
+
+    instructions: int = 0
+    services: dict[str, int] = field(default_factory=dict)
+    ctas: int = 0
+    seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"instructions": self.instructions, "services": dict(self.services), "ctas": self.ctas, "seconds": self.seconds}
+
+    def __str__(self) -> str:
+        calls = sum(self.services.values())
+        return f"{self.ctas} CTAs, {self.instructions:,} warp-instructions, {calls:,} machine services, {self.seconds:.3f} s"
+
+
+@dataclass(slots=True)
+class Result:
+    """How a launch ended.
+
+    Attributes
+    ----------
+    ok : whether nothing of severity error was found
+    diagnostics : everything that was found
+    completed : whether the kernel ran to its end (then arrays were written back)
+    stats : what it cost
+    stdout : what the kernel has printed (``printf``)
+    replay : the launch, to be run again, if its inputs were kept (``keep_inputs=True``)
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+    stats: Stats
+    completed: bool
+    stdout: str = ""
+    replay: Replay | None = field(default=None, repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing of severity error was found."""
+        return self.completed and not any(d.severity == "error" for d in self.diagnostics)
+
+    def raise_for_errors(self) -> None:
+        """Raise `KernelError` with the errors, if there are any."""
+        errors = [d for d in self.diagnostics if d.severity == "error"]
+        if errors:
+            raise KernelError(*errors)
+
+    def provenance(self, array: Any, index: Any) -> Provenance:
+        """Who wrote an element of an array argument, last first; the launch runs again to find out.
+
+        Parameters
+        ----------
+        array : an array argument, a part of one (a NumPy view), a device buffer, or the name of the parameter
+        index : an int, or a tuple of one for each dimension
+
+        Raises
+        ------
+        LaunchError
+            A316 if the launch did not keep its inputs, A317 if it had no such array or the array has no such element
+
+        Examples
+        --------
+        >>> import numpy as np, ptxlab
+        >>> kernel = ptxlab.loads('''
+        ... .version 9.0
+        ... .target sm_100a
+        ... .address_size 64
+        ... .visible .entry k(.param .u64 a) {
+        ...   .reg .b64 %rd<2>;
+        ...   ld.param.u64 %rd1, [a];
+        ...   st.global.u32 [%rd1+4], 7;
+        ...   ret;
+        ... }''', file="k.ptx").kernel()
+        >>> a = np.zeros(4, np.uint32)
+        >>> print(kernel.launch(block=1, args=[a], keep_inputs=True).provenance(a, 1))
+        a[1] is 7, written once
+          CTA (0, 0, 0) warp 0 lane 0: st.global.u32, then 7
+            k.ptx:8:3 | st.global.u32 [%rd1+4], 7;
+          before the launch: 0
+        """
+        return self._kept().provenance(array, index)
+
+    def save_bundle(self, path: str | os.PathLike[str]) -> None:
+        """Write the launch to a file that ``ptxlab run`` runs: PTX, arguments, device memory, options, versions.
+
+        Raises
+        ------
+        LaunchError
+            A316 if the launch did not keep its inputs
+        OSError
+            if the file cannot be written
+        """
+        from ptxlab.machine.replay.bundle import write_bundle
+
+        write_bundle(path, self._kept())
+
+    def _kept(self) -> Replay:
+        if self.replay is None:
+            raise refuse("A316", "the launch did not keep its inputs", fix="launch with keep_inputs=True, which copies the device memory")
+        return self.replay

@@ -1,0 +1,1 @@
+"""Global and tensor memory, module variables, deferred copies."""

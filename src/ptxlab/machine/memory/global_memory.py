@@ -1,0 +1,194 @@
+"""Global memory of the simulated device: separate allocations with gaps between them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.diagnostics import PtxlabError, diagnose
+from ptxlab.isa.address_space import GLOBAL_BASE
+from ptxlab.isa.context import Misuse
+from ptxlab.native import address_of
+
+__all__ = ["ALIGNMENT", "AccessError", "Allocation", "DeviceMemory", "aligned_bytes"]
+
+ALIGNMENT = 256
+"""Every allocation starts at a multiple of this, as ``cudaMalloc`` promises."""
+
+_GUARD = 0x1_0000
+READABLE, WRITABLE = 1, 2
+
+
+class AccessError(Misuse):
+    """An access that memory refuses."""
+
+
+def aligned_bytes(size: int, alignment: int = 64) -> NDArray[np.uint8]:
+    """Return zeroed bytes whose host address is a multiple of ``alignment``."""
+    raw = np.zeros(size + alignment, np.uint8)
+    skip = -address_of(raw) % alignment
+    return raw[skip : skip + size]
+
+
+@dataclass(slots=True, eq=False)
+class Allocation:
+    """A range of device addresses and the host bytes behind it."""
+
+    base: int
+    size: int
+    data: NDArray[np.uint8]
+    name: str
+    writable: bool = True
+    freed: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} [{self.base:#x}, {self.base + self.size:#x}), {self.size} bytes"
+
+
+class DeviceMemory:
+    """All allocations of a device, live and freed; addresses are never used twice.
+
+    ``rows`` is the table that compiled code searches: base, size, host address, flags (bit 0 readable, bit 1 writable), sorted by base.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        self.used = 0
+        self._next = GLOBAL_BASE
+        self._all: list[Allocation] = []
+        self._bases: list[int] = []
+        self.rows: NDArray[np.uint64] = np.zeros((0, 4), np.uint64)
+
+    def allocate(self, size: int, name: str, *, alignment: int = ALIGNMENT, writable: bool = True) -> Allocation:
+        """Reserve zeroed bytes."""
+        alignment = max(alignment, ALIGNMENT)
+        if self.limit is not None and self.used + size > self.limit:
+            raise PtxlabError(
+                diagnose(
+                    "A311",
+                    f"{name} needs {size} bytes, but only {self.limit - self.used} of the device's {self.limit} are free",
+                    fix="free buffers, or give the Device more memory_bytes",
+                )
+            )
+        try:
+            data = aligned_bytes(size, 256)
+        except (MemoryError, ValueError, OverflowError):
+            raise PtxlabError(diagnose("A311", f"the computer has no {size} bytes of memory for {name}")) from None
+        base = -(-self._next // alignment) * alignment
+        self._next = -(-(base + size + _GUARD) // _GUARD) * _GUARD
+        allocation = Allocation(base, size, data, name, writable)
+        self._all.append(allocation)
+        self._bases.append(base)
+        self.used += size
+        self._tabulate()
+        return allocation
+
+    def attach(self, address: int, data: NDArray[np.uint8], name: str, *, writable: bool = True) -> Allocation:
+        """Make host bytes device memory at an address of their own, without a copy; `detach` ends it."""
+        allocation = Allocation(address, data.size, data, name, writable)
+        at = bisect_right(self._bases, address)
+        self._bases.insert(at, address)
+        self._all.insert(at, allocation)
+        self._tabulate()
+        return allocation
+
+    def detach(self, allocation: Allocation) -> None:
+        """Forget attached memory."""
+        at = self._all.index(allocation)
+        del self._all[at], self._bases[at]
+        self._tabulate()
+
+    def copy(self) -> DeviceMemory:
+        """The same allocations, the live ones with bytes of their own; freed ones are remembered."""
+        made = DeviceMemory()
+        made._next, made._bases = self._next, list(self._bases)
+        for a in self._all:
+            data = aligned_bytes(a.data.size, 256)
+            data[:] = a.data
+            made._all.append(Allocation(a.base, a.size, data, a.name, a.writable, a.freed))
+        made._tabulate()
+        return made
+
+    def free(self, allocation: Allocation) -> None:
+        """Release the bytes; the range is remembered."""
+        if not allocation.freed:
+            allocation.freed = True
+            allocation.data = np.empty(0, np.uint8)
+            self.used -= allocation.size
+            self._tabulate()
+
+    def _tabulate(self) -> None:
+        live = [
+            (a.base, a.size, a.data.ctypes.data, READABLE | (WRITABLE if a.writable else 0)) for a in self._all if not a.freed and a.size
+        ]
+        self.rows = np.array(live, np.uint64).reshape(len(live), 4)
+
+    def live(self) -> list[Allocation]:
+        """Allocations that are not freed, by address."""
+        return [a for a in self._all if not a.freed]
+
+    def find(self, address: int) -> Allocation | None:
+        """The last allocation, freed or not, that starts at or before an address."""
+        at = bisect_right(self._bases, address) - 1
+        return self._all[at] if at >= 0 else None
+
+    def allocation(self, address: int, size: int, write: bool = False) -> Allocation:
+        """The live allocation that a range lies inside."""
+        found = self.find(address)
+        if found is not None and not found.freed and address + size <= found.base + found.size and (found.writable or not write):
+            return found
+        raise self.refusal(address, size, write)
+
+    def view(self, address: int, size: int, write: bool = False) -> NDArray[np.uint8]:
+        """The bytes of a range that lies inside one live allocation."""
+        found = self.allocation(address, size, write)
+        at = address - found.base
+        return found.data[at : at + size]
+
+    def copy_to_shared(self, shared: NDArray[np.uint8], rows: NDArray[np.uint64]) -> None:
+        """Perform deferred non-bulk copies in the order of issue.
+
+        Rows hold the shared offset, the global address, and size | source size << 8 | lane << 16. Bytes behind the source size become zero.
+        """
+        start = 0
+        while start < len(rows):
+            # Rows of equal size from one allocation are copied at once; the last of several to one place wins, as in order.
+            size, source = int(rows[start, 2]) & 0xFF, int(rows[start, 2]) >> 8 & 0xFF
+            same = (rows[start:, 2] & np.uint64(0xFFFF)) == (size | source << 8)
+            if source:
+                found = self.allocation(int(rows[start, 1]), source)
+                base = found.base
+                same &= (rows[start:, 1] >= base) & (rows[start:, 1] + np.uint64(source) <= base + found.size)
+            stop = start + (int(np.argmin(same)) if not same.all() else len(same))
+            into = rows[start:stop, 0].astype(np.intp)[:, None] + np.arange(size)
+            data = np.zeros((stop - start, size), np.uint8)
+            if source:
+                data[:, :source] = found.data[(rows[start:stop, 1].astype(np.int64) - base)[:, None] + np.arange(source)]
+            shared[into] = data
+            start = stop
+
+    def refusal(self, address: int, size: int, write: bool) -> AccessError:
+        """Say why an access is refused."""
+        what = "write" if write else "read"
+        verb = f"{what} of {size} bytes at {address:#x}"
+        found = self.find(address)
+        if found is not None:
+            end = found.base + found.size
+            if address < end:
+                if found.freed:
+                    return AccessError("M403", f"{verb}, in memory that was freed: {found}")
+                if address + size > end:
+                    return AccessError("M402", f"{verb} runs {address + size - end} bytes past the end of {found}")
+                return AccessError("M404", f"{verb}, in read-only memory: {found}")
+            if address - end < _GUARD:
+                state = "freed " if found.freed else ""
+                return AccessError("M402", f"{verb}, {address - end} bytes behind the end of {state}{found}")
+        at = bisect_right(self._bases, address)
+        if at < len(self._all) and self._bases[at] - address <= _GUARD:
+            return AccessError("M401", f"{verb}, {self._bases[at] - address} bytes before the start of {self._all[at]}")
+        if address < 0x1_0000:
+            return AccessError("M401", f"{verb}: a null pointer" + " with an offset" * (address > 0))
+        return AccessError("M401", f"{verb}, which belongs to no allocation")

@@ -1,0 +1,87 @@
+"""Global and const variables of a module: their bytes in device memory."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab import ptx
+from ptxlab.engine.lowering.functions import function_addresses
+from ptxlab.engine.lowering.scope import type_bits
+from ptxlab.engine.lowering.variable_layout import variable_alignment, variable_size
+from ptxlab.machine.memory.global_memory import DeviceMemory
+
+__all__ = ["place_variables"]
+
+
+def place_variables(memory: DeviceMemory, module: ptx.Module) -> dict[str, int]:
+    """Allocate and initialise the module's variables; returns their addresses by name."""
+    variables = [i for i in module.items if isinstance(i, ptx.Variable) and i.space in ("global", "const")]
+    variables += [v for f in module.functions.values() if f.body is not None for v in _inside(f.body)]
+    defined: dict[str, ptx.Variable] = {}
+    for variable in variables:
+        if variable.name not in defined or defined[variable.name].linkage == "extern":
+            defined[variable.name] = variable
+    places = {
+        name: memory.allocate(
+            variable_size(v), f".{v.space} variable {name}", alignment=variable_alignment(v), writable=v.space == "global"
+        )
+        for name, v in defined.items()
+    }
+    addresses = {name: allocation.base for name, allocation in places.items()}
+    known = {**function_addresses(module), **addresses}
+    for name, variable in defined.items():
+        if variable.initialiser is not None:
+            _encode(variable.initialiser, variable, variable.dims, known, places[name].data, 0)
+    return addresses
+
+
+def _inside(block: ptx.Block) -> list[ptx.Variable]:
+    found: list[ptx.Variable] = []
+    for statement in block.statements:
+        if isinstance(statement, ptx.Block):
+            found += _inside(statement)
+        elif isinstance(statement, ptx.Variable) and statement.space in ("global", "const"):
+            found.append(statement)
+    return found
+
+
+def _encode(value: Any, variable: ptx.Variable, dims: tuple[int, ...], addresses: dict[str, int], data: NDArray[np.uint8], at: int) -> int:
+    """Write an initialiser at a byte offset and return where it ends; a row shorter than its dimension leaves the rest zero."""
+    size = type_bits(variable.type) // 8 or 1
+    if isinstance(value, tuple):
+        end = at
+        for item in value:
+            end = _encode(item, variable, dims[1:], addresses, data, end)
+        row = size * variable.vector * math.prod(max(dim, 0) for dim in dims)
+        return max(end, at + row) if dims else end
+    raw = np.frombuffer(_element(value, variable.type, size, addresses), np.uint8)
+    if at + size <= len(data):
+        data[at : at + size] = raw
+    return at + size
+
+
+def _element(value: Any, kind: str, size: int, addresses: dict[str, int]) -> bytes:
+    """The bytes of one initialised element."""
+    if isinstance(value, ptx.Integer):
+        number = value.value
+        if kind in ("f32", "f64"):
+            converted: bytes = np.array(number, f"<f{size}").tobytes()
+            return converted
+    elif isinstance(value, ptx.Float):
+        number = value.bits
+        if value.width == 64 and size == 4:
+            with np.errstate(over="ignore"):
+                narrowed: bytes = np.array(value.bits, np.uint64).view(np.float64).astype(np.float32).tobytes()
+            return narrowed
+    elif isinstance(value, ptx.SymbolValue):
+        number = addresses.get(value.symbol, 0) + value.offset
+        if value.mask is not None:
+            shift = (value.mask & -value.mask).bit_length() - 1
+            number = (number & value.mask) >> shift
+    else:
+        number = 0
+    return (number & (1 << 8 * size) - 1).to_bytes(size, "little")

@@ -1,0 +1,91 @@
+"""The rows that compiled code records for an observer: where they go, and what happens when there is no more room."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.engine.context import Word
+from ptxlab.engine.support.event_rows import ROW_WORDS, SAVED_BYTES
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.warp import Warp
+
+__all__ = ["CAPACITY", "EventBuffer"]
+
+CAPACITY = 1024
+"""Rows."""
+_COUNT = int(Word.EVENT_COUNT)
+_DRAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class EventBuffer:
+    """One buffer for all warps of a launch.
+
+    Attributes
+    ----------
+    rows : uint64[row, word]
+    saved : what the store that wants to be noted has overwritten, while a full buffer is drained
+    address : of the rows, in host memory
+    """
+
+    def __init__(self, launch: Launch, full: Callable[[Warp], None]) -> None:
+        self.rows: NDArray[np.uint64] = np.zeros((CAPACITY, ROW_WORDS), np.uint64)
+        self.saved: NDArray[np.uint8] = np.zeros(SAVED_BYTES, np.uint8)
+        self.address = int(self.rows.ctypes.data)
+        self._saved_address = int(self.saved.ctypes.data)
+        self._launch = launch
+        self._full = full
+        overflow = self._overflow()
+        next(overflow)
+        self._callback = _DRAIN(overflow.send)
+        self._overflow_address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self._raised: BaseException | None = None
+
+    def fill(self, warp: Warp) -> None:
+        """Let a warp's recorded rows go into the buffer."""
+        words = warp.words
+        words[Word.EVENTS] = self.address
+        words[Word.EVENT_CAPACITY] = CAPACITY
+        words[Word.EVENT_DRAIN] = self._overflow_address
+        words[Word.EVENT_SAVED] = self._saved_address
+
+    def take(self, warp: Warp) -> int:
+        """How many rows a warp has left, which are now to be read; raises what was raised while a full buffer was drained."""
+        words = warp.words
+        count = words[_COUNT]
+        if count:
+            words[_COUNT] = 0
+        if self._raised is not None:
+            error, self._raised = self._raised, None
+            raise error
+        return count
+
+    def _overflow(self) -> Generator[None, int]:
+        """Drain a full buffer each time that compiled code sends its context.
+
+        What is raised here compiled code cannot pass on: it stops with rows to be read, and `take` raises it. A generator stands inside its
+        ``try`` when it is called; an interrupt that waited for compiled code to call would come to a function before its first line.
+        """
+        while True:
+            try:
+                while True:
+                    yield
+                    self._full(self._current())
+            except GeneratorExit:
+                return
+            except BaseException as error:
+                self._raised = error
+                words = self._current().words
+                words[Word.FUEL], words[_COUNT] = 0, 1
+
+    def _current(self) -> Warp:
+        """The warp whose code calls."""
+        warp = self._launch.scheduler.current
+        assert warp is not None
+        return warp

@@ -1,0 +1,384 @@
+"""Who wrote an element: an observer that watches its bytes while the launch runs again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.diagnostics import Place
+from ptxlab.engine.context import Word
+from ptxlab.engine.lowering.register_use import atomic_bits
+from ptxlab.engine.support.event_rows import SAVED_BYTES
+from ptxlab.isa.context import AsyncOperation, MemoryAccess
+from ptxlab.isa.native_ops import Atomic, LaneAccess, MatrixAccess, Native
+from ptxlab.isa.operands import Op
+from ptxlab.machine.launch.options import refuse
+from ptxlab.machine.launch.reports import lane_text
+from ptxlab.machine.observe._element_origin import shared_source
+from ptxlab.machine.observe.event_buffer import CAPACITY, EventBuffer
+from ptxlab.machine.observe.observer import Observer
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.replay.replay import Placed, Replay
+    from ptxlab.machine.warp.warp import ConvergedLanes, Warp
+
+__all__ = ["Provenance", "Writer", "trace"]
+
+_MOST = 16
+"""Writers kept: the last ones."""
+_LANES = np.arange(32, dtype=np.uint64)
+_TENSOR_CORE = ("tcgen05.", "wgmma.")
+"""Asynchronous operations that never write global memory."""
+
+
+@dataclass(slots=True)
+class Writer:
+    """One write to the element.
+
+    Attributes
+    ----------
+    opcode : the instruction
+    asynchronous : whether it is an asynchronous operation (a bulk copy, a reduction); warp and lanes are then those that issued it
+    cta, warp, lanes : who executed it; several lanes may write to one element
+    place, excerpt, source : where it stands in the PTX, that line, and the source line behind it
+    value : what the element held afterwards
+    behind : for a bulk copy out of shared memory, who wrote the bytes there, the last one first; of a matrix store the lanes are those that
+        gave the addresses of the rows, and values are None
+    """
+
+    opcode: str
+    asynchronous: bool
+    cta: tuple[int, int, int]
+    warp: int
+    lanes: tuple[int, ...]
+    place: Place
+    excerpt: str
+    source: Place | None
+    value: Any = None
+    behind: tuple[Writer, ...] = ()
+
+    def __str__(self) -> str:
+        lanes = "lane" if len(self.lanes) == 1 else "lanes"
+        who = f"CTA {self.cta} warp {self.warp}" + (f" {lanes} {lane_text(sum(1 << i for i in self.lanes))}" if self.lanes else "")
+        how = f"asynchronous {self.opcode}" if self.asynchronous else self.opcode
+        then = "" if self.value is None else f", then {self.value}"
+        lines = [f"{who}: {how}{then}", f"  {self.place} | {self.excerpt.strip()}"]
+        if self.source is not None:
+            lines.append(f"  source: {self.source}")
+        for writer in self.behind:
+            first, *rest = str(writer).splitlines()
+            lines += [f"  copied from what was written by {first}", *(f"  {line}" for line in rest)]
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "opcode": self.opcode,
+            "asynchronous": self.asynchronous,
+            "cta": list(self.cta),
+            "warp": self.warp,
+            "lanes": list(self.lanes),
+            "place": str(self.place),
+            "excerpt": self.excerpt.strip(),
+            "source": None if self.source is None else str(self.source),
+            "value": None if self.value is None else str(self.value),
+            "behind": [writer.as_dict() for writer in self.behind],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """How an element came to hold what it holds.
+
+    Attributes
+    ----------
+    array, index : the element
+    before, after : what it held before the launch, and at its end
+    writers : the last writes to it, the very last first
+    count : how many writes there were in all
+    """
+
+    array: str
+    index: tuple[int, ...]
+    before: Any
+    after: Any
+    writers: tuple[Writer, ...]
+    count: int
+
+    @property
+    def element(self) -> str:
+        """``C[3, 5]``."""
+        return f"{self.array}[{', '.join(map(str, self.index))}]"
+
+    def __str__(self) -> str:
+        if not self.writers:
+            return f"{self.element} is {self.after}: the kernel never wrote it"
+        times = {1: "once", 2: "twice"}.get(self.count, f"{self.count} times")
+        lines = [f"{self.element} is {self.after}, written {times}" + (", the last write first" if self.count > 1 else "")]
+        for writer in self.writers:
+            lines += ["  " + line for line in str(writer).splitlines()]
+        if self.count > len(self.writers):
+            lines.append(f"  and {self.count - len(self.writers)} writes before")
+        return "\n".join([*lines, f"  before the launch: {self.before}"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "array": self.array,
+            "index": list(self.index),
+            "before": str(self.before),
+            "after": str(self.after),
+            "count": self.count,
+            "writers": [w.as_dict() for w in self.writers],
+        }
+
+
+def trace(replay: Replay, placed: Placed, index: Any) -> Provenance:
+    """Run a launch again and note who writes an element."""
+    at = _index(placed, index)
+    address = placed.address + sum(i * s for i, s in zip(at, placed.strides, strict=True))
+    watch = _watched(replay, address, placed.dtype, ())
+    if any(writer.value is None for writer in watch.writers):
+        watch = _watched(replay, address, placed.dtype, tuple(watch.crowded))
+    if watch.copied is not None and watch.writers[-1].asynchronous:
+        watch.writers[-1].behind = _behind(replay, watch.copied)
+    before = replay.memory.view(address, placed.dtype.itemsize).view(placed.dtype)[0]
+    return Provenance(placed.name, at, before, watch.value(), tuple(reversed(watch.writers)), watch.count)
+
+
+def _watched(replay: Replay, address: int, dtype: np.dtype[Any], slowly: tuple[tuple[int, int], ...]) -> _Watch:
+    made: list[_Watch] = []
+
+    def observe(launch: Launch) -> _Watch:
+        made.append(_Watch(launch, launch.device.memory.view(address, dtype.itemsize), dtype, slowly))
+        return made[0]
+
+    replay.run(observe, check="none", progress=None)
+    return made[0]
+
+
+def _behind(replay: Replay, copied: _Copied) -> tuple[Writer, ...]:
+    """Who wrote the bytes that an operation copied: a run that watches them until it performs."""
+    made: list[_SharedWatch] = []
+
+    def observe(launch: Launch) -> _SharedWatch:
+        made.append(_SharedWatch(launch, np.zeros(0, np.uint8), np.dtype(np.uint8), (), until=copied))
+        return made[0]
+
+    replay.run(observe, check="none", progress=None)
+    owners = {id(writer): writer for writer in made[0].owners.values()}
+    return tuple(replace(writer, value=None) for writer in reversed(made[0].writers) if id(writer) in owners)
+
+
+def _index(placed: Placed, index: Any) -> tuple[int, ...]:
+    parts = tuple(index) if isinstance(index, Iterable) and not isinstance(index, str) else (index,)
+    good = len(parts) == len(placed.shape) and all(hasattr(i, "__index__") and not isinstance(i, bool) for i in parts)
+    if not good or not all(-n <= int(i) < n for i, n in zip(parts, placed.shape, strict=True)):
+        raise refuse("A317", f"{placed.name} of shape {list(placed.shape)} has no element {index!r}", fix="give an int for each dimension")
+    return tuple(int(i) % n for i, n in zip(parts, placed.shape, strict=True))
+
+
+def _written_bytes(native: Native | None) -> int:
+    """Bytes that each lane of a recorded instruction writes, or may write; 0 for all others."""
+    if isinstance(native, LaneAccess) and native.write:
+        return native.bits // 8 * native.count
+    if isinstance(native, MatrixAccess) and native.write:
+        return native.row
+    return atomic_bits(native.type) // 8 * native.count if isinstance(native, Atomic) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Copied:
+    """An operation, by how many have performed when it has, and the bytes that it copied: a CTA, and offsets in its shared memory."""
+
+    number: int
+    cta: tuple[int, int, int]
+    offsets: tuple[int, ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Watch(Observer):
+    """The observer.
+
+    Recorded rows are numbered. Several writes among the rows of one drain are ``crowded``: only after the last one the element can be
+    read. A second run, the same as the first, drains the rows of these ranges one by one (``slowly``). A full buffer is drained when the
+    next access wants to be noted; a store has been done by then, and what it has overwritten is the value that the write before left.
+    """
+
+    launch: Launch
+    memory: NDArray[np.uint8]
+    dtype: np.dtype[Any]
+    slowly: tuple[tuple[int, int], ...]
+    writers: deque[Writer] = field(default_factory=lambda: deque(maxlen=_MOST))
+    crowded: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_MOST))
+    count: int = 0
+    copied: _Copied | None = None
+    """What the last operation that wrote the element copied there."""
+    _performed: int = 0
+    _rows: int = 0
+    _image: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
+    """Since a full buffer was drained: the element, and what the store that wants to be noted has overwritten."""
+    _flying: dict[AsyncOperation, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    """Operations that will write it: the warp and the lanes that issued them."""
+    _places: dict[int, tuple[Place, str, Place | None]] = field(default_factory=dict)
+    _low: np.uint64 = field(init=False)
+    _high: np.uint64 = field(init=False)
+    _sizes: NDArray[np.uint64] = field(init=False)
+    _stores: frozenset[int] = field(init=False)
+    _buffer: EventBuffer = field(init=False)
+
+    def __post_init__(self) -> None:
+        program = self.launch.program
+        self._low = np.uint64(self.memory.ctypes.data)
+        self._high = self._low + np.uint64(self.memory.size)
+        sizes = [_written_bytes(program.natives.get(op.index)) for op in program.ops] or [0]
+        self._sizes = np.array([*sizes, *([0] * len(sizes))], np.uint64)  # the second rows of copies write nothing
+        self._stores = frozenset(index for index, native in program.natives.items() if isinstance(native, LaneAccess) and native.write)
+        self._buffer = EventBuffer(self.launch, self._full)
+
+    def value(self) -> Any:
+        """What the element holds now."""
+        return self.memory.view(self.dtype)[0].copy()
+
+    def _log(self, op: Op, cta: Any, warp: int, lanes: Iterable[int], asynchronous: bool = False) -> None:
+        where, excerpt, source = self._places.get(op.index) or self._places.setdefault(op.index, self.launch.reports.place(op))
+        self.count += 1
+        self.writers.append(Writer(op.opcode, asynchronous, cta.ctaid, warp, tuple(lanes), where, excerpt, source))
+
+    def _overlaps(self, starts: NDArray[np.uint64], sizes: NDArray[Any]) -> NDArray[np.bool_]:
+        return (starts < self._high) & (starts + sizes.astype(np.uint64) > self._low)
+
+    # ----------------------------------------------------------------------------------------------- compiled code
+
+    def fill(self, warp: Warp) -> None:
+        """Let a warp's recorded rows go into the buffer."""
+        self._buffer.fill(warp)
+
+    def running(self, warp: Warp, split: ConvergedLanes) -> None:
+        """Say how many rows may come before the next drain."""
+        self._grant(warp)
+
+    def _grant(self, warp: Warp) -> None:
+        ahead = min((start - self._rows for start, stop in self.slowly if self._rows < stop), default=CAPACITY)
+        warp.words[Word.EVENT_CAPACITY] = min(CAPACITY, max(1, ahead))
+
+    def _full(self, warp: Warp) -> None:
+        self.drain(warp)
+        self._image = self.memory.copy(), self._buffer.saved.copy()
+
+    def drain(self, warp: Warp) -> None:
+        """Read the rows that compiled code has left."""
+        count = self._buffer.take(warp)
+        if not count:
+            return
+        rows = self._buffer.rows[:count]
+        ops, masks = (rows[:, 0] & np.uint64(0xFFFF_FFFF)).astype(np.intp), rows[:, 0] >> np.uint64(32)
+        sizes = self._sizes[ops, None]
+        hit = self._overlaps(rows[:, 2:], sizes) & (sizes > 0) & (masks[:, None] >> _LANES & np.uint64(1)).astype(bool)
+        found = np.flatnonzero(hit.any(axis=1)).tolist()
+        for row in found:
+            op, lanes = self.launch.program.ops[ops[row]], np.flatnonzero(hit[row]).tolist()
+            if row == 0 and self._image is not None and self.writers and op.index in self._stores:
+                self.writers[-1].value = self._overwritten(*self._image, rows[0, 2:].tolist(), lanes, int(self._sizes[op.index]))
+            self._log(op, warp.cta, warp.warp_id, lanes)
+            self._wrote(rows[row, 2:][lanes], sizes[row])
+        if found:
+            self.writers[-1].value = self.value()
+        if len(found) > 1:
+            self.crowded.append((self._rows, self._rows + count))
+        self._image = None
+        self._rows += count
+        self._grant(warp)
+
+    def _overwritten(self, after: NDArray[np.uint8], saved: NDArray[np.uint8], hosts: list[int], lanes: list[int], size: int) -> Any:
+        """The element before a store of these lanes."""
+        low, high = int(self._low), int(self._high)
+        for lane in lanes:
+            start, stop = max(hosts[lane], low), min(hosts[lane] + size, high)
+            kept = lane * SAVED_BYTES // 32 - hosts[lane]
+            after[start - low : stop - low] = saved[kept + start : kept + stop]
+        return after.view(self.dtype)[0]
+
+    # ------------------------------------------------------------------------------------------------- the machine
+
+    def _reached(self, accesses: Iterable[MemoryAccess]) -> bool:
+        return any(t.write and self._overlaps(t.starts, t.sizes).any() for t in accesses)
+
+    def issued(self, operation: AsyncOperation) -> None:
+        """Note an asynchronous operation that writes the element, when it performs."""
+        if operation.accesses is None or operation.op.opcode.startswith(_TENSOR_CORE) or not self._reached(operation.accesses()):
+            return
+        warp = self.launch.scheduler.current
+        number = -1 if warp is None else warp.warp_id
+        self._flying[operation] = number, operation.thread[-1:] if isinstance(operation.thread, tuple) else ()
+
+    def performed(self, operation: AsyncOperation) -> None:
+        """It has written the element."""
+        self._performed += 1
+        issuer = self._flying.pop(operation, None)
+        if issuer is not None:
+            self._log(operation.op, operation.cta, *issuer, asynchronous=True)
+            self.writers[-1].value = self.value()
+            self._ask(operation)
+
+    def _ask(self, operation: AsyncOperation) -> None:
+        """Find out what the operation that has just written the element copied there."""
+        offsets = shared_source(operation, self.memory)
+        self.copied = _Copied(self._performed, operation.cta.ctaid, offsets) if offsets else None
+
+    def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
+        """Note a service instruction that writes the element."""
+        written = tuple(accesses)
+        if self._reached(written):
+            self._log(warp.op, warp.cta, warp.warp_id, warp.lanes().tolist())
+            self.writers[-1].value = self.value()
+            self._written(written)
+
+    def _written(self, accesses: Iterable[MemoryAccess]) -> None:
+        for access in accesses:
+            if access.write:
+                self._wrote(access.starts, access.sizes)
+
+    def _wrote(self, starts: NDArray[np.uint64], sizes: NDArray[Any]) -> None:
+        """The last of the writers has written these bytes."""
+
+
+@dataclass(slots=True, eq=False)
+class _SharedWatch(_Watch):
+    """Watches bytes of shared memory, until an operation has copied them."""
+
+    until: _Copied = field(kw_only=True)
+    owners: dict[int, Writer] = field(default_factory=dict)
+    """Who wrote each byte last, by its host address."""
+    _bytes: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+
+    def started(self, ctas: tuple[CtaState, ...]) -> None:
+        """Aim at the bytes when their CTA starts."""
+        for cta in ctas:
+            if cta.ctaid == self.until.cta:
+                first, last = min(self.until.offsets), max(self.until.offsets)
+                self.memory = cta.shared[first : last + 1]
+                self._bytes = np.array(self.until.offsets, np.uint64) + np.uint64(cta.shared_address)
+                self._low, self._high = self._bytes.min(), self._bytes.max() + np.uint64(1)
+
+    def performed(self, operation: AsyncOperation) -> None:
+        """The operation that copies them ends the watch."""
+        if self._performed + 1 == self.until.number:
+            self._low = self._high = np.uint64(0)
+        _Watch.performed(self, operation)
+
+    def _ask(self, operation: AsyncOperation) -> None:
+        if operation.accesses is not None:
+            self._written(operation.accesses())
+
+    def _wrote(self, starts: NDArray[np.uint64], sizes: NDArray[Any]) -> None:
+        stops = starts + sizes.astype(np.uint64)
+        for byte in self._bytes[((starts[:, None] <= self._bytes) & (self._bytes < stops[:, None])).any(axis=0)].tolist():
+            self.owners[byte] = self.writers[-1]

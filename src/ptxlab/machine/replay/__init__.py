@@ -1,0 +1,1 @@
+"""A launch kept to be run again, in memory or as a bundle."""

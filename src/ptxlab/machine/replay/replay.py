@@ -1,0 +1,198 @@
+"""A launch as it was started, kept to be run again: for `Result.provenance`, and for bundles."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.isa.address_space import GLOBAL_BASE
+from ptxlab.machine._device import Buffer, Device
+from ptxlab.machine.launch.arguments import Arguments, array_extent, as_array
+from ptxlab.machine.launch.configuration import LaunchConfiguration
+from ptxlab.machine.launch.options import refuse
+from ptxlab.machine.memory.global_memory import DeviceMemory
+from ptxlab.machine.observe.observer import tracing
+
+if TYPE_CHECKING:
+    from ptxlab.machine._module import Kernel
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.launch.result import Result
+    from ptxlab.machine.observe.observer import Observer
+    from ptxlab.machine.observe.provenance import Provenance
+
+__all__ = ["Expectation", "Placed", "Replay", "placed_arguments"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An array argument: its name, where it lies in device memory, and the host's array, if there is one."""
+
+    name: str
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...]
+    host: Array | None = field(default=None, compare=False, repr=False)
+
+    def view(self, memory: DeviceMemory) -> Array:
+        """The array as it lies in device memory."""
+        if 0 in self.shape:
+            return np.empty(self.shape, self.dtype)
+        allocation = memory.find(self.address)
+        assert allocation is not None
+        return np.ndarray(self.shape, self.dtype, allocation.data.data, self.address - allocation.base, self.strides)
+
+    def holds(self, array: Array) -> bool:
+        """Whether a host array begins inside of this one."""
+        if self.host is None or not array.size:
+            return False
+        low, high = array_extent(self.host)
+        return low <= _start(array) < high
+
+    def part(self, array: Array) -> Placed:
+        """A host array that begins inside of this one, under this one's name."""
+        assert self.host is not None
+        address = self.address + _start(array) - _start(self.host)
+        return Placed(self.name, address, array.shape, array.dtype, array.strides, array)
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What the array ``name`` should hold after the launch: the same bits, or values within tolerances."""
+
+    name: str
+    value: Array
+    rtol: float
+    atol: float
+    exact: bool
+
+
+def _start(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a launch was started with.
+
+    Attributes
+    ----------
+    kernel, options : what ran, and how
+    parameters : the packed arguments
+    memory : all device memory as it was; never written to
+    variables : the addresses of the module's variables
+    device : target, sms, ctas_per_sm and the number of launches before
+    arrays : the arrays among the arguments
+    expectations : what some of them should hold afterwards, if a launch file said so
+    """
+
+    kernel: Kernel
+    options: LaunchConfiguration
+    parameters: bytes
+    memory: DeviceMemory
+    variables: dict[str, int]
+    device: tuple[str, int, int | None, int]
+    arrays: tuple[Placed, ...]
+    expectations: tuple[Expectation, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        kernel: Kernel,
+        options: LaunchConfiguration,
+        device: Device,
+        values: list[Any],
+        arguments: Arguments,
+        variables: dict[str, int],
+    ) -> Replay:
+        """Copy what the launch is about to change."""
+        names = [p.name for p in kernel.parameters]
+        about = (device.target or kernel.module.target, device.sms, device.ctas_per_sm, device.launches)
+        arrays = tuple(placed_arguments(names, values, arguments))
+        return cls(kernel, options, arguments.packed, device.memory.copy(), dict(variables), about, arrays)
+
+    def run(self, observe: Callable[[Launch], Observer] | None = None, **changes: Any) -> tuple[Result, DeviceMemory]:
+        """Run the launch again on a copy of the memory, with some options changed.
+
+        Returns
+        -------
+        the result, and the memory afterwards
+        """
+        from ptxlab.machine.launch.launch import Launch
+        from ptxlab.machine.launch.run import execute
+
+        started = time.perf_counter()
+        options = replace(self.options, **{"trace": None} | changes)
+        target, sms, ctas_per_sm, launches = self.device
+        device = Device(target, sms, ctas_per_sm)
+        device.launches = launches
+        device.memory = self.memory.copy()
+        program, executable = self.kernel.variant(options.contract, observe is not None or "race" in options.checks)
+        trace = tracing(options.trace)
+        launch = Launch(device, self.kernel.module.ast, program, executable, options, self.parameters, self.variables, observe, trace)
+        return execute(launch, started, replace(self, options=options)), device.memory
+
+    def provenance(self, array: Any, index: Any) -> Provenance:
+        """Who wrote an element; see `Result.provenance`."""
+        from ptxlab.machine.observe.provenance import trace
+
+        return trace(self, self.placed(array), index)
+
+    def _attached(self, host: Array) -> Placed | None:
+        """A host array in memory that was the device's at its own address."""
+        allocation = self.memory.find(_start(host)) if _start(host) < GLOBAL_BASE else None
+        if allocation is None or array_extent(host)[1] > allocation.base + allocation.size:
+            return None
+        return Placed(allocation.name, _start(host), host.shape, host.dtype, host.strides, host)
+
+    def placed(self, array: Any) -> Placed:
+        """The array argument that a name, a host array, a part of one, or a device buffer means."""
+        if isinstance(array, Placed):
+            return array
+        if isinstance(array, str):
+            found = next((p for p in self.arrays if p.name == array), None)
+        elif isinstance(array, Buffer):
+            found = next((p for p in self.arrays if p.address == array.address and p.shape == array.shape), None)
+            found = found or _buffer(repr(array), array)
+        else:
+            host = as_array(array, "array")
+            held = None if host is None else next((p for p in self.arrays if p.holds(host)), None)
+            found = None if host is None else held.part(host) if held is not None else self._attached(host)
+        allocation = None if found is None else self.memory.find(found.address)
+        if found is None or allocation is None or allocation.freed:
+            names = ", ".join(p.name for p in self.arrays) or "none"
+            shown = repr(array) if isinstance(array, (str, Buffer)) else f"this {type(array).__name__}"
+            raise refuse(
+                "A317", f"{shown} is no array of the launch", fix=f"its array arguments: {names}; give the same object or the name"
+            )
+        return found
+
+
+def placed_arguments(names: Iterable[str], values: Iterable[Any], arguments: Arguments) -> Iterable[Placed]:
+    """The arrays and buffers among bound arguments."""
+    for i, (name, value) in enumerate(zip(names, values, strict=True)):
+        base = getattr(value, "base", None)
+        if i in arguments.arrays:
+            array = arguments.arrays[i]
+            yield Placed(name, arguments.address_of(i), array.shape, array.dtype, array.strides, array)
+        elif isinstance(value, Buffer) or isinstance(base, Buffer):
+            yield _buffer(name, value if isinstance(value, Buffer) else base)
+
+
+def _buffer(name: str, buffer: Any) -> Placed:
+    return Placed(name, buffer.address, tuple(buffer.shape), buffer.dtype, _contiguous(buffer.shape, buffer.dtype.itemsize))
+
+
+def _contiguous(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    strides = []
+    for length in reversed(shape):
+        strides.append(size)
+        size *= length
+    return tuple(reversed(strides))

@@ -1,0 +1,1 @@
+"""The scheduler, barriers, and reports about launches that make no progress."""

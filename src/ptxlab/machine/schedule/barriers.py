@@ -1,0 +1,220 @@
+"""The state of barriers: mbarrier objects, the sixteen barriers of a CTA, the barrier of a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ptxlab.isa.context import Misuse
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["ClusterBarrier", "MbarrierState", "NamedBarrier"]
+
+_MAX_COUNT = (1 << 20) - 1
+
+
+class _Barrier:
+    """What threads arrive at and wait for; ``clock`` belongs to an observer."""
+
+    __slots__ = ("clock", "launch", "waiters")
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.waiters: list[Any] = []
+        self.clock: Any = None
+
+    def _arrived(self) -> None:
+        """Report an arrival to the observer, before it can complete the phase."""
+        if self.launch.observer is not None:
+            self.launch.observer.arrived(self)
+
+    def _completed(self) -> None:
+        """Report the completion of a phase, and continue those who wait for it."""
+        if self.launch.observer is not None:
+            self.launch.observer.completed(self)
+        if self.waiters:
+            self.launch.wake(self.waiters)
+
+
+class MbarrierState(_Barrier):
+    """One mbarrier object; see `ptxlab.isa.Mbarrier`.
+
+    ``phase`` counts the completed phases; the opaque state of an arrival holds the phase and the pending count before it.
+    """
+
+    __slots__ = ("expected", "offset", "pending", "phase", "rank", "transactions")
+
+    def __init__(self, launch: Launch, rank: int, offset: int, count: int) -> None:
+        super().__init__(launch)
+        self.rank = rank
+        self.offset = offset
+        self.expected = self.pending = count
+        self.phase = 0
+        self.transactions = 0
+        if launch.observer is not None:
+            launch.observer.initialised(self)
+
+    def arrive(self, count: int = 1) -> int:
+        """Arrive; returns the opaque state of the phase arrived on."""
+        pending = self.pending
+        state = self.phase << 20 | pending
+        if count > pending:
+            raise Misuse(
+                "B505",
+                f"{count} arrivals on the mbarrier at shared offset {self.offset:#x}, but only {pending} of "
+                f"{self.expected} are pending in phase {self.phase}",
+                fix="initialise the mbarrier with the number of arrivals that one phase gets, or let those who arrive for the next one "
+                "wait with mbarrier.try_wait until it is complete",
+            )
+        self.pending = pending - count
+        self.launch.progress += 1
+        self._arrived()
+        if pending == count and not self.transactions:
+            self._complete()
+        return state
+
+    def drop(self, count: int = 1) -> int:
+        """Arrive and expect ``count`` fewer arrivals in the following phases."""
+        if count > self.expected:
+            raise Misuse("B505", f"arrive_drop of {count}, but the mbarrier at shared offset {self.offset:#x} expects {self.expected}")
+        expected, self.expected = self.expected, self.expected - count
+        try:
+            return self.arrive(count)
+        except Misuse:
+            self.expected = expected
+            raise
+
+    def add_pending(self, count: int) -> None:
+        """Expect further arrivals in this phase (``cp.async.mbarrier.arrive`` without ``.noinc``)."""
+        self.pending += count
+        if self.pending > _MAX_COUNT:
+            raise Misuse("B505", f"the pending count of the mbarrier at shared offset {self.offset:#x} exceeds {_MAX_COUNT}")
+
+    def expect_tx(self, count: int) -> None:
+        """Raise the transaction count."""
+        if self.launch.observer is not None:
+            self.launch.observer.expected(self)
+        self._transact(count)
+
+    def complete_tx(self, count: int) -> None:
+        """Lower the transaction count."""
+        self._arrived()
+        self._transact(-count)
+
+    def _transact(self, count: int) -> None:
+        self.transactions += count
+        self.launch.progress += 1
+        if not -_MAX_COUNT <= self.transactions <= _MAX_COUNT:
+            raise Misuse(
+                "B506",
+                f"the transaction count of the mbarrier at shared offset {self.offset:#x} becomes {self.transactions}, "
+                f"outside -(2^20 - 1) to 2^20 - 1",
+                fix="one phase can track at most 1048575 bytes: split the copies over several mbarriers",
+            )
+        if not self.transactions and not self.pending:
+            self._complete()
+
+    def _complete(self) -> None:
+        self.phase += 1
+        self.pending = self.expected
+        self._completed()
+
+    def completed(self, parity: int) -> bool:
+        """Return whether the phase of this parity has completed."""
+        return (self.phase ^ parity) & 1 == 1
+
+    def passed(self, state: int) -> bool:
+        """Return whether the phase of an opaque state has completed."""
+        return self.phase > state >> 20
+
+    def observed(self) -> None:
+        """Report that the running warp has found a phase complete."""
+        if self.launch.observer is not None:
+            self.launch.observer.acquired(self)
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Return the state for a report."""
+        where = f"shared offset {self.offset:#x} of CTA rank {self.rank}"
+        return (
+            ("mbarrier", where),
+            ("current phase", f"{self.phase} (parity {self.phase & 1}), not completed"),
+            ("pending arrivals", f"{self.pending} of {self.expected}"),
+            (
+                "transaction bytes",
+                f"{self.transactions:+d} still to come" if self.transactions >= 0 else f"{self.transactions} (completed, not yet expected)",
+            ),
+        )
+
+
+class NamedBarrier(_Barrier):
+    """One of the barriers 0-15 of a CTA."""
+
+    __slots__ = ("accumulator", "arrived", "expected", "generation", "id", "result")
+
+    def __init__(self, launch: Launch, identifier: int) -> None:
+        super().__init__(launch)
+        self.id = identifier
+        self.arrived = 0
+        self.expected: int | None = None
+        self.generation = 0
+        self.accumulator: list[int] = []
+        self.result: dict[int, list[int]] = {}
+
+    def arrive(self, threads: int, needed: int, stated: int | None) -> bool:
+        """Count arrivals and return whether they complete the barrier; ``stated`` is the thread count that the instruction names."""
+        if not self.arrived:
+            self.expected = stated
+        elif self.expected != stated:
+            raise Misuse(
+                "B509",
+                f"barrier {self.id} is awaited by {_threads(self.expected)} and by {_threads(stated)} in the same phase",
+                fix="give the same thread count in all bar instructions that meet at one barrier",
+            )
+        self.arrived += threads
+        self.launch.progress += 1
+        if self.arrived > needed:
+            raise Misuse("B510", f"{self.arrived} threads arrive at barrier {self.id}, which expects {needed}")
+        self._arrived()
+        complete = self.arrived == needed
+        if complete:
+            self.release()
+        return complete
+
+    def release(self) -> None:
+        """Complete the barrier and make it ready for its next use."""
+        self.arrived = 0
+        if self.accumulator:
+            self.result[self.generation] = self.accumulator
+            self.accumulator = []
+        self.generation += 1
+        self._completed()
+
+
+def _threads(count: int | None) -> str:
+    return "all threads of the CTA" if count is None else f"{count} threads"
+
+
+class ClusterBarrier(_Barrier):
+    """The barrier of all threads of a cluster (``barrier.cluster``)."""
+
+    __slots__ = ("arrived", "phase")
+
+    def __init__(self, launch: Launch) -> None:
+        super().__init__(launch)
+        self.arrived = 0
+        self.phase = 0
+
+    def arrive(self, threads: int, live: int) -> None:
+        """Count arrivals; ``live`` threads of the cluster have not exited."""
+        self.arrived += threads
+        self.launch.progress += 1
+        self._arrived()
+        self.check(live)
+
+    def check(self, live: int) -> None:
+        """Complete the phase if every live thread has arrived."""
+        if self.arrived and self.arrived >= live:
+            self.arrived = 0
+            self.phase += 1
+            self._completed()

@@ -1,0 +1,230 @@
+"""Why no warp can continue: for everything that is waited for, what is missing, and which instructions could have supplied it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ptxlab.isa.context import Supplied
+from ptxlab.isa.effects import Supply
+from ptxlab.isa.operands import Op
+from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
+from ptxlab.machine.warp.warp import ConvergedLanes, Warp
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["Explanation", "explain", "most_telling"]
+
+_ARRIVALS = Supply.ARRIVAL | Supply.COMPLETION_ARRIVAL
+_MOST = 6
+
+
+class Explanation(NamedTuple):
+    """Facts in reading order, and what to do."""
+
+    facts: tuple[tuple[str, str], ...]
+    fix: str
+
+
+def most_telling(splits: list[ConvergedLanes]) -> list[ConvergedLanes]:
+    """The splits, those in front whose mbarrier has the wrong number of bytes: nothing that the others wait for can mend that.
+
+    Behind stand those at barriers that threads are to come to that wait for something else.
+    """
+    return sorted(splits, key=lambda split: _rank(_awaited(split)))
+
+
+def _rank(awaited: object) -> int:
+    if isinstance(awaited, MbarrierState) and awaited.transactions:
+        return 0
+    return 2 if isinstance(awaited, NamedBarrier | ClusterBarrier) else 1
+
+
+def explain(launch: Launch, splits: list[ConvergedLanes]) -> Explanation:
+    """Explain the waits of all splits; the fix is for the first that can be understood."""
+    facts: list[tuple[str, str]] = []
+    fix = ""
+    seen: set[int] = set()
+    for split in splits:
+        on = split.wait.on if split.wait is not None else None
+        if on is None or id(on) in seen or len(facts) >= _MOST:
+            continue
+        seen.add(id(on))
+        if isinstance(on, MbarrierState):
+            found = _mbarrier(launch, split, on, splits)
+        elif isinstance(on, NamedBarrier | ClusterBarrier):
+            found = _barrier(launch, split, on)
+        elif isinstance(on, Supplied):
+            found = Explanation(tuple(_sources(launch, on, splits)), on.advice())
+        else:
+            continue
+        facts += found.facts
+        fix = fix or found.fix + _meeting(launch, split, splits)
+    facts += _cycle(launch, splits)
+    return Explanation(tuple(facts), fix or "find what the first waiting thread expects, and what keeps it from happening")
+
+
+def _mbarrier(launch: Launch, split: ConvergedLanes, barrier: MbarrierState, splits: list[ConvergedLanes]) -> Explanation:
+    where = f"mbarrier at shared offset {barrier.offset:#x} of CTA rank {barrier.rank}"
+    line = _op(launch, split).line
+    if barrier.transactions < 0 < barrier.pending:
+        missing = f"{barrier.pending} arrivals and the announcement of {-barrier.transactions} bytes that have come"
+        fix = f"insert mbarrier.arrive.expect_tx of {-barrier.transactions} bytes on the mbarrier that line {line} waits on"
+        supply = Supply.ARRIVAL | Supply.EXPECTATION
+    elif barrier.transactions < 0:
+        missing = f"nothing but the announcement of {-barrier.transactions} bytes that have come"
+        fix = f"let expect_tx announce {-barrier.transactions} bytes more on the mbarrier that line {line} waits on"
+        supply = Supply.EXPECTATION
+    elif barrier.transactions > 0:
+        missing = f"{barrier.transactions} bytes" + (f" and {barrier.pending} arrivals" if barrier.pending else "")
+        fix = (
+            f"issue the copy of the missing {barrier.transactions} bytes, or let expect_tx announce what the copies bring "
+            f"(line {line} waits)"
+        )
+        supply = Supply.BYTES
+    else:
+        missing = f"{barrier.pending} of {barrier.expected} arrivals in phase {barrier.phase} (parity {barrier.phase & 1})"
+        fix = (
+            f"insert the missing arrival on the mbarrier that line {line} waits on: tcgen05.commit behind tcgen05 operations, "
+            "mbarrier.arrive.expect_tx before copies, else mbarrier.arrive"
+        )
+        if barrier.phase and barrier.pending == barrier.expected:
+            fix += f"; or wait with parity {barrier.phase & 1 ^ 1} if the phase that is complete is meant"
+        elif barrier.pending == barrier.expected:
+            fix += f"; or wait with parity {barrier.phase & 1 ^ 1}, which a fresh mbarrier passes"
+        supply = _ARRIVALS
+    facts = [(where, f"is missing {missing}")]
+    facts += [("could come from", text) for text in _suppliers(launch, supply, splits)]
+    return Explanation(tuple(facts), fix)
+
+
+def _supplies(op: Op, supply: Supply) -> bool:
+    return op.effects is not None and bool(op.effects.supplies & supply)
+
+
+def _suppliers(launch: Launch, supply: Supply, splits: list[ConvergedLanes]) -> Iterator[str]:
+    """The instructions that supply something: whether they have run, and who can still reach them."""
+    counts = launch.scheduler.services
+    ops = [op for op in launch.program.ops if _supplies(op, supply)]
+    ops.sort(key=lambda op: (counts[op.index] > 0, op.line))
+    for op in ops[:_MOST]:
+        reach = [s for s in splits if _reaches(launch, s, op.index)]
+        ahead = (
+            f"{_who(reach[0].warp)} would reach it, but waits at line {_op(launch, reach[0]).line}" if reach else "no thread will reach it"
+        )
+        times = counts[op.index]
+        yield (
+            f"line {op.line}: {op.short}, executed {times} times; {ahead}"
+            if times
+            else f"line {op.line}: {op.short}, never executed; {ahead}"
+        )
+
+
+def _sources(launch: Launch, on: Supplied, splits: list[ConvergedLanes]) -> Iterator[tuple[str, str]]:
+    able = [s for s in splits if _awaited(s) is not on and on.supplied_by(s.warp.cta, s.warp.warp_id)]
+    for text in _suppliers(launch, on.awaits, able):
+        yield "could come from", text
+
+
+def _meeting(launch: Launch, split: ConvergedLanes, splits: list[ConvergedLanes]) -> str:
+    """What else would help a split: to come to the barrier first where one waits that could end its wait."""
+    other = _supplier(launch, split, splits)
+    on = None if other is None else _awaited(other)
+    if other is None or not isinstance(on, NamedBarrier | ClusterBarrier) or split.warp not in _absent(other, on):
+        return ""
+    what = "the cluster barrier" if isinstance(on, ClusterBarrier) else f"barrier {on.id}"
+    return (
+        f"; or let {_who(split.warp)} come to {what} before line {_op(launch, split).line}: "
+        f"{_who(other.warp)}, which could end the wait, waits there for it at line {_op(launch, other).line}"
+    )
+
+
+def _absent(split: ConvergedLanes, barrier: NamedBarrier | ClusterBarrier) -> list[Warp]:
+    """The warps that have not come to a barrier."""
+    warps = [w for cta in split.warp.cta.group.ctas for w in cta.warps] if isinstance(barrier, ClusterBarrier) else split.warp.cta.warps
+    return [w for w in warps if w.live and not any(s.wait is not None and s.wait.on is barrier for s in w.converged)]
+
+
+def _barrier(launch: Launch, split: ConvergedLanes, barrier: NamedBarrier | ClusterBarrier) -> Explanation:
+    absent = _absent(split, barrier)
+    what = "the cluster barrier" if isinstance(barrier, ClusterBarrier) else f"barrier {barrier.id}"
+    facts = [(what, f"{_who(w)} has not arrived: it {_standing(launch, w)}") for w in absent[:_MOST]]
+    line = _op(launch, split).line
+    if not absent:
+        text = f"more threads are expected at {what} than there are: correct the thread count at line {line}"
+    else:
+        text = f"let {_who(absent[0])} arrive at {what} (line {line} waits), or expect fewer threads there"
+    return Explanation(tuple(facts), text)
+
+
+def _cycle(launch: Launch, splits: list[ConvergedLanes]) -> Iterator[tuple[str, str]]:
+    """Threads that wait for each other: a chain of waits that comes back to its start."""
+    nexts: dict[int, ConvergedLanes] = {}
+    for split in splits:
+        supplier = _supplier(launch, split, splits)
+        if supplier is not None:
+            nexts[id(split)] = supplier
+    for start in splits:
+        chain, at = [start], nexts.get(id(start))
+        while at is not None and at not in chain:
+            chain.append(at)
+            at = nexts.get(id(at))
+        if at is start and len(chain) > 1:
+            steps = " -> ".join(f"{_who(s.warp)} (line {_op(launch, s).line})" for s in (*chain, start))
+            yield "may wait for each other", steps
+            return
+
+
+def _supplier(launch: Launch, split: ConvergedLanes, splits: list[ConvergedLanes]) -> ConvergedLanes | None:
+    """A waiting split that could end the wait of another one if it went on."""
+    on = _awaited(split)
+    if isinstance(on, NamedBarrier | ClusterBarrier):
+        absent = _absent(split, on)
+        return next((s for s in splits if s.warp in absent), None)
+    others = [s for s in splits if _awaited(s) is not on]
+    if isinstance(on, MbarrierState):
+        supply = Supply.BYTES if on.transactions > 0 else _ARRIVALS
+    elif isinstance(on, Supplied):
+        supply, others = on.awaits, [s for s in others if on.supplied_by(s.warp.cta, s.warp.warp_id)]
+    else:
+        return None
+    return next((s for op in launch.program.ops if _supplies(op, supply) for s in others if _reaches(launch, s, op.index)), None)
+
+
+def _awaited(split: ConvergedLanes) -> object:
+    return split.wait.on if split.wait is not None else None
+
+
+def _reaches(launch: Launch, split: ConvergedLanes, index: int) -> bool:
+    """Whether a split can still come to an op, by the control-flow graph."""
+    blocks = launch.program.blocks
+    here = _op(launch, split).index
+    block = next(n for n, b in enumerate(blocks) if b.start <= here < b.stop)
+    if here <= index < blocks[block].stop:
+        return True
+    seen, work = set(), list(blocks[block].successors)
+    while work:
+        at = work.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        if blocks[at].start <= index < blocks[at].stop:
+            return True
+        work += blocks[at].successors
+    return False
+
+
+def _op(launch: Launch, split: ConvergedLanes) -> Op:
+    if split.state or split.again:
+        return launch.program.ops[split.op]
+    return launch.program.ops[min(split.pc, len(launch.program.ops) - 1)]
+
+
+def _who(warp: Warp) -> str:
+    return f"warp {warp.warp_id} of CTA {warp.cta.describe()}"
+
+
+def _standing(launch: Launch, warp: Warp) -> str:
+    waits: Any = [s for s in warp.converged if s.state or s.wait is not None]
+    return f"waits at line {_op(launch, waits[0]).line}" if waits else "is not waiting"

@@ -1,0 +1,388 @@
+"""The scheduler: fair, deterministic, and exact about launches that can make no progress.
+
+A launch runs depth first: a new cluster starts when the resident ones wait or have used up a slice, so that a kernel of independent CTAs
+keeps one CTA's memory warm. Warps take turns after a slice of instructions; diverged lanes of a warp take turns after a smaller one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ptxlab.engine.context import Context, Status, Word
+from ptxlab.isa.context import AsyncOperation, Misuse, Wait
+from ptxlab.machine.observe.observer import overridden_hook
+from ptxlab.machine.schedule._progress import Watch
+from ptxlab.machine.warp.convergence import NO_LIMIT, choose, converge
+from ptxlab.machine.warp.warp import CONVERGE, RUN, WAIT, ConvergedLanes, Warp
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["Scheduler"]
+
+SLICE = 100_000
+"""Warp-instructions before another warp gets its turn."""
+SMALLEST_SLICE = 4_000
+GROUP_SLICE = 2_000
+"""Warp-instructions before other lanes of a diverged warp get their turn."""
+EXPIRY_COST = 1_000
+"""What the time limit of a wait takes from the instruction budget, so that loops over it end."""
+
+_PC, _MASK, _LIMIT, _FUEL, _INFO, _ACTIVE = (int(w) for w in (Word.PC, Word.MASK, Word.LIMIT, Word.FUEL, Word.INFO, Word.ACTIVE))
+_EXITED, _LIVE, _CLOCK, _EVENTS = int(Word.EXITED), int(Word.LIVE), int(Word.CLOCK), int(Word.EVENT_COUNT)
+_SERVICE, _DIVERGE, _YIELD, _SPENT, _FAULT, _CONVERGE, _EXIT = (
+    int(s) for s in (Status.SERVICE, Status.DIVERGE, Status.YIELD, Status.FUEL, Status.FAULT, Status.CONVERGE, Status.EXIT)
+)
+_PARKED = -1
+
+
+class Scheduler:
+    """Runs the warps of one launch to their end."""
+
+    def __init__(self, launch: Launch, execute: Callable[[Context], int]) -> None:
+        self.launch = launch
+        self.execute = execute
+        self.ready: deque[Warp] = deque()
+        self.polling: list[ConvergedLanes] = []
+        self.pending: list[AsyncOperation] = []
+        self.signals: list[AsyncOperation] = []
+        self.instructions = 0
+        self._until = 0
+        self.budget = launch.budget
+        self.observer = launch.observer
+        self._hearers = [None if launch.observer is None else launch.observer.retire_hook(op) for op in launch.program.ops]
+        self._on_running = overridden_hook(launch.observer, "running")
+        self._on_stopped = overridden_hook(launch.observer, "stopped")
+        self._on_resumed = overridden_hook(launch.observer, "resumed")
+        self.rounds = 0
+        self.services = [0] * len(launch.program.ops)
+        self.running: AsyncOperation | None = None
+        self.performing: AsyncOperation | None = None
+        self.current: Warp | None = None
+        self.last: Warp | None = None
+        self._burns = 0
+        self._seen = -1
+        self._watch = Watch(launch)
+        self._random = random.Random(launch.options.seed) if launch.policy == "random" else None
+        self._eager = launch.policy == "eager"
+
+    def now(self) -> int:
+        """The warp-instructions executed so far, those of a slice that is under way included."""
+        return self.instructions if self.current is None else self._until - self.current.words[_FUEL]
+
+    # ------------------------------------------------------------------------------------------------ waiting and waking
+
+    def enqueue(self, warp: Warp) -> None:
+        """Give a warp its turn."""
+        if not warp.queued:
+            warp.queued = True
+            self.ready.append(warp)
+
+    def wake(self, waiters: list[Any]) -> None:
+        """Continue the groups in the list whose wait is over."""
+        groups: list[ConvergedLanes] = waiters[:]
+        waiters.clear()
+        waiters += self._still_waiting(groups)
+
+    def _still_waiting(self, groups: list[ConvergedLanes]) -> list[ConvergedLanes]:
+        """Let those whose wait is over go on; the others."""
+        still = []
+        for group in groups:
+            wait = group.wait
+            if wait is None:
+                continue
+            if wait.ready():
+                self._resume(group, wait)
+            else:
+                still.append(group)
+        return still
+
+    def _resume(self, group: ConvergedLanes, wait: Wait) -> None:
+        if self._on_resumed is not None:
+            self._on_resumed(group)
+        group.wait = None
+        group.state = RUN
+        group.again = group.retried = wait.retry
+        retire_hook = self._hearers[group.op]
+        if retire_hook is not None and not wait.retry:
+            warp = group.warp
+            running, warp.mask = warp.mask, group.active
+            retire_hook(warp, self.launch.program.ops[group.op])
+            warp.mask = running
+        self.enqueue(group.warp)
+
+    def _poll(self) -> bool:
+        """Ask the waits that nobody wakes; True if one is over."""
+        if not self.polling:
+            return False
+        still = self._still_waiting(self.polling)
+        woken = len(still) < len(self.polling)
+        self.polling = still
+        return woken
+
+    # -------------------------------------------------------------------------------------------- asynchronous operations
+
+    def issue(self, operation: AsyncOperation) -> None:
+        """Take an asynchronous operation; under ``eager`` it performs at once."""
+        if self.observer is not None:
+            self.observer.issued(operation)
+        if self._eager:
+            operation.done = True
+            self._carry_out(operation)
+        elif operation.after is None:
+            self.pending.append(operation)
+        else:
+            self.signals.append(operation)
+            self._signal()
+
+    def _perform(self, at: int) -> None:
+        operation = self.pending[at]
+        if operation.queue is not None:
+            at = next(i for i, other in enumerate(self.pending) if other.queue == operation.queue)
+            operation = self.pending[at]
+        del self.pending[at]
+        self._do(operation)
+
+    def _do(self, operation: AsyncOperation) -> None:
+        self.running = operation
+        operation.done = True
+        self._carry_out(operation)
+        self.running = None
+        if operation.after is None:
+            self._signal()
+
+    def _carry_out(self, operation: AsyncOperation) -> None:
+        self.performing = operation
+        operation.perform()
+        if self.observer is not None:
+            self.observer.performed(operation)
+        self.performing = None
+        self.launch.progress += 1
+
+    def _signal(self) -> None:
+        """Let the operations that tell of the completion of others perform, those whose others are done."""
+        ready = [s for s in self.signals if s.after is not None and all(o.done for o in s.after)]
+        if ready:
+            self.signals = [s for s in self.signals if s not in ready]
+            for operation in ready:
+                self._do(operation)
+
+    def perform_one(self) -> bool:
+        """Perform an operation that may perform now: the oldest, or under ``random`` any."""
+        if not self.pending:
+            return False
+        self._perform(self._random.randrange(len(self.pending)) if self._random else 0)
+        return True
+
+    def finish_operations(self, cta: object) -> None:
+        """Perform what a CTA that exits has still pending."""
+        while any(o.cta is cta for o in self.pending):
+            self._perform(next(i for i, o in enumerate(self.pending) if o.cta is cta))
+
+    # --------------------------------------------------------------------------------------------------------- main loop
+
+    def run(self) -> None:
+        """Run the launch to its end; a fault, a hang or an overrun raises."""
+        launch = self.launch
+        ready = self.ready
+        chance = self._random
+        if chance is not None:
+            while launch.start_cluster():
+                pass
+        turns = 0
+        try:
+            while True:
+                if chance is not None and self.pending and chance.random() < 0.3:
+                    self.perform_one()
+                if ready:
+                    if chance is not None:
+                        ready.rotate(-chance.randrange(len(ready)))
+                    warp = ready.popleft()
+                    warp.queued = False
+                    self.current = warp
+                    burned = self._run_warp(warp)
+                    self.current, self.last = None, warp
+                    turns += 1
+                    if not turns & 31:
+                        self._poll()
+                    if burned:
+                        self._burned()
+                    if self.instructions > self.budget:
+                        launch.reports.over_budget()
+                elif not (self._poll() or self.perform_one() or launch.start_cluster() or self._expire()):
+                    if not launch.resident:
+                        return
+                    launch.reports.hang()
+        except Misuse as misuse:
+            launch.reports.misused(misuse)
+
+    def _burned(self) -> None:
+        """A warp has used up its slice: after a round of nothing else, look for progress elsewhere."""
+        self.rounds += 1
+        progress = self.launch.progress
+        if progress != self._seen:
+            self._seen = progress
+            self._burns = 0
+        self._burns += 1
+        if self._burns <= len(self.ready):
+            return
+        self._burns = 0
+        if self._poll() or self.perform_one() or self.launch.start_cluster():
+            return
+        if self._watch.repeats() and not self._expire():
+            self.launch.reports.hang()
+
+    def _expire(self) -> bool:
+        """Let the time limits of waits pass, once for each state of the launch; False if that would repeat a state or there are none."""
+        waiting = [s for cta in self.launch.resident for w in cta.warps for s in w.converged if s.wait is not None and s.wait.expires]
+        if not waiting or not self._watch.is_new():
+            return False
+        for group in waiting:
+            wait = group.wait
+            assert wait is not None
+            waiters = getattr(wait.on, "waiters", None)
+            if waiters is not None and group in waiters:
+                waiters.remove(group)
+            self._resume(group, wait)
+            group.expired = group.again = True
+            self.instructions += EXPIRY_COST
+        if self.instructions > self.budget:
+            self.launch.reports.over_budget()
+        return True
+
+    # ---------------------------------------------------------------------------------------------------------- one warp
+
+    def _run_warp(self, warp: Warp) -> bool:
+        """Run a warp until it waits, exits or has used up its slice; True for the last."""
+        launch = self.launch
+        words = warp.words
+        context = warp.context
+        execute = self.execute
+        ops = launch.program.ops
+        handlers = launch.handlers
+        together = launch.together
+        services = self.services
+        hearers = self._hearers
+        observer, running, stopped = self.observer, self._on_running, self._on_stopped
+        fuel = warp.slice or SLICE
+        words[_CLOCK] = self.rounds * 1000 + self.instructions
+        self._until = self.instructions + words[_FUEL]
+        while True:
+            groups = warp.converged
+            if len(groups) == 1:
+                group = groups[0]
+                if group.state and (group.state == WAIT or not converge(warp)):
+                    return False
+                limit, granted = NO_LIMIT, fuel
+            else:
+                found = choose(warp)
+                if found is None:
+                    return False
+                group, limit = found
+                groups = warp.converged
+                granted = min(fuel, GROUP_SLICE)
+            words[_PC] = group.pc
+            words[_MASK] = group.mask
+            words[_LIMIT] = limit
+            words[_FUEL] = granted
+            self._until = self.instructions + granted
+            words[_LIVE] = warp.live
+            if running is not None:
+                running(warp, group)
+            again = group.again
+            warp.spun = False
+            while True:
+                if again:
+                    again = group.again = False
+                    index, active = group.op, group.active
+                    warp.retried, warp.expired = group.retried, group.expired
+                    group.retried = group.expired = False
+                else:
+                    status = execute(context)
+                    if words[_EVENTS] and observer is not None:
+                        observer.drain(warp)
+                    if words[_EXITED]:
+                        gone = words[_EXITED]
+                        words[_EXITED] = 0
+                        launch.exited(warp, gone)
+                    if status != _SERVICE:
+                        break
+                    index = words[_INFO]
+                    active = words[_ACTIVE]
+                op = ops[index]
+                warp.op = op
+                warp.q = op.q
+                warp.mask = active
+                mask = warp.converged_mask = words[_MASK]
+                if together[index] and mask != warp.live:
+                    group.state = CONVERGE
+                    group.op, group.active, group.again = index, active, True
+                    status = _PARKED
+                    break
+                if together[index] and active != mask:
+                    launch.reports.partial(warp)
+                services[index] += 1
+                wait = handlers[index](warp)
+                if warp.expired or warp.retried:
+                    warp.expired = warp.retried = False
+                if wait is not None:
+                    group.state = WAIT
+                    group.wait = wait
+                    group.op, group.active = index, active
+                    waiters = getattr(wait.on, "waiters", None)
+                    (self.polling if waiters is None else waiters).append(group)
+                    status = _PARKED
+                    break
+                retire_hook = hearers[index]
+                if retire_hook is not None:
+                    retire_hook(warp, op)
+                if warp.spun:
+                    words[_FUEL] = min(words[_FUEL], granted >> 1) - (granted >> 3)
+                    warp.spun = False
+                    if words[_FUEL] <= 0:
+                        status = _SPENT
+                        break
+            used = granted - words[_FUEL]
+            fuel -= used
+            self.instructions += used
+            group.pc = words[_PC]
+            group.mask = words[_MASK]
+            if status == _CONVERGE:
+                group.state, group.op, group.active = CONVERGE, words[_INFO], words[_ACTIVE]
+            if stopped is not None:
+                stopped(warp, group)
+            if status == _PARKED:
+                warp.slice = SLICE
+                continue
+            if status == _DIVERGE:
+                taken = words[_ACTIVE]
+                rest = group.mask & ~taken
+                group.pc, group.mask = words[int(Word.TAKEN)], taken
+                groups.append(ConvergedLanes(warp, words[int(Word.NEXT)], rest, group.turn))
+            elif status == _EXIT:
+                groups.remove(group)
+                if not groups:
+                    launch.warp_ended(warp)
+                    return False
+                for other in groups:
+                    if other.state == CONVERGE and not other.again:
+                        other.state = RUN
+            elif status == _SPENT:
+                group.turn += 1
+                if len(groups) == 1:
+                    fuel = 0
+            elif status == _CONVERGE:
+                rest = group.mask & ~group.active
+                if rest:
+                    # Lanes whose guard is false pass over the instruction; they start at it once more, as a group of their own.
+                    group.mask = group.active
+                    groups.append(ConvergedLanes(warp, group.pc, rest, group.turn))
+            elif status == _FAULT:
+                launch.reports.engine_fault(warp)
+            if fuel <= 0:
+                warp.slice = max(SMALLEST_SLICE, (warp.slice or SLICE) >> 1)
+                self.enqueue(warp)
+                return True

@@ -1,0 +1,374 @@
+"""The registers of a warp, as operands of the instruction that it executes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.engine.lowering.register_use import operand_registers
+from ptxlab.isa.operands import Addr, Const, Op, Reg, Resolved, SymbolAddress, Unused
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["ALL_LANES", "Registers", "lanes_of"]
+
+ALL_LANES = 0xFFFF_FFFF
+
+_LANE_BITS = (np.uint32(1) << np.arange(32, dtype=np.uint32)).astype(np.uint32)
+_VIEWS = {8: 1, 16: 1, 32: 2, 64: 3}
+_TYPES = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+_LIMITS = {width: (1 << width) - 1 for width in (1, 8, 16, 32, 64, 128)}
+
+
+@lru_cache(maxsize=4096)
+def lanes_of(mask: int) -> NDArray[np.intp]:
+    """Return the indices of the lanes in a mask."""
+    return np.flatnonzero(_LANE_BITS & np.uint32(mask))
+
+
+_ZEROS, _RANKS = 4, 5
+"""Views that are no registers: what a constant is added to, and what the address of a shared variable is."""
+
+
+@lru_cache(maxsize=64)
+def _row(value: int) -> memoryview:
+    """A value in all lanes."""
+    return np.full(32, value, np.uint64).data
+
+
+class Registers:
+    """Reads and writes operands of ``op`` in the lanes of ``mask``; see `ptxlab.isa.WarpContext`."""
+
+    __slots__ = (
+        "_arrays",
+        "_frame",
+        "_names",
+        "_offsets",
+        "_rank_bits",
+        "_shadows",
+        "_views",
+        "_widths",
+        "launch",
+        "mask",
+        "op",
+        "rows",
+    )
+
+    op: Op
+
+    def __init__(self, launch: Launch, rank_bits: int, frame: NDArray[np.uint8]) -> None:
+        self.launch = launch
+        self.mask = 0
+        self._frame = frame
+        self._arrays = (frame, frame.view(np.uint16), frame.view(np.uint32), frame.view(np.uint64))
+        words = self._arrays[2]
+        self.rows = words[: len(words) & ~31].reshape(-1, 32)
+        raw = frame.data
+        self._views = (raw, raw.cast("H"), raw.cast("I"), raw.cast("Q"), _row(0), _row(rank_bits))
+        self._offsets = launch.register_offsets
+        self._shadows = launch.register_shadows
+        self._widths = launch.register_widths
+        self._names = launch.symbol_addresses
+        self._rank_bits = rank_bits
+
+    def fault(self, code: str, message: str, **fields: Any) -> NoReturn:
+        """End the launch with an error at this instruction."""
+        self.launch.reports.fault(code, message, op=self.op, warp=self, mask=self.mask, **fields)
+
+    def lanes(self) -> NDArray[np.intp]:
+        """Indices of the lanes in ``mask``."""
+        return lanes_of(self.mask)
+
+    def one_lane(self) -> int:
+        """The lowest executing lane."""
+        return (self.mask & -self.mask).bit_length() - 1
+
+    def row_numbers(self, operand: Resolved | int) -> NDArray[np.intp]:
+        """Where the 32-bit registers of a vector stand in ``rows``."""
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
+        return np.array([self._offsets[r] >> 7 for r in operand_registers(operand)], np.intp)
+
+    def row_bytes(self, position: int) -> bytes:
+        """The row of a register as it is; empty for a constant."""
+        operand = self.op.operands[position]
+        if type(operand) is not Reg:
+            return b""
+        at = self._offsets[operand.index]
+        width = self._widths[operand.index]
+        return self._views[0][at : at + (4 if width == 1 else 4 * width)].tobytes()
+
+    def unsure(self, operand: Resolved | int) -> tuple[int, ...]:
+        """Registers of a vector that some path leaves without a value."""
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
+        return tuple(r for r in operand_registers(operand) if self._shadows[r] >= 0)
+
+    def require_defined(self, registers: tuple[int, ...]) -> None:
+        """These registers must be defined in the executing lanes."""
+        for register in registers:
+            self._defined(register, self.mask)
+
+    def values(self, operand: Resolved | int, bits: int = 32) -> NDArray[Any]:
+        """The operand in all 32 lanes; see `ptxlab.isa.WarpContext`. 128 bits: uint64[2, 32], low halves first."""
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
+        if type(operand) is Reg:
+            return self._register(operand, bits)
+        if isinstance(operand, Addr):
+            return self.addresses(operand)
+        return self._spread(self._constant(operand), bits)
+
+    def _defined(self, index: int, mask: int) -> None:
+        """A register that some path leaves undefined must be defined in these lanes."""
+        shadow = self._shadows[index]
+        missing = mask & ~self._views[2][shadow >> 2] if shadow >= 0 else 0
+        if missing:
+            self.mask = missing
+            self.fault(
+                "R802",
+                f"{self.launch.program.registers[index].name} is used here but has no value in {self.op.opcode}",
+                fix="write the register on every path that leads here",
+            )
+
+    def _register(self, operand: Reg, bits: int) -> NDArray[Any]:
+        if self._shadows[operand.index] >= 0:
+            self._defined(operand.index, self.mask)
+        at = self._offsets[operand.index]
+        width = self._widths[operand.index]
+        if width == 1:
+            held = np.uint32(self._views[2][at >> 2])
+            if operand.negated:
+                held = ~held
+            lanes: NDArray[Any] = (held & _LANE_BITS) != 0
+            return lanes if bits == 1 else lanes.astype(_TYPES[bits])
+        if width == 128:
+            wide: NDArray[Any] = self._arrays[3][at >> 3 : (at >> 3) + 64].reshape(2, 32)
+            return wide
+        shift = _VIEWS[width]
+        found: NDArray[Any] = self._arrays[shift][at >> shift : (at >> shift) + 32]
+        if operand.negated:
+            found = np.negative(found)
+        if bits in (width, 128):
+            return found
+        resized: NDArray[Any] = found != 0 if bits == 1 else found.astype(_TYPES[bits])
+        return resized
+
+    def _spread(self, value: int, bits: int) -> NDArray[Any]:
+        if bits == 1:
+            return np.full(32, bool(value))
+        if bits == 128:
+            return np.array([[value & _LIMITS[64]] * 32, [value >> 64 & _LIMITS[64]] * 32], np.uint64)
+        return np.full(32, value & _LIMITS[bits], _TYPES[bits])
+
+    def _constant(self, operand: Resolved) -> int:
+        if isinstance(operand, Const):
+            return operand.value
+        if isinstance(operand, SymbolAddress):
+            return self.symbol(operand)
+        if isinstance(operand, Addr) and not isinstance(operand.base, Reg):
+            return self.uniform_address(operand)
+        raise TypeError(f"operand {operand!r} of {self.op.opcode} has no value")
+
+    def symbol(self, operand: SymbolAddress) -> int:
+        """The address of a variable in its own state space."""
+        value = self._names[operand.space, operand.name] + operand.offset
+        return value | self._rank_bits if operand.space == "shared" else value
+
+    def uniform(self, operand: Resolved | int, bits: int = 32) -> int:
+        """The operand's value, the same in all executing lanes."""
+        found = self.common(operand, bits)
+        if found is None:
+            self._not_uniform(self.op.operands[operand] if isinstance(operand, int) else operand)
+        return found
+
+    def common(self, operand: Resolved | int, bits: int = 32) -> int | None:
+        """The operand's value if it is the same in all executing lanes, else None."""
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
+        if type(operand) is Const:
+            return operand.value & _LIMITS[bits]
+        if type(operand) is not Reg:
+            return self._constant(operand) & _LIMITS[bits]
+        index = operand.index
+        width = self._widths[index]
+        mask = self.mask
+        if self._shadows[index] >= 0:
+            self._defined(index, mask)
+        lane = (mask & -mask).bit_length() - 1
+        if width == 1:
+            held = self._views[2][self._offsets[index] >> 2] & mask
+            if held and held != mask:
+                return None
+            return int(bool(held) != operand.negated)
+        if width < 32 or width > 64 or operand.negated:
+            found = self.lane_value(operand, bits, lane)
+            same = all(self.lane_value(operand, bits, other) == found for other in lanes_of(mask).tolist())
+            return found if same else None
+        at = self._offsets[index]
+        shift = 2 if width == 32 else 3
+        view = self._views[shift]
+        value: int = view[(at >> shift) + lane]
+        if mask == ALL_LANES:
+            size = width >> 3
+            raw = self._views[0]
+            if raw[at : at + 32 * size].tobytes() != raw[at : at + size].tobytes() * 32:
+                return None
+        elif mask & (mask - 1):
+            start = at >> shift
+            for lane in lanes_of(mask).tolist():
+                if view[start + lane] != value:
+                    return None
+        return value & _LIMITS[bits]
+
+    def _not_uniform(self, operand: Resolved) -> NoReturn:
+        if isinstance(operand, Addr) and operand.base is not None:
+            operand = operand.base
+        assert isinstance(operand, Reg)
+        register = self.launch.program.registers[operand.index]
+        found = [self.lane_value(operand, max(register.bits, 8), lane) for lane in lanes_of(self.mask).tolist()]
+        lane = next(i for i, value in enumerate(found) if value != found[0])
+        first, other = int(lanes_of(self.mask)[0]), int(lanes_of(self.mask)[lane])
+        self.fault(
+            "R801",
+            f"{register.name} must be the same in all executing threads, but is {found[0]:#x} in lane {first} "
+            f"and {found[lane]:#x} in lane {other}",
+            fix="compute the operand from values that do not depend on the thread, or let one thread execute the instruction",
+        )
+
+    def lane_value(self, operand: Resolved | int, bits: int, lane: int) -> int:
+        """The operand's value in one lane."""
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
+        if isinstance(operand, Reg):
+            if self._shadows[operand.index] >= 0:
+                self._defined(operand.index, 1 << lane)
+            at = self._offsets[operand.index]
+            width = self._widths[operand.index]
+            if width == 1:
+                value = (self._views[2][at >> 2] >> lane & 1) ^ operand.negated
+            elif width == 128:
+                words = self._views[3]
+                value = words[(at >> 3) + lane] | words[(at >> 3) + 32 + lane] << 64
+            else:
+                shift = _VIEWS[width]
+                value = self._views[shift][(at >> shift) + lane]
+                if operand.negated:
+                    value = -value & _LIMITS[width]
+            return value & _LIMITS[bits]
+        if isinstance(operand, Addr):
+            return self._lane_address(operand, lane)
+        return self._constant(operand) & _LIMITS[bits]
+
+    def fetch(self, operands: Sequence[tuple[Resolved, int]], lane: int) -> tuple[int, ...]:
+        """Several operands of their bits in one lane, 0 for an absent one: of each instruction always the same."""
+        parts = self.launch.fetches[self.op.index]
+        if parts is None:
+            parts = self.launch.fetches[self.op.index] = self._parts(operands)
+        if not parts:
+            return tuple([0 if type(each) is Unused else self.lane_value(each, bits, lane) for each, bits in operands])
+        views = self._views
+        return tuple([views[view][at + lane] + more & limit for view, at, more, limit in parts])
+
+    def _parts(self, operands: Sequence[tuple[Resolved, int]]) -> tuple[tuple[int, int, int, int], ...]:
+        """Where `fetch` finds each operand: view, index there, what is added, the bits that count; empty if one is not so plain."""
+        found = [self._part(operand, _LIMITS[bits]) for operand, bits in operands]
+        return () if None in found else tuple(part for part in found if part is not None)
+
+    def _part(self, operand: Resolved, limit: int) -> tuple[int, int, int, int] | None:
+        more = 0
+        if isinstance(operand, Addr):
+            more = operand.offset
+            operand = Const(0) if operand.base is None else operand.base
+        if isinstance(operand, Unused):
+            return _ZEROS, 0, 0, 0
+        if isinstance(operand, Const):
+            return _ZEROS, 0, operand.value + more, limit
+        if isinstance(operand, SymbolAddress):
+            view = _RANKS if operand.space == "shared" else _ZEROS
+            return view, 0, self._names[operand.space, operand.name] + operand.offset + more, limit
+        if not isinstance(operand, Reg) or operand.negated or self._shadows[operand.index] >= 0:
+            return None
+        width = self._widths[operand.index]
+        if width not in (16, 32, 64):
+            return None
+        view = _VIEWS[width]
+        return view, self._offsets[operand.index] >> view, more, limit
+
+    def _lane_address(self, operand: Addr, lane: int) -> int:
+        if isinstance(operand.base, Reg):
+            return self.lane_value(operand.base, 64, lane) + operand.offset & _LIMITS[64]
+        return (operand.offset if operand.base is None else self.symbol(operand.base) + operand.offset) & _LIMITS[64]
+
+    def addresses(self, operand: Resolved | int) -> NDArray[np.uint64]:
+        """Base plus offset of a bracketed operand in all lanes."""
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
+        if isinstance(operand, Addr):
+            if isinstance(operand.base, Reg):
+                found = self._register(operand.base, 64)
+                return found + np.uint64(operand.offset & _LIMITS[64]) if operand.offset else found
+            return np.full(32, self._lane_address(operand, 0), np.uint64)
+        return self.values(operand, 64)
+
+    def uniform_address(self, operand: Resolved | int) -> int:
+        """Base plus offset of a bracketed operand, the same in all executing lanes."""
+        found = self.common_address(operand)
+        if found is None:
+            self._not_uniform(self.op.operands[operand] if isinstance(operand, int) else operand)
+        return found
+
+    def common_address(self, operand: Resolved | int) -> int | None:
+        """Base plus offset of a bracketed operand if it is the same in all executing lanes, else None."""
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
+        if isinstance(operand, Addr):
+            base = operand.base
+            if type(base) is Reg:
+                found = self.common(base, 64)
+                return found if found is None or not operand.offset else found + operand.offset & _LIMITS[64]
+            return self._lane_address(operand, 0)
+        return self.common(operand, 64)
+
+    def write(self, operand: Resolved | int, values: NDArray[Any] | int, bits: int = 32) -> None:
+        """Write a destination register in the executing lanes."""
+        operand = self.op.operands[operand] if isinstance(operand, int) else operand
+        if isinstance(operand, Unused):
+            return
+        if not isinstance(operand, Reg):
+            raise TypeError(f"{operand!r} of {self.op.opcode} cannot be written")
+        at = self._offsets[operand.index]
+        if at < 0:
+            return
+        width = self._widths[operand.index]
+        mask = self.mask
+        shadow = self._shadows[operand.index]
+        if shadow >= 0:
+            self._views[2][shadow >> 2] |= mask
+        if width == 1:
+            if isinstance(values, np.ndarray):
+                new = int(np.bitwise_or.reduce(np.where(values.astype(bool), _LANE_BITS, np.uint32(0))))
+            else:
+                new = ALL_LANES if values else 0
+            view = self._views[2]
+            view[at >> 2] = (view[at >> 2] & ~mask & ALL_LANES) | (new & mask)
+        elif width == 128:
+            self._write_wide(at, values)
+        else:
+            shift = _VIEWS[width]
+            target: NDArray[Any] = self._arrays[shift][at >> shift : (at >> shift) + 32]
+            if not isinstance(values, np.ndarray):
+                limit = _LIMITS[width]
+                if not mask & (mask - 1):
+                    target[mask.bit_length() - 1] = values & limit
+                    return
+                target[lanes_of(mask)] = values & limit
+            elif mask == ALL_LANES:
+                target[:] = values
+            else:
+                lanes = lanes_of(mask)
+                target[lanes] = values[lanes]
+
+    def _write_wide(self, at: int, values: NDArray[Any] | int) -> None:
+        target = self._arrays[3][at >> 3 : (at >> 3) + 64].reshape(2, 32)
+        source = values if isinstance(values, np.ndarray) else self._spread(values, 128)
+        lanes = lanes_of(self.mask)
+        target[:, lanes] = source[:, lanes]

@@ -1,0 +1,150 @@
+"""Instructions that use registers too early: registers that belong to a wgmma.mma_async which has not been waited for.
+
+Section "Asynchronous wgmma Instructions: wgmma.mma_async": the registers of D belong to the operation until wgmma.wait_group. A forward
+data-flow analysis finds the registers in flight before each instruction: those that are in flight on some path that leads there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from typing import NamedTuple, TypeVar
+
+from ptxlab.engine.lowering.register_use import operand_registers
+from ptxlab.engine.program import Program
+from ptxlab.isa.effects import CommitGroup, Completion, WaitGroup, WgmmaFence
+from ptxlab.isa.operands import Const, Group, Op
+
+__all__ = ["Early", "early_uses", "overwritten_sources", "unfenced"]
+
+_MOST_GROUPS = 8
+"""Older groups count as one."""
+
+Registers = frozenset[int]
+State = TypeVar("State")
+_NONE: Registers = frozenset()
+
+
+class Early(NamedTuple):
+    """An op that uses registers in flight."""
+
+    op: Op
+    registers: tuple[int, ...]
+
+
+class _InFlight(NamedTuple):
+    """Registers of operations that no group holds yet, and of the groups, newest first."""
+
+    open: Registers = _NONE
+    groups: tuple[Registers, ...] = ()
+
+    def joined(self, other: _InFlight) -> _InFlight:
+        pairs = zip_longest(self.groups, other.groups, fillvalue=_NONE)
+        return _InFlight(self.open | other.open, tuple(one | two for one, two in pairs))
+
+    def committed(self) -> _InFlight:
+        groups = (self.open, *self.groups)
+        if len(groups) > _MOST_GROUPS:
+            groups = (*groups[: _MOST_GROUPS - 1], _NONE.union(*groups[_MOST_GROUPS - 1 :]))
+        return _InFlight(_NONE, groups)
+
+    def waited(self, op: Op) -> _InFlight:
+        count = op.operands[0]
+        return _InFlight(self.open, self.groups[: count.value]) if isinstance(count, Const) else self
+
+
+def _states(
+    program: Program, first: State, after: Callable[[Op, State], State], join: Callable[[State, State], State]
+) -> Iterator[tuple[Op, State]]:
+    """Solve a forward data-flow problem: yield each op that can be reached, with the state before it."""
+    entries: dict[int, State] = {0: first}
+    work = [0]
+    while work:
+        block = program.blocks[work[-1]]
+        state = entries[work.pop()]
+        for op in program.ops[block.start : block.stop]:
+            state = after(op, state)
+        for to in block.successors:
+            new = join(entries[to], state) if to in entries else state
+            if to not in entries or new != entries[to]:
+                entries[to] = new
+                work.append(to)
+    for number, entry in sorted(entries.items()):
+        state = entry
+        for op in program.ops[program.blocks[number].start : program.blocks[number].stop]:
+            yield op, state
+            state = after(op, state)
+
+
+def _in_flight(program: Program, registers: Callable[[Op], tuple[int, ...]]) -> Iterator[tuple[Op, Registers]]:
+    """Yield each op that can be reached, with the registers of asynchronous operations that are in flight before it."""
+
+    def after(op: Op, state: _InFlight) -> _InFlight:
+        if op.row.updates:
+            return _InFlight(state.open.union(registers(op)), state.groups)
+        match op.effects:
+            case CommitGroup(of=Completion.WGMMA_GROUP):
+                return state.committed()
+            case WaitGroup(of=Completion.WGMMA_GROUP):
+                return state.waited(op)
+        return state
+
+    before, held = _InFlight(), _NONE
+    for op, state in _states(program, before, after, _InFlight.joined):
+        if state is not before:
+            before, held = state, state.open.union(*state.groups)
+        yield op, held
+
+
+def _targets(op: Op) -> tuple[int, ...]:
+    return tuple(r for operand in op.operands[: op.row.updates] for r in operand_registers(operand))
+
+
+def _sources(op: Op) -> tuple[int, ...]:
+    """Registers of A and of the sparsity metadata, which the operation reads as long as it runs."""
+    return tuple(r for operand in op.operands[op.row.updates :] if isinstance(operand, Group) for r in operand_registers(operand))
+
+
+def _early(op: Op, registers: Registers) -> Iterator[Early]:
+    if registers:
+        yield Early(op, tuple(sorted(registers)))
+
+
+def early_uses(program: Program) -> Iterator[Early]:
+    """Find ops that read or write a register which an asynchronous operation may still be working on."""
+    accumulators = {frozenset(_targets(op)) for op in program.ops if op.row.updates}
+    if not accumulators:
+        return
+    for op, held in _in_flight(program, _targets):
+        if op.row.updates:
+            # Instructions in a row may work on the same D, not on a part of it, and read nothing else of it.
+            sources = (r for operand in op.operands[op.row.updates :] for r in operand_registers(operand))
+            mine = frozenset(_targets(op))
+            parts = (d for d in accumulators if d != mine and d <= held and not d.isdisjoint(mine))
+            yield from _early(op, held.intersection(sources).union(*(mine & d for d in parts)))
+        elif held:
+            yield from _early(op, held.intersection((*program.reads[op.index], *program.writes[op.index])))
+
+
+def overwritten_sources(program: Program) -> Iterator[Early]:
+    """Find ops that write a register of A which an asynchronous operation may still read."""
+    if any(op.row.updates and _sources(op) for op in program.ops):
+        for op, held in _in_flight(program, _sources):
+            if not op.row.updates:
+                yield from _early(op, held.intersection(program.writes[op.index]))
+
+
+def unfenced(program: Program) -> Iterator[Early]:
+    """Find each wgmma.mma_async whose registers were written since the last wgmma.fence, on some path: section "wgmma.fence"."""
+    named = frozenset(r for op in program.ops if op.row.updates for r in (*_targets(op), *_sources(op)))
+    if not named:
+        return
+
+    def after(op: Op, written: Registers) -> Registers:
+        if isinstance(op.effects, WgmmaFence):
+            return _NONE
+        return written if op.row.updates else written.union(named.intersection(program.writes[op.index]))
+
+    for op, written in _states(program, named, after, frozenset.union):
+        if op.row.updates:
+            yield from _early(op, written.intersection((*_targets(op), *_sources(op))))

@@ -1,0 +1,182 @@
+"""Caches: object code and other files on disk, and dictionaries of bounded size."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from ptxlab import _version
+from ptxlab.native._host import host
+
+__all__ = ["OBJECTS", "BoundedCache", "DiskCache", "cache_directory"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+MAGIC = b"ptxlab-object-1\n"
+DIGEST = 32
+ROOT = Path(__file__).parents[1]
+SOURCES = ("native", "tables", "formats", "layout", "descriptors", "numerics", "ptx", "isa", "engine")
+"""The packages whose text decides what code is generated: the engine and all that it imports, less what only words messages."""
+
+
+class BoundedCache(dict[K, V]):
+    """A dictionary that drops all its entries when it is full and another one is entered with ``cache[key] = value``.
+
+    Parameters
+    ----------
+    limit : the number of entries that it holds at most
+
+    Examples
+    --------
+    >>> squares = BoundedCache[int, int](limit=2)
+    >>> for number in (1, 2, 3):
+    ...     squares[number] = number * number
+    >>> squares
+    {3: 9}
+    """
+
+    __slots__ = ("_limit",)
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def __setitem__(self, key: K, value: V) -> None:
+        if len(self) >= self._limit and key not in self:
+            self.clear()
+        super().__setitem__(key, value)
+
+
+def cache_directory() -> Path | None:
+    """The folder of all disk caches: ``$PTXLAB_CACHE_DIR``, else ``ptxlab`` in the user's cache folder.
+
+    None if ``$PTXLAB_CACHE`` is ``off``.
+    """
+    if os.environ.get("PTXLAB_CACHE", "").lower() in ("off", "0"):
+        return None
+    chosen = os.environ.get("PTXLAB_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "ptxlab"
+    except RuntimeError:
+        return None
+
+
+class DiskCache:
+    """Files that are kept under keys, for all processes of a user.
+
+    A cache costs time when it fails, never results: every file holds a digest of its key and its contents, and a file that is damaged,
+    a folder that cannot be written and a disk cache that is switched off all read as a miss.
+
+    Parameters
+    ----------
+    folder : the name of its folder in `cache_directory`; two caches need different folders or suffixes
+    suffix : the suffix of its files
+    version : what decides the contents besides the parts of a key, such as the version of a tool; asked for when a key is made
+    limit_bytes : the files that were written longest ago are removed beyond this total size
+
+    Examples
+    --------
+    >>> listings = DiskCache("listings", ".txt", version=lambda: b"1")
+    >>> key = listings.key("a request", 7)
+    >>> listings.write(key, b"the answer")
+    >>> listings.read(key) in (b"the answer", None)
+    True
+    """
+
+    __slots__ = ("_folder", "_suffix", "_version", "limit_bytes")
+
+    def __init__(self, folder: str, suffix: str, version: Callable[[], bytes], limit_bytes: int = 512 << 20) -> None:
+        self._folder, self._suffix, self._version, self.limit_bytes = folder, suffix, version, limit_bytes
+
+    def directory(self) -> Path | None:
+        """The folder of its files, which need not exist; None if disk caches are switched off."""
+        root = cache_directory()
+        return None if root is None else root / self._folder
+
+    def key(self, *parts: object) -> str:
+        """A key in hexadecimal digits: a digest of the parts (by ``repr``) and of the version."""
+        digest = hashlib.sha256(self._version())
+        for part in parts:
+            text = repr(part).encode()
+            digest.update(len(text).to_bytes(8, "little") + text)
+        return digest.hexdigest()
+
+    def read(self, key: str) -> bytes | None:
+        """What is kept under a key, or None."""
+        folder = self.directory()
+        if folder is None:
+            return None
+        try:
+            raw = self._path(folder, key).read_bytes()
+        except OSError:
+            return None
+        payload = raw[len(MAGIC) + DIGEST :]
+        return payload if raw == _sealed(key, payload) else None
+
+    def write(self, key: str, payload: bytes) -> None:
+        """Keep bytes under a key; other processes see the whole file or none."""
+        folder = self.directory()
+        if folder is None:
+            return
+        path = self._path(folder, key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_sealed(key, payload))
+                os.replace(temporary, path)
+            except OSError:
+                os.unlink(temporary)
+                raise
+            if key.startswith("00"):
+                self.evict()
+        except OSError:
+            return
+
+    def evict(self) -> None:
+        """Remove the files that were written longest ago until the rest is below the limit; one write in 256 does it."""
+        folder = self.directory()
+        if folder is None:
+            return
+        files = sorted((status.st_mtime, status.st_size, path) for path in folder.glob(f"*/*{self._suffix}") if (status := path.stat()))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in files:
+            if total <= self.limit_bytes:
+                return
+            path.unlink(missing_ok=True)
+            total -= size
+
+    def _path(self, folder: Path, key: str) -> Path:
+        return folder / key[:2] / f"{key[2:]}{self._suffix}"
+
+
+def _sealed(key: str, payload: bytes) -> bytes:
+    return MAGIC + hashlib.sha256(key.encode() + payload).digest() + payload
+
+
+@cache
+def _toolchain() -> bytes:
+    """What besides the request decides the code: our version and sources, llvmlite with its LLVM, and the processor."""
+    import llvmlite
+    from llvmlite import binding
+
+    digest = hashlib.sha256()
+    for package in SOURCES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            text = path.read_bytes()
+            digest.update(f"{path.relative_to(ROOT)} {len(text)}\n".encode() + text)
+    digest.update(repr((_version.__version__, llvmlite.__version__, binding.llvm_version_info, host())).encode())
+    return digest.digest()
+
+
+OBJECTS = DiskCache("", ".o", _toolchain)
+"""Object code."""

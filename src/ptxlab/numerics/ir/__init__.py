@@ -1,0 +1,1 @@
+"""The LLVM code of matrix products."""

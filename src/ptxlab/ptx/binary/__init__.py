@@ -1,0 +1,1 @@
+"""Binary files that carry PTX: ELF, fat binaries, LZ4."""

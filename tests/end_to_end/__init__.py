@@ -1,0 +1,1 @@
+"""Whole programs and kernels, by source."""

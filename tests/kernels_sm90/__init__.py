@@ -1,1 +1,0 @@
-"""Kernels compiled by Triton for sm_90a; their sources and cases are those of `kernels`."""

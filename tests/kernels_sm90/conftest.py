@@ -1,8 +1,0 @@
-"""The cases are those of `kernels`, the folder beside this one."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -121,7 +121,7 @@ def _needs_tensor_memory(warp: context.WarpContext) -> None:
 def enter(warp: context.WarpContext, active: bool = True) -> tuple[State, int]:
     """The CTA's state and the instruction's cta_group, checked: one group in the whole kernel, for group 2 a peer that is ``active``."""
     state = state_of(warp.cta)
-    group = 2 if warp.q.group == "cta_group::2" else 1
+    group = 2 if warp.q.cta_group == "cta_group::2" else 1
     if group != state.group:
         if state.group:
             warp.fault(

@@ -279,11 +279,12 @@ RESTRICTED = (
         options=PAIR_OF_CTAS,
     ),
 )
+COUNT = "@%first ld.global.b32 %r8, [%gmem];\nadd.u32 %r8, %r8, 1;\n@%first st.global.b32 [%gmem], %r8;\ngriddepcontrol.wait;"
 GRIDS = (
     Pair(
         ("griddepcontrol.wait;",),
         "orders this grid with the one before",
-        "griddepcontrol.launch_dependents;\nORDER\n@%first ld.global.b32 %r8, [%gmem];\nadd.u32 %r8, %r8, 1;\n@%first st.global.b32 [%gmem], %r8;\ngriddepcontrol.wait;",
+        "griddepcontrol.launch_dependents;\nORDER\n" + COUNT,
         "FORM",
         GRID,
         "X121",
@@ -292,7 +293,7 @@ GRIDS = (
     Pair(
         ("griddepcontrol.launch_dependents;",),
         "lets the next grid start",
-        "ORDER\n@%first ld.global.b32 %r8, [%gmem];\nadd.u32 %r8, %r8, 1;\n@%first st.global.b32 [%gmem], %r8;\ngriddepcontrol.wait;",
+        "ORDER\n" + COUNT,
         "FORM\ngriddepcontrol.wait;",
         GRID,
         "X121",

@@ -53,7 +53,7 @@ class Scheduler:
         self._until = 0
         self.budget = launch.budget
         self.observer = launch.observer
-        self._hearers = [None if launch.observer is None else launch.observer.retire_hook(op) for op in launch.program.ops]
+        self._retire_hooks = [None if launch.observer is None else launch.observer.retire_hook(op) for op in launch.program.ops]
         self._on_running = overridden_hook(launch.observer, "running")
         self._on_stopped = overridden_hook(launch.observer, "stopped")
         self._on_resumed = overridden_hook(launch.observer, "resumed")
@@ -106,7 +106,7 @@ class Scheduler:
         group.wait = None
         group.state = RUN
         group.again = group.retried = wait.retry
-        retire_hook = self._hearers[group.op]
+        retire_hook = self._retire_hooks[group.op]
         if retire_hook is not None and not wait.retry:
             warp = group.warp
             running, warp.mask = warp.mask, group.active
@@ -265,7 +265,7 @@ class Scheduler:
         handlers = launch.handlers
         together = launch.together
         services = self.services
-        hearers = self._hearers
+        retire_hooks = self._retire_hooks
         observer, running, stopped = self.observer, self._on_running, self._on_stopped
         fuel = warp.slice or SLICE
         words[_CLOCK] = self.rounds * 1000 + self.instructions
@@ -336,7 +336,7 @@ class Scheduler:
                     (self.polling if waiters is None else waiters).append(group)
                     status = _PARKED
                     break
-                retire_hook = hearers[index]
+                retire_hook = retire_hooks[index]
                 if retire_hook is not None:
                     retire_hook(warp, op)
                 if warp.spun:

@@ -13,11 +13,12 @@ from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import LOCAL, Alloc, Dealloc, Supply
 from ptxlab.isa.operands import Op
 from ptxlab.isa.tcgen05._state import Freed, PairRequest, State, enter, no_peer, state_of, teams, whole_warp
+from ptxlab.tables import TENSOR_MEMORY_COLUMNS
 
 __all__ = ["leaks"]
 
 _SECTION = "Tensor Memory Allocation and Management Instructions"
-_COLUMNS, _GRANULE = 512, 32
+_GRANULE = 32
 _SIZES = frozenset({32, 64, 128, 256, 512})
 _SIZES_TEXT = "32, 64, 128, 256 or 512"
 
@@ -70,12 +71,12 @@ class _Awaited(context.Supplied):
                 f"let CTA {others[0]} execute tcgen05.dealloc without waiting for this one; or keep the CTAs on different SMs: "
                 "ask for more shared memory, or launch with ptxlab.Device(ctas_per_sm=1)"
             )
-        return f"execute tcgen05.dealloc before this allocation, or ask for {_COLUMNS} columns in all at most"
+        return f"execute tcgen05.dealloc before this allocation, or ask for {TENSOR_MEMORY_COLUMNS} columns in all at most"
 
 
 def _holders(cta: context.Cta) -> list[context.Cta]:
     """The CTAs that hold tensor memory of the SM of a CTA, by their first columns."""
-    owners = (cta.tensor.owner_of(column) for column in range(0, _COLUMNS, _GRANULE))
+    owners = (cta.tensor.owner_of(column) for column in range(0, TENSOR_MEMORY_COLUMNS, _GRANULE))
     return [cast(context.Cta, owner) for owner in dict.fromkeys(owners) if owner is not None]
 
 

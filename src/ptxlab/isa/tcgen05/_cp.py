@@ -16,21 +16,14 @@ from ptxlab.isa.tcgen05._accesses import block, operand
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch
 from ptxlab.layout import CopyDestination, copy_destination
+from ptxlab.tables import COPY_LAYOUTS
 
 __all__: list[str] = []
 
 _SECTION = "Tensor Memory Data Movement Instructions"
 _FORMATS = "{.unpacked=b8x16}{.packed=b6x16_p32|b4x16_p64}"
-_SHAPES = (
-    ("128x256b", ""),
-    ("128x128b", ""),
-    ("4x256b", ""),
-    ("32x128b", "warpx4"),
-    ("64x128b", "warpx2::02_13"),
-    ("64x128b", "warpx2::01_23"),
-)
 _FORMAT = {"b4x16_p64": "e2m1", "b6x16_p32": "e3m2"}
-"""Source format -> a type of its size; all six-bit types lie in memory alike."""
+"""Source format -> a type of its size; all six-bit types are stored alike."""
 _ANY_LANE = "4x256b"
 """The shape that may begin at any of the 32 lanes of a warp."""
 
@@ -105,5 +98,5 @@ def _declare(shape: str, multicast: str) -> None:
     )(copy)
 
 
-for _shape, _multicast in _SHAPES:
+for _shape, _multicast in COPY_LAYOUTS:
     _declare(_shape, _multicast)

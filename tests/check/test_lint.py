@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import ptxlab
 from ptxlab.cli._main import cli
-from ptxlab.isa.legality import FORMS
+from ptxlab.isa.form import FORMS
 
 ROOT = Path(__file__).parents[2]
 KERNELS = sorted(

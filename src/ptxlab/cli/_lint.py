@@ -18,8 +18,11 @@ def _print_forms(context: click.Context, _: click.Parameter, name: str | None) -
         return
     from difflib import get_close_matches
 
-    from ptxlab.isa.legality import FORMS, find_forms, help_text
+    from ptxlab.isa import load_all
+    from ptxlab.isa.form import FORMS, find_forms
+    from ptxlab.isa.help_text import help_text
 
+    load_all()
     found = find_forms(name) or [form for known, forms in FORMS.items() if known.startswith(f"{name}.") for form in forms]
     if not found:
         near = get_close_matches(name, FORMS, 1)

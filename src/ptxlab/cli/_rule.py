@@ -29,8 +29,11 @@ def rule(code: str, as_json: bool) -> None:
     """Explain a diagnostic code such as L113; for an instruction such as tcgen05.cp, print its legal forms."""
     info = CODES.get(code.upper())
     if info is None:
-        from ptxlab.isa.legality import find_forms, help_text
+        from ptxlab.isa import load_all
+        from ptxlab.isa.form import find_forms
+        from ptxlab.isa.help_text import help_text
 
+        load_all()
         forms = find_forms(code)
         if not forms:
             raise click.UsageError(f"there is no code {code!r}, and no instruction of this name is declared")

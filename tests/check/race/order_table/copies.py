@@ -233,7 +233,6 @@ STORES = (
         ST_ASYNC,
         "X114",
         without=f"st.relaxed.gpu.global.b32 {FLAG}, 1;",
-        unfounded="releases of st.async and red.async are not followed",
     ),
     Pair(GLOBAL_WRITES, "writes global memory, asynchronously, generic proxy", WRITE_THEN_GLOBAL, BAR, CONFLICT, "X114"),
 )

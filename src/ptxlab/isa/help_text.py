@@ -1,4 +1,4 @@
-"""The declared forms as help text."""
+"""Forms as help text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from textwrap import wrap
 
-from ptxlab.isa.legality._form import Form, Slot
+from ptxlab.isa.form import Form, Slot
 from ptxlab.isa.requirements import Condition, Needs
 from ptxlab.isa.targets import at_least
 
@@ -20,7 +20,9 @@ _SHOWN = 4
 def help_text(form: Form) -> str:
     """A form as the specification would print it: syntax, groups of modifiers, operands, rules, targets and versions.
 
-    >>> from ptxlab.isa.legality import FORMS
+    >>> from ptxlab.isa import load_all
+    >>> from ptxlab.isa.form import FORMS
+    >>> load_all()
     >>> print(help_text(FORMS["tcgen05.shift"][0]))
     tcgen05.shift.cta_group.down [taddr];
     <BLANKLINE>
@@ -32,7 +34,7 @@ def help_text(form: Form) -> str:
       PTX ISA: Tensorcore 5th Generation Instructions: tcgen05.shift
     """
     syntax = [_line(form.opcode(), operands.text()) for operands in form.operands if not operands.note]
-    groups = [(f".{s.name}", "= " + ", ".join(f".{c}" for c in s.choices)) for s in form.slots if _is_group(s)]
+    groups = [(f".{s.label}", "= " + ", ".join(f".{c}" for c in s.choices)) for s in form.slots if _is_group(s)]
     shown = re.findall(r"[\w.-]+", " ".join(operands.text() for operands in form.operands if not operands.note))
     operands = [(name, "  " + kind.says) for name, kind in form.kinds.items() if name.strip("[]") in shown]
     blocks = [syntax, list(_table([*groups, *operands])), list(_rules(form)), [f"  {_needs(a)}" for a in form.requires]]
@@ -45,7 +47,7 @@ def _line(opcode: str, operands: str) -> str:
 
 
 def _is_group(slot: Slot) -> bool:
-    return len(slot.choices) > 1 or slot.choices[0] != slot.name
+    return len(slot.choices) > 1 or slot.label != slot.choices[0]
 
 
 def _table(rows: list[tuple[str, str]]) -> Iterator[str]:

@@ -83,7 +83,7 @@ def test_other_hints() -> None:
         "a descriptor of .kind::f8f6f4, for which it is legal (--kind f8f6f4)",
     ]
     exchanged = explain(int(TensorMemoryAddress(lane=256, column=32)), as_="tmem").best
-    assert [str(h) for h in exchanged.hints] == ["lane and column exchanged? The lane stands in bits 16-31: 0x200100"]
+    assert [str(h) for h in exchanged.hints] == ["lane and column exchanged? The lane is in bits 16-31: 0x200100"]
     assert (
         explain(int(GOOD), as_="wgmma").best.hints[0].text
         == "a shared memory descriptor of tcgen05, whose bits 46-48 are 0b001 (--as smem)"
@@ -124,7 +124,7 @@ def test_a_tensor_map() -> None:
         "address": "0x100000", "mode": "tiled", "rank": "2", "type": "f16", "interleave": "none", "swizzle": "128B", "oob_fill": "none",
         "l2_promotion": "none", "strides": "(1024,)", "dims": "(512, 256)", "element_strides": "(1, 1)", "box": "(64, 128)",
     }  # fmt: skip
-    assert found.best.notes == ("one copy brings 16384 bytes",)
+    assert found.best.notes == ("one copy moves 16384 bytes",)
     assert explain(int.from_bytes(raw, "little")).best.fields == found.best.fields
     changed = bytearray(raw)
     changed[64] ^= 1
@@ -259,9 +259,9 @@ def test_strides_of_an_unswizzled_transposed_operand() -> None:
     for d in (wrong, WgmmaDescriptor(leading=right.stride, stride=right.leading)):
         (hint,) = explain(d, major="mn").best.hints
         assert hint.text == (
-            "LBO and SBO exchanged? Without swizzling LBO leads along K and SBO along M or N, the other way round than with swizzling: "
-            "here 8 steps of K lie 128 bytes apart, rows of 16 bytes 1024 bytes, which is right only where the atoms follow each other "
-            "along K first"
+            "LBO and SBO exchanged? Without swizzling LBO is the step along K and SBO the step along M or N, unlike with swizzling: "
+            "here 8 steps of K are 128 bytes apart, rows of 16 bytes 1024 bytes, which is right only where consecutive atoms follow each "
+            "other along K"
         )
         assert hint.value is not None
         assert type(d).decode(hint.value) == type(d)(leading=right.leading, stride=right.stride)

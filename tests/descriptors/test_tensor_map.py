@@ -20,13 +20,13 @@ IM2COL = {**VOLUME, "im2col": True, "lower": (0,), "upper": (0,), "channels": 64
 @pytest.mark.parametrize(
     ("call", "change", "message"),
     [
-        (CALL, {"data_type": 16}, "data_type: 16 is no element type; they are 0 to 15"),
+        (CALL, {"data_type": 16}, "data_type: 16 is not an element type; they are 0 to 15"),
         (CALL, {"data_type": 13}, "data_type: sm_90a has no element type b4x16 in this mode"),
         (CALL, {"rank": 6}, "rank: the rank is 6; it can be 1 to 5"),
         (CALL, {"interleave": 1}, "rank: the rank is 2; it can be 3 to 5 with interleave layout 16B"),
         (CALL, {"im2col": True}, "rank: the rank is 2; it can be 3 to 5 in im2col mode"),
-        (CALL, {"interleave": 3}, "interleave: 3 is no interleave layout; they are 0, 1, 2"),
-        (CALL, {"swizzle": 4}, "swizzle: 4 is no swizzling mode of sm_90a; they are 0, 1, 2, 3"),
+        (CALL, {"interleave": 3}, "interleave: 3 is not a valid interleave layout; valid are 0, 1, 2"),
+        (CALL, {"swizzle": 4}, "swizzle: 4 is not a valid swizzling mode of sm_90a; valid are 0, 1, 2, 3"),
         (CALL, {"data_type": 1, "oob_fill": 1}, "oob_fill: fill mode NaN needs a floating-point type, not u16"),
         (CALL, {"address": 0x10008}, "address: the global address 0x10008 is not a multiple of 16"),
         (CALL, {"dims": (512, 0)}, "dims[1]: the size is 0; it can be 1 to 2^32"),
@@ -99,10 +99,10 @@ def test_refusals_of_narrow_elements(call: dict[str, Any], change: dict[str, Any
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ((68, 3), 7, "rank: the rank field holds 7, which stands for 8 dimensions; a tensor has 1 to 5"),
-        ((71, 4), 14, "data_type: the storage format field holds 14, which is no element type"),
-        ((86, 1), 1, "swizzle: the swizzling mode field holds 4, which is no mode"),
-        ((75, 2), 3, "interleave: the interleave field holds 3, which is no layout"),
+        ((68, 3), 7, "rank: the rank field holds 7, which means 8 dimensions; a tensor has 1 to 5"),
+        ((71, 4), 14, "data_type: the storage format field holds 14, which is not an element type"),
+        ((86, 1), 1, "swizzle: the swizzling mode field holds 4, which is not a mode"),
+        ((75, 2), 3, "interleave: the interleave field holds 3, which is not a layout"),
         ((83, 2), 2, "swizzle: swizzle atomicity 2 needs 128B swizzling, not mode 0"),
         ((64, 1), 1, "rank: an im2col map of rank 1; it needs 3 to 5 dimensions"),
     ],
@@ -168,7 +168,7 @@ def test_an_element_type_by_name() -> None:
 @pytest.mark.parametrize(
     ("array", "options", "message"),
     [
-        (np.zeros((4, 4), np.complex64), {}, "dtype: complex64 is no element type of tensor maps; they are u8, u16, "),
+        (np.zeros((4, 4), np.complex64), {}, "dtype: complex64 is not an element type of tensor maps; they are u8, u16, "),
         (
             np.zeros((4, 8), np.float16),
             {"dtype": "f32"},
@@ -177,12 +177,12 @@ def test_an_element_type_by_name() -> None:
         (
             np.zeros((8, 16), np.float32)[:, ::2],
             {},
-            "strides: the elements of the last axis stand 8 bytes apart; the innermost dimension must",
+            "strides: the elements of the last axis are 8 bytes apart; the innermost dimension must",
         ),
         (np.zeros((4, 6), np.float16), {}, "strides[0]: the stride is 12 bytes; it must be a multiple of 16 below 2^40"),
         (np.zeros((4, 8, 8), np.float16), {}, "box: 2 values for a tensor of 3 dimensions; 3 are needed"),
         (np.zeros((4, 8), np.float16), {"swizzle": "96B"}, "swizzle: '96B' is not one of none, 32B, 64B, 128B, 128B_32B, "),
-        (np.zeros((4, 8), np.float16), {"box": (8, 1.5)}, "box: (8, 1.5) is no sequence of whole numbers"),
+        (np.zeros((4, 8), np.float16), {"box": (8, 1.5)}, "box: (8, 1.5) is not a sequence of integers"),
         (np.zeros((4, 16), np.uint8), {"dtype": "b4x16"}, "dims: elements of b4x16 have 4 bits; give dims (and strides)"),
         (b"abc", {}, "dtype: a base of type bytes has no element type; name one"),
         (b"abc", {"dtype": "u8"}, "dims: a base of type bytes without a shape needs dims"),
@@ -239,7 +239,7 @@ def test_slices_of_channels() -> None:
     assert TensorMap(array, box=(16, 1, 1, 1), dims=(6, 5, 3, 2), interleave="16B").strides == made.strides
     with pytest.raises(TensorMapError, match="interleave: the last axis has 16 bytes; a slice of channels has 32"):
         TensorMap(array, box=(16, 1, 1, 1), interleave="32B")
-    with pytest.raises(TensorMapError, match="strides: the slices stand 32 bytes apart; along W they must be contiguous"):
+    with pytest.raises(TensorMapError, match="strides: the slices are 32 bytes apart; along W they must be contiguous"):
         TensorMap(array[:, :, :, ::2], box=(16, 1, 1, 1), interleave="16B")
     with pytest.raises(TensorMapError, match="rank: the rank is 0; it can be 3 to 5 with interleave layout 16B"):
         TensorMap(np.zeros(16, np.uint8), box=(), interleave="16B")

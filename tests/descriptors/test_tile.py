@@ -95,25 +95,25 @@ def test_steps_along_k(tile: OperandTile, steps: list[int]) -> None:
         (
             OperandTile(128, 128, "f16"),
             {"k": 56},
-            "a descriptor that starts at 0x70 looks for element (0, 64) of the tile at 0x90; it lies at 0x4000",
+            "a descriptor that starts at 0x70 looks for element (0, 64) of the tile at 0x90; it is at 0x4000",
             "a part stays inside one width of 128 bytes (64 elements) along K; the next begins 0x4000 bytes on",
         ),
         (
             OperandTile(128, 64, "f16"),
             {"k": 4},
-            "element (0, 4) lies at 0x8; a start address is a multiple of 16 bytes",
+            "element (0, 4) is at 0x8; a start address is a multiple of 16 bytes",
             "advance along M or N by multiples of 8 rows, along K by multiples of 8 elements",
         ),
         (
             OperandTile(128, 64, "f16", "mn"),
             {"mn": 32},
-            "a descriptor that starts at 0x40 looks for element (64, 0) of the tile at 0x90; it lies at 0x2000",
+            "a descriptor that starts at 0x40 looks for element (64, 0) of the tile at 0x90; it is at 0x2000",
             "a part that is not inside one width of 128 bytes begins at a multiple of 64 elements along M or N",
         ),
         (
             OperandTile(64, 64, "f16", "mn", stride=2048),
             {"k": 4},
-            "a descriptor that starts at 0x200 looks for element (0, 8) of the tile at 0x400; it lies at 0x800",
+            "a descriptor that starts at 0x200 looks for element (0, 8) of the tile at 0x400; it is at 0x800",
             "advance along K by multiples of 8, along M or N by multiples of 64 elements",
         ),
         (OperandTile(64, 64, "f16"), {"k": 60, "width": 16}, "a part of 64 x 16 elements from (0, 60) is outside the tile of 64 x 64", ""),
@@ -140,7 +140,7 @@ def test_a_tensor_map_leaves_the_tile_so(swizzle: str, columns: int) -> None:
     ("layout", "kind", "message"),
     [
         ("(8,8):(8,2)", "f16", "no descriptor describes (8,8):(8,2) for elements of type .f16"),
-        ("Swizzle<3,2,3> o (8,64):(64,1)", "f16", "Swizzle<3,2,3> is no swizzling mode of a descriptor"),
+        ("Swizzle<3,2,3> o (8,64):(64,1)", "f16", "Swizzle<3,2,3> is not a swizzling mode of a descriptor"),
         ("(8,m):(8,1)", "f16", "(8,m):(8,1) is not a layout of (M or N, K) with integers only"),
         ("Swizzle<3,4,3> o 64 o (8,64):(64,1)", "f16", "Swizzle<3,4,3> o 64 o (8,64):(64,1) has an offset inside its swizzle"),
     ],

@@ -97,7 +97,7 @@ def test_replace_in_an_array_changes_it_in_place() -> None:
         ("box_dim", 0, 257, "box_dim: box0 is 257; it can be 1 to 256"),
         ("global_stride", 0, 24, "global_stride: stride0 is 0x18; it must be a multiple of 16"),
         ("element_stride", 1, 9, "element_stride: element_stride1 is 9; it can be 1 to 8"),
-        ("elemtype", None, 16, "elemtype: 16 is no element type of tensormap.replace; they are 0 to 15"),
+        ("elemtype", None, 16, "elemtype: 16 is not an element type of tensormap.replace; they are 0 to 15"),
         ("swizzle_mode", None, 4, "swizzle_mode: the new value is 4; it can be 0 to 3"),
         ("colour", None, 4, "colour: tensormap.replace has no field .colour; the fields are "),
     ],

@@ -173,7 +173,7 @@ def test_tensor_map(kind: Kind) -> None:
     value, contents = kind.make()
     name = kind.dtype.name
     if name.startswith(("complex", "float4_", "float6_", "int4", "uint4")):
-        with pytest.raises(TensorMapError, match=f"D732.: dtype: {name} is no element type of tensor maps"):
+        with pytest.raises(TensorMapError, match=f"D732.: dtype: {name} is not an element type of tensor maps"):
             ptxlab.TensorMap(value, box=(COUNT,))
         return
     STORED.launch(block=len(numbers(kind)), args=[ptxlab.TensorMap(value, box=(COUNT,))]).raise_for_errors()

@@ -22,6 +22,7 @@ from tests.end_to_end.triton.cases import CASES
 from tests.machine.launch_helpers import kernel, store
 
 
+@pytest.mark.compiler
 def test_a_tensor_core_kernel_runs_again_to_the_same_bits(tmp_path: Path) -> None:
     case = CASES["gl_mm_fp16"]("256x256x128")
     ((_, out),) = case.outputs.items()

@@ -133,7 +133,7 @@ CASES: list[tuple[str, str, str]] = [
     (
         "body",
         '.file 1 "x"',
-        "k.ptx:5:1: error[S106]: directive '.file' stands only at module scope\n  5 | .file 1 \"x\"\n      ^^^^^\n  why: Directives",
+        "k.ptx:5:1: error[S106]: directive '.file' is allowed only at module scope\n  5 | .file 1 \"x\"\n      ^^^^^\n  why: Directives",
     ),
     (
         "body",
@@ -205,7 +205,7 @@ CASES: list[tuple[str, str, str]] = [
     (
         "body",
         "}",
-        "k.ptx:6:1: error[S101]: this '}' closes nothing\n  6 | }\n      ^",
+        "k.ptx:6:1: error[S101]: this '}' has no matching '{'\n  6 | }\n      ^",
     ),
     (
         "body",
@@ -229,7 +229,7 @@ CASES: list[tuple[str, str, str]] = [
     (
         "module",
         ".reg .b32 a;",
-        "k.ptx:4:1: error[S106]: directive '.reg' stands only in a function body\n  4 | .reg .b32 a;\n      ^^^^\n  why: Directives",
+        "k.ptx:4:1: error[S106]: directive '.reg' is allowed only in a function body\n  4 | .reg .b32 a;\n      ^^^^\n  why: Directives",
     ),
     (
         "module",
@@ -424,7 +424,7 @@ CASES: list[tuple[str, str, str]] = [
     (
         "body",
         ".loc_intermediate 1 2 3",
-        "k.ptx:5:1: error[S106]: '.loc_intermediate' stands right after a '.loc'\n"
+        "k.ptx:5:1: error[S106]: '.loc_intermediate' must directly follow a '.loc'\n"
         "  5 | .loc_intermediate 1 2 3\n"
         "      ^^^^^^^^^^^^^^^^^\n"
         "  why: Directives",

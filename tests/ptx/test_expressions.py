@@ -101,7 +101,7 @@ def test_floats(text: str, value: float) -> None:
         ("1 + 1.0", "operator '+' takes two integers, or (but for bits and logic) two floats"),
         ("1.0 << 2.0", "operator '<<' takes two integers, or (but for bits and logic) two floats"),
         ("~1.0", "operator '~' takes an integer"),
-        ("0f3F800000 + 0f3F800000", "a 0f constant takes part in no expression"),
+        ("0f3F800000 + 0f3F800000", "a 0f constant cannot be used in an expression"),
         ("1 ? 1 : 1.0", "a conditional takes an integer, then two integers or two .f64 values"),
         ("18446744073709551616", "this integer does not fit in 64 bits"),
         ("0x1ffffffffffffffff", "this integer does not fit in 64 bits"),

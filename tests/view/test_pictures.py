@@ -114,7 +114,7 @@ def test_operand_cells(major: layout.Major, swizzle: str) -> None:
 def test_chunks_that_share_an_address_are_counted() -> None:
     memory = view.draw_operand(SharedMemoryDescriptor(leading=16, stride=1024), 8, 16, 16).panels[1]
     assert memory.labels[0][:3] == ["0:0-7", "0:8-15 +1", "1:8-15 +1"]
-    assert "+n: n other chunks lie at the same address" in memory.note
+    assert "+n: n other chunks are at the same address" in memory.note
 
 
 def test_explain_draws(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,14 @@
-"""Bit fields, declared once: a table of `BitField` encodes, decodes and says what is wrong."""
+"""Bit fields, declared once: a table of `BitField` encodes, decodes and checks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from ptxlab.descriptors._errors import DescriptorError, Finding
 
-__all__ = ["BitField", "BitFormat"]
+__all__ = ["BitDescriptor", "BitField", "BitFormat", "Descriptor", "html_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +18,12 @@ class BitField:
     Attributes
     ----------
     name : the attribute that holds its value
-    low, width : its place
+    low, width : its lowest bit and its width
     meaning : as the specification's table words it
     shift : low bits of the value that are not stored (the value must be a multiple of ``1 << shift``)
     bias : what is subtracted from the value before it is stored
     values : value -> code, for a field of named values; a code without a name reads as ``"code 3"``
-    upper : place and width of the upper part of a field that stands in two pieces
+    upper : lowest bit and width of the upper part of a field that has two parts
     signed : two's complement
     """
 
@@ -124,7 +124,7 @@ class BitFormat:
         return values
 
     def findings(self, values: Mapping[str, Any], code: str) -> Iterator[Finding]:
-        """What no instruction allows: unnamed bits that are wrong, and codes without a meaning."""
+        """What is never legal: unnamed bits that are wrong, and codes without a meaning."""
         for low, width in self.unnamed():
             wrong = values["reserved"] >> low & ((1 << width) - 1)
             if wrong:
@@ -148,3 +148,43 @@ class BitFormat:
             if width:
                 yield low, width
             low += width + 1
+
+
+def html_of(descriptor: object) -> str:
+    """The HTML of a descriptor's explanation."""
+    # `explain` reads every kind of descriptor, so that none of them can import it.
+    from ptxlab.descriptors.describe.explain import explain
+
+    return explain(descriptor)._repr_html_()
+
+
+class Descriptor:
+    """Base of descriptors: reports show their attributes, notebooks their explanation."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
+
+    def fields(self) -> list[tuple[str, object]]:
+        """Names and values, for a report."""
+        return list(self._values().items())
+
+    def _values(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class BitDescriptor(Descriptor):
+    """Base of descriptors whose attributes are the fields of one format."""
+
+    __slots__ = ()
+
+    FORMAT: ClassVar[BitFormat]
+
+    def __int__(self) -> int:
+        return self.FORMAT.encode(self._values(), getattr(self, "reserved", 0))
+
+    @classmethod
+    def decode(cls, value: int) -> Self:
+        """Read the bits; every value can be read, `findings` says what is wrong with it."""
+        return cls(**cls.FORMAT.decode(value))

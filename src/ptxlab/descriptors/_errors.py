@@ -1,4 +1,4 @@
-"""What descriptors find wrong, and the errors they raise."""
+"""Findings about descriptors, and the errors that they raise."""
 
 from __future__ import annotations
 

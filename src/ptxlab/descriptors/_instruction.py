@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ptxlab.descriptors._bitfields import BitField, BitFormat
+from ptxlab.descriptors._bitfields import BitField, BitFormat, Descriptor
 from ptxlab.descriptors._errors import DescriptorError, Finding
 from ptxlab.descriptors._instruction_rules import check
-from ptxlab.descriptors.describe.notebook import html_of
 from ptxlab.tables import BLOCK_SCALED_KINDS, KINDS, MMA_KINDS, Kind
 
 __all__ = ["FORMATS", "InstructionDescriptor"]
@@ -77,7 +76,7 @@ FORMATS: Mapping[str, BitFormat] = {
 
 
 @dataclass(frozen=True, slots=True)
-class InstructionDescriptor:
+class InstructionDescriptor(Descriptor):
     """The 32-bit instruction descriptor.
 
     Attributes
@@ -145,9 +144,6 @@ class InstructionDescriptor:
         """K of the instruction, in elements of the dense matrix."""
         return 96 if self.k96 else MMA_KINDS[self.kind].k * (2 if self.sparse else 1)
 
-    def _repr_html_(self) -> str:
-        return html_of(self)
-
     def fields(self) -> list[tuple[str, object]]:
         """Names and values, for a report."""
         stated = {item.name for item in FORMATS[self.kind].fields} if self.kind in FORMATS else set()
@@ -169,9 +165,6 @@ class InstructionDescriptor:
         scale_vector : ``.scale_vectorsize`` of a block-scaled instruction: ``block32``, ``scale_vec::1X``, ...; None: not checked
         """
         return list(_findings(self, cta_group, ws, sparse, scale_vector))
-
-    def _values(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 _OPTIONAL: Mapping[str, object] = {

@@ -22,13 +22,13 @@ _SCALE_TYPES = f'{_SCALING}, table "Valid combinations of scale_vectorsize with 
 _SCALE_SHAPES = f'{_SCALING}, table "Valid combinations of scale_vectorsize and shapes"'
 
 _SELECTORS = {"f16": (0, 1), "tf32": (0, 1), "f8f6f4": (0,), "i8": (0,)}
-"""Kind -> sparsity selectors that choose something; 2 and 3 lie in the field but no source says what they select."""
+"""Kind -> sparsity selectors that choose something; the field can hold 2 and 3, but no source says what they select."""
 
 
 def check(
     i: InstructionDescriptor, table: str, cta_group: int | None, ws: bool, sparse: bool | None, scale_vector: str | None
 ) -> Iterator[Finding]:
-    """See `InstructionDescriptor.findings`; ``table`` is the section of the descriptor's format."""
+    """What is not legal for an instruction with these qualifiers; ``table`` is the section of the descriptor's format."""
     kind = MMA_KINDS[i.kind]
     yield from _check_flags(i, kind, table, sparse)
     yield from _check_types(i, kind)

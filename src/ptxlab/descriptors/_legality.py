@@ -30,7 +30,7 @@ def check_mma(
     zero_columns: ZeroColumnMask | None = None,
     target: str | None = None,
 ) -> list[Finding]:
-    """Everything that the tables say against a tcgen05.mma.
+    """Every rule of the tables that a tcgen05.mma breaks.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def _check_lanes(
 def check_fragment(
     shape: str, num: int = 1, address: TensorMemoryAddress | None = None, warp: int | None = None, pack: bool = False, split: int = 0
 ) -> list[Finding]:
-    """What the specification says against a tcgen05.ld or st.
+    """Every rule of the specification that a tcgen05.ld or st breaks.
 
     Parameters
     ----------

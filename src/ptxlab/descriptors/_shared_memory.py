@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
-from ptxlab.descriptors._bitfields import BitField, BitFormat
+from ptxlab.descriptors._bitfields import BitDescriptor, BitField, BitFormat
 from ptxlab.descriptors._errors import Finding
-from ptxlab.descriptors.describe.notebook import html_of
 from ptxlab.layout import Major
 from ptxlab.tables import SWIZZLES, TRANSPOSED_SWIZZLES
 
@@ -52,7 +51,7 @@ WGMMA_FORMAT = BitFormat(
 
 
 @dataclass(frozen=True, slots=True)
-class SharedMemoryDescriptor:
+class SharedMemoryDescriptor(BitDescriptor):
     """A 64-bit descriptor of tcgen05.mma and tcgen05.cp. Addresses and strides are in bytes.
 
     Attributes
@@ -73,6 +72,8 @@ class SharedMemoryDescriptor:
     True
     """
 
+    FORMAT: ClassVar[BitFormat] = TCGEN05_FORMAT
+
     start: int = 0
     leading: int = 0
     stride: int = 0
@@ -81,24 +82,14 @@ class SharedMemoryDescriptor:
     leading_mode: Literal["relative", "absolute"] = "relative"
     reserved: int = 0
 
-    def __int__(self) -> int:
-        return TCGEN05_FORMAT.encode(_values(self), self.reserved)
-
     @classmethod
     def decode(cls, value: int) -> SharedMemoryDescriptor:
         """Read the 64 bits; every value can be read, `findings` says what is wrong with it."""
         return _decode(value)
 
-    def _repr_html_(self) -> str:
-        return html_of(self)
-
-    def fields(self) -> list[tuple[str, object]]:
-        """Names and values, for a report."""
-        return list(_values(self).items())
-
     def findings(self, major: Major | None = None, bits: int | None = None) -> list[Finding]:
         """What is not legal: the fields alone, and with ``major`` and element ``bits`` (container of the type) the combination."""
-        found = list(TCGEN05_FORMAT.findings(_values(self), "D702"))
+        found = list(TCGEN05_FORMAT.findings(self._values(), "D702"))
         # Without swizzling nothing depends on it: Triton sets it from the address there, and its kernels work.
         if self.base_offset and self.swizzle == "128B_32B":
             found.append(
@@ -137,7 +128,7 @@ class SharedMemoryDescriptor:
 
 
 @dataclass(frozen=True, slots=True)
-class WgmmaDescriptor:
+class WgmmaDescriptor(BitDescriptor):
     """A 64-bit matrix descriptor of wgmma.mma_async; attributes as in `SharedMemoryDescriptor`.
 
     Examples
@@ -146,6 +137,8 @@ class WgmmaDescriptor:
     '0x4000004000010040'
     """
 
+    FORMAT: ClassVar[BitFormat] = WGMMA_FORMAT
+
     start: int = 0
     leading: int = 0
     stride: int = 0
@@ -153,24 +146,9 @@ class WgmmaDescriptor:
     base_offset: int = 0
     reserved: int = 0
 
-    def __int__(self) -> int:
-        return WGMMA_FORMAT.encode(_values(self), self.reserved)
-
-    @classmethod
-    def decode(cls, value: int) -> WgmmaDescriptor:
-        """Read the 64 bits."""
-        return cls(**WGMMA_FORMAT.decode(value))
-
-    def _repr_html_(self) -> str:
-        return html_of(self)
-
-    def fields(self) -> list[tuple[str, object]]:
-        """Names and values, for a report."""
-        return list(_values(self).items())
-
     def findings(self, major: Major | None = None, bits: int | None = None) -> list[Finding]:
         """What is not legal: the fields alone, and with ``major`` and element ``bits`` the combination."""
-        found = list(WGMMA_FORMAT.findings(_values(self), "D702"))
+        found = list(WGMMA_FORMAT.findings(self._values(), "D702"))
         if self.base_offset and self.swizzle == "none":
             message = f"the matrix base offset is {self.base_offset} without swizzling"
             found.append(_finding("base_offset", message, WGMMA_FORMAT.section))
@@ -178,10 +156,6 @@ class WgmmaDescriptor:
             message = f"an MN-major operand of {bits}-bit elements; only 16-bit elements can be transposed"
             found.append(Finding("D705", "swizzle", message, "Shared Memory Matrix Layout", "lay the operand out K-major"))
         return found
-
-
-def _values(descriptor: SharedMemoryDescriptor | WgmmaDescriptor) -> dict[str, object]:
-    return {name: getattr(descriptor, name) for name in descriptor.__slots__}
 
 
 def _finding(field: str, message: str, section: str) -> Finding:

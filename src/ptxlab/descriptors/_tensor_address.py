@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from ptxlab.descriptors._bitfields import BitField, BitFormat
+from ptxlab.descriptors._bitfields import BitDescriptor, BitField, BitFormat
 from ptxlab.descriptors._errors import Finding
-from ptxlab.descriptors.describe.notebook import html_of
 
 __all__ = ["TENSOR_ADDRESS_FORMAT", "TensorMemoryAddress"]
 
@@ -22,7 +22,7 @@ TENSOR_ADDRESS_FORMAT = BitFormat(
 
 
 @dataclass(frozen=True, slots=True)
-class TensorMemoryAddress:
+class TensorMemoryAddress(BitDescriptor):
     """A 32-bit address: lane and column.
 
     Examples
@@ -32,11 +32,10 @@ class TensorMemoryAddress:
     (32, 64, 1, '0x200040')
     """
 
+    FORMAT: ClassVar[BitFormat] = TENSOR_ADDRESS_FORMAT
+
     lane: int = 0
     column: int = 0
-
-    def __int__(self) -> int:
-        return TENSOR_ADDRESS_FORMAT.encode({"lane": self.lane, "column": self.column})
 
     @classmethod
     def decode(cls, value: int) -> TensorMemoryAddress:
@@ -49,15 +48,8 @@ class TensorMemoryAddress:
         """The warp of a warpgroup that reaches the lane with tcgen05.ld and st."""
         return self.lane // 32
 
-    def _repr_html_(self) -> str:
-        return html_of(self)
-
-    def fields(self) -> list[tuple[str, object]]:
-        """Names and values, for a report."""
-        return [("lane", self.lane), ("column", self.column)]
-
     def findings(self) -> list[Finding]:
-        """What lies outside tensor memory."""
+        """What is outside tensor memory."""
         found = []
         if self.lane >= LANES:
             found.append(Finding("D702", "lane", f"lane {self.lane} is outside the {LANES} lanes of tensor memory", "Tensor Memory"))

@@ -8,10 +8,20 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.descriptors._bitfields import html_of
 from ptxlab.descriptors._errors import DescriptorError, Finding
 from ptxlab.descriptors._shared_memory import SharedMemoryDescriptor, WgmmaDescriptor
-from ptxlab.descriptors.describe.notebook import html_of
-from ptxlab.layout import ComposedLayout, Layout, LayoutError, Major, canonical_layout, exact_layout, operand_addresses, parse_layout
+from ptxlab.layout import (
+    ComposedLayout,
+    Layout,
+    LayoutError,
+    Major,
+    canonical_layout,
+    exact_layout,
+    linear_addresses,
+    operand_addresses,
+    parse_layout,
+)
 from ptxlab.tables import SWIZZLES, TYPE_BITS
 
 __all__ = ["OperandTile"]
@@ -21,7 +31,7 @@ _CANONICAL = "Canonical Layouts"
 _MMA_BITS = 256
 """Bits of each row of an operand that one instruction takes."""
 _UNUSED = (None, 0, 16)
-"""Leading dimension byte offsets that say nothing: what is written where rows have one width of the swizzle."""
+"""Leading dimension byte offsets that are not used: compilers write them where rows have one width of the swizzle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +47,7 @@ class OperandTile:
     start : address in shared memory
     padded : 4-bit elements in slots of 16 bytes for 16 of them, as ``kind::f8f6f4`` needs; 6-bit elements always are
     leading, stride : byte offsets; None: atoms follow each other without gaps, those along M or N first, as a copy of a tensor map of
-        the swizzle's width leaves them. A leading one of 0 or 16 bytes says nothing if a K-major tile is swizzled
+        the swizzle's width leaves them. A leading one of 0 or 16 bytes counts as None if a K-major tile is swizzled
     base_offset : of the descriptor
 
     Examples
@@ -101,7 +111,7 @@ class OperandTile:
     def strides(self) -> tuple[int, int]:
         """Leading and stride dimension byte offset.
 
-        The leading one of a swizzled K-major tile counts for nothing inside one width of the swizzle, and is 16; of a wider tile it leads
+        The leading one of a swizzled K-major tile is not used inside one width of the swizzle, and is 16; in a wider tile it is the step
         from one width of K to the next.
         """
         mode = SWIZZLES[self.swizzle]
@@ -234,23 +244,12 @@ class OperandTile:
 
     def _linear(self) -> NDArray[np.int64]:
         """Byte addresses before the swizzle, of the containers."""
-        mode = SWIZZLES[self.swizzle]
-        leading, stride = self.strides
-        across = np.arange(self.rows if self.major == "k" else self.k, dtype=np.int64)[:, None]
-        byte = np.arange(self.k if self.major == "k" else self.rows, dtype=np.int64)[None, :] * self.container // 8
-        if self.major == "k":
-            along = byte // mode.width * leading + byte % mode.width
-            return self.start + across // 8 * stride + across % 8 * mode.width + along
-        step, line = (leading, stride) if self._swizzled else (stride, leading)
-        found: NDArray[np.int64] = (
-            self.start + across // mode.lines * line + across % mode.lines * mode.width + byte // mode.width * step + byte % mode.width
-        )
-        return found.T
+        return linear_addresses(self.descriptor(), self.rows, self.k, self.container, self.major)
 
     def advance(self, k: int = 0, mn: int = 0, rows: int | None = None, width: int | None = None) -> SharedMemoryDescriptor:
         """The descriptor of the part that begins at element (mn, k): the start address moves.
 
-        All else stays, but that a part inside one width of the swizzle has no use for the leading dimension of a wider tile.
+        Nothing else changes, except that a part inside one width of the swizzle does not use the leading dimension of a wider tile.
 
         Parameters
         ----------
@@ -274,7 +273,7 @@ class OperandTile:
             raise DescriptorError(f"a part of {rows} x {width} elements from ({mn}, {k}) is outside the tile of {self.rows} x {self.k}")
         start = int(self._linear()[mn, k])
         if start % 16:
-            message = f"element ({mn}, {k}) lies at {start:#x}; a start address is a multiple of 16 bytes"
+            message = f"element ({mn}, {k}) is at {start:#x}; a start address is a multiple of 16 bytes"
             raise DescriptorError(message, _STRIDES, self._advice(k, mn, width, rows))
         wide = self._width * 8 // self.container
         moved = replace(self.descriptor(), start=start)
@@ -288,7 +287,7 @@ class OperandTile:
         unit = 8 if TYPE_BITS[self.type] < 8 else 1
         used, true = int(reached[i, j]) // unit, int(wanted[i, j]) // unit
         message = (
-            f"a descriptor that starts at {start:#x} looks for element ({mn + i}, {k + j}) of the tile at {used:#x}; it lies at {true:#x}"
+            f"a descriptor that starts at {start:#x} looks for element ({mn + i}, {k + j}) of the tile at {used:#x}; it is at {true:#x}"
         )
         raise DescriptorError(message, _STRIDES, self._advice(k, mn, width, rows))
 
@@ -319,4 +318,4 @@ def _mode_of(layout: Layout | ComposedLayout, bits: int) -> str:
         on_bytes = canonical_layout("k", name).swizzle
         if mode.bits and layout.swizzle in (on_bytes, on_bytes.recast(bits)):
             return name
-    raise DescriptorError(f"{layout.swizzle} is no swizzling mode of a descriptor", _CANONICAL)
+    raise DescriptorError(f"{layout.swizzle} is not a swizzling mode of a descriptor", _CANONICAL)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from ptxlab.descriptors._bitfields import BitField, BitFormat
+from ptxlab.descriptors._bitfields import BitDescriptor, BitField, BitFormat
 from ptxlab.descriptors._errors import Finding
-from ptxlab.descriptors.describe.notebook import html_of
 
 __all__ = ["ZERO_COLUMN_FORMAT", "ZeroColumnMask"]
 
@@ -30,7 +29,7 @@ ZERO_COLUMN_FORMAT = BitFormat(
 
 
 @dataclass(frozen=True, slots=True)
-class ZeroColumnMask:
+class ZeroColumnMask(BitDescriptor):
     """The 64-bit descriptor.
 
     Attributes
@@ -51,6 +50,8 @@ class ZeroColumnMask:
     True
     """
 
+    FORMAT: ClassVar[BitFormat] = ZERO_COLUMN_FORMAT
+
     start_counts: tuple[int, int, int, int] = (0, 0, 0, 0)
     first_spans: tuple[int, int, int, int] = (0, 0, 0, 0)
     non_zero: bool = False
@@ -58,9 +59,6 @@ class ZeroColumnMask:
     use_span: int = 0
     shift: int = 0
     reserved: int = 0
-
-    def __int__(self) -> int:
-        return ZERO_COLUMN_FORMAT.encode(self._values(), self.reserved)
 
     @classmethod
     def decode(cls, value: int) -> ZeroColumnMask:
@@ -78,13 +76,6 @@ class ZeroColumnMask:
     def kept(self) -> int:
         """Columns of B used in a row."""
         return self.use_span + 1
-
-    def _repr_html_(self) -> str:
-        return html_of(self)
-
-    def fields(self) -> list[tuple[str, object]]:
-        """Names and values, for a report."""
-        return list(self._values().items())
 
     def findings(self, m: int | None = None, max_shift: int | None = None) -> list[Finding]:
         """What is not legal; with M, and the maximum shift of the instruction descriptor, also what they limit."""

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from ptxlab.interop.imports import after_import
+from ptxlab.interop.optional_packages import after_import
 from ptxlab.interop.session import Session, activate, launch_site
 from ptxlab.machine import Kernel, Result
 from ptxlab.machine.launch.configuration import dimensions
@@ -16,7 +16,7 @@ __all__ = ["switched"]
 
 
 def _triton() -> AbstractContextManager[None]:
-    from ptxlab.interop.triton.version import require_triton
+    from ptxlab.interop.triton.device import require_triton
 
     require_triton()
     from ptxlab.interop.triton.runtime import installed

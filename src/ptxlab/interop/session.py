@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic, Place, render_text
+from ptxlab.interop._device_properties import PRODUCTS
 from ptxlab.machine import Device, Kernel, KernelError
 from ptxlab.machine.launch.limits import MOST_SMS
 from ptxlab.machine.launch.options import LaunchOptions, Option, flag, option, refuse, whole
@@ -23,31 +24,10 @@ if TYPE_CHECKING:
     from ptxlab.machine import Result
     from ptxlab.machine.replay.replay import Placed
 
-__all__ = ["PRODUCTS", "LaunchRecord", "Product", "Session", "Settings", "activate", "current", "launch_site", "launched_at", "raise_site"]
+__all__ = ["LaunchRecord", "Session", "Settings", "activate", "current", "launch_site", "launched_at", "raise_site"]
 
 _launch = Kernel.launch
 """As it is here: a session may take its place for the plain launches of a program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """What tells devices apart: capability, SMs, bytes of memory, clocks in kHz, width of the memory bus in bits."""
-
-    name: str
-    capability: tuple[int, int]
-    sms: int
-    memory: int
-    clock: int
-    memory_clock: int
-    bus: int
-
-
-PRODUCTS = {
-    "sm_90a": Product("ptxlab sm_90a", (9, 0), 132, 80 << 30, 1_980_000, 2_619_000, 5120),
-    "sm_100a": Product("ptxlab sm_100a", (10, 0), 148, 180 << 30, 1_965_000, 3_996_000, 8192),
-    "sm_103a": Product("ptxlab sm_103a", (10, 3), 148, 270 << 30, 2_032_000, 3_996_000, 8192),
-}
-"""Devices as programs see them that ask for properties, by target."""
 
 
 def _text(name: str, value: Any) -> str:

@@ -12,7 +12,9 @@ from torch.overrides import TorchFunctionMode
 
 from ptxlab.diagnostics import diagnose
 from ptxlab.interop import _events as events
-from ptxlab.interop.session import PRODUCTS, current
+from ptxlab.interop._device_properties import PRODUCTS, REGISTERS_PER_SM, WARP_SIZE
+from ptxlab.interop.session import current
+from ptxlab.machine.launch.limits import SHARED_PER_CTA, THREADS_PER_SM
 
 __all__ = ["install"]
 
@@ -71,10 +73,10 @@ def _properties(device: Any = None) -> Any:
         minor=product.capability[1],
         multi_processor_count=current().settings.sms or product.sms,
         total_memory=product.memory,
-        warp_size=32,
-        shared_memory_per_block_optin=227 * 1024,
-        regs_per_multiprocessor=64 * 1024,
-        max_threads_per_multi_processor=2048,
+        warp_size=WARP_SIZE,
+        shared_memory_per_block_optin=SHARED_PER_CTA,
+        regs_per_multiprocessor=REGISTERS_PER_SM,
+        max_threads_per_multi_processor=THREADS_PER_SM,
     )
 
 

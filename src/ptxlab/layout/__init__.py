@@ -18,7 +18,15 @@ from ptxlab.layout._fragments import (
     wgmma_fragment,
 )
 from ptxlab.layout._im2col import im2col_walk, wide_positions
-from ptxlab.layout._operands import Major, OperandDescriptor, OperandIndex, PlacedOperand, operand_addresses, operand_index
+from ptxlab.layout._operands import (
+    Major,
+    OperandDescriptor,
+    OperandIndex,
+    PlacedOperand,
+    linear_addresses,
+    operand_addresses,
+    operand_index,
+)
 from ptxlab.layout._scales import SCALE_TILE_BYTES, ScaleLocation, scale_factor_location, scale_factor_offset
 from ptxlab.layout._sparsity import (
     MetadataFragment,
@@ -78,6 +86,7 @@ __all__ = [
     "exact_layout",
     "fragment",
     "im2col_walk",
+    "linear_addresses",
     "matrix_base_offset",
     "matrix_fragment",
     "matrix_fragment_layout",

@@ -18,7 +18,7 @@ _PHASE_BYTES = 128
 
 
 class BankConflicts(NamedTuple):
-    """What an access of one warp costs.
+    """The cost of an access by one warp.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class BankConflicts(NamedTuple):
 
     @property
     def free(self) -> bool:
-        """Whether no two threads of a phase want different words of one bank."""
+        """Whether no two threads of a phase access different words of one bank."""
         return max(self.ways) == 1
 
 
@@ -66,7 +66,7 @@ def bank_conflicts(addresses: ArrayLike, size: int = 4) -> BankConflicts:
     ways = []
     for first in range(0, len(address), together):
         phase = address[first : first + together, None] // 4 + np.arange(words, dtype=np.int64)
-        # Threads that want the same word share it.
+        # Threads that access the same word are served together.
         ways.append(int(np.bincount(np.unique(phase) % BANKS, minlength=BANKS).max()))
     return BankConflicts(address // 4 % BANKS, tuple(ways))
 

@@ -63,7 +63,7 @@ def matrix_fragment_layout(name: str) -> Layout:
 
 @lru_cache(maxsize=128)
 def fragment(shape: str, num: int = 1, pack: bool = False, split: int = 0) -> Fragment:
-    """Which cell of tensor memory each register of tcgen05.ld or .st stands for.
+    """The cell of tensor memory that each register of tcgen05.ld or .st is transferred from or to.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def matrix_fragment(name: str, **sizes: int) -> MatrixFragment:
 
 
 def wgmma_fragment(n: int) -> MatrixFragment:
-    """Which element of the 64 x n matrix D each register value of a warpgroup stands for.
+    """The element of the 64 x n matrix D that each register value of a warpgroup holds.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def wgmma_fragment(n: int) -> MatrixFragment:
 
 
 def wgmma_a_fragment(bits: int) -> MatrixFragment:
-    """Which element of the 64 x (256 / bits) matrix A each value in the registers of a warpgroup stands for.
+    """The element of the 64 x (256 / bits) matrix A that each value in the registers of a warpgroup is.
 
     Parameters
     ----------

@@ -27,12 +27,12 @@ def im2col_walk(
     ----------
     sizes, lower, upper, steps : of the image for W, H, D: its size, the corners of the bounding box, the traversal strides
     base : where the walk begins
-    positions : how far it has come at each pixel of the copy
+    positions : number of steps of the walk before each pixel of the copy
     batch : the image where it begins
 
     Returns
     -------
-    int64[positions, dimensions of the image + 1]: coordinates without im2col offsets; they may lie outside the image
+    int64[positions, dimensions of the image + 1]: coordinates without im2col offsets; they may be outside the image
 
     Examples
     --------
@@ -46,9 +46,9 @@ def im2col_walk(
         # The first line goes from the start to the last pixel, the others from the lower corner.
         first = max((last - start) // step + 1, 1)
         line = (last - low) // step + 1
-        behind = carry - first
-        found[:, d] = np.where(behind < 0, start + carry * step, low + behind % line * step)
-        carry = np.where(behind < 0, 0, 1 + behind // line)
+        beyond = carry - first
+        found[:, d] = np.where(beyond < 0, start + carry * step, low + beyond % line * step)
+        carry = np.where(beyond < 0, 0, 1 + beyond // line)
     found[:, -1] = batch + carry
     return found
 
@@ -56,8 +56,8 @@ def im2col_walk(
 def wide_positions(pixels: int, halo: int, fixed: bool) -> Array:
     """The positions of ``im2col::w`` and, if ``fixed``, ``im2col::w::128``.
 
-    The first goes on for ``halo`` pixels. The second takes 128, then the ``halo`` pixels behind each 32 of them: the first of all, then the
-    second of all, and so on.
+    The first has ``halo`` more pixels. The second has 128 pixels, then the ``halo`` pixels that follow each group of 32: the first of each
+    group, then the second of each, and so on.
 
     Examples
     --------
@@ -66,5 +66,5 @@ def wide_positions(pixels: int, halo: int, fixed: bool) -> Array:
     """
     if not fixed:
         return np.arange(pixels + halo, dtype=np.int64)
-    behind = np.arange(halo, dtype=np.int64)[:, None] + 32 * np.arange(1, 5, dtype=np.int64)
-    return np.concatenate([np.arange(128, dtype=np.int64), behind.ravel()])
+    following = np.arange(halo, dtype=np.int64)[:, None] + 32 * np.arange(1, 5, dtype=np.int64)
+    return np.concatenate([np.arange(128, dtype=np.int64), following.ravel()])

@@ -13,16 +13,16 @@ from ptxlab.layout._swizzle import swizzle_bytes
 from ptxlab.layout.cute import LayoutError
 from ptxlab.tables import SWIZZLES
 
-__all__ = ["Major", "OperandDescriptor", "OperandIndex", "operand_addresses", "operand_index"]
+__all__ = ["Major", "OperandDescriptor", "OperandIndex", "linear_addresses", "operand_addresses", "operand_index"]
 
 Major = Literal["k", "mn"]
 Addresses = NDArray[np.int64]
 
 _SLOT = 16
-"""Bytes that no layout tears apart: the unit of 128-bit elements in which the canonical layouts are given."""
+"""Bytes that stay together in every layout: the 128-bit elements of the canonical layouts."""
 
 _PATTERN = 1024
-"""Every swizzle pattern repeats within so many bytes."""
+"""A multiple of the period of every swizzle pattern, in bytes."""
 
 _BITS = (4, 6, 8, 16, 32)
 
@@ -45,6 +45,28 @@ class OperandDescriptor(Protocol):
     def base_offset(self) -> int: ...
 
 
+def _linear(
+    start: int, leading: int, stride: int, swizzle: str, lines: NDArray[np.int64], byte: NDArray[np.int64], major: Major, absolute: bool
+) -> Addresses:
+    """Addresses before the swizzle.
+
+    ``lines`` are rows of K-major operands and steps of k of MN-major ones; ``byte`` is the offset inside a line without gaps.
+    """
+    mode = SWIZZLES[swizzle]
+    count = 8 if major == "k" else mode.lines
+    within = lines // count * stride + lines % count * mode.width
+    if absolute:
+        # What exceeds the 128 bytes of a row lies in the buffer whose address takes the place of the leading dimension.
+        spilled = start % mode.width + byte - mode.width
+        return start + within + np.where(spilled >= 0, leading + spilled - start, byte)
+    if major == "mn" and not mode.bits:
+        # Without swizzling the two strides exchange their roles.
+        within, leading = lines // count * leading + lines % count * mode.width, stride
+    # The leading dimension steps from one width to the next; K-major operands that are not sparse have only one.
+    found: Addresses = start + within + byte // mode.width * leading + byte % mode.width
+    return found
+
+
 def _slots(
     start: int,
     leading: int,
@@ -57,24 +79,24 @@ def _slots(
     absolute: bool,
 ) -> Addresses:
     """Addresses of the 16-byte slots: ``[row, slot of k]`` for K-major, ``[k, slot of mn]`` for MN-major."""
-    mode = SWIZZLES[swizzle]
-    line = np.arange(outer, dtype=np.int64)[:, None]
-    byte = np.arange(inner, dtype=np.int64)[None, :] * _SLOT
-    lines = 8 if major == "k" else mode.lines
-    group, within = line // lines * stride, line % lines * mode.width
-    if absolute:
-        # What would leave the 128 bytes of a row lies in the buffer whose address stands for the leading dimension.
-        spilled = start % mode.width + byte - mode.width
-        linear = group + within + np.where(spilled >= 0, leading + spilled - start, byte)
-    elif mode.bits:
-        # The leading dimension steps from one width to the next; K-major operands that are not sparse have only one.
-        linear = group + within + byte // mode.width * leading + byte % mode.width
-    elif major == "k":
-        linear = group + within + byte // _SLOT * leading
-    else:
-        # Without swizzling the two strides change their roles.
-        linear = line // 8 * leading + line % 8 * _SLOT + byte // _SLOT * stride
-    return swizzle_bytes(start + linear, swizzle, base_offset)
+    lines, byte = np.arange(outer, dtype=np.int64)[:, None], np.arange(inner, dtype=np.int64)[None, :] * _SLOT
+    return swizzle_bytes(_linear(start, leading, stride, swizzle, lines, byte, major, absolute), swizzle, base_offset)
+
+
+def linear_addresses(descriptor: OperandDescriptor, rows: int, k: int, bits: int, major: Major = "k") -> Addresses:
+    """Byte addresses ``int64[rows, k]`` of elements before the swizzle; ``bits`` of a container, 8 for those in padded slots.
+
+    Examples
+    --------
+    >>> from ptxlab.descriptors import SharedMemoryDescriptor
+    >>> d = SharedMemoryDescriptor(start=0x400, stride=1024, swizzle="128B")
+    >>> linear_addresses(d, rows=128, k=16, bits=16)[1, [0, 8]].tolist()
+    [1152, 1168]
+    """
+    outer, across = (rows, k) if major == "k" else (k, rows)
+    lines, byte = np.arange(outer, dtype=np.int64)[:, None], np.arange(across, dtype=np.int64)[None, :] * bits // 8
+    found = _linear(descriptor.start, descriptor.leading, descriptor.stride, descriptor.swizzle, lines, byte, major, False)
+    return found if major == "k" else found.T
 
 
 def operand_addresses(
@@ -85,7 +107,7 @@ def operand_addresses(
     major: Major = "k",
     padded: bool = False,
 ) -> Addresses:
-    """Where each element of an operand of ``rows`` x ``k`` lies.
+    """The address of each element of an operand of ``rows`` x ``k``.
 
     Parameters
     ----------
@@ -150,7 +172,7 @@ class OperandIndex:
     def gather(self, shared: NDArray[np.uint8], start: int) -> NDArray[Any]:
         """The elements, unsigned ``[rows, k]``; ``start`` is the descriptor's start address as an index into ``shared``.
 
-        The caller has checked that ``[base + low, base + high)`` lies inside ``shared``, whose memory is 16-byte aligned.
+        The caller has checked that ``[base + low, base + high)`` is inside ``shared``, whose memory is 16-byte aligned.
         """
         base = start & -_PATTERN
         slots = shared[base + self.low : base + self.high].view(_WIDE)
@@ -223,7 +245,7 @@ def operand_index(
     ----------
     start : the start address modulo 1024, which is all that the swizzle sees of it
     leading, stride, swizzle, base_offset : as in the descriptor
-    element_bytes : of an element as it lies in shared memory, 1, 2 or 4; 1 gathers padded slots of 4- and 6-bit elements as bytes
+    element_bytes : of an element in shared memory, 1, 2 or 4; 1 gathers padded slots of 4- and 6-bit elements as bytes
     absolute : the leading dimension is an address (K = 96): ``leading`` is that of the next buffer less ``start & ~1023``
 
     Examples

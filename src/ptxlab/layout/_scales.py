@@ -12,7 +12,7 @@ __all__ = ["SCALE_TILE_BYTES", "ScaleLocation", "scale_factor_location", "scale_
 Array = NDArray[np.int64]
 
 SCALE_TILE_BYTES = 512
-"""A tile in memory: 128 rows of 4 scale factors, which one tcgen05.cp.32x128b.warpx4 brings into 4 columns."""
+"""A tile in memory: 128 rows of 4 scale factors, which one tcgen05.cp.32x128b.warpx4 copies into 4 columns."""
 
 
 class ScaleLocation(NamedTuple):
@@ -24,7 +24,7 @@ class ScaleLocation(NamedTuple):
 
 
 def scale_factor_location(rows: int, scales: int, scale_id: int = 0, split: bool = False) -> ScaleLocation:
-    """Where the scale factors of one instruction lie in tensor memory.
+    """Location of the scale factors of one instruction in tensor memory.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ _SELECTED = ("f16", "tf32")
 
 
 class MetadataLocation(NamedTuple):
-    """Where the 4 bits of each chunk lie, for every (copy, m, chunk): CTA rank, lane, column from the address, lowest bit of the cell."""
+    """Location of the 4 bits of each chunk, for every (copy, m, chunk): CTA rank, lane, column from the address, lowest bit of the cell."""
 
     cta: Array
     lane: Array
@@ -42,7 +42,7 @@ class MetadataLocation(NamedTuple):
 
 
 class MetadataFragment(NamedTuple):
-    """Where the 4 bits of each chunk lie, for every (row, chunk) of 16 rows: lane, lowest bit of its register."""
+    """Location of the 4 bits of each chunk, for every (row, chunk) of 16 rows: lane, lowest bit of its register."""
 
     lane: Array
     bit: Array
@@ -56,7 +56,7 @@ def metadata_fragment(bits: int, chunks: int, selector: int = 0) -> MetadataFrag
     ----------
     bits : of an element
     chunks : of a row: 4, 8 or 16
-    selector : the sparsity selector: which of four threads, or which pair of them, brings the metadata
+    selector : the sparsity selector: which of four threads, or which pair of them, provides the metadata
 
     Examples
     --------
@@ -99,7 +99,7 @@ def metadata_columns(kind: str) -> int:
 
 
 def metadata_location(kind: str, m: int, cta_group: int = 1, ws: bool = False, selector: int = 0, lane: int = 0) -> MetadataLocation:
-    """Where the sparsity metadata of matrix A lies.
+    """Location of the sparsity metadata of matrix A.
 
     Parameters
     ----------

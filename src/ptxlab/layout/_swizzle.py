@@ -11,13 +11,13 @@ __all__ = ["matrix_base_offset", "swizzle_addresses", "swizzle_bytes"]
 
 
 def swizzle_bytes(address: NDArray[np.int64], swizzle: str, base_offset: int = 0) -> NDArray[np.int64]:
-    """Where the byte at a linear address really lies.
+    """The address in shared memory of the byte at a linear address.
 
     Parameters
     ----------
     address : absolute byte addresses in shared memory: the bits of the address itself count, not those of an offset into a tile
     swizzle : ``none``, ``32B``, ``64B``, ``128B`` or ``128B_32B`` (128B swizzling with 32B atomicity)
-    base_offset : the descriptor's matrix base offset; the phase is taken as if the address began so many rows of 128 bytes earlier
+    base_offset : the descriptor's matrix base offset; it is subtracted from the number of the 128-byte row that the phase is taken from
 
     Examples
     --------
@@ -28,7 +28,7 @@ def swizzle_bytes(address: NDArray[np.int64], swizzle: str, base_offset: int = 0
 
 
 def swizzle_addresses(address: NDArray[np.int64], mode: SwizzleMode, base_offset: int = 0) -> NDArray[np.int64]:
-    """Where the byte at a linear address really lies, with any mode of descriptors or tensor maps."""
+    """`swizzle_bytes` for any mode of descriptors or tensor maps."""
     if mode.bits:
         row = (address >> PHASE_SHIFT) - base_offset
         address = address ^ (row & ((1 << mode.bits) - 1)) << mode.base

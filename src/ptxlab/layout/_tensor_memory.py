@@ -39,7 +39,7 @@ class TensorLocation(NamedTuple):
 
 
 class OperandLocation(NamedTuple):
-    """Where matrix A lies, for every (copy, m, k): as `TensorLocation`, and the lowest bit inside the 32-bit cell."""
+    """Location of matrix A, for every (copy, m, k): as `TensorLocation`, and the lowest bit inside the 32-bit cell."""
 
     cta: Array
     lane: Array
@@ -90,7 +90,7 @@ def accumulator_location(
     sparse: bool = False,
     lane: int = 0,
 ) -> TensorLocation:
-    """Where element (m, n) of matrix D lies.
+    """Location of element (m, n) of matrix D.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def a_location(
     sparse: bool = False,
     lane: int = 0,
 ) -> OperandLocation:
-    """Where element (m, k) of a matrix A in tensor memory lies.
+    """Location of element (m, k) of a matrix A in tensor memory.
 
     Parameters
     ----------

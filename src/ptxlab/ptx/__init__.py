@@ -1,6 +1,6 @@
-"""The PTX front end: text to a typed syntax tree, back to text, and the source positions behind it."""
+"""The PTX front end: text to a typed syntax tree and back to text, and a map to source positions."""
 
-from ptxlab.ptx._errors import PtxSyntaxError
+from ptxlab.ptx._cursor import PtxSyntaxError
 from ptxlab.ptx._instruction_places import line_text, opcode_span, operand_span, place
 from ptxlab.ptx._parser import parse
 from ptxlab.ptx._printer import to_text

@@ -1,18 +1,25 @@
-"""A cursor over the tokens of a PTX text, with exact places and the errors that name them.
+"""A cursor over the tokens of a PTX text, which knows their lines and columns and raises syntax errors.
 
-Every pattern is possessive or unambiguous, so that scanning is linear in the text whatever it holds.
+Every pattern is possessive or unambiguous, so that scanning takes linear time for any text.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
-from ptxlab.diagnostics import Place, clean_line, diagnose
-from ptxlab.ptx._errors import PtxSyntaxError
+from ptxlab.diagnostics import Place, PtxlabError, clean_line, diagnose
 
-__all__ = ["MAX_DEPTH", "NAME", "OPCODE", "SPACE", "Cursor", "line_starts", "short"]
+__all__ = ["MAX_DEPTH", "NAME", "OPCODE", "SPACE", "Cursor", "PtxSyntaxError", "line_starts", "short"]
+
+T = TypeVar("T")
+
+
+class PtxSyntaxError(PtxlabError):
+    """The text is not PTX; ``diagnostic`` says where, what was found and what was expected."""
+
 
 MAX_DEPTH = 64
 """How deeply blocks, braces, brackets and parentheses may nest."""
@@ -65,6 +72,7 @@ class Cursor:
     def __init__(self, text: str, file: str = "<ptx>", offset: int = 0) -> None:
         self.text = text
         self.file = file
+        self.value = ""
         self._line, self._counted, self._column_base = 1, 0, 0
         self.seek(offset)
 
@@ -76,8 +84,9 @@ class Cursor:
         self.start = offset
         self.advance()
 
-    def advance(self) -> None:
-        """Go on to the next token."""
+    def advance(self) -> str:
+        """Make the next token the current one; return the text of the one before."""
+        before = self.value
         self.previous_end = self.end
         m = _TOKEN.match(self.text, self.end)
         if m is None:
@@ -85,8 +94,9 @@ class Cursor:
         kind = m.lastgroup
         assert kind is not None
         self.kind = kind
-        self.value: str = m[kind]
+        self.value = m[kind]
         self.start, self.end = m.span(kind)
+        return before
 
     def peek(self) -> tuple[str, str]:
         """The kind and the text of the token after the current one."""
@@ -96,23 +106,23 @@ class Cursor:
         return m.lastgroup, m[m.lastgroup]
 
     def take(self, value: str) -> bool:
-        """Whether the current token reads so; if it does, go on."""
+        """Whether the current token is this one; if it is, take it."""
         if self.value == value and self.kind != "string":
             self.advance()
             return True
         return False
 
     def at(self, value: str) -> bool:
-        """Whether the current token reads so."""
+        """Whether the current token is this one."""
         return self.value == value and self.kind != "string"
 
     def expect(self, value: str, *more: str) -> None:
-        """Go on past a token that must read so; ``more`` names what else could have stood there."""
+        """Take this token, which must be the current one; ``more`` are others that an error message names as possible."""
         if not self.take(value):
             self.expected(*(repr(v) for v in (*more, value)))
 
     def finish(self, value: str, *more: str) -> int:
-        """Check the last token of a statement and return where it ends, without reading on."""
+        """Check that this token ends the statement and return its end offset; it stays the current token."""
         if not self.at(value):
             self.expected(*(repr(v) for v in (*more, value)))
         return self.end
@@ -121,9 +131,14 @@ class Cursor:
         """Take an undotted identifier."""
         if self.kind != "name" or "." in self.value:
             self.expected(what)
-        value = self.value
-        self.advance()
-        return value
+        return self.advance()
+
+    def separated(self, item: Callable[[], T]) -> list[T]:
+        """Take one or more items with commas between them; ``item`` takes one."""
+        found = [item()]
+        while self.take(","):
+            found.append(item())
+        return found
 
     # --------------------------------------------------------------------------------------- places
 
@@ -169,7 +184,7 @@ class Cursor:
         raise PtxSyntaxError(diagnose(code, message, reason=reason, fix=fix).at(place, excerpt))
 
     def expected(self, *what: str) -> NoReturn:
-        """Raise a syntax error that says what should stand here, and what does."""
+        """Raise a syntax error with what was expected here and what was found."""
         wanted = what[0] if len(what) == 1 else ", ".join(what[:-1]) + " or " + what[-1]
         message = f"expected {wanted}, found {self.found()}"
         if "';'" in what and "\n" in self.text[self.previous_end : self.start]:

@@ -23,8 +23,7 @@ def file(c: Cursor, line: int, column: int) -> File:
     index = number(c, "a file index")
     if c.kind != "string":
         c.expected("a file name in quotes")
-    name = c.value[1:-1]
-    c.advance()
+    name = c.advance()[1:-1]
     timestamp = size = None
     if c.take(","):
         timestamp = number(c, "a timestamp")
@@ -36,27 +35,30 @@ def file(c: Cursor, line: int, column: int) -> File:
 def location(c: Cursor, line: int, column: int) -> Location:
     """Take a ``.loc`` in full; the token after it is the current one."""
     c.advance()
-    numbers = [number(c, what) for what in ("a file index", "a line number", "a column")]
+    file, line_number, column_number = _position(c)
     name, offset, inlined = "", 0, None
     while c.take(","):
         if c.take("function_name"):
             if c.kind not in ("name", "directive"):
                 c.expected("a label of .debug_str")
-            name = c.value
-            c.advance()
+            name = c.advance()
             if c.take("+"):
                 offset = integer(c, "an offset")
         elif c.take("inlined_at"):
-            inlined = (number(c, "a file index"), number(c, "a line number"), number(c, "a column"))
+            inlined = _position(c)
         else:
             c.expected("'function_name'", "'inlined_at'")
-    return Location(numbers[0], numbers[1], numbers[2], name, offset, inlined, None, line, column)
+    return Location(file, line_number, column_number, name, offset, inlined, None, line, column)
+
+
+def _position(c: Cursor) -> tuple[int, int, int]:
+    return number(c, "a file index"), number(c, "a line number"), number(c, "a column")
 
 
 def intermediate_location(c: Cursor) -> tuple[int, int, int]:
     """Take a ``.loc_intermediate``; the token after it is the current one."""
     c.advance()
-    return number(c, "a file index"), number(c, "a line number"), number(c, "a column")
+    return _position(c)
 
 
 def section(c: Cursor, line: int, column: int) -> Section:
@@ -64,8 +66,7 @@ def section(c: Cursor, line: int, column: int) -> Section:
     c.advance()
     if c.kind not in ("name", "directive"):
         c.expected("a section name")
-    name = c.value
-    c.advance()
+    name = c.advance()
     if not c.at("{"):
         c.expected("'{'")
     text, position = c.text, c.end
@@ -99,9 +100,8 @@ def dwarf_lines(c: Cursor, line: int, column: int) -> Section:
 
 
 def intermediate_source(c: Cursor, line: int, column: int) -> Section:
-    """Take ``.nv_intermediate_source_section { ... }``, whose source text is kept as it stands."""
-    name, start = c.value, c.start
-    c.advance()
+    """Take ``.nv_intermediate_source_section { ... }``, whose source text is kept unchanged."""
+    start, name = c.start, c.advance()
     if not c.at("{"):
         c.expected("'{'")
     begin = position = c.end

@@ -47,7 +47,7 @@ def suggestion(word: str, known: frozenset[str] | set[str]) -> str:
 
 
 class Modifiers:
-    """What stands between a state space and the declared name."""
+    """The words between a state space and the declared name."""
 
     __slots__ = ("align", "attributes", "ptr", "type", "vector")
 
@@ -77,8 +77,7 @@ def modifiers(c: Cursor, *, parameter: bool = False) -> Modifiers:
         elif m.type:
             c.expected("a name")
         elif word in TYPES:
-            m.type = word
-            c.advance()
+            m.type = c.advance()[1:]
         else:
             held = _HELD_IN.get(word)
             fix = f"hold it in '.{held}'" if held else suggestion(c.value, {f".{t}" for t in TYPES})
@@ -100,8 +99,7 @@ def _alignment(c: Cursor) -> int:
 def _pointer(c: Cursor) -> tuple[str, int]:
     space, align = "", 0
     if c.value in (".global", ".shared", ".const", ".local"):
-        space = c.value[1:]
-        c.advance()
+        space = c.advance()[1:]
     if c.at(".align"):
         align = _alignment(c)
     return space, align
@@ -111,22 +109,20 @@ def attributes(c: Cursor) -> tuple[str, ...]:
     """Take ``.attribute(.managed, .unified(1, 2))``."""
     c.advance()
     c.expect("(")
-    found: list[str] = []
-    while True:
-        if c.kind != "directive":
-            c.expected("an attribute")
-        text = c.value
-        c.advance()
-        if c.take("("):
-            values = [str(integer(c, "an attribute's argument"))]
-            while c.take(","):
-                values.append(str(integer(c, "an attribute's argument")))
-            c.expect(")", ",")
-            text += f"({', '.join(values)})"
-        found.append(text)
-        if not c.take(","):
-            c.expect(")", ",")
-            return tuple(found)
+    found = c.separated(lambda: _attribute(c))
+    c.expect(")", ",")
+    return tuple(found)
+
+
+def _attribute(c: Cursor) -> str:
+    if c.kind != "directive":
+        c.expected("an attribute")
+    text = c.advance()
+    if c.take("("):
+        values = c.separated(lambda: str(integer(c, "an attribute's argument")))
+        c.expect(")", ",")
+        text += f"({', '.join(values)})"
+    return text
 
 
 # ---------------------------------------------------------------------------------------- registers
@@ -136,12 +132,7 @@ def register_declaration(c: Cursor, line: int, column: int) -> RegisterDeclarati
     """Take ``.reg`` up to its semicolon, which stays the current token."""
     c.advance()
     m = modifiers(c)
-    names: list[tuple[str, int | None]] = []
-    while True:
-        name = c.name("a register name")
-        names.append((name, _range(c)))
-        if not c.take(","):
-            break
+    names = c.separated(lambda: (c.name("a register name"), _range(c)))
     c.finish(";", ",", *(() if names[-1][1] is not None else ("<",)))
     return RegisterDeclaration(m.type, tuple(names), m.vector, line, column)
 
@@ -160,8 +151,7 @@ def _range(c: Cursor) -> int | None:
 
 def variable_declaration(c: Cursor, linkage: str, line: int, column: int, table: OperandTable) -> list[Variable]:
     """Take a declaration in a state space up to its semicolon, which stays the current token."""
-    space = c.value[1:]
-    c.advance()
+    space = c.advance()[1:]
     m = modifiers(c)
     found: list[Variable] = []
     while True:
@@ -190,7 +180,7 @@ def variable_declaration(c: Cursor, linkage: str, line: int, column: int, table:
 
 
 def dimensions(c: Cursor) -> tuple[int, ...]:
-    """Take array dimensions; -1 stands for an empty one."""
+    """Take array dimensions; -1 for an empty one."""
     dims: list[int] = []
     while c.take("["):
         if c.take("]"):

@@ -137,7 +137,7 @@ def _usual(a: _Value, b: _Value) -> tuple[Type, int, int]:
 
 def _apply(c: Cursor, symbol: str, a: _Value, b: _Value, span: tuple[int, int]) -> _Value:
     if "f32" in (a.type, b.type):
-        c.fail("S109", "a 0f constant takes part in no expression", *span, fix="write it in decimal or as 0d")
+        c.fail("S109", "a 0f constant cannot be used in an expression", *span, fix="write it in decimal or as 0d")
     if "f64" in (a.type, b.type):
         if a.type != b.type or (symbol not in _FLOATING and symbol not in _COMPARISONS and symbol != "/"):
             c.fail("S109", f"operator '{symbol}' takes two integers, or (but for bits and logic) two floats", *span)

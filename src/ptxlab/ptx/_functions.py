@@ -1,4 +1,4 @@
-"""What stands around a function: parameter lists, directives, the targets and prototypes of indirect control flow."""
+"""Parts of a function other than its body: parameter lists, directives, targets and prototypes of indirect control flow."""
 
 from __future__ import annotations
 
@@ -34,26 +34,21 @@ _TERMINATED = frozenset({"pragma", "minperctamemory"})
 def parameters(c: Cursor) -> tuple[Variable, ...]:
     """Take a parenthesised parameter list."""
     c.expect("(")
-    found: list[Variable] = []
     if c.take(")"):
         return ()
-    while True:
-        if c.value not in (".param", ".reg"):
-            c.expected("'.param'", "'.reg'")
-        line, column = c.locate(c.start)
-        space = c.value[1:]
-        c.advance()
-        m = modifiers(c, parameter=True)
-        name = "_"
-        if c.kind == "sink":
-            c.advance()
-        else:
-            name = c.name("a parameter name")
-        dims = dimensions(c)
-        found.append(Variable(space, m.type, name, m.align, m.vector, dims, None, "", m.ptr, m.attributes, line, column))
-        if not c.take(","):
-            c.expect(")", ",")
-            return tuple(found)
+    found = c.separated(lambda: _parameter(c))
+    c.expect(")", ",")
+    return tuple(found)
+
+
+def _parameter(c: Cursor) -> Variable:
+    if c.value not in (".param", ".reg"):
+        c.expected("'.param'", "'.reg'")
+    line, column = c.locate(c.start)
+    space = c.advance()[1:]
+    m = modifiers(c, parameter=True)
+    name = c.advance() if c.kind == "sink" else c.name("a parameter name")
+    return Variable(space, m.type, name, m.align, m.vector, dimensions(c), None, "", m.ptr, m.attributes, line, column)
 
 
 def function_directives(c: Cursor) -> tuple[tuple[str, tuple[int | str, ...]], ...]:
@@ -80,17 +75,12 @@ def function_directives(c: Cursor) -> tuple[tuple[str, tuple[int | str, ...]], .
 def _directive_values(c: Cursor, name: str) -> tuple[int | str, ...]:
     if FUNCTION_DIRECTIVES[name] == (0, 0):
         return ()
-    values: list[int | str] = [_directive_value(c, name)]
-    while c.take(","):
-        values.append(_directive_value(c, name))
-    return tuple(values)
+    return tuple(c.separated(lambda: _directive_value(c, name)))
 
 
 def _directive_value(c: Cursor, name: str) -> int | str:
     if name in ("pragma", "language") and c.kind == "string":
-        value = c.value[1:-1]
-        c.advance()
-        return value
+        return c.advance()[1:-1]
     if name == "pragma":
         c.expected("a string")
     return integer(c, f"a value of '.{name}'")
@@ -98,11 +88,8 @@ def _directive_value(c: Cursor, name: str) -> int | str:
 
 def targets(c: Cursor, label: str, line: int, column: int) -> Targets:
     """Take ``.branchtargets`` or ``.calltargets`` up to its semicolon, which stays the current token."""
-    kind = c.value[1:]
-    c.advance()
-    names = [c.name("a label" if kind == "branchtargets" else "a function name")]
-    while c.take(","):
-        names.append(c.name("a label" if kind == "branchtargets" else "a function name"))
+    kind = c.advance()[1:]
+    names = c.separated(lambda: c.name("a label" if kind == "branchtargets" else "a function name"))
     c.finish(";", ",")
     return Targets(kind, label, tuple(names), line, column)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ptxlab.diagnostics import Place, clean_line
-from ptxlab.ptx._cursor import OPCODE, Cursor, line_starts
-from ptxlab.ptx._errors import PtxSyntaxError
+from ptxlab.ptx._cursor import OPCODE, Cursor, PtxSyntaxError, line_starts
 from ptxlab.ptx._operands import operand
 from ptxlab.ptx.ast import Instruction, Module
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ptxlab.ptx._cursor import MAX_DEPTH, NAME, Cursor, short
-from ptxlab.ptx._errors import PtxSyntaxError
+from ptxlab.ptx._cursor import MAX_DEPTH, NAME, Cursor, PtxSyntaxError, short
 from ptxlab.ptx._expressions import constant, integer
 from ptxlab.ptx.ast import Arguments, Float, Guard, Integer, Memory, Name, Negative, Not, Offset, Operand, Pair, Sink, Vector
 
@@ -31,9 +30,7 @@ def operand_list(c: Cursor, *, call: bool) -> tuple[Operand, ...]:
     """Take operands up to the semicolon, which stays the current token."""
     if c.at(";"):
         return ()
-    items = [operand(c, call=call)]
-    while c.take(","):
-        items.append(operand(c, call=call))
+    items = c.separated(lambda: operand(c, call=call))
     c.finish(";", ",")
     return tuple(items)
 
@@ -64,8 +61,7 @@ def _single(c: Cursor, depth: int, call: bool) -> Operand:
             return Arguments(_sequence(c, ")", depth))
         if value in "!-" and c.peek()[0] == "name" and c.peek()[1] != "WARP_SZ":
             c.advance()
-            name = Name(c.value)
-            c.advance()
+            name = Name(c.advance())
             return Not(name) if value == "!" else Negative(name)
     if kind == "number" or (kind == "name") or (kind == "punctuation" and value in "+-!~("):
         return constant(c, depth)
@@ -73,9 +69,8 @@ def _single(c: Cursor, depth: int, call: bool) -> Operand:
 
 
 def _named(c: Cursor) -> Operand:
-    name = Name(c.value)
     start = c.start
-    c.advance()
+    name = Name(c.advance())
     if c.at("["):
         fix = f"write the byte offset: [{short(name.text)}+4*i]"
         c.fail("S114", f"indexing {short(name.text)!r} is not supported", start, c.end, fix=fix)
@@ -89,8 +84,7 @@ def _memory(c: Cursor, depth: int) -> Memory:
     base: Name | Integer
     offset = 0
     if c.kind == "name" and c.value != "WARP_SZ":
-        base = Name(c.value)
-        c.advance()
+        base = Name(c.advance())
         if c.take("+"):
             offset = address_offset(integer(c, "an address offset", depth))
         elif c.at("-"):
@@ -109,9 +103,7 @@ def _sequence(c: Cursor, close: str, depth: int) -> tuple[Operand, ...]:
     c.advance()
     if c.take(close):
         return ()
-    items = [operand(c, depth + 1)]
-    while c.take(","):
-        items.append(operand(c, depth + 1))
+    items = c.separated(lambda: operand(c, depth + 1))
     c.expect(close, ",")
     return tuple(items)
 
@@ -120,7 +112,7 @@ def _sequence(c: Cursor, close: str, depth: int) -> tuple[Operand, ...]:
 
 
 class Irregular(Exception):
-    """The table cannot read this operand: the exact parser shall, or shall say what is wrong."""
+    """The table cannot read this operand; the exact parser reads it or reports the error."""
 
 
 _DOTTED = NAME + r"(?:\.\w++)?+"

@@ -1,4 +1,4 @@
-"""From text to `Module`: one regular expression per usual statement, the exact parser for the rest."""
+"""From text to `Module`: one regular expression for usual statements, the exact parser for the rest."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def parse(text: str, file: str = "<ptx>") -> Module:
     >>> module.functions["k"].body.statements
     [Instruction(opcode='ret', operands=(), guard=None, line=4, column=23)]
     """
-    # Nothing that the parser makes is cyclic, and it makes much: the collector would take half the time.
+    # The parser creates many objects and no cycles: the garbage collector would take half the time.
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -117,7 +117,7 @@ class _Parser:
             if c.take(";"):
                 return
             if c.at("}"):
-                c.fail("S101", "this '}' closes nothing")
+                c.fail("S101", "this '}' has no matching '{'")
             c.expected("a directive")
         value = c.value
         if value == ".version":
@@ -150,8 +150,7 @@ class _Parser:
         else:
             linkage = ""
             if value in declarations.LINKAGES:
-                linkage = value[1:]
-                c.advance()
+                linkage = c.advance()[1:]
             if c.value in (".entry", ".func"):
                 self._function(linkage, line, column)
             elif c.value in declarations.SPACES - {".param"}:
@@ -167,7 +166,7 @@ class _Parser:
         there = _MODULE_DIRECTIVES | declarations.LINKAGES if inside else _BODY_DIRECTIVES
         if value in there:
             scope = "at module scope" if inside else "in a function body"
-            self.cursor.fail("S106", f"directive {value!r} stands only {scope}")
+            self.cursor.fail("S106", f"directive {value!r} is allowed only {scope}")
         known = here if inside else here | declarations.LINKAGES
         self.cursor.fail("S106", f"unknown directive {short(value)!r}", fix=declarations.suggestion(value, known))
 
@@ -188,11 +187,7 @@ class _Parser:
         if self.version is None:
             self._check_header("'.target'")
         c.advance()
-        while True:
-            name = c.name("a target such as sm_100a")
-            self.targets[name] = None
-            if not c.take(","):
-                return
+        self.targets |= dict.fromkeys(c.separated(lambda: c.name("a target such as sm_100a")))
 
     def _address_size(self) -> None:
         c = self.cursor
@@ -208,20 +203,20 @@ class _Parser:
     def _pragma(self, line: int, column: int) -> Pragma:
         """Take ``.pragma "text"`` up to its semicolon, which stays the current token."""
         c = self.cursor
-        texts: list[str] = []
-        while not texts or c.at(","):
-            c.advance()
-            if c.kind != "string":
-                c.expected("a string")
-            texts.append(c.value[1:-1])
-            c.advance()
+        c.advance()
+        texts = c.separated(self._string)
         c.finish(";", ",")
         return Pragma(tuple(texts), line, column)
+
+    def _string(self) -> str:
+        if self.cursor.kind != "string":
+            self.cursor.expected("a string")
+        return self.cursor.advance()[1:-1]
 
     # ------------------------------------------------------------------------------------ variables
 
     def _declare(self, scope: Scope, what: str, name: str, at: tuple[int, int], count: int | None = None) -> None:
-        """Enter a name, which stands at or after a line and column."""
+        """Enter a name, which is at or after a line and column."""
         if name == "_":
             return
         line, column = at
@@ -269,8 +264,7 @@ class _Parser:
 
     def _function(self, linkage: str, line: int, column: int) -> None:
         c = self.cursor
-        kind = c.value[1:]
-        c.advance()
+        kind = c.advance()[1:]
         attributes = declarations.attributes(c) if c.at(".attribute") else ()
         returns = functions.parameters(c) if kind == "func" and c.at("(") else ()
         start = c.start
@@ -376,7 +370,7 @@ class _Parser:
                 assert m is not None
                 c.seek(start)
                 position = self._directive(m[14], statements, scope, line, column)
-            elif c.at(";"):  # an empty statement, as inline assembly leaves behind
+            elif c.at(";"):  # an empty statement, which inline assembly may leave
                 position = c.end
             elif c.kind == "name" or c.at("@"):
                 instruction, position = self._instruction(start, line, column)
@@ -393,7 +387,7 @@ class _Parser:
         if value == ".loc_intermediate":
             before = statements[-1] if statements else None
             if not isinstance(before, Location):
-                c.fail("S106", "'.loc_intermediate' stands right after a '.loc'")
+                c.fail("S106", "'.loc_intermediate' must directly follow a '.loc'")
             before.intermediate = debug.intermediate_location(c)
             return c.previous_end
         statements += self._local(value, line, column, scope)

@@ -1,8 +1,8 @@
 """The typed syntax tree of a PTX module.
 
-Nodes compare by content: positions (``line``, ``column``; 1-based) take no part. Operands carry no position of their
-own, so that operands of one spelling are one object; `ptxlab.ptx.operand_span` finds an operand's place in the text
-when an error needs it. Names of spaces, types, linkage and directives stand without their dot (``param``, ``b32``, ``visible``).
+Nodes compare by content: positions (``line``, ``column``; 1-based) are not compared. Operands have no position, so that
+equal operands can share one object; `ptxlab.ptx.operand_span` finds an operand's place in the text
+when an error needs it. Names of spaces, types, linkage and directives are without their dot (``param``, ``b32``, ``visible``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The specification's tables as data. Each is named after the section it comes from."""
+"""The specification's tables as data. Each names the section of the specification that it comes from."""
 
 from ptxlab.tables._data_paths import (
     DATA_PATHS,

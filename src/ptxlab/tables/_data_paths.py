@@ -13,7 +13,7 @@ class DataPath:
     """One layout.
 
     The lane of row r (of the CTA's own rows) is ``r`` or, where half of the data path is used, ``32*(r/16) + r%16``. The columns
-    of D fall into ``banks`` equal parts; part b lies ``b * (128/banks)`` lanes further down.
+    of D fall into ``banks`` equal parts; part b begins ``b * (128/banks)`` lanes further down.
 
     Attributes
     ----------

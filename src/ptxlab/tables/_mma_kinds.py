@@ -95,7 +95,7 @@ class Shapes:
     """M and N that one row of the table allows; K follows from the kind.
 
     ``k96``: the M for which the row has K1 = 96. CUTLASS issues K = 96 for every M of the dense rows, with cta_group::1, too, and the
-    assembler sees no shapes: so this is what the table says, and no restriction.
+    assembler does not see the shape, so this field only records the table; nothing is refused because of it.
     """
 
     m: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""How elements smaller than their container stand in memory.
+"""How elements are stored that are smaller than their container.
 
 Sections "Packing formats of elements in Tensor and Shared memory" and "Optional Decompression".
 """

@@ -1,4 +1,4 @@
-"""Banks of shared memory that an access wants."""
+"""Pictures of the banks of shared memory that an access uses."""
 
 from __future__ import annotations
 

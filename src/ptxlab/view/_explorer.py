@@ -53,7 +53,7 @@ def explorer_page() -> str:
 
 
 def explorer_tables() -> dict[str, Any]:
-    """What the page knows of the specification."""
+    """The tables of the specification that the page uses."""
     formats = {name: format_of(name) for name in ("smem", "wgmma")} | {f"idesc:{kind}": format_of("idesc", kind) for kind in MMA_KINDS}
     return {
         "swizzles": {

@@ -50,7 +50,7 @@ class Picture:
     ----------
     title : above all panels
     panels : from left to right
-    data : the numbers behind it, for ``--json``
+    data : the numbers that it shows, for ``--json``
     """
 
     title: str

@@ -28,7 +28,7 @@ def _grid(row: NDArray[np.int64], column: NDArray[np.int64], labels: list[list[s
 
 
 def draw_fragment(shape: str, num: int = 1, pack: bool = False, split: int = 0) -> Picture:
-    """Which register of which thread stands for each cell; parameters as of `ptxlab.layout.fragment`.
+    """The thread and register of each cell; parameters as of `ptxlab.layout.fragment`.
 
     Examples
     --------

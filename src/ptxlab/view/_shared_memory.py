@@ -105,7 +105,7 @@ def _memory(at: dict[int, list[Place]], seen: list[int], step: int, major: Major
         colors.append([_hue(*found[0], major, part) if found else EMPTY for found in chunks])
     notes = ["m:k in chunks of 16 bytes; above: the first of their 4 banks"]
     if any(len(found) > 1 for found in at.values()):
-        notes.append("+n: n other chunks lie at the same address")
+        notes.append("+n: n other chunks are at the same address")
     if more := len({address // _LINE for address in at}) - len(seen):
         notes.append(f"{more} more lines")
     names, heads = [f"{line * _LINE:#06x}" for line in seen], [str(4 * c) for c in range(8)]

@@ -82,7 +82,7 @@ def _measure(panel: Panel) -> float:
 
 
 def _draw(panel: Panel, left: float, head: float) -> tuple[float, list[str]]:
-    """Bottom and elements of a panel whose title stands at (``left``, ``head``)."""
+    """Bottom and elements of a panel whose title is at (``left``, ``head``)."""
     names = _names(panel)
     widths = [w * _CHARACTER + _PAD for w in panel.widths()]
     top = head + (26 if panel.column_names else 12)

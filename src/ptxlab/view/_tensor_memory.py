@@ -59,7 +59,7 @@ def _qualifiers(cta_group: int, ws: bool, sparse: bool) -> str:
 
 
 def draw_accumulator(m: int, n: int, cta_group: int = 1, ws: bool = False, sparse: bool = False, lane: int = 0) -> Picture:
-    """Where matrix D lies; parameters as of `ptxlab.layout.accumulator_location`.
+    """Location of matrix D; parameters as of `ptxlab.layout.accumulator_location`.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def draw_accumulator(m: int, n: int, cta_group: int = 1, ws: bool = False, spars
 def draw_matrix_a(
     m: int, k: int, bits: int, cta_group: int = 1, ws: bool = False, sparse: bool = False, lane: int = 0, rank: int = 0
 ) -> Picture:
-    """Where a matrix A in tensor memory lies; parameters as of `ptxlab.layout.a_location`, ``rank`` is the CTA that is drawn."""
+    """Location of a matrix A in tensor memory; parameters as of `ptxlab.layout.a_location`, ``rank`` is the CTA that is drawn."""
     path = data_path_of(m, cta_group, ws, sparse)
     at = a_location(m, k, bits, cta_group, ws, sparse, lane)
     own = np.flatnonzero(at.cta.ravel() == rank)
@@ -147,7 +147,7 @@ def draw_matrix_a(
 
 
 def draw_scale_factors(rows: int, scales: int, scale_id: int = 0, split: bool = False) -> Picture:
-    """Where scale factors lie; parameters as of `ptxlab.layout.scale_factor_location`.
+    """Location of scale factors; parameters as of `ptxlab.layout.scale_factor_location`.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def draw_scale_factors(rows: int, scales: int, scale_id: int = 0, split: bool = 
 
 
 def draw_metadata(kind: str, m: int, cta_group: int = 1, ws: bool = False, selector: int = 0, lane: int = 0) -> Picture:
-    """Where sparsity metadata lies: the first 16 lanes, 4 bits in each cell; parameters as of `ptxlab.layout.metadata_location`."""
+    """Location of sparsity metadata: the first 16 lanes, 4 bits in each cell; parameters as of `ptxlab.layout.metadata_location`."""
     at = metadata_location(kind, m, cta_group, ws, selector, lane)
     mine = np.flatnonzero(at.cta.ravel() == 0)
     lanes, columns, bits = (x.ravel()[mine] for x in (at.lane, at.column, at.bit))

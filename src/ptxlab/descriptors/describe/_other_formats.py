@@ -9,8 +9,7 @@ from ptxlab.descriptors._errors import DescriptorError, Finding, TensorMapError
 from ptxlab.descriptors._instruction import FORMATS, InstructionDescriptor
 from ptxlab.descriptors._tensor_address import COLUMNS, LANES, TENSOR_ADDRESS_FORMAT, TensorMemoryAddress
 from ptxlab.descriptors._zero_columns import ZERO_COLUMN_FORMAT, ZeroColumnMask
-from ptxlab.descriptors.describe._field_rows import field_rows
-from ptxlab.descriptors.describe.explanation import FieldRow, Hint, Interpretation
+from ptxlab.descriptors.describe.explanation import FieldRow, Hint, Interpretation, field_rows
 from ptxlab.descriptors.tensor_map.codec import TENSOR_MAP_BYTES, TensorMapFields, decode_tensor_map
 from ptxlab.descriptors.tensor_map.encode import encode_tensor_map
 from ptxlab.layout import zero_column_mask
@@ -85,7 +84,7 @@ def read_tensor_address(raw: int) -> Interpretation:
     findings = tuple(a.findings())
     hints = []
     if findings and a.column < LANES and a.lane < COLUMNS:
-        hints.append(Hint("lane and column exchanged? The lane stands in bits 16-31", a.column << 16 | a.lane))
+        hints.append(Hint("lane and column exchanged? The lane is in bits 16-31", a.column << 16 | a.lane))
     notes = [] if findings else [f"lane {a.lane} is reached by warp {a.warp} of a warpgroup (lanes {32 * a.warp} to {32 * a.warp + 31})"]
     if not findings and a.lane % 32 not in (0, 16):
         notes.append("instructions begin at lanes that are multiples of 32, or 16 more; only tcgen05.cp.4x256b begins elsewhere")
@@ -108,7 +107,7 @@ def read_tensor_map(raw: bytes) -> Interpretation:
         )
     findings = tuple(_refusals(fields, raw))
     score = 0.9 - 0.2 * len(findings)
-    notes = (f"one copy brings {_copied(fields)} bytes",) if fields.box else ()
+    notes = (f"one copy moves {_copied(fields)} bytes",) if fields.box else ()
     return Interpretation("tensormap", title, "Tensor-map", fields, score, tuple(_map_rows(fields)), (), notes, findings)
 
 

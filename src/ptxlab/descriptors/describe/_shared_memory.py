@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ptxlab.descriptors._shared_memory import TCGEN05_FORMAT, WGMMA_FORMAT, SharedMemoryDescriptor, WgmmaDescriptor
-from ptxlab.descriptors.describe._field_rows import field_rows
-from ptxlab.descriptors.describe.explanation import Hint, Interpretation
+from ptxlab.descriptors.describe.explanation import Hint, Interpretation, field_rows
 from ptxlab.layout import Major, canonical_layout
 from ptxlab.tables import MMA_KINDS, STRIDE_ROLES, SWIZZLES, WGMMA_KINDS
 
@@ -20,8 +19,8 @@ _SHARED_BYTES = 228 * 1024
 
 _VERSION = 0b001 << 46
 _EXCHANGED = (
-    "LBO and SBO exchanged? Without swizzling LBO leads along K and SBO along M or N, the other way round than with swizzling: here 8 "
-    "steps of K lie {} bytes apart, rows of 16 bytes {} bytes, which is right only where the atoms follow each other along K first"
+    "LBO and SBO exchanged? Without swizzling LBO is the step along K and SBO the step along M or N, unlike with swizzling: here 8 "
+    "steps of K are {} bytes apart, rows of 16 bytes {} bytes, which is right only where consecutive atoms follow each other along K"
 )
 _WGMMA_CODES = {mode.wgmma: mode for mode in SWIZZLES.values() if mode.wgmma is not None}
 
@@ -128,7 +127,7 @@ def _common_hints(raw: int, d: Descriptor, major: Major | None) -> Iterator[Hint
         return
     group = mode.lines * mode.width
     if d.stride < group <= d.leading and d.leading % group == 0:
-        text = f"LBO and SBO exchanged? With SBO = {d.stride} bytes, groups of {mode.lines} lines of {mode.width} bytes lie on each other"
+        text = f"LBO and SBO exchanged? With SBO = {d.stride} bytes, groups of {mode.lines} lines of {mode.width} bytes overlap"
         yield Hint(text, swapped)
     elif d.stride == 16 * group:
         text = f"SBO = {group} bytes? The field holds bytes >> 4, and {d.stride} bytes is 16 times the distance of dense atoms"

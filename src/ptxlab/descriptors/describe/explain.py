@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ptxlab.descriptors._bitfields import BitFormat
 from ptxlab.descriptors._errors import DescriptorError
 from ptxlab.descriptors._instruction import FORMATS, InstructionDescriptor
-from ptxlab.descriptors._shared_memory import SharedMemoryDescriptor, WgmmaDescriptor
-from ptxlab.descriptors._tensor_address import TensorMemoryAddress
-from ptxlab.descriptors._zero_columns import ZeroColumnMask
+from ptxlab.descriptors._shared_memory import TCGEN05_FORMAT, WGMMA_FORMAT, SharedMemoryDescriptor, WgmmaDescriptor
+from ptxlab.descriptors._tensor_address import TENSOR_ADDRESS_FORMAT, TensorMemoryAddress
+from ptxlab.descriptors._zero_columns import ZERO_COLUMN_FORMAT, ZeroColumnMask
 from ptxlab.descriptors.describe._other_formats import read_instruction, read_mask, read_tensor_address, read_tensor_map
 from ptxlab.descriptors.describe._shared_memory import read_shared, read_wgmma
 from ptxlab.descriptors.describe.explanation import Explanation, Interpretation
@@ -18,10 +19,32 @@ from ptxlab.descriptors.tensor_map.tensor_map import TensorMap
 from ptxlab.layout import Major
 from ptxlab.tables import WGMMA_KINDS
 
-__all__ = ["READINGS", "explain"]
+__all__ = ["READINGS", "explain", "format_of"]
 
 READINGS = {"smem": 64, "wgmma": 64, "idesc": 32, "mask": 64, "tmem": 32, "tensormap": 1024}
 """Name of a reading -> bits of its values."""
+
+
+_FORMATS = {"smem": TCGEN05_FORMAT, "wgmma": WGMMA_FORMAT, "mask": ZERO_COLUMN_FORMAT, "tmem": TENSOR_ADDRESS_FORMAT}
+
+
+def format_of(reading: str, kind: str | None = None) -> BitFormat:
+    """The fields of a reading; an instruction descriptor needs the kind.
+
+    Examples
+    --------
+    >>> [item.name for item in format_of("tmem").fields]
+    ['column', 'lane']
+    >>> format_of("idesc", "mxf4").fields[-1].name
+    'k96'
+    """
+    if reading == "idesc":
+        if kind is None or kind not in FORMATS:
+            raise DescriptorError(f"no instruction descriptor of .kind::{kind}; the kinds are {', '.join(FORMATS)}")
+        return FORMATS[kind]
+    if reading not in _FORMATS:
+        raise DescriptorError(f"no bit format of {reading!r}; there are idesc, {', '.join(_FORMATS)}")
+    return _FORMATS[reading]
 
 
 def explain(

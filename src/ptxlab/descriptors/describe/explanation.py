@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from ptxlab.descriptors._bitfields import BitField, BitFormat
 from ptxlab.descriptors._errors import Finding
 
-__all__ = ["Explanation", "FieldRow", "Hint", "Interpretation"]
+__all__ = ["Explanation", "FieldRow", "Hint", "Interpretation", "field_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class FieldRow:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A likely mistake: what may have been meant, and the value that says so (None: there is no single one)."""
+    """A likely mistake: what may have been meant, and the value for it (None: there is not exactly one)."""
 
     text: str
     value: int | None = None
@@ -155,3 +156,38 @@ class Explanation:
 def _summary(one: Interpretation) -> str:
     wrong = f"; {len(one.findings)} finding{'s' if len(one.findings) > 1 else ''}: {one.findings[0].message}" if one.findings else ""
     return f"{one.title}{wrong}"
+
+
+_ADDRESSES = ("start", "leading", "stride", "address")
+
+
+def _bits(low: int, width: int) -> str:
+    return str(low) if width == 1 else f"{low}-{low + width - 1}"
+
+
+def _row(item: BitField, raw: int) -> FieldRow:
+    place = _bits(item.low, item.width)
+    code = raw >> item.low & ((1 << item.width) - 1)
+    if item.upper[1]:
+        place += f", {_bits(*item.upper)}"
+        code |= (raw >> item.upper[0] & ((1 << item.upper[1]) - 1)) << item.width
+    value = item.get(raw)
+    if isinstance(value, bool):
+        shown = "yes" if value else "no"
+    elif isinstance(value, int) and item.name in _ADDRESSES:
+        shown = f"{value:#x}" if item.name in ("start", "address") else f"{value} ({value:#x})"
+    else:
+        shown = str(value)
+    return FieldRow(item.name, place, code, shown, item.meaning)
+
+
+def field_rows(form: BitFormat, raw: int, fields: Sequence[BitField] | None = None) -> tuple[FieldRow, ...]:
+    """A row for each field in the order of the bits, and for each run of unnamed bits that is not what it must be."""
+    rows = [(item.low, _row(item, raw)) for item in fields or form.fields]
+    if fields is None:
+        for low, width in form.unnamed():
+            found, must = (word >> low & ((1 << width) - 1) for word in (raw, form.fixed))
+            if must or found:
+                name, meaning = ("constant", f"must be 0b{must:0{width}b}") if must else ("reserved", "must be 0")
+                rows.append((low, FieldRow(name, _bits(low, width), found, f"0b{found:0{width}b}", meaning)))
+    return tuple(row for _, row in sorted(rows, key=lambda pair: pair[0]))

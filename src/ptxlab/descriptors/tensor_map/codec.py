@@ -46,7 +46,7 @@ _TAIL = (
     BitField("unswizzled", 580, 1, "1 without swizzling"),
     BitField("spread", 584, 3, "one bit for each swizzling mode"),
 )
-"""What the driver adds; follows from the other fields, and is absent from maps made by tensormap.replace."""
+"""Fields that the driver derives from the others; maps made by tensormap.replace lack them."""
 
 _TILED = BitFormat(
     "tensor map",
@@ -120,7 +120,7 @@ class TensorMapFields:
 
 
 def pack_tensor_map(fields: TensorMapFields) -> bytes:
-    """The 128 bytes, with all that the driver writes; fields that no place can hold raise a `DescriptorError`."""
+    """The 128 bytes, with all that the driver writes; values that do not fit their field raise a `DescriptorError`."""
     element, swizzle = fields.element, fields.swizzle_mode
     values: dict[str, Any] = {
         "address": fields.address,
@@ -165,7 +165,7 @@ def decode_tensor_map(raw: bytes | bytearray | memoryview | NDArray[np.uint8]) -
     Raises
     ------
     TensorMapError
-        if a field holds a code that stands for nothing
+        if a field holds a code without a meaning
 
     Examples
     --------
@@ -188,17 +188,17 @@ def _decode(data: bytes) -> TensorMapFields:
     head: dict[str, int] = {item.name: item.get(word) for item in _HEAD}
     rank = head["rank"]
     if rank > len(_DIMENSIONS):
-        raise TensorMapError("rank", f"the rank field holds {rank - 1}, which stands for {rank} dimensions; a tensor has 1 to 5")
+        raise TensorMapError("rank", f"the rank field holds {rank - 1}, which means {rank} dimensions; a tensor has 1 to 5")
     data_type = _CODES.get((head["code"], head["rounds"]), _CODES.get((head["code"], 0)))
     if data_type is None:
-        raise TensorMapError("data_type", f"the storage format field holds {head['code']}, which is no element type")
+        raise TensorMapError("data_type", f"the storage format field holds {head['code']}, which is not an element type")
     if head["interleave"] == 3:
-        raise TensorMapError("interleave", "the interleave field holds 3, which is no layout")
+        raise TensorMapError("interleave", "the interleave field holds 3, which is not a layout")
     swizzle = _SWIZZLES.get((head["mode"], head["atomicity"]))
     if swizzle is None:
         mode, atomicity = head["mode"], head["atomicity"]
         why = (
-            f"the swizzling mode field holds {mode}, which is no mode"
+            f"the swizzling mode field holds {mode}, which is not a mode"
             if mode > 3
             else f"swizzle atomicity {atomicity} needs 128B swizzling, not mode {mode}"
         )
@@ -295,7 +295,7 @@ def _stores(field: str, ordinal: int | None, value: int) -> list[tuple[BitField,
     if field == "elemtype":
         element = REPLACE_ELEMENT_TYPES.get(value)
         if element is None:
-            raise TensorMapError(field, f"{value} is no element type of tensormap.replace; they are 0 to {max(REPLACE_ELEMENT_TYPES)}")
+            raise TensorMapError(field, f"{value} is not an element type of tensormap.replace; they are 0 to {max(REPLACE_ELEMENT_TYPES)}")
         # Types without rounding leave the bit as it is: an H200 does so.
         return [(_FIELDS["code"], element.code), *([(_FIELDS["rounds"], 1)] if element.rounds else [])]
     if field not in _REPLACED:

@@ -43,7 +43,7 @@ def encode_tensor_map(
 ) -> bytes:
     """Do what the driver does; dimensions innermost first.
 
-    Sequences may be longer than the rank, as the driver's arrays may: what is behind it is not looked at.
+    Sequences may be longer than the rank, as the driver's arrays may: further values are ignored.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def _align(unit: int) -> str:
 def _element(data_type: int, target: str, narrow: bool) -> ElementType:
     element = ELEMENT_TYPES.get(data_type)
     if element is None:
-        raise TensorMapError("data_type", f"{data_type} is no element type; they are 0 to {max(ELEMENT_TYPES)}")
+        raise TensorMapError("data_type", f"{data_type} is not an element type; they are 0 to {max(ELEMENT_TYPES)}")
     if element.sm_100 and not narrow:
         raise TensorMapError("data_type", f"{target} has no element type {element.name} in this mode", "it needs sm_100 and tiled mode")
     return element
@@ -147,7 +147,7 @@ def _element(data_type: int, target: str, narrow: bool) -> ElementType:
 def _known(argument: str, value: int, values: Iterable[int], what: str) -> None:
     known = list(values)
     if value not in known:
-        raise TensorMapError(argument, f"{value} is no {what}; they are {', '.join(map(str, known))}")
+        raise TensorMapError(argument, f"{value} is not a valid {what}; valid are {', '.join(map(str, known))}")
 
 
 def _rank(rank: int, interleave: int, im2col: bool) -> None:

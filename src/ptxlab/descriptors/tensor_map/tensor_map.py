@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ptxlab.descriptors._bitfields import html_of
 from ptxlab.descriptors._errors import TensorMapError
-from ptxlab.descriptors.describe.notebook import html_of
 from ptxlab.descriptors.tensor_map.codec import TensorMapFields, decode_tensor_map, pack_tensor_map
 from ptxlab.descriptors.tensor_map.encode import encode_tensor_map
 from ptxlab.formats import ArrayError, array_of
@@ -47,8 +47,8 @@ class TensorMap:
     strides : bytes, of dimensions 1 and up; None: the array's, or packed if ``dims`` is given
     dtype : a type of NumPy, ml_dtypes or torch, or the name of an element type (``"bf16"``, ``"tf32"``, ``"f32.ftz"``); None: the array's
     element_strides : traversal strides; None: 1
-    interleave : ``none``, ``16B`` or ``32B``: channels come in slices of so many bytes, which no dimension counts. The dimensions are W
-        (then H, D), the slices, the images; the array has the slice itself as its last axis. Of the slices a box takes one
+    interleave : ``none``, ``16B`` or ``32B``: channels are stored in slices of 16 or 32 bytes, which are not a dimension. The dimensions
+        are W (then H, D), the slices, the images; the array has the slice itself as its last axis. A box takes one of the slices
     l2_promotion : ``none``, ``64B``, ``128B`` or ``256B``
     oob_fill : ``none`` (zeros) or ``nan``
 
@@ -112,7 +112,7 @@ class TensorMap:
         Parameters
         ----------
         lower, upper : corners of the bounding box for W (then H, D), relative to the first and the last pixel; a map for ``im2col::w`` has
-            zeros behind those of W
+            zeros after those of W
         channels, pixels : channels per pixel, pixels per column
 
         Examples
@@ -280,7 +280,7 @@ def _integers(argument: str, values: Iterable[Any]) -> tuple[int, ...]:
     try:
         return tuple(value.__index__() for value in values)
     except (TypeError, AttributeError):
-        raise TensorMapError(argument, f"{values!r} is no sequence of whole numbers") from None
+        raise TensorMapError(argument, f"{values!r} is not a sequence of integers") from None
 
 
 def _element(base: Any, dtype: Any) -> ElementType:
@@ -306,7 +306,7 @@ def _named_element(base: Any, dtype: Any) -> ElementType:
     except TypeError:
         name = str(given).removeprefix("torch.")
     if name not in _DTYPES:
-        raise TensorMapError("dtype", f"{name} is no element type of tensor maps; they are {', '.join(ELEMENT_TYPE_NAMES)}")
+        raise TensorMapError("dtype", f"{name} is not an element type of tensor maps; they are {', '.join(ELEMENT_TYPE_NAMES)}")
     return ELEMENT_TYPE_NAMES[_DTYPES[name]]
 
 
@@ -342,10 +342,10 @@ def _geometry(
     if not isinstance(base, np.ndarray):
         return sizes, _packed(sizes, innermost)
     if base.strides[-1] != size and shape[-1] > 1:
-        message = f"the elements of the last axis stand {base.strides[-1]} bytes apart; the innermost dimension must be contiguous"
+        message = f"the elements of the last axis are {base.strides[-1]} bytes apart; the innermost dimension must be contiguous"
         raise TensorMapError("strides", message, "give an array whose last axis is contiguous (numpy.ascontiguousarray)")
     if slice_bytes and sizes and base.strides[-2] != slice_bytes and sizes[0] > 1:
-        raise TensorMapError("strides", f"the slices stand {base.strides[-2]} bytes apart; along W they must be contiguous")
+        raise TensorMapError("strides", f"the slices are {base.strides[-2]} bytes apart; along W they must be contiguous")
     return sizes, tuple(int(n) for n in reversed(base.strides[: len(outer) - 1]))
 
 

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
-from ptxlab.interop.cute._cuda import entry_point
-from ptxlab.interop.extras import missing
+from ptxlab.interop.cute._calls import entry_point
+from ptxlab.interop.optional_packages import missing
 from ptxlab.machine import LaunchError, Module, loads
 from ptxlab.machine.launch.options import refuse
 

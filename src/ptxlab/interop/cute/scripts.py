@@ -10,10 +10,9 @@ from typing import Any
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.interop._host_memory import attached, placed
 from ptxlab.interop.cute._arguments import host_memory
-from ptxlab.interop.cute._calls import HostCall
+from ptxlab.interop.cute._calls import HostCall, current_call
 from ptxlab.interop.cute._compile import compiling_for, cutlass, kernels_of
-from ptxlab.interop.cute._cuda import current as current_call
-from ptxlab.interop.imports import after_import
+from ptxlab.interop.optional_packages import after_import
 from ptxlab.interop.session import Session, Settings, activate, current, launch_site
 from ptxlab.machine import Kernel
 

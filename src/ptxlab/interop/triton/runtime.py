@@ -17,7 +17,7 @@ from triton.runtime.jit import JITFunction
 
 from ptxlab.formats import ArrayError, array_of
 from ptxlab.interop._host_memory import HostArray
-from ptxlab.interop.triton import _autotune, _benchmark
+from ptxlab.interop.triton import _benchmark
 from ptxlab.interop.triton.compiler import PtxBackend, source_file
 from ptxlab.interop.triton.driver import PtxlabDriver
 from ptxlab.machine import Module
@@ -90,7 +90,7 @@ def install() -> None:
     backends["nvidia"] = Backend(_CudaBackend, real.driver)
     _undo.append(lambda: backends.update(nvidia=real))
     _replace(JITFunction, "run", _with_arrays(JITFunction.run))
-    _replace(Autotuner, "prune_configs", _autotune.first_valid(Autotuner.prune_configs))
+    _replace(Autotuner, "prune_configs", _benchmark.first_valid(Autotuner.prune_configs))
     for name in ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton"):
         _replace(triton.testing, name, _benchmark.do_bench)
     _replace(triton.testing.Mark, "_run", _benchmark.first_point)

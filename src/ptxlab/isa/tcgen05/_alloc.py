@@ -18,7 +18,7 @@ from ptxlab.isa.requirements import Condition, needs
 from ptxlab.isa.tcgen05._state import Freed, PairRequest, State, enter, no_peer, state_of, teams, whole_warp
 from ptxlab.isa.tcgen05._syntax import GROUPS, SINCE, SYNC
 
-__all__ = ["leaks"]
+__all__ = ["allocators", "leaks"]
 
 _SECTION = "Tensorcore 5th Generation Instructions: tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permit"
 _COLUMNS, _GRANULE = 512, 32
@@ -303,9 +303,18 @@ def relinquish_alloc_permit(warp: context.WarpContext) -> None:
     state.permit = False
 
 
+def allocators(cta: context.Cta) -> frozenset[int]:
+    """The op indices of the tcgen05.alloc that a CTA has executed."""
+    state: State | None = cta.state.get("tcgen05")
+    return frozenset() if state is None else frozenset(op.index for op in state.grants.values())
+
+
 def leaks(cta: context.Cta) -> Iterator[tuple[Op | None, str, str, str]]:
     """What the CTA still holds when it exits, as (instruction that allocated it, code, message, fix)."""
-    grants = state_of(cta).grants
+    state: State | None = cta.state.get("tcgen05")
+    if state is None:
+        return
+    grants = state.grants
     for column, columns in cta.tensor.allocations_of(cta):
         yield (
             grants.get(column),

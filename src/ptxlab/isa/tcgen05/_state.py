@@ -151,8 +151,8 @@ def freed(cta: context.Cta, column: int, cta_of_user: context.Cta, warp: int) ->
     line = found.op.line
     if cta is cta_of_user and warp == found.warp:
         return found.op, f"execute tcgen05.dealloc, line {line}, behind the last use of the columns"
-    meet = "bar.sync, or barrier.cluster if both CTAs of the pair use them" if "cta_group::2" in found.op.opcode else "bar.sync"
-    return found.op, f"let the warps that use the columns meet ({meet}) before tcgen05.dealloc at line {line}"
+    barrier = "bar.sync, or barrier.cluster if both CTAs of the pair use them" if "cta_group::2" in found.op.opcode else "bar.sync"
+    return found.op, f"synchronise the warps that use the columns ({barrier}) before tcgen05.dealloc at line {line}"
 
 
 def whole_warp(warp: context.WarpContext) -> None:

@@ -14,6 +14,7 @@ from ptxlab.engine.lowering.scope import type_bits
 from ptxlab.isa.context import Misuse
 from ptxlab.isa.native_ops import MatrixAccess, Native
 from ptxlab.isa.operands import Op
+from ptxlab.isa.tcgen05 import freed, leaks
 from ptxlab.machine.launch.cta import CtaState
 from ptxlab.machine.launch.options import CHECKS
 from ptxlab.machine.schedule.deadlock import explain, most_telling
@@ -171,11 +172,8 @@ class Reports:
 
     def cta_ended(self, cta: CtaState) -> None:
         """What a CTA must not leave behind."""
-        if "tcgen05" in cta.state:
-            from ptxlab.isa.tcgen05 import leaks
-
-            for op, code, message, fix in leaks(cta):
-                self.add(code, message, op, cta=cta, fix=fix)
+        for op, code, message, fix in leaks(cta):
+            self.add(code, message, op, cta=cta, fix=fix)
 
     def engine_fault(self, warp: Warp) -> NoReturn:
         """Name what compiled code ran into."""
@@ -189,9 +187,7 @@ class Reports:
         if code == "M401":
             refusal = self._launch.device.memory.refusal(address, size, kind == Fault.GLOBAL_WRITE)
             self.fault(refusal.code, refusal.message, **fields)
-        if kind == Fault.TENSOR_UNALLOCATED and "tcgen05" in warp.cta.state:
-            from ptxlab.isa.tcgen05 import freed
-
+        if kind == Fault.TENSOR_UNALLOCATED:
             gone = freed(warp.cta, address, warp.cta, warp.warp_id)
             if gone is not None:
                 text += f" any more: tcgen05.dealloc at line {gone[0].line} has freed it"

@@ -1,6 +1,6 @@
 """Fat binaries: the container in which nvcc puts PTX and machine code, one entry for each target.
 
-Their form is not published; it was worked out from what nvcc 11 to 13 write.
+The format is not published; it was deduced from the output of nvcc 11 to 13.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ def _zstd(payload: bytes, size: int) -> bytes:
         raise MissingPackage("zstandard") from None
     try:
         if zstandard.frame_content_size(payload) not in (size, -1):
-            raise ValueError("a compressed entry of another size than it says")
+            raise ValueError("a compressed entry does not have the size that it declares")
         found: bytes = zstandard.ZstdDecompressor().decompress(payload, max_output_size=size)
     except zstandard.ZstdError as error:
         raise ValueError(f"zstd: {error}") from None
     if len(found) != size:
-        raise ValueError("a compressed entry of another size than it says")
+        raise ValueError("a compressed entry does not have the size that it declares")
     return found

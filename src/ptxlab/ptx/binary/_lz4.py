@@ -1,4 +1,4 @@
-"""LZ4 blocks, which older fatbins and ``--compress-mode=speed`` use: literals and back references in turn."""
+"""LZ4 blocks, which older fatbins and ``--compress-mode=speed`` use: literals and back references alternate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LEAST_MATCH = 4
 
 
 def decompress(block: bytes, size: int) -> bytes:
-    r"""The bytes that a block stands for.
+    r"""The bytes that a block decompresses to.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def decompress(block: bytes, size: int) -> bytes:
 
 
 def _length(block: bytes, at: int, length: int) -> tuple[int, int]:
-    """A length whose first four bits are 15 goes on in bytes, up to the first that is not 255."""
+    """A length whose first four bits are 15 continues in bytes, up to the first that is not 255."""
     if length == 15:
         while True:
             more = block[at]

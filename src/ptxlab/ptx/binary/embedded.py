@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ptxlab.diagnostics import Diagnostic, Place, diagnose
-from ptxlab.ptx._errors import PtxSyntaxError
+from ptxlab.ptx._cursor import PtxSyntaxError
 from ptxlab.ptx.binary import _elf, _fatbin
 
 __all__ = ["Embedded", "embedded", "is_binary"]
@@ -64,7 +64,7 @@ def _texts(raw: bytes) -> Iterator[str]:
         if name in _FATBIN_SECTIONS:
             yield from _of_entries(_fatbin.entries(content))
         elif name == _CUBIN_TEXT:
-            # The lines, with a zero byte behind each instead of a line feed.
+            # The lines, each ended by a zero byte instead of a line feed.
             yield content.replace(b"\0", b"\n").decode("utf-8", "replace")
 
 

@@ -211,7 +211,6 @@ OBJECT = (
         "bar.sync 0;",
         INIT,
         "X120",
-        unseen="the observer hears of arrivals, waits and complete_tx, not of expect_tx",
     ),
     Pair(
         ("mbarrier.inval.shared::cta.b64 [%mbar];",),
@@ -220,7 +219,6 @@ OBJECT = (
         "bar.sync 0;",
         INIT,
         "X120",
-        unseen="the observer does not hear of mbarrier.inval",
     ),
     Pair(
         ("mbarrier.inval.shared.b64 [%mbar];",),
@@ -237,7 +235,6 @@ OBJECT = (
         "bar.sync 0;",
         INVAL,
         "X101",
-        unseen="the observer does not hear of mbarrier.inval",
     ),
     Pair(
         ("mbarrier.inval.shared.b64 [%smem];",),
@@ -246,7 +243,6 @@ OBJECT = (
         "bar.sync 0;",
         INVAL,
         "X101",
-        unseen="the observer does not hear of mbarrier.inval",
     ),
 )
 RESTRICTED = (
@@ -283,11 +279,12 @@ RESTRICTED = (
         options=PAIR_OF_CTAS,
     ),
 )
+COUNT = "@%first ld.global.b32 %r8, [%gmem];\nadd.u32 %r8, %r8, 1;\n@%first st.global.b32 [%gmem], %r8;\ngriddepcontrol.wait;"
 GRIDS = (
     Pair(
         ("griddepcontrol.wait;",),
         "orders this grid with the one before",
-        "griddepcontrol.launch_dependents;\nORDER\n@%first ld.global.b32 %r8, [%gmem];\nadd.u32 %r8, %r8, 1;\n@%first st.global.b32 [%gmem], %r8;\ngriddepcontrol.wait;",
+        "griddepcontrol.launch_dependents;\nORDER\n" + COUNT,
         "FORM",
         GRID,
         "X121",
@@ -296,7 +293,7 @@ GRIDS = (
     Pair(
         ("griddepcontrol.launch_dependents;",),
         "lets the next grid start",
-        "ORDER\n@%first ld.global.b32 %r8, [%gmem];\nadd.u32 %r8, %r8, 1;\n@%first st.global.b32 [%gmem], %r8;\ngriddepcontrol.wait;",
+        "ORDER\n" + COUNT,
         "FORM\ngriddepcontrol.wait;",
         GRID,
         "X121",

@@ -97,7 +97,7 @@ class _Together(Observer):
     def __init__(self, observers: list[Observer]) -> None:
         self._observers = observers
         for name in vars(Observer):
-            if not name.startswith("_") and name not in ("finished", "hearer"):
+            if not name.startswith("_") and name not in ("finished", "retire_hook"):
                 setattr(self, name, _each([getattr(observer, name) for observer in observers]))
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:

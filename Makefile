@@ -30,7 +30,7 @@ lint: $(VENV)/.test
 	$(BIN)/lint-imports
 
 quick: lint
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not slow and not compiler"
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not slow and not compiler and not recording"
 
 test: lint
 	$(PYTEST) -n $(WORKERS) --dist loadgroup --durations=25 -m "not slow"

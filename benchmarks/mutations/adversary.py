@@ -224,6 +224,6 @@ def against(name: str) -> Iterator[None]:
     with (
         observed_by(_Delays),
         patch.object(launch, "Scheduler", scheduler),
-        patch.multiple(scheduling, SLICE=turn, SMALLEST_SLICE=turn, SPLIT_SLICE=turn),
+        patch.multiple(scheduling, SLICE=turn, SMALLEST_SLICE=turn, GROUP_SLICE=turn),
     ):
         yield

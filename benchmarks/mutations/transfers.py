@@ -86,7 +86,7 @@ class Transfers:
             at = np.flatnonzero(state.stored)
             state.own = words[at]
             words[at] = state.old[at]
-        state.loads = [load for load in state.loads if len(warp.splits) == 1 and self._in_flight(load.op, split.pc)]
+        state.loads = [load for load in state.loads if len(warp.converged) == 1 and self._in_flight(load.op, split.pc)]
 
     def recorded(self, warp: Any, index: int, lanes: int, address: int) -> None:
         """The warp has executed an instruction."""

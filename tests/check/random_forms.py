@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import random
 
-from ptxlab.isa.legality import FORMS, Address, Form, Immediate, Kind, Predicate, Register, Sink, TensorAddress, Vector
+from ptxlab.isa import load_all
+from ptxlab.isa.form import FORMS, Form
+from ptxlab.isa.kinds import Address, Immediate, Kind, Predicate, Register, Sink, TensorAddress, Vector
+
+load_all()
 
 TENSOR_CORE = [name for name in FORMS if name.split(".")[0] in ("tcgen05", "wgmma")]
 AROUND = [name for name in FORMS if name not in TENSOR_CORE]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptxlab import lint_instruction
-from ptxlab.isa.legality import is_declared
+from ptxlab.isa.form import is_declared
 
 from .test_verdicts import assembler, verdict
 

@@ -19,10 +19,10 @@ from .im2col_cases import BUFFER, OFFSET, module
 from .tma_cases import shared_pattern, tensor_bytes
 
 SHOWS = {
-    "test_loads": ("cp.async.bulk.tensor.*(mode=im2col).mbarrier::complete_tx::bytes{*cta_group::2}",),
+    "test_loads": ("cp.async.bulk.tensor.*.im2col.mbarrier::complete_tx::bytes{*cta_group::2}*",),
     "test_stores_and_reductions": (
-        "cp.async.bulk.tensor.*im2col_no_offs.bulk_group",
-        "cp.reduce.async.bulk.tensor.*im2col_no_offs.bulk_group",
+        "cp.async.bulk.tensor.*im2col_no_offs.bulk_group*",
+        "cp.reduce.async.bulk.tensor.*im2col_no_offs.bulk_group*",
     ),
 }
 

@@ -18,8 +18,7 @@ import pytest
 import ptxlab
 from ptxlab.diagnostics import PtxlabError
 from ptxlab.interop import cute
-from ptxlab.interop.cute._calls import HostCall
-from ptxlab.interop.cute._cuda import entry_point
+from ptxlab.interop.cute._calls import HostCall, entry_point
 
 pytest.importorskip("cutlass.cute")
 pytestmark = pytest.mark.compiler

@@ -22,6 +22,7 @@ from tests.end_to_end.triton.cases import CASES
 from tests.machine.launch_helpers import kernel, store
 
 
+@pytest.mark.compiler
 def test_a_tensor_core_kernel_runs_again_to_the_same_bits(tmp_path: Path) -> None:
     case = CASES["gl_mm_fp16"]("256x256x128")
     ((_, out),) = case.outputs.items()
@@ -182,7 +183,7 @@ def test_expectations_without_values(expecting: Path) -> None:
 
 def test_overlapping_memory(bundle: Path) -> None:
     found = changed(bundle, lambda m: m["memory"][1].update(address=m["memory"][0]["address"]))
-    assert "overlaps another one, or stands in the wrong order" in found
+    assert "overlaps another one, or is out of order" in found
 
 
 def test_damaged_files_are_refused_or_run(bundle: Path) -> None:

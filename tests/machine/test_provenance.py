@@ -114,6 +114,7 @@ def test_part_of_a_vector_store() -> None:
     assert [result.provenance(halves, i).count for i in (7, 8, 15, 16)] == [0, 1, 1, 0]
 
 
+@pytest.mark.compiler
 @pytest.mark.parametrize("policy", ["eager", "lazy", "random"])
 def test_tensor_store_of_a_tensor_core_kernel(policy: str) -> None:
     case = CASES["gl_mm_fp16"]("256x256x128")
@@ -276,6 +277,7 @@ WRITERS = {
 }
 
 
+@pytest.mark.compiler
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_last_writer_of_a_real_kernel_left_what_is_there(name: str) -> None:
     family = CASES[name]

@@ -37,9 +37,8 @@ def by_machine_interface(given: Case, general: bool) -> Any:
     f, options = given.form, dict(given.options)
     scale_a, scale_b, metadata = (options.pop(name, None) for name in ("scale_a", "scale_b", "metadata"))
     scales = {name: options.pop(name, None) for name in ("scale", "block")}
-    a = numerics.prepare(given.A, f.a, role="a", kind=f.kind, scales=scale_a, metadata=metadata, **scales)
-    b = numerics.prepare(given.B, f.b, role="b", kind=f.kind, scales=scale_b, sparse=f.sparse, **scales)
-    a, b = (a.widened(), b.widened()) if a.wide != b.wide else (a, b)
+    a = numerics.prepare(given.A, f.a, role="a", kind=f.kind, other=f.b, scales=scale_a, metadata=metadata, **scales)
+    b = numerics.prepare(given.B, f.b, role="b", kind=f.kind, other=f.a, scales=scale_b, sparse=f.sparse, **scales)
     if general:
         force_general(b)
     m, n = a.rows, b.rows
@@ -69,7 +68,7 @@ def test_chains_of_steps(form: Form) -> None:
 
 @pytest.fixture
 def fresh_kernels() -> Iterator[None]:
-    caches = (kernels.preparer, kernels._preparers, kernels.multiplier, kernels.multiplier_address)
+    caches = (kernels.preparer, kernels._preparers, kernels.multiplier, kernels._multiplier)
     for one in caches:
         one.cache_clear()
     yield
@@ -150,17 +149,12 @@ def test_rows_without_specials_take_the_fast_path(form: Form, fresh_kernels: Non
     right, broken = _fused.general, _group._General
     monkeypatch.setattr(_fused, "general", lambda module, step, wide: right(module, replace(step, window=2), wide))
     monkeypatch.setattr(_group, "_General", lambda module, step: broken(module, replace(step, window=2)))
-    monkeypatch.setattr(kernels, "_compile", lambda _, write, exports: compiled(write(native.host().vector_bits // 32), exports))
+    lanes = native.host().vector_bits // 32
+    monkeypatch.setattr(kernels, "_compile", lambda _, write, exports: native.compile_ir(write(lanes), exports, opt=1))
     one = ordinary(form)
     exact = one.run(numerics.reference.mma)
     one.check(by_machine_interface(one, general=False), exact)
     assert not np.array_equal(by_machine_interface(one, general=True), exact)
-
-
-def compiled(ir: str, exports: tuple[str, ...]) -> native.Library:
-    library = native.compile_ir(ir, exports, opt=1)
-    kernels._loaded.append(library)
-    return library
 
 
 @settings(deadline=None, max_examples=120)

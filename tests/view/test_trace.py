@@ -114,6 +114,7 @@ def test_a_wait_that_is_known(tmp_path: Path) -> None:
     assert trace.about["events left out"] == 0
 
 
+@pytest.mark.compiler
 @pytest.mark.parametrize("policy", ["eager", "lazy", "random"])
 @pytest.mark.parametrize(("name", "size", "units"), [
     ("gl_mm_fp16", "256x256x128", {"TMA": "cp.async.bulk.tensor", "tcgen05": "tcgen05."}),
@@ -156,6 +157,7 @@ def test_asynchronous_operations(
     assert not [e for e in trace.slices if "ended" in e["args"]]
 
 
+@pytest.mark.compiler
 def test_who_waits_for_a_copy(tmp_path: Path) -> None:
     """Under ``lazy`` a copy performs when nothing else can go on: the wait on its mbarrier ends with it."""
     case = CASES["gl_mm_fp16"]("256x256x128")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,8 +12,9 @@ import numpy as np
 
 from ptxlab.cli._launchable import read_launchable
 from ptxlab.cli._options import launch_options
-from ptxlab.cli._run import compare, findings
-from ptxlab.diagnostics import Diagnostic, PtxlabError, diagnose, render_sarif, render_text
+from ptxlab.cli._output import JSON, SARIF, emit, findings, refusing
+from ptxlab.cli._run import compare
+from ptxlab.diagnostics import Diagnostic, diagnose
 from ptxlab.machine.launch.options import LaunchOptions
 from ptxlab.machine.observe.observer import tracing
 
@@ -42,42 +42,36 @@ class _Found:
 @click.option("--seeds", type=click.IntRange(0, 1000), default=3, show_default=True, help="Random schedules besides eager and lazy.")
 @launch_options(LaunchOptions, "policy", "seed")
 @click.option("--progress/--no-progress", default=None, help="Show a progress bar (default: on a terminal).")
-@click.option("--json", "form", flag_value="json", help="Print the result as JSON.")
-@click.option("--sarif", "form", flag_value="sarif", help="Print the findings as SARIF 2.1.0.")
+@JSON
+@SARIF
 def check(launch_file: Path, seeds: int, progress: bool | None, form: str | None, options: dict[str, str]) -> None:
     """Run LAUNCH_FILE with every check under several schedules, and compare the results."""
     schedules = [("eager", 0), ("lazy", 0), *(("random", seed) for seed in range(1, seeds + 1))]
     found, first, trace = _Found(), None, None
-    try:
-        with _bar(schedules, sys.stderr.isatty() and not form if progress is None else progress) as steps:
-            for policy, seed in steps:
-                name = policy if policy != "random" else f"random {seed}"
-                spec = read_launchable(launch_file)
-                spec.options = spec.options.changed(policy=policy, seed=seed, check="all").read(options)
-                trace = trace or tracing(spec.options.trace)
-                spec.options = spec.options.changed(trace=trace)
-                result = spec.launch()
-                found.add(result.diagnostics, name)
-                if result.completed:
-                    arrays = spec.arrays
-                    first = first or (name, arrays)
-                    found.add(_differences(*first, name, arrays), name)
-                    found.add(tuple(d for e in spec.expectations if (d := compare(e, spec)) is not None), name)
-    except PtxlabError as error:
-        _print(error.diagnostics, len(schedules), form)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    shown = sys.stderr.isatty() and not form if progress is None else progress
+    bar: Any = click.progressbar(schedules, label="schedules", file=sys.stderr, hidden=not shown)
+    with refusing(form, schedules=len(schedules)), bar as steps:
+        for policy, seed in steps:
+            name = policy if policy != "random" else f"random {seed}"
+            spec = read_launchable(launch_file)
+            spec.options = spec.options.changed(policy=policy, seed=seed, check="all").read(options)
+            trace = trace or tracing(spec.options.trace)
+            spec.options = spec.options.changed(trace=trace)
+            result = spec.launch()
+            found.add(result.diagnostics, name)
+            if result.completed:
+                arrays = spec.arrays
+                first = first or (name, arrays)
+                found.add(_differences(*first, name, arrays), name)
+                found.add(tuple(d for e in spec.expectations if (d := compare(e, spec)) is not None), name)
     listed = found.diagnostics()
     if any(d.code == _ORDER_DEPENDENT for d in listed):
         listed = tuple(d for d in listed if d.code != "F106")
-    _print(listed, len(schedules), form)
-    sys.exit(1 if findings(listed) else 0)
-
-
-def _bar(schedules: list[tuple[str, int]], show: bool) -> Any:
-    """Go through the schedules, with a bar on standard error if that is wanted."""
-    return click.progressbar(schedules, label="schedules", file=sys.stderr, hidden=not show)
+    emit(listed, form, schedules=len(schedules))
+    count = findings(listed)
+    if not form:
+        click.echo(f"{count} finding{'s' * (count != 1)} under {len(schedules)} schedules")
+    sys.exit(1 if count else 0)
 
 
 def _differences(name: str, before: dict[str, Any], other: str, after: dict[str, Any]) -> tuple[Diagnostic, ...]:
@@ -100,15 +94,3 @@ def _differences(name: str, before: dict[str, Any], other: str, after: dict[str,
 
 def _bytes(array: Any) -> Any:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-
-def _print(diagnostics: tuple[Diagnostic, ...], schedules: int, form: str | None) -> None:
-    count = findings(diagnostics)
-    if form == "sarif":
-        click.echo(render_sarif(diagnostics))
-    elif form == "json":
-        click.echo(json.dumps({"ok": not count, "schedules": schedules, "diagnostics": [d.as_dict() for d in diagnostics]}))
-    else:
-        if diagnostics:
-            click.echo(render_text(diagnostics, color=sys.stdout.isatty()))
-        click.echo(f"{count} finding{'s' * (count != 1)} under {schedules} schedules")

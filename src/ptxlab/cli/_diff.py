@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ptxlab.cli._arrays import ArrayError, read_npy
 from ptxlab.cli._launchable import read_launchable
+from ptxlab.cli._output import refusing
 from ptxlab.diagnostics import PtxlabError
 from ptxlab.machine import Provenance
 
@@ -133,7 +134,7 @@ def diff(
     if actual_npy is None and launch_file is None:
         raise click.UsageError("give ACTUAL.npy, or --launch and --name")
     sides = _sides(tile)
-    try:
+    with refusing("json" if as_json else None, err=True, equal=None):
         expected = _read(expected_npy)
         replay, computed = (None, None) if launch_file is None else _launched(launch_file, str(name))
         actual = _read(actual_npy) if actual_npy is not None else computed
@@ -141,14 +142,6 @@ def diff(
         expected, actual = _alike(expected, actual, bool(rtol or atol))
         found = differences(expected, actual, sides, rtol, atol)
         owner = None if replay is None or found is None else replay.provenance(name, found.index)
-    except PtxlabError as error:
-        if as_json:
-            click.echo(json.dumps({"equal": None, "diagnostics": [d.as_dict() for d in error.diagnostics]}))
-        else:
-            click.echo("\n\n".join(map(str, error.diagnostics)), err=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
     click.echo(json.dumps(_plain(found, expected, actual, owner)) if as_json else _text(found, expected, actual, owner, name or "element"))
     sys.exit(0 if found is None else 1)
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import runpy
 import sys
 import traceback
-from collections.abc import Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
 
 import click
 
 from ptxlab.cli._options import launch_options
-from ptxlab.diagnostics import Diagnostic, PtxlabError, render_sarif, render_text
+from ptxlab.cli._output import emit, findings, refusing, write_text
+from ptxlab.diagnostics import PtxlabError, render_sarif
 from ptxlab.interop.cute import install_on_import
-from ptxlab.interop.extras import EXTRAS, missing
-from ptxlab.interop.imports import after_import
+from ptxlab.interop.optional_packages import EXTRAS, after_import, missing
 from ptxlab.interop.session import Session, Settings, activate, launched_at, raise_site
 from ptxlab.machine import KernelError
 
@@ -44,30 +42,26 @@ def exec_(script: str, arguments: tuple[str, ...], sarif: Path | None, keep: Pat
 
     Exit status: 0 clean, 1 findings or an exception in the script, 2 wrong use; else what the script exits with.
     """
-    try:
+    with refusing(None, err=True):
         settings = Settings.from_environment().read(options).changed(keep_going=True)
-        session = Session(settings, (lambda _: None) if as_json else _print)
-    except PtxlabError as error:
-        _print(*error.diagnostics)
-        sys.exit(2)
+        session = Session(settings, (lambda _: None) if as_json else lambda found: emit([found], None, err=True))
     session.keep = None if keep is None else _folder(keep)
     if sarif is not None:
-        _write(sarif, ())
+        write_text(sarif, render_sarif(()))
         sarif = sarif.absolute()
     with activate(session), redirect_stdout(sys.stderr if as_json else sys.stdout):
         status = _run(script, arguments, session)
     if sarif is not None:
-        _write(sarif, session.diagnostics)
+        write_text(sarif, render_sarif(session.diagnostics))
     if as_json:
-        launches = [launch.as_dict() for launch in session.launches]
-        click.echo(json.dumps({"ok": session.ok, "launches": launches, "diagnostics": [d.as_dict() for d in session.diagnostics]}))
+        emit(session.diagnostics, "json", ok=session.ok, launches=[launch.as_dict() for launch in session.launches])
     elif not any(d.code == "I301" for d in session.diagnostics):  # whose one line says all
         click.echo(_summary(session), err=True)
     sys.exit(status or (0 if session.ok else 1))
 
 
 def _folder(path: Path) -> Path:
-    """A folder that can be written to, whatever folder the script goes to."""
+    """Make a folder that can be written to; its absolute path stays valid if the script changes directory."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         (path / ".ptxlab").touch()
@@ -77,15 +71,8 @@ def _folder(path: Path) -> Path:
     return path.absolute()
 
 
-def _write(path: Path, diagnostics: Iterable[Diagnostic]) -> None:
-    try:
-        path.write_text(render_sarif(diagnostics))
-    except OSError as error:
-        raise click.UsageError(f"cannot write {path}: {error.strerror}") from None
-
-
 def _run(script: str, arguments: tuple[str, ...], session: Session) -> Status:
-    """Run the script as ``python script`` does; the status that it would end with."""
+    """Run the script as ``python script`` does; return its exit status."""
     os.environ["TRITON_DEFAULT_BACKEND"] = "ptxlab"
     install_on_import()
     after_import("torch", _redirect_torch)
@@ -135,14 +122,10 @@ def _traceback(error: BaseException) -> Status:
     return 1
 
 
-def _print(*diagnostics: Diagnostic) -> None:
-    click.echo(render_text(diagnostics, color=sys.stderr.isatty()), err=True)
-
-
 def _summary(session: Session) -> str:
     count = len(session.launches)
-    found = sum(d.severity != "note" for d in session.diagnostics)
+    found = findings(session.diagnostics)
     if not count:
         return "ptxlab: no kernel was launched"
-    findings = f"{found} finding{'s' * (found != 1)}" if found else "nothing found"
-    return f"ptxlab: {count} launch{'es' * (count != 1)} on {session.settings.target}, {findings}"
+    what = f"{found} finding{'s' * (found != 1)}" if found else "nothing found"
+    return f"ptxlab: {count} launch{'es' * (count != 1)} on {session.settings.target}, {what}"

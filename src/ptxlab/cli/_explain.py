@@ -9,9 +9,9 @@ from typing import cast
 
 import click
 
+from ptxlab.cli._output import refusing
 from ptxlab.descriptors import READINGS, DescriptorError
 from ptxlab.descriptors import explain as explain_value
-from ptxlab.diagnostics import PtxlabError, render_text
 from ptxlab.layout import Major
 from ptxlab.tables import MMA_KINDS, WGMMA_KINDS
 
@@ -33,11 +33,8 @@ def explain(value: str, as_: str | None, kind: str | None, major: str | None, as
     VALUE is a number (0x..., 0b..., decimal, negative as two's complement), the 256 hexadecimal digits of a tensor map in the order of its
     bytes, or @FILE with the 4, 8 or 128 bytes.
     """
-    try:
+    with refusing("json" if as_json else None):
         found = explain_value(_parse(value), as_, kind, cast("Major | None", major))
-    except PtxlabError as error:
-        _refuse(error, as_json)
-        sys.exit(2)
     if as_json:
         click.echo(json.dumps({"ok": not found.findings, **found.as_dict()}))
     else:
@@ -47,13 +44,6 @@ def explain(value: str, as_: str | None, kind: str | None, major: str | None, as
 
             click.echo(draw_explanation(found.best, kind, cast("Major | None", major)), nl=False)
     sys.exit(1 if found.findings else 0)
-
-
-def _refuse(error: PtxlabError, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps({"ok": False, "diagnostics": [d.as_dict() for d in error.diagnostics]}))
-    else:
-        click.echo(render_text(error.diagnostics, color=sys.stdout.isatty()))
 
 
 def _parse(text: str) -> int | bytes:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ptxlab.diagnostics import PtxlabError, render_text
+from ptxlab.cli._output import refusing, write_text
 from ptxlab.tables import COPY_LAYOUTS, LOAD_REGISTERS, MMA_KINDS, SCALE_IDS, SWIZZLES, TENSOR_FRAGMENTS, TYPE_BITS
 
 if TYPE_CHECKING:
@@ -45,14 +45,13 @@ def _picture(command: Callable[..., Picture]) -> click.Command:
 
     def run(svg: Path | None, html: Path | None, as_json: bool, **options: Any) -> None:
         try:
-            picture = command(**options)
-        except PtxlabError as error:
-            _refuse(error, as_json)
+            with refusing("json" if as_json else None):
+                picture = command(**options)
         except ValueError as error:
             raise click.UsageError(str(error)) from None
         for path, text in ((svg, picture.svg), (html, picture.html)):
             if path is not None:
-                _write(path, text())
+                write_text(path, text())
         if as_json:
             click.echo(json.dumps({"title": picture.title, **picture.data}))
         elif svg is None and html is None:
@@ -68,21 +67,6 @@ def _picture(command: Callable[..., Picture]) -> click.Command:
     ):
         decorated = option(decorated)
     return layout.command(name=command.__name__.strip("_").replace("_", "-"))(decorated)
-
-
-def _refuse(error: PtxlabError, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps({"ok": False, "diagnostics": [d.as_dict() for d in error.diagnostics]}))
-    else:
-        click.echo(render_text(error.diagnostics, color=sys.stdout.isatty()))
-    sys.exit(2)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise click.UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _modes(command: Callable[..., Picture]) -> Callable[..., Picture]:
@@ -294,5 +278,5 @@ def explorer(output: Path) -> None:
     """Write the layout explorer: one HTML page that works offline."""
     from ptxlab.view import explorer_page
 
-    _write(output, explorer_page())
+    write_text(output, explorer_page())
     click.echo(f"wrote {output}")

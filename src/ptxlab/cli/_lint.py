@@ -18,9 +18,13 @@ def _print_forms(context: click.Context, _: click.Parameter, name: str | None) -
         return
     from difflib import get_close_matches
 
-    from ptxlab.isa.legality import FORMS, find_forms, help_text
+    from ptxlab.isa import load_all
+    from ptxlab.isa.catalogue import forms_of
+    from ptxlab.isa.form import FORMS
+    from ptxlab.isa.help_text import help_text
 
-    found = find_forms(name) or [form for known, forms in FORMS.items() if known.startswith(f"{name}.") for form in forms]
+    load_all()
+    found = forms_of(name)
     if not found:
         near = get_close_matches(name, FORMS, 1)
         raise click.UsageError(f"no form of {name} is declared" + (f"; did you mean {near[0]}?" if near else ""))

@@ -29,9 +29,12 @@ def rule(code: str, as_json: bool) -> None:
     """Explain a diagnostic code such as L113; for an instruction such as tcgen05.cp, print its legal forms."""
     info = CODES.get(code.upper())
     if info is None:
-        from ptxlab.isa.legality import find_forms, help_text
+        from ptxlab.isa import load_all
+        from ptxlab.isa.catalogue import forms_of
+        from ptxlab.isa.help_text import help_text
 
-        forms = find_forms(code)
+        load_all()
+        forms = forms_of(code)
         if not forms:
             raise click.UsageError(f"there is no code {code!r}, and no instruction of this name is declared")
         click.echo("\n\n".join(map(help_text, forms)))

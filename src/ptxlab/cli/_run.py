@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,12 @@ import numpy as np
 
 from ptxlab.cli._launchable import Launchable, read_launchable, save_bundle
 from ptxlab.cli._options import launch_options
-from ptxlab.diagnostics import Diagnostic, PtxlabError, diagnose, render_sarif
-from ptxlab.diagnostics import render_text as render
+from ptxlab.cli._output import JSON, SARIF, emit, findings, refusing
+from ptxlab.diagnostics import Diagnostic, diagnose
 from ptxlab.machine.launch.options import LaunchOptions
 from ptxlab.machine.replay.replay import Expectation
 
-__all__ = ["compare", "findings", "run"]
+__all__ = ["compare", "run"]
 
 Progress = Callable[[int, int], None]
 
@@ -30,8 +29,8 @@ Progress = Callable[[int, int], None]
 @click.option("--save", type=click.Path(path_type=Path, file_okay=False), help="Write every named array to this folder as .npy.")
 @click.option("--bundle", type=click.Path(path_type=Path, dir_okay=False), help="Write the launch to a file for `ptxlab run`.")
 @click.option("--progress/--no-progress", default=None, help="Show a progress bar (default: on a terminal).")
-@click.option("--json", "form", flag_value="json", help="Print the result as JSON.")
-@click.option("--sarif", "form", flag_value="sarif", help="Print the findings as SARIF 2.1.0.")
+@JSON
+@SARIF
 def run(
     launch_file: Path,
     save: Path | None,
@@ -41,19 +40,13 @@ def run(
     options: dict[str, str],
 ) -> None:
     """Run the kernel that LAUNCH_FILE (TOML, or a replay bundle) describes."""
-    try:
+    with refusing(form, interrupted="interrupted: no array was written back", stats=None, stdout=""):
         spec = read_launchable(launch_file)
         spec.options = spec.options.read(options)
         if bundle is not None:
             spec.options = spec.options.changed(keep_inputs=True)
         with _progress_bar(spec.name, sys.stderr.isatty() and not form if progress is None else progress) as bar:
             result = spec.launch(bar)
-    except PtxlabError as error:
-        _print(error.diagnostics, None, form)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        click.echo("interrupted: no array was written back", err=True)
-        sys.exit(130)
     found = list(result.diagnostics)
     if result.completed:
         found += [d for e in spec.expectations if (d := compare(e, spec)) is not None]
@@ -61,18 +54,18 @@ def run(
         _save(spec, save)
     if bundle is not None:
         save_bundle(bundle, spec, result)
-    _print(tuple(found), result, form)
-    sys.exit(1 if findings(found) else 0)
-
-
-def findings(diagnostics: Iterable[Diagnostic]) -> int:
-    """How many there are, notes not counted."""
-    return sum(d.severity != "note" for d in diagnostics)
+    count = findings(found)
+    if not form and result.stdout:
+        click.echo(result.stdout, nl=not result.stdout.endswith("\n"))
+    emit(found, form, stats=result.stats.as_dict(), stdout=result.stdout)
+    if not form:
+        click.echo(f"{count} finding{'s' * (count > 1)}: {result.stats}" if count else f"finished: {result.stats}")
+    sys.exit(1 if count else 0)
 
 
 @contextmanager
 def _progress_bar(name: str, show: bool) -> Any:
-    """Yield a progress callback that draws a bar on standard error, or None; what is no terminal gets its last state."""
+    """Yield a progress callback that draws a bar on standard error, or None; a file gets only its last state."""
     if not show:
         yield None
         return
@@ -114,23 +107,3 @@ def _save(spec: Launchable, folder: Path) -> None:
             np.save(folder / f"{Path(name).name}.npy", array)
     except OSError as error:
         raise click.UsageError(f"cannot write to {folder}: {error.strerror}") from None
-
-
-def _print(diagnostics: tuple[Diagnostic, ...], result: Any, form: str | None) -> None:
-    if form == "sarif":
-        click.echo(render_sarif(diagnostics))
-        return
-    if form == "json":
-        stats = None if result is None else result.stats.as_dict()
-        printed = "" if result is None else result.stdout
-        listed = [d.as_dict() for d in diagnostics]
-        click.echo(json.dumps({"ok": not findings(diagnostics), "diagnostics": listed, "stats": stats, "stdout": printed}))
-        return
-    if result is not None and result.stdout:
-        click.echo(result.stdout, nl=not result.stdout.endswith("\n"))
-    if diagnostics:
-        click.echo(render(diagnostics, color=sys.stdout.isatty()))
-    if result is not None:
-        count = findings(diagnostics)
-        head = f"{count} finding{'s' * (count > 1)}" if count else "finished"
-        click.echo(f"{head}: {result.stats}")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
 
 import click
 
-from ptxlab.diagnostics import PtxlabError
-from ptxlab.diagnostics import render_text as render
+from ptxlab.cli._output import refusing
 
 __all__ = ["warmup"]
 
@@ -23,15 +21,12 @@ def warmup(ptx: tuple[Path, ...], as_json: bool) -> None:
     from ptxlab import machine
 
     timings: dict[str, float] = {}
-    try:
+    with refusing("json" if as_json else None):
         for name, compile_part in machine.warmup_parts(ptx):
             start = time.perf_counter()
             compile_part()
             timings[name] = time.perf_counter() - start
             if not as_json:
                 click.echo(f"{timings[name]:8.3f} s  {name}")
-    except PtxlabError as error:
-        click.echo(render(error.diagnostics, color=sys.stdout.isatty()))
-        sys.exit(2)
     if as_json:
         click.echo(json.dumps(timings))

@@ -1,4 +1,4 @@
-"""Programs that say ``device="cuda"``: torch's CUDA device is the computer's memory, where kernels run in ptxlab."""
+"""Programs that use ``device="cuda"``: torch's CUDA device becomes host memory, and kernels run in ptxlab."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from torch.overrides import TorchFunctionMode
 
 from ptxlab.diagnostics import diagnose
 from ptxlab.interop import _events as events
-from ptxlab.interop.session import PRODUCTS, current
+from ptxlab.interop._device_properties import PRODUCTS, REGISTERS_PER_SM, WARP_SIZE
+from ptxlab.interop.session import current
+from ptxlab.machine.launch.limits import SHARED_PER_CTA, THREADS_PER_SM
 
 __all__ = ["install"]
 
@@ -41,7 +43,7 @@ def _to_cpu(value: Any) -> Any:
 
 
 class _CudaIsCpu(TorchFunctionMode):  # type: ignore[misc]
-    """Replaces CUDA devices in the arguments of torch's functions; what copies between devices, copies."""
+    """Replaces CUDA devices in the arguments of torch's functions; copies between devices still copy."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         named = kwargs or {}
@@ -71,10 +73,10 @@ def _properties(device: Any = None) -> Any:
         minor=product.capability[1],
         multi_processor_count=current().settings.sms or product.sms,
         total_memory=product.memory,
-        warp_size=32,
-        shared_memory_per_block_optin=227 * 1024,
-        regs_per_multiprocessor=64 * 1024,
-        max_threads_per_multi_processor=2048,
+        warp_size=WARP_SIZE,
+        shared_memory_per_block_optin=SHARED_PER_CTA,
+        regs_per_multiprocessor=REGISTERS_PER_SM,
+        max_threads_per_multi_processor=THREADS_PER_SM,
     )
 
 
@@ -103,7 +105,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def install() -> None:
-    """Redirect to the end of the program."""
+    """Redirect torch until the program ends."""
     for name, function in _FUNCTIONS.items():
         setattr(torch.cuda, name, function)
     set_default = torch.set_default_device

@@ -1,6 +1,8 @@
 """The catalogue: one row for each form of an instruction, declared beside its semantics.
 
-A pattern is the dotted opcode with its choices::
+A row's syntax has one of two notations. The compact one is a pattern, the dotted opcode with its choices, and operands as keywords::
+
+    @pure("add{.sat}.s32", d="s32", a="s32", b="s32", section=...)
 
     add{.sat}.s32                          optional flag               q.sat is True or False
     add{.rnd=rn|rz|rm|rp}{.ftz}.f32        optional choice             q.rnd is "rn" ... or None
@@ -9,33 +11,46 @@ A pattern is the dotted opcode with its choices::
 
 Modifiers of pure instructions and of rows with ``ordered=False`` may stand in any order, as for the assembler. But types keep theirs,
 and a first group named ``mode`` belongs to the instruction's name (``mul.wide.u32``).
-Operands are given as keyword arguments in PTX order: a type (``"u32"``, ``"pred"``, ``"v4.b32"``), or the name of a pattern group that
+Operands stand in PTX order: a type (``"u32"``, ``"pred"``, ``"v4.b32"``), or the name of a pattern group that
 holds it (``"type"``); ``"d|p"``-like pairs as ``"b32|pred"``; a leading ``?`` marks an operand that may be missing;
 ``"addr"`` a bracketed operand; ``"label"``, ``"any"`` what the row itself reads. Destinations are the leading operands, as many as
 ``outputs``; the semantics of a ``"pred|pred"`` destination gives both values.
-``updates`` of the outputs, the leading ones, are read as well, and written when an asynchronous operation performs.
 ``derived={"wide": ("type", {"u16": "u32", ...})}`` adds ``q.wide``, looked up by what a group matched, for types that follow from others.
 ``effects=`` says what the instruction does to memory and other threads (`ptxlab.isa.effects`); every service row has it.
 ``"carry"`` is the condition code register: it stands in the row, not in the text.
+
+The other notation is for families whose every legal form the linter knows, those that only the assembler takes included: a `Form` with
+lines of operands, their kinds and rules between modifiers. The row names the form, and in ``only`` the values with which it executes::
+
+    LOAD = form("tcgen05.ld", ".sync.aligned.(shape=...).(num=...)", ("r [taddr]", {"shape": ...}), kinds=..., rules=..., section=...)
+
+    @native(LOAD, only={"shape": "32x32b"}, outputs=1)
+
+There is one row for each line of the form that goes with ``only``. Operands that the line has under a condition keep their place: where
+they are absent, `isa.operands.Unused` stands for them.
+
 ``requires`` says which version of the PTX ISA and which targets the instruction needs: ``needs("7.0", "sm_80")`` or a tuple of such; the
 notation stands in `isa.requirements`. A group of the pattern, or an operand that may be missing, can be named in ``when``.
+``updates`` of the outputs, the leading ones, are read as well, and written when an asynchronous operation performs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
 from ptxlab.isa.effects import Effects
-from ptxlab.isa.requirements import Needs
+from ptxlab.isa.form import FORMS, Form, Operands, Order, Slot, find_forms, is_there, operand, parse_slots
+from ptxlab.isa.kinds import Address, Immediate, Kind, Predicate, Register, TensorAddress, Typed, Vector
+from ptxlab.isa.requirements import Condition, Needs, Values, conditions, holds
 
-__all__ = ["CATALOGUE", "Fidelity", "Qualifiers", "Row", "control", "known_bases", "match", "native", "pure", "service"]
+__all__ = ["CATALOGUE", "Fidelity", "Qualifiers", "Row", "control", "forms_of", "match", "native", "pure", "service"]
 
 Fidelity = Literal["hardware", "two-models", "spec", "deduced"]
-Kind = Literal["pure", "native", "service", "control"]
+RowKind = Literal["pure", "native", "service", "control"]
 
 
 class Qualifiers:
@@ -51,99 +66,142 @@ class Qualifiers:
         return f"Qualifiers({self.__dict__})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Slot:
-    name: str
-    choices: tuple[str, ...]
-    optional: bool
-    flag: bool
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """One catalogue row: the pattern, its operands, and the function or class that gives it meaning."""
+    """One catalogue row: a form with one of its lines of operands, and the function or class that gives it meaning.
 
+    Attributes
+    ----------
+    pattern, slots : the opcode's modifiers with the choices that the row executes
+    operands : the names of the operands, and their types in the compact notation
+    only : the values of groups with which the row executes
+    """
+
+    form: Form
+    line: Operands
     pattern: str
-    base: str
-    slots: tuple[_Slot, ...]
+    slots: tuple[Slot, ...]
     operands: tuple[tuple[str, str], ...]
     outputs: int
-    kind: Kind
+    kind: RowKind
     semantics: Any
-    section: str
     fidelity: Fidelity
-    ordered: bool
+    only: Condition
     derived: tuple[tuple[str, str, Mapping[str, str]], ...] = ()
     updates: int = 0
-    requires: tuple[Needs, ...] = ()
     effects: Effects = None
 
     def __post_init__(self) -> None:
         if self.kind == "service" and self.effects is None:
             raise ValueError(f"{self.pattern}: a service row declares its effects (ptxlab.isa.effects; LOCAL if it has none)")
 
+    @property
+    def base(self) -> str:
+        """The first word of the opcode."""
+        return self.form.name.split(".")[0]
+
+    @property
+    def section(self) -> str:
+        """The title of the section that describes the instruction."""
+        return self.form.section
+
     def match(self, modifiers: tuple[str, ...]) -> Qualifiers | None:
         """Match the modifiers after the base name, or return None."""
-        found: dict[str, str | bool | None] = {s.name: False if s.flag else None for s in self.slots}
-        filled = [False] * len(self.slots)
-        named = self.slots[0].choices if not self.ordered and self.slots and self.slots[0].name == "mode" else modifiers[:1]
-        if not set(modifiers[:1]) <= set(named):
+        form, name = self.form, self.form.words[1:]
+        modifiers, begins = modifiers[len(name) :], modifiers[: len(name)]
+        if begins != name or (form.order == "types" and form.slots[:1] and form.slots[0].name == "mode" and not _is_mode(form, modifiers)):
             return None
-        at = typed = 0
-        for modifier in modifiers:
-            is_type = _TYPE.fullmatch(modifier) is not None
-            for i in range(at if self.ordered else typed if is_type else 0, len(self.slots)):
-                slot = self.slots[i]
-                if not filled[i] and modifier in slot.choices:
-                    filled[i] = True
-                    found[slot.name] = True if slot.flag else modifier
-                    at = i + 1
-                    typed = at if is_type else typed
-                    break
-                if self.ordered and not slot.optional:
-                    return None
-            else:
-                return None
-        if any(not done and not slot.optional for done, slot in zip(filled, self.slots, strict=True)):
+        placed = form.place(modifiers)
+        if placed.left or placed.missing:
             return None
-        for name, group, table in self.derived:
-            found[name] = table[str(found[group])]
+        values = {**placed.values, **self.line.gives}
+        if not holds(self.only, values) or not holds(self.line.when, values):
+            return None
+        if any(rule.is_broken(values) and not (rule.ignored or rule.executed) for rule in form.rules):
+            return None
+        found: dict[str, str | bool | None] = {**values}
+        for slot in form.slots:
+            if slot.flag:
+                found[slot.name] = values[slot.name] is not None
+        for derived, group, table in self.derived:
+            found[derived] = table[str(found[group])]
         return Qualifiers(found)
+
+    def values(self, q: Qualifiers) -> dict[str, str | None]:
+        """The values of the groups for what a pattern matched: a flag has its spelling."""
+        return {name: _spelling(self, name) if value is True else value or None for name, value in q.__dict__.items()}
+
+    def shown(self, values: Values) -> Iterator[tuple[str, Kind, bool | None]]:
+        """The operands with their kinds, and whether each is there: None where it may be missing."""
+        for name, condition in map(operand, self.line.line.split()):
+            yield name, _kind_of(self.form, name), None if condition == "" else is_there(condition, values)
+
+
+def _is_mode(form: Form, modifiers: tuple[str, ...]) -> bool:
+    return modifiers[:1] == () or modifiers[0] in form.slots[0].choices
+
+
+def _spelling(row: Row, name: str) -> str | None:
+    return next((slot.choices[0] for slot in row.form.slots if slot.name == name), None)
+
+
+def _kind_of(form: Form, name: str) -> Kind:
+    """The kind of an operand; that of a bracketed one of several parts is an address, that of a pair is its first one's."""
+    return Address() if "," in name else form.kinds[name.split("|")[0]]
 
 
 CATALOGUE: dict[str, list[Row]] = {}
 
-_TYPE = re.compile(r"(?:[busf]|bf|tf)\d+(?:x\d)?|u?e\d\w+|s2f6x2|pred")
-_TOKEN = re.compile(r"\{\.([^{}]+)\}|\.\(([^()]+)\)|\.([\w:]+)")
+_NAME = re.compile(r"[\w]+(?:::\w+)?")
 
 
-def _slots(pattern: str) -> tuple[str, tuple[_Slot, ...]]:
-    base = re.match(r"[\w]+(?:::\w+)?", pattern)
+def _compact(pattern: str, ordered: bool, operands: Mapping[str, str], section: str, requires: Needs | tuple[Needs, ...]) -> Form:
+    """A form in the compact notation."""
+    base = _NAME.match(pattern)
     if base is None:
         raise ValueError(f"bad pattern {pattern!r}")
-    slots: list[_Slot] = []
-    position = base.end()
-    while position < len(pattern):
-        token = _TOKEN.match(pattern, position)
-        if token is None:
-            raise ValueError(f"bad pattern {pattern!r} at {position}")
-        optional, choice, literal = token.groups()
-        text = optional or choice or literal
-        name, _, spellings = text.partition("=")
-        flag = not spellings or (optional is not None and "|" not in spellings)
-        attribute = re.sub(r"\W+", "_", name)
-        slots.append(_Slot(attribute, tuple((spellings or name).split("|")), optional is not None, flag))
-        position = token.end()
-    return base.group(), tuple(slots)
+    line = " ".join(f"{name}?" if text[0] == "?" else name for name, text in operands.items())
+    kinds: dict[str, Kind] = {name: Typed(text.removeprefix("?")) for name, text in operands.items()}
+    needed = requires if isinstance(requires, tuple) else (requires,)
+    order: Order = "fixed" if ordered else "types"
+    return Form(base.group(), parse_slots(pattern[base.end() :]), (Operands(line),), kinds, section, requires=needed, order=order)
+
+
+def _lines(form: Form, only: Condition) -> Iterator[Operands]:
+    """The lines of the specification that go with a condition."""
+    for line in form.operands:
+        fits = all(set(only.get(group, values)) & set(values) for group, values in line.when.items())
+        if fits and not line.note and all(value in only.get(group, (value,)) for group, value in line.gives.items()):
+            yield line
+
+
+def _type_text(kind: Kind) -> str:
+    """A kind as a type of the compact notation."""
+    match kind:
+        case Typed(text):
+            return text
+        case Address() | TensorAddress():
+            return "addr"
+        case Register(types):
+            return types[0]
+        case Vector():
+            return f"vector.b{kind.width}"
+        case Predicate():
+            return "pred"
+        case Immediate():
+            return "b32"
+        case _:
+            return "b64"
 
 
 Derived = Mapping[str, tuple[str, Mapping[str, str]]]
 
 
-def _decorator(kind: Kind) -> Callable[..., Callable[[Any], Any]]:
+def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
     def declare(
-        *patterns: str,
-        section: str,
+        *syntax: str | Form,
+        only: Mapping[str, Any] | None = None,
+        section: str = "",
         fidelity: Fidelity = "spec",
         outputs: int | None = None,
         ordered: bool = kind != "pure",
@@ -153,22 +211,36 @@ def _decorator(kind: Kind) -> Callable[..., Callable[[Any], Any]]:
         effects: Effects = None,
         **operands: str,
     ) -> Callable[[Any], Any]:
+        count = outputs if outputs is not None else int(next(iter(operands), "") == "d")
+        lookups = tuple((name, group, table) for name, (group, table) in (derived or {}).items())
+        condition = conditions(only or {})
+
         def decorate(semantics: Any) -> Any:
-            count = outputs if outputs is not None else int(next(iter(operands), "") == "d")
-            lookups = tuple((name, group, table) for name, (group, table) in (derived or {}).items())
-            needed = requires if isinstance(requires, tuple) else (requires,)
-            for pattern in patterns:
-                base, slots = _slots(pattern)
-                given = tuple(operands.items())
-                row = Row(
-                    pattern, base, slots, given, count, kind, semantics, section, fidelity, ordered, lookups, updates, needed, effects
-                )
-                CATALOGUE.setdefault(base, []).append(row)
+            for given in syntax:
+                form = _compact(given, ordered, operands, section, requires) if isinstance(given, str) else given
+                for line in _lines(form, condition):
+                    slots = form.narrowed(line.when, conditions(line.gives), condition) if isinstance(given, Form) else form.slots
+                    if slots is None:
+                        continue
+                    pattern = given if isinstance(given, str) else form.name + "".join(slot.pattern() for slot in slots)
+                    listed = tuple(operands.items()) or tuple(_listed(form, line))
+                    row = Row(form, line, pattern, slots, listed, count, kind, semantics, fidelity, condition, lookups, updates, effects)
+                    CATALOGUE.setdefault(row.base, []).append(row)
             return semantics
 
         return decorate
 
     return declare
+
+
+def _parts_of(name: str) -> list[str]:
+    """The names of the parts of a bracketed operand."""
+    return [part.partition("?")[0] for part in name.strip("[]").split(",")]
+
+
+def _listed(form: Form, line: Operands) -> Iterator[tuple[str, str]]:
+    for name, condition in map(operand, line.line.split()):
+        yield _parts_of(name)[0], ("?" if condition == "" else "") + _type_text(_kind_of(form, name))
 
 
 pure = _decorator("pure")
@@ -184,6 +256,20 @@ control = _decorator("control")
 """Declare a control-flow instruction; the semantics is its name: bra, brx, exit, ret, call, trap."""
 
 
+def forms_of(name: str) -> list[Form]:
+    """The forms of an instruction, or of the instructions of a family: those that the words of an opcode, or its first ones, fit.
+
+    >>> from ptxlab.isa import load_all
+    >>> load_all()
+    >>> [form.name for form in forms_of("wgmma")][:2], [form.opcode() for form in forms_of("popc.b64")]
+    (['wgmma.mma_async', 'wgmma.mma_async'], ['popc.type'])
+    """
+    found = [*find_forms(name)] or [form for known, forms in FORMS.items() if known.startswith(f"{name}.") for form in forms]
+    base, *words = name.split(".")
+    rows = [row for row in CATALOGUE.get(base, ()) if all(any(word in slot.choices for slot in row.slots) for word in words)]
+    return found or list(dict.fromkeys(row.form for row in rows))
+
+
 @lru_cache(maxsize=65536)
 def match(opcode: str) -> tuple[tuple[Row, Qualifiers], ...]:
     """All rows that an opcode text fits, with what their groups matched; rows differ further by their operands."""
@@ -194,8 +280,3 @@ def match(opcode: str) -> tuple[tuple[Row, Qualifiers], ...]:
         if q is not None:
             found.append((row, q))
     return tuple(found)
-
-
-def known_bases() -> frozenset[str]:
-    """The first words of all opcodes in the catalogue."""
-    return frozenset(CATALOGUE)

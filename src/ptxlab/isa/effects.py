@@ -36,6 +36,7 @@ __all__ = [
     "GridLaunch",
     "GridWait",
     "Local",
+    "Masking",
     "MbarrierArrive",
     "MbarrierInit",
     "MbarrierInitFence",
@@ -48,6 +49,7 @@ __all__ = [
     "ProxyFence",
     "RegisterPool",
     "Scope",
+    "Selection",
     "Space",
     "Supply",
     "TensorFence",
@@ -59,6 +61,7 @@ __all__ = [
     "WgmmaFence",
     "order_of",
     "resolve",
+    "unit_of",
 ]
 
 
@@ -211,6 +214,18 @@ class Local(Effect):
 
 
 LOCAL = Local()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection(Effect):
+    """Registers only: the last operand selects one of the others, so that the other one may be without value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Masking(Effect):
+    """Registers only: where a bit of one operand is ``decisive``, it determines the result, and the other operand may be without value."""
+
+    decisive: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,6 +469,23 @@ class RegisterPool(Effect):
     @property
     def supplies(self) -> Supply:
         return Supply.REGISTERS if self.gives else Supply.NOTHING
+
+
+_UNITS = {
+    Completion.COMMIT: Unit.TENSOR_CORE,
+    Completion.COPY_GROUP: Unit.COPY,
+    Completion.BULK_GROUP: Unit.TMA,
+    Completion.WGMMA_GROUP: Unit.WARPGROUP,
+}
+
+
+def unit_of(effect: Effect | None) -> Unit:
+    """The unit that performs an asynchronous operation, or those operations whose completion it follows."""
+    if isinstance(effect, Asynchronous):
+        return effect.unit
+    if isinstance(effect, CompletionArrival | CommitGroup | WaitGroup):
+        return _UNITS[effect.of]
+    raise TypeError(f"{effect} is performed by no unit")
 
 
 Effects: TypeAlias = "Effect | Callable[[Qualifiers], Effect] | None"

@@ -91,6 +91,7 @@ class MatrixAccess:
     element: str
     address: int
     value: int
+    space: str = "generic"
 
     @property
     def row(self) -> int:

@@ -1,25 +1,30 @@
 """Native code through llvmlite: compile LLVM IR for this processor, keep the object code on disk."""
 
 from ptxlab.native._address import address_of
-from ptxlab.native._byte_moves import gatherer, mover, scatterer
+from ptxlab.native._byte_moves import move_address, mover
 from ptxlab.native._compile import Library, compile_ir, compile_or_load, load_cached, object_key
 from ptxlab.native._host import Host, host
+from ptxlab.native.builder import Function, Module, Value, Variable, vector
 from ptxlab.native.caches import OBJECTS, BoundedCache, DiskCache, cache_directory
 
 __all__ = [
     "OBJECTS",
     "BoundedCache",
     "DiskCache",
+    "Function",
     "Host",
     "Library",
+    "Module",
+    "Value",
+    "Variable",
     "address_of",
     "cache_directory",
     "compile_ir",
     "compile_or_load",
-    "gatherer",
     "host",
     "load_cached",
+    "move_address",
     "mover",
     "object_key",
-    "scatterer",
+    "vector",
 ]

@@ -6,63 +6,33 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from ptxlab.native._compile import Library, compile_ir
+from ptxlab.native._compile import Library, compile_or_load
+from ptxlab.native.builder import Function, Module
 
-__all__ = ["gatherer", "mover", "scatterer"]
+__all__ = ["move_address", "mover"]
 
 _UNITS = {4: "i32", 8: "i64", 16: "<2 x i64>", 64: "<8 x i64>"}
-"""Bytes that stay together, and what moves them."""
-# The calls are short, so they keep the interpreter's lock.
-_MOVE = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)
+"""Bytes that stay together, and the type that moves them."""
 
 
-def _function(name: str, parameters: str, unit: str, source: str, target: str) -> str:
-    """A loop over ``%i``; ``source`` and ``target`` name the registers that hold the index on either side."""
-
-    def index(register: str) -> str:
-        return "" if register == "i" else f"  %{register} = load i64, ptr %{register}.at, align 8\n"
-
-    def place(register: str) -> str:
-        return "" if register == "i" else f"  %{register}.at = getelementptr i64, ptr %{register}.order, i64 %i\n"
-
-    return f"""
-define void @{name}({parameters}, i64 %count) nounwind {{
-  %any = icmp sgt i64 %count, 0
-  br i1 %any, label %loop, label %end
-loop:
-  %i = phi i64 [ 0, %0 ], [ %next, %loop ]
-{place(source)}{place(target)}{index(source)}{index(target)}  %from.at = getelementptr {unit}, ptr %from, i64 %{source}
-  %to.at = getelementptr {unit}, ptr %to, i64 %{target}
-  %value = load {unit}, ptr %from.at, align 1
-  store {unit} %value, ptr %to.at, align 1
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %loop, label %end
-end:
-  ret void
-}}
-"""
+def _move_ir(size: int) -> str:
+    """``void move(from, from_order, to, to_order, count)``."""
+    module, unit = Module(), _UNITS[size]
+    code = Function(module, "move", "void", "ptr from, ptr from_order, ptr to, ptr to_order, i64 count")
+    with code.loop(code["count"]) as i:
+        source, target = (code[side].at(code[f"{side}_order"].load("i64", i), unit) for side in ("from", "to"))
+        target.store(source.load(unit, align=1), align=1)
+    return module.text()
 
 
 @cache
 def _library(size: int) -> Library:
-    functions = (
-        ("gather", "ptr %from, ptr %s.order, ptr %to", "s", "i"),
-        ("scatter", "ptr %from, ptr %to, ptr %t.order", "i", "t"),
-        ("move", "ptr %from, ptr %s.order, ptr %to, ptr %t.order", "s", "t"),
-    )
-    text = (_function(name, parameters, _UNITS[size], source, target) for name, parameters, source, target in functions)
-    return compile_ir("".join(text), [name for name, *_ in functions], opt=1)
+    return compile_or_load(("move", size), ("move",), lambda: _move_ir(size), opt=1)
 
 
-def gatherer(unit: int) -> int:
-    """Address of ``gather(from, order, to, count)``: the i-th unit of ``unit`` bytes of ``to`` becomes unit ``order[i]`` of ``from``."""
-    return _library(unit).address("gather")
-
-
-def scatterer(unit: int) -> int:
-    """Address of ``scatter(from, to, order, count)``: unit ``order[i]`` of ``to`` becomes the i-th of ``from``."""
-    return _library(unit).address("scatter")
+def move_address(unit: int) -> int:
+    """The host address of the function that `mover` returns."""
+    return _library(unit).address("move")
 
 
 @cache
@@ -81,4 +51,4 @@ def mover(unit: int) -> Any:
     >>> moved.tolist()
     [3, 0, 1, 0]
     """
-    return _MOVE(_library(unit).address("move"))
+    return _library(unit).function("move", None, *[ctypes.c_void_p] * 4, ctypes.c_int64)

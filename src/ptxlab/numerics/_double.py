@@ -9,18 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.native import address_of
+from ptxlab.native import address_of, compile_or_load
 from ptxlab.native.builder import Function, Module, Value
 from ptxlab.numerics._errors import NumericsError
 
 __all__ = ["double_ir", "double_kernel", "mma_f64"]
 
-_CALL = ctypes.PYFUNCTYPE(None, *[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 3, ctypes.c_int32)
 _MODES = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}
 """Rounding -> the number that ``llvm.set.rounding`` has for it."""
 _NAN = 0xFFF8000000000000
 _QUIET = 1 << 51
-_loaded: list[object] = []
 
 
 def double_ir() -> str:
@@ -61,12 +59,8 @@ def _is_nan(bits: Value) -> Value:
 @cache
 def double_kernel() -> Any:
     """The compiled function of `double_ir`."""
-    from ptxlab import native
-
-    key = native.object_key("numerics", "double")
-    library = native.load_cached(key, ("mma",)) or native.compile_ir(double_ir(), ("mma",), opt=1, key=key)
-    _loaded.append(library)
-    return _CALL(library.address("mma"))
+    library = compile_or_load(("numerics", "double"), ("mma",), double_ir, opt=1)
+    return library.function("mma", None, *[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 3, ctypes.c_int32)
 
 
 def mma_f64(A: NDArray[np.float64], B: NDArray[np.float64], C: NDArray[np.float64], rounding: str = "rn") -> NDArray[np.float64]:

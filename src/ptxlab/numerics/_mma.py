@@ -96,10 +96,10 @@ def _one(call: Call, kind: str | None, index: tuple[int, ...], cells: NDArray[np
     accumulate = call.c_bits is not None
     k = a_codes.shape[-1]
     for first in range(0, k, step.k):
-        columns = prepare(_part(b_codes, first, step.k, k), call.b, role="a", kind=kind, **for_b)
+        columns = prepare(_part(b_codes, first, step.k, k), call.b, role="a", kind=kind, other=call.a, **for_b)
         if metadata is not None:
             for_a.update(metadata=_part(metadata, first, step.k, k))
-        rows = prepare(_part(a_codes, first, step.k, k), call.a, role="b", kind=kind, **for_a)
+        rows = prepare(_part(a_codes, first, step.k, k), call.a, role="b", kind=kind, other=call.b, **for_a)
         run_step(step, columns, rows, cells, accumulate, call.saturate, negate, call.scale_input_d)
         accumulate = True
 

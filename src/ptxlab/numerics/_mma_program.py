@@ -1,7 +1,7 @@
-"""What one step takes from memory to memory, in one call of compiled code: operands gathered and prepared, products, cells put back.
+"""Everything that one mma instruction does to memory, in one call of compiled code.
 
-A chain is a table of int64 rows that compiled code goes through. Memory is named by a base, whose host address each call gives, and an
-offset behind it; base 0 is for host addresses.
+A program is a table of int64 rows, one for each step: operands are gathered and prepared, prepared operands multiplied, cells put back.
+Memory is named by a base, whose host address each call gives, and an offset behind it; base 0 is for host addresses.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from numpy.typing import NDArray
 from ptxlab import native
 from ptxlab.native import address_of
 
-__all__ = ["AccumulatorRef", "MmaProgram", "OperandGather"]
+__all__ = ["AccumulatorRef", "MmaProgram", "OperandGather", "mma_program_function", "move", "multiply", "prepare"]
 
 _WORDS = 12
-_GATHER, _PREPARE, _MULTIPLY, _SCATTER = range(4)
-# The whole chain keeps the interpreter's lock, so that no two calls share the buffers that it works in.
-_RUN = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
+_MOVE, _PREPARE, _MULTIPLY = range(3)
 
 
 class OperandGather(NamedTuple):
     """Where the codes of an operand are: units of ``unit`` bytes, ``order`` counts them from ``offset`` behind ``base``.
 
-    ``over_rows`` and ``over_k`` are the bytes from row to row and from k to k once the units stand behind each other.
+    ``over_rows`` and ``over_k`` are the bytes from row to row and from k to k once the units stand behind each other; the operand begins
+    at row ``first``.
     """
 
     base: int
@@ -37,6 +36,7 @@ class OperandGather(NamedTuple):
     unit: int
     over_rows: int
     over_k: int
+    first: int = 0
 
 
 class AccumulatorRef(NamedTuple):
@@ -52,101 +52,72 @@ class AccumulatorRef(NamedTuple):
 
 
 class MmaProgram:
-    """See the module; `MmaKernel.program` makes it."""
+    """The rows of a program, and what has to exist as long as they do; `MmaKernel.program` makes it."""
 
-    __slots__ = ("_address", "_call", "_count", "_keep")
+    __slots__ = ("_address", "_count", "_keep", "_run")
 
     def __init__(self, rows: Iterable[tuple[int, ...]], *keep: object) -> None:
         found = [(*row, *[0] * (_WORDS - len(row))) for row in rows]
         table = np.array(found, np.int64)
         self._address, self._count, self._keep = address_of(table), len(found), (table, *keep)
-        self._call = mma_program_function()
+        self._run = mma_program_function()
 
     def run(self, bases: int, accumulate: bool, scale_input_d: int) -> None:
         """Carry it out, given the host address of the int64 bases; accumulate and scale_input_d as for `mma`."""
-        self._call(self._address, self._count, bases, -1 if accumulate else 0, scale_input_d)
+        self._run(self._address, self._count, bases, -1 if accumulate else 0, scale_input_d)
 
 
-CELL_UNIT = 64
-"""Bytes of 16 cells."""
+def move(unit: int, source: tuple[int, int, NDArray[np.int64]], target: tuple[int, int, NDArray[np.int64]]) -> tuple[int, ...]:
+    """The row that moves units of bytes; either side is a base, an offset and the order of the units there."""
+    (base, offset, order), (to_base, to_offset, to_order) = source, target
+    return _MOVE, native.move_address(unit), base, offset, to_base, to_offset, address_of(order), address_of(to_order), order.size
 
 
-def gather(place: OperandGather | AccumulatorRef, unit: int, scratch: NDArray[np.uint8]) -> tuple[int, ...]:
-    """The row that brings units which stand apart together."""
-    return _GATHER, native.gatherer(unit), *_moved(place, scratch)
-
-
-def scatter(place: AccumulatorRef, unit: int, scratch: NDArray[np.uint8]) -> tuple[int, ...]:
-    """The row that takes them back."""
-    return _SCATTER, native.scatterer(unit), *_moved(place, scratch)
-
-
-def _moved(place: OperandGather | AccumulatorRef, scratch: NDArray[np.uint8]) -> tuple[int, ...]:
-    assert place.order is not None
-    return place.base, place.offset, address_of(place.order), place.order.size, address_of(scratch)
-
-
-def prepare(function: int, role: str, source: OperandGather, scratch: NDArray[np.uint8], ready: Any, flip: int) -> tuple[int, ...]:
-    """The row that prepares gathered codes."""
+def prepare(function: int, codes: int, source: OperandGather, ready: Any, flip: int) -> tuple[int, ...]:
+    """The row that prepares gathered codes, which stand at the host address ``codes``."""
     over_rows, over_k, rows, k = source.over_rows, source.over_k, ready.rows, ready.k
-    lines = (over_k, over_rows, k, rows) if role == "a" else (over_rows, over_k, rows, k)
-    return _PREPARE, function, 0, address_of(scratch), *lines, ready.padded, ready.address, flip
+    lines = (over_k, over_rows, k, rows) if ready.role == "a" else (over_rows, over_k, rows, k)
+    return _PREPARE, function, 0, codes + source.first * over_rows, 0, ready.address, *lines, ready.padded, flip
 
 
 def multiply(function: int, base: int, offset: int, stride: int, a: Any, b: Any, option: int) -> tuple[int, ...]:
-    """The row that multiplies prepared operands into cells."""
-    return _MULTIPLY, function, base, offset, stride, a.rows, b.rows, a.k, a.address, b.address, option
+    """The row that multiplies prepared operands into cells, of which a line has those of all padded rows of A."""
+    return _MULTIPLY, function, base, offset, 0, a.address, stride, a.padded, b.rows, a.k, b.address, option | a.groups << 32
 
 
 @cache
 def mma_program_function() -> Any:
-    """The compiled function that carries out chains."""
-    library = native.compile_ir(_ir(), ["chain"], opt=1)
-    _kept.append(library)
-    return _RUN(library.address("chain"))
+    """The compiled function that carries out programs.
+
+    It keeps the interpreter's lock to the end, so that no two calls share the buffers that programs work in.
+    """
+    library = native.compile_or_load(("mma program",), ("run",), _program_ir, opt=1)
+    return library.function("run", None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
 
 
-_kept: list[object] = []
+def _program_ir() -> str:
+    """``void run(rows, count, bases, keep, scale)``.
 
-
-def _ir() -> str:
-    """``void chain(ptr rows, i64 count, ptr bases, i32 room, i32 scale)``."""
-    words = "".join(f"  %p{i} = getelementptr i64, ptr %row, i64 {i}\n  %w{i} = load i64, ptr %p{i}, align 8\n" for i in range(_WORDS))
-    pointers = "".join(f"  %a{i} = inttoptr i64 %w{i} to ptr\n" for i in range(1, _WORDS))
-    return f"""
-define void @chain(ptr %rows, i64 %count, ptr %bases, i32 %room, i32 %scale) nounwind {{
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %0 ], [ %next, %done ]
-  %first = mul i64 %i, {_WORDS}
-  %row = getelementptr i64, ptr %rows, i64 %first
-{words}{pointers}  %base.at = getelementptr i64, ptr %bases, i64 %w2
-  %base = load i64, ptr %base.at, align 8
-  %whole = add i64 %base, %w3
-  %memory = inttoptr i64 %whole to ptr
-  switch i64 %w0, label %done [ i64 {_GATHER}, label %gather
-    i64 {_PREPARE}, label %prepare
-    i64 {_MULTIPLY}, label %multiply
-    i64 {_SCATTER}, label %scatter ]
-gather:
-  call void %a1(ptr %memory, ptr %a4, ptr %a6, i64 %w5)
-  br label %done
-prepare:
-  %flip = trunc i64 %w10 to i32
-  call void %a1(ptr %memory, i64 %w4, i64 %w5, i64 %w6, i64 %w7, i64 %w8, ptr %a9, i32 %flip)
-  br label %done
-multiply:
-  %option = trunc i64 %w10 to i32
-  call void %a1(ptr %memory, i64 %w4, i64 %w5, i64 %w6, i64 %w7, ptr %a8, ptr %a9, i32 %room, i32 %option, i32 %scale)
-  br label %done
-scatter:
-  call void %a1(ptr %a6, ptr %memory, ptr %a4, i64 %w5)
-  br label %done
-done:
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %loop, label %end
-end:
-  ret void
-}}
-"""
+    The words of a row are the kind, the address of a function, base and offset of two places in memory, and what else the function takes.
+    """
+    module = native.Module()
+    code = native.Function(module, "run", "void", "ptr rows, i64 count, ptr bases, i32 keep, i32 scale")
+    with code.loop(code["count"]) as number:
+        row = code["rows"].at(number * (8 * _WORDS))
+        function = row.pointer(1)
+        words = [row.word(index) for index in range(_WORDS)]
+        first, second = ((code["bases"].load("i64", words[at]) + words[at + 1]).convert("inttoptr", "ptr") for at in (2, 4))
+        option, groups = words[11].to("i32"), (words[11] >> 32).to("i32")
+        arguments = {
+            _MOVE: (first, row.pointer(6), second, row.pointer(7), words[8]),
+            _PREPARE: (first, *words[6:11], second, option),
+            _MULTIPLY: (first, *words[6:10], second, row.pointer(10), code["keep"], option, groups | code["scale"]),
+        }
+        labels, done = {kind: code.label() for kind in arguments}, code.label("done")
+        code.switch(words[0], labels, done)
+        for kind, label in labels.items():
+            code.begin(label)
+            code.call(function, "void", *arguments[kind])
+            code.jump(done)
+        code.begin(done)
+    return module.text()

@@ -14,7 +14,7 @@ from ptxlab.numerics._errors import NumericsError
 from ptxlab.numerics._sparse import check_codes, chunk_of, expand
 from ptxlab.numerics._steps import STEPS, Step, find_step, is_wide
 from ptxlab.numerics.ir.kernels import multiplier, preparer
-from ptxlab.numerics.ir.prepare import CHUNK, HEADER, NAN_SCALE, SIGN, absent_exponent, dead_exponent
+from ptxlab.numerics.ir.prepare import CHUNK, HEADER, NAN_SCALE, SIGN, absent_exponent
 
 __all__ = ["BLOCK", "Prepared", "check_options", "fill", "mma_prepared", "prepare", "run_step"]
 
@@ -45,12 +45,11 @@ def _extent(role: str, rows: int, k: int, wide: bool, scaled: bool, groups: int)
 class Prepared:
     """An operand ready to be multiplied: values, exponents and flags as `numerics.ir.prepare` or `numerics.ir._group` lays them out."""
 
-    __slots__ = ("_buffer", "_widened", "address", "fmt", "groups", "k", "padded", "role", "rows", "scale", "stored", "wide")
+    __slots__ = ("_buffer", "address", "fmt", "groups", "k", "padded", "role", "rows", "scale", "stored", "wide")
 
     def __init__(self, fmt: str, role: str, rows: int, k: int, wide: bool, scale: tuple[str, int] | None = None, groups: int = 0) -> None:
         self.fmt, self.role, self.rows, self.k, self.wide, self.scale, self.groups = fmt, role, rows, k, wide, scale, groups
         self.stored = k
-        self._widened: Prepared | None = None
         self.padded, size = _extent(role, rows, k, wide, scale is not None, groups)
         self._buffer = np.empty(size, np.uint8)
         start = address_of(self._buffer)
@@ -65,36 +64,9 @@ class Prepared:
         base = address_of(self._buffer)
         return self._buffer[self.address - base :]
 
-    def widened(self) -> Prepared:
-        """The same operand with 16-bit exponents, to be multiplied by one of a type with a wide range."""
-        if self.wide:
-            return self
-        if self._widened is None:
-            self._widened = self._widen()
-        return self._widened
-
     def _lines(self) -> tuple[int, int]:
         """How many lines of ``padded`` elements there are, and how many rows have a flag."""
         return (self.k, self.padded) if self.role == "a" else (self.rows, self.rows)
-
-    def _widen(self) -> Prepared:
-        wide = Prepared(self.fmt, self.role, self.rows, self.k, True)
-        wide.stored = self.stored
-        lines, flagged = self._lines()
-        count, flags = lines * self.padded, 4 * flagged
-        old, target = self.words()[HEADER:], wide.words()
-        new = target[HEADER:]
-        exponents = old[4 * count : 5 * count].view(np.int8).astype(np.int16)
-        for marker in (dead_exponent, absent_exponent):
-            exponents[exponents == marker(False)] = marker(True)
-        new[: 4 * count] = old[: 4 * count]
-        new[4 * count : 6 * count] = exponents.view(np.uint8)
-        new[6 * count : 6 * count + flags] = old[5 * count : 5 * count + flags]
-        header = np.array([HEADER, HEADER + 4 * count, HEADER + 6 * count, 0], np.int64)
-        header[:3] += wide.address
-        header[3] = self.padded
-        target[:32] = header.view(np.uint8)
-        return wide
 
     def forget(self, absent: NDArray[np.bool_]) -> None:
         """Mark elements [rows, k] as not stored."""
@@ -146,6 +118,7 @@ def prepare(
     *,
     role: Literal["a", "b"],
     kind: str | None,
+    other: str | None = None,
     negate: bool = False,
     scales: NDArray[np.uint8] | None = None,
     scale: str | None = None,
@@ -161,6 +134,7 @@ def prepare(
     fmt : the element type
     role : "a" (rows are M) or "b" (rows are N)
     kind : the kind of tcgen05.mma; None for wgmma
+    other : the type of the other operand, if it is another one
     negate : flip the sign of every element
     scales, scale, block : of block-scaled kinds: codes [rows, scales of a row] (uint8), their type, and how many elements of K one covers
         (of stored ones, if A is sparse)
@@ -176,6 +150,7 @@ def prepare(
     Prepared(f16 A, 128 rows, k = 32, sparse)
     """
     wide, dtype = _check_format(fmt, kind, role)
+    wide = wide or (other is not None and is_wide(other))
     if codes.dtype != dtype:
         if codes.dtype.kind != "u" or codes.dtype.itemsize < dtype.itemsize:
             raise NumericsError(f"{role.upper()} holds {fmt} codes: expected {dtype} or a wider unsigned dtype, got {codes.dtype}")
@@ -300,6 +275,8 @@ def mma_prepared(
         check_options(step, saturate, negate_a or negate_b, scale_input_d)
     if a.stored not in step.lengths or a.stored > step.k or a.k != b.k:
         raise NumericsError(f"one step of {a.fmt} x {b.fmt} takes k = {min(step.k, max(step.lengths))}; A has {a.k}, B has {b.k}")
+    if a.wide != b.wide:
+        raise NumericsError(f"operands of types {a.fmt} and {b.fmt} are prepared for each other: expected prepare(..., other=...)")
     if a.scale != b.scale or a.groups != b.groups or bool(step.scales) != bool(a.scale):
         raise NumericsError(f"operands are scaled differently: A by {a.scale}, B by {b.scale}")
     if a.stored != a.k and not step.sparse:
@@ -328,8 +305,6 @@ def run_step(
         raise NumericsError(
             f"acc: expected uint32 [{b.rows}, {rows}], contiguous along M, got {acc.dtype} {list(acc.shape)} with strides {acc.strides}"
         )
-    if a.wide != b.wide:
-        a, b = a.widened(), b.widened()
     option = int(saturate) if step.output == "s32" else SIGN if negate else 0
     cells = acc
     if acc.shape[1] != a.padded:

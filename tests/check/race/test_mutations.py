@@ -28,6 +28,7 @@ def judged(name: str, model: str) -> list[Verdict]:
     return list(judge(name, kernel(name), family(next(iter(family.sizes))), model, wanted))
 
 
+@pytest.mark.compiler
 @pytest.mark.timeout(900)
 def test_mutants() -> None:
     verdicts = [verdict for name, model in SAMPLE for verdict in judged(name, model)]

@@ -64,7 +64,7 @@ CASES = [
         "no barrier before tcgen05.dealloc",
         ALLOCATE + MEET + LOAD_ADDRESS + "@%p3 bra FREE;\nbar.sync 1, 64;\n" + STORE + FREE_FIRST,
         "T621",
-        "let the warps that use the columns meet (bar.sync) before tcgen05.dealloc at line {tcgen05.dealloc}",
+        "synchronise the warps that use the columns (bar.sync) before tcgen05.dealloc at line {tcgen05.dealloc}",
         "column 0 of tensor memory is not allocated by this CTA any more: tcgen05.dealloc at line {tcgen05.dealloc} has freed it",
     ),
     Case(
@@ -82,7 +82,7 @@ CASES = [
         + "elect.sync _|%p5, -1;\n@%p5 tcgen05.cp.cta_group::1.128x128b [%r9], %rd5;\n"
         + FREE_FIRST,
         "T607",
-        "let the warps that use the columns meet (bar.sync) before tcgen05.dealloc at line {tcgen05.dealloc}",
+        "synchronise the warps that use the columns (bar.sync) before tcgen05.dealloc at line {tcgen05.dealloc}",
         "the destination occupies columns 0 to 3 of tensor memory, but CTA (0, 0, 0) has allocated nothing: tcgen05.dealloc at line "
         "{tcgen05.dealloc} has freed column 0",
     ),

@@ -45,8 +45,8 @@ def of_tcgen05(instruction: str) -> tuple[frozenset[str], bool, bool, bool]:
 
 def of_catalogue(form: Form) -> tuple[frozenset[str], bool, bool, bool]:
     """The same of a form of the catalogue."""
-    more = {"scale", "zero_columns"} & set(form.operands)
-    return frozenset(form.opcode.split(".")), dict(form.row.operands)["a"] == "addr", "mask" in form.operands, bool(more)
+    more = {"scale-input-d", "zero-column-mask-desc"} & set(form.operands)
+    return frozenset(form.opcode.split(".")), "a-tmem" in form.operands, "disable-output-lane" in form.operands, bool(more)
 
 
 def test_tcgen05_mma() -> None:
@@ -60,7 +60,7 @@ def test_tcgen05_mma() -> None:
 def wgmma_forms() -> Iterator[tuple[str, bool]]:
     """Opcodes, and whether A is in registers."""
     for row in CATALOGUE["wgmma"]:
-        in_registers = dict(row.operands).get("first", "b64") != "b64"
+        in_registers = "a" in dict(row.operands)
         yield from ((form.opcode, in_registers) for form in forms(row))
 
 

@@ -10,8 +10,8 @@ from tests.isa.bulk.bulk_helpers import DUMP, EXPECT, FILL, INIT, SIZE, WAIT, ZE
 from tests.isa.bulk.test_copies import SOURCE, run
 
 SHOWS = {
-    "test_gather": ("cp.async.bulk.tensor.2d.*gather4.mbarrier::complete_tx::bytes{*cta_group::2}",),
-    "test_scatter": ("cp.async.bulk.tensor.2d.*scatter4.bulk_group",),
+    "test_gather": ("cp.async.bulk.tensor.2d.*gather4.mbarrier::complete_tx::bytes{*cta_group::2}*",),
+    "test_scatter": ("cp.async.bulk.tensor.2d.*scatter4.bulk_group*",),
 }
 
 MODES = [("none", 16, 0), ("64B", 32, 2), ("128B", 64, 3)]

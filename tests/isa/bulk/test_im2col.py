@@ -10,7 +10,7 @@ from tests.isa.bulk.bulk_helpers import DUMP, EXPECT, FILL, INIT, WAIT, ZERO
 from tests.isa.bulk.test_copies import SOURCE, coordinates_text, run
 
 SHOWS = {
-    "test_wide_columns": ("cp.async.bulk.tensor.*(mode=im2col::w|im2col::w::128).mbarrier::complete_tx::bytes{*cta_group::2}",),
+    "test_wide_columns": ("cp.async.bulk.tensor.*(mode=im2col::w|im2col::w::128).mbarrier::complete_tx::bytes{*cta_group::2}*",),
 }
 
 RNG = np.random.default_rng(12)

@@ -11,17 +11,17 @@ from tests.isa.bulk.test_copies import SOURCE, run
 
 SHOWS = {
     "test_loads": (
-        "cp.async.bulk.(destination=*.multicast::cluster*",
-        "cp.async.bulk.(destination=*bytes.L2::cache_hint",
-        "cp.async.bulk.tensor.*global*mbarrier*spread=*",
+        "cp.async.bulk.shared::cluster.global.*multicast::cluster*",
+        "cp.async.bulk.shared::cta.global.*bytes*L2::cache_hint}",
+        "cp.async.bulk.tensor.*global*mbarrier*multicast=*",
         "cp.async.bulk.tensor.*global*mbarrier*multicast::cluster*",
-        "cp.async.bulk.tensor.*global*mbarrier*L2::cache_hint",
+        "cp.async.bulk.tensor.*global*mbarrier*L2::cache_hint}",
     ),
     "test_stores": (
-        "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint",
-        "cp.async.bulk.tensor.*global.shared::cta*L2::cache_hint",
-        "cp.reduce.async.bulk.global.shared::cta.bulk_group.L2::cache_hint*",
-        "cp.reduce.async.bulk.tensor.*L2::cache_hint",
+        "cp.async.bulk.global.shared::cta.bulk_group{.hint=L2::cache_hint}",
+        "cp.async.bulk.tensor.*global.shared::cta*L2::cache_hint}",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group{.hint=L2::cache_hint}*",
+        "cp.reduce.async.bulk.tensor.*L2::cache_hint}",
     ),
     "test_reductions_to_the_peer": ("cp.reduce.async.bulk.shared::cluster.*",),
     "test_prefetches": ("cp.async.bulk.prefetch.*",),

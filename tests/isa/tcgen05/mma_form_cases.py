@@ -45,11 +45,13 @@ def operations() -> set[str]:
 
 
 def forms(row: Row) -> Iterator[Form]:
-    """All forms of a row."""
+    """All forms of a row: the choices that the rules between modifiers leave."""
     optional = [name for name, type in row.operands if type.startswith("?")]
     texts = [(*slot.choices, *((None,) if slot.optional else ())) for slot in row.slots]
     for chosen in product(*texts):
-        opcode = ".".join((row.base, *(text for text in chosen if text is not None)))
+        opcode = ".".join((row.form.name, *(text for text in chosen if text is not None)))
+        if row.match(tuple(opcode.split("."))[1:]) is None:
+            continue
         choices = tuple((slot.name, text) for slot, text in zip(row.slots, chosen, strict=True))
         for present in product((False, True), repeat=len(optional)):
             missing = {name for name, there in zip(optional, present, strict=True) if not there}

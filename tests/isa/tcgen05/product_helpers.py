@@ -67,9 +67,9 @@ class Product:
     def __post_init__(self) -> None:
         form = self.form
         self.kind = str(form.choice("kind"))[6:]
-        self.group = int(str(form.choice("group"))[-1])
+        self.group = int(str(form.choice("cta_group"))[-1])
         self.ws, self.sparse = form.has("ws"), form.has("sp")
-        self.in_tensor = dict(form.row.operands)["a"] == "addr"
+        self.in_tensor = "a-tmem" in form.operands
         self.path = data_path_of(self.m, self.group, self.ws, self.sparse)
         self.k = 96 if self.k96 else MMA_KINDS[self.kind].k * (1 + self.sparse)
         self.stored = self.k // (1 + self.sparse)
@@ -77,7 +77,7 @@ class Product:
         self.column = int(self.rng.integers(0, 129))
         self.offset = int(self.rng.integers(0, 4))
         if MMA_KINDS[self.kind].scale:
-            vector = form.choice("vector") or "block32"
+            vector = form.choice("scale_vectorsize") or "block32"
             fitting = [s for (kind, s), names in SCALE_VECTOR_TYPES.items() if kind == self.kind and vector in names]
             row = scale_vector_of(self.kind, vector, self.k)
             assert row is not None
@@ -167,17 +167,18 @@ class Product:
     def text(self, opcode: str, scale: int | None) -> str:
         """The instruction with the names of the bench's registers."""
         names = {
-            "accumulator": "[da]",
-            "a": "[at]" if self.in_tensor else "ad",
-            "b": "bd",
-            "metadata": "[sp]",
-            "descriptor": "id",
-            "scale_a": "[sa]",
-            "scale_b": "[sb]",
-            "mask": "{" + ", ".join(f"m{i}" for i in range(4 * self.group)) + "}",
-            "enable": "e",
-            "scale": str(scale),
-            "zero_columns": "zd",
+            "d-tmem": "[da]",
+            "a-tmem": "[at]",
+            "a-desc": "ad",
+            "b-desc": "bd",
+            "sp-meta-tmem": "[sp]",
+            "idesc": "id",
+            "scale-A-tmem": "[sa]",
+            "scale-B-tmem": "[sb]",
+            "disable-output-lane": "{" + ", ".join(f"m{i}" for i in range(4 * self.group)) + "}",
+            "enable-input-d": "e",
+            "scale-input-d": str(scale),
+            "zero-column-mask-desc": "zd",
         }
         return f"{opcode} {', '.join(names[name] for name in self.form.operands)}"
 
@@ -196,9 +197,9 @@ class Product:
             "factors": self._place_factors(before),
             "metadata": self._place_metadata(before),
         }
-        words = rng.integers(0, 1 << 32, 8, np.uint32) if "mask" in self.form.operands else np.zeros(8, np.uint32)
+        words = rng.integers(0, 1 << 32, 8, np.uint32) if "disable-output-lane" in self.form.operands else np.zeros(8, np.uint32)
         kept = np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)[128 * at.cta + at.lane]
-        enable, scale = bool(rng.integers(4)), int(rng.integers(16)) if "scale" in self.form.operands else None
+        enable, scale = bool(rng.integers(4)), int(rng.integers(16)) if "scale-input-d" in self.form.operands else None
         lines = [self.text(self.form.opcode, scale)]
         if self.form.opcode.endswith("use"):
             lines.insert(0, self.text(self.form.opcode.replace(".ashift", "").replace("lastuse", "fill").replace("use", "fill"), scale))
@@ -210,7 +211,7 @@ class Product:
             d=(self.lane << 16) + self.column,
             enable=enable,
             mask=tuple(int(word) for word in words),
-            zero_columns=int(self.zero) if "zero_columns" in self.form.operands else 0,
+            zero_columns=int(self.zero) if "zero-column-mask-desc" in self.form.operands else 0,
             group=self.group,
             target="sm_103a" if self.k96 else "sm_100a",
             policy=str(rng.choice(["eager", "lazy", "random"])),

@@ -101,7 +101,7 @@ setp.eq.u32 q, tid, 0;"""
 @pytest.mark.parametrize("form", FORMS, ids=name)
 def test_forms(form: Form, policy: str) -> None:
     """The kernel comes to its end without a finding, with each form in its place."""
-    group = int((form.choice("group") or "cta_group::1")[-1])
+    group = int((form.choice("cta_group") or "cta_group::1")[-1])
     # In a pair both CTAs commit; a multicast signals both.
     arrivals = group if form.has("multicast::cluster") else 1
     kernel = ptxlab.loads(KERNEL.format(arrivals=arrivals, **texts_of(form, group))).kernel()

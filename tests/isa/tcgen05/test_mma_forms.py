@@ -52,7 +52,7 @@ def type_rows(kind: str) -> list[tuple[str, str, str]]:
 
 
 def line_of(form: Form) -> tuple[str, bool, int, bool]:
-    return str(form.choice("kind"))[6:], form.has("ws"), int(str(form.choice("group"))[-1]), form.has("sp")
+    return str(form.choice("kind"))[6:], form.has("ws"), int(str(form.choice("cta_group"))[-1]), form.has("sp")
 
 
 def zero_columns(rng: np.random.Generator, m: int, shift: int) -> ZeroColumnMask:
@@ -67,7 +67,7 @@ def random_product(form: Form, rng: np.random.Generator, m: int, n: int, types: 
     kind, _, group, _ = line_of(form)
     a, b, d = types
     row = MMA_KINDS[kind]
-    in_tensor = dict(form.row.operands)["a"] == "addr"
+    in_tensor = "a-tmem" in form.operands
     fields: dict[str, Any] = {}
     for name, type in (("a", a), ("b", b)):
         fields[f"negate_{name}"] = row.negate and bool(rng.integers(2))
@@ -76,7 +76,7 @@ def random_product(form: Form, rng: np.random.Generator, m: int, n: int, types: 
         fields[f"transpose_{name}"] = free and fits and bool(rng.integers(2))
     if row.saturate:
         fields["saturate"] = bool(rng.integers(2))
-    if "zero_columns" in form.operands:
+    if "zero-column-mask-desc" in form.operands:
         fields["max_shift"] = int(rng.choice([0, 8, 16, 32]))
         # Columns behind those of the product must lie where B of this layout has them.
         shift = int(rng.integers(0, min(fields["max_shift"], 16 if m == 32 else 32) + 1))
@@ -88,7 +88,7 @@ def forms_of(kind: str, ws: bool, group: int, sparse: bool, in_tensor: bool = Fa
     """Forms without .ashift and collector qualifiers, with all operands that may be missing."""
     found = []
     for row in MMA:
-        if (dict(row.operands)["a"] == "addr") != in_tensor or ".ashift" in row.pattern:
+        if ("a-tmem" in dict(row.operands)) != in_tensor or ".ashift" in row.pattern:
             continue
         for form in forms(row):
             fits = line_of(form) == (kind, ws, group, sparse) and form.choice("collector") is None
@@ -193,7 +193,7 @@ def test_fields_of_the_instruction_descriptor(kind: str) -> None:
         fields = {} if name in ("a", "b", "d", "scale") else {name: value}
         scale = value if name == "scale" else ""
         vectors = [v for v in SCALE_VECTOR_TYPES.get((kind, scale or "ue8m0"), ()) if v.startswith("block")]
-        choices = {"vector": vectors[0]} if vectors else {}
+        choices = {"scale_vectorsize": vectors[0]} if vectors else {}
         form = forms_of(kind, False, 1, False, **choices)[0]
         Product(form, 128, 64, a, b, d, rng, scale=scale, fields=fields).check()
 
@@ -255,7 +255,7 @@ def test_sizes_major_ness_and_swizzling(kind: str, major: str, swizzle: str) -> 
     assert any(swizzle in row.swizzles and row.major == major and sizes & set(row.bits) for row in TYPE_SIZES)
     for group, in_tensor in ((1, False), (1, True), (2, False), (2, True)):
         rng = generator(kind, major, swizzle, group, in_tensor)
-        choices = {"vector": "block32"} if MMA_KINDS[kind].scale else {}
+        choices = {"scale_vectorsize": "block32"} if MMA_KINDS[kind].scale else {}
         form = forms_of(kind, False, group, False, in_tensor, **choices)[0]
         types = [t for t in type_rows(kind) if not transposed or min(TYPE_BITS[t[0]], TYPE_BITS[t[1]]) >= 8]
         a, b, d = types[int(rng.integers(len(types)))]
@@ -289,7 +289,7 @@ def test_scale_vectors(kind: str, vector: str, k: int, scale: str, group: int) -
             rng = generator(kind, vector, k, scale, group, scale_id, sparse)
             shapes = SHAPES[kind, False, group, sparse]
             for m in shapes.m:
-                form = forms_of(kind, False, group, sparse, bool(rng.integers(2)), vector=vector)[0]
+                form = forms_of(kind, False, group, sparse, bool(rng.integers(2)), scale_vectorsize=vector)[0]
                 a, b, d = type_rows(kind)[int(rng.integers(len(type_rows(kind))))]
                 other = int(rng.choice(SCALE_IDS[row.scales]))
                 n = int(rng.choice(list(shapes.n)))

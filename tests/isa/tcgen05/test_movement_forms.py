@@ -141,7 +141,7 @@ def start(form: Form) -> tuple[np.random.Generator, Cells]:
 def check_load(form: Form) -> None:
     rng, before = start(form)
     at, split, count, lanes, columns = place(form, rng)
-    tail = f", {split}" if "split" in form.operands else ""
+    tail = f", {split}" if "immHalfSplitoff" in form.operands else ""
     after, out = transfer(f"{form.opcode} {vector(count)}, [at]{tail}", count, before, rng.integers(0, 9, (128, count + 1), np.uint32), at)
     expected = before[columns, lanes]
     if form.has("pack::16b"):
@@ -154,7 +154,7 @@ def check_load(form: Form) -> None:
 def check_store(form: Form) -> None:
     rng, before = start(form)
     at, split, count, lanes, columns = place(form, rng)
-    tail = f"{split}, " if "split" in form.operands else ""
+    tail = f"{split}, " if "immHalfSplitoff" in form.operands else ""
     registers = rng.integers(0, 1 << 32, (128, count + 1), np.uint32)
     after, _ = transfer(f"{form.opcode} [at], {tail}{vector(count)}", count, before, registers, at)
     expected = before.copy()
@@ -176,7 +176,7 @@ def reduction(words: Cells, form: Form) -> Cells:
     if keys is None:
         keys = np.where(sign == 1, -magnitude - 1, magnitude)
         is_nan = magnitude > 0x7F800000
-    largest = form.choice("operation") == "max"
+    largest = form.choice("redOp") == "max"
     keys = np.where(is_nan, -(1 << 40) if largest else 1 << 40, keys)
     best = keys.argmax(axis=1) if largest else keys.argmin(axis=1)
     found = np.take_along_axis(words, best[:, None], axis=1)[:, 0]
@@ -189,7 +189,7 @@ def check_load_reduce(form: Form) -> None:
     special = np.array([0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00001, 1, 0x80000001], np.uint32)
     before[::3, ::2] = rng.choice(special, before[::3, ::2].shape)
     at, split, count, lanes, columns = place(form, rng)
-    tail = f", {split}" if "split" in form.operands else ""
+    tail = f", {split}" if "immHalfSplitoff" in form.operands else ""
     text = f"{form.opcode} {vector(count)}, red, [at]{tail}"
     registers = rng.integers(0, 9, (128, count + 1), np.uint32)
     after, out = transfer(text, count, before, registers, at, "sm_103a", reduced=True)
@@ -200,7 +200,7 @@ def check_load_reduce(form: Form) -> None:
 
 def check_copy(form: Form) -> None:
     rng = np.random.default_rng(hash_of(form.opcode))
-    group = int(str(form.choice("group"))[-1])
+    group = int(str(form.choice("cta_group"))[-1])
     words = form.opcode.split(".")
     shape = next(w for w in words if w in DATA_MOVEMENT_SHAPES["cp"])
     to = copy_destination(shape, next((w for w in words if w.startswith("warpx")), ""))
@@ -215,8 +215,8 @@ def check_copy(form: Form) -> None:
     expected = before.copy()
     for cta in range(group):
         data = image[cta][at].reshape(rows_, -1)
-        if form.choice("packed"):
-            rule = decompression(str(form.choice("packed")))
+        if form.choice("src_fmt"):
+            rule = decompression(str(form.choice("src_fmt")))
             bits = np.unpackbits(data.reshape(-1, 16), axis=1, bitorder="little")
             wide = np.zeros_like(bits)
             for i in range(rule.bits):
@@ -230,7 +230,7 @@ def check_copy(form: Form) -> None:
 
 def check_shift(form: Form) -> None:
     rng = np.random.default_rng(hash_of(form.opcode))
-    group = int(str(form.choice("group"))[-1])
+    group = int(str(form.choice("cta_group"))[-1])
     for lane in (0, 32, 64, 96):
         image, before = random_state(rng, group)
         column = int(rng.integers(0, COLUMNS - 7))
@@ -281,7 +281,7 @@ def test_all_reductions(row: Row) -> None:
 def test_copies(row: Row) -> None:
     """A destination format goes with a source format; one alone is refused (`test_refusals`)."""
     for form in forms(row):
-        if (form.choice("unpacked") is None) == (form.choice("packed") is None):
+        if (form.choice("dst_fmt") is None) == (form.choice("src_fmt") is None):
             check_copy(form)
 
 
@@ -295,5 +295,5 @@ def test_loads_and_stores_cover_the_tables() -> None:
     listed = {shape_of(form) for row in (*LOADS, *rows("st")) for form in forms(row)}
     assert listed == set(LOAD_REGISTERS)
     assert {shape for shape, _ in listed} == set(DATA_MOVEMENT_SHAPES["ld"]) == set(DATA_MOVEMENT_SHAPES["st"])
-    copied = {word for row in rows("cp") for word in row.pattern.replace("{", ".").split(".") if word in DATA_MOVEMENT_SHAPES["cp"]}
+    copied = {choice for row in rows("cp") for slot in row.slots if slot.name == "shape" for choice in slot.choices}
     assert copied == set(DATA_MOVEMENT_SHAPES["cp"])

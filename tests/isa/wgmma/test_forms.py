@@ -14,7 +14,7 @@ from tests.isa.wgmma import test_mma as dense
 from tests.isa.wgmma import test_sparse as sparse
 
 SHOWS = {
-    "test_some_forms": ("wgmma.mma_async*", "wgmma.mma_async.sync*(a=b1)*"),
+    "test_some_forms": ("wgmma.mma_async*", "wgmma.mma_async.sync*s32.b1.b1*"),
 }
 
 load_all()
@@ -31,13 +31,13 @@ def columns(shape: str) -> int:
 def execute(form: Form) -> None:
     """The form with random operands, majors, signs and selector, as far as it has them."""
     rng = np.random.default_rng(hash_of(form.opcode, form.row.operands))
-    a, b, d = (str(form.choice(name)) for name in "abd")
-    n, registers = columns(str(form.choice("shape"))), dict(form.row.operands)["first"] != "b64"
+    d, a, b = str(form.choice("types")).split(".")
+    n, registers = columns(str(form.choice("shape"))), "a" in form.operands
     if a == "b1":
         dense.check_bits(form.opcode, n, registers, bool(rng.integers(2)))
         return
-    majors = [str(rng.choice(["k", "mn"])) if f"transpose_{name}" in form.operands else "k" for name in "ab"]
-    scale = [int(rng.choice([-1, 1])) if f"scale_{name}" in form.operands else 1 for name in "ab"]
+    majors = [str(rng.choice(["k", "mn"])) if f"imm-trans-{name}" in form.operands else "k" for name in "ab"]
+    scale = [int(rng.choice([-1, 1])) if f"imm-scale-{name}" in form.operands else 1 for name in "ab"]
     # A row of K of sparse B is 64 bytes wide.
     swizzles = [str(rng.choice(["none", "32B"] * narrow + ["64B", "128B"])) for narrow in (True, not form.has("sp"))]
     given = {"registers": registers, "majors": tuple(majors), "scale": tuple(scale), "swizzles": tuple(swizzles)}

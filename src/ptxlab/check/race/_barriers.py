@@ -110,7 +110,7 @@ class Barriers:
         running = self._recorder.running()
         if running is not None:
             warp, clocks, agent = running
-            slot = clocks.own(agent, "mbarrier.init")
+            slot = clocks.own(agent, MbarrierInit)
             slot.clock += 1
             clocks.advance(agent, slot, Component.DONE, slot.clock)
             made.init = Use(agent, slot.number, slot.clock, warp.op)

@@ -15,6 +15,7 @@ from ptxlab.check.race._groups import WgmmaGroups
 from ptxlab.check.race._recorder import AccessRecorder
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
+from ptxlab.check.race.clocks.releases import Releases
 from ptxlab.check.race.shadow.accumulators import Accumulators
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival
@@ -30,8 +31,9 @@ Accesses = tuple[MemoryAccess, ...]
 class Operations:
     """Handles the issue of asynchronous operations, by what completes them; one for each launch."""
 
-    def __init__(self, recorder: AccessRecorder, tensor_memory: TensorMemoryAccesses, wgmma: WgmmaGroups) -> None:
+    def __init__(self, recorder: AccessRecorder, tensor_memory: TensorMemoryAccesses, wgmma: WgmmaGroups, releases: Releases) -> None:
         self._recorder = recorder
+        self._releases = releases
         self._tensor_memory = tensor_memory
         self._accumulators = Accumulators(recorder.shadow) if recorder.launch.model == "spec" else None
         self._by_completion: dict[Completion, Callable[[Warp, Clocks, Agent, AsyncOperation, Accesses], None]] = {
@@ -75,7 +77,7 @@ class Operations:
 
     def _pipe(self, clocks: Clocks, agent: Agent, lane: int) -> Slot:
         """The slot of a thread's operations on tensor memory."""
-        slot = clocks.own(agent, ("tcgen05", lane))
+        slot = clocks.own(agent, (Completion.COMMIT, lane))
         if not slot.clock:
             slot.clock = 1
             agent.rows[Row.TENSOR, slot.number + Component.EARLY] = 1
@@ -96,6 +98,10 @@ class Operations:
         _arrives_for(clocks, agent, operation, slot)
 
     def _strong_store(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
+        """Nothing reports the completion: it is a strong access of the thread, which releases what was done before the issue."""
+        effects = _of(operation)
+        hosts = [host for access in accesses for host in access.starts.tolist()]
+        self._releases.access(clocks, agent, effects.order, hosts, reads=effects.atomic, writes=True)
         self._recorder.record(clocks, agent, agent.main, Kind.STRONG, operation.op, accesses)
 
     def _copy(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:

@@ -47,7 +47,7 @@ from ptxlab.isa.effects import (
     TensorWait,
     WgmmaFence,
 )
-from ptxlab.isa.native_ops import CopyAsync, Nothing, TensorAccess
+from ptxlab.isa.native_ops import CopyAsync, LaneAccess, Nothing, TensorAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.observe.event_buffer import EventBuffer
 from ptxlab.machine.observe.observer import Observer
@@ -97,7 +97,8 @@ class Sanitizer(Observer):
         self._tensor_memory = TensorMemoryAccesses(recorder)
         self._barriers = Barriers(recorder, self._tensor_memory)
         wgmma = WgmmaGroups(recorder)
-        self._operations = Operations(recorder, self._tensor_memory, wgmma)
+        self._releases = Releases(launch.program)
+        self._operations = Operations(recorder, self._tensor_memory, wgmma, self._releases)
         self._handlers: Handlers = {
             **_ACCESSES_ONLY,
             **self._barriers.handlers(),
@@ -109,7 +110,6 @@ class Sanitizer(Observer):
         self._heads = self._buffer.rows.reshape(-1).data.cast("B").cast("Q")
         self._serial = BEFORE + 1
         self._shared: dict[int, Object] = {}
-        self._releases = Releases(launch.program)
         self._copies = any(isinstance(native, CopyAsync) for native in self._natives.values())
         self._fences = {
             index: (op.aligned, partial(_FENCES[type(op.effects)], op.effects))
@@ -249,7 +249,8 @@ class Sanitizer(Observer):
             act(clocks, agent)
         else:
             hosts = self._buffer.rows[at, 2:][(head >> 32 >> np.arange(32) & 1).astype(bool)]
-            self._releases.access(clocks, agent, access_order(op), native, np.unique(hosts).tolist())
+            loads, stores = (isinstance(native, LaneAccess) and native.write is write for write in (False, True))
+            self._releases.access(clocks, agent, access_order(op), np.unique(hosts).tolist(), reads=not stores, writes=not loads)
 
     def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         """A service instruction's own accesses."""

@@ -9,16 +9,15 @@ from ptxlab import ptx
 from ptxlab.check.static._operands import Finding, Symbols, check_operand
 from ptxlab.diagnostics import CODES
 from ptxlab.isa import load_all
-from ptxlab.isa.catalogue import Qualifiers, Row, match
-from ptxlab.isa.legality import FORMS, Form, Rule, find_forms, is_declared
+from ptxlab.isa.catalogue import match
+from ptxlab.isa.form import FORMS, Form, find_forms, is_declared
+from ptxlab.isa.kinds import HIDDEN
 from ptxlab.isa.requirements import Needs, Values, holds
 from ptxlab.isa.targets import LATEST_VERSION, RENAMED, TARGETS, VERSIONS
 
 __all__ = ["check_header", "check_instruction", "check_requirements"]
 
 _Values = dict[str, str | None]
-_HIDDEN = ("carry", "stack")
-"""Operand types that do not stand in the text."""
 
 
 def check_header(target: str, version: tuple[int, int]) -> list[Finding]:
@@ -53,6 +52,7 @@ def _check_target(target: str, version: tuple[int, int]) -> list[Finding]:
 
 def check_instruction(instruction: ptx.Instruction, target: str, version: tuple[int, int], symbols: Symbols) -> list[Finding] | None:
     """Findings about one instruction, or None if no declaration covers it."""
+    load_all()
     forms = find_forms(instruction.opcode)
     if not forms:
         if not is_declared(instruction.opcode):
@@ -66,24 +66,15 @@ def check_instruction(instruction: ptx.Instruction, target: str, version: tuple[
 @lru_cache(maxsize=4096)
 def check_requirements(opcode: str, operands: int, target: str, version: tuple[int, int]) -> tuple[Finding, ...]:
     """Whether target and version have an instruction of the catalogue; ``operands`` is how many are given."""
-    load_all()
     tried = []
     for row, q in match(opcode):
-        shown = [(name, type) for name, type in row.operands if type not in _HIDDEN]
-        optional = [name for name, type in shown if type[0] == "?"]
+        values = row.values(q)
+        shown = [(name, there) for name, kind, there in row.shown(values) if kind not in HIDDEN and there is not False]
+        optional = [name for name, there in shown if there is None]
         if len(shown) - len(optional) <= operands <= len(shown):
-            values = _values(row, q, optional if operands == len(shown) else [])
-            tried.append(tuple(f for needed in row.requires for f in _needs(needed, opcode, values, target, version)))
+            values |= dict.fromkeys(optional if operands == len(shown) else (), "given")
+            tried.append(tuple(f for needed in row.form.requires for f in _needs(needed, opcode, values, target, version)))
     return min(tried, key=len, default=())
-
-
-def _values(row: Row, q: Qualifiers, optional: list[str]) -> _Values:
-    """What the groups have matched, flags by their spelling; operands that may be missing and are there have ``given``."""
-    found: _Values = dict.fromkeys(optional, "given")
-    for slot in row.slots:
-        value = q.__dict__[slot.name]
-        found[slot.name] = (slot.choices[0] if value else None) if slot.flag else value
-    return found
 
 
 def _errors(findings: list[Finding]) -> list[Finding]:
@@ -99,61 +90,52 @@ def _weight(findings: list[Finding]) -> int:
 
 
 def _check_form(form: Form, instruction: ptx.Instruction, target: str, version: tuple[int, int], symbols: Symbols) -> list[Finding]:
-    findings: list[Finding] = []
-    modifiers = instruction.opcode.split(".")[len(form.name.split(".")) :]
-    values = _match(form, modifiers, findings, instruction)
+    values, findings = _modifiers(form, tuple(instruction.opcode.split("."))[len(form.words) :], instruction)
     if not _errors(findings):
         findings += _operands(form, values, instruction, symbols)
         for rule in form.rules:
-            findings += _rule(rule, values)
+            if rule.is_broken(values):
+                findings.append(Finding("L122" if rule.ignored else "L105", rule.message, section=rule.section))
     for needed in form.requires:
         findings += _needs(needed, instruction.opcode, values, target, version)
     return findings
 
 
-def _match(form: Form, modifiers: list[str], findings: list[Finding], instruction: ptx.Instruction) -> _Values:
-    """Distribute the modifiers over the form's slots."""
-    parts: dict[str, list[str]] = {slot.name: [] for slot in form.slots}
-    order: list[int] = []
-    for modifier in modifiers:
-        slots = [(i, slot) for i, slot in enumerate(form.slots) if modifier in slot.choices]
-        free = next(((i, slot) for i, slot in slots if len(parts[slot.name]) < slot.count), None)
-        if free is not None:
-            parts[free[1].name].append(modifier)
-            order.append(free[0])
-        elif slots and modifier in form.repeatable:
-            findings.append(Finding("L123", f".{modifier} is given twice"))
-        elif slots:
-            other = parts[slots[0][1].name]
-            findings.append(
-                Finding("L104", f".{modifier} is given twice" if modifier in other else f".{other[0]} and .{modifier} exclude each other")
-            )
-        elif modifier in form.ignored:
-            findings.append(Finding("L122", f".{modifier} means nothing on {form.name}; the assembler lets it pass"))
-        elif modifier == "v4" and form.name == "wgmma.mma_async" and _is_vector(instruction, 4):
-            findings.append(Finding("L122", ".v4 means nothing on wgmma; the assembler lets it pass where it is the length of the vectors"))
-        else:
-            near = get_close_matches(modifier, [c for slot in form.slots for c in slot.choices], 1)
-            fix = f"did you mean .{near[0]}?" if near else ""
-            findings.append(Finding("L102", f"{form.name} has no modifier .{modifier}", fix=fix, section=form.section))
-    for slot in form.slots:
-        if len(parts[slot.name]) < slot.count and not slot.optional:
-            choices = ", ".join(f".{c}" for c in slot.choices[:8]) + (", ..." if len(slot.choices) > 8 else "")
-            findings.append(
-                Finding(
-                    "L103",
-                    f"{form.name} needs {choices if len(slot.choices) == 1 else f'{_NUMBERS[slot.count]} of {choices}'}",
-                    section=form.section,
-                )
-            )
-    if order != sorted(order):
-        findings.append(Finding("L121", "the specification has the modifiers in another order: " + form.opcode(), section=form.section))
-    found: _Values = {name: ".".join(texts) or None for name, texts in parts.items()}
+def _modifiers(form: Form, modifiers: tuple[str, ...], instruction: ptx.Instruction) -> tuple[_Values, list[Finding]]:
+    """The values of the form's groups, and what is wrong with the modifiers."""
+    placed = form.place(modifiers)
+    found = placed.values
+    findings = [_without_slot(form, modifier, found, instruction) for modifier in placed.left]
+    for slot in placed.missing:
+        choices = ", ".join(f".{c}" for c in slot.choices[:8]) + (", ..." if len(slot.choices) > 8 else "")
+        needed = choices if len(slot.choices) == 1 else f"{_NUMBERS[slot.count]} of {choices}"
+        findings.append(Finding("L103", f"{form.name} needs {needed}", section=form.section))
+    if placed.order != sorted(placed.order):
+        message = "the specification has the modifiers in another order: " + form.opcode()
+        findings.append(Finding("L121", message, section=form.section))
     if any(slot.name == "aligned" and slot.optional for slot in form.slots) and found["aligned"] is None:
         findings.append(Finding("L126", f"the specification requires .aligned on {form.name}", section=form.section))
     if found.get("src_fmt") and found.get("dst_fmt") and modifiers.index(str(found["dst_fmt"])) > modifiers.index(str(found["src_fmt"])):
         findings.append(Finding("L105", f".{found['dst_fmt']} must stand before .{found['src_fmt']}", section=form.section))
-    return found
+    return found, findings
+
+
+def _without_slot(form: Form, modifier: str, values: _Values, instruction: ptx.Instruction) -> Finding:
+    """What a modifier that found no free slot means."""
+    taken = next((slot for slot in form.slots if modifier in slot.choices), None)
+    if taken is not None and modifier in form.repeatable:
+        return Finding("L123", f".{modifier} is given twice")
+    if taken is not None:
+        others = str(values[taken.name]).split(".")
+        return Finding("L104", f".{modifier} is given twice" if modifier in others else f".{others[0]} and .{modifier} exclude each other")
+    if modifier in form.ignored:
+        return Finding("L122", f".{modifier} means nothing on {form.name}; the assembler lets it pass")
+    if modifier == "v4" and form.name == "wgmma.mma_async" and _is_vector(instruction, 4):
+        return Finding("L122", ".v4 means nothing on wgmma; the assembler lets it pass where it is the length of the vectors")
+    near = get_close_matches(modifier, [c for slot in form.slots for c in slot.choices], 1)
+    return Finding(
+        "L102", f"{form.name} has no modifier .{modifier}", fix=f"did you mean .{near[0]}?" if near else "", section=form.section
+    )
 
 
 def _is_vector(instruction: ptx.Instruction, length: int) -> bool:
@@ -191,7 +173,8 @@ def _operands(form: Form, values: _Values, instruction: ptx.Instruction, symbols
         if best is None or _weight(found) < _weight(best[0]):
             best = found, i
     assert best is not None
-    values.update(fitting[best[1]][0].gives)
+    line, names = fitting[best[1]]
+    values.update(line.given(names))
     return best[0]
 
 
@@ -209,12 +192,6 @@ def _element(name: str, operand: ptx.Operand, form: Form, values: _Values, symbo
     else:
         parts = [(name, operand)]
     return [finding for part, given in parts for finding in check_operand(given, form.kinds[part], values, symbols)]
-
-
-def _rule(rule: Rule, values: _Values) -> list[Finding]:
-    if holds(rule.when, values) and values.get(rule.group) not in rule.values:
-        return [Finding("L122" if rule.ignored else "L105", rule.message, section=rule.section)]
-    return []
 
 
 def _needs(needed: Needs, opcode: str, values: Values, target: str, version: tuple[int, int]) -> list[Finding]:

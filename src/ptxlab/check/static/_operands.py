@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ptxlab import ptx
-from ptxlab.isa.legality import LONGS, SHORTS, WORDS, Address, Immediate, Kind, Predicate, Register, Sink, TensorAddress, Vector
+from ptxlab.isa.kinds import LONGS, SHORTS, WORDS, Address, Immediate, Kind, Predicate, Register, Sink, TensorAddress, Typed, Vector
 from ptxlab.isa.requirements import Values, holds
 
 __all__ = ["Finding", "Symbols", "check_operand"]
@@ -72,6 +72,8 @@ def check_operand(operand: ptx.Operand, kind: Kind, values: Values, symbols: Sym
             return _predicate(operand, kind, symbols)
         case Vector():
             return _vector(operand, kind, values, symbols)
+        case Typed():
+            return []
 
 
 def _tensor_address(operand: ptx.Operand, types: tuple[str, ...], says: str, symbols: Symbols) -> list[Finding]:

@@ -222,8 +222,7 @@ class Caller:
         code = self.code
         check(self.must("together", self.context, mask, self.number(op.index)))
         rows = mask & ((1 << 8 * native.registers) - 1)
-        space = "shared" if ".shared" in op.opcode else "generic"
-        check(self.resolve(frame, rows, space, op.operands[native.address], native.row, native.write, op, self.hosts))
+        check(self.resolve(frame, rows, native.space, op.operands[native.address], native.row, native.write, op, self.hosts))
         self._record(op, rows, hosts=self.hosts)
         table, count = self.table(op.operands[native.value], 32)
         kind = f"{'st' if native.write else 'ld'}matrix_{native.element}{'t' if native.transposed else ''}"

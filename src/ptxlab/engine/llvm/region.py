@@ -18,6 +18,8 @@ from ptxlab.engine.llvm.vocabulary import WIDE
 from ptxlab.engine.lowering.frame import members
 from ptxlab.engine.lowering.register_use import is_inline, operand_registers
 from ptxlab.engine.program import Program
+from ptxlab.isa.effects import Asynchronous
+from ptxlab.isa.effects import Unit as AsyncUnit
 from ptxlab.isa.operands import Addr, Op
 from ptxlab.native.builder import Function, Module, Value
 
@@ -326,10 +328,15 @@ class Region:
                 place.store(place.load("i32") | mask)
 
 
+def _stores_values(op: Op) -> bool:
+    """Whether the operands of a service are an address and what is stored there, which may be without value."""
+    return isinstance(op.effects, Asynchronous) and op.effects.unit is AsyncUnit.STORE
+
+
 def deciding_registers(op: Op) -> list[int]:
     """Registers that decide an address, a branch or a descriptor."""
     found: list[int] = [] if op.guard is None else [op.guard.index]
-    everything = op.row.kind == "control" or (op.row.kind == "service" and op.row.base not in ("st", "red"))
+    everything = op.row.kind == "control" or (op.row.kind == "service" and not _stores_values(op))
     for operand in op.operands[op.row.outputs :]:
         if everything or isinstance(operand, Addr):
             found.extend(operand_registers(operand))

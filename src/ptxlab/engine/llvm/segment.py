@@ -15,6 +15,7 @@ from ptxlab.engine.lowering.scope import type_bits
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import Program
 from ptxlab.isa.address_space import PARAM_BASE
+from ptxlab.isa.effects import Masking, Selection
 from ptxlab.isa.native_ops import LaneAccess, Nothing
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.native.builder import Function, Value
@@ -318,14 +319,14 @@ class Segment:
         """Where the result of an op is defined: where its sources are, selections and masking by constants taken exactly."""
         everywhere = self.code.const(self.x.vectors["i1"], 1)
         parts = [self.operand_defined(operand) for operand in op.operands[op.row.outputs :]]
-        base = op.row.base
-        if base == "selp" and len(parts) == 3:
+        effects = op.effects
+        if isinstance(effects, Selection):
             chosen = sources[2].select(parts[0] or everywhere, parts[1] or everywhere)
             parts = [chosen, parts[2]]
-        elif base in ("and", "or") and len(parts) == 2 and (parts[0] is not None or parts[1] is not None):
+        elif isinstance(effects, Masking) and (parts[0] is not None or parts[1] is not None):
             one, other = parts[0] or everywhere, parts[1] or everywhere
             kind = sources[0].type
-            decisive = self.code.const(kind, 0 if base == "and" else -1)
+            decisive = self.code.const(kind, -1 if effects.decisive else 0)
             first = one & self.x.eq(sources[0], decisive)
             second = other & self.x.eq(sources[1], decisive)
             parts = [(one & other) | first | second]

@@ -23,7 +23,7 @@ from ptxlab.engine.lowering.variable_layout import local_layout, parameter_layou
 from ptxlab.engine.program import BasicBlock, Program
 from ptxlab.isa import is_known, load_all
 from ptxlab.isa.address_space import PARAM_BASE
-from ptxlab.isa.catalogue import CATALOGUE, Qualifiers, Row, match
+from ptxlab.isa.catalogue import CATALOGUE, match
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.ptx import ast, line_text, operand_span
 
@@ -52,9 +52,6 @@ class _Item:
     targets: tuple[int, ...] = ()
     ends: bool = False
     falls: bool = True
-
-
-_EXIT = Row("exit", "exit", (), (), 0, "control", "exit", "Control Flow Instructions: exit", "spec", True)
 
 
 def lower(module: ast.Module, function: ast.Function, *, contract: bool = False) -> Program:
@@ -446,8 +443,7 @@ class Lowering:
         items = self.items
         if not items or items[-1].falls or not items[-1].ends or len(items) in self.labels:
             line = items[-1].op.line if items else self.function.line
-            rows = match("exit")
-            row, q = rows[0] if rows else (_EXIT, Qualifiers({}))
+            row, q = match("exit")[0]
             items.append(_Item(Op(len(items), "exit", row, q, (), None, line, 1), ends=True, falls=False))
         leaders = {0, *self.labels} - {-1}
         leaders.update(i + 1 for i, item in enumerate(items) if item.ends)

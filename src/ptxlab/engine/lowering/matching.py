@@ -8,8 +8,10 @@ from functools import lru_cache
 
 from ptxlab.engine.lowering.scope import TYPE_BITS
 from ptxlab.engine.program import Register
+from ptxlab.isa import kinds
 from ptxlab.isa.catalogue import Qualifiers, Row, match
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
+from ptxlab.isa.requirements import Values
 
 __all__ = ["HIDDEN", "Candidate", "Mismatch", "OperandSpec", "candidates", "fit", "operand_specs"]
 
@@ -24,7 +26,7 @@ HIDDEN = {"carry": ("pred", "the carry flag"), "stack": ("u64", "the stack point
 
 @dataclass(frozen=True, slots=True)
 class OperandSpec:
-    """One operand as a row declares it: ``kind`` is scalar, vector, pair, addr, label or any."""
+    """One operand as a row declares it: ``kind`` is scalar, vector, pair, addr, label, any, or absent where the modifiers leave it out."""
 
     name: str
     kind: str
@@ -44,6 +46,7 @@ class Candidate:
     q: Qualifiers
     specs: tuple[OperandSpec, ...]
     least: int
+    most: int
     hidden: tuple[tuple[int, str], ...] = ()
     """Positions of registers that the text does not name, and their kinds (`HIDDEN`)."""
 
@@ -69,9 +72,36 @@ def _spelt(text: str, q: Qualifiers) -> str:
     return ".".join(parts)
 
 
-def _spec(name: str, text: str, q: Qualifiers, wider: bool) -> OperandSpec:
-    optional = text.startswith("?")
-    text = text.removeprefix("?")
+def _spec_of(name: str, kind: kinds.Kind, there: bool | None, values: Values, q: Qualifiers, wider: bool) -> OperandSpec:
+    """The operand of a kind; ``there`` is None where it may be missing."""
+    optional = there is None
+    if there is False:
+        return OperandSpec(name, "absent")
+    match kind:
+        case kinds.Typed(text):
+            return _spec(name, text, optional, q, wider)
+        case kinds.Address() | kinds.TensorAddress():
+            return OperandSpec(name, "addr", optional=optional)
+        case kinds.Vector(width=width):
+            type = _common_type(kind.types(values), width)
+            return OperandSpec(name, "vector", type, width, kind.length(values) or 1, optional=optional)
+        case kinds.Register(types):
+            type = _common_type(types, TYPE_BITS[types[0]])
+            return OperandSpec(name, "scalar", type, TYPE_BITS[types[0]], optional=optional)
+        case kinds.Predicate():
+            return OperandSpec(name, "scalar", "pred", 1, optional=optional)
+        case kinds.Immediate():
+            return OperandSpec(name, "scalar", "b32", 32, optional=optional)
+    return OperandSpec(name, "scalar", "b64", 64, optional=optional)
+
+
+def _common_type(types: tuple[str, ...], width: int) -> str:
+    """The type whose registers are those of any of the types."""
+    signs = {type[0] for type in types}
+    return f"b{width}" if signs == {"b"} or {"f", "u"} <= signs else f"f{width}" if "f" in signs else f"u{width}"
+
+
+def _spec(name: str, text: str, optional: bool, q: Qualifiers, wider: bool) -> OperandSpec:
     if text in HIDDEN:
         type, _ = HIDDEN[text]
         return OperandSpec(name, "scalar", type, TYPE_BITS[type])
@@ -98,9 +128,11 @@ def candidates(opcode: str) -> tuple[Candidate, ...]:
     found = []
     for row, q in match(opcode):
         wider = row.base in _WIDENING
-        specs = tuple(_spec(name, text, q, wider) for name, text in row.operands)
+        values = row.values(q)
+        specs = tuple(_spec_of(name, kind, there, values, q, wider) for name, kind, there in row.shown(values))
         hidden = tuple((i, text) for i, (_, text) in enumerate(row.operands) if text in HIDDEN)
-        found.append(Candidate(row, q, specs, sum(not s.optional for s in specs), hidden))
+        given = [spec for spec in specs if spec.kind != "absent"]
+        found.append(Candidate(row, q, specs, sum(not spec.optional for spec in given), len(given), hidden))
     return tuple(found)
 
 
@@ -185,16 +217,19 @@ def fit(candidate: Candidate, operands: Sequence[Resolved], registers: Sequence[
     specs = candidate.specs
     outputs = candidate.row.outputs
     given = len(operands)
-    if not candidate.least <= given <= len(specs):
-        want = str(len(specs)) if candidate.least == len(specs) else f"{candidate.least} to {len(specs)}"
+    if not candidate.least <= given <= candidate.most:
+        want = str(candidate.most) if candidate.least == candidate.most else f"{candidate.least} to {candidate.most}"
         return Mismatch("U207", f"{given} operands are given, {want} are expected", -1)
     moves = candidate.row.base == "mov"
     spare = given - candidate.least
-    missing = len(specs) - given
+    missing = candidate.most - given
     taken: list[Resolved] = []
     at = 0
     trouble: Mismatch | None = None
     for i, spec in enumerate(specs):
+        if spec.kind == "absent":
+            taken.append(Unused())
+            continue
         if spec.optional and (missing and not spare):
             taken.append(Unused())
             missing -= 1

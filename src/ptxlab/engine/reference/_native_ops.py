@@ -264,8 +264,7 @@ def _f32(type: str, pattern: int, flush: bool) -> Any:
 def _matrix(warp: Warp, op: Op, native: MatrixAccess, mask: int) -> None:
     _together(warp, op, mask)
     rows = mask & ((1 << 8 * native.registers) - 1)
-    space = "shared" if ".shared" in op.opcode else "generic"
-    hosts = _hosts(warp, op, space, op.operands[native.address], native.row, native.write, rows)
+    hosts = _hosts(warp, op, native.space, op.operands[native.address], native.row, native.write, rows)
     bits = 16 if native.element == "b16" else 8
     layout = matrix_layout(native.write, native.element, native.transposed)
     rows_of, columns_of = layout.coefficients("R"), layout.coefficients("C")

@@ -20,6 +20,7 @@ from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import Program
 from ptxlab.engine.reference._native_ops import Stop, drain_copies, perform_native
 from ptxlab.engine.reference._vocabulary import NumpyVocabulary
+from ptxlab.isa.effects import Masking, Selection
 from ptxlab.isa.operands import Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress
 
 __all__ = ["Interpreter", "Warp"]
@@ -361,12 +362,12 @@ class Interpreter:
 
     def _shadow(self, warp: Warp, op: Op, sources: list[Any], guard: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
         parts = [self._defined(warp, operand) for operand in op.operands[op.row.outputs :]]
-        base = op.row.base
-        if base == "selp":
+        effects = op.effects
+        if isinstance(effects, Selection):
             parts = [np.where(sources[2], parts[0], parts[1]), parts[2]]
-        elif base in ("and", "or") and isinstance(sources[0], np.ndarray):
+        elif isinstance(effects, Masking) and isinstance(sources[0], np.ndarray):
             kind = sources[0].dtype.type
-            decisive = kind(0) if base == "and" else ~kind(0)
+            decisive = ~kind(0) if effects.decisive else kind(0)
             zero = [part & (source == decisive) for part, source in zip(parts, sources, strict=True)]
             parts = [parts[0] & parts[1] | zero[0] | zero[1]]
         made = np.ones(32, np.bool_)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.program import Parameter
+from ptxlab.formats.dlpack import Tensor
 from ptxlab.interop._host_memory import HostArray, attached, placed
-from ptxlab.interop.cute._dlpack import DeviceArray
 from ptxlab.machine import Buffer, Device
 from ptxlab.machine.launch.arguments import Arguments, as_array, bind_arguments
 from ptxlab.machine.launch.options import refuse
@@ -32,9 +32,35 @@ TYPES = {
 """Element types: as NumPy, ml_dtypes and torch name them -> as CuTe DSL names them."""
 
 
+_CUDA, _UNSIGNED = 2, 1
+
+
+class _Managed(ctypes.Structure):
+    """``DLManagedTensor``; without a deleter, since the owner outlives the capsule."""
+
+    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+class _DeviceArray:
+    """Elements of ``itemsize`` bytes at a device address; strides in elements. It must outlive what is made from it."""
+
+    def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> None:
+        rank = len(shape)
+        self._extents = (ctypes.c_int64 * rank)(*shape), (ctypes.c_int64 * rank)(*strides)
+        self._managed = _Managed(Tensor(address, _CUDA, 0, rank, _UNSIGNED, 8 * itemsize, 1, *self._extents, 0), None, None)
+
+    def __dlpack__(self, stream: object = None) -> Any:
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        return new(ctypes.addressof(self._managed), b"dltensor", None)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CUDA, 0
+
+
 @dataclasses.dataclass(frozen=True)
 class _Form:
-    """What of an array the code is compiled for; strides in elements."""
+    """The properties of an array that code is compiled for; strides in elements."""
 
     dtype: str
     itemsize: int
@@ -52,7 +78,7 @@ class _Form:
                 f"argument {name}: the array starts {address % ALIGNMENT} bytes behind a multiple of {ALIGNMENT}",
                 fix="copy it, or pass from_dlpack(array)",
             )
-        owner = DeviceArray(address, self.shape, self.strides, self.itemsize)
+        owner = _DeviceArray(address, self.shape, self.strides, self.itemsize)
         tensor: Any = from_dlpack(owner, assumed_align=ALIGNMENT)
         tensor.element_type = getattr(cutlass, TYPES[self.dtype])
         tensor.ptxlab_owner = owner
@@ -87,7 +113,7 @@ def _element(dtype: Any, name: str) -> str:
 
 
 def example(value: Any, name: str) -> Any:
-    """What a host function is compiled with in place of an array."""
+    """Return what a host function is compiled with in place of an array."""
     found = _form(value, name)
     return value if found is None else found.tensor(0, name)
 

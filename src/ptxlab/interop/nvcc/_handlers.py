@@ -1,4 +1,4 @@
-"""What the CUDA runtime of host code (``_runtime.cc``) asks ptxlab to do."""
+"""Callbacks of the CUDA runtime of host code (``_runtime.cc``) into ptxlab."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptxlab import ptx
 from ptxlab.diagnostics import PtxlabError, diagnose
+from ptxlab.interop._device_properties import attribute
 from ptxlab.isa.context import Misuse
 from ptxlab.machine import KernelError, Module, Result, loads
 
@@ -18,30 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Launch", "Runtime"]
 
-# Numbers of CUDA errors, copy directions and device attributes: the CUDA runtime API.
+# Numbers of CUDA errors and of copy directions: the CUDA runtime API.
 INVALID_VALUE, OUT_OF_MEMORY, INVALID_SYMBOL, NOT_FOUND, LAUNCH_FAILED = 1, 2, 13, 500, 719
 HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_ADDRESS = range(5)
-
-_ATTRIBUTES = {
-    1: 1024,  # threads of a CTA
-    2: 1024, 3: 1024, 4: 64,  # block dimensions
-    5: (1 << 31) - 1, 6: 65535, 7: 65535,  # grid dimensions
-    8: 48 << 10,  # shared memory of a CTA without opting in
-    9: 64 << 10,  # constant memory
-    10: 32,  # warp
-    12: 65536,  # registers of a CTA
-    39: 2048,  # threads of an SM
-    81: 228 << 10,  # shared memory of an SM
-    82: 65536,  # registers of an SM
-    95: 1,  # cooperative launch
-    97: 227 << 10,  # shared memory of a CTA at most
-    106: 32,  # CTAs of an SM
-    111: 1 << 10,  # reserved shared memory of a CTA
-    120: 1,  # cluster launch
-    127: 1,  # tensor maps
-}  # fmt: skip
-"""Device attributes that do not depend on the device, by their numbers."""
-_SMS, _MAJOR, _MINOR = 16, 75, 76
 
 
 class _Shape(Structure):
@@ -90,7 +70,7 @@ class Launch:
 
 
 class Runtime:
-    """The handlers of one host library. As a context: what goes wrong inside a call is raised when the call has ended."""
+    """The handlers of one host library. As a context manager, it raises at the end of a call what failed during it."""
 
     def __init__(self, host: Host, library: Any) -> None:
         self.host = host
@@ -112,7 +92,7 @@ class Runtime:
             raise self._error
 
     def _guarded(self, handler: Callable[..., int]) -> Callable[..., int]:
-        """No exception may leave a callback: the first is kept for the end of the call, and the host code gets an error number."""
+        """Wrap a callback: an exception is kept for the end of the call, and the host code gets an error number."""
 
         def call(*args: Any) -> int:
             try:
@@ -176,12 +156,10 @@ class Runtime:
     # ---------------------------------------------------------------------------------- device, launches
 
     def _attribute(self, number: int, value: Any) -> int:
-        device = self.host.device
-        digits = "".join(filter(str.isdigit, device.target or "0"))
-        known = _ATTRIBUTES | {_SMS: device.sms, _MAJOR: int(digits) // 10, _MINOR: int(digits) % 10}
-        if number not in known:
+        found = attribute(self.host.device, number)
+        if found is None:
             return INVALID_VALUE
-        value[0] = known[number]
+        value[0] = found
         return 0
 
     def _launch(self, image: int, name: bytes, shape: Any, given: Any) -> int:

@@ -1,4 +1,4 @@
-"""What Triton's runtime asks of a CUDA driver: loading, properties, tensor maps."""
+"""The functions that Triton's runtime calls in a CUDA driver: loading, properties, tensor maps."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from ptxlab.descriptors import encode_tensor_map
-from ptxlab.interop.session import PRODUCTS, Product, current
+from ptxlab.interop._device_properties import PRODUCTS, REGISTERS_PER_SM, WARP_SIZE, Product
+from ptxlab.interop.session import current
 from ptxlab.machine import loads
+from ptxlab.machine.launch.limits import SHARED_PER_CTA
 from ptxlab.machine.launch.options import refuse
 
 __all__ = ["Utils"]
 
 L2_128B = 2
-_SHARED_BYTES = 227 * 1024
-_REGISTERS = 64 * 1024
 _REGISTERS_PER_THREAD = 64
-"""What a kernel is said to use: the assembler would know, and the PTX does not say."""
+"""The number that Triton gets for every kernel: PTX does not contain it."""
 
 
 def product() -> Product:
@@ -52,10 +52,10 @@ class Utils:
     def get_device_properties(self, device: Any = None) -> dict[str, int]:
         found = product()
         return {
-            "max_shared_mem": _SHARED_BYTES,
-            "max_num_regs": _REGISTERS,
+            "max_shared_mem": SHARED_PER_CTA,
+            "max_num_regs": REGISTERS_PER_SM,
             "multiprocessor_count": current().settings.sms or found.sms,
-            "warpSize": 32,
+            "warpSize": WARP_SIZE,
             "sm_clock_rate": found.clock,
             "mem_clock_rate": found.memory_clock,
             "mem_bus_width": found.bus,

@@ -8,7 +8,7 @@ from functools import partial
 from ptxlab.descriptors import TENSOR_MAP_BYTES
 from ptxlab.isa import context
 from ptxlab.isa.address_space import PARAM_WINDOW, SHARED_WINDOW
-from ptxlab.isa.operands import Addr, Resolved, SymbolAddress
+from ptxlab.isa.operands import Addr, Resolved, SymbolAddress, Unused
 
 __all__ = [
     "Target",
@@ -159,8 +159,8 @@ def ctas_of(warp: context.WarpContext, mask: int) -> list[context.Cta]:
         warp.fault(
             "M407",
             f"the CTA mask {mask:#06x} names CTA rank {gone[0]}, which has exited",
-            fix="let the CTAs of the cluster meet in barrier.cluster before they exit, or let CTA rank "
-            f"{gone[0]} wait on its mbarrier until the others are done with its shared memory",
+            fix="synchronise the CTAs of the cluster with barrier.cluster before they exit, or let CTA rank "
+            f"{gone[0]} wait on its mbarrier until the other CTAs no longer use its shared memory",
         )
     return found
 
@@ -168,9 +168,11 @@ def ctas_of(warp: context.WarpContext, mask: int) -> list[context.Cta]:
 def signal_targets(
     warp: context.WarpContext, lane: int, destination: tuple[context.Cta, int], barrier: int, mask: int, pair: bool
 ) -> list[Target]:
-    """Who receives and which mbarrier counts; ``barrier`` and ``mask`` are operand positions (mask -1: no multicast)."""
-    address = warp.lane_value(warp.op.operands[barrier], 64, lane)
-    return targets_of(warp, destination, address, None if mask < 0 else warp.lane_value(warp.op.operands[mask], 16, lane), pair)
+    """Who receives and which mbarrier counts; ``barrier`` and ``mask`` are operand positions (-1, or absent: no multicast)."""
+    operands = warp.op.operands
+    address = warp.lane_value(operands[barrier], 64, lane)
+    spread = mask >= 0 and not isinstance(operands[mask], Unused)
+    return targets_of(warp, destination, address, warp.lane_value(operands[mask], 16, lane) if spread else None, pair)
 
 
 def targets_of(warp: context.WarpContext, destination: tuple[context.Cta, int], barrier: int, mask: int | None, pair: bool) -> list[Target]:

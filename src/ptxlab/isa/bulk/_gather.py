@@ -11,16 +11,16 @@ import numpy as np
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start, used_maps
 from ptxlab.isa.bulk._groups import track
+from ptxlab.isa.bulk._linear_syntax import MULTICAST, TO_CLUSTER, TO_CTA, TO_GLOBAL
 from ptxlab.isa.bulk._map_cache import TileMap, tile_map
 from ptxlab.isa.bulk._staging import NOTHING
-from ptxlab.isa.bulk._tensor import TENSOR_LOAD, TENSOR_STORE, nothing_nearer, read_coordinates
+from ptxlab.isa.bulk._tensor import TENSOR_LOAD, TENSOR_STORE, read_coordinates
+from ptxlab.isa.bulk._tensor_syntax import COPY, NOT_EXECUTED
 from ptxlab.isa.bulk._tiled import Box, Region
-from ptxlab.isa.catalogue import native, service
+from ptxlab.isa.catalogue import service
 
 __all__: list[str] = []
 
-_SECTION = "Data Movement and Conversion Instructions: cp.async.bulk.tensor"
-_PREFETCH = "Data Movement and Conversion Instructions: cp.async.bulk.prefetch.tensor"
 _ROWS = 4
 _ALIGNMENT = 128
 
@@ -57,14 +57,14 @@ def _views(warp: context.WarpContext, regions: list[Region], write: bool) -> lis
     return [warp.machine.global_view(warp, region.address, region.size, write) if region.size else NOTHING for region in regions]
 
 
-def _gather(warp: context.WarpContext, mask: int) -> None:
-    pair = warp.q.group == "cta_group::2"
+def _gather(warp: context.WarpContext) -> None:
+    pair = warp.q.cta_group == "cta_group::2"
     for lane in lanes(warp):
         tile, box = _map(warp, 1, lane)
         four = _four(box)
         regions = _regions(warp, 1, lane, tile, box, False)
-        destination = shared_range(warp, 0, lane, four.footprint, _ALIGNMENT, warp.q.destination == "shared::cta")
-        targets = signal_targets(warp, lane, destination, 2, mask, pair)
+        destination = shared_range(warp, 0, lane, four.footprint, _ALIGNMENT, warp.q.direction == TO_CTA)
+        targets = signal_targets(warp, lane, destination, 2, 4, pair)
         sources = _views(warp, regions, False)
         perform = partial(_perform_gather, box, four, sources, regions, targets)
         start(
@@ -111,46 +111,18 @@ def _perform_scatter(box: Box, four: Box, targets: list[context.U8], regions: li
         box.store(region, target, row, None)
 
 
-def _declare(hint: bool) -> None:
-    hinted = ".L2::cache_hint" if hint else ""
-    policy = {"policy": "b64"} if hint else {}
-    for multicast in (False, True):
-
-        def gather(warp: context.WarpContext, position: int = 3 if multicast else -1) -> None:
-            _gather(warp, position)
-
-        service(
-            "cp.async.bulk.tensor.2d.(destination=shared::cta|shared::cluster).global.tile::gather4.mbarrier::complete_tx::bytes"
-            f"{'.multicast::cluster' if multicast else ''}{{.group=cta_group::1|cta_group::2}}{hinted}",
-            section=_SECTION,
-            outputs=0,
-            ordered=False,
-            effects=TENSOR_LOAD,
-            destination="addr",
-            source="addr",
-            mbarrier="addr",
-            **({"mask": "b16"} if multicast else {}),
-            **policy,
-        )(gather)
-    service(
-        f"cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group{hinted}",
-        section=_SECTION,
-        outputs=0,
-        ordered=False,
-        effects=TENSOR_STORE,
-        destination="addr",
-        source="addr",
-        **policy,
-    )(_scatter)
-    native(
-        f"cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4{hinted}",
-        section=_PREFETCH,
-        outputs=0,
-        ordered=False,
-        source="addr",
-        **policy,
-    )(nothing_nearer)
+@service(
+    COPY,
+    only={"direction": (TO_CTA, TO_CLUSTER), "mode": "tile::gather4", "multicast": (None, MULTICAST[0]), **NOT_EXECUTED},
+    outputs=0,
+    effects=TENSOR_LOAD,
+)
+def gather(warp: context.WarpContext) -> None:
+    """Copy four rows of a tensor to shared memory."""
+    _gather(warp)
 
 
-for _hint in (False, True):
-    _declare(_hint)
+@service(COPY, only={"direction": TO_GLOBAL, "mode": "tile::scatter4", **NOT_EXECUTED}, outputs=0, effects=TENSOR_STORE)
+def scatter(warp: context.WarpContext) -> None:
+    """Copy four rows from shared memory to a tensor."""
+    _scatter(warp)

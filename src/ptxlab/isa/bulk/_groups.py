@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ptxlab.isa import context
+from ptxlab.isa.bulk._linear_syntax import COMMIT_GROUP, WAIT_GROUP
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.effects import CommitGroup, Completion, WaitGroup
 from ptxlab.isa.operands import Const
@@ -29,11 +30,7 @@ def track(warp: context.WarpContext, lane: int, operation: context.AsyncOperatio
         threads.setdefault(lane, _Thread()).open.append(operation)
 
 
-@service(
-    "cp.async.bulk.commit_group",
-    section="Data Movement and Conversion Instructions: cp.async.bulk.commit_group",
-    effects=CommitGroup(Completion.BULK_GROUP),
-)
+@service(COMMIT_GROUP, outputs=0, effects=CommitGroup(Completion.BULK_GROUP))
 def commit_group(warp: context.WarpContext) -> None:
     """Make a group, perhaps an empty one, of each executing thread's operations."""
     threads: dict[int, _Thread] | None = warp.state.get(_KEY)
@@ -45,13 +42,7 @@ def commit_group(warp: context.WarpContext) -> None:
             thread.open = []
 
 
-@service(
-    "cp.async.bulk.wait_group{.read}",
-    section="Data Movement and Conversion Instructions: cp.async.bulk.wait_group",
-    outputs=0,
-    effects=lambda q: WaitGroup(Completion.BULK_GROUP, sources=q.read),
-    count="u32",
-)
+@service(WAIT_GROUP, outputs=0, effects=lambda q: WaitGroup(Completion.BULK_GROUP, sources=q.read))
 def wait_group(warp: context.WarpContext) -> context.Wait | None:
     """Wait until at most ``count`` of each thread's newest groups are pending."""
     threads: dict[int, _Thread] | None = warp.state.get(_KEY)

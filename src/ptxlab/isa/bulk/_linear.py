@@ -10,17 +10,15 @@ import numpy as np
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start
 from ptxlab.isa.bulk._groups import track
+from ptxlab.isa.bulk._linear_syntax import COPY, MULTICAST, PREFETCH, REDUCE, TO_CLUSTER, TO_CTA, TO_GLOBAL, TO_PEER
 from ptxlab.isa.bulk._reduce import FLOATS, Combine, combiner, watched
 from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
 from ptxlab.isa.native_ops import Nothing
-from ptxlab.isa.operands import Op
+from ptxlab.isa.operands import Op, Unused
 
 __all__: list[str] = []
 
-_SECTION = "Data Movement and Conversion Instructions: cp.async.bulk"
-_REDUCE = "Data Movement and Conversion Instructions: cp.reduce.async.bulk"
-_PREFETCH = "Data Movement and Conversion Instructions: cp.async.bulk.prefetch"
 _TO_SHARED = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED)
 _TO_GLOBAL = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL)
 _UNIT = 16
@@ -41,13 +39,12 @@ def _global(warp: context.WarpContext, position: int, lane: int, size: int, writ
     return warp.machine.global_view(warp, address, size, write)
 
 
-def _fetch(warp: context.WarpContext, mask: int) -> None:
-    own = warp.q.destination == "shared::cta"
+def _fetch(warp: context.WarpContext, own: bool) -> None:
     for lane in lanes(warp):
         size = _size(warp, lane)
         destination = shared_range(warp, 0, lane, size, _UNIT, own)
         source = _global(warp, 1, lane, size, False)
-        targets = signal_targets(warp, lane, destination, 3, mask, False)
+        targets = signal_targets(warp, lane, destination, 3, -1 if own else 4, False)
         start(warp, lane, partial(_deliver, source, size, targets, None), partial(delivered, targets, size, source))
 
 
@@ -78,8 +75,8 @@ def _write(warp: context.WarpContext, combine: Combine | None, mask: int = -1) -
         target = _global(warp, 0, lane, size, True)
         cta, offset = shared_range(warp, 1, lane, size, _UNIT, True)
         source = cta.shared[offset : offset + size]
-        each = combine and watched(warp, warp.q.operation, warp.q.type, combine)
-        if mask >= 0:
+        each = combine and watched(warp, warp.q.redOp, warp.q.type, combine)
+        if mask >= 0 and not isinstance(warp.op.operands[mask], Unused):
             each = _masked(warp.lane_value(warp.op.operands[mask], 16, lane))
         track(warp, lane, start(warp, lane, partial(_put, target, source, each), partial(moved, source, target)))
 
@@ -102,120 +99,64 @@ def _masked(mask: int) -> Combine:
 
 
 def _combine(warp: context.WarpContext) -> Combine:
-    combine = combiner(warp.q.operation, warp.q.type)
-    if combine is None:
-        warp.fault("D726", f".{warp.q.operation} is not available for .{warp.q.type}")
+    combine = combiner(warp.q.redOp, warp.q.type)
+    assert combine is not None
     return combine
 
 
 def _reduction(q: Qualifiers) -> Asynchronous:
-    return replace(_TO_GLOBAL, atomic=True, adds_floats=q.operation == "add" and q.type in FLOATS)
+    return replace(_TO_GLOBAL, atomic=True, adds_floats=q.redOp == "add" and q.type in FLOATS)
 
 
-def _prefetch(q: Qualifiers, op: Op) -> Nothing:
-    """Bring nothing nearer: caches are not modelled."""
-    return Nothing()
+_PLAIN = {"sem": None, "scope": None, "report": None, "ignore_oob": None, "type": None}
+
+
+@service(COPY, only={"direction": TO_CTA, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED)
+def fetch(warp: context.WarpContext) -> None:
+    """Copy from global memory to the CTA's shared memory."""
+    _fetch(warp, True)
 
 
 @service(
-    "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes",
-    section=_SECTION,
-    fidelity="hardware",
-    outputs=0,
-    effects=_TO_SHARED,
-    destination="addr",
-    source="addr",
-    size="u32",
-    mbarrier="addr",
+    COPY, only={"direction": TO_CLUSTER, "multicast": (None, MULTICAST[0]), **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED
 )
+def spread(warp: context.WarpContext) -> None:
+    """Copy from global memory to shared memory of the cluster, of several CTAs with a mask."""
+    _fetch(warp, False)
+
+
+@service(COPY, only={"direction": TO_PEER, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED)
 def exchange(warp: context.WarpContext) -> None:
     """Copy between shared memories."""
     _exchange(warp, None)
 
 
+@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": None, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_GLOBAL)
+@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": "cp_mask", **_PLAIN}, outputs=0, effects=_TO_GLOBAL)
+def write(warp: context.WarpContext) -> None:
+    """Copy to global memory: all bytes, or those of each 16 that a mask names."""
+    _write(warp, None, 4)
+
+
 @service(
-    "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
-    ".(operation=and|or|xor|add|inc|dec|min|max).(type=b32|u32|s32|u64|b64)",
-    section=_REDUCE,
+    REDUCE,
+    only={"direction": TO_PEER, "sem": None, "scope": None},
     fidelity="hardware",
     outputs=0,
     effects=replace(_TO_SHARED, atomic=True),
-    destination="addr",
-    source="addr",
-    size="u32",
-    mbarrier="addr",
 )
 def exchange_reduce(warp: context.WarpContext) -> None:
     """Reduce into another CTA's shared memory."""
     _exchange(warp, _combine(warp))
 
 
-def _declare(hint: bool) -> None:
-    hinted = ".L2::cache_hint" if hint else ""
-    policy = {"policy": "b64"} if hint else {}
-    for multicast in (False, True):
-        spread = ".multicast::cluster" if multicast else ""
-        mask = {"mask": "b16"} if multicast else {}
-
-        def fetch(warp: context.WarpContext, position: int = 4 if multicast else -1) -> None:
-            _fetch(warp, position)
-
-        service(
-            f"cp.async.bulk.(destination=shared::cta|shared::cluster).global.mbarrier::complete_tx::bytes{spread}{hinted}",
-            section=_SECTION,
-            fidelity="hardware",
-            outputs=0,
-            effects=_TO_SHARED,
-            destination="addr",
-            source="addr",
-            size="u32",
-            mbarrier="addr",
-            **mask,
-            **policy,
-        )(fetch)
-    service(
-        f"cp.async.bulk.global.shared::cta.bulk_group{hinted}",
-        section=_SECTION,
-        fidelity="hardware",
-        outputs=0,
-        effects=_TO_GLOBAL,
-        destination="addr",
-        source="addr",
-        size="u32",
-        **policy,
-    )(lambda t: _write(t, None))
-    service(
-        f"cp.async.bulk.global.shared::cta.bulk_group{hinted}.cp_mask",
-        section=_SECTION,
-        outputs=0,
-        effects=_TO_GLOBAL,
-        destination="addr",
-        source="addr",
-        size="u32",
-        **policy,
-        byte_mask="b16",
-    )(lambda t: _write(t, None, 4 if hint else 3))
-    service(
-        f"cp.reduce.async.bulk.global.shared::cta.bulk_group{hinted}.(operation=and|or|xor|add|inc|dec|min|max){{.noftz}}"
-        ".(type=f16|bf16|b32|u32|s32|b64|u64|s64|f32|f64)",
-        section=_REDUCE,
-        fidelity="hardware",
-        outputs=0,
-        effects=_reduction,
-        destination="addr",
-        source="addr",
-        size="u32",
-        **policy,
-    )(lambda t: _write(t, _combine(t)))
-    native(
-        f"cp.async.bulk.prefetch.L2.global{hinted}",
-        section=_PREFETCH,
-        outputs=0,
-        source="addr",
-        size="u32",
-        **policy,
-    )(_prefetch)
+@service(REDUCE, only={"direction": TO_GLOBAL, "sem": None, "scope": None}, fidelity="hardware", outputs=0, effects=_reduction)
+def write_reduce(warp: context.WarpContext) -> None:
+    """Reduce into global memory."""
+    _write(warp, _combine(warp))
 
 
-for _hint in (False, True):
-    _declare(_hint)
+@native(PREFETCH, only={"priority": None}, outputs=0)
+def prefetch(q: Qualifiers, op: Op) -> Nothing:
+    """Bring nothing nearer: caches are not modelled."""
+    return Nothing()

@@ -123,7 +123,7 @@ service(
     f"red.async{{.mmio}}.release.{_SCOPE}{{.global}}.(operation=add).(type=u32|s32|u64|s64)",
     section=_REDUCE,
     outputs=0,
-    effects=_release,
+    effects=lambda q: replace(_release(q), atomic=True),
     a="addr",
     b="type",
 )(_to_global)

@@ -10,34 +10,22 @@ from functools import lru_cache, partial
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import is_parameter, lanes, range_at, start, targets_of, used_maps, window_of
 from ptxlab.isa.bulk._groups import track
+from ptxlab.isa.bulk._linear_syntax import MULTICAST, TO_CLUSTER, TO_CTA, TO_GLOBAL
 from ptxlab.isa.bulk._map_cache import TileMap, map_of, raw_map
 from ptxlab.isa.bulk._prepared_copy import PreparedTmaCopy
 from ptxlab.isa.bulk._reduce import Combine, combiner, watched
 from ptxlab.isa.bulk._staging import NOTHING
+from ptxlab.isa.bulk._tensor_syntax import COPY, NOT_EXECUTED, PREFETCH, REDUCE
 from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Addr, Group, Op, Resolved, Unused
 from ptxlab.native import BoundedCache
 
-__all__ = ["TENSOR_LOAD", "TENSOR_STORE", "nothing_nearer", "read_coordinates"]
+__all__ = ["TENSOR_LOAD", "TENSOR_STORE", "read_coordinates"]
 
-_SECTION = "Data Movement and Conversion Instructions: cp.async.bulk.tensor"
-_REDUCE = "Data Movement and Conversion Instructions: cp.reduce.async.bulk.tensor"
-_PREFETCH = "Data Movement and Conversion Instructions: cp.async.bulk.prefetch.tensor"
 TENSOR_LOAD = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED, tensor_map=True)
 TENSOR_STORE = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL, tensor_map=True)
-_TILED = "(dim=1d|2d|3d|4d|5d)"
-_IMAGES = "(dim=3d|4d|5d)"
-_DERIVED = {"offsets": ("dim", {"1d": "", "2d": "", "3d": "v1", "4d": "v2", "5d": "v3"})}
-"""Dimensions -> im2col offsets."""
-_LOADS = (
-    (_TILED, "{.tile}", ""),
-    (_IMAGES, ".(mode=im2col)", "offsets.b16"),
-    (_IMAGES, ".(mode=im2col::w|im2col::w::128)", "v2.b16"),
-)
-"""Dimensions, load mode, type of im2colInfo."""
-
 _OFFSET_LIMITS = {1: 1 << 16, 2: 1 << 8, 3: 1 << 5}
 """Dimensions of the image -> what an im2col offset stays below."""
 _NOT_WIDE = (0, 5)
@@ -46,6 +34,8 @@ _NOT_WIDE = (0, 5)
 _ALIGNMENT = 128
 """Of a box in shared memory."""
 _ABSENT: tuple[Resolved, int] = Unused(), 64
+_MASK = 4
+"""The operand of a load that holds the CTA mask."""
 
 
 @lru_cache(maxsize=4096)
@@ -107,14 +97,14 @@ class _Form:
     cuts: BoundedCache[tuple[int, tuple[int, ...]], PreparedTmaCopy] = field(default_factory=lambda: BoundedCache(4096))
 
 
-def _form(warp: context.WarpContext, store: bool, mask: int) -> _Form:
+def _form(warp: context.WarpContext, store: bool) -> _Form:
     found: _Form | None = warp.known.get("form")
     if found is None:
         operands, count = warp.op.operands, int(warp.q.dim[0])
         outside, inside = (0, 1) if store else (1, 0)
-        info = operands[3] if not store and ".im2col" in warp.op.opcode else None
+        info = _ABSENT[0] if store else operands[3]
         fixed = ((operands[outside], 64), (operands[inside], 64))
-        signal = (_ABSENT, _ABSENT) if store else ((operands[2], 64), _ABSENT if mask < 0 else (operands[mask], 16))
+        signal = (_ABSENT, _ABSENT) if store else ((operands[2], 64), (operands[_MASK], 16))
         coordinates = ((item, 32) for item in coordinate_items(warp, outside, count))
         offsets = ((item, 16) for item in (info.items if isinstance(info, Group) else ()))
         found = warp.known["form"] = _Form((*fixed, *signal, *coordinates, *offsets), window_of(operands[outside]), count)
@@ -139,16 +129,17 @@ def _cut(warp: context.WarpContext, form: _Form, address: int, places: tuple[int
     return cut
 
 
-def _load(warp: context.WarpContext, mask: int) -> None:
-    pair = warp.q.group == "cta_group::2"
-    own = warp.q.destination == "shared::cta"
-    form = _form(warp, False, mask)
+def _load(warp: context.WarpContext) -> None:
+    pair = warp.q.cta_group == "cta_group::2"
+    own = warp.q.direction == TO_CTA
+    spread = not isinstance(warp.op.operands[_MASK], Unused)
+    form = _form(warp, False)
     for lane in lanes(warp):
         at, destination, barrier, ctas, *places = warp.fetch(form.operands, lane)
         address = at + form.window
         cut = _cut(warp, form, address, tuple(places), False)
         place = range_at(warp, 0, destination, cut.box.footprint, _ALIGNMENT, own)
-        targets = targets_of(warp, place, barrier, None if mask < 0 else ctas, pair)
+        targets = targets_of(warp, place, barrier, ctas if spread else None, pair)
         start(warp, lane, partial(cut.deliver, targets), partial(cut.loaded, targets), *used_maps(warp, address))
 
 
@@ -176,7 +167,7 @@ def _in_range(warp: context.WarpContext, found: tuple[tuple[str, int, int], ...]
 
 
 def _store(warp: context.WarpContext, operation: str | None) -> None:
-    form = _form(warp, True, -1)
+    form = _form(warp, True)
     for lane in lanes(warp):
         at, source, _, _, *places = warp.fetch(form.operands, lane)
         address = at + form.window
@@ -196,82 +187,49 @@ def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combin
     return watched(warp, operation, element, combine)
 
 
-def _declare_loads(hinted: str, policy: dict[str, str]) -> None:
-    for multicast in (False, True):
-        spread = ".(spread=multicast::cluster|multicast::cluster::16b)" if multicast else ""
-        mask = {"mask": "b16"} if multicast else {}
-        for dimensions, mode, info in _LOADS:
-            position = (4 if info else 3) if multicast else -1
-            service(
-                f"cp.async.bulk.tensor.{dimensions}.(destination=shared::cta|shared::cluster).global{mode}.mbarrier::complete_tx::bytes"
-                f"{spread}{{.group=cta_group::1|cta_group::2}}{hinted}",
-                section=_SECTION,
-                fidelity="two-models" if "::w" in mode else "hardware",
-                outputs=0,
-                ordered=False,
-                derived=_DERIVED,
-                effects=TENSOR_LOAD,
-                destination="addr",
-                source="addr",
-                mbarrier="addr",
-                **({"info": info} if info else {}),
-                **mask,
-                **policy,
-            )(partial(_load, mask=position))
-
-
-def _declare_prefetches(hinted: str, policy: dict[str, str]) -> None:
-    for dimensions, mode, info in _LOADS:
-        native(
-            f"cp.async.bulk.prefetch.tensor.{dimensions}.L2.global{mode}{hinted}",
-            section=_PREFETCH,
-            outputs=0,
-            ordered=False,
-            derived=_DERIVED,
-            source="addr",
-            **({"info": info} if info else {}),
-            **policy,
-        )(nothing_nearer)
-
-
-def _declare_stores(hinted: str, policy: dict[str, str]) -> None:
-    for dimensions, mode in ((_TILED, "{.tile}"), (_IMAGES, ".im2col_no_offs")):
-        common = {"destination": "addr", "source": "addr", **policy}
-        service(
-            f"cp.async.bulk.tensor.{dimensions}.global.shared::cta{mode}.bulk_group{hinted}",
-            section=_SECTION,
-            fidelity="hardware",
-            outputs=0,
-            ordered=False,
-            effects=TENSOR_STORE,
-            **common,
-        )(partial(_store, operation=None))
-        service(
-            f"cp.reduce.async.bulk.tensor.{dimensions}.global.shared::cta.(operation=add|min|max|inc|dec|and|or|xor){mode}.bulk_group{hinted}",
-            section=_REDUCE,
-            fidelity="hardware",
-            outputs=0,
-            ordered=False,
-            effects=_reduction,
-            **common,
-        )(_reduce)
-
-
 def _reduction(q: Qualifiers) -> Asynchronous:
     """The element type stands in the tensor map: it may be a float."""
-    return dataclasses.replace(TENSOR_STORE, atomic=True, adds_floats=q.operation == "add")
+    return dataclasses.replace(TENSOR_STORE, atomic=True, adds_floats=q.redOp == "add")
 
 
-def _reduce(warp: context.WarpContext) -> None:
-    _store(warp, warp.q.operation)
+def _rows(mode: str | tuple[str | None, ...], *directions: str, **more: object) -> dict[str, object]:
+    """The values with which a row executes."""
+    return {"mode": mode, **({"direction": directions} if directions else {}), **more, **NOT_EXECUTED}
 
 
+_TILED = (None, "tile")
+_SPREAD = (None, *MULTICAST[:2])
+
+
+@service(COPY, only=_rows(_TILED, TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0, effects=TENSOR_LOAD)
+@service(COPY, only=_rows("im2col", TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0, effects=TENSOR_LOAD)
+@service(
+    COPY,
+    only=_rows("im2col::w|im2col::w::128", TO_CTA, TO_CLUSTER, multicast=_SPREAD),
+    fidelity="two-models",
+    outputs=0,
+    effects=TENSOR_LOAD,
+)
+def load(warp: context.WarpContext) -> None:
+    """Copy a box to shared memory."""
+    _load(warp)
+
+
+@service(COPY, only=_rows(_TILED, TO_GLOBAL), fidelity="hardware", outputs=0, effects=TENSOR_STORE)
+@service(COPY, only=_rows("im2col_no_offs", TO_GLOBAL), fidelity="hardware", outputs=0, effects=TENSOR_STORE)
+def store(warp: context.WarpContext) -> None:
+    """Copy a box from shared memory."""
+    _store(warp, None)
+
+
+@service(REDUCE, only=_rows(_TILED), fidelity="hardware", outputs=0, effects=_reduction)
+@service(REDUCE, only=_rows("im2col_no_offs"), fidelity="hardware", outputs=0, effects=_reduction)
+def reduce(warp: context.WarpContext) -> None:
+    """Reduce a box from shared memory into a tensor."""
+    _store(warp, warp.q.redOp)
+
+
+@native(PREFETCH, only=_rows((*_TILED, "im2col", "im2col::w", "im2col::w::128", "tile::gather4")), outputs=0)
 def nothing_nearer(q: Qualifiers, op: Op) -> Nothing:
     """Bring nothing nearer: caches are not modelled."""
     return Nothing()
-
-
-for _hinted, _policy in (("", {}), (".L2::cache_hint", {"policy": "b64"})):
-    _declare_loads(_hinted, _policy)
-    _declare_prefetches(_hinted, _policy)
-    _declare_stores(_hinted, _policy)

@@ -9,9 +9,12 @@ from ptxlab.isa.bulk._endpoints import generic_address, is_shared, lanes
 from ptxlab.isa.bulk._map_cache import BYTES, replaced
 from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.effects import Access, Space, order_of
+from ptxlab.isa.form import IGNORED, MAP_FIELDS, Form, Rule, form
+from ptxlab.isa.kinds import LONGS, MAP_BYTES, SHORTS, WORDS, Address, Immediate, Kind, Register
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
-from ptxlab.isa.requirements import needs
+from ptxlab.isa.requirements import Condition, needs
+from ptxlab.isa.targets import at_least
 
 __all__: list[str] = []
 
@@ -19,6 +22,93 @@ _REPLACE = "Data Movement and Conversion Instructions: tensormap.replace"
 _COPY = "Parallel Synchronization and Communication Instructions: tensormap.cp_fenceproxy"
 _PREFETCH = "Data Movement and Conversion Instructions: prefetch, prefetchu"
 _ALIGNMENT = 128
+
+_90 = at_least(90)
+_SPECIFIC = at_least(90, "af")
+_PLAIN = (*WORDS, *LONGS)
+_ADDENDS = (*SHORTS, *_PLAIN, "b128")
+
+_ADDRESSES = ("global_address",)
+_ORDINALS = ("box_dim", "global_dim", "element_stride")
+_STRIDES = ("global_stride",)
+_CODES = {"elemtype": (13, 15), "interleave_layout": (3, 2), "swizzle_mode": (4, 4), "swizzle_atomicity": (4, 3), "fill_mode": (2, 1)}
+"""Field -> how many values it has on every target that has the field, and the last value on any."""
+
+
+def _range(first: int, end: int, last: int) -> Immediate:
+    return Immediate(f"a constant from 0 to {last}", lambda value: first <= value < end)
+
+
+def _replacement() -> Form:
+    """The form of tensormap.replace: one line of operands for each field and state space."""
+    kinds: dict[str, Kind] = {
+        "[addr]": Address(
+            {"space": (None,)},
+            "the address of a tensor map in brackets",
+            ("global",),
+            _PLAIN,
+            ("shared", "global", "local", "param"),
+            _PLAIN,
+        ),
+        "[own]": Address(None, "an address of the CTA's shared memory in brackets", ("shared",), _PLAIN),
+        "new_val": Register((*WORDS, "f32"), "a 32-bit value", True, True, integers=True, addends=_ADDENDS, float_width=32),
+        "long": Register((*LONGS, "f64"), "a 64-bit value", True, True, integers=True, addends=(*_ADDENDS, "f32", "f64"), float_width=64),
+        "ord": Immediate("the dimension, a constant from 0 to 4", lambda value: 0 <= value <= 4),
+        "word": Register(WORDS, "a 32-bit value", True, True, integers=True, addends=_ADDENDS),
+        "stride": Register((*LONGS, "f64"), "a 64-bit value", True, True, integers=True, addends=_ADDENDS, float_width=64),
+        **{field: _range(0, count, last) for field, (count, last) in _CODES.items()},
+        "sub-byte": _range(13, 16, 15),
+        "96B": _range(4, 5, 4),
+    }
+    lines: list[tuple[str, Condition, Condition, str]] = []
+    for where, place in ((("shared::cta",), "[own]"), ((None, "global"), "[addr]")):
+        for fields, operands, gives in (
+            (("rank",), "new_val", {}),
+            (_ADDRESSES, "long", {}),
+            (_ORDINALS, "ord word", {}),
+            (_STRIDES, "ord stride", {}),
+            *(((field,), field, {}) for field in _CODES),
+            (("elemtype",), "sub-byte", {"value": "sub-byte"}),
+            (("swizzle_mode",), "96B", {"value": "96B"}),
+        ):
+            lines.append((f"{place} {operands}", {"space": where, "field": fields}, gives, ""))
+    long = (*_ADDRESSES, *_STRIDES)
+    short = ("rank", *_ORDINALS, *_CODES)
+    return form(
+        "tensormap.replace",
+        f".tile.(field={'|'.join((*long, *short))}){{.space=global|shared::cta}}.b1024.(type=b32|b64)",
+        *lines,
+        kinds=kinds,
+        section=_REPLACE,
+        rules=(
+            Rule({"field": long}, "type", ("b64",), "addresses and strides are .b64", _REPLACE),
+            Rule({"field": short}, "type", ("b32",), "this field is .b32", _REPLACE),
+        ),
+        requires=(
+            needs("8.3", _SPECIFIC, what="tensormap.replace"),
+            needs("8.6", _SPECIFIC - {"sm_90a"}, what=".swizzle_atomicity", when={"field": ("swizzle_atomicity",)}),
+            needs("8.7", _SPECIFIC - {"sm_90a"}, what="an element type of less than a byte", when={"value": ("sub-byte",)}),
+            needs("8.8", frozenset({"sm_103a", "sm_107a"}), what="swizzling of 96 bytes", when={"value": ("96B",)}),
+        ),
+        ignored=IGNORED - MAP_FIELDS,
+    )
+
+
+_REPLACED = _replacement()
+_FENCED = form(
+    "tensormap.cp_fenceproxy",
+    ".(direction*2=global|shared::cta).tensormap::generic.release.(scope=cta|cluster|gpu|sys).sync.aligned",
+    "[dst] [src] size",
+    kinds={
+        "[dst]": Address(None, "an address of global memory in brackets", ("global",), (*SHORTS, *_PLAIN)),
+        "[src]": Address(None, "an address of the CTA's shared memory in brackets", ("shared",), (*SHORTS, *_PLAIN)),
+        "size": MAP_BYTES,
+    },
+    section=_COPY,
+    rules=(Rule({}, "direction", ("global.shared::cta",), "the copy is .global.shared::cta", _COPY),),
+    requires=(needs("8.3", _90, what="tensormap.cp_fenceproxy"),),
+    repeatable=frozenset({"sync"}),
+)
 
 
 def _change(q: Qualifiers) -> Access:
@@ -53,44 +143,19 @@ def _replace(warp: context.WarpContext, ordinal: bool) -> None:
             warp.access(context.MemoryAccess.of(place, True))
 
 
-@service(
-    "tensormap.replace.tile.(field=global_address){.space=global|shared::cta}.b1024.(type=b64)",
-    "tensormap.replace.tile.(field=rank|elemtype|interleave_layout|swizzle_mode|fill_mode|swizzle_atomicity){.space=global|shared::cta}.b1024.(type=b32)",
-    section=_REPLACE,
-    outputs=0,
-    effects=_change,
-    address="addr",
-    value="type",
-)
+@service(_REPLACED, only={"field": ("rank", *_ADDRESSES, *_CODES), "value": None}, outputs=0, effects=_change)
 def replace(warp: context.WarpContext) -> None:
     """Replace a field that stands once."""
     _replace(warp, False)
 
 
-@service(
-    "tensormap.replace.tile.(field=box_dim|global_dim|element_stride){.space=global|shared::cta}.b1024.(type=b32)",
-    "tensormap.replace.tile.(field=global_stride){.space=global|shared::cta}.b1024.(type=b64)",
-    section=_REPLACE,
-    outputs=0,
-    effects=_change,
-    address="addr",
-    ordinal="u32",
-    value="type",
-)
+@service(_REPLACED, only={"field": (*_ORDINALS, *_STRIDES)}, outputs=0, effects=_change)
 def replace_ordinal(warp: context.WarpContext) -> None:
     """Replace a field that stands once for each dimension."""
     _replace(warp, True)
 
 
-@service(
-    "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.(scope=cta|cluster|gpu|sys).sync.aligned",
-    section=_COPY,
-    outputs=0,
-    effects=lambda q: Access(order_of("release", q.scope), Space.GLOBAL, tensor_map=True),
-    destination="addr",
-    source="addr",
-    size="u32",
-)
+@service(_FENCED, outputs=0, effects=lambda q: Access(order_of("release", q.scope), Space.GLOBAL, tensor_map=True))
 def cp_fenceproxy(warp: context.WarpContext) -> None:
     """Copy a tensor map from shared to global memory, once for the warp."""
     for position in (0, 1):

@@ -10,6 +10,8 @@ from ptxlab.isa import context
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW
 from ptxlab.isa.catalogue import Row
 from ptxlab.isa.effects import LOCAL, Effects
+from ptxlab.isa.form import Form, Operands
+from ptxlab.isa.kinds import Typed
 from ptxlab.isa.operands import SymbolAddress
 
 __all__ = ["NO_FUNCTION", "SYSTEM_CALLS", "format_text"]
@@ -145,8 +147,9 @@ def assertion_failed(warp: context.WarpContext) -> None:
 
 
 def _row(name: str, outputs: int, semantics: Callable[[context.WarpContext], None], *operands: str, effects: Effects = LOCAL) -> Row:
-    listed = tuple((operand, "any") for operand in operands)
-    return Row(f"call {name}", "call", (), listed, outputs, "service", semantics, _SECTION, "deduced", True, effects=effects)
+    line, listed = Operands(" ".join(operands)), tuple((operand, "any") for operand in operands)
+    form = Form("call", (), (line,), dict.fromkeys(operands, Typed("any")), _SECTION)
+    return Row(form, line, f"call {name}", (), listed, outputs, "service", semantics, "deduced", {}, effects=effects)
 
 
 SYSTEM_CALLS = {

@@ -11,6 +11,7 @@ from ptxlab.isa.effects import CommitGroup, Completion, CompletionArrival, WaitG
 from ptxlab.isa.operands import Const
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.sync._mbarrier_address import mbarrier_at, targets
+from ptxlab.isa.sync._mbarrier_syntax import COPIES_ARRIVE
 
 _SECTION = "Data Movement and Conversion Instructions: cp.async"
 _NEEDS = needs("7.0", "sm_80")
@@ -100,13 +101,7 @@ def wait_all(warp: WarpContext) -> Wait | None:
     return _wait(warp, 0, False)
 
 
-@service(
-    "cp.async.mbarrier.arrive{.noinc}{.space=shared|shared::cta}.b64",
-    section=f"{_SECTION}.mbarrier.arrive",
-    outputs=0,
-    effects=CompletionArrival(Completion.COPY_GROUP),
-    address="addr",
-)
+@service(COPIES_ARRIVE, outputs=0, effects=CompletionArrival(Completion.COPY_GROUP))
 def mbarrier_arrive(warp: WarpContext) -> None:
     """Arrive on mbarriers when the copies of the executing threads are complete."""
     signal: list[tuple[Any, int]] = []

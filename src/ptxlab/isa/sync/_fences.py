@@ -23,74 +23,47 @@ from ptxlab.isa.effects import (
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import needs
+from ptxlab.isa.sync._fence_syntax import FENCE, MEMBAR, MEMBAR_PROXY, PROXY
 from ptxlab.isa.targets import at_least
 
 _SYNC = "Parallel Synchronization and Communication Instructions"
-_FENCES = f"{_SYNC}: membar, fence"
 _MISC = "Miscellaneous Instructions"
-_SCOPE = "(scope=cta|cluster|gpu|sys)"
+_BOUNDS = ("sync_restrict::shared::cta", "sync_restrict::shared::cluster")
 _REGISTERS_STEP, _REGISTERS_LEAST, _REGISTERS_MOST = 8, 24, 256
 
 
 _BOTH = Space.SHARED | Space.GLOBAL
 
 
-def _of_spaces(q: Qualifiers) -> ProxyFence:
-    return ProxyFence(_BOTH if q.space is None else Space.GLOBAL if q.space == "global" else Space.SHARED)
-
-
 def _thread_fence(q: Qualifiers) -> Effect:
-    return Fence(order_of(q.sem or "acq_rel", q.scope))
+    return MbarrierInitFence() if q.mbarrier_init else Fence(order_of(q.sem or "acq_rel", q.scope))
+
+
+def _proxy_fence(q: Qualifiers) -> Effect:
+    match q.proxy:
+        case "async":
+            return ProxyFence(_BOTH if q.space is None else Space.GLOBAL if q.space == "global" else Space.SHARED)
+        case "async::generic":
+            return ProxyFence(_BOTH)
+        case "tensormap::generic":
+            return TensorMapFence(acquires=q.sem == "acquire")
+    return ProxyFence(Space.NONE)
 
 
 def _grid_control(q: Qualifiers) -> Effect:
     return GridWait() if q.action == "wait" else GridLaunch()
 
 
-@native(f"fence{{.sem=sc|acq_rel|acquire|release}}.{_SCOPE}", section=_FENCES, outputs=0, effects=_thread_fence)
+@native(FENCE, outputs=0, effects=_thread_fence)
+@native(MEMBAR, outputs=0, effects=lambda q: Fence(order_of("sc", q.level)))
+@native(MEMBAR_PROXY, outputs=0, effects=_proxy_fence)
+@native(PROXY, only={"proxy": "alias|async", "sem": None, "restrict": None}, outputs=0, effects=_proxy_fence)
+@native(PROXY, only={"proxy": "tensormap::generic", "sem": "acquire|release", "restrict": None}, outputs=0, effects=_proxy_fence)
 @native(
-    "fence.(sem=acquire).sync_restrict::shared::cluster.(scope=cluster)",
-    "fence.(sem=release).sync_restrict::shared::cta.(scope=cluster)",
-    section=_FENCES,
+    PROXY,
+    only={"proxy": "async::generic", "sem": "acquire|release", "restrict": _BOUNDS, "scope": "cluster"},
     outputs=0,
-    effects=_thread_fence,
-)
-@native("membar.(level=cta|gl|sys)", section=_FENCES, outputs=0, effects=lambda q: Fence(order_of("sc", q.level)))
-@native("fence.mbarrier_init.release.cluster", section=_FENCES, outputs=0, effects=MbarrierInitFence())
-@native(
-    "fence.proxy.async{.space=global|shared::cta|shared::cluster}",
-    "membar.proxy.async{.space=global|shared::cta|shared::cluster}",
-    section=_FENCES,
-    outputs=0,
-    effects=_of_spaces,
-)
-@native(
-    "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster",
-    "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster",
-    section=_FENCES,
-    outputs=0,
-    effects=ProxyFence(_BOTH),
-)
-@native(
-    "fence.proxy.alias",
-    "membar.proxy.alias",
-    section=_FENCES,
-    outputs=0,
-    effects=ProxyFence(Space.NONE),
-)
-@native(
-    f"fence.proxy.tensormap::generic.release.{_SCOPE}",
-    section=_FENCES,
-    outputs=0,
-    effects=TensorMapFence(acquires=False),
-)
-@native(
-    f"fence.proxy.tensormap::generic.acquire.{_SCOPE}",
-    section=_FENCES,
-    outputs=0,
-    effects=TensorMapFence(acquires=True),
-    address="addr",
-    size="u32",
+    effects=_proxy_fence,
 )
 @native(
     "griddepcontrol.(action=launch_dependents|wait)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,12 @@ from ptxlab.isa.context import Mbarrier, Misuse, Wait, WarpContext
 from ptxlab.isa.effects import LOCAL, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, order_of
 from ptxlab.isa.operands import Unused
 from ptxlab.isa.sync._mbarrier_address import RANK_SHIFT, locate, mbarrier_at, targets
+from ptxlab.isa.sync._mbarrier_syntax import INIT, INVAL, PENDING_COUNT, arrivals, transactions, wait
 
-_SECTION = "Parallel Synchronization and Communication Instructions: mbarrier"
-_OWN = "{.space=shared|shared::cta}"
-_ANY = "{.space=shared|shared::cta|shared::cluster}"
-_RELEASE = "{.sem=release|relaxed}{.scope=cta|cluster}"
-_ACQUIRE = "{.sem=acquire|relaxed}{.scope=cta|cluster}"
+_ARRIVE, _ARRIVE_EXPECT = arrivals("arrive")
+_DROP, _DROP_EXPECT = arrivals("arrive_drop")
+_ALONE = {"multicast": None}
+_ANY_PHASE = {"phase": None}
 _MOST = (1 << 20) - 1
 _OFFSET = (1 << RANK_SHIFT) - 1
 
@@ -37,15 +38,7 @@ def _lane_counts(warp: WarpContext, position: int, lanes: int) -> list[int]:
     return [warp.lane_value(position, 32, lane) for lane in range(32) if lanes >> lane & 1]
 
 
-@service(
-    f"mbarrier.init{_OWN}.b64",
-    section=f"{_SECTION}.init",
-    fidelity="hardware",
-    outputs=0,
-    effects=MbarrierInit(),
-    address="addr",
-    count="u32",
-)
+@service(INIT, only={"layout": None}, fidelity="hardware", outputs=0, effects=MbarrierInit())
 def init(warp: WarpContext) -> None:
     """Make mbarrier objects: one phase expects ``count`` arrivals."""
     for address, lanes in targets(warp, 0):
@@ -61,7 +54,7 @@ def init(warp: WarpContext) -> None:
         cta.new_mbarrier(offset, count)
 
 
-@service(f"mbarrier.inval{_OWN}.b64", section=f"{_SECTION}.inval", fidelity="hardware", outputs=0, effects=MbarrierInval(), address="addr")
+@service(INVAL, fidelity="hardware", outputs=0, effects=MbarrierInval())
 def inval(warp: WarpContext) -> None:
     """Make the memory of mbarrier objects ordinary memory again."""
     for address, _ in targets(warp, 0):
@@ -107,17 +100,12 @@ def _arrive_once(warp: WarpContext) -> None:
 
 
 @service(
-    f"mbarrier.arrive{_RELEASE}{_ANY}.b64",
-    f"mbarrier.arrive_drop{_RELEASE}{_ANY}.b64",
-    f"mbarrier.arrive.noComplete{_RELEASE}{_OWN}.b64",
-    f"mbarrier.arrive_drop.noComplete{_RELEASE}{_OWN}.b64",
-    section=f"{_SECTION}.arrive",
+    _ARRIVE,
+    _DROP,
+    only=_ALONE,
     fidelity="hardware",
     outputs=1,
     effects=lambda q: MbarrierArrive(order_of(q.sem or "release", q.scope)),
-    d="b64",
-    address="addr",
-    count="?u32",
 )
 def arrive(warp: WarpContext) -> None:
     """Arrive, once for each executing lane, or ``count`` times."""
@@ -138,15 +126,12 @@ def arrive(warp: WarpContext) -> None:
 
 
 @service(
-    f"mbarrier.arrive.expect_tx{_RELEASE}{_ANY}.b64",
-    f"mbarrier.arrive_drop.expect_tx{_RELEASE}{_ANY}.b64",
-    section=f"{_SECTION}.arrive",
+    _ARRIVE_EXPECT,
+    _DROP_EXPECT,
+    only=_ALONE,
     fidelity="hardware",
     outputs=1,
     effects=lambda q: MbarrierArrive(order_of(q.sem or "release", q.scope), expects=True),
-    d="b64",
-    address="addr",
-    tx="u32",
 )
 def arrive_expect_tx(warp: WarpContext) -> None:
     """Expect transactions, then arrive."""
@@ -160,28 +145,37 @@ def arrive_expect_tx(warp: WarpContext) -> None:
         _write_states(warp, lanes, states)
 
 
-@service(
-    f"mbarrier.(what=expect_tx|complete_tx){{.sem=relaxed}}{{.scope=cta|cluster}}{_ANY}.b64",
-    section=f"{_SECTION}.expect_tx",
-    fidelity="hardware",
-    outputs=0,
-    effects=lambda q: MbarrierTransactions(order_of("relaxed", q.scope), completes=q.what == "complete_tx"),
-    address="addr",
-    tx="u32",
-)
-def transactions(warp: WarpContext) -> None:
-    """Raise or lower the transaction count."""
+def _announces(q: Qualifiers) -> MbarrierTransactions:
+    return MbarrierTransactions(order_of("relaxed", q.scope), completes=False)
+
+
+def _completes(q: Qualifiers) -> MbarrierTransactions:
+    return MbarrierTransactions(order_of("relaxed", q.scope), completes=True)
+
+
+def _amounts(warp: WarpContext) -> Iterator[tuple[Mbarrier, int]]:
+    """The barrier and the transaction count of each executing lane."""
     for address, lanes in targets(warp, 0):
         barrier = mbarrier_at(warp, address)
         for amount in _lane_counts(warp, 1, lanes):
-            _checked_count(amount, "the transaction count", 0)
-            if warp.q.what == "expect_tx":
-                barrier.expect_tx(amount)
-            else:
-                barrier.complete_tx(amount)
+            yield barrier, _checked_count(amount, "the transaction count", 0)
 
 
-@service("mbarrier.pending_count.b64", section=f"{_SECTION}.pending_count", fidelity="hardware", effects=LOCAL, d="u32", state="b64")
+@service(transactions("expect_tx"), only=_ALONE, fidelity="hardware", outputs=0, effects=_announces)
+def expect_tx(warp: WarpContext) -> None:
+    """Raise the transaction count."""
+    for barrier, amount in _amounts(warp):
+        barrier.expect_tx(amount)
+
+
+@service(transactions("complete_tx"), only=_ALONE, fidelity="hardware", outputs=0, effects=_completes)
+def complete_tx(warp: WarpContext) -> None:
+    """Lower the transaction count."""
+    for barrier, amount in _amounts(warp):
+        barrier.complete_tx(amount)
+
+
+@service(PENDING_COUNT, only={"layout": None}, fidelity="hardware", outputs=1, effects=LOCAL)
 def pending_count(warp: WarpContext) -> None:
     """The pending arrivals that an opaque state tells of."""
     warp.write(0, (warp.values(1, 64) & np.uint64(_MOST)).astype(np.uint32))
@@ -280,63 +274,25 @@ def _by_state(q: Qualifiers) -> MbarrierWait:
     return MbarrierWait(order_of(q.sem or "acquire", q.scope), parity=False)
 
 
-@service(
-    f"mbarrier.try_wait.parity{_ACQUIRE}{_OWN}.b64",
-    section=f"{_SECTION}.try_wait",
-    fidelity="hardware",
-    outputs=1,
-    effects=_by_parity,
-    d="pred",
-    address="addr",
-    parity="u32",
-    hint="?u32",
-)
+@service(wait("try_wait", parity=True), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=_by_parity)
 def try_wait_parity(warp: WarpContext) -> Wait | None:
     """Wait until the phase of a parity has completed."""
     return _try_wait(warp, _ByParity, 32)
 
 
-@service(
-    f"mbarrier.try_wait{_ACQUIRE}{_OWN}.b64",
-    section=f"{_SECTION}.try_wait",
-    fidelity="hardware",
-    outputs=1,
-    effects=_by_state,
-    d="pred",
-    address="addr",
-    state="b64",
-    hint="?u32",
-)
+@service(wait("try_wait", parity=False), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=_by_state)
 def try_wait(warp: WarpContext) -> Wait | None:
     """Wait until the phase of an arrival has completed."""
     return _try_wait(warp, _ByState, 64)
 
 
-@service(
-    f"mbarrier.test_wait.parity{_ACQUIRE}{_OWN}.b64",
-    section=f"{_SECTION}.test_wait",
-    fidelity="hardware",
-    outputs=1,
-    effects=_by_parity,
-    d="pred",
-    address="addr",
-    parity="u32",
-)
+@service(wait("test_wait", parity=True), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=_by_parity)
 def test_wait_parity(warp: WarpContext) -> None:
     """Ask whether the phase of a parity has completed."""
     _test_wait(warp, _ByParity, 32)
 
 
-@service(
-    f"mbarrier.test_wait{_ACQUIRE}{_OWN}.b64",
-    section=f"{_SECTION}.test_wait",
-    fidelity="hardware",
-    outputs=1,
-    effects=_by_state,
-    d="pred",
-    address="addr",
-    state="b64",
-)
+@service(wait("test_wait", parity=False), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=_by_state)
 def test_wait(warp: WarpContext) -> None:
     """Ask whether the phase of an arrival has completed."""
     _test_wait(warp, _ByState, 64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -11,16 +11,64 @@ import numpy as np
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import LOCAL, Alloc, Dealloc, Supply
+from ptxlab.isa.form import Form, form
+from ptxlab.isa.kinds import WORDS, Address, Kind, Register
 from ptxlab.isa.operands import Op
+from ptxlab.isa.requirements import Condition, needs
 from ptxlab.isa.tcgen05._state import Freed, PairRequest, State, enter, no_peer, state_of, teams, whole_warp
+from ptxlab.isa.tcgen05._syntax import GROUPS, SINCE, SYNC
 from ptxlab.tables import TENSOR_MEMORY_COLUMNS
 
-__all__ = ["leaks"]
+__all__ = ["allocators", "leaks"]
 
-_SECTION = "Tensor Memory Allocation and Management Instructions"
+_SECTION = "Tensorcore 5th Generation Instructions: tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permit"
 _GRANULE = 32
 _SIZES = frozenset({32, 64, 128, 256, 512})
 _SIZES_TEXT = "32, 64, 128, 256 or 512"
+
+_COUNTS: Mapping[str, Kind] = {
+    "nCols": Register(
+        WORDS,
+        "the number of columns: a 32-bit register or one of 32, 64, 128, 256, 512",
+        True,
+        True,
+        integers=True,
+        values=_SIZES.__contains__,
+    ),
+    "multiple": Register(
+        WORDS,
+        "the number of columns: a 32-bit register or a multiple of 32",
+        True,
+        True,
+        integers=True,
+        values=lambda value: value % _GRANULE == 0 and value % (1 << 32) != 0,
+    ),
+}
+_EXCLUSIVELY: tuple[Condition, Condition, str] = (
+    {"exclusive": ("exclusive",)},
+    {},
+    "the numbers of columns are 32, 64, 128, 256, 512; with .exclusive the assembler takes every multiple of 32",
+)
+_EXCLUSIVE = needs("9.4", what=".exclusive", when={"exclusive": "exclusive"}, specified=False)
+
+
+def _allocation(name: str, space: str, operand: str, kind: Kind) -> Form:
+    """An allocation or a release of columns."""
+    return form(
+        name,
+        f"{GROUPS}.sync.aligned{space}{{.exclusive}}.b32",
+        f"{operand} nCols",
+        (f"{operand} multiple", *_EXCLUSIVELY),
+        kinds={operand: kind, **_COUNTS},
+        section=_SECTION,
+        requires=(SINCE, _EXCLUSIVE),
+        repeatable=SYNC,
+    )
+
+
+_ALLOC = _allocation("tcgen05.alloc", "{.space=shared::cta}", "dst", Address({"space": (None,)}))
+_DEALLOC = _allocation("tcgen05.dealloc", "", "taddr", Register(WORDS, "a tensor-memory address in a 32-bit register", True, True))
+_RELINQUISH = form("tcgen05.relinquish_alloc_permit", f"{GROUPS}.sync.aligned", section=_SECTION, requires=SINCE, repeatable=SYNC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +129,10 @@ def _holders(cta: context.Cta) -> list[context.Cta]:
 
 
 def _is_pair(q: Qualifiers) -> bool:
-    return bool(q.group == "cta_group::2")
+    return bool(q.cta_group == "cta_group::2")
 
 
-@service(
-    "tcgen05.alloc.(group=cta_group::1|cta_group::2).sync.aligned{.space=shared::cta}.b32",
-    section=_SECTION,
-    outputs=0,
-    ordered=False,
-    effects=lambda q: Alloc(_is_pair(q)),
-    destination="addr",
-    columns="u32",
-)
+@service(_ALLOC, only={"exclusive": None}, outputs=0, effects=lambda q: Alloc(_is_pair(q)))
 def alloc(warp: context.WarpContext) -> context.Wait | None:
     """Grant columns, or wait for them; the address goes to shared memory."""
     whole_warp(warp)
@@ -217,15 +257,7 @@ def _may_allocate(warp: context.WarpContext, state: State, columns: int) -> None
         )
 
 
-@service(
-    "tcgen05.dealloc.(group=cta_group::1|cta_group::2).sync.aligned.b32",
-    section=_SECTION,
-    outputs=0,
-    ordered=False,
-    effects=lambda q: Dealloc(_is_pair(q)),
-    address="u32",
-    columns="u32",
-)
+@service(_DEALLOC, only={"exclusive": None}, outputs=0, effects=lambda q: Dealloc(_is_pair(q)))
 def dealloc(warp: context.WarpContext) -> None:
     """Release columns; each CTA of a pair releases its own half of a pair's allocation, and may exit before the other does so."""
     whole_warp(warp)
@@ -264,13 +296,7 @@ def _nothing_in_flight(warp: context.WarpContext) -> None:
         )
 
 
-@service(
-    "tcgen05.relinquish_alloc_permit.(group=cta_group::1|cta_group::2).sync.aligned",
-    section=_SECTION,
-    outputs=0,
-    ordered=False,
-    effects=LOCAL,
-)
+@service(_RELINQUISH, outputs=0, effects=LOCAL)
 def relinquish_alloc_permit(warp: context.WarpContext) -> None:
     """Give up the right to allocate."""
     whole_warp(warp)
@@ -278,9 +304,18 @@ def relinquish_alloc_permit(warp: context.WarpContext) -> None:
     state.permit = False
 
 
+def allocators(cta: context.Cta) -> frozenset[int]:
+    """The op indices of the tcgen05.alloc that a CTA has executed."""
+    state: State | None = cta.state.get("tcgen05")
+    return frozenset() if state is None else frozenset(op.index for op in state.grants.values())
+
+
 def leaks(cta: context.Cta) -> Iterator[tuple[Op | None, str, str, str]]:
     """What the CTA still holds when it exits, as (instruction that allocated it, code, message, fix)."""
-    grants = state_of(cta).grants
+    state: State | None = cta.state.get("tcgen05")
+    if state is None:
+        return
+    grants = state.grants
     for column, columns in cta.tensor.allocations_of(cta):
         yield (
             grants.get(column),

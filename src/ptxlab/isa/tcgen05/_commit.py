@@ -1,4 +1,4 @@
-"""tcgen05.commit: section "TensorCore 5th Generation Async Synchronization Operations"."""
+"""tcgen05.commit: section "TensorCore 5th Generation Instructions: tcgen05.commit"."""
 
 from __future__ import annotations
 
@@ -8,11 +8,26 @@ from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes, masked, thread_of
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.effects import Completion, CompletionArrival
+from ptxlab.isa.form import IGNORED, form
+from ptxlab.isa.kinds import SHORTS, Address, Register
 from ptxlab.isa.tcgen05._state import enter
+from ptxlab.isa.tcgen05._syntax import GROUPS, SINCE
 
 __all__: list[str] = []
 
-_SECTION = "TensorCore 5th Generation Async Synchronization Operations"
+_COMMIT = form(
+    "tcgen05.commit",
+    f"{GROUPS}.(completion_mechanism=mbarrier::arrive::one){{.space=shared::cluster}}{{.multicast=multicast::cluster}}.b64",
+    ("[mbar]", {"multicast": (None,)}),
+    ("[mbar] ctaMask", {"multicast": ("multicast::cluster",)}),
+    kinds={
+        "[mbar]": Address({"space": (None,)}),
+        "ctaMask": Register(SHORTS, "ctaMask in a 16-bit register", True, True, values=lambda v: 0 <= v <= 65535),
+    },
+    section="TensorCore 5th Generation Instructions: tcgen05.commit",
+    requires=SINCE,
+    ignored=IGNORED | {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
+)
 
 
 def _commit(warp: context.WarpContext, multicast: bool) -> None:
@@ -43,28 +58,13 @@ def _arrive(barriers: list[context.Mbarrier]) -> None:
         barrier.arrive(1)
 
 
-@service(
-    "tcgen05.commit.(group=cta_group::1|cta_group::2).mbarrier::arrive::one{.space=shared::cluster}.b64",
-    section=_SECTION,
-    outputs=0,
-    ordered=False,
-    effects=CompletionArrival(Completion.COMMIT),
-    mbarrier="addr",
-)
+@service(_COMMIT, only={"multicast": None}, outputs=0, effects=CompletionArrival(Completion.COMMIT))
 def commit(warp: context.WarpContext) -> None:
     """Arrive on one mbarrier, of any CTA in the cluster, when the thread's earlier tcgen05 operations are complete."""
     _commit(warp, False)
 
 
-@service(
-    "tcgen05.commit.(group=cta_group::1|cta_group::2).mbarrier::arrive::one{.space=shared::cluster}.multicast::cluster.b64",
-    section=_SECTION,
-    outputs=0,
-    ordered=False,
-    effects=CompletionArrival(Completion.COMMIT),
-    mbarrier="addr",
-    mask="b16",
-)
+@service(_COMMIT, only={"multicast": "multicast::cluster"}, outputs=0, effects=CompletionArrival(Completion.COMMIT))
 def commit_multicast(warp: context.WarpContext) -> None:
     """Arrive at the same shared offset in each CTA of the mask; the rank bits of the address play no part."""
     _commit(warp, True)

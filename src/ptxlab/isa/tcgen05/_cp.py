@@ -12,16 +12,42 @@ from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
 from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
+from ptxlab.isa.form import IGNORED, Rule, form
+from ptxlab.isa.kinds import LONGS, Register
 from ptxlab.isa.tcgen05._accesses import block, operand
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch
+from ptxlab.isa.tcgen05._syntax import GROUPS, ROWS, SINCE, TADDR
 from ptxlab.layout import CopyDestination, copy_destination
 from ptxlab.tables import COPY_LAYOUTS
 
 __all__: list[str] = []
 
-_SECTION = "Tensor Memory Data Movement Instructions"
-_FORMATS = "{.unpacked=b8x16}{.packed=b6x16_p32|b4x16_p64}"
+_SECTION = "Tensorcore 5th Generation Instructions: tcgen05.cp"
+_PACKED = ("b6x16_p32", "b4x16_p64")
+_SHAPES = dict.fromkeys(shape for shape, _ in COPY_LAYOUTS)
+
+
+def _rules() -> Iterator[Rule]:
+    for shape in _SHAPES:
+        multicasts = tuple(multicast or None for of, multicast in COPY_LAYOUTS if of == shape)
+        wanted = " or ".join(f".{m}" for m in multicasts if m) or "no multicast"
+        yield Rule({"shape": (shape,)}, "multicast", multicasts, f"this shape takes {wanted}", _SECTION)
+    yield Rule({"src_fmt": _PACKED}, "dst_fmt", ("b8x16",), "a source format needs .b8x16 before it", _SECTION, executed=True)
+    yield Rule({"dst_fmt": ("b8x16",)}, "src_fmt", _PACKED, ".b8x16 needs a source format after it", _SECTION, executed=True)
+
+
+_COPY = form(
+    "tcgen05.cp",
+    f"{GROUPS}.(shape={'|'.join(_SHAPES)})"
+    f"{{.multicast=warpx2::02_13|warpx2::01_23|warpx4}}{{.dst_fmt=b8x16}}{{.src_fmt={'|'.join(_PACKED)}}}",
+    "[taddr] s-desc",
+    kinds={"[taddr]": TADDR, "s-desc": Register(LONGS, "a shared memory descriptor in a 64-bit register", True, True)},
+    section=_SECTION,
+    rules=tuple(_rules()),
+    requires=SINCE,
+    ignored=(IGNORED | ROWS) - {"b8x16", *_PACKED},
+)
 _FORMAT = {"b4x16_p64": "e2m1", "b6x16_p32": "e3m2"}
 """Source format -> a type of its size; all six-bit types are stored alike."""
 _ANY_LANE = "4x256b"
@@ -30,8 +56,8 @@ _ANY_LANE = "4x256b"
 
 def _copy(warp: context.WarpContext, shape: str, destination: CopyDestination) -> None:
     _, group = enter(warp)
-    packed: str | None = warp.q.packed
-    if warp.q.unpacked != (packed is not None):
+    packed: str | None = warp.q.src_fmt
+    if warp.q.dst_fmt != (packed is not None):
         warp.fault(
             "D706", f"{warp.op.opcode} names only one of the destination format .b8x16 and a source format", fix="give both, or none"
         )
@@ -75,28 +101,12 @@ def _perform(
             target[:, destination.lanes[:, copy] + first] = words.T
 
 
-def _effects(q: Qualifiers, pipe: Pipe) -> Asynchronous:
-    return Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=pipe, pair=q.group == "cta_group::2")
+def _effects(q: Qualifiers) -> Asynchronous:
+    pipe = Pipe.COPY_4X256B if q.shape == _ANY_LANE else Pipe.COPY
+    return Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=pipe, pair=q.cta_group == "cta_group::2")
 
 
-def _declare(shape: str, multicast: str) -> None:
-    spread = f".{multicast}" if multicast else ""
-    destination = copy_destination(shape, multicast)
-
-    def copy(warp: context.WarpContext) -> None:
-        _copy(warp, shape, destination)
-
-    service(
-        f"tcgen05.cp.(group=cta_group::1|cta_group::2).{shape}{spread}{_FORMATS}",
-        section=_SECTION,
-        fidelity="two-models",
-        outputs=0,
-        ordered=False,
-        effects=partial(_effects, pipe=Pipe.COPY_4X256B if shape == _ANY_LANE else Pipe.COPY),
-        address="addr",
-        source="b64",
-    )(copy)
-
-
-for _shape, _multicast in COPY_LAYOUTS:
-    _declare(_shape, _multicast)
+@service(_COPY, fidelity="two-models", outputs=0, effects=_effects)
+def copy(warp: context.WarpContext) -> None:
+    """Copy a matrix from shared memory; each CTA of a pair its own."""
+    _copy(warp, warp.q.shape, copy_destination(warp.q.shape, warp.q.multicast or ""))

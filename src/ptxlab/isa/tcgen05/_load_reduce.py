@@ -7,15 +7,42 @@ import numpy as np
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.effects import TensorTransfer
+from ptxlab.isa.form import IGNORED, Rule, form
+from ptxlab.isa.kinds import WORDS, Register
 from ptxlab.isa.operands import Const, Group
+from ptxlab.isa.requirements import needs
+from ptxlab.isa.targets import TCGEN05
 from ptxlab.isa.tcgen05._accesses import block
 from ptxlab.isa.tcgen05._descriptors import check_range
 from ptxlab.isa.tcgen05._state import whole_warp
+from ptxlab.isa.tcgen05._syntax import NUMS, ROWS, SPLIT, SYNC, TADDR, loaded
 from ptxlab.layout import fragment
 
 __all__: list[str] = []
 
-_SECTION = "Tensor Memory and Register Load/Store Instructions"
+_SECTION = "Tensorcore 5th Generation Instructions: tcgen05.ld"
+_ONLY_FLOAT = "is only for .f32"
+_REDUCTION = form(
+    "tcgen05.ld.red",
+    f".sync.aligned.(shape=32x32b|16x32bx2).(num={NUMS}).(redOp=min|max){{.abs}}{{.NaN}}.(type=u32|s32|f32)",
+    ("r redval [taddr]", {"shape": ("32x32b",)}),
+    ("r redval [taddr] immHalfSplitoff", {"shape": ("16x32bx2",)}),
+    kinds={
+        "r": loaded(True),
+        "redval": Register((*WORDS, "f32"), "a 32-bit register for the reduced value", braces=(*WORDS, "f32")),
+        "[taddr]": TADDR,
+        "immHalfSplitoff": SPLIT,
+    },
+    section=_SECTION,
+    rules=(
+        Rule({}, "num", tuple(NUMS.split("|")[1:]), ".red needs at least .x2", _SECTION),
+        Rule({"abs": ("abs",)}, "type", ("f32",), f".abs {_ONLY_FLOAT}", _SECTION),
+        Rule({"NaN": ("NaN",)}, "type", ("f32",), f".NaN {_ONLY_FLOAT}", _SECTION),
+    ),
+    requires=needs("8.8", TCGEN05 - {"sm_100a", "sm_100f"}, what=".red"),
+    ignored=IGNORED | ROWS,
+    repeatable=SYNC | {"NaN"},
+)
 _NAN, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x80000000)
 
 
@@ -36,7 +63,7 @@ def _reduce_floats(words: context.U32, largest: bool, magnitude: bool, nan: bool
 
 
 def _reduce(words: context.U32, warp: context.WarpContext) -> context.U32:
-    largest = warp.q.operation == "max"
+    largest = warp.q.redOp == "max"
     if warp.q.type == "f32":
         return _reduce_floats(words, largest, warp.q.abs, warp.q.NaN)
     typed = words.view(np.int32 if warp.q.type == "s32" else np.uint32)
@@ -79,28 +106,13 @@ def _first_lane(warp: context.WarpContext, address: int, split: bool) -> int:
     return 32 * quadrant + lane % 32
 
 
-def _whole(warp: context.WarpContext) -> None:
+@service(_REDUCTION, only={"shape": "32x32b"}, outputs=2, effects=TensorTransfer(write=False))
+def whole(warp: context.WarpContext) -> None:
     """All 32 lanes of the warp."""
     _load(warp, False)
 
 
-def _halves(warp: context.WarpContext) -> None:
+@service(_REDUCTION, only={"shape": "16x32bx2"}, fidelity="deduced", outputs=2, effects=TensorTransfer(write=False))
+def halves(warp: context.WarpContext) -> None:
     """16 lanes, of two ranges of columns; a thread reduces its own."""
     _load(warp, True)
-
-
-for _shape, _tail, _handler in (("32x32b", {}, _whole), ("16x32bx2", {"split": "b32"}, _halves)):
-    for _power in range(1, 8):
-        service(
-            f"tcgen05.ld.red.sync.aligned.{_shape}.x{1 << _power}.(operation=min|max).(type=u32|s32)",
-            f"tcgen05.ld.red.sync.aligned.{_shape}.x{1 << _power}.(operation=min|max){{.abs}}{{.NaN}}.(type=f32)",
-            section=_SECTION,
-            fidelity="deduced" if _tail else "spec",
-            outputs=2,
-            ordered=False,
-            effects=TensorTransfer(write=False),
-            values=f"v{1 << _power}.b32",
-            reduced="b32",
-            address="addr",
-            **_tail,
-        )(_handler)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -16,13 +15,12 @@ from ptxlab.isa.operands import Const, Group, Op, Resolved, Unused
 from ptxlab.isa.tcgen05._collector import collect
 from ptxlab.isa.tcgen05._mma_plan import Disabled, Plan
 from ptxlab.isa.tcgen05._mma_planning import Key, check_plan, make_plan
+from ptxlab.isa.tcgen05._mma_syntax import mma_form
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch, state_of
 from ptxlab.native import BoundedCache
 from ptxlab.tables import BLOCK_SCALED_KINDS
 
 __all__: list[str] = []
-
-_SECTION = "TensorCore 5th Generation Matrix Multiply and accumulate Operations"
 
 _NONE = Unused()
 _PLANS = BoundedCache[Key, Plan](8192)
@@ -46,17 +44,28 @@ class _Form:
     bits_to_shift: int | None
 
 
-_BITS = {"accumulator": 32, "a": 0, "b": 64, "descriptor": 32, "metadata": 32, "scale_a": 32, "scale_b": 32, "zero_columns": 64}
+_BITS = {
+    ("d-tmem",): 32,
+    ("a-desc", "a-tmem"): 0,
+    ("b-desc",): 64,
+    ("idesc",): 32,
+    ("sp-meta-tmem",): 32,
+    ("scale-A-tmem",): 32,
+    ("scale-B-tmem",): 32,
+    ("zero-column-mask-desc",): 64,
+}
+"""The operands of `Key`, those that stand for each other together, and their bits; A has 32 or 64."""
 
 
 @lru_cache(maxsize=4096)
-def _form(op: Op, a_tensor: bool) -> _Form:
+def _form_of(op: Op, a_tensor: bool) -> _Form:
     at = dict(zip([name for name, _ in op.row.operands], op.operands, strict=False))
-    planned = tuple((at.get(name, _NONE), bits or (32 if a_tensor else 64)) for name, bits in _BITS.items())
-    kind, scale = op.q.kind[6:], at.get("scale", _NONE)
-    vector = op.q.vector or _DEFAULT_VECTOR[kind] if kind in BLOCK_SCALED_KINDS else ""
+    planned = tuple((next((at[n] for n in names if n in at), _NONE), bits or (32 if a_tensor else 64)) for names, bits in _BITS.items())
+    kind, scale = op.q.kind[6:], at.get("scale-input-d", _NONE)
+    vector = op.q.scale_vectorsize or _DEFAULT_VECTOR[kind] if kind in BLOCK_SCALED_KINDS else ""
     shift = 0 if type(scale) is Unused else scale.value if isinstance(scale, Const) and 0 <= scale.value <= 15 else None
-    return _Form(kind, vector, "metadata" in at, planned, at.get("mask", _NONE), at["enable"], shift)
+    mask, enable = at.get("disable-output-lane", _NONE), at["enable-input-d"]
+    return _Form(kind, vector, "sp-meta-tmem" in at, planned, mask, enable, shift)
 
 
 def _enabled(warp: context.WarpContext, operand: Resolved, lane: int) -> bool:
@@ -75,7 +84,7 @@ def _disabled(warp: context.WarpContext, operand: Resolved, lane: int) -> Disabl
 def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool) -> None:
     state, group = enter(warp)
     op = warp.op
-    form = _form(op, a_tensor)
+    form = _form_of(op, a_tensor)
     team = cta_group_of(warp.cta, group)
     collectors = state_of(team.ctas[0]).collectors
     if form.bits_to_shift is None:
@@ -102,66 +111,28 @@ def _plan(warp: context.WarpContext, key: Key) -> Plan:
     return plan
 
 
-def _collector(buffers: tuple[str, ...], uses: tuple[str, ...] = ("fill", "use", "lastuse", "discard")) -> str:
-    return "{.collector=" + "|".join(f"collector::{buffer}::{use}" for buffer in buffers for use in uses) + "}"
-
-
-_A, _B = _collector(("a",)), _collector(("b0", "b1", "b2", "b3"))
-_SHIFTED = f".ashift{_collector(('a',), ('lastuse', 'discard'))}"
-"""The shifted matrix can neither fill a collector buffer nor come from one."""
-
-
 def _effects(q: Qualifiers, variant: str) -> Asynchronous:
     return Asynchronous(
         Unit.TENSOR_CORE,
         Completion.COMMIT,
         writes=Space.TENSOR,
         pipe=Pipe.MMA,
-        pair=q.group == "cta_group::2",
+        pair=q.cta_group == "cta_group::2",
         variant=f"{variant}.{q.kind}",
     )
 
 
-def _declare(pattern: str, sparse: bool, tail: Mapping[str, str], *, ws: bool = False, shifted: bool = False) -> None:
-    metadata = {"metadata": "addr"} if sparse else {}
-    name = f"tcgen05.mma{'.ws' if ws else ''}{'.sp' if sparse else ''}"
-    for a_tensor, a in ((False, "b64"), (True, "addr")):
-        if shifted and not a_tensor:
-            continue
-        service(
-            f"{name}.{pattern}{_B if ws else _SHIFTED if shifted else _A}",
-            section=_SECTION,
-            fidelity="deduced" if shifted else "two-models",
-            outputs=0,
-            ordered=False,
-            effects=partial(_effects, variant=name),
-            accumulator="addr",
-            a=a,
-            b="b64",
-            **metadata,
-            descriptor="b32",
-            **tail,
-        )(_handler(a_tensor, ws, shifted))
-
-
-@cache
-def _handler(a_tensor: bool, ws: bool, shifted: bool) -> partial[None]:
-    """The handler of a row: A from shared or from tensor memory, activation or weights stationary."""
-    return partial(_multiply, a_tensor=a_tensor, ws=ws, shift_a=shifted)
-
-
-_VECTORS = {"mxf8f6f4": "{.vector=scale_vec::1X|block32}", "mxf4": "{.vector=scale_vec::2X|block32}"}
-_VECTORS["mxf4nvf4"] = ".(vector=scale_vec::2X|scale_vec::4X|block16|block32)"
-_FACTORS = {"scale_a": "addr", "scale_b": "addr", "enable": "pred"}
-
 for _sparse in (False, True):
-    for _group in (1, 2):
-        _masked = {"mask": f"?v{4 * _group}.b32", "enable": "pred"}
-        for _shift in (False, True):
-            _head = f"(group=cta_group::{_group})"
-            _declare(f"{_head}.(kind=kind::f16|kind::tf32)", _sparse, {**_masked, "scale": "?b32"}, shifted=_shift)
-            _declare(f"{_head}.(kind=kind::f8f6f4|kind::i8)", _sparse, _masked, shifted=_shift)
-    for _kind, _sizes in _VECTORS.items():
-        _declare(f"(group=cta_group::1|cta_group::2).(kind=kind::{_kind}).block_scale{_sizes}", _sparse, _FACTORS)
-    _kinds = "(group=cta_group::1).(kind=kind::f16|kind::tf32|kind::f8f6f4|kind::i8)"
-    _declare(_kinds, _sparse, {"enable": "pred", "zero_columns": "?b64"}, ws=True)
+    for _ws in (False, True):
+        _form = mma_form(_sparse, _ws)
+        _with = partial(_effects, variant=_form.name + ".sp" * _sparse)
+        for _a_tensor in (False, True):
+            _only = {"A": "tensor" if _a_tensor else "shared", "ashift": None, "collector_b": None}
+            service(_form, only=_only, fidelity="two-models", outputs=0, effects=_with)(
+                partial(_multiply, a_tensor=_a_tensor, ws=_ws, shift_a=False)
+            )
+        if not _ws:
+            _only = {"A": "tensor", "ashift": "ashift", "collector_b": None}
+            service(_form, only=_only, fidelity="deduced", outputs=0, effects=_with)(
+                partial(_multiply, a_tensor=True, ws=False, shift_a=True)
+            )

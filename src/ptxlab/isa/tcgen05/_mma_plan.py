@@ -17,75 +17,27 @@ from ptxlab.isa import context
 from ptxlab.isa.tcgen05._accesses import block, cells, common, operand
 from ptxlab.isa.tcgen05._descriptors import Gather
 from ptxlab.isa.tcgen05._element_types import Format
+from ptxlab.isa.tcgen05._mma_units import Lanes, Unit, shared_operand, tensor_operand
 from ptxlab.isa.tcgen05._shift import shift_down
 from ptxlab.isa.tcgen05._side_operands import Scaling, TensorBitFields, legal_metadata
 from ptxlab.isa.tcgen05._state import CtaGroup
-from ptxlab.layout import data_path_lanes
 from ptxlab.native import BoundedCache
 
-__all__ = ["A_COLUMNS", "Disabled", "Lanes", "Plan", "Unit", "units"]
+__all__ = ["A_COLUMNS", "Disabled", "Plan"]
 
 Codes = NDArray[Any]
-Lanes = slice | NDArray[np.int64]
 Disabled = tuple[NDArray[np.intp], ...]
 """For each CTA the lanes of D that keep what they have."""
 
-Parts = dict[tuple[int, bytes], numerics.Prepared]
-"""By part of B, and its scale factors."""
-
-_NO_LANES: NDArray[np.intp] = np.empty(0, np.intp)
-_NO_CELLS: NDArray[np.uint32] = np.empty(0, np.uint32)
-
+Operand = numerics.OperandGather | numerics.Prepared
 
 A_COLUMNS = 8
 """Columns of A in tensor memory: 256 bits for each row."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Unit:
-    """One product: rows of A of CTA ``cta`` of the team, times part ``part`` of B, into these lanes and columns (from D's first).
-
-    ``bank`` is the part of the data path that multiplies; ``holder`` the CTA with that part of B, from its column ``first`` on.
-    """
-
-    cta: int
-    part: int
-    bank: int
-    holder: int
-    first: int
-    lanes: Lanes
-    column: int
-    columns: int
-
-    @property
-    def rows(self) -> int:
-        """How many rows of A."""
-        return self.lanes.stop - self.lanes.start if isinstance(self.lanes, slice) else len(self.lanes)
-
-
-def units(m: int, n: int, group: int, ws: bool, sparse: bool, lane: int) -> tuple[Unit, ...]:
-    """Products of the data path layouts A to G: section "Data Path Layout Organization". ``lane`` is D's.
-
-    B comes in as many parts as there are CTAs, each from one CTA's shared memory, or as there are banks, each with its own part of N.
-    """
-    banks = data_path_lanes(m, group, ws, sparse) + lane
-    parts = max(group, len(banks))
-    columns, share = n // parts, n // group
-    found = []
-    for cta in range(group):
-        for part in range(parts):
-            bank = part % len(banks)
-            lanes = banks[bank]
-            contiguous = int(lanes[-1]) - int(lanes[0]) == len(lanes) - 1
-            place: Lanes = slice(int(lanes[0]), int(lanes[-1]) + 1) if contiguous else lanes
-            holder, first = divmod(part * columns, share)
-            found.append(Unit(cta, part, bank, holder, first, place, 0 if len(banks) > 1 else part * columns, columns))
-    return tuple(found)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Plan:
-    """See the module.
+    """What a tcgen05.mma does with the memories of any CTA group that executes it.
 
     Attributes
     ----------
@@ -94,19 +46,19 @@ class Plan:
     b_first : the column of B that the product begins at (the shift of the zero-column mask)
     zeroed : columns of the product whose column of B counts as zero
     shift_a : whether A is shifted down by one row afterwards (.ashift)
-    chain : where each CTA has one matrix A and one part of B, dense and without scale factors: all of it; else None
+    kernel : the step that each unit carries out
+    program : all of it in compiled code; None where operands have to be prepared outside of it first, whenever the instruction performs
     held : what the collector buffer of this instruction can hold: matrix A, or B of .ws
     """
 
     kind: str
-    d: str
+    kernel: numerics.MmaKernel
     column: int
     a: Gather | int
     a_format: Format
     b: Gather
     b_format: Format
     units: tuple[Unit, ...]
-    saturate: bool
     negate_a: bool
     negate_b: bool
     held: Hashable
@@ -116,8 +68,21 @@ class Plan:
     b_first: int = 0
     zeroed: NDArray[np.bool_] | None = None
     shift_a: bool = False
-    chain: numerics.MmaProgram | None = None
     known: BoundedCache[Hashable, tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
+    program: numerics.MmaProgram | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self._gathers_a and self._gathers_b:
+            self.program = self._program(())
+
+    @property
+    def _gathers_a(self) -> bool:
+        """Whether compiled code prepares A: its codes need not be unpacked, expanded or scaled."""
+        return self.scaling is None and not self.metadata and not self.a_format.packed
+
+    @property
+    def _gathers_b(self) -> bool:
+        return self.scaling is None and self.zeroed is None and not self.b_format.packed
 
     @property
     def columns(self) -> int:
@@ -125,35 +90,38 @@ class Plan:
         return max(unit.column + unit.columns for unit in self.units)
 
     def perform(self, team: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> None:
-        """Read the operands and multiply."""
-        if self.chain is not None and disabled is None:
-            self.chain.run(team.bases, accumulate, scale)
-            return
-        ctas = team.ctas
-        parts: Parts = {}
-        ready: dict[tuple[int, int], numerics.Prepared] = {}
-        shares = [self._share_of_b(cta) for cta in ctas]
+        """Read the operands and multiply; disabled lanes keep what they have."""
+        accumulators = [cta.tensor.words[self.column : self.column + self.columns] for cta in team.ctas[: len(disabled or ())]]
+        kept = [(words, lanes, words[:, lanes]) for words, lanes in zip(accumulators, disabled or (), strict=True)]
+        program = self.program or self._program(team.ctas)
+        program.run(team.bases, accumulate, scale)
+        for words, lanes, held in kept:
+            words[:, lanes] = held
+        if self.shift_a and isinstance(self.a, int):
+            for cta in team.ctas:
+                shift_down(cta.tensor.words, self.a)
+
+    def _program(self, ctas: tuple[context.Cta, ...]) -> numerics.MmaProgram:
+        """The program; operands that it does not prepare itself are those of these CTAs now."""
+        of_a: dict[tuple[int, int], Operand] = {}
+        of_b: dict[tuple[int, bytes], Operand] = {}
+        shares = [] if self._gathers_b else [self._share_of_b(cta) for cta in ctas]
+        whole = [shared_operand(self.b, holder) for holder in range(self.units[-1].cta + 1)]
+        found = []
         for unit in self.units:
-            cta = ctas[unit.cta]
             # Banks differ in their copies of A and of the metadata, which both lie in tensor memory.
             source = (unit.cta, 0 if isinstance(self.a, Gather) and not self.metadata else unit.bank)
-            a = ready.get(source)
-            if a is None:
-                a = ready[source] = self._prepare_a(cta, unit)
-            b = self._prepare_b(shares[unit.holder], unit, cta, parts)
-            first = self.column + unit.column
-            block = cta.tensor.words[first : first + unit.columns]
-            still = _NO_LANES if disabled is None else disabled[unit.cta]
-            kept = block[:, still] if len(still) else _NO_CELLS
-            cells = block[:, unit.lanes] if isinstance(unit.lanes, slice) else block.take(unit.lanes, axis=1)
-            numerics.mma_prepared(self.kind, self.d, a, b, cells, accumulate=accumulate, saturate=self.saturate, scale_input_d=scale)
-            if not isinstance(unit.lanes, slice):
-                block[:, unit.lanes] = cells
-            if len(still):
-                block[:, still] = kept
-        if self.shift_a and isinstance(self.a, int):
-            for cta in ctas:
-                shift_down(cta.tensor.words, self.a)
+            if source not in of_a:
+                of_a[source] = self._gather_a(unit) if self._gathers_a else self._prepare_a(ctas[unit.cta], unit)
+            factors = None if self.scaling is None else self._factors_of_b(self.scaling, ctas[unit.cta], unit)
+            part = (unit.part, b"" if factors is None else factors.tobytes())
+            if part not in of_b:
+                if self._gathers_b:
+                    of_b[part] = whole[unit.holder]._replace(first=self.b_first + unit.first)
+                else:
+                    of_b[part] = self._prepare_b(shares[unit.holder], unit, factors)
+            found.append((of_a[source], of_b[part], unit.accumulator(self.column)))
+        return self.kernel.program(found)
 
     def accesses(self, team: CtaGroup, accumulate: bool, disabled: Disabled | None) -> Iterable[context.MemoryAccess]:
         """What the operation reads and writes; remembered for the memories that it is asked for."""
@@ -191,24 +159,30 @@ class Plan:
             codes[self.zeroed] = 0
         return codes
 
-    def _prepare_b(
-        self, share: Codes, unit: Unit, cta: context.Cta, known: dict[tuple[int, bytes], numerics.Prepared]
-    ) -> numerics.Prepared:
-        """A part of B, scaled as ``cta`` says: each CTA keeps the scale factors of all parts."""
-        options: dict[str, Any] = {}
-        mark = b""
-        if self.scaling is not None:
-            part = slice(unit.part * unit.columns, (unit.part + 1) * unit.columns)
-            factors = self.scaling.factors("b", cta.tensor.words)[part]
-            options = {"scales": factors, "scale": self.scaling.type, "block": self.scaling.block}
-            mark = factors.tobytes()
-        found = known.get((unit.part, mark))
-        if found is None:
-            codes = share[unit.first : unit.first + unit.columns]
-            found = known[unit.part, mark] = numerics.prepare(
-                codes, self.b_format.name, role="b", kind=self.kind, negate=self.negate_b, sparse=bool(self.metadata), **options
-            )
-        return found
+    def _factors_of_b(self, scaling: Scaling, cta: context.Cta, unit: Unit) -> NDArray[np.uint8]:
+        """The scale factors of a part of B as ``cta`` has them: each CTA keeps those of all parts."""
+        return scaling.factors("b", cta.tensor.words)[unit.part * unit.columns : (unit.part + 1) * unit.columns]
+
+    def _prepare_b(self, share: Codes, unit: Unit, factors: NDArray[np.uint8] | None) -> numerics.Prepared:
+        """A part of B, from the share of the CTA that holds it."""
+        return numerics.prepare(
+            share[unit.first : unit.first + unit.columns],
+            self.b_format.name,
+            role="b",
+            kind=self.kind,
+            other=self.a_format.name,
+            negate=self.negate_b,
+            sparse=bool(self.metadata),
+            **self._scales(factors),
+        )
+
+    def _scales(self, factors: NDArray[np.uint8] | None) -> dict[str, Any]:
+        return {} if self.scaling is None else {"scales": factors, "scale": self.scaling.type, "block": self.scaling.block}
+
+    def _gather_a(self, unit: Unit) -> numerics.OperandGather:
+        if isinstance(self.a, Gather):
+            return shared_operand(self.a, unit.cta)
+        return tensor_operand(self.a, self.a_format, unit.lanes, self.a_columns, unit.cta)
 
     def _codes_of_a(self, cta: context.Cta, lanes: Lanes) -> Codes:
         """The elements [rows, k] of A, from shared memory or from these lanes of tensor memory."""
@@ -218,13 +192,16 @@ class Plan:
         return self.a_format.tensor(np.ascontiguousarray(cells.T))
 
     def _prepare_a(self, cta: context.Cta, unit: Unit) -> numerics.Prepared:
-        options: dict[str, Any] = {}
-        if self.scaling is not None:
-            options = {"scales": self.scaling.factors("a", cta.tensor.words), "scale": self.scaling.type, "block": self.scaling.block}
-        if self.metadata:
-            options["metadata"] = self._metadata(cta, unit.bank)
-        codes = self._codes_of_a(cta, unit.lanes)
-        return numerics.prepare(codes, self.a_format.name, role="a", kind=self.kind, negate=self.negate_a, **options)
+        return numerics.prepare(
+            self._codes_of_a(cta, unit.lanes),
+            self.a_format.name,
+            role="a",
+            kind=self.kind,
+            other=self.b_format.name,
+            negate=self.negate_a,
+            metadata=self._metadata(cta, unit.bank) if self.metadata else None,
+            **self._scales(None if self.scaling is None else self.scaling.factors("a", cta.tensor.words)),
+        )
 
     def _metadata(self, cta: context.Cta, bank: int) -> NDArray[np.uint8]:
         codes = self.metadata[bank].read(cta.tensor.words)

@@ -9,8 +9,8 @@ from ptxlab.descriptors import InstructionDescriptor, ZeroColumnMask
 from ptxlab.isa import context
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, instruction_descriptor, matrix_gather, zero_columns
 from ptxlab.isa.tcgen05._element_types import format_of
-from ptxlab.isa.tcgen05._mma_plan import Plan, Unit, units
-from ptxlab.isa.tcgen05._mma_program import chain_of
+from ptxlab.isa.tcgen05._mma_plan import Plan
+from ptxlab.isa.tcgen05._mma_units import units
 from ptxlab.isa.tcgen05._side_operands import metadata_cells, scaling_of
 from ptxlab.layout import Major, zero_column_mask
 from ptxlab.tables import data_path_of
@@ -61,18 +61,18 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
     rows = found.n // group + mask.shift
     made = units(found.m, found.n, group, key.ws, key.sparse, lane)
     b = matrix_gather(warp, key.b, "B", rows, found.k, b_format.bits, b_format.container, major_b, found.k96)
-    product = None if key.sparse or key.vector or key.shift_a or mask.shift or mask.non_zero else _product(key, found, made)
-    column = key.d & 0xFFFF
+    unit = made[0]
+    types, negate = (found.d, found.a, found.b), (found.negate_a, found.negate_b)
+    kernel = numerics.mma_kernel(kind, types, unit.rows, unit.columns, found.k, negate, found.saturate, key.sparse)
     return Plan(
         kind=kind,
-        d=found.d,
-        column=column,
+        kernel=kernel,
+        column=key.d & 0xFFFF,
         a=source,
         a_format=a_format,
         b=b,
         b_format=b_format,
         units=made,
-        saturate=found.saturate,
         negate_a=found.negate_a,
         negate_b=found.negate_b,
         held=_held(key, found),
@@ -82,17 +82,7 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
         b_first=mask.shift,
         zeroed=zero_column_mask(mask, found.m, found.n) if mask.non_zero else None,
         shift_a=key.shift_a,
-        chain=None if product is None else chain_of(product, source, a_format, b, b_format, made, column),
     )
-
-
-def _product(key: Key, found: InstructionDescriptor, made: tuple[Unit, ...]) -> numerics.MmaKernel | None:
-    """The product of a dense plan in which all units multiply the whole A of a CTA by the whole part of B that a CTA holds."""
-    m, n = found.m // key.group, found.n // key.group
-    for unit in made:
-        if unit.rows != m or unit.columns != n or unit.first or (key.a_tensor and unit.bank != made[0].bank):
-            return None
-    return numerics.mma_kernel(key.kind, found.d, found.a, found.b, m, n, found.k, found.negate_a, found.negate_b, found.saturate)
 
 
 def check_plan(warp: context.WarpContext, plan: Plan, ctas: tuple[context.Cta, ...]) -> None:

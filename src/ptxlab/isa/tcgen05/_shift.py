@@ -9,13 +9,25 @@ from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
+from ptxlab.isa.form import form
+from ptxlab.isa.requirements import needs
+from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC
 from ptxlab.isa.tcgen05._accesses import block
 from ptxlab.isa.tcgen05._descriptors import check_range
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch
+from ptxlab.isa.tcgen05._syntax import GROUPS, TADDR
 
 __all__ = ["shift_down"]
 
 _SECTION = "Tensorcore 5th Generation Instructions: tcgen05.shift"
+_SHIFT = form(
+    "tcgen05.shift",
+    f"{GROUPS}.down",
+    "[taddr]",
+    kinds={"[taddr]": TADDR},
+    section=_SECTION,
+    requires=needs("8.6", ARCHITECTURE_SPECIFIC, what="tcgen05.shift"),
+)
 _COLUMNS = 8
 """A row moves 32 bytes."""
 _WARP = 32
@@ -42,15 +54,12 @@ def _shift(ctas: tuple[context.Cta, ...], column: int) -> None:
 
 
 @service(
-    "tcgen05.shift.(group=cta_group::1|cta_group::2).down",
-    section=_SECTION,
+    _SHIFT,
     fidelity="deduced",
     outputs=0,
-    ordered=False,
     effects=lambda q: Asynchronous(
-        Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.SHIFT, pair=q.group == "cta_group::2"
+        Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.SHIFT, pair=q.cta_group == "cta_group::2"
     ),
-    address="addr",
 )
 def shift(warp: context.WarpContext) -> None:
     """Shift a matrix of 32-byte rows in tensor memory; of both CTAs for .cta_group::2."""

@@ -121,7 +121,7 @@ def _needs_tensor_memory(warp: context.WarpContext) -> None:
 def enter(warp: context.WarpContext, active: bool = True) -> tuple[State, int]:
     """The CTA's state and the instruction's cta_group, checked: one group in the whole kernel, for group 2 a peer that is ``active``."""
     state = state_of(warp.cta)
-    group = 2 if warp.q.group == "cta_group::2" else 1
+    group = 2 if warp.q.cta_group == "cta_group::2" else 1
     if group != state.group:
         if state.group:
             warp.fault(
@@ -151,8 +151,8 @@ def freed(cta: context.Cta, column: int, cta_of_user: context.Cta, warp: int) ->
     line = found.op.line
     if cta is cta_of_user and warp == found.warp:
         return found.op, f"execute tcgen05.dealloc, line {line}, behind the last use of the columns"
-    meet = "bar.sync, or barrier.cluster if both CTAs of the pair use them" if "cta_group::2" in found.op.opcode else "bar.sync"
-    return found.op, f"let the warps that use the columns meet ({meet}) before tcgen05.dealloc at line {line}"
+    barrier = "bar.sync, or barrier.cluster if both CTAs of the pair use them" if "cta_group::2" in found.op.opcode else "bar.sync"
+    return found.op, f"synchronise the warps that use the columns ({barrier}) before tcgen05.dealloc at line {line}"
 
 
 def whole_warp(warp: context.WarpContext) -> None:

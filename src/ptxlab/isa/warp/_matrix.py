@@ -10,6 +10,7 @@ import numpy as np
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import Fidelity, Qualifiers, native, service
 from ptxlab.isa.effects import LOCAL
+from ptxlab.isa.memory import space_of
 from ptxlab.isa.native_ops import MatrixAccess
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import Needs, needs
@@ -30,7 +31,7 @@ def _access(q: Qualifiers, op: Op, write: bool, element: str, transposed: bool |
     """What a row does; a row without fixed transposition or element reads them from the text."""
     wide = q.trans if transposed is None else transposed
     address, value = (0, 1) if write else (1, 0)
-    return MatrixAccess(write, int(q.vec[1:]), wide, element or _WIDENED[q.source], address, value)
+    return MatrixAccess(write, int(q.vec[1:]), wide, element or _WIDENED[q.source], address, value, space_of(q.space))
 
 
 def _declare(

@@ -1,4 +1,4 @@
-"""wgmma.mma_async and wgmma.mma_async.sp: section "Asynchronous wgmma Instructions: wgmma.mma_async"."""
+"""wgmma.mma_async and wgmma.mma_async.sp: section "Asynchronous Warpgroup Level Matrix Instructions: wgmma.mma_async"."""
 
 from __future__ import annotations
 
@@ -15,19 +15,15 @@ from ptxlab.isa.operands import Op
 from ptxlab.isa.wgmma._fragments import WARPS
 from ptxlab.isa.wgmma._plan import Form, Text, form_of, perform
 from ptxlab.isa.wgmma._state import Share, Warpgroup, warpgroup_of
-from ptxlab.native import BoundedCache
+from ptxlab.isa.wgmma._syntax import MMA, types_of
 from ptxlab.tables import WGMMA_KINDS, WGMMA_M
 
 __all__: list[str] = []
 
-_SECTION = "Asynchronous wgmma Instructions: wgmma.mma_async"
 _ALL_LANES = 0xFFFF_FFFF
 _ALL_WARPS = (1 << WARPS) - 1
 
-_SUFFIX = {"i8": "{.saturate=satfinite}", "b1": ".and.popc"}
-"""What follows the types of kinds that have neither scales nor negation."""
-
-_FORMS = BoundedCache[Op, Form](4096)
+_FORMS: dict[Op, Form] = {}
 
 
 def _new_form(warp: context.WarpContext, text: Text) -> Form:
@@ -131,39 +127,15 @@ def _metadata(warp: context.WarpContext, form: Form) -> NDArray[np.uint8]:
     return codes
 
 
-def _declare(kind: str, d: str, text: Text) -> None:
-    """One row for the shapes of a kind; A and B have the same type where a kind has only one."""
-    row = WGMMA_KINDS[kind]
-    halves = d == "f16"
-    k = row.sparse_k if text.sparse else row.k
-    registers = {f"m{WGMMA_M}n{n}k{k}": f"v{n // (4 if halves else 2)}" for n in row.n}
-    variant = ".sp" if text.sparse else ""
-    metadata = {"metadata": "b32", "selector": "b32"} if text.sparse else {}
-    scaled = {"scale_a": "b32", "scale_b": "b32"} if kind not in _SUFFIX else {}
-    transposed = {"transpose_a": "b32", "transpose_b": "b32"} if row.transpose else {}
-    if text.in_registers:
-        transposed.pop("transpose_a", None)
-    types = "|".join(row.ab)
-    service(
-        f"wgmma.mma_async{variant}.sync{{.aligned}}.(shape={'|'.join(registers)}).(d={d}).(a={types}).(b={types}){_SUFFIX.get(kind, '')}",
-        section=_SECTION,
-        fidelity="spec" if kind == "b1" else "hardware",
-        outputs=1,
-        updates=1,
-        effects=Asynchronous(Unit.WARPGROUP, Completion.WGMMA_GROUP),
-        derived={"registers": ("shape", registers)},
-        accumulator=f"registers.{'b32' if halves else d}",
-        first="v4.b32" if text.in_registers else "b64",
-        second="b64",
-        **metadata,
-        enable="pred",
-        **scaled,
-        **transposed,
-    )(partial(_multiply, text=text))
-
-
 for _kind, _row in WGMMA_KINDS.items():
     for _d in _row.d:
         for _sparse in (False, True) if _row.sparse_k else (False,):
-            for _in_registers in (False, True):
-                _declare(_kind, _d, Text(_in_registers, _sparse))
+            for _place in ("shared", "registers"):
+                service(
+                    MMA[_sparse],
+                    only={"types": types_of(_kind, _d), "A": _place},
+                    fidelity="spec" if _kind == "b1" else "hardware",
+                    outputs=1,
+                    updates=1,
+                    effects=Asynchronous(Unit.WARPGROUP, Completion.WGMMA_GROUP),
+                )(partial(_multiply, text=Text(_place == "registers", _sparse)))

@@ -172,8 +172,9 @@ def _immediate(warp: context.WarpContext, position: int, name: str, allowed: tup
 def form_of(warp: context.WarpContext, text: Text) -> Form:
     """Read the instruction's text."""
     q = warp.op.q
+    d, a, b = q.types.split(".")
     n, _, k = q.shape[4:].partition("k")
-    together = 8 if q.a == "b1" else 1
+    together = 8 if a == "b1" else 1
     stored = int(k) // 2 if text.sparse else int(k)
     behind = text.enable + 1
     count = len(warp.op.operands)
@@ -183,13 +184,13 @@ def form_of(warp: context.WarpContext, text: Text) -> Form:
     majors: list[Major] = ["mn" if flag else "k" for flag in transposed] or ["k"]
     rows = warp.row_numbers(0)
     return Form(
-        d=q.d,
-        a=q.a,
-        b=q.b,
+        d=d,
+        a=a,
+        b=b,
         n=int(n),
         k=int(k) // together,
         stored=stored // together,
-        saturate=getattr(q, "saturate", False),
+        saturate=q.satfinite,
         negate_a=-1 in scales[:1],
         negate_b=-1 in scales[1:],
         major_a="k" if text.in_registers else majors[0],
@@ -197,11 +198,11 @@ def form_of(warp: context.WarpContext, text: Text) -> Form:
         rows=rows,
         a_rows=warp.row_numbers(1) if text.in_registers else None,
         registers=frozenset(rows.tolist()),
-        key=rows.tobytes() + q.d.encode(),
+        key=rows.tobytes() + d.encode(),
         unsure=warp.unsure(0),
-        index=accumulator_index(int(n), q.d == "f16"),
-        fragment=_metadata_fragment(warp, q.a) if text.sparse else None,
-        codes=numerics.legal_codes(q.a) if text.sparse else (),
+        index=accumulator_index(int(n), d == "f16"),
+        fragment=_metadata_fragment(warp, a) if text.sparse else None,
+        codes=numerics.legal_codes(a) if text.sparse else (),
     )
 
 

@@ -1,4 +1,4 @@
-"""Which bytes of shared memory a bulk copy has written an element from: the copy is asked, with numbered bytes in their place."""
+"""Which bytes of shared memory a bulk copy has written to an element: the copy performs again on numbered bytes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa.context import AsyncOperation
+from ptxlab.isa.effects import Asynchronous, Space
 
 __all__ = ["shared_source"]
 
@@ -16,8 +17,9 @@ def shared_source(operation: AsyncOperation, element: NDArray[np.uint8]) -> tupl
     The bytes that it reads are filled with the bits of their own numbers, one bit at a time, and it performs again each time; then all is
     as it was. () for what does more than copy.
     """
-    opcode = operation.op.opcode
-    read = _read(operation) if opcode.startswith("cp.async.bulk.") and ".global.shared::cta" in opcode else None
+    effects = operation.op.effects
+    copies = isinstance(effects, Asynchronous) and Space.GLOBAL in effects.writes and not effects.atomic
+    read = _read(operation) if copies else None
     if read is None:
         return ()
     start, source = read

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.addition_table import HASH, ROUNDED, ROW_BYTES, SEVERAL, SLOT_BITS, SLOTS
+from ptxlab.isa.effects import Asynchronous
 from ptxlab.isa.native_ops import Atomic
 from ptxlab.isa.operands import Op
 
@@ -34,8 +35,7 @@ def _adds(program: Program, op: Op) -> bool:
     native = program.natives.get(op.index)
     if isinstance(native, Atomic):
         return native.operation == "add" and native.type in _FLOATS
-    words = op.opcode.split(".")
-    return op.opcode.startswith("cp.reduce.async.bulk.") and "add" in words and ("tensor" in words or not _FLOATS.isdisjoint(words))
+    return isinstance(op.effects, Asynchronous) and op.effects.adds_floats
 
 
 def additions_for(launch: Launch) -> Additions | None:

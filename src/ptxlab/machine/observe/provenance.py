@@ -15,6 +15,7 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.lowering.register_use import atomic_bits
 from ptxlab.engine.support.event_rows import SAVED_BYTES
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
+from ptxlab.isa.effects import Asynchronous, Space
 from ptxlab.isa.native_ops import Atomic, LaneAccess, MatrixAccess, Native
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.options import refuse
@@ -34,8 +35,8 @@ __all__ = ["Provenance", "Writer", "trace"]
 _MOST = 16
 """Writers kept: the last ones."""
 _LANES = np.arange(32, dtype=np.uint64)
-_TENSOR_CORE = ("tcgen05.", "wgmma.")
-"""Asynchronous operations that never write global memory."""
+_WATCHED = Space.SHARED | Space.GLOBAL
+"""Spaces that elements lie in."""
 
 
 @dataclass(slots=True)
@@ -225,7 +226,7 @@ class _Watch(Observer):
     _rows: int = 0
     _image: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
     """Since a full buffer was drained: the element, and what the store that wants to be noted has overwritten."""
-    _flying: dict[AsyncOperation, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    _in_flight: dict[AsyncOperation, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """Operations that will write it: the warp and the lanes that issued them."""
     _places: dict[int, tuple[Place, str, Place | None]] = field(default_factory=dict)
     _low: np.uint64 = field(init=False)
@@ -313,16 +314,18 @@ class _Watch(Observer):
 
     def issued(self, operation: AsyncOperation) -> None:
         """Note an asynchronous operation that writes the element, when it performs."""
-        if operation.accesses is None or operation.op.opcode.startswith(_TENSOR_CORE) or not self._reached(operation.accesses()):
+        effects = operation.op.effects
+        writes = isinstance(effects, Asynchronous) and bool(effects.writes & _WATCHED)
+        if not writes or operation.accesses is None or not self._reached(operation.accesses()):
             return
         warp = self.launch.scheduler.current
         number = -1 if warp is None else warp.warp_id
-        self._flying[operation] = number, operation.thread[-1:] if isinstance(operation.thread, tuple) else ()
+        self._in_flight[operation] = number, operation.thread[-1:] if isinstance(operation.thread, tuple) else ()
 
     def performed(self, operation: AsyncOperation) -> None:
         """It has written the element."""
         self._performed += 1
-        issuer = self._flying.pop(operation, None)
+        issuer = self._in_flight.pop(operation, None)
         if issuer is not None:
             self._log(operation.op, operation.cta, *issuer, asynchronous=True)
             self.writers[-1].value = self.value()

@@ -7,72 +7,64 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
+from ptxlab import native
 from ptxlab.formats import FORMATS
 from ptxlab.numerics._double import double_kernel
 from ptxlab.numerics._steps import STEPS, Step, is_wide
+from ptxlab.numerics.ir._fused import fused_ir
+from ptxlab.numerics.ir._group import group_ir
+from ptxlab.numerics.ir._integer import integer_ir
+from ptxlab.numerics.ir.prepare import prepare_ir
 
 __all__ = ["multiplier", "multiplier_address", "preparer", "preparer_address", "warmup_parts"]
 
-# The calls are short, so they keep the interpreter's lock.
-_PREPARE = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p, *[ctypes.c_int64] * 5, ctypes.c_void_p, ctypes.c_int32])
-_MULTIPLY = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 4, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int32] * 3)
-_loaded: list[object] = []
 
-
-def _compile(key: tuple[object, ...], write: Callable[[int], str], exports: tuple[str, ...]) -> Any:
-    from ptxlab import native
-
+def _compile(key: tuple[object, ...], write: Callable[[int], str], exports: tuple[str, ...]) -> native.Library:
+    """Compile what ``write`` writes for vectors of so many 32-bit lanes."""
     lanes = native.host().vector_bits // 32
-    digest = native.object_key("numerics", lanes, *key)
-    library = native.load_cached(digest, exports) or native.compile_ir(write(lanes), exports, opt=1, key=digest)
-    _loaded.append(library)
-    return library
+    return native.compile_or_load(("numerics", lanes, *key), exports, lambda: write(lanes), opt=1)
+
+
+@cache
+def _preparers(fmt: str, wide: bool) -> native.Library:
+    return _compile(("prepare", fmt, wide), lambda _: prepare_ir(FORMATS[fmt], wide), ("prepare_a", "prepare_b"))
 
 
 @cache
 def preparer(fmt: str, wide: bool, role: str) -> Any:
     """The function that prepares operands of a format."""
-    return _PREPARE(preparer_address(fmt, wide, role))
+    arguments = [ctypes.c_void_p, *[ctypes.c_int64] * 5, ctypes.c_void_p, ctypes.c_int32]
+    return _preparers(fmt, wide).function(f"prepare_{role}", None, *arguments)
 
 
 def preparer_address(fmt: str, wide: bool, role: str) -> int:
-    """Its host address."""
-    from ptxlab.numerics.ir.prepare import prepare_ir
-
-    found: int = _preparers(fmt, wide, prepare_ir).address(f"prepare_{role}")
-    return found
+    """The host address of the function that `preparer` returns."""
+    return _preparers(fmt, wide).address(f"prepare_{role}")
 
 
 @cache
-def _preparers(fmt: str, wide: bool, write: Callable[..., str]) -> Any:
-    return _compile(("prepare", fmt, wide), lambda _: write(FORMATS[fmt], wide), ("prepare_a", "prepare_b"))
+def _multiplier(step: Step, wide: bool) -> native.Library:
+    key: tuple[object, ...]
+    write: Callable[[int], str]
+    if step.group > 1:
+        key, write = ("group", step.window, step.floor), partial(group_ir, step)
+    elif step.output == "s32":
+        key, write = ("integer",), integer_ir
+    else:
+        key, write = ("fused", step.window, step.floor, step.output, wide, bool(step.scales)), partial(fused_ir, step, wide)
+    return _compile(key, write, ("mma",))
 
 
 @cache
 def multiplier(step: Step, wide: bool) -> Any:
     """The function that adds one step to an accumulator."""
-    return _MULTIPLY(multiplier_address(step, wide))
+    arguments = [ctypes.c_void_p, *[ctypes.c_int64] * 4, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int32] * 3]
+    return _multiplier(step, wide).function("mma", None, *arguments)
 
 
-@cache
 def multiplier_address(step: Step, wide: bool) -> int:
-    """Its host address."""
-    from ptxlab.numerics.ir._fused import fused_ir
-    from ptxlab.numerics.ir._integer import integer_ir
-
-    if step.group > 1:
-        from ptxlab.numerics.ir._group import group_ir
-
-        return _mma(("group", step.window, step.floor), lambda lanes: group_ir(step, lanes))
-    if step.output == "s32":
-        return _mma(("integer",), integer_ir)
-    key = ("fused", step.window, step.floor, step.output, wide, bool(step.scales))
-    return _mma(key, lambda lanes: fused_ir(step, wide, lanes))
-
-
-def _mma(key: tuple[object, ...], write: Callable[[int], str]) -> int:
-    address: int = _compile(key, write, ("mma",)).address("mma")
-    return address
+    """The host address of the function that `multiplier` returns."""
+    return _multiplier(step, wide).address("mma")
 
 
 def warmup_parts() -> list[tuple[str, Callable[[], None]]]:
@@ -90,11 +82,10 @@ def warmup_parts() -> list[tuple[str, Callable[[], None]]]:
 
 
 def _warm_programs() -> None:
-    from ptxlab import native
     from ptxlab.numerics._mma_program import mma_program_function
 
     for unit in (4, 8, 16, 64):
-        native.gatherer(unit)
+        native.mover(unit)
     mma_program_function()
 
 

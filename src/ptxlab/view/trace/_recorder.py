@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.isa.context import AsyncOperation
+from ptxlab.isa.effects import unit_of
 from ptxlab.machine.launch.reports import lane_text
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
@@ -24,16 +25,6 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["Recorder"]
-
-UNITS = (
-    ("cp.async.bulk", "TMA"),
-    ("cp.reduce.async.bulk", "TMA"),
-    ("cp.async", "cp.async"),
-    ("tcgen05", "tcgen05"),
-    ("wgmma", "wgmma"),
-    ("clusterlaunchcontrol", "clusterlaunchcontrol"),
-)
-"""The track of an asynchronous operation, by how its instruction begins; other ones are stores (``st.async``, ``red.async``)."""
 
 _WARPS, _OPERATIONS, _BARRIERS = 0, 1_000_000, 2_000_000
 """The order of tracks."""
@@ -89,12 +80,12 @@ class Recorder(Observer):
         self._title = f"{trace.launches} {launch.program.name}" if trace.launches > 1 else launch.program.name
         self._left_out = trace.left_out
         self._ctas: dict[CtaState, _Cta] = {}
-        self._flying: dict[AsyncOperation, tuple[Rows, _Span]] = {}
+        self._in_flight: dict[AsyncOperation, tuple[Rows, _Span]] = {}
         self._places: dict[int, dict[str, str]] = {}
         self._lane: _Lane | None = None
         """Of the split that executes."""
-        self._told = False
-        """Whether a wait tells of the service instruction that is complete."""
+        self._shown = False
+        """Whether a wait has shown the service instruction that is complete."""
 
     def _place(self, op: Op) -> dict[str, str]:
         """Where an instruction stands: in the PTX, that line, and the source line behind it."""
@@ -130,7 +121,7 @@ class Recorder(Observer):
         how = {"ended": "with the launch"}
         for cta in self._ctas.values():
             self._close(cta, now, how)
-        for _, span in self._flying.values():
+        for _, span in self._in_flight.values():
             span.close(now, **how)
         options = self.launch.options
         about = {"grid": options.grid, "block": options.block, "cluster": options.cluster, "policy": options.policy, "seed": options.seed}
@@ -172,12 +163,12 @@ class Recorder(Observer):
         """The wait ends."""
         warp = split.warp
         self._ctas[warp.cta].warps[warp][1][split].close(self.launch.scheduler.now())
-        self._told = split.wait is not None and not split.wait.retry
+        self._shown = split.wait is not None and not split.wait.retry
 
     def serviced(self, warp: Warp, op: Op) -> None:
         """An instant, where no wait shows the instruction."""
-        if self._told:
-            self._told = False
+        if self._shown:
+            self._shown = False
         elif self._lane is not None:
             self._lane.track.instant("service", op.opcode, self.launch.scheduler.now(), {"lanes": _lanes(warp.mask)} | self._place(op))
 
@@ -189,18 +180,18 @@ class Recorder(Observer):
         held = self._ctas.get(cta)
         if held is None:
             return
-        unit = next((unit for start, unit in UNITS if operation.op.opcode.startswith(start)), "stores")
+        unit = unit_of(operation.op.effects).value
         rows = held.units.get(unit)
         if rows is None:
             rows = held.units[unit] = Rows(held.process, unit, _OPERATIONS + _ROWS * len(held.units))
         warp = self.launch.scheduler.current
         issuer = {} if warp is None else {"issued by": f"CTA {warp.cta.describe()} warp {warp.warp_id}"}
         now = self.launch.scheduler.now()
-        self._flying[operation] = rows, _Span(rows.take(), "asynchronous", operation.op.opcode, now, issuer | self._place(operation.op))
+        self._in_flight[operation] = rows, _Span(rows.take(), "asynchronous", operation.op.opcode, now, issuer | self._place(operation.op))
 
     def performed(self, operation: AsyncOperation) -> None:
         """It ends."""
-        found = self._flying.pop(operation, None)
+        found = self._in_flight.pop(operation, None)
         if found is not None:
             rows, span = found
             span.close(self.launch.scheduler.now())

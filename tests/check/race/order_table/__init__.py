@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.check.race.order_table import (
+    async_proxy,
     barriers,
     copies,
     generic,
@@ -11,14 +12,15 @@ from tests.check.race.order_table import (
     tensor_products,
     warpgroup_products,
 )
-from tests.check.race.order_table.pair import Pair
+from tests.check.race.order_table.pair import FRAME, Pair
 
-__all__ = ["NO_ACCESS", "TABLE", "Pair"]
+__all__ = ["FRAME", "NO_ACCESS", "TABLE", "Pair"]
 
 TABLE: tuple[Pair, ...] = (
     *generic.TABLE,
     *barriers.TABLE,
     *copies.TABLE,
+    *async_proxy.TABLE,
     *tensor_copies.TABLE,
     *tensor_memory.TABLE,
     *tensor_products.TABLE,

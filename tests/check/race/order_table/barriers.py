@@ -188,6 +188,7 @@ OBJECT = (
     ),
     Pair(
         (
+            "mbarrier.expect_tx.relaxed.cta.shared.b64 [%mbar], 16;",
             "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%mbar], 16;",
             "mbarrier.arrive.shared::cta.b64 _, [%mbar];",
             "mbarrier.arrive_drop.shared.b64 _, [%mbar];",
@@ -197,30 +198,13 @@ OBJECT = (
             "mbarrier.arrive_drop.expect_tx.shared::cta.b64 _, [%mbar], 16;",
             "mbarrier.test_wait.parity.shared.b64 %done, [%mbar], 1;",
             "mbarrier.try_wait.parity.shared.b64 %done, [%mbar], 1;",
+            "mbarrier.inval.shared::cta.b64 [%mbar];",
         ),
         "accesses the mbarrier object",
         INITIALISED,
         "bar.sync 0;",
         INIT,
         "X120",
-    ),
-    Pair(
-        ("mbarrier.expect_tx.relaxed.cta.shared.b64 [%mbar], 16;",),
-        "accesses the mbarrier object",
-        INITIALISED,
-        "bar.sync 0;",
-        INIT,
-        "X120",
-        unseen="the observer hears of arrivals, waits and complete_tx, not of expect_tx",
-    ),
-    Pair(
-        ("mbarrier.inval.shared::cta.b64 [%mbar];",),
-        "accesses the mbarrier object",
-        INITIALISED,
-        "bar.sync 0;",
-        INIT,
-        "X120",
-        unseen="the observer does not hear of mbarrier.inval",
     ),
     Pair(
         ("mbarrier.inval.shared.b64 [%mbar];",),
@@ -237,7 +221,6 @@ OBJECT = (
         "bar.sync 0;",
         INVAL,
         "X101",
-        unseen="the observer does not hear of mbarrier.inval",
     ),
     Pair(
         ("mbarrier.inval.shared.b64 [%smem];",),
@@ -246,7 +229,6 @@ OBJECT = (
         "bar.sync 0;",
         INVAL,
         "X101",
-        unseen="the observer does not hear of mbarrier.inval",
     ),
 )
 RESTRICTED = (
@@ -283,11 +265,12 @@ RESTRICTED = (
         options=PAIR_OF_CTAS,
     ),
 )
+COUNT = "@%first ld.global.b32 %r8, [%gmem];\nadd.u32 %r8, %r8, 1;\n@%first st.global.b32 [%gmem], %r8;\ngriddepcontrol.wait;"
 GRIDS = (
     Pair(
         ("griddepcontrol.wait;",),
         "orders this grid with the one before",
-        "griddepcontrol.launch_dependents;\nORDER\n@%first ld.global.b32 %r8, [%gmem];\nadd.u32 %r8, %r8, 1;\n@%first st.global.b32 [%gmem], %r8;\ngriddepcontrol.wait;",
+        "griddepcontrol.launch_dependents;\nORDER\n" + COUNT,
         "FORM",
         GRID,
         "X121",
@@ -296,7 +279,7 @@ GRIDS = (
     Pair(
         ("griddepcontrol.launch_dependents;",),
         "lets the next grid start",
-        "ORDER\n@%first ld.global.b32 %r8, [%gmem];\nadd.u32 %r8, %r8, 1;\n@%first st.global.b32 [%gmem], %r8;\ngriddepcontrol.wait;",
+        "ORDER\n" + COUNT,
         "FORM\ngriddepcontrol.wait;",
         GRID,
         "X121",

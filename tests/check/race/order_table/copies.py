@@ -31,8 +31,6 @@ BULK = "Data Movement and Conversion Instructions: cp.async.bulk"
 REDUCE = "Data Movement and Conversion Instructions: cp.reduce.async.bulk"
 ST_ASYNC = "Data Movement and Conversion Instructions: st.async"
 RED_ASYNC = "Parallel Synchronization and Communication Instructions: red.async"
-CANCEL = "Parallel Synchronization and Communication Instructions: clusterlaunchcontrol.try_cancel"
-FENCE = "Parallel Synchronization and Communication Instructions: membar / fence"
 
 # ------------------------------------------------------------------------------------------------------------------ cp.async
 COPY_THEN_READ = FILL + "@%first FORM\n@%first cp.async.commit_group;\nORDER\nbar.sync 0;\n@%second " + READ + "\ncp.async.wait_all;"
@@ -129,15 +127,15 @@ BULK_LOADS = (
 )
 
 # In a pair of CTAs the second issues, into the shared memory of the first.
-_REMOTE = MASK + FILLED_FOR_ASYNC + PEER + EXPECT + "fence.mbarrier_init.release.cluster;\n" + CLUSTER_BAR + "\n"
-REMOTE_THEN_READ = _REMOTE + "@%first1 FORM\n@!%cta0 bra DONE;\nORDER\n@%second " + READ + LAST_WAIT + "\nDONE:" + LAST
-MULTICAST_THEN_READ = _REMOTE + "@%first1 FORM\nORDER\n@%second " + READ + LAST_WAIT + LAST
-READ_THEN_REMOTE = _REMOTE + "@%first0 " + READ + "\nORDER\n@%first1 FORM\n@!%cta0 bra DONE;" + LAST_WAIT + "\nDONE:" + LAST
+REMOTE = MASK + FILLED_FOR_ASYNC + PEER + EXPECT + "fence.mbarrier_init.release.cluster;\n" + CLUSTER_BAR + "\n"
+REMOTE_THEN_READ = REMOTE + "@%first1 FORM\n@!%cta0 bra DONE;\nORDER\n@%second " + READ + LAST_WAIT + "\nDONE:" + LAST
+MULTICAST_THEN_READ = REMOTE + "@%first1 FORM\nORDER\n@%second " + READ + LAST_WAIT + LAST
+READ_THEN_REMOTE = REMOTE + "@%first0 " + READ + "\nORDER\n@%first1 FORM\n@!%cta0 bra DONE;" + LAST_WAIT + "\nDONE:" + LAST
 WRITE_SOURCE_THEN_REMOTE = (
-    _REMOTE + "@%first1 st.shared.b32 [%smem+512], %smem;\nORDER\n@%first1 FORM\n@!%cta0 bra DONE;" + LAST_WAIT + "\nDONE:" + LAST
+    REMOTE + "@%first1 st.shared.b32 [%smem+512], %smem;\nORDER\n@%first1 FORM\n@!%cta0 bra DONE;" + LAST_WAIT + "\nDONE:" + LAST
 )
 REMOTE_THEN_WRITE_SOURCE = (
-    _REMOTE + "@%first1 FORM\n@!%cta0 bra DONE;" + LAST_WAIT + "\nDONE:\nORDER\n@%first1 st.shared.b32 [%smem+512], %tid;" + LAST
+    REMOTE + "@%first1 FORM\n@!%cta0 bra DONE;" + LAST_WAIT + "\nDONE:\nORDER\n@%first1 st.shared.b32 [%smem+512], %tid;" + LAST
 )
 BULK_MULTICASTS = (
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%smem], [%gmem], 64, [%mbar], %h0;",
@@ -235,7 +233,6 @@ STORES = (
         ST_ASYNC,
         "X114",
         without=f"st.relaxed.gpu.global.b32 {FLAG}, 1;",
-        unfounded="releases of st.async and red.async are not followed",
     ),
     Pair(GLOBAL_WRITES, "writes global memory, asynchronously, generic proxy", WRITE_THEN_GLOBAL, BAR, CONFLICT, "X114"),
 )
@@ -295,113 +292,6 @@ SAVES = (
     ),
 )
 
-# --------------------------------------------------------------------------------------------------------------- launch control
-RESPONSE = "ld.shared.b128 %q0, [response];"
-_CANCEL = "st.shared.b128 [response], %q0;\nfence.proxy.async.shared::cta;\n" + of(16, EXPECT) + "bar.sync 0;\n"
-_CANCEL_ALL = (
-    PEER
-    + "st.shared.b128 [response], %q0;\nfence.proxy.async.shared::cta;\n"
-    + of(16, EXPECT)
-    + "fence.mbarrier_init.release.cluster;\n"
-    + CLUSTER_BAR
-)
-CANCELS = (
-    "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [response], [%mbar];",
-    "clusterlaunchcontrol.try_cancel.async.mbarrier::complete_tx::bytes.b128 [response], [%mbar];",
-)
-CANCEL_ALL = (
-    "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [response], [%mbar];",
-)
-CONTROL = (
-    Pair(
-        CANCELS,
-        "writes the response, async proxy",
-        _CANCEL + "@%first FORM\nORDER\n@%second " + RESPONSE + LAST_WAIT,
-        WAIT,
-        CANCEL,
-        "X103 X112",
-    ),
-    Pair(
-        CANCELS,
-        "writes the response, async proxy",
-        _CANCEL + "@%second " + RESPONSE + "\nORDER\n@%first FORM" + LAST_WAIT,
-        BAR,
-        CANCEL,
-        "X112 X103",
-    ),
-    Pair(
-        CANCELS,
-        "writes the response, async proxy",
-        _CANCEL + "@%first st.shared.b32 [response], %smem;\nORDER\n@%first FORM" + LAST_WAIT,
-        FENCE_SHARED,
-        CANCEL,
-        "X102",
-    ),
-    Pair(
-        CANCEL_ALL,
-        "writes the responses of all CTAs of the cluster",
-        _CANCEL_ALL + "\n@%first1 FORM\nORDER\n@%second " + RESPONSE + LAST_WAIT + LAST,
-        WAIT,
-        CANCEL,
-        "X103 X112",
-        options=PAIR_OF_CTAS,
-    ),
-)
-
-# ------------------------------------------------------------------------------------------------------------------ proxy fences
-_PEER_WRITES = (
-    of(64, _REMOTE) + "@%first0 st.shared.b32 [%smem], %smem;\nRELEASE\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\nACQUIRE\n"
-    "@%first1 " + SHARED_TO_PEER[0] + "\n@!%cta0 bra DONE;" + LAST_WAIT + "\nDONE:" + LAST
-)
-RELEASE_FENCE = "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;"
-ACQUIRE_FENCE = "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;"
-PROXIES = (
-    Pair(
-        ("fence.proxy.async;", "fence.proxy.async.shared::cta;", "membar.proxy.async;", "membar.proxy.async.shared::cta;"),
-        "orders the proxies for shared memory",
-        WRITE_SOURCE_THEN_SAVE.replace("FORM", BULK_SAVES[0]),
-        "FORM",
-        FENCE,
-        "X102",
-    ),
-    Pair(
-        ("fence.proxy.async;", "fence.proxy.async.global;", "membar.proxy.async;", "membar.proxy.async.global;"),
-        "orders the proxies for global memory",
-        of(64, WRITE_SOURCE_THEN_LOAD).replace("FORM", BULK_LOADS[0]),
-        "FORM",
-        FENCE,
-        "X102",
-    ),
-    Pair(
-        (RELEASE_FENCE, "fence.proxy.async.shared::cluster;"),
-        "orders the proxies, before it releases",
-        _PEER_WRITES.replace("RELEASE", "ORDER").replace("ACQUIRE", ""),
-        "FORM",
-        FENCE,
-        "X102",
-        options=PAIR_OF_CTAS,
-    ),
-    Pair(
-        (ACQUIRE_FENCE, "fence.proxy.async;"),
-        "orders the proxies, behind an acquire",
-        _PEER_WRITES.replace("RELEASE", "").replace("ACQUIRE", "ORDER"),
-        "FORM",
-        FENCE,
-        "X102",
-        options=PAIR_OF_CTAS,
-    ),
-    Pair(
-        (RELEASE_FENCE,),
-        "orders the proxies together with the fence that acquires: by the letter neither does alone",
-        _PEER_WRITES.replace("RELEASE", "ORDER").replace("ACQUIRE", ACQUIRE_FENCE),
-        "FORM",
-        FENCE,
-        "X102",
-        options=PAIR_OF_CTAS | {"model": "spec"},
-        unseen="a fence for one direction counts as fence.proxy.async does",
-    ),
-    Pair(("fence.proxy.alias;", "membar.proxy.alias;"), "orders accesses through two addresses of one location", "FORM", "", FENCE),
-)
 HINTS = (
     Pair(
         (
@@ -415,4 +305,4 @@ HINTS = (
     ),
 )
 
-TABLE: tuple[Pair, ...] = tuple(chain(NON_BULK, LOADS, STORES, SAVES, CONTROL, PROXIES, HINTS))
+TABLE: tuple[Pair, ...] = tuple(chain(NON_BULK, LOADS, STORES, SAVES, HINTS))

@@ -17,8 +17,9 @@ PEER = (
     "setp.eq.u32 %cta0, %rank, 0;\nsetp.eq.u32 %cta1, %rank, 1;\n"
     "and.pred %first0, %first, %cta0;\nand.pred %first1, %first, %cta1;\nand.pred %lead, %warp0, %cta0;\n"
 )
-"""In a cluster of two: ``%peer`` and ``%peer_mbar`` are of the other CTA, ``%first0`` and ``%first1`` the first threads of the two, ``%lead`` the
-first warp of the first one."""
+"""In a cluster of two: ``%peer`` and ``%peer_mbar`` are of the other CTA, ``%first0`` and ``%first1`` the first threads of the two,
+``%lead`` the first warp of the first one.
+"""
 
 
 # The instruction in one warp, an ordinary access in another: the last word says what the other one does.

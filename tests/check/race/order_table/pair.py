@@ -19,7 +19,8 @@ FRAME = """.version 9.0
 .shared .align 16 .b8 response[16];
 .reg .pred %p<4>, %first, %second, %warp0, %warp1, %done, %cta0, %cta1, %first0, %first1, %copied, %ignored, %enable, %lead;
 .reg .b16 %h<8>;
-.reg .b32 %r<130>, %tid, %warp, %rank, %smem, %peer, %mbar, %mbar2, %peer_mbar, %tmem, %at, %ta, %sfa, %sfb, %meta, %t, %zero, %one, %two, %three;
+.reg .b32 %r<130>, %tid, %warp, %rank, %smem, %peer, %mbar, %mbar2, %peer_mbar, %tmem, %at, %ta, %sfa, %sfb, %meta, %t;
+.reg .b32 %zero, %one, %two, %three;
 .reg .b64 %d<20>, %gmem, %out, %generic, %tensormap, %adesc, %bdesc, %policy, %map;
 .reg .b128 %q<4>;
 .reg .f32 %f<130>;
@@ -62,8 +63,10 @@ mov.b128 %q0, {{%d0, %d0}};
 ret;
 }}
 """
-"""``%first`` and ``%second`` are the first threads of warps 0 and 1. The array has 64 KiB, with a tensor map at ``%map``; each thread of the grid
-has 128 bytes of its own in its second half."""
+"""``%first`` and ``%second`` are the first threads of warps 0 and 1.
+
+The array has 64 KiB, with a tensor map at ``%map``; in its second half each thread of the grid has 128 bytes of its own, from ``%out`` on.
+"""
 
 USES = {
     "%r0": "st.global.b32 [%out], %r0;",
@@ -92,6 +95,7 @@ class Pair:
     also : what goes wrong besides
     without : what stands in place of the order
     options : of the launch; ``target`` is that of the module, ``launches`` how often the kernel is launched
+    tensor_map : makes the kernel parameter ``map``, which also stands in the array, from the array
     unseen : why the sanitizer does not find the missing order today
     unfounded : why the sanitizer reports something today although the order is there
     """

@@ -321,7 +321,6 @@ CHANGES = (
         "@%first FORM",
         FENCE,
         "X117",
-        unseen="the fence that acquires is enough",
         tensor_map=tiles(4, 4),
     ),
 )

@@ -30,6 +30,8 @@ from tests.check.race.order_table.tensor_memory import (
 )
 from tests.check.race.order_table.tensor_memory import WAIT as WAITS
 
+INITIALISED = "Parallel Synchronization and Communication Instructions: mbarrier.init"
+PIPELINED = "Pipelined tcgen05 Instructions"
 DESCRIPTOR = int(SharedMemoryDescriptor(start=0, leading=128, stride=512, swizzle="none"))
 """Of 8 KiB: no swizzling, K-major, four core matrices side by side."""
 OPERANDS = (
@@ -57,6 +59,9 @@ COMMIT_ONE = "@%first tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::
 COMMIT_PAIR = "@%first0 tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%mbar], %h0;\n"
 ACQUIRED = WAIT + "\ntcgen05.fence::after_thread_sync;"
 LD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r9}, [%at];\n"
+
+
+SECOND_WAIT = "BETWEEN: mbarrier.try_wait.parity.shared::cta.b64 %done, [%mbar2], 0;\n@!%done bra BETWEEN;\n"
 
 
 class Frame(NamedTuple):
@@ -242,6 +247,21 @@ SYNCHRONISATION = (
         options=PAIR_OF_CTAS | BLOCK,
     ),
     Pair(
+        ("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%mbar2];",),
+        "tells an mbarrier object",
+        ONE
+        + INIT.replace("%mbar", "%mbar2").replace("%first", "%second")
+        + "ORDER\n@%first "
+        + MMA
+        + "\n@%first FORM\nbar.sync 0;\n"
+        + SECOND_WAIT
+        + END,
+        "bar.sync 0;",
+        INITIALISED,
+        "X120 B503",
+        options=BLOCK,
+    ),
+    Pair(
         (MMA,),
         "uses tensor memory until it is complete",
         ONE + "@%first FORM\n" + COMMIT_ONE + "ORDER\n" + MEET + DEALLOC + LAST_WAIT,
@@ -281,4 +301,43 @@ SYNCHRONISATION = (
     ),
 )
 
-TABLE: tuple[Pair, ...] = (*(pair for product in PRODUCTS for pair in product.pairs()), *moves(), *SYNCHRONISATION)
+# -------------------------------------------------------------------------------------- two operations of one thread, one after the other
+CP, CP_4X256B, SHIFT = COPIES[0][0], "tcgen05.cp.cta_group::1.4x256b [%tmem], %adesc;", SHIFTS[0][0]
+NARROW = MMA.replace(
+    f"{int(InstructionDescriptor('f16', 128, 64, 'f16', 'f16')):#x}", f"{int(InstructionDescriptor('f16', 128, 32, 'f16', 'f16')):#x}"
+)
+COMPLETED = COMMIT_ONE.replace("%mbar", "%mbar2") + SECOND_WAIT + "tcgen05.fence::after_thread_sync;"
+TWO = INIT.replace("%mbar", "%mbar2") + ONE + "@%first EARLIER\nORDER\n@%first FORM\n" + COMMIT_ONE + LAST_WAIT + END
+SPEC = BLOCK | {"model": "spec"}
+
+
+def successors() -> Iterator[Pair]:
+    """Section "Pipelined tcgen05 Instructions": five pairs execute in the order of issue, all others need the first to be complete."""
+    for earlier, later in ((MMA, MMA), (CP, MMA), (SHIFT, MMA), (SHIFT, CP_4X256B), (MMA, SHIFT)):
+        for options in (BLOCK, SPEC):
+            yield Pair((later,), "pipelined behind the one before", TWO.replace("EARLIER", earlier), "", PIPELINED, options=options)
+    for earlier, later, options in (
+        (MMA, NARROW, SPEC),
+        (MMA, CP, SPEC),
+        (CP, SHIFT, BLOCK),
+        (CP, SHIFT, SPEC),
+        (SHIFT, CP, BLOCK),
+        (SHIFT, CP, SPEC),
+    ):
+        accesses = "writes what the one before reads or writes"
+        yield Pair((later,), accesses, TWO.replace("EARLIER", earlier), COMPLETED, PIPELINED, "X105", options=options)
+    for earlier, later, options in ((CP, CP.replace("%adesc", "%bdesc"), SPEC), (SHIFT, SHIFT, BLOCK), (SHIFT, SHIFT, SPEC)):
+        accesses, unseen = (
+            "writes what another one of its kind has just written",
+            "what one thread issues between two commits has one number",
+        )
+        kernel = TWO.replace("EARLIER", earlier)
+        yield Pair((later,), accesses, kernel, COMPLETED, PIPELINED, "X105", options=options, unseen=unseen)
+    stores = START + ST + "\nORDER\nFORM\n" + WAIT_ST + "\n" + END
+    yield Pair((ST,), "writes what the store before writes", stores, WAIT_ST, WAITS, "X107", options=SPEC)
+    consumed = START + LD + "st.global.b32 [%out+64], %r9;\nORDER\nFORM\n" + WAIT_ST + END
+    yield Pair((ST,), "writes what the load before reads, whose register has been used", consumed, WAIT_LD, WAITS, "X109", options=BLOCK)
+    yield Pair((ST,), "writes what the load before reads, whose register has been used", consumed, WAIT_LD, WAITS, "X108", options=SPEC)
+
+
+TABLE: tuple[Pair, ...] = (*(pair for product in PRODUCTS for pair in product.pairs()), *moves(), *SYNCHRONISATION, *successors())

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 from ptxlab.check.race.clocks.clocks import Clocks
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
+from ptxlab.isa.effects import Completion
 
 __all__ = ["Clusters"]
 
-_OF_A_LANE = ("tcgen05", "bulk reads", "bulk group")
+_OF_A_LANE = (Completion.COMMIT, "bulk reads", "bulk group")
 """Slots that number what one lane issues."""
 _STORES = 256
 """Bulk copies of one slot that are remembered."""

@@ -14,18 +14,20 @@ import numpy as np
 from ptxlab.check.model import Row
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, join, joined
 from ptxlab.engine.program import Program
-from ptxlab.isa.effects import Access, Fence, Order, Scope
-from ptxlab.isa.native_ops import LaneAccess, Native
+from ptxlab.isa.effects import Access, Asynchronous, Fence, MbarrierInit, Order, Scope
 
 __all__ = ["Releases", "fence", "mbarrier_init_fence", "relaxed_release", "relaxed_wait"]
+
+
+_ORDERED = Access | Asynchronous | Fence
 
 
 class Releases:
     """What has been released in memory, by host address and reach."""
 
     def __init__(self, program: Program) -> None:
-        strong = [op for op in program.ops if isinstance(op.effects, Access | Fence) and op.effects.order.strong]
-        self._scopes = sorted({op.effects.order.scope for op in strong if isinstance(op.effects, Access | Fence)})
+        strong = [op for op in program.ops if isinstance(op.effects, _ORDERED) and op.effects.order.strong]
+        self._scopes = sorted({op.effects.order.scope for op in strong if isinstance(op.effects, _ORDERED)})
         self._in_shared = any(getattr(program.natives.get(op.index), "space", "global") != "global" for op in strong)
         self._held: dict[tuple[int, int, int], dict[int, Rows]] = {}
         """By address and reach: what has been released there of each cluster."""
@@ -42,31 +44,29 @@ class Releases:
                 whose = (clocks.serial, agent.cta.rank) if each is Scope.CTA else (clocks.serial, -1) if each is Scope.CLUSTER else (-1, -1)
                 yield each, (host, *whose)
 
-    def access(self, clocks: Clocks, agent: Agent, order: Order, native: Native, hosts: Iterable[int]) -> None:
+    def access(self, clocks: Clocks, agent: Agent, order: Order, hosts: Iterable[int], reads: bool, writes: bool) -> None:
         """A strong access to some addresses: acquire from, and release to, the other strong accesses there."""
-        loads = isinstance(native, LaneAccess) and not native.write
-        stores = isinstance(native, LaneAccess) and native.write
-        for host in hosts if order.acquires or not stores else ():
+        for host in hosts if reads else ():
             for scope, key in self._within(clocks, agent, order.scope, host):
                 for serial, rows in self._held.get(key, {}).items():
                     if order.acquires:
                         clocks.acquire_from(agent, serial, rows)
                     else:
                         _observe(agent, scope, serial, rows)
-        if loads:
+        if not writes:
             return
         released = clocks.released_rows(agent).copy() if order.releases else None
         for host in hosts:
             for scope, key in self._within(clocks, agent, order.scope, host):
                 carried = agent.fenced.get(scope) if released is None else released
                 if carried is not None:
-                    self._publish(clocks, agent, key, carried, stores)
+                    self._publish(clocks, agent, key, carried, replaces=not reads)
         if released is not None:
             clocks.tick(agent)
 
-    def _publish(self, clocks: Clocks, agent: Agent, key: tuple[int, int, int], carried: Rows, stores: bool) -> None:
+    def _publish(self, clocks: Clocks, agent: Agent, key: tuple[int, int, int], carried: Rows, replaces: bool) -> None:
         held = self._held.setdefault(key, {})
-        if stores:
+        if replaces:
             held.clear()
         old = held.get(clocks.serial)
         held[clocks.serial] = carried if old is None else joined(old, carried)
@@ -92,7 +92,7 @@ def fence(effect: Fence, clocks: Clocks, agent: Agent) -> None:
 
 def mbarrier_init_fence(agent: Agent) -> None:
     """fence.mbarrier_init: relaxed arrivals release the mbarrier objects that the warp has initialised, and nothing else."""
-    init = agent.slots.get("mbarrier.init")
+    init = agent.slots.get(MbarrierInit)
     if init is None:
         return
     for scope in (Scope.CTA, Scope.CLUSTER):

@@ -9,6 +9,7 @@ from ptxlab.engine.program import Program
 from ptxlab.isa.effects import Alloc, Asynchronous, Dealloc, TensorTransfer
 from ptxlab.isa.native_ops import Collective, LaneAccess
 from ptxlab.isa.operands import Addr, Op, Reg
+from ptxlab.isa.tcgen05 import allocators
 
 __all__ = ["allocation_awaited"]
 
@@ -17,8 +18,7 @@ _SHARED = ("shared", "shared::cta", "generic")
 
 def allocation_awaited(program: Program, load: Op, cta: Any) -> Op | None:
     """The tcgen05.alloc that a CTA has not executed yet, if a load's value becomes a tensor memory address."""
-    state = cta.state.get("tcgen05")
-    done = {op.index for op in state.grants.values()} if state is not None else set()
+    done = allocators(cta)
     left = [op for op in program.ops if isinstance(op.effects, Alloc) and op.index not in done]
     return left[0] if left and load.index in _address_loads(program) else None
 

@@ -34,8 +34,8 @@ class Accumulators:
     def name(self, warp: Any, op: Op, variant: str, lane: int) -> int:
         """A number for the accumulator, the shape and the variant of an instruction that the warp executes."""
         at = {name: i for i, (name, _) in enumerate(op.row.operands)}
-        address = warp.lane_value(op.operands[at["accumulator"]], 32, lane)
-        shape = warp.lane_value(op.operands[at["descriptor"]], 32, lane) & _ROWS_AND_COLUMNS
+        address = warp.lane_value(op.operands[at["d-tmem"]], 32, lane)
+        shape = warp.lane_value(op.operands[at["idesc"]], 32, lane) & _ROWS_AND_COLUMNS
         return self._names.setdefault((address, shape, variant), len(self._names) + 1)
 
     def write(self, access: MemoryAccess, name: int, who: int, op: Op, rows: NDArray[np.uint32]) -> NDArray[np.uint64] | None:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ptxlab import native
 from ptxlab.check.race.shadow._event_replay_ir import emit_drain
 from ptxlab.check.race.shadow.shadow_ir import NEAR, OBJECT_WORDS, SUSPECT_WORDS, OpWord, StateWord, emit_shadow
-from ptxlab.engine.llvm.builder import Unit
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.native import address_of
+from ptxlab.native.builder import Module
 
 __all__ = ["MEMORY_GRANULE", "TENSOR_GRANULE", "Object", "Shadow", "shadow_functions"]
 
@@ -28,33 +28,15 @@ _SUSPECTS = 4096
 
 
 @cache
-def shadow_functions() -> tuple[Any, Any, native.Library]:
-    """``drain`` and ``ranges``, compiled or from the cache, and the library that keeps them."""
-    exports = ["drain", "ranges"]
-    key = native.object_key("race shadow", _source_key())
-    library = native.load_cached(key, exports)
-    if library is None:
-        unit = Unit()
-        _emit(unit)
-        library = native.compile_ir(unit.text(), exports, opt=2, key=key)
-    word = ctypes.c_int64
-    pointer = ctypes.c_void_p
-    # The calls are short, so they keep the interpreter's lock.
-    drain = ctypes.PYFUNCTYPE(word, pointer, pointer, word, word)(library.address("drain"))
-    ranges = ctypes.PYFUNCTYPE(None, pointer, pointer, pointer, word, word, word, word)(library.address("ranges"))
-    return drain, ranges, library
-
-
-def _emit(unit: Unit) -> None:
-    emit_shadow(unit)
-    emit_drain(unit)
-
-
-@cache
-def _source_key() -> str:
-    unit = Unit()
-    _emit(unit)
-    return unit.text()
+def shadow_functions() -> tuple[Any, Any]:
+    """``drain`` and ``ranges``, compiled or from the cache."""
+    module = Module()
+    emit_shadow(module)
+    emit_drain(module)
+    library = native.compile_ir(module.text(), ["drain", "ranges"], opt=2)
+    word, pointer = ctypes.c_int64, ctypes.c_void_p
+    drain = library.function("drain", word, pointer, pointer, word, word)
+    return drain, library.function("ranges", None, pointer, pointer, pointer, word, word, word, word)
 
 
 @dataclass(slots=True, eq=False)
@@ -85,7 +67,7 @@ class Shadow:
     """
 
     def __init__(self, ops: NDArray[np.uint64], rules: NDArray[np.uint8]) -> None:
-        self._drain, self._ranges, _ = shadow_functions()
+        self._drain, self._ranges = shadow_functions()
         self.state: NDArray[np.uint64] = np.zeros(StateWord.END, np.uint64)
         self.words = self.state.data.cast("B").cast("q")
         self._keep = ops, rules

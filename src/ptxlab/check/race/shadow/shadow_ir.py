@@ -12,7 +12,8 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from ptxlab.check.model import Row
-from ptxlab.engine.llvm.builder import Code, Unit, Value
+from ptxlab.engine.support.accesses import rows_up_to
+from ptxlab.native.builder import Function, Module, Value, Variable
 
 __all__ = [
     "BEFORE",
@@ -117,68 +118,52 @@ class MemoWord(IntEnum):
     END = 24
 
 
-def emit_shadow(unit: Unit) -> None:
+def emit_shadow(module: Module) -> None:
     """``ranges``, and ``span`` for others."""
-    _find(unit)
-    _visit(unit)
-    _span(unit)
-    _ranges(unit)
+    _find(module)
+    _visit(module)
+    _span(module)
+    _ranges(module)
 
 
-def _find(unit: Unit) -> None:
+def _find(module: Module) -> None:
     """``ptr find(state, address)``: the object that a host address lies in, or null."""
-    c = Code(unit, "find", "ptr", [("ptr", "state"), ("i64", "address")], attributes="nounwind", linkage="internal")
-    state, address = c.params
-    objects = c.pointer(state, StateWord.OBJECTS)
-    last = c.at(objects, c.word(state, StateWord.LAST) * (8 * OBJECT_WORDS))
-    with c.if_((address - c.load("i64", last, 8)).ult(c.load("i64", c.at(last, 8), 8)), returns=True):
+    c = Function(module, "find", "ptr", "ptr state, i64 address", internal=True)
+    state, address = c.parameters
+    objects = state.pointer(StateWord.OBJECTS)
+    last = objects.at(state.word(StateWord.LAST) * (8 * OBJECT_WORDS))
+    with c.when((address - last.load("i64")).ult(last.load("i64", 1))):
         c.ret(last)
-    low = c.variable("i64", 0)
-    high = c.variable("i64", c.word(state, StateWord.OBJECT_COUNT))
-    head, body, done = c.label("search"), c.label("step"), c.label("found")
-    c.jump(head)
-    c.place(head)
-    a, b = c.load("i64", low, 8), c.load("i64", high, 8)
-    c.branch(a.ult(b), body, done)
-    c.place(body)
-    middle = (a + b) >> 1
-    before = c.load("i64", c.at(objects, middle * (8 * OBJECT_WORDS)), 8).compare("ule", address)
-    c.store(c.select(before, middle + 1, a), low, 8)
-    c.store(c.select(before, b, middle), high, 8)
-    c.jump(head)
-    c.place(done)
-    after = c.load("i64", low, 8)
-    with c.if_(after.ne(0)):
-        row = c.at(objects, (after - 1) * (8 * OBJECT_WORDS))
-        with c.if_((address - c.load("i64", row, 8)).ult(c.load("i64", c.at(row, 8), 8)), returns=True):
-            c.set_word(state, StateWord.LAST, after - 1)
+    after = rows_up_to(objects, 8 * OBJECT_WORDS, state.word(StateWord.OBJECT_COUNT), address)
+    with c.when(after.ne(0)):
+        row = objects.at((after - 1) * (8 * OBJECT_WORDS))
+        with c.when((address - row.load("i64")).ult(row.load("i64", 1))):
+            state.set_word(StateWord.LAST, after - 1)
             c.ret(row)
     c.ret(0)
-    c.finish()
 
 
-def _suspect(c: Code, state: Value, words: tuple[Value | int, ...]) -> None:
-    count = c.word(state, StateWord.SUSPECT_COUNT)
-    with c.if_(count.ult(c.word(state, StateWord.SUSPECT_CAPACITY))):
-        row = c.at(c.pointer(state, StateWord.SUSPECTS), count * (8 * SUSPECT_WORDS))
+def _suspect(c: Function, state: Value, words: tuple[Value | int, ...]) -> None:
+    count = state.word(StateWord.SUSPECT_COUNT)
+    with c.when(count.ult(state.word(StateWord.SUSPECT_CAPACITY))):
+        row = state.pointer(StateWord.SUSPECTS).at(count * (8 * SUSPECT_WORDS))
         for i, word in enumerate(words):
-            c.store(c.of(word, "i64"), c.at(row, 8 * i), 8)
-        c.set_word(state, StateWord.SUSPECT_COUNT, count + 1)
+            row.set_word(i, word)
+        state.set_word(StateWord.SUSPECT_COUNT, count + 1)
 
 
-def _visit(unit: Unit) -> None:
+def _visit(module: Module) -> None:
     """``void visit(state, cell, further, entries, who, what, async, place)``: one access to one granule.
 
     ``further`` is where entry 0 would be if all stood there. Entries in use stand in front; those that the access replaces are squeezed
     out.
     """
-    params = [("ptr", "state"), ("ptr", "cell"), ("ptr", "further")]
-    params += [("i64", name) for name in ("entries", "who", "what", "proxy", "place")]
-    c = Code(unit, "visit", "void", params, attributes="nounwind", linkage="internal")
-    state, cell, further, entries, who, what, proxy, place = c.params
+    parameters = "ptr state, ptr cell, ptr further, i64 entries, i64 who, i64 what, i64 proxy, i64 place"
+    c = Function(module, "visit", "void", parameters, internal=True)
+    state, cell, further, entries, who, what, proxy, place = c.parameters
 
     def entry_at(index: Value) -> Value:
-        return c.at(c.select(index.ult(NEAR), cell, further), index << 4)
+        return index.ult(NEAR).select(cell, further).at(index << 4)
 
     mask, how = (what >> 24) & 0xFFFFFFFF, (what >> HOW_SHIFT) & 31
     _repeated(c, cell, who, mask, how)
@@ -186,209 +171,191 @@ def _visit(unit: Unit) -> None:
     merged, read, rest = c.variable("i64", 0), c.variable("i64", -1), c.variable("i64", 0)
     head, body, following, done = c.label("next"), c.label("entry"), c.label("following"), c.label("done")
     c.jump(head)
-    c.place(head)
-    i = c.load("i64", at, 8)
-    room = c.label("within")
-    c.branch(i.ult(entries), room, done)
-    c.place(room)
+    c.begin(head)
+    i = at.get()
+    within = c.label("within")
+    c.branch(i.ult(entries), within, done)
+    c.begin(within)
     entry = entry_at(i)
-    held = c.load("i64", c.at(entry, 8), 8)
+    held = entry.load("i64", 1)
     c.branch(held.ne(0), body, done)
-    c.place(body)
-    c.store(i + 1, at, 8)
-    whose = c.load("i64", entry, 8)
+    c.begin(body)
+    at.set(i + 1)
+    whose = entry.load("i64")
     held_how, held_mask = (held >> HOW_SHIFT) & 31, (held >> 24) & 0xFFFFFFFF
     same, apart, keep, judge = (c.label() for _ in range(4))
     c.branch(whose.eq(who) & held_how.eq(how), same, apart)
-    c.place(same)
-    c.store(c.const("i64", 1), merged, 8)
+    c.begin(same)
+    merged.set(1)
     _keep(c, entry_at, kept, whose, held | (mask << 24))
     c.jump(following)
-    c.place(apart)
-    c.store(held, rest, 8)
+    c.begin(apart)
+    rest.set(held)
     c.branch((held_mask & mask).eq(0), keep, judge)
-    c.place(judge)
+    c.begin(judge)
     replaced = _judge(c, state, (whose, held), (who, what), proxy, place)
-    c.store(c.select(replaced, held & ~(mask << 24), held), rest, 8)
+    rest.set(replaced.select(held & ~(mask << 24), held))
     c.branch(replaced & (held_mask & ~mask).eq(0), following, keep)
-    c.place(keep)
-    with c.if_((held_how & 1).eq(0)):
-        c.store(c.load("i64", kept, 8), read, 8)
-    _keep(c, entry_at, kept, whose, c.load("i64", rest, 8))
+    c.begin(keep)
+    with c.when((held_how & 1).eq(0)):
+        read.set(kept.get())
+    _keep(c, entry_at, kept, whose, rest.get())
     c.jump(following)
-    c.place(following)
+    c.begin(following)
     c.jump(head)
-    c.place(done)
-    used = c.load("i64", kept, 8)
-    with c.if_(c.load("i64", merged, 8).eq(0)):
-        evicted = c.load("i64", read, 8)
-        full = c.select(evicted.compare("sge", 0), evicted, 0)
-        victim = entry_at(c.select(used.ult(entries), used, full))
-        c.store(who, victim, 8)
-        c.store(what, c.at(victim, 8), 8)
-        c.store(c.select(used.ult(entries), used + 1, used), kept, 8)
-    last, first = c.load("i64", at, 8), c.load("i64", kept, 8)
-    with c.if_(first.ult(last)), c.repeat(last - first) as k:
+    c.begin(done)
+    used = kept.get()
+    with c.when(merged.get().eq(0)):
+        evicted = read.get()
+        full = evicted.ge(0).select(evicted, 0)
+        victim = entry_at(used.ult(entries).select(used, full))
+        victim.store(who)
+        victim.store(what, 1)
+        kept.set(used.ult(entries).select(used + 1, used))
+    last, first = at.get(), kept.get()
+    with c.when(first.ult(last)), c.loop(last - first) as k:
         unused = entry_at(first + k)
-        for half in (0, 8):
-            c.store(c.const("i64", 0), c.at(unused, half), 8)
-    c.ret()
-    c.finish()
+        for word in (0, 1):
+            unused.set_word(word, 0)
 
 
-def _repeated(c: Code, cell: Value, who: Value, mask: Value, how: Value) -> None:
+def _repeated(c: Function, cell: Value, who: Value, mask: Value, how: Value) -> None:
     """Return at once if the only entry is this very access: an accumulator is written again and again with nothing in between."""
-    held = c.load("i64", c.at(cell, 8), 8)
-    same = c.load("i64", cell, 8).eq(who) & ((held >> HOW_SHIFT) & 31).eq(how) & (mask & ~(held >> 24)).eq(0)
-    with c.if_(same & c.load("i64", c.at(cell, 24), 8).eq(0), returns=True):
+    held = cell.load("i64", 1)
+    same = cell.load("i64").eq(who) & ((held >> HOW_SHIFT) & 31).eq(how) & (mask & ~(held >> 24)).eq(0)
+    with c.when(same & cell.load("i64", 3).eq(0)):
         c.ret()
 
 
-def _keep(c: Code, entry_at: Callable[[Value], Value], kept: Value, whose: Value, held: Value) -> None:
+def _keep(c: Function, entry_at: Callable[[Value], Value], kept: Variable, whose: Value, held: Value) -> None:
     """Put an entry behind those that stay."""
-    j = c.load("i64", kept, 8)
+    j = kept.get()
     place = entry_at(j)
-    c.store(whose, place, 8)
-    c.store(held, c.at(place, 8), 8)
-    c.store(j + 1, kept, 8)
+    place.store(whose)
+    place.store(held, 1)
+    kept.set(j + 1)
 
 
-def _judge(c: Code, state: Value, earlier: tuple[Value, Value], later: tuple[Value, Value], proxy: Value, place: Value) -> Value:
+def _judge(c: Function, state: Value, earlier: tuple[Value, Value], later: tuple[Value, Value], proxy: Value, place: Value) -> Value:
     """Report two accesses to the same bytes if they may not be concurrent; whether the later one stands for the earlier one there."""
     (whose, held), (who, what) = earlier, later
-    rows, width, cluster = c.pointer(state, StateWord.ROWS), c.word(state, StateWord.WIDTH), c.word(state, StateWord.CLUSTER)
+    rows, width, cluster = state.pointer(StateWord.ROWS), state.word(StateWord.WIDTH), state.word(StateWord.CLUSTER)
     how, held_how = (what >> HOW_SHIFT) & 31, (held >> HOW_SHIFT) & 31
-    found = c.load("i8", c.at(c.pointer(state, StateWord.RULES), (held_how << 5) | how), 1).to("i64")
+    found = state.pointer(StateWord.RULES).load("i8", (held_how << 5) | how).to("i64")
     slot, clock = whose >> 32, whose & 0xFFFFFFFF
     whole = slot >> CLUSTER_SHIFT
     ours = whole.eq(cluster) | whole.eq(BEFORE)
     wanted = (found >> 1) & 3
-    row = c.select(wanted.eq(1), proxy, wanted)
-    base = c.select(ours, row * width + (slot & ((1 << CLUSTER_SHIFT) - 1)), 0)
-    reached = c.load("i32", c.at(rows, (base + (found & 1)) << 2), 4).to("i64")
-    performed = ours & c.load("i32", c.at(rows, base << 2), 4).to("i64").compare("uge", clock)
-    ordered = ours & reached.compare("uge", clock)
+    row = wanted.eq(1).select(proxy, wanted)
+    base = ours.select(row * width + (slot & ((1 << CLUSTER_SHIFT) - 1)), 0)
+    reached = rows.load("i32", base + (found & 1)).to("i64")
+    performed = ours & rows.load("i32", base).to("i64").uge(clock)
+    ordered = ours & reached.uge(clock)
     conflict = (found & 128).ne(0)
-    with c.if_(conflict & ~ordered):
+    with c.when(conflict & ~ordered):
         _suspect(c, state, (whose, held, who, what, place, CONCURRENT))
-    with c.if_(conflict & ordered & (found & 8).ne(0) & ~performed):
+    with c.when(conflict & ordered & (found & 8).ne(0) & ~performed):
         _suspect(c, state, (whose, held, who, what, place, FORMAL))
     # Slots number what one agent does in order, so that a later number of the same slot and kind covers an earlier one.
     own = (whose >> 32).eq(who >> 32) & held_how.eq(how)
     return (found & 64).ne(0) & (performed | own | conflict)
 
 
-def _span(unit: Unit) -> None:
+def _span(module: Module) -> None:
     """``void span(state, address, size, who, what)``: one access to a range of bytes; ``what`` without its mask."""
-    params = [("ptr", "state"), ("i64", "address"), ("i64", "size"), ("i64", "who"), ("i64", "what")]
-    c = Code(unit, "span", "void", params, attributes="nounwind", linkage="internal")
-    state, address, size, who, what = c.params
+    c = Function(module, "span", "void", "ptr state, i64 address, i64 size, i64 who, i64 what", internal=True)
+    state, address, size, who, what = c.parameters
     found = c.call("find", "ptr", state, address)
-    assert found is not None
-    with c.if_(found.eq(0), returns=True):
+    with c.when(found.eq(0)):
         c.ret()
-    packed = c.load("i64", c.at(found, 24), 8)
+    packed = found.load("i64", 3)
     entries, shift, unit_shift = packed & 0xFF, (packed >> 8) & 0xFF, (packed >> 16) & 0xFF
-    cells, proxy = c.load("ptr", c.at(found, 16), 8), c.load("i64", c.at(found, 32), 8)
-    written = c.load("ptr", c.at(found, 40), 8)
-    origin = c.load("i64", found, 8)
+    cells, proxy = found.load("ptr", 2), found.load("i64", 4)
+    written = found.load("ptr", 5)
+    origin = found.load("i64")
     begin = address - origin
-    stop_at, limit = begin + size, c.load("i64", c.at(found, 8), 8)
-    end = c.select(stop_at.ult(limit), stop_at, limit)
+    stop_at, limit = begin + size, found.load("i64", 1)
+    end = stop_at.ult(limit).select(stop_at, limit)
     first, last = begin >> shift, (end - 1) >> shift
-    with c.repeat(last - first + 1) as i:
+    with c.loop(last - first + 1) as i:
         granule = first + i
         start = granule << shift
-        low = c.select(begin.compare("ugt", start), begin - start, 0) >> unit_shift
+        low = begin.ugt(start).select(begin - start, 0) >> unit_shift
         stop = start + (c.const("i64", 1) << shift)
-        high = (c.select(end.ult(stop), end, stop) - start + ((c.const("i64", 1) << unit_shift) - 1)) >> unit_shift
+        high = (end.ult(stop).select(end, stop) - start + ((c.const("i64", 1) << unit_shift) - 1)) >> unit_shift
         bits = ((c.const("i64", 1) << high) - 1) & ~((c.const("i64", 1) << low) - 1)
-        with c.if_(written.ne(0)):
-            _initialised(c, state, c.at(written, granule << 2), who, what | (bits << 24), origin + start)
-        cell = c.at(cells, granule * _NEAR_BYTES)
-        c.prefetch(c.at(cell, _FORWARD * _NEAR_BYTES))
-        further = c.at(c.load("ptr", c.at(found, 48), 8), granule * ((entries - NEAR) << 4) - _NEAR_BYTES)
+        with c.when(written.ne(0)):
+            _initialised(c, state, written.at(granule << 2), who, what | (bits << 24), origin + start)
+        cell = cells.at(granule * _NEAR_BYTES)
+        cell.at(_FORWARD * _NEAR_BYTES).prefetch()
+        further = found.load("ptr", 6).at(granule * ((entries - NEAR) << 4) - _NEAR_BYTES)
         _visit_or_repeat(c, state, found, (cell, further), (entries, who, what | (bits << 24), proxy, origin + start))
-    c.ret()
-    c.finish()
 
 
 def _visit_or_repeat(
-    c: Code, state: Value, found: Value, places: tuple[Value, Value], access: tuple[Value, Value, Value, Value, Value]
+    c: Function, state: Value, found: Value, places: tuple[Value, Value], access: tuple[Value, Value, Value, Value, Value]
 ) -> None:
     """Visit a granule; if the same access has turned another one's same entries into others, do that again."""
     entries, who, what, _, _ = access
     cell, _ = places
-    before = c.load(_MEMO, cell, 8)
+    before = cell.load(_MEMO)
     memo = _memo(c, state, cell)
-    known = before.compare("eq", c.load(_MEMO, c.at(memo, 8 * MemoWord.BEFORE), 8)).cast(f"i{_MEMO_WORDS}").eq((1 << _MEMO_WORDS) - 1)
-    epoch = c.word(state, StateWord.EPOCH)
-    tags = {MemoWord.EPOCH: epoch, MemoWord.OBJECT: c.convert("ptrtoint", found, "i64"), MemoWord.WHO: who, MemoWord.WHAT: what}
+    known = before.eq(memo.load(_MEMO, MemoWord.BEFORE)).cast(f"i{_MEMO_WORDS}").eq((1 << _MEMO_WORDS) - 1)
+    epoch = state.word(StateWord.EPOCH)
+    tags = {MemoWord.EPOCH: epoch, MemoWord.OBJECT: found.convert("ptrtoint", "i64"), MemoWord.WHO: who, MemoWord.WHAT: what}
     for word, value in tags.items():
-        known = known & c.word(memo, word).eq(value)
-    again, full, done = c.label("again"), c.label("visited"), c.label("done")
-    c.branch(known, again, full)
-    c.place(again)
-    _copy(c, c.at(memo, 8 * MemoWord.AFTER), cell)
-    c.jump(done)
-    c.place(full)
-    suspects, last = c.word(state, StateWord.SUSPECT_COUNT), c.load("i64", c.at(cell, 56), 8)
-    c.call("visit", "void", state, *places, *access)
-    fitted = last.eq(0) | entries.eq(NEAR)
-    with c.if_(c.word(state, StateWord.SUSPECT_COUNT).eq(suspects) & fitted):
-        for word, value in tags.items():
-            c.set_word(memo, word, value)
-        c.store(before, c.at(memo, 8 * MemoWord.BEFORE), 8)
-        _copy(c, cell, c.at(memo, 8 * MemoWord.AFTER))
-    c.jump(done)
-    c.place(done)
+        known = known & memo.word(word).eq(value)
+    with c.when(known) as otherwise:
+        cell.store(memo.load(_MEMO, MemoWord.AFTER))
+        otherwise()
+        suspects, last = state.word(StateWord.SUSPECT_COUNT), cell.load("i64", 7)
+        c.call("visit", "void", state, *places, *access)
+        fitted = last.eq(0) | entries.eq(NEAR)
+        with c.when(state.word(StateWord.SUSPECT_COUNT).eq(suspects) & fitted):
+            for word, value in tags.items():
+                memo.set_word(word, value)
+            memo.store(before, MemoWord.BEFORE)
+            memo.store(cell.load(_MEMO), MemoWord.AFTER)
 
 
-def _memo(c: Code, state: Value, cell: Value) -> Value:
+def _memo(c: Function, state: Value, cell: Value) -> Value:
     """Where it would stand what an access makes of a cell's entries: neighbours often alternate between a few."""
-    mixed = c.load("i64", cell, 8)
+    mixed = cell.load("i64")
     for word in (1, 2, 3):
-        mixed = mixed + c.load("i64", c.at(cell, 8 * word), 8)
+        mixed = mixed + cell.load("i64", word)
     number = (mixed * _MIX) >> (64 - _MEMOS.bit_length() + 1)
-    return c.at(state, number * (8 * MemoWord.END) + 8 * StateWord.MEMO)
+    return state.at(number * (8 * MemoWord.END) + 8 * StateWord.MEMO)
 
 
-def _copy(c: Code, source: Value, target: Value) -> None:
-    c.store(c.load(_MEMO, source, 8), target, 8)
-
-
-def _initialised(c: Code, state: Value, written: Value, who: Value, what: Value, place: Value) -> None:
+def _initialised(c: Function, state: Value, written: Value, who: Value, what: Value, place: Value) -> None:
     """Report a read of what nothing has written, once; note what is written."""
     mask, how = ((what >> 24) & 0xFFFFFFFF).to("i32"), what >> HOW_SHIFT
-    known = c.load("i32", written, 4)
+    known = written.load("i32")
     missing = mask & ~known
-    with c.if_(missing.ne(0)):
-        with c.if_((how & 1).eq(0) | (how & READS_TOO).ne(0)):
+    with c.when(missing.ne(0)):
+        with c.when((how & 1).eq(0) | (how & READS_TOO).ne(0)):
             _suspect(c, state, (0, missing.to("i64") << 24, who, what, place, UNWRITTEN))
-        c.store(known | mask, written, 4)
+        written.store(known | mask)
 
 
-def _prefetch(c: Code, state: Value, starts: Value, index: Value, count: Value) -> None:
+def _prefetch(c: Function, state: Value, starts: Value, index: Value, count: Value) -> None:
     """Let the processor fetch the cells of a range that comes soon: those of global memory lie far apart."""
-    last = c.at(c.pointer(state, StateWord.OBJECTS), c.word(state, StateWord.LAST) * (8 * OBJECT_WORDS))
-    address = c.load("i64", c.at(starts, c.select(index.ult(count), index, 0) << 3), 8)
-    offset = address - c.load("i64", last, 8)
-    packed = c.load("i64", c.at(last, 24), 8)
-    granule = c.select(offset.ult(c.load("i64", c.at(last, 8), 8)), offset >> ((packed >> 8) & 0xFF), 0)
-    cell = c.at(c.load("ptr", c.at(last, 16), 8), granule * _NEAR_BYTES)
+    last = state.pointer(StateWord.OBJECTS).at(state.word(StateWord.LAST) * (8 * OBJECT_WORDS))
+    address = starts.load("i64", index.ult(count).select(index, 0))
+    offset = address - last.load("i64")
+    packed = last.load("i64", 3)
+    granule = offset.ult(last.load("i64", 1)).select(offset >> ((packed >> 8) & 0xFF), 0)
+    cell = last.load("ptr", 2).at(granule * _NEAR_BYTES)
     for line in range(0, _FETCHED, 64):
-        c.prefetch(c.at(cell, line))
+        cell.at(line).prefetch()
 
 
-def _ranges(unit: Unit) -> None:
+def _ranges(module: Module) -> None:
     """``void ranges(state, starts, sizes, step, count, who, what)``: one access to many ranges; step 0: all of one size."""
-    params = [("ptr", "state"), ("ptr", "starts"), ("ptr", "sizes"), ("i64", "step"), ("i64", "count"), ("i64", "who"), ("i64", "what")]
-    c = Code(unit, "ranges", "void", params, attributes="nounwind")
-    state, starts, sizes, step, count, who, what = c.params
-    with c.repeat(count) as i:
+    c = Function(module, "ranges", "void", "ptr state, ptr starts, ptr sizes, i64 step, i64 count, i64 who, i64 what")
+    state, starts, sizes, step, count, who, what = c.parameters
+    with c.loop(count) as i:
         _prefetch(c, state, starts, i + _AHEAD, count)
-        size = c.load("i32", c.at(sizes, i * step), 4).to("i64")
-        with c.if_(size.ne(0)):
-            c.call("span", "void", state, c.load("i64", c.at(starts, i << 3), 8), size, who, what)
-    c.ret()
-    c.finish()
+        size = sizes.at(i * step).load("i32").to("i64")
+        with c.when(size.ne(0)):
+            c.call("span", "void", state, starts.load("i64", i), size, who, what)

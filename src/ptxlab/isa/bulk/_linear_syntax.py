@@ -1,24 +1,28 @@
-"""Legality of bulk copies and reductions of contiguous bytes, and of the groups that they form."""
+"""The syntax of bulk copies and reductions of contiguous bytes, and of the groups that they form."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptxlab.isa.legality._form import LONGS, SHORTS, WORDS, Address, Form, Immediate, Kind, Register, Rule, form
-from ptxlab.isa.legality._mbarrier import together
-from ptxlab.isa.legality._tcgen05 import IGNORED
+from ptxlab.isa.form import IGNORED, Form, Rule, both_or_none, form
+from ptxlab.isa.kinds import LONGS, SHORTS, WORDS, Address, Immediate, Kind, Register
 from ptxlab.isa.requirements import Needs, needs
 from ptxlab.isa.targets import SM_107, TCGEN05, WGMMA, at_least
 
 __all__ = [
-    "BULK_FORMS",
+    "COMMIT_GROUP",
+    "COPY",
     "COPY_OPERANDS",
     "CTA_MASK",
     "MULTICAST",
+    "PREFETCH",
+    "REDUCE",
     "REPORT",
     "TO_CLUSTER",
     "TO_CTA",
     "TO_GLOBAL",
+    "TO_PEER",
+    "WAIT_GROUP",
     "completion",
     "multicast",
     "spread",
@@ -117,7 +121,7 @@ def _copy() -> Form:
     rules = (
         *completion(_BULK, directions[:3], directions[3:]),
         *multicast(_BULK, directions),
-        *together(_BULK, ("relaxed",), scopes),
+        *both_or_none(_BULK, ("relaxed",), scopes),
         Rule({"sem": ("relaxed",)}, "type", ("b128",), ".relaxed needs .b128", _BULK),
         Rule({"sem": ("weak",)}, "type", (None,), ".b128 goes with .relaxed, not with .weak", _BULK),
         Rule({"direction": (TO_PEER,)}, "scope", (None, "cta", "cluster"), "between shared memories the scope is .cta or .cluster", _BULK),
@@ -161,7 +165,6 @@ def _copy() -> Form:
             needs(what=".b128 without .relaxed", when={"sem": (None,), "type": ("b128",)}, specified=False),
             *spread(),
         ),
-        ignored=IGNORED,
     )
 
 
@@ -181,7 +184,7 @@ _REDUCED: Mapping[tuple[str, ...], Mapping[str, tuple[str, ...]]] = {
 def _reduce() -> Form:
     rules = [
         *completion(_REDUCE, (TO_PEER,), (TO_GLOBAL,)),
-        *together(_REDUCE, ("relaxed",), ("cta", "cluster", "gpu", "sys")),
+        *both_or_none(_REDUCE, ("relaxed",), ("cta", "cluster", "gpu", "sys")),
         Rule(
             {"direction": (TO_PEER,)}, "scope", (None, "cta", "cluster"), "between shared memories the scope is .cta or .cluster", _REDUCE
         ),
@@ -214,38 +217,31 @@ def _reduce() -> Form:
     )
 
 
-BULK_FORMS: tuple[Form, ...] = (
-    _copy(),
-    _reduce(),
-    form(
-        "cp.async.bulk.prefetch",
-        ".L2.global{.hint=L2::cache_hint}{.priority=L2::evict_last}",
-        "[src-global] size cache-policy?hint",
-        kinds=COPY_OPERANDS,
-        section=f"{_BULK}.prefetch",
-        rules=(
-            Rule({"priority": ("L2::evict_last",)}, "hint", (None,), "an eviction priority excludes a cache policy", f"{_BULK}.prefetch"),
-        ),
-        requires=(
-            needs("8.0", _90, what="cp.async.bulk.prefetch"),
-            needs("9.4", SM_107, what=".L2::evict_last", when={"priority": ("L2::evict_last",)}),
-        ),
-        ignored=IGNORED,
+COPY, REDUCE = _copy(), _reduce()
+PREFETCH = form(
+    "cp.async.bulk.prefetch",
+    ".L2.global{.hint=L2::cache_hint}{.priority=L2::evict_last}",
+    "[src-global] size cache-policy?hint",
+    kinds=COPY_OPERANDS,
+    section=f"{_BULK}.prefetch",
+    rules=(Rule({"priority": ("L2::evict_last",)}, "hint", (None,), "an eviction priority excludes a cache policy", f"{_BULK}.prefetch"),),
+    requires=(
+        needs("8.0", _90, what="cp.async.bulk.prefetch"),
+        needs("9.4", SM_107, what=".L2::evict_last", when={"priority": ("L2::evict_last",)}),
     ),
-    form(
-        "cp.async.bulk.commit_group",
-        "",
-        section=f"{_BULK}.commit_group",
-        requires=(needs("8.0", _90, what="cp.async.bulk.commit_group"),),
-        ignored=IGNORED,
-    ),
-    form(
-        "cp.async.bulk.wait_group",
-        "{.read}",
-        "N",
-        kinds=COPY_OPERANDS,
-        section=f"{_BULK}.wait_group",
-        requires=(needs("8.0", _90, what="cp.async.bulk.wait_group"),),
-        ignored=IGNORED | {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
-    ),
+)
+COMMIT_GROUP = form(
+    "cp.async.bulk.commit_group",
+    "",
+    section=f"{_BULK}.commit_group",
+    requires=(needs("8.0", _90, what="cp.async.bulk.commit_group"),),
+)
+WAIT_GROUP = form(
+    "cp.async.bulk.wait_group",
+    "{.read}",
+    "N",
+    kinds=COPY_OPERANDS,
+    section=f"{_BULK}.wait_group",
+    requires=(needs("8.0", _90, what="cp.async.bulk.wait_group"),),
+    ignored=IGNORED | {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
 )

@@ -1,16 +1,17 @@
-"""Legality of the tcgen05 matrix products."""
+"""The syntax of tcgen05.mma, .mma.sp, .mma.ws and .mma.ws.sp: section "TensorCore 5th Generation Instructions: tcgen05.mma"."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptxlab.isa.legality._form import LONGS, WORDS, Form, Immediate, Kind, Predicate, Register, Rule, TensorAddress, Vector, form
-from ptxlab.isa.legality._tcgen05 import IGNORED
+from ptxlab.isa.form import Form, Rule, form
+from ptxlab.isa.kinds import LONGS, WORDS, Immediate, Kind, Predicate, Register, TensorAddress, Vector
 from ptxlab.isa.requirements import Needs, needs
 from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC, SCALE_INPUT, SM_107, TCGEN05
+from ptxlab.isa.tcgen05._syntax import GROUPS
 from ptxlab.tables import BLOCK_SCALED_KINDS
 
-__all__ = ["TCGEN05_MMA_FORMS"]
+__all__ = ["mma_form"]
 
 _SCALED = tuple(f"kind::{kind}" for kind in sorted(BLOCK_SCALED_KINDS))
 _FLOATS = ("kind::f16", "kind::tf32", "kind::f8f6f4")
@@ -56,8 +57,8 @@ def _lines(sparse: bool, ws: bool) -> tuple[_Line, ...]:
             found.append((f"{head} enable-input-d zero-column-mask-desc?", {}, gives, ""))
             continue
         mask = f"{head} disable-output-lane? enable-input-d"
-        found.append((mask, {"kind": (*_FLOATS, "kind::i8")}, gives, ""))
-        found.append((f"{mask} scale-input-d", {"kind": ("kind::f16", "kind::tf32")}, {**gives, "scale-input-d": "given"}, ""))
+        found.append((mask, {"kind": ("kind::f8f6f4", "kind::i8")}, gives, ""))
+        found.append((f"{mask} scale-input-d?", {"kind": ("kind::f16", "kind::tf32")}, gives, ""))
         found.append((f"{head} [scale-A-tmem] [scale-B-tmem] enable-input-d", {"kind": _SCALED}, gives, ""))
         surplus = "kind::i8 takes no operand after enable-input-d; the assembler lets it pass"
         tails = [f"{head} enable-input-d number", f"{head} predicate extra"]
@@ -92,7 +93,7 @@ def _rules(section: str) -> tuple[Rule, ...]:
     )
 
 
-def _available(sparse: bool, ws: bool) -> tuple[Needs, ...]:
+def _requires(sparse: bool, ws: bool) -> tuple[Needs, ...]:
     specific = ARCHITECTURE_SPECIFIC
     found = [
         needs("8.6", TCGEN05, what="tcgen05.mma"),
@@ -114,29 +115,17 @@ def _available(sparse: bool, ws: bool) -> tuple[Needs, ...]:
     return tuple(found)
 
 
-def _product(sparse: bool, ws: bool) -> Form:
-    operation = "tcgen05.mma" + (".ws" if ws else "") + (".sp" if sparse else "")
-    section = f"TensorCore 5th Generation Instructions: {operation}"
+def mma_form(sparse: bool, ws: bool) -> Form:
+    """The form of a dense or sparse product; ``ws``: weights stationary."""
     name = "tcgen05.mma.ws" if ws else "tcgen05.mma"
     metadata = ".sp" if sparse else ""
+    section = f"TensorCore 5th Generation Instructions: {name}{metadata}"
     if ws:
         modifiers = f"{metadata}.(cta_group=cta_group::1).(kind={_PLAIN_KINDS}){{.collector={_WS_USAGE}}}"
     else:
         modifiers = (
-            f"{metadata}.(cta_group=cta_group::1|cta_group::2).(kind={'|'.join((*_FLOATS, 'kind::i8', *_SCALED))})"
+            f"{metadata}{GROUPS}.(kind={'|'.join((*_FLOATS, 'kind::i8', *_SCALED))})"
             f"{{.block_scale}}{{.scale_vectorsize={_SIZES}}}{{.ashift}}{{.collector={_A_USAGE}}}{{.collector_b={_B_USAGE}}}"
         )
     rules = () if ws else _rules(section)
-    return form(
-        name,
-        modifiers,
-        *_lines(sparse, ws),
-        kinds=_OPERANDS,
-        section=section,
-        rules=rules,
-        requires=_available(sparse, ws),
-        ignored=IGNORED,
-    )
-
-
-TCGEN05_MMA_FORMS: tuple[Form, ...] = tuple(_product(sparse, ws) for sparse in (False, True) for ws in (False, True))
+    return form(name, modifiers, *_lines(sparse, ws), kinds=_OPERANDS, section=section, rules=rules, requires=_requires(sparse, ws))

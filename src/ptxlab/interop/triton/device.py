@@ -1,16 +1,32 @@
-"""The switch: a context in which Triton's device is ptxlab's."""
+"""A context in which Triton's kernels run in ptxlab."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from ptxlab.diagnostics import Diagnostic
+from ptxlab.interop.optional_packages import missing
 from ptxlab.interop.session import Session, Settings, activate
-from ptxlab.interop.triton.version import require_triton
+from ptxlab.machine import LaunchError
 
-__all__ = ["device"]
+__all__ = ["device", "require_triton"]
+
+_OLDEST, _NEXT = (3, 9), (4, 0)
+"""The first version with this driver interface, and the first that may have another."""
+
+
+def require_triton() -> None:
+    """Refuse a missing Triton, and versions that have, or may have, another driver interface."""
+    if find_spec("triton") is None:
+        raise LaunchError(missing("Triton is not installed", "triton"))
+    import triton
+
+    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    if not _OLDEST <= version < _NEXT:
+        raise LaunchError(missing(f"the driver needs Triton 3.9 or later, below 4, not {triton.__version__}", "triton"))
 
 
 @contextmanager

@@ -1,13 +1,13 @@
-"""Legality of memory and proxy fences."""
+"""The syntax of the memory and proxy fences: section "membar, fence"."""
 
 from __future__ import annotations
 
-from ptxlab.isa.legality._form import LONGS, SHORTS, WORDS, Address, Form, Immediate, Rule, form
-from ptxlab.isa.legality._tcgen05 import IGNORED
+from ptxlab.isa.form import IGNORED, Form, Rule, form
+from ptxlab.isa.kinds import LONGS, MAP_BYTES, SHORTS, WORDS, Address, Immediate
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.targets import at_least
 
-__all__ = ["FENCE_FORMS", "MAP_BYTES"]
+__all__ = ["FABRIC", "FENCE", "MEMBAR", "MEMBAR_PROXY", "PROXY"]
 
 _SECTION = "Parallel Synchronization and Communication Instructions: membar, fence"
 _70, _90 = at_least(70), at_least(90)
@@ -25,7 +25,6 @@ _ANYWHERE = Address(
     plain=("f32", "f64", "pred"),
     constant=True,
 )
-MAP_BYTES = Immediate("128, the size of a tensor map", lambda value: value == 128)
 
 
 def _plain() -> Form:
@@ -120,7 +119,6 @@ def _directed() -> Form:
             ),
             needs("9.4", _90, what=f".{_READ}", when={"restrict": (_READ,)}),
         ),
-        ignored=IGNORED,
     )
 
 
@@ -144,19 +142,15 @@ def _fabric() -> Form:
     )
 
 
-FENCE_FORMS: tuple[Form, ...] = (
-    _plain(),
-    _directed(),
-    _fabric(),
-    form("membar", ".(level=cta|gl|sys)", section=_SECTION, ignored=IGNORED),
-    form(
-        "membar.proxy",
-        ".(proxy=alias|async)",
-        section=_SECTION,
-        requires=(
-            needs("7.5", _70, what="membar.proxy.alias", when={"proxy": ("alias",)}),
-            needs("8.0", _90, what="membar.proxy.async", when={"proxy": ("async",)}),
-        ),
-        ignored=IGNORED,
+FENCE, PROXY, FABRIC = _plain(), _directed(), _fabric()
+MEMBAR = form("membar", ".(level=cta|gl|sys)", section=_SECTION)
+MEMBAR_PROXY = form(
+    "membar.proxy",
+    f".(proxy=alias|async){{.space={'|'.join(_SPACES)}}}",
+    section=_SECTION,
+    rules=(Rule({}, "space", (None,), "membar.proxy has no state space", _SECTION, executed=True),),
+    requires=(
+        needs("7.5", _70, what="membar.proxy.alias", when={"proxy": "alias"}),
+        needs("8.0", _90, what="membar.proxy.async", when={"proxy": "async"}),
     ),
 )

@@ -1,15 +1,15 @@
-"""Legality of mbarrier objects."""
+"""The syntax of the mbarrier instructions: section "Parallel Synchronization and Communication Instructions: mbarrier"."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ptxlab.isa.legality._form import LONGS, SHORTS, WORDS, Address, Form, Immediate, Kind, Predicate, Register, Rule, Sink, form
-from ptxlab.isa.legality._tcgen05 import IGNORED
+from ptxlab.isa.form import IGNORED, Form, Rule, both_or_none, form
+from ptxlab.isa.kinds import LONGS, SHORTS, WORDS, Address, Immediate, Kind, Predicate, Register, Sink
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.targets import SM_107, at_least
 
-__all__ = ["MBARRIER_FORMS", "together"]
+__all__ = ["CHECK_LAYOUT", "COPIES_ARRIVE", "INIT", "INVAL", "PENDING_COUNT", "arrivals", "transactions", "wait"]
 
 _SECTION = "Parallel Synchronization and Communication Instructions: mbarrier"
 _80, _90 = at_least(80), at_least(90)
@@ -43,14 +43,6 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-def together(section: str, orders: tuple[str, ...], scopes: tuple[str, ...]) -> tuple[Rule, ...]:
-    """``.sem`` and ``.scope`` stand together or not at all."""
-    return (
-        Rule({"sem": orders}, "scope", scopes, "an order needs a scope: " + " or ".join(f".{s}" for s in scopes), section),
-        Rule({"scope": scopes}, "sem", orders, "a scope needs an order: " + " or ".join(f".{o}" for o in orders), section),
-    )
-
-
 def _single(section: str, multicast: tuple[str | None, ...] = ("multicast::cluster::32b",)) -> Rule:
     return Rule({"multicast": multicast}, "space", (None, "shared::cluster"), ".multicast::cluster::32b is for .shared::cluster", section)
 
@@ -64,7 +56,8 @@ _SPREAD = needs("9.4", SM_107, what=".multicast::cluster::32b", when={"multicast
 _SUFFIX = needs("7.8", what=".shared::cta", when={"space": ("shared::cta",)})
 
 
-def _transactions(name: str) -> Form:
+def transactions(name: str) -> Form:
+    """A form that changes the transaction count."""
     section = f"{_SECTION}.{name}"
     return form(
         f"mbarrier.{name}",
@@ -72,16 +65,16 @@ def _transactions(name: str) -> Form:
         "[addr] txCount ctaMask?multicast",
         kinds=_KINDS,
         section=section,
-        rules=(*together(section, ("relaxed",), ("cta", "cluster")), _single(section)),
+        rules=(*both_or_none(section, ("relaxed",), ("cta", "cluster")), _single(section)),
         requires=(needs("8.0", _90, what=f"mbarrier.{name}"), _SPREAD),
-        ignored=IGNORED,
     )
 
 
-def _arrive(name: str) -> tuple[Form, ...]:
+def arrivals(name: str) -> tuple[Form, Form]:
+    """An arrival, and the same with ``.expect_tx``."""
     section = f"{_SECTION}.{name}"
     order = "{.sem=release|relaxed}{.scope=cta|cluster}"
-    rules = (*together(section, ("release", "relaxed"), ("cta", "cluster")), _single(section))
+    rules = (*both_or_none(section, ("release", "relaxed"), ("cta", "cluster")), _single(section))
     once = {"noComplete": ("noComplete",)}
     alone = (
         Rule(once, "sem", (None, "release"), ".noComplete goes with .release.cta only", section),
@@ -97,17 +90,13 @@ def _arrive(name: str) -> tuple[Form, ...]:
             f"mbarrier.{name}",
             f"{{.noComplete}}{order}{_ANY}{_MULTICAST}.b64",
             ("newState [addr] count", {**once}),
-            ("newState [addr]", {**plain, **_HERE, "multicast": (None,)}),
-            ("newState [addr] count", {**plain, **_HERE, "multicast": (None,)}, {"count": "given"}, ""),
-            ("_ [addr] ctaMask?multicast", {**plain, **_PEER}),
-            ("_ [addr] count ctaMask?multicast", {**plain, **_PEER}, {"count": "given"}, ""),
-            ("newState [addr] ctaMask", {**plain, **_ANYWHERE}),
-            ("newState [addr] count ctaMask", {**plain, **_ANYWHERE}, {"count": "given"}, ""),
+            ("newState [addr] count?", {**plain, **_HERE, "multicast": (None,)}),
+            ("_ [addr] count? ctaMask?multicast", {**plain, **_PEER}),
+            ("newState [addr] count? ctaMask", {**plain, **_ANYWHERE}),
             kinds=_KINDS,
             section=section,
             rules=(*rules, *alone),
             requires=(base, counted, _SUFFIX, _CLUSTER, _WIDE_SCOPE, _ORDER, _RELAXED, _SPREAD),
-            ignored=IGNORED,
         ),
         form(
             f"mbarrier.{name}.expect_tx",
@@ -119,12 +108,12 @@ def _arrive(name: str) -> tuple[Form, ...]:
             section=section,
             rules=rules,
             requires=(needs("8.0", _90, what=f"mbarrier.{name}.expect_tx"), _RELAXED, _SPREAD),
-            ignored=IGNORED,
         ),
     )
 
 
-def _wait(name: str, parity: bool) -> Form:
+def wait(name: str, parity: bool) -> Form:
+    """A wait, or a question, for a phase by its state or by its parity."""
     section = f"{_SECTION}.test_wait, mbarrier.try_wait"
     operand = "phaseParity" if parity else "state"
     hint = " timeHint?" if name == "try_wait" else ""
@@ -143,7 +132,7 @@ def _wait(name: str, parity: bool) -> Form:
         ),
         kinds=_KINDS,
         section=section,
-        rules=together(section, ("acquire", "relaxed"), ("cta", "cluster")),
+        rules=both_or_none(section, ("acquire", "relaxed"), ("cta", "cluster")),
         requires=(
             since,
             needs("7.1", what=".parity") if parity else since,
@@ -153,59 +142,47 @@ def _wait(name: str, parity: bool) -> Form:
             _ORDER,
             _RELAXED,
         ),
-        ignored=IGNORED,
     )
 
 
-MBARRIER_FORMS: tuple[Form, ...] = (
-    form(
-        "mbarrier.init",
-        f"{{.layout=layout::v0|layout::v1}}{_OWN}.b64",
-        "[addr] expected",
-        kinds=_KINDS,
-        section=f"{_SECTION}.init",
-        requires=(needs("7.0", _80, what="mbarrier.init"), _SUFFIX, _LAYOUT),
-        ignored=IGNORED,
-    ),
-    form(
-        "mbarrier.inval",
-        f"{_OWN}.b64",
-        "[addr]",
-        kinds=_KINDS,
-        section=f"{_SECTION}.inval",
-        requires=(needs("7.0", _80, what="mbarrier.inval"), _SUFFIX),
-        ignored=IGNORED,
-    ),
-    _transactions("expect_tx"),
-    _transactions("complete_tx"),
-    *_arrive("arrive"),
-    *_arrive("arrive_drop"),
-    *(_wait(name, parity) for name in ("test_wait", "try_wait") for parity in (False, True)),
-    form(
-        "mbarrier.pending_count",
-        "{.layout=layout::v0}.b64",
-        "pending state",
-        kinds=_KINDS,
-        section=f"{_SECTION}.pending_count",
-        requires=(needs("7.0", _80, what="mbarrier.pending_count"), _LAYOUT),
-        ignored=IGNORED,
-    ),
-    form(
-        "mbarrier.check_layout",
-        f".(layout=layout::v0|layout::v1){_OWN}.b64",
-        "p [addr]",
-        kinds={**_KINDS, "[addr]": replace(_ADDR, generic_spaces=("shared", "global"))},
-        section=f"{_SECTION}.check_layout",
-        requires=(needs("9.3", _90, what="mbarrier.check_layout"),),
-        ignored=IGNORED | {"cta", "cluster", "gpu", "sys"},
-    ),
-    form(
-        "cp.async.mbarrier.arrive",
-        f"{{.noinc}}{_OWN}.b64",
-        "[addr]",
-        kinds={"[addr]": Address(_GENERIC, types=(*SHORTS, *WORDS, *LONGS), generic_spaces=("shared", "global", "local", "param"))},
-        section="Parallel Synchronization and Communication Instructions: cp.async.mbarrier.arrive",
-        requires=(needs("7.0", _80, what="cp.async.mbarrier.arrive"), _SUFFIX),
-        ignored=IGNORED,
-    ),
+INIT = form(
+    "mbarrier.init",
+    f"{{.layout=layout::v0|layout::v1}}{_OWN}.b64",
+    "[addr] expected",
+    kinds=_KINDS,
+    section=f"{_SECTION}.init",
+    requires=(needs("7.0", _80, what="mbarrier.init"), _SUFFIX, _LAYOUT),
+)
+INVAL = form(
+    "mbarrier.inval",
+    f"{_OWN}.b64",
+    "[addr]",
+    kinds=_KINDS,
+    section=f"{_SECTION}.inval",
+    requires=(needs("7.0", _80, what="mbarrier.inval"), _SUFFIX),
+)
+PENDING_COUNT = form(
+    "mbarrier.pending_count",
+    "{.layout=layout::v0}.b64",
+    "pending state",
+    kinds=_KINDS,
+    section=f"{_SECTION}.pending_count",
+    requires=(needs("7.0", _80, what="mbarrier.pending_count"), _LAYOUT),
+)
+CHECK_LAYOUT = form(
+    "mbarrier.check_layout",
+    f".(layout=layout::v0|layout::v1){_OWN}.b64",
+    "p [addr]",
+    kinds={**_KINDS, "[addr]": replace(_ADDR, generic_spaces=("shared", "global"))},
+    section=f"{_SECTION}.check_layout",
+    requires=(needs("9.3", _90, what="mbarrier.check_layout"),),
+    ignored=IGNORED | {"cta", "cluster", "gpu", "sys"},
+)
+COPIES_ARRIVE = form(
+    "cp.async.mbarrier.arrive",
+    f"{{.noinc}}{_OWN}.b64",
+    "[addr]",
+    kinds={"[addr]": Address(_GENERIC, types=(*SHORTS, *WORDS, *LONGS), generic_spaces=("shared", "global", "local", "param"))},
+    section="Parallel Synchronization and Communication Instructions: cp.async.mbarrier.arrive",
+    requires=(needs("7.0", _80, what="cp.async.mbarrier.arrive"), _SUFFIX),
 )

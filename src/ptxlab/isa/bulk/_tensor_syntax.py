@@ -1,10 +1,10 @@
-"""Legality of bulk copies, reductions and prefetches of tensors."""
+"""The syntax of bulk copies, reductions and prefetches of tensors."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from ptxlab.isa.legality._bulk import (
+from ptxlab.isa.bulk._linear_syntax import (
     COPY_OPERANDS,
     CTA_MASK,
     MULTICAST,
@@ -16,12 +16,12 @@ from ptxlab.isa.legality._bulk import (
     multicast,
     spread,
 )
-from ptxlab.isa.legality._form import LONGS, SHORTS, WORDS, Address, Form, Kind, Register, Rule, Vector, form
-from ptxlab.isa.legality._tcgen05 import IGNORED
+from ptxlab.isa.form import IGNORED, Form, Rule, form
+from ptxlab.isa.kinds import LONGS, SHORTS, WORDS, Address, Kind, Register, Vector
 from ptxlab.isa.requirements import Values, needs
 from ptxlab.isa.targets import SM_107, TCGEN05, at_least
 
-__all__ = ["BULK_TENSOR_FORMS"]
+__all__ = ["COPY", "NOT_EXECUTED", "PREFETCH", "REDUCE"]
 
 _COPY = "Data Movement and Conversion Instructions: cp.async.bulk.tensor"
 _REDUCE = "Data Movement and Conversion Instructions: cp.reduce.async.bulk.tensor"
@@ -153,40 +153,39 @@ def _copy() -> Form:
     )
 
 
-BULK_TENSOR_FORMS: tuple[Form, ...] = (
-    _copy(),
-    form(
-        "cp.reduce.async.bulk.tensor",
-        f".(dim={'|'.join(_DIMENSIONS)}).(direction*2=global|shared::cta).(redOp=add|min|max|inc|dec|and|or|xor)"
-        f"{{.mode={'|'.join(_STORES)}}}.bulk_group{{.hint=L2::cache_hint}}{_OVERRIDE}",
-        f"{_MAP} [src-shared] cache-policy?hint",
-        kinds=_OPERANDS,
-        section=_REDUCE,
-        rules=(Rule({}, "direction", (TO_GLOBAL,), "the reduction is .global.shared::cta", _REDUCE), *_ranks(_REDUCE)),
-        requires=(
-            needs("8.0", _90, what="cp.reduce.async.bulk.tensor"),
-            needs("8.6", TCGEN05, what=".tile::scatter4 on a reduction", when={"mode": ("tile::scatter4",)}, specified=False),
-            *_OVERRIDDEN,
-        ),
-        ignored=IGNORED | _SCOPES,
+COPY = _copy()
+REDUCE = form(
+    "cp.reduce.async.bulk.tensor",
+    f".(dim={'|'.join(_DIMENSIONS)}).(direction*2=global|shared::cta).(redOp=add|min|max|inc|dec|and|or|xor)"
+    f"{{.mode={'|'.join(_STORES)}}}.bulk_group{{.hint=L2::cache_hint}}{_OVERRIDE}",
+    f"{_MAP} [src-shared] cache-policy?hint",
+    kinds=_OPERANDS,
+    section=_REDUCE,
+    rules=(Rule({}, "direction", (TO_GLOBAL,), "the reduction is .global.shared::cta", _REDUCE), *_ranks(_REDUCE)),
+    requires=(
+        needs("8.0", _90, what="cp.reduce.async.bulk.tensor"),
+        needs("8.6", TCGEN05, what=".tile::scatter4 on a reduction", when={"mode": ("tile::scatter4",)}, specified=False),
+        *_OVERRIDDEN,
     ),
-    form(
-        "cp.async.bulk.prefetch.tensor",
-        f".(dim={'|'.join(_DIMENSIONS)}).L2.global{{.mode={'|'.join(_LOADS)}}}"
-        f"{{.hint=L2::cache_hint}}{{.priority=L2::evict_last}}{_OVERRIDE}",
-        f"{_MAP} {_INFO} cache-policy?hint",
-        kinds=_OPERANDS,
-        section=_PREFETCH,
-        rules=(
-            *_ranks(_PREFETCH),
-            Rule({"priority": ("L2::evict_last",)}, "hint", (None,), "an eviction priority excludes a cache policy", _PREFETCH),
-        ),
-        requires=(
-            needs("8.0", _90, what="cp.async.bulk.prefetch.tensor"),
-            needs("8.6", TCGEN05, what="these modes on a prefetch", when={"mode": ("tile::gather4", *_WITH_OFFSETS[1:])}),
-            needs("9.4", SM_107, what=".L2::evict_last", when={"priority": ("L2::evict_last",)}),
-            *_OVERRIDDEN,
-        ),
-        ignored=IGNORED,
+    ignored=IGNORED | _SCOPES,
+)
+PREFETCH = form(
+    "cp.async.bulk.prefetch.tensor",
+    f".(dim={'|'.join(_DIMENSIONS)}).L2.global{{.mode={'|'.join(_LOADS)}}}{{.hint=L2::cache_hint}}{{.priority=L2::evict_last}}{_OVERRIDE}",
+    f"{_MAP} {_INFO} cache-policy?hint",
+    kinds=_OPERANDS,
+    section=_PREFETCH,
+    rules=(
+        *_ranks(_PREFETCH),
+        Rule({"priority": ("L2::evict_last",)}, "hint", (None,), "an eviction priority excludes a cache policy", _PREFETCH),
+    ),
+    requires=(
+        needs("8.0", _90, what="cp.async.bulk.prefetch.tensor"),
+        needs("8.6", TCGEN05, what="these modes on a prefetch", when={"mode": ("tile::gather4", *_WITH_OFFSETS[1:])}),
+        needs("9.4", SM_107, what=".L2::evict_last", when={"priority": ("L2::evict_last",)}),
+        *_OVERRIDDEN,
     ),
 )
+
+NOT_EXECUTED = dict.fromkeys(("address", "dim_only", "dim_stride", "report", "priority"))
+"""Groups whose modifiers no launch takes: ``only`` of every row."""

@@ -1,4 +1,4 @@
-"""Doing something as soon as a program has imported a module; programs that never import it pay nothing."""
+"""Packages that a program may import: what happens when it does, and what is said when it cannot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,23 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["after_import"]
+from ptxlab.diagnostics import Diagnostic, diagnose
+
+__all__ = ["EXTRAS", "after_import", "missing"]
+
+EXTRAS = {"triton": "triton", "torch": "torch", "cutlass": "cute"}
+"""The extra of ptxlab that brings a package, by the name that a program imports."""
+
+
+def missing(what: str, extra: str, code: str = "I301") -> Diagnostic:
+    """Say what a program lacks, and the command that installs it.
+
+    Examples
+    --------
+    >>> print(missing("Triton is not installed", "triton"))
+    error[I301]: Triton is not installed: pip install 'ptxlab[triton]'
+    """
+    return diagnose(code, f"{what}: pip install 'ptxlab[{extra}]'")
 
 
 class _AfterImport(MetaPathFinder):
@@ -30,7 +46,7 @@ class _AfterImport(MetaPathFinder):
 
 
 def after_import(name: str, action: Callable[[], object]) -> Callable[[], None]:
-    """Call ``action`` when the module of this name has been imported, at once if it was imported before; gives what calls it off."""
+    """Call ``action`` when a program has imported a module, at once if it has already; returns a function that cancels this."""
     if sys.modules.get(name) is not None:
         action()
         return lambda: None

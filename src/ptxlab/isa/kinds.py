@@ -1,0 +1,157 @@
+"""Kinds of operands: what may stand in the place of an operand, and which of it the specification has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ptxlab.isa.requirements import Condition, Values
+
+__all__ = [
+    "HIDDEN",
+    "LONGS",
+    "MAP_BYTES",
+    "SHORTS",
+    "WORDS",
+    "Address",
+    "Immediate",
+    "Kind",
+    "Predicate",
+    "Register",
+    "Sink",
+    "TensorAddress",
+    "Typed",
+    "Vector",
+]
+
+SHORTS = ("b16", "u16", "s16")
+WORDS = ("b32", "u32", "s32")
+LONGS = ("b64", "u64", "s64")
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """An operand of the compact notation: a type, a vector of it (``v4.b32``), a pair (``b32|pred``), ``addr``, ``label`` or ``any``.
+
+    The name of a pattern group stands for the type that it has matched.
+    """
+
+    text: str
+
+    @property
+    def says(self) -> str:
+        """What help texts show."""
+        return {"addr": "an address in brackets", "label": "a label", "any": "", "pred": "a predicate"}.get(self.text, f".{self.text}")
+
+
+HIDDEN = (Typed("carry"), Typed("stack"))
+"""One register of each thread, which stands in no text: the carry flag, the stack pointer."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAddress:
+    """``[taddr]``: a 32-bit register and an offset."""
+
+    types: tuple[str, ...] = WORDS
+    says: str = "a tensor-memory address in brackets, [%r1]"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An address in brackets; ``generic`` says under which condition it is a generic one.
+
+    ``spaces`` are the state spaces that a variable may be in, ``types`` those that a register may have. The specification has an address
+    in a 32-bit or 64-bit register; other types are there where the assembler takes them.
+    """
+
+    generic: Condition | None = None
+    says: str = "an address of shared memory in brackets"
+    spaces: tuple[str, ...] = ("shared",)
+    types: tuple[str, ...] = (*WORDS, *LONGS)
+    generic_spaces: tuple[str, ...] = ("shared", "global", "local", "param")
+    generic_types: tuple[str, ...] = (*WORDS, *LONGS)
+    offset: bool = True
+    bare: bool = False
+    """Whether the assembler takes it without brackets."""
+    plain: tuple[str, ...] = ()
+    """More types that the assembler takes without an offset."""
+    constant: bool = False
+    """Whether the assembler takes a constant."""
+    words: Condition | None = None
+    """Where the assembler takes no 16-bit register after all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register of one of the types; ``immediate`` and ``offset`` say what the assembler takes beside the specification.
+
+    A sum begins with a register of one of the ``addends``: of one of the types, unless these are given. A variable's address is a 32-bit
+    one, or any where ``addends`` are given.
+    """
+
+    types: tuple[str, ...]
+    says: str
+    immediate: bool = False
+    offset: bool = False
+    integers: bool = False
+    """Whether an immediate is in the specification's syntax too."""
+    values: Callable[[int], bool] | None = None
+    sink: bool = False
+    """Whether the destination may be dropped: ``_``."""
+    addends: tuple[str, ...] = ()
+    float_width: int = 0
+    """The width of the floating-point constants that the assembler takes."""
+    braces: tuple[str, ...] = ()
+    """The types that the assembler takes in braces, as a vector of one; constants then too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """A destination that can only be dropped."""
+
+    says: str = "_: the destination can only be dropped here"
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """An integer constant."""
+
+    says: str
+    values: Callable[[int], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A predicate register; ``immediate`` says what the assembler takes beside it.
+
+    A ``written`` one is a destination, which cannot be negated, and can only be dropped if it is a ``sink``.
+    """
+
+    says: str = "a predicate register"
+    immediate: Callable[[int], bool] | None = None
+    written: bool = False
+    sink: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Registers in braces: ``length(values)`` of them, ``written`` if a destination."""
+
+    length: Callable[[Values], int | None]
+    written: bool
+    says: str = "a vector of 32-bit registers in braces"
+    distinct: bool = False
+    constants: bool = False
+    bare: bool = False
+    """Whether it may hold constants alone."""
+    types: Callable[[Values], tuple[str, ...]] = lambda values: ("b32", "f32", "u32", "s32")
+    """Which types the registers may have, if all have one; registers of several types count as .b32."""
+    width: int = 32
+    mixed: bool = False
+    """Whether the assembler takes registers of another width behind an integer constant at the beginning."""
+
+
+Kind: TypeAlias = Typed | TensorAddress | Address | Register | Sink | Immediate | Predicate | Vector
+
+MAP_BYTES = Immediate("128, the size of a tensor map", lambda value: value == 128)

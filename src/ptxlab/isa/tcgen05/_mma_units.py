@@ -1,0 +1,93 @@
+"""The products that a tcgen05.mma consists of, and where compiled code finds their operands.
+
+Base 0 of a program is for host addresses; those of a CTA's shared and tensor memory follow, CTA by CTA: see `CtaGroup.bases`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab import numerics
+from ptxlab.isa.tcgen05._accesses import CELL_BYTES, COLUMN_BYTES
+from ptxlab.isa.tcgen05._descriptors import Gather
+from ptxlab.isa.tcgen05._element_types import Format
+from ptxlab.layout import data_path_lanes
+
+__all__ = ["Lanes", "Unit", "shared_operand", "tensor_operand", "units"]
+
+Lanes = slice | NDArray[np.int64]
+_RUN = 16
+"""Lanes that stay together in every data path layout."""
+_PADDED_ROWS = 64
+"""Cells of so many rows are multiplied where they are; fewer are brought together first."""
+
+
+def tensor_base(cta: int) -> int:
+    """The number of the base of tensor memory; that of shared memory is one less."""
+    return 2 + 2 * cta
+
+
+def shared_operand(operand: Gather, cta: int, first: int = 0) -> numerics.OperandGather:
+    """A matrix in shared memory, from its row ``first`` on."""
+    offset, order, over_rows, over_k = operand.slots
+    return numerics.OperandGather(tensor_base(cta) - 1, offset, order, 16, over_rows, over_k, first)
+
+
+def tensor_operand(column: int, fmt: Format, lanes: Lanes, columns: int, cta: int) -> numerics.OperandGather:
+    """A matrix in tensor memory, from a column on."""
+    order = np.arange(column, column + columns) * (COLUMN_BYTES // CELL_BYTES) + np.arange(128)[lanes, None]
+    return numerics.OperandGather(tensor_base(cta), 0, order.reshape(-1), CELL_BYTES, CELL_BYTES * columns, fmt.container // 8)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit:
+    """One product: rows of A of CTA ``cta`` of the team, times part ``part`` of B, into these lanes and columns (from D's first).
+
+    ``bank`` is the part of the data path that multiplies; ``holder`` the CTA with that part of B, from its column ``first`` on.
+    """
+
+    cta: int
+    part: int
+    bank: int
+    holder: int
+    first: int
+    lanes: Lanes
+    column: int
+    columns: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows of A."""
+        return self.lanes.stop - self.lanes.start if isinstance(self.lanes, slice) else len(self.lanes)
+
+    def accumulator(self, column: int) -> numerics.AccumulatorRef:
+        """Where its cells are; ``column`` is D's first."""
+        base, first = tensor_base(self.cta), column + self.column
+        if isinstance(self.lanes, slice) and self.rows % _PADDED_ROWS == 0:
+            return numerics.AccumulatorRef(base, COLUMN_BYTES * first + CELL_BYTES * self.lanes.start, COLUMN_BYTES)
+        runs = np.arange(128)[self.lanes][::_RUN] // _RUN
+        columns = np.arange(first, first + self.columns)[:, None] * (COLUMN_BYTES // CELL_BYTES // _RUN)
+        return numerics.AccumulatorRef(base, 0, 0, (columns + runs).reshape(-1))
+
+
+def units(m: int, n: int, group: int, ws: bool, sparse: bool, lane: int) -> tuple[Unit, ...]:
+    """Products of the data path layouts A to G: section "Data Path Layout Organization". ``lane`` is D's.
+
+    B comes in as many parts as there are CTAs, each from one CTA's shared memory, or as there are banks, each with its own part of N.
+    """
+    banks = data_path_lanes(m, group, ws, sparse) + lane
+    parts = max(group, len(banks))
+    columns, share = n // parts, n // group
+    found = []
+    for cta in range(group):
+        for part in range(parts):
+            bank = part % len(banks)
+            lanes = banks[bank]
+            contiguous = int(lanes[-1]) - int(lanes[0]) == len(lanes) - 1
+            place: Lanes = slice(int(lanes[0]), int(lanes[-1]) + 1) if contiguous else lanes
+            holder, first = divmod(part * columns, share)
+            found.append(Unit(cta, part, bank, holder, first, place, 0 if len(banks) > 1 else part * columns, columns))
+    return tuple(found)

@@ -188,6 +188,7 @@ OBJECT = (
     ),
     Pair(
         (
+            "mbarrier.expect_tx.relaxed.cta.shared.b64 [%mbar], 16;",
             "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%mbar], 16;",
             "mbarrier.arrive.shared::cta.b64 _, [%mbar];",
             "mbarrier.arrive_drop.shared.b64 _, [%mbar];",
@@ -197,23 +198,8 @@ OBJECT = (
             "mbarrier.arrive_drop.expect_tx.shared::cta.b64 _, [%mbar], 16;",
             "mbarrier.test_wait.parity.shared.b64 %done, [%mbar], 1;",
             "mbarrier.try_wait.parity.shared.b64 %done, [%mbar], 1;",
+            "mbarrier.inval.shared::cta.b64 [%mbar];",
         ),
-        "accesses the mbarrier object",
-        INITIALISED,
-        "bar.sync 0;",
-        INIT,
-        "X120",
-    ),
-    Pair(
-        ("mbarrier.expect_tx.relaxed.cta.shared.b64 [%mbar], 16;",),
-        "accesses the mbarrier object",
-        INITIALISED,
-        "bar.sync 0;",
-        INIT,
-        "X120",
-    ),
-    Pair(
-        ("mbarrier.inval.shared::cta.b64 [%mbar];",),
         "accesses the mbarrier object",
         INITIALISED,
         "bar.sync 0;",

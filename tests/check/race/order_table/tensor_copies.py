@@ -261,7 +261,10 @@ HINTS = tuple(
 FIELDS = (
     "global_address.{space}.b1024.b64 {place}, %d0;",
     "rank.{space}.b1024.b32 {place}, 1;",
-    "swizzle_mode.{space}.b1024.b32 {place}, 0;",
+    *(
+        f"{name}.{{space}}.b1024.b32 {{place}}, 0;"
+        for name in ("elemtype", "interleave_layout", "swizzle_mode", "swizzle_atomicity", "fill_mode")
+    ),
     "box_dim.{space}.b1024.b32 {place}, 0, 4;",
     "global_stride.{space}.b1024.b64 {place}, 0, 64;",
 )

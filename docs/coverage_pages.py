@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ptxlab import isa
+from ptxlab.isa.targets import name_targets
 
 TESTS = Path(__file__).parents[1] / "tests"
 
@@ -94,8 +95,11 @@ def family_of(row: Any) -> str:
 
 
 def needs_of(row: Any) -> tuple[str, str]:
-    """The PTX ISA version and the targets that a row requires; empty where it does not say."""
-    return ("", "")
+    """The PTX ISA version and the targets that every use of a row requires; empty where it does not say."""
+    always = [needed for needed in row.form.requires if not needed.when]
+    version = max((needed.since for needed in always), default=(0, 0))
+    targets = [needed.targets for needed in always if needed.targets is not None]
+    return f"{version[0]}.{version[1]}" if any(version) else "", name_targets(frozenset.intersection(*targets)) if targets else ""
 
 
 @cache

@@ -395,7 +395,7 @@ def test_refusals_of_arguments(session: Session) -> None:
     with pytest.raises(ptxlab.LaunchError) as caught:
         kernels.add[(1,)](x, Pointer(), x, 4, BLOCK=16)
     assert caught.value.diagnostic.code == "I302"
-    assert caught.value.diagnostic.message == "argument y: a Pointer has an address, but nobody knows how much memory lies there"
+    assert caught.value.diagnostic.message == "argument y: a Pointer has an address, but the size of its memory is not known"
 
 
 def test_a_kernel_that_was_compiled_for_a_real_device(session: Session) -> None:

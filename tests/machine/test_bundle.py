@@ -183,7 +183,7 @@ def test_expectations_without_values(expecting: Path) -> None:
 
 def test_overlapping_memory(bundle: Path) -> None:
     found = changed(bundle, lambda m: m["memory"][1].update(address=m["memory"][0]["address"]))
-    assert "overlaps another one, or stands in the wrong order" in found
+    assert "overlaps another one, or is out of order" in found
 
 
 def test_damaged_files_are_refused_or_run(bundle: Path) -> None:

@@ -29,7 +29,7 @@ Array = NDArray[Any]
 
 
 class ArrayError(ValueError):
-    """An array cannot be made; the text says why."""
+    """An array that cannot be made, with the reason."""
 
 
 def dtype_of(name: object) -> np.dtype[Any]:

@@ -61,7 +61,7 @@ def exec_(script: str, arguments: tuple[str, ...], sarif: Path | None, keep: Pat
 
 
 def _folder(path: Path) -> Path:
-    """A folder that can be written to, whatever folder the script goes to."""
+    """Make a folder that can be written to; its absolute path stays valid if the script changes directory."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         (path / ".ptxlab").touch()
@@ -72,7 +72,7 @@ def _folder(path: Path) -> Path:
 
 
 def _run(script: str, arguments: tuple[str, ...], session: Session) -> Status:
-    """Run the script as ``python script`` does; the status that it would end with."""
+    """Run the script as ``python script`` does; return its exit status."""
     os.environ["TRITON_DEFAULT_BACKEND"] = "ptxlab"
     install_on_import()
     after_import("torch", _redirect_torch)

@@ -1,4 +1,4 @@
-"""Launch files: TOML that says which kernel to run, on what, and what should come out.
+"""Launch files: TOML with a kernel, its arguments, the options of the launch, and the expected results.
 
 ::
 
@@ -104,7 +104,7 @@ class LaunchFile:
 
 
 class _Reader:
-    """Reads the tables of one file; every refusal names the file and the key."""
+    """Reads the tables of one file; every error names the file and the key."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -263,7 +263,7 @@ class _Reader:
             raise ArrayError(f"matmul of shapes {a.shape} and {b.shape}: {error}") from None
 
     def same_shape(self, shape: tuple[int, ...], name: str) -> None:
-        """Refuse what cannot be compared with an output, a product before it is computed: it may be very large."""
+        """Refuse an expectation of another shape than the output; a product before it is computed, because it may be very large."""
         if shape != self.arrays[name].shape:
             raise ArrayError(f"the expected shape {shape} is not that of {name!r}, {self.arrays[name].shape}")
 

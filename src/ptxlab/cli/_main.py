@@ -19,7 +19,7 @@ COMMANDS = {
     "run": "Run the kernel that LAUNCH_FILE (TOML, or a replay bundle) describes.",
     "warmup": "Fill the code cache: the helpers of every launch, and every kernel of the PTX files.",
 }
-"""The commands by name, with the first line of their help. ``exec`` stands in ``ptxlab.cli._exec`` as ``exec_``, the others likewise."""
+"""The commands by name, with the first line of their help. ``run`` is defined in ``ptxlab.cli._run``, and so on; ``exec`` is ``exec_``."""
 
 
 class _Commands(click.Group):

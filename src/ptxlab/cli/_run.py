@@ -65,7 +65,7 @@ def run(
 
 @contextmanager
 def _progress_bar(name: str, show: bool) -> Any:
-    """Yield a progress callback that draws a bar on standard error, or None; what is no terminal gets its last state."""
+    """Yield a progress callback that draws a bar on standard error, or None; a file gets only its last state."""
     if not show:
         yield None
         return

@@ -1,4 +1,4 @@
-"""Other compilers and libraries: each module here is imported when it is first named, and needs what it is named after."""
+"""Other compilers and libraries: a module here is imported when it is first used, and needs the package that it is named after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams and events of a device on which everything is over when it returns: what Triton's benchmarks and torch.cuda offer."""
+"""Streams and events, as Triton's benchmarks and torch.cuda offer them, of a device on which every call is synchronous."""
 
 from __future__ import annotations
 

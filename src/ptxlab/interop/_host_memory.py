@@ -1,4 +1,4 @@
-"""Host memory as device memory: every tensor stands at its own address, so that nothing is copied and pointers may lie in memory."""
+"""Host memory as device memory, at the host's own addresses: nothing is copied, and tensors may hold pointers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ptxlab.machine.replay.replay import Placed
 __all__ = ["HostArray", "HostMemory", "attached", "placed"]
 
 _FIRST_ADDRESS, _HOST_END = 0xFFFF, 1 << 47
-"""Where addresses of the computer's memory lie."""
+"""Addresses of host memory lie between these."""
 
 
 class HostArray:
@@ -48,7 +48,7 @@ class HostArray:
 
 @dataclass(frozen=True, slots=True)
 class HostMemory:
-    """A stretch of host memory that an argument lies in.
+    """A range of host memory that holds an argument.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ def memory_of(value: Any, name: str) -> HostMemory | None:
         return None
     raise refuse(
         "I302",
-        f"argument {name}: a {type(value).__name__} has an address, but nobody knows how much memory lies there",
+        f"argument {name}: a {type(value).__name__} has an address, but the size of its memory is not known",
         fix="pass a torch tensor or a NumPy array",
     )
 
@@ -140,7 +140,7 @@ def _live() -> Iterator[HostMemory]:
 
 
 def _merged(pieces: list[HostMemory]) -> list[HostMemory]:
-    """Overlapping pieces as one."""
+    """Merge overlapping ranges."""
     merged: list[HostMemory] = []
     for piece in sorted((p for p in pieces if p.high > p.low), key=lambda p: p.low):
         last = merged[-1] if merged else None
@@ -154,7 +154,7 @@ def _merged(pieces: list[HostMemory]) -> list[HostMemory]:
 
 @contextmanager
 def attached(device: Device, values: Iterable[tuple[str, Any]]) -> Iterator[None]:
-    """Let a device see the memory of arguments, and what pointers in them point to, at the host's addresses.
+    """Attach the memory of arguments to a device, with the tensors that pointers in them point to, at the host's addresses.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The switch for everything that can launch a kernel: Triton, CuTe DSL and `ptxlab.Kernel.launch` itself, in one session."""
+"""One session for all kernels that a program launches: by Triton, by CuTe DSL, by `ptxlab.Kernel.launch`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _cute() -> AbstractContextManager[None]:
 
 
 _SWITCHES: dict[str, Callable[[], AbstractContextManager[None]]] = {"triton": _triton, "cutlass.cute": _cute}
-"""By the module that a program imports; one that is never imported costs nothing."""
+"""By the module that a program imports; nothing is done for a module that is not imported."""
 
 
 def _enter(stack: ExitStack, switch: Callable[[], AbstractContextManager[None]]) -> None:
@@ -40,7 +40,7 @@ def _enter(stack: ExitStack, switch: Callable[[], AbstractContextManager[None]])
 
 @contextmanager
 def switched(session: Session) -> Iterator[Session]:
-    """Let all kernels of a ``with`` statement belong to a session: its settings hold for them, and it takes up what they find."""
+    """Run all kernels of a ``with`` statement in a session: with its settings, and its launches and findings are recorded there."""
     with activate(session), _plain_launches(session), ExitStack() as stack:
         for module, switch in _SWITCHES.items():
             stack.callback(after_import(module, partial(_enter, stack, switch)))
@@ -49,12 +49,12 @@ def switched(session: Session) -> Iterator[Session]:
 
 @contextmanager
 def _plain_launches(session: Session) -> Iterator[None]:
-    """The settings are the defaults of `ptxlab.Kernel.launch`; what a launch finds is raised, as for other kernels."""
+    """Make the settings the defaults of `ptxlab.Kernel.launch`; findings are recorded and raised as for other kernels."""
     plain = Kernel.launch
 
     def launch(kernel: Kernel, grid: Any = 1, *args: Any, **options: Any) -> Result:
         result = plain(kernel, grid, *args, **session.launch_options() | options)
-        session.take(kernel, launch_site(), dimensions("grid", grid), result)
+        session.record(kernel, launch_site(), dimensions("grid", grid), result)
         return result
 
     setattr(Kernel, "launch", launch)  # noqa: B010  (an assignment would be one to a method)

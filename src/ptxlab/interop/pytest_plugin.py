@@ -1,4 +1,4 @@
-"""The pytest plugin: kernels of a test run in ptxlab, and what they do wrong is the test's failure.
+"""The pytest plugin: kernels of a test run in ptxlab, and their errors make the test fail.
 
 ``@pytest.mark.ptxlab(target="sm_90a", policy="lazy")`` or the fixture ``ptxlab_session`` switches a test over, with
 Triton and CuTe DSL if the test imports them; launches by `ptxlab.Kernel.launch` belong to the test, too. The mark takes the
@@ -25,7 +25,7 @@ _FIXTURE = "ptxlab_session"
 
 
 class _Sarif:
-    """Collects the findings that reports bring, and writes them at the end."""
+    """Collects the findings in test reports, and writes them at the end."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -72,7 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test with the mark gets the fixture, before all others."""
+    """Give tests with the mark the fixture, before all others."""
     for item in items:
         names = getattr(item, "fixturenames", None)
         if names is not None and item.get_closest_marker("ptxlab") is not None:
@@ -95,7 +95,7 @@ def ptxlab_session(request: pytest.FixtureRequest) -> Iterator[Session]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """A test that keeps going fails at its end."""
+    """Make a test with ``keep_going`` fail at its end if errors were found."""
     result = yield
     session = getattr(item, "funcargs", {}).get(_FIXTURE)
     if session is not None and session.settings.keep_going and not session.ok:
@@ -107,7 +107,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
-    """A failure by diagnostics shows them in place of the traceback; findings travel with the report, as it does between processes."""
+    """Show diagnostics in place of a traceback, and add the findings to the report, which may be sent to another process."""
     report = yield
     diagnostics = sys.modules.get("ptxlab.diagnostics")
     session = getattr(item, "funcargs", {}).get(_FIXTURE)

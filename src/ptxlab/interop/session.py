@@ -1,4 +1,4 @@
-"""How the kernels of other libraries are launched: the options that a whole run shares, and what its launches found."""
+"""Sessions: the settings that all launches of a program share, and what the launches have found."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["LaunchRecord", "Session", "Settings", "activate", "current", "launch_site", "launched_at", "raise_site"]
 
 _launch = Kernel.launch
-"""As it is here: a session may take its place for the plain launches of a program."""
+"""The method itself: `ptxlab.interop._switch` may replace the attribute while a session is active."""
 
 
 def _text(name: str, value: Any) -> str:
@@ -53,7 +53,7 @@ class Settings(LaunchOptions):
     sms: int | None = option(
         None, "Streaming multiprocessors; default: as many as a product with the target has.", whole(1, MOST_SMS, optional=True)
     )
-    keep_going: bool = option(False, "Report errors and go on where a kernel ran to its end, instead of raising them.", flag)
+    keep_going: bool = option(False, "Report errors of a kernel that ran to its end, instead of raising them.", flag)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -120,24 +120,24 @@ class Session:
         return self.settings.keywords() | {"trace": self.trace}
 
     def launch(self, kernel: Kernel, site: Place | None, arrays: Iterable[Placed] = (), **geometry: Any) -> Result:
-        """Launch a kernel under the settings, write what it prints to standard output, and take up what was found.
+        """Launch a kernel with the settings, write what it prints to standard output, and record what was found.
 
-        ``arrays`` are those that the addresses among the arguments stand for.
+        ``arrays`` are those at the addresses among the arguments.
 
         Raises
         ------
         KernelError
-            if an error was found, or, when the session keeps going, if the kernel did not come to its end
+            if an error was found, or, with ``keep_going``, if the kernel did not run to its end
         """
         result = _launch(kernel, device=self.device, **self.launch_options(), **geometry)
         if result.replay is not None:
             result.replay = replace(result.replay, arrays=tuple(arrays))
         sys.stdout.write(result.stdout)
-        self.take(kernel, site, geometry["grid"], result)
+        self.record(kernel, site, geometry["grid"], result)
         return result
 
-    def take(self, kernel: Kernel, site: Place | None, grid: tuple[int, ...], result: Result) -> None:
-        """Take up a launch and what was found; errors are raised as `launch` does."""
+    def record(self, kernel: Kernel, site: Place | None, grid: tuple[int, ...], result: Result) -> None:
+        """Record a launch and its findings; errors are raised as in `launch`."""
         self.launches.append(LaunchRecord(kernel.name, site, grid, result))
         found = [launched_at(d, site) for d in result.diagnostics]
         if found and self.keep is not None:
@@ -152,7 +152,7 @@ class Session:
             raise KernelError(*errors)
 
     def note(self, diagnostic: Diagnostic) -> None:
-        """Take up a finding and report it; one that was reported before is not repeated."""
+        """Record a finding and report it, once."""
         if diagnostic in self.diagnostics:
             return
         self.diagnostics.append(diagnostic)
@@ -163,7 +163,7 @@ class Session:
 
 
 def launched_at(diagnostic: Diagnostic, site: Place | None) -> Diagnostic:
-    """Add where the launch stands in the program."""
+    """Add the place of the launch in the program to a diagnostic."""
     return diagnostic if site is None else replace(diagnostic, details=(*diagnostic.details, ("launched at", str(site))))
 
 
@@ -171,7 +171,7 @@ _current: list[Session] = []
 
 
 def current() -> Session:
-    """The session that launches belong to; without one, the environment's settings make it."""
+    """Return the active session; without one, make one from the environment's settings."""
     if not _current:
         _current.append(Session(Settings.from_environment()))
     return _current[-1]
@@ -204,6 +204,6 @@ def raise_site(error: BaseException, *packages: str) -> Place | None:
 
 
 def _roots(packages: Iterable[str]) -> tuple[str, ...]:
-    """What the file names of packages start with; code without a file is taken for theirs."""
+    """Return the starts of the file names of packages; code without a file counts as theirs."""
     modules = (sys.modules.get(name) for name in ("ptxlab", *packages))
     return "<", *(f"{Path(folder)}{os.sep}" for module in modules if module is not None for folder in module.__path__)

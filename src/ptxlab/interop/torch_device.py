@@ -1,4 +1,4 @@
-"""Programs that say ``device="cuda"``: torch's CUDA device is the computer's memory, where kernels run in ptxlab."""
+"""Programs that use ``device="cuda"``: torch's CUDA device becomes host memory, and kernels run in ptxlab."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _to_cpu(value: Any) -> Any:
 
 
 class _CudaIsCpu(TorchFunctionMode):  # type: ignore[misc]
-    """Replaces CUDA devices in the arguments of torch's functions; what copies between devices, copies."""
+    """Replaces CUDA devices in the arguments of torch's functions; copies between devices still copy."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         named = kwargs or {}
@@ -105,7 +105,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def install() -> None:
-    """Redirect to the end of the program."""
+    """Redirect torch until the program ends."""
     for name, function in _FUNCTIONS.items():
         setattr(torch.cuda, name, function)
     set_default = torch.set_default_device

@@ -1,4 +1,4 @@
-"""The simulated device: its memory, buffers, and module variables that live from launch to launch."""
+"""The simulated device: its memory, buffers, and module variables that keep their values between launches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Buffer", "Device"]
 
 
 def _physical_memory() -> int:
-    """Bytes of memory that the computer has."""
+    """Return the bytes of memory of this computer."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -29,7 +29,7 @@ def _physical_memory() -> int:
 
 
 def _contents(value: Any) -> NDArray[Any]:
-    """What an array, or a nest of sequences, holds."""
+    """Return the elements of an array, or of nested sequences, as a NumPy array."""
     try:
         array = array_of(value, copies=True)
         found = np.asarray(value) if array is None else array
@@ -84,7 +84,7 @@ class Buffer:
         self._allocation.data[: source.nbytes] = _bytes(source)
 
     def free(self) -> None:
-        """Release the memory; kernels that still use the address are told so."""
+        """Free the memory; a kernel that still uses the address gets a diagnostic."""
         self.device.memory.free(self._allocation)
 
     def __repr__(self) -> str:
@@ -117,7 +117,7 @@ class Device:
         self.memory = DeviceMemory(_physical_memory() if memory_bytes is None else whole_number("memory_bytes", memory_bytes, 0, 1 << 50))
         self.launches = 0
         self.left: Any = None
-        """What the checks of the last launch have left for those of the next."""
+        """State that the checks of one launch keep for the checks of the next one."""
         self._modules: WeakKeyDictionary[Module, dict[str, int]] = WeakKeyDictionary()
 
     def array(self, array: Any, *, name: str | None = None) -> Buffer:
@@ -128,7 +128,7 @@ class Device:
         return Buffer(self, allocation, source.shape, source.dtype)
 
     def module_addresses(self, module: Module) -> dict[str, int]:
-        """The addresses of a module's global and const variables, which are made on first use."""
+        """Return the addresses of a module's global and const variables; they are allocated on first use."""
         found = self._modules.get(module)
         if found is None:
             from ptxlab.machine.memory.variables import place_variables

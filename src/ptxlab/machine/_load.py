@@ -49,7 +49,7 @@ def load(path: str | os.PathLike[str], *, target: str | None = None) -> Module:
 
 
 def _chosen(found: list[ptx.Embedded], target: str | None, name: str) -> ptx.Embedded:
-    """The only text, or the only one for a target."""
+    """Return the only text, or the only one for a target."""
     fitting = [e for e in found if target in (None, e.target)]
     if len(fitting) == 1:
         return fitting[0]

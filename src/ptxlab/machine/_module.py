@@ -1,4 +1,4 @@
-"""What a user holds: modules and kernels."""
+"""Modules and kernels, as users load and launch them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ class Kernel:
         return self.variant(False, False)[1]
 
     def variant(self, contract: bool, recorded: bool) -> tuple[Any, Any]:
-        """Program and executable: with unmarked multiplications and additions fused, and with accesses noted for observers."""
+        """Return the program and its executable.
+
+        ``contract`` fuses unmarked multiplications and additions; ``recorded`` code records its memory accesses for observers.
+        """
         found = self._variants.get((contract, recorded))
         if found is None:
             from ptxlab.engine import Executable, lower
@@ -186,7 +189,7 @@ class Module:
         return next(iter(self._kernels.values()))
 
     def check_target(self, device: Device) -> None:
-        """A device without an architecture takes the module's; another architecture is refused."""
+        """Give a device without a target the module's target; refuse a device for which the module is not."""
         if device.target is None:
             device.target = self.target
         if not _runs_on(self.target, device.target):
@@ -197,7 +200,10 @@ class Module:
 
 
 def _runs_on(target: str, device: str) -> bool:
-    """Whether code for ``target`` runs on ``device``: plain targets on all later ones, family ones in the family, others on themselves."""
+    """Return whether code for ``target`` runs on ``device``.
+
+    Plain targets run on all later devices, family-specific ones in their family, architecture-specific ones on that architecture.
+    """
 
     def parts(name: str) -> tuple[int, str]:
         digits = "".join(c for c in name if c.isdigit())

@@ -1,4 +1,4 @@
-"""What can be compiled ahead of a first launch."""
+"""Code that can be compiled before the first launch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["warmup_parts"]
 
 
 def warmup_parts(paths: Sequence[str | os.PathLike[str]] = ()) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Names of pieces of code, each with a function that compiles it into the cache.
+    """Yield names of pieces of code, each with a function that compiles it into the cache.
 
     Parameters
     ----------

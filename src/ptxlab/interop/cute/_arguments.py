@@ -60,7 +60,7 @@ class _DeviceArray:
 
 @dataclasses.dataclass(frozen=True)
 class _Form:
-    """What of an array the code is compiled for; strides in elements."""
+    """The properties of an array that code is compiled for; strides in elements."""
 
     dtype: str
     itemsize: int
@@ -113,7 +113,7 @@ def _element(dtype: Any, name: str) -> str:
 
 
 def example(value: Any, name: str) -> Any:
-    """What a host function is compiled with in place of an array."""
+    """Return what a host function is compiled with in place of an array."""
     found = _form(value, name)
     return value if found is None else found.tensor(0, name)
 

@@ -29,7 +29,7 @@ _STATIC_SHARED = 1
 CLUSTER_DIMENSION = 4
 """``cudaLaunchAttributeClusterDimension``."""
 _FAILED = 719
-"""``cudaErrorLaunchFailure``: the host function goes no further."""
+"""``cudaErrorLaunchFailure``: the host function returns."""
 
 
 class LaunchAttribute(ctypes.Structure):
@@ -65,7 +65,7 @@ class HostCall:
         self.error: BaseException | None = None
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Result:
-        """Run a host function; what went wrong inside of it is raised here."""
+        """Run a host function; errors inside it are raised here."""
         token = current_call.set(self)
         try:
             function(*args, **kwargs)
@@ -100,7 +100,7 @@ class HostCall:
         raise refuse("I105", f"the host function calls {function}, which ptxlab does not have", fix="do that outside the host function")
 
     def launch(self, kernel: str, config: LaunchConfig, parameters: Any) -> bool:
-        """Answer ``cudaLaunchKernelExC``: whether the host function may go on."""
+        """Answer ``cudaLaunchKernelExC``: return whether the host function may continue."""
         found = self.module[kernel]
         attributes = [config.attributes[i] for i in range(config.count)]
         clusters = [tuple(a.value[:3]) for a in attributes if a.id == CLUSTER_DIMENSION]
@@ -116,7 +116,7 @@ class HostCall:
         return result.ok
 
     def result(self) -> Result:
-        """What the launches together have given."""
+        """Combine the results of the launches."""
         if len(self.results) == 1:
             return self.results[0]
         stats = [r.stats for r in self.results]
@@ -134,7 +134,7 @@ class HostCall:
 
 
 def _message(error: BaseException) -> str:
-    """The first sentence of an error of CuTe DSL, which come with colours, a title and a stack."""
+    """Return the first sentence of an error of CuTe DSL, without colours, title and stack."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
     return re.sub(r"^error\[\w+\]: ", "", lines[0]) if lines else "no message"
@@ -174,7 +174,7 @@ def _first_device(device: Any) -> None:
 
 
 def _accept(*_: Any) -> None:
-    """Limits that are raised: the launch checks the device's own."""
+    """Accept a raised limit: the launch checks the device's limits."""
 
 
 def _encode_tiled(
@@ -222,9 +222,9 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], Callable[..., int | None]]] = {
 
 
 def _guarded(answer: Callable[..., int | None], *arguments: Any) -> int:
-    """Give the status that the host code gets; an exception cannot pass through it, so it is kept for the caller.
+    """Return the status for the host code; an exception cannot pass through it and is kept for the caller.
 
-    Host code aborts the process where any call but a launch fails: it is told of success, and stopped at its next launch.
+    Host code aborts the process where any call but a launch fails: it gets success, and its next launch fails.
     """
     try:
         return answer(*arguments) or 0

@@ -1,4 +1,4 @@
-"""Compilation by CuTe DSL for a device that is not there, with ptxlab behind the CUDA functions of its host code."""
+"""Compilation by CuTe DSL without a GPU; ptxlab answers the CUDA calls of its host code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["compiling_for", "cutlass", "kernels_of", "loaded"]
 
 
 def cutlass() -> Any:
-    """The package, or one line that says what to install."""
+    """Import CuTe DSL; an error says what to install."""
     try:
         import_module("cutlass.cute")
     except ImportError as error:
@@ -37,7 +37,7 @@ def _dsl() -> Any:
 
 @contextmanager
 def compiling_for(target: str) -> Iterator[None]:
-    """What CuTe DSL compiles in here is for ``target``, keeps its PTX, and calls ptxlab when it runs."""
+    """Make CuTe DSL compile for ``target``, keep its PTX, and call ptxlab from its host code, in a ``with`` statement."""
     known = cutlass().base_dsl.Arch.__members__
     if target not in known:
         names = ", ".join(name for name in known if name[-1] in "af")
@@ -104,7 +104,7 @@ def kernels_of(function: Any) -> Module | None:
 def loaded(function: Any) -> Any:
     """A compiled function whose host code has looked its kernels up, ready to be called.
 
-    That is done once for each device, and ptxlab has one; the handle of the library is taken away, so that no driver gets it to unload.
+    That is done once for each device, and ptxlab has one; the handle of the library is removed, so that no driver is asked to unload it.
     """
     function.__dict__["num_devices"] = 1
     executor = function.to()

@@ -81,7 +81,7 @@ class Compiled:
         return dict(zip(names, args, strict=True))
 
     def _check_form(self, name: str, value: Any) -> None:
-        """The machine code believes that a tensor has the type and layout that it was compiled for."""
+        """Refuse a tensor that does not have the type and layout that the machine code was compiled for."""
         was = self._examples.get(name)
         if was is None or not is_tensor(was):
             return
@@ -107,7 +107,7 @@ def _text(value: Any) -> str:
 
 
 def _form(tensor: Any) -> str:
-    """What code is compiled for of a tensor: ``Float16 (256,192):(192,1) in gmem, aligned to 16 bytes``."""
+    """Describe the properties of a tensor that code is compiled for: ``Float16 (256,192):(192,1) in gmem, aligned to 16 bytes``."""
     dtype, alignment, layout = tensor.__cache_key__
     space, _, rest = str(layout).partition(" o ")
     return f"{dtype} {rest} in {space} memory" + (f", aligned to {alignment} bytes" if alignment else "")

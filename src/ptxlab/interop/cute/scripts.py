@@ -1,4 +1,4 @@
-"""The switch for whole programs: host functions that are compiled and called as ever, and run in ptxlab."""
+"""Whole programs: host functions are compiled and called as usual, and their kernels run in ptxlab."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def device(target: str = "sm_100a", *, report: Callable[[Diagnostic], None] | No
 
 @contextmanager
 def installed() -> Iterator[None]:
-    """Switch over for a ``with`` statement."""
+    """Run CuTe DSL's kernels in ptxlab for a ``with`` statement."""
     from cutlass.base_dsl.jit_executor import JitExecutor
     from cutlass.cute.runtime import _Pointer, _Tensor
     from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Function
@@ -77,7 +77,7 @@ def installed() -> Iterator[None]:
 
 
 def _noted(used: list[weakref.ref[Any]]) -> Callable[..., Any]:
-    """Keep in mind which tensors and pointers the next call of a host function gets."""
+    """Record the tensors and pointers that are passed to the next call of a host function."""
 
     def wrapper(pointers: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def note(self: Any) -> Any:
@@ -114,7 +114,7 @@ def _simulated(used: list[weakref.ref[Any]]) -> Callable[..., Any]:
 
 
 def _loaded_without_driver(load: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The library of kernels is loaded for ptxlab's one device, and there is no handle for a driver to unload."""
+    """Load the library of kernels for ptxlab's one device, without a handle that a driver would unload."""
 
     def wrapper(self: Any) -> Any:
         kernels = kernels_of(self)

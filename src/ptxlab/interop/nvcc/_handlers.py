@@ -1,4 +1,4 @@
-"""What the CUDA runtime of host code (``_runtime.cc``) asks ptxlab to do."""
+"""Callbacks of the CUDA runtime of host code (``_runtime.cc``) into ptxlab."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Launch:
 
 
 class Runtime:
-    """The handlers of one host library. As a context: what goes wrong inside a call is raised when the call has ended."""
+    """The handlers of one host library. As a context manager, it raises at the end of a call what failed during it."""
 
     def __init__(self, host: Host, library: Any) -> None:
         self.host = host
@@ -92,7 +92,7 @@ class Runtime:
             raise self._error
 
     def _guarded(self, handler: Callable[..., int]) -> Callable[..., int]:
-        """No exception may leave a callback: the first is kept for the end of the call, and the host code gets an error number."""
+        """Wrap a callback: an exception is kept for the end of the call, and the host code gets an error number."""
 
         def call(*args: Any) -> int:
             try:

@@ -109,7 +109,7 @@ class Launcher:
 
 
 def _named(names: Iterable[str], types: Iterable[Any], values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """Every argument that is no constant, with its name; tuples are taken apart."""
+    """Yield every argument that is no constant, with its name; tuples are flattened."""
     for name, kind, value in zip(names, types, values, strict=False):
         if isinstance(kind, tuple):
             yield from _named((f"{name}[{i}]" for i in range(len(kind))), kind, value)
@@ -118,7 +118,7 @@ def _named(names: Iterable[str], types: Iterable[Any], values: Iterable[Any]) ->
 
 
 def _leaves(types: Iterable[Any], values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """The types and values of a nested signature in a row, without constants."""
+    """Yield the types and values of a nested signature, flattened and without constants."""
     for kind, value in zip(types, values, strict=False):
         if isinstance(kind, tuple):
             yield from _leaves(kind, value)

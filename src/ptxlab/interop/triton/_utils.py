@@ -1,4 +1,4 @@
-"""What Triton's runtime asks of a CUDA driver: loading, properties, tensor maps."""
+"""The functions that Triton's runtime calls in a CUDA driver: loading, properties, tensor maps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Utils"]
 
 L2_128B = 2
 _REGISTERS_PER_THREAD = 64
-"""What a kernel is said to use: the assembler would know, and the PTX does not say."""
+"""The number that Triton gets for every kernel: PTX does not contain it."""
 
 
 def product() -> Product:

@@ -11,13 +11,16 @@ from triton.backends.nvidia import compiler as nvidia
 __all__ = ["PtxBackend", "source_file"]
 
 source_file: ContextVar[str] = ContextVar("source_file", default="")
-"""The file of the kernel that is being compiled: Triton's cache would give the PTX, and so the places, of an equal kernel elsewhere."""
+"""The file of the kernel that is being compiled, a part of the cache key.
+
+Else Triton's cache would return the PTX of an equal kernel in another file, with the source places of that file.
+"""
 
 
 class PtxBackend(nvidia.CUDABackend):  # type: ignore[misc]
     """Everything as for an NVIDIA device, but the assembler is not needed: the binary is the PTX.
 
-    Triton asks every backend that it knows for every target, so this one steps back until it takes NVIDIA's place (`_runtime`).
+    Triton asks every backend that it knows for every target, so this one supports none until it replaces NVIDIA's (`runtime`).
     """
 
     @staticmethod

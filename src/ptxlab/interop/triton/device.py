@@ -1,4 +1,4 @@
-"""The switch: a context in which Triton's device is ptxlab's."""
+"""A context in which Triton's kernels run in ptxlab."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OLDEST, _NEXT = (3, 9), (4, 0)
 
 
 def require_triton() -> None:
-    """Refuse to go on without Triton, or with one that has, or may have, another driver interface."""
+    """Refuse a missing Triton, and versions that have, or may have, another driver interface."""
     if find_spec("triton") is None:
         raise LaunchError(missing("Triton is not installed", "triton"))
     import triton

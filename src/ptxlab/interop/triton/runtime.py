@@ -1,4 +1,4 @@
-"""What changes in Triton's runtime while its device is ptxlab's, and back."""
+"""The changes to Triton's runtime while its kernels run in ptxlab."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _CudaBackend(PtxBackend):
 
 
 def _with_arrays(run: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel launch that takes NumPy arrays too, and tells the compiler whose kernel it is."""
+    """Wrap a kernel launch: it accepts NumPy arrays, and the compiler learns the source file of the kernel."""
 
     def run_with_arrays(self: Any, *args: Any, **kwargs: Any) -> Any:
         token = source_file.set(self.fn.__code__.co_filename)
@@ -50,7 +50,7 @@ def _with_arrays(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _wrapped(value: Any) -> Any:
-    """An argument as Triton takes it: arrays with an address, numbers of Python; tuples of both."""
+    """Convert an argument for Triton: arrays get an address, NumPy numbers become Python numbers, also in tuples."""
     if isinstance(value, tuple):
         parts = map(_wrapped, value)
         return value._make(parts) if hasattr(value, "_make") else tuple(parts)
@@ -72,7 +72,7 @@ def _replace(owner: Any, name: str, value: Any) -> None:
 
 
 def _without_unloading(finish: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Let a kernel of ours end without a driver, which may be gone by then."""
+    """Wrap the destructor of a kernel: one of ours ends without a driver, which may be gone by then."""
 
     def forget(self: Any) -> None:
         if isinstance(self.module, Module):
@@ -83,7 +83,7 @@ def _without_unloading(finish: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def install() -> None:
-    """Switch over; further calls do nothing."""
+    """Run Triton's kernels in ptxlab; further calls do nothing."""
     if _undo:
         return
     real = backends["nvidia"]
@@ -106,7 +106,7 @@ CompiledKernel.__del__ = _without_unloading(CompiledKernel.__del__)
 
 @contextmanager
 def installed() -> Iterator[None]:
-    """Switch over for a ``with`` statement."""
+    """Run Triton's kernels in ptxlab for a ``with`` statement."""
     before, outermost = triton.runtime.driver._active, not _undo
     triton.runtime.driver.set_active(PtxlabDriver())
     try:

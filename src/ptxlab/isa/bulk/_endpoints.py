@@ -159,8 +159,8 @@ def ctas_of(warp: context.WarpContext, mask: int) -> list[context.Cta]:
         warp.fault(
             "M407",
             f"the CTA mask {mask:#06x} names CTA rank {gone[0]}, which has exited",
-            fix="let the CTAs of the cluster meet in barrier.cluster before they exit, or let CTA rank "
-            f"{gone[0]} wait on its mbarrier until the others are done with its shared memory",
+            fix="synchronise the CTAs of the cluster with barrier.cluster before they exit, or let CTA rank "
+            f"{gone[0]} wait on its mbarrier until the other CTAs no longer use its shared memory",
         )
     return found
 

@@ -1,4 +1,4 @@
-"""Kernel arguments: checked against the parameters, packed into parameter bytes; arrays are copied in and, after a run to the end, back."""
+"""Kernel arguments: they are checked against the parameters and packed; arrays are copied to the device and back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 
 @dataclass(slots=True, eq=False)
 class _Group:
-    """Arrays whose memory overlaps, the position of the first: one allocation for the extent [low, high) of host addresses."""
+    """Arrays whose memory overlaps: they get one allocation for their host addresses [low, high). ``first`` is an argument's position."""
 
     first: int
     low: int
@@ -45,7 +45,7 @@ class _Group:
 
 @dataclass(slots=True)
 class Arguments:
-    """What a launch gets: the parameter bytes, and what is to be copied back and freed."""
+    """The bound arguments of a launch: the parameter bytes, and the memory to copy back and to free."""
 
     packed: bytes
     groups: list[_Group]
@@ -78,7 +78,7 @@ def _start(array: NDArray[Any]) -> int:
 
 
 def array_extent(array: NDArray[Any]) -> tuple[int, int]:
-    """Host addresses [low, high) that the elements of an array take."""
+    """Return the host addresses [low, high) of the elements of an array."""
     low = high = _start(array)
     if array.size == 0:
         return low, low
@@ -242,7 +242,7 @@ def _is_tensor_map(value: Any) -> bool:
 
 
 def _group(arrays: dict[int, NDArray[Any]], parameters: Sequence[Parameter]) -> list[_Group]:
-    """Arrays that share memory come into one group; groups stand in the order of their first arguments.
+    """Put arrays that share memory into one group; groups are ordered by their first arguments.
 
     So that device addresses do not depend on where the host keeps the arrays.
     """

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["MBARRIER_TOKEN", "Cluster", "CtaState", "Sm"]
 
 MBARRIER_TOKEN = 0x6D62_6172_7269_6572
-"""What an initialised mbarrier object holds in shared memory; anything else there means that it was overwritten."""
+"""The contents of an initialised mbarrier object in shared memory; other contents mean that it was overwritten."""
 
 POISON = 0xFF
-"""What fresh shared memory holds: a NaN in every floating-point format."""
+"""The contents of fresh shared memory: a NaN in every floating-point format."""
 
 
 class Sm:
-    """What the CTAs on one SM share."""
+    """One SM: the resources that its CTAs share."""
 
     __slots__ = ("ctas", "index", "shared_used", "tensor", "threads_used")
 
@@ -110,7 +110,7 @@ class CtaState:
         return self.group.ctas[other] if other < len(self.group.ctas) else None
 
     def mbarrier(self, warp: WarpContext | None, offset: int) -> MbarrierState:
-        """The initialised mbarrier at a window offset."""
+        """Return the initialised mbarrier at a window offset; a fault if there is none."""
         found = self.mbarriers.get(offset)
         if found is None or self.tokens[offset >> 3] != MBARRIER_TOKEN:
             self._no_mbarrier(offset)
@@ -129,7 +129,7 @@ class CtaState:
         )
 
     def live_mbarrier(self, offset: int) -> MbarrierState | None:
-        """The mbarrier object whose state stands at a window offset."""
+        """Return the valid mbarrier object at a window offset, None if there is none."""
         return self.mbarriers.get(offset) if self.tokens[offset >> 3] == MBARRIER_TOKEN else None
 
     def new_mbarrier(self, offset: int, count: int) -> MbarrierState:
@@ -148,5 +148,5 @@ class CtaState:
         self.tokens[offset >> 3] = 0
 
     def describe(self) -> str:
-        """For reports."""
+        """Return the CTA's coordinates for reports."""
         return f"({self.ctaid[0]}, {self.ctaid[1]}, {self.ctaid[2]})"

@@ -1,4 +1,4 @@
-"""One launch: the machine that service handlers see, resident clusters, and how it ends."""
+"""One launch: its resident clusters, and the machine that service handlers use."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Launch:
         self.fetches: list[Any] = [None] * len(program.ops)
         """By instruction: where its operands are (`Registers.fetch`)."""
         self.known: defaultdict[int, dict[Any, Any]] = defaultdict(dict)
-        """By instruction: what its family keeps of it."""
+        """By instruction: data that its handler keeps for this launch."""
         self.handlers = [op.row.semantics for op in program.ops]
         self.together = [op.row.kind == "service" and op.aligned for op in program.ops]
         self.reports = Reports(self)
@@ -111,7 +111,7 @@ class Launch:
         self._shared: list[NDArray[np.uint8]] = []
 
     def _addresses(self, globals_: dict[str, int]) -> dict[tuple[str, str], int]:
-        """The addresses of variables by state space and name, as `Warp.symbol` wants them (offsets are added there)."""
+        """Return the addresses of variables by state space and name, for `Warp.symbol`, which adds offsets."""
         p = self.program
         found: dict[tuple[str, str], int] = {("shared", name): 0 for name in p.shared.variables}
         found |= {("param", q.name): 0 for q in p.parameters} | {("local", name): 0 for name in p.local_variables}
@@ -122,10 +122,10 @@ class Launch:
     # --------------------------------------------------------------------------------------------------- residency
 
     def start_cluster(self) -> bool:
-        """Start the next cluster if it fits; False if it does not, or there is none."""
+        """Start the next cluster if it fits; return whether one has started."""
         if self._next >= self._clusters:
             return False
-        unit = self._room()
+        unit = self._free_sms()
         if unit is None:
             if not self.resident:
                 self._impossible()
@@ -136,8 +136,8 @@ class Launch:
         self._start(index, unit)
         return True
 
-    def _room(self) -> list[Sm] | None:
-        """The SMs for the CTAs of a cluster: one each, neighbours, the emptiest."""
+    def _free_sms(self) -> list[Sm] | None:
+        """Choose SMs for the CTAs of a cluster: one for each CTA, neighbouring ones, those with the fewest CTAs."""
         size = self.cluster_size
         threads = self.warps_per_cta * 32
         best: list[Sm] | None = None
@@ -166,25 +166,25 @@ class Launch:
         self.printed.append(text)
 
     def cancel_cluster(self) -> tuple[int, int, int] | None:
-        """Take the next cluster that has not started away; the coordinates of its first CTA."""
+        """Cancel the next cluster that has not started; return the coordinates of its first CTA, None if all have started."""
         if self._next >= self._clusters:
             return None
-        x, y, z = self._place(self._order[self._next])
+        x, y, z = self._cluster_at(self._order[self._next])
         self._next += 1
         self.progress += 1
         self.total_ctas -= self.cluster_size
         width, height, depth = self.options.cluster
         return x * width, y * height, z * depth
 
-    def _place(self, index: int) -> tuple[int, int, int]:
-        """Where a cluster stands among the clusters."""
+    def _cluster_at(self, index: int) -> tuple[int, int, int]:
+        """Return the coordinates of a cluster in the grid of clusters."""
         across, down, _ = self._across
         return index % across, index // across % down, index // (across * down)
 
     def _start(self, index: int, unit: list[Sm]) -> None:
         size = self.options.cluster
         group = Cluster(self, index, self.cluster_size)
-        at = self._place(index)
+        at = self._cluster_at(index)
         grid = self.options.grid
         ctas = []
         for rank in range(self.cluster_size):
@@ -224,7 +224,7 @@ class Launch:
             self.scheduler.enqueue(warp)
 
     def exited(self, warp: Warp, lanes: int) -> None:
-        """Lanes of a warp exit: barriers count only threads that live."""
+        """Record that lanes of a warp have exited; barriers count only threads that have not."""
         warp.live &= ~lanes
         cta = warp.cta
         gone = lanes.bit_count()
@@ -237,7 +237,7 @@ class Launch:
         cta.group.barrier.check(cta.group.live_threads)
 
     def warp_ended(self, warp: Warp) -> None:
-        """All threads of a warp have exited."""
+        """Record that all threads of a warp have exited."""
         cta = warp.cta
         self.progress += 1
         if cta.live_threads == 0:
@@ -280,7 +280,7 @@ class Launch:
         self.device.memory.copy_to_shared(cta.shared, rows)
 
     def shared_at(self, t: Any, address: int) -> tuple[CtaState, int]:
-        """The CTA and window offset that a shared-window or generic shared address means."""
+        """Return the CTA and the window offset of a shared-window or generic address in shared memory."""
         if address >= _WINDOW:
             address -= SHARED_WINDOW
         rank = address >> SHARED_RANK_SHIFT
@@ -300,17 +300,17 @@ class Launch:
             raise Misuse(
                 "M407",
                 f"the address {address:#x} names the shared memory of CTA rank {rank}, which has exited",
-                fix="let the CTAs of the cluster meet in barrier.cluster before they exit, or let CTA rank "
-                f"{rank} wait on its mbarrier until the others are done with its shared memory",
+                fix="synchronise the CTAs of the cluster with barrier.cluster before they exit, or let CTA rank "
+                f"{rank} wait on its mbarrier until the other CTAs no longer use its shared memory",
             )
         return ctas[rank], address & 0xFF_FFFF
 
     def global_view(self, t: Any, address: int, size: int, write: bool) -> NDArray[np.uint8]:
-        """The bytes of one global allocation as a view."""
+        """Return bytes of one global allocation as a view."""
         return self.device.memory.view(address, size, write)
 
     def read_generic(self, t: Any, address: int, size: int, cta: CtaState) -> NDArray[np.uint8]:
-        """Bytes at a generic, global, or param address."""
+        """Return the bytes at a generic, global or param address."""
         if PARAM_WINDOW <= address < PARAM_WINDOW + _WINDOW:
             start = address - PARAM_WINDOW - PARAM_BASE
             if start < 0 or start + size > len(self.parameter_bytes):
@@ -324,7 +324,7 @@ class Launch:
         return self.device.memory.view(address, size)
 
     def run(self) -> None:
-        """Run to the end."""
+        """Run the launch to its end."""
         if self.options.progress is not None:
             self.options.progress(0, self.total_ctas)
         if "register" in self.options.checks:

@@ -1,4 +1,4 @@
-"""What a CTA and an SM can have."""
+"""Limits of CTAs and SMs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SHARED_PER_SM = 228 * 1024
 THREADS_PER_SM = 2048
 CTAS_PER_SM = 32
 MOST_SMS = 4096
-"""Of a simulated device."""
+"""The largest number of SMs of a simulated device."""
 LOCAL_PER_THREAD = 512 * 1024
 PARAMETERS = 32764
 
 
 def shared_bytes(program: Program, dynamic: int) -> int:
-    """Bytes of shared memory of a CTA, the reserved ones counted; what a kernel cannot have is refused."""
+    """Return the bytes of shared memory of a CTA, with the reserved ones; a kernel that exceeds a limit is refused."""
     for what, declared, most in (
         ("local memory per thread", program.local_bytes, LOCAL_PER_THREAD),
         ("parameters", program.param_bytes, PARAMETERS),

@@ -1,4 +1,4 @@
-"""The options of a launch: each one's default, type, allowed values and help text stand here once.
+"""The options of a launch: each one's default, type, allowed values and help text are defined here, once.
 
 `Kernel.launch`, launch files, the command line, the variables ``PTXLAB_*`` and the pytest mark take their options from `LaunchOptions`.
 """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["LaunchEnded", "Reports"]
 
 _MOST = 100
-"""Findings kept; further ones are only counted."""
+"""The number of findings that are kept."""
 _MOST_NAMES = 8
 
 
@@ -95,7 +95,7 @@ class Reports:
     # --------------------------------------------------------------------------------------------------------- places
 
     def place(self, op: Op) -> tuple[Place, str, Place | None]:
-        """Where an instruction stands: in the PTX, that line's text, and in the source."""
+        """Return the place of an instruction in the PTX, the text of that line, and its place in the source."""
         module = self._launch.module
         where = ptx.place(module, ptx.Instruction(op.opcode, (), None, op.line, op.column))
         return where, ptx.line_text(module, op.line), self._sources.at(op.line)
@@ -135,7 +135,7 @@ class Reports:
             self._times[key] = 1
 
     def early_uses(self) -> None:
-        """Registers that are used before wgmma.wait_group has made them the program's again."""
+        """Report registers that are used while a wgmma.mma_async may still work on them."""
         names = self._launch.program.registers
         wait = "execute wgmma.commit_group and wgmma.wait_group before"
         for found, code, text, fix in (
@@ -171,12 +171,12 @@ class Reports:
         self.fault(misuse.code, misuse.message, **where, **misuse.fields)
 
     def cta_ended(self, cta: CtaState) -> None:
-        """What a CTA must not leave behind."""
+        """Report what a CTA must not leave behind when it exits: allocated tensor memory."""
         for op, code, message, fix in leaks(cta):
             self.add(code, message, op, cta=cta, fix=fix)
 
     def engine_fault(self, warp: Warp) -> NoReturn:
-        """Name what compiled code ran into."""
+        """Report a fault that compiled code has found."""
         words = warp.words
         op = self._launch.program.ops[words[int(Word.INFO)]]
         kind, lane = words[int(Word.FAULT)], words[int(Word.FAULT_LANE)]
@@ -199,7 +199,7 @@ class Reports:
     # ----------------------------------------------------------------------------------------------- ends without result
 
     def over_budget(self) -> NoReturn:
-        """The launch executed more instructions than it may."""
+        """Report that the launch has executed more instructions than its budget."""
         launch = self._launch
         warp = launch.scheduler.last
         lanes = max(warp.converged, key=lambda s: s.turn) if warp is not None and warp.converged else None
@@ -214,7 +214,7 @@ class Reports:
         )
 
     def parted(self, warp: Warp, standing: list[ConvergedLanes]) -> NoReturn:
-        """Parts of a warp stand at different instructions that need the whole warp."""
+        """Report that lanes of a warp wait at different instructions that need the whole warp."""
         first = min(standing, key=lambda s: s.op)
         op = self._launch.program.ops[first.op]
         self.fault(
@@ -228,7 +228,7 @@ class Reports:
         )
 
     def partial(self, warp: Warp) -> NoReturn:
-        """An instruction for whole warps has a guard that differs between the threads."""
+        """Report that an instruction for whole warps has a guard that differs between the threads."""
         rest = warp.converged_mask & ~warp.mask
         self.fault(
             "B517",
@@ -279,7 +279,7 @@ class Reports:
             return sentence + (" [" + "; ".join(f"{name}: {value}" for name, value in facts) + "]" if facts else "")
         if group.state == CONVERGE:
             rest = group.warp.live & ~group.mask
-            return f"stands until lanes {lane_text(rest)} of the warp execute it too"
+            return f"waits until lanes {lane_text(rest)} of the warp execute it too"
         return "spins: nothing that it reads changes any more"
 
 

@@ -1,4 +1,4 @@
-"""What a launch gives: findings, cost, and who wrote what."""
+"""The result of a launch: findings, statistics, and which instructions wrote an element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a checked launch to its result."""
+"""Run a launch whose options are checked."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run(
 
 
 def execute(launch: Launch, started: float, replay: Replay | None) -> Result:
-    """Run a launch to its end, wherever that is."""
+    """Run a launch until it ends, or until a finding ends it, and make its result."""
     notes: tuple[Diagnostic, ...] = ()
     completed = False
     try:

@@ -1,1 +1,1 @@
-"""Global and tensor memory, module variables, deferred copies."""
+"""Global memory, tensor memory, module variables."""

@@ -23,7 +23,7 @@ READABLE, WRITABLE = 1, 2
 
 
 class AccessError(Misuse):
-    """An access that memory refuses."""
+    """An access that is not allowed."""
 
 
 def aligned_bytes(size: int, alignment: int = 64) -> NDArray[np.uint8]:
@@ -87,7 +87,7 @@ class DeviceMemory:
         return allocation
 
     def attach(self, address: int, data: NDArray[np.uint8], name: str, *, writable: bool = True) -> Allocation:
-        """Make host bytes device memory at an address of their own, without a copy; `detach` ends it."""
+        """Make host bytes device memory at a given address, without a copy; `detach` ends this."""
         allocation = Allocation(address, data.size, data, name, writable)
         at = bisect_right(self._bases, address)
         self._bases.insert(at, address)
@@ -96,13 +96,13 @@ class DeviceMemory:
         return allocation
 
     def detach(self, allocation: Allocation) -> None:
-        """Forget attached memory."""
+        """End what `attach` began."""
         at = self._all.index(allocation)
         del self._all[at], self._bases[at]
         self._tabulate()
 
     def copy(self) -> DeviceMemory:
-        """The same allocations, the live ones with bytes of their own; freed ones are remembered."""
+        """Return the same allocations with copies of their bytes; freed ones are kept as freed."""
         made = DeviceMemory()
         made._next, made._bases = self._next, list(self._bases)
         for a in self._all:
@@ -113,7 +113,7 @@ class DeviceMemory:
         return made
 
     def free(self, allocation: Allocation) -> None:
-        """Release the bytes; the range is remembered."""
+        """Release the bytes; the range is kept to recognise accesses to it."""
         if not allocation.freed:
             allocation.freed = True
             allocation.data = np.empty(0, np.uint8)
@@ -171,7 +171,7 @@ class DeviceMemory:
             start = stop
 
     def refusal(self, address: int, size: int, write: bool) -> AccessError:
-        """Say why an access is refused."""
+        """Make the error of an access that is refused."""
         what = "write" if write else "read"
         verb = f"{what} of {size} bytes at {address:#x}"
         found = self.find(address)

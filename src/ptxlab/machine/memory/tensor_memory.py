@@ -1,4 +1,4 @@
-"""Tensor memory of one SM: the cells, and who holds which columns."""
+"""The tensor memory of one SM, and the allocations of its columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LANES = 128
 GRANULE = 32
 """Columns are granted in units of 32 (section "Tensor Memory Allocation")."""
 POISON = 0x7FFF7FFF
-"""What fresh cells hold: a NaN as one f32 and as two f16."""
+"""The contents of fresh tensor memory: a NaN as one f32 and as two f16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class TensorMemory:
         return found
 
     def candidates(self, columns: int) -> Iterator[int]:
-        """Columns where a free range of this size starts, in the order of preference."""
+        """Yield the columns where a free range of this size starts, in the order of preference."""
         free = np.ones(COLUMNS, bool)
         for start, allocation in self._allocations.items():
             free[start : start + allocation.columns] = False
@@ -75,7 +75,7 @@ class TensorMemory:
                 yield start
 
     def allocate(self, columns: int, owner: Hashable, column: int | None = None) -> int | None:
-        """First column of a new allocation, None when none is free now; ``column`` asks for a place that `candidates` named."""
+        """Return the first column of a new allocation, None if none is free now; ``column`` chooses one of the `candidates`."""
         start = next(self.candidates(columns), None) if column is None else column
         if start is None:
             return None
@@ -85,7 +85,7 @@ class TensorMemory:
         return start
 
     def deallocate(self, column: int, columns: int, owner: Hashable) -> str | None:
-        """Release; or the reason why that is wrong."""
+        """Free an allocation; return the reason if that is not allowed, else None."""
         found = self._allocations.get(column)
         if found is None:
             inside = self._holder(column)
@@ -100,17 +100,17 @@ class TensorMemory:
         return None
 
     def allocations_of(self, owner: Hashable) -> tuple[tuple[int, int], ...]:
-        """What ``owner`` holds, as (first column, columns)."""
+        """Return the allocations of ``owner`` as (first column, columns)."""
         return tuple((start, a.columns) for start, a in sorted(self._allocations.items()) if a.owner == owner)
 
     def release(self, owner: Hashable) -> None:
-        """Free everything that ``owner`` holds and forget the owner (its CTA has exited)."""
+        """Free all allocations of ``owner`` and remove it (its CTA has exited)."""
         for start, _ in self.allocations_of(owner):
             self._free(start)
         self._owned.pop(owner, None)
 
     def owner_of(self, column: int) -> Hashable | None:
-        """Who holds the column."""
+        """Return the owner of a column, None if it is free."""
         start = self._holder(column)
         return None if start is None else self._allocations[start].owner
 

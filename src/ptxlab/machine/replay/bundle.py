@@ -183,7 +183,7 @@ def _array(archive: zipfile.ZipFile, name: str) -> NDArray[np.uint8]:
 
 
 class _Reader:
-    """Makes a launch of a manifest; every refusal names the file and the key."""
+    """Makes a launch from a manifest; every error names the file and the key."""
 
     def __init__(self, name: str, manifest: dict[str, Any]) -> None:
         self.name = name
@@ -213,7 +213,7 @@ class _Reader:
         return found
 
     def made(self, key: str, make: Callable[[Any], Any]) -> Any:
-        """What ``make`` makes of a key's value."""
+        """Return what ``make`` returns for the value of a key; an error names the key."""
         try:
             return make(self.manifest[key])
         except PtxlabError:
@@ -235,7 +235,7 @@ def _memory(rows: list[dict[str, Any]], data: list[NDArray[np.uint8]]) -> Device
     for row, held in zip(rows, data, strict=True):
         address = int(row["address"])
         if address < end or address + held.size >= 1 << 63:
-            raise ValueError(f"the allocation at {address:#x} overlaps another one, or stands in the wrong order")
+            raise ValueError(f"the allocation at {address:#x} overlaps another one, or is out of order")
         made.attach(address, held, str(row["name"]), writable=bool(row["writable"]))
         end = address + held.size
     return made

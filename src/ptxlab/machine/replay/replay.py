@@ -50,14 +50,14 @@ class Placed:
         return np.ndarray(self.shape, self.dtype, allocation.data.data, self.address - allocation.base, self.strides)
 
     def holds(self, array: Array) -> bool:
-        """Whether a host array begins inside of this one."""
+        """Whether a host array begins inside this one."""
         if self.host is None or not array.size:
             return False
         low, high = array_extent(self.host)
         return low <= _start(array) < high
 
     def part(self, array: Array) -> Placed:
-        """A host array that begins inside of this one, under this one's name."""
+        """A host array that begins inside this one, under this one's name."""
         assert self.host is not None
         address = self.address + _start(array) - _start(self.host)
         return Placed(self.name, address, array.shape, array.dtype, array.strides, array)
@@ -80,7 +80,7 @@ def _start(array: Array) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a launch was started with.
+    """Everything that a launch was started with.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class Replay:
         arguments: Arguments,
         variables: dict[str, int],
     ) -> Replay:
-        """Copy what the launch is about to change."""
+        """Copy the state before a launch."""
         names = [p.name for p in kernel.parameters]
         about = (device.target or kernel.module.target, device.sms, device.ctas_per_sm, device.launches)
         arrays = tuple(placed_arguments(names, values, arguments))
@@ -146,7 +146,7 @@ class Replay:
         return trace(self, self.placed(array), index)
 
     def _attached(self, host: Array) -> Placed | None:
-        """A host array in memory that was the device's at its own address."""
+        """Return a host array whose memory was attached to the device at its own address."""
         allocation = self.memory.find(_start(host)) if _start(host) < GLOBAL_BASE else None
         if allocation is None or array_extent(host)[1] > allocation.base + allocation.size:
             return None

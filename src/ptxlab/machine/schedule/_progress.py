@@ -1,4 +1,4 @@
-"""Whether a launch that computes without end still changes anything."""
+"""Find out whether a launch that executes instructions without end still makes progress."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PATIENCE = 4
 
 @dataclass(slots=True)
 class _Mark:
-    """A state to compare later ones with; memory is recorded only once places and registers have come back."""
+    """A state to compare later ones with; memory is recorded only when program counters and registers were found equal once."""
 
     round: int
     places: Places
@@ -35,8 +35,9 @@ class _Mark:
 class Watch:
     """Compares the whole state of a launch between rounds.
 
-    The machine is deterministic: a state that comes back proves that the launch runs in a circle. States are compared by Brent's method,
-    cheapest part first: a counter of what barriers and asynchronous operations do, then program counters, then registers, then memory.
+    The machine is deterministic: a state that occurs twice proves that the launch repeats itself forever. States are compared by Brent's
+    method, cheapest part first: a counter of what barriers and asynchronous operations do, then program counters, then registers, then
+    memory.
     """
 
     def __init__(self, launch: Launch) -> None:
@@ -48,13 +49,13 @@ class Watch:
         self._blocked_progress = -1
 
     def repeats(self) -> bool:
-        """After a round in which all warps used up their slices: whether the state is one that was there before."""
+        """Return whether a state has occurred before; called after a round in which all warps have used up their slices."""
         if self._progress != self._launch.progress:
             self._progress = self._launch.progress
             self._round = 0
             self._mark = None
         self._round += 1
-        if self._round < _PATIENCE or self._time_tells():
+        if self._round < _PATIENCE or self._reads_clock():
             return False
         places = self._places()
         mark = self._mark
@@ -72,12 +73,12 @@ class Watch:
         return False
 
     def is_new(self) -> bool:
-        """Remember the state in which everything waits; False if it was seen since the last progress."""
+        """Record the state in which all warps wait; return False if it has occurred since the last progress."""
         if self._blocked_progress != self._launch.progress:
             self._blocked_progress = self._launch.progress
             self._blocked.clear()
             return True
-        if self._time_tells():
+        if self._reads_clock():
             return True
         state = repr(self._places()).encode() + self._registers() + self._memory()
         if state in self._blocked:
@@ -89,7 +90,7 @@ class Watch:
     def _clocked(self) -> frozenset[int]:
         return clocked(self._launch.program)
 
-    def _time_tells(self) -> bool:
+    def _reads_clock(self) -> bool:
         """Return whether some lanes run in a loop that reads a clock: the time is a part of their state and never repeats."""
         return bool(self._clocked) and any(
             (s.op if s.state else s.pc) in self._clocked for cta in self._launch.resident for warp in cta.warps for s in warp.converged
@@ -119,7 +120,7 @@ class Watch:
 
 
 def clocked(program: Program) -> frozenset[int]:
-    """The ops that stand in a loop with a read of a clock."""
+    """Return the ops in loops that read a clock."""
     clocks = {number for number, register in enumerate(program.registers) if register.special in CLOCKS}
     if not clocks:
         return frozenset()

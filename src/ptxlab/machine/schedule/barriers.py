@@ -169,7 +169,7 @@ class NamedBarrier(_Barrier):
             raise Misuse(
                 "B509",
                 f"barrier {self.id} is awaited by {_threads(self.expected)} and by {_threads(stated)} in the same phase",
-                fix="give the same thread count in all bar instructions that meet at one barrier",
+                fix="give the same thread count in all bar instructions for one barrier",
             )
         self.arrived += threads
         self.launch.progress += 1

@@ -1,7 +1,8 @@
-"""The scheduler: fair, deterministic, and exact about launches that can make no progress.
+"""The scheduler: fair and deterministic; it detects every launch that can make no progress.
 
 A launch runs depth first: a new cluster starts when the resident ones wait or have used up a slice, so that a kernel of independent CTAs
-keeps one CTA's memory warm. Warps take turns after a slice of instructions; diverged lanes of a warp take turns after a smaller one.
+uses the processor's caches for one CTA at a time. Warps take turns after a slice of instructions; diverged lanes of a warp take turns
+after a smaller one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SMALLEST_SLICE = 4_000
 GROUP_SLICE = 2_000
 """Warp-instructions before other lanes of a diverged warp get their turn."""
 EXPIRY_COST = 1_000
-"""What the time limit of a wait takes from the instruction budget, so that loops over it end."""
+"""The instructions that an expired time limit of a wait counts as, so that loops over such waits end."""
 
 _PC, _MASK, _LIMIT, _FUEL, _INFO, _ACTIVE = (int(w) for w in (Word.PC, Word.MASK, Word.LIMIT, Word.FUEL, Word.INFO, Word.ACTIVE))
 _EXITED, _LIVE, _CLOCK, _EVENTS = int(Word.EXITED), int(Word.LIVE), int(Word.CLOCK), int(Word.EVENT_COUNT)
@@ -53,7 +54,7 @@ class Scheduler:
         self._until = 0
         self.budget = launch.budget
         self.observer = launch.observer
-        self._hearers = [None if launch.observer is None else launch.observer.retire_hook(op) for op in launch.program.ops]
+        self._retire_hooks = [None if launch.observer is None else launch.observer.retire_hook(op) for op in launch.program.ops]
         self._on_running = overridden_hook(launch.observer, "running")
         self._on_stopped = overridden_hook(launch.observer, "stopped")
         self._on_resumed = overridden_hook(launch.observer, "resumed")
@@ -63,14 +64,14 @@ class Scheduler:
         self.performing: AsyncOperation | None = None
         self.current: Warp | None = None
         self.last: Warp | None = None
-        self._burns = 0
+        self._slices = 0
         self._seen = -1
         self._watch = Watch(launch)
         self._random = random.Random(launch.options.seed) if launch.policy == "random" else None
         self._eager = launch.policy == "eager"
 
     def now(self) -> int:
-        """The warp-instructions executed so far, those of a slice that is under way included."""
+        """Return the warp-instructions executed so far, with those of the running slice."""
         return self.instructions if self.current is None else self._until - self.current.words[_FUEL]
 
     # ------------------------------------------------------------------------------------------------ waiting and waking
@@ -88,7 +89,7 @@ class Scheduler:
         waiters += self._still_waiting(groups)
 
     def _still_waiting(self, groups: list[ConvergedLanes]) -> list[ConvergedLanes]:
-        """Let those whose wait is over go on; the others."""
+        """Continue the groups whose wait is over and return the others."""
         still = []
         for group in groups:
             wait = group.wait
@@ -106,7 +107,7 @@ class Scheduler:
         group.wait = None
         group.state = RUN
         group.again = group.retried = wait.retry
-        retire_hook = self._hearers[group.op]
+        retire_hook = self._retire_hooks[group.op]
         if retire_hook is not None and not wait.retry:
             warp = group.warp
             running, warp.mask = warp.mask, group.active
@@ -115,7 +116,7 @@ class Scheduler:
         self.enqueue(group.warp)
 
     def _poll(self) -> bool:
-        """Ask the waits that nobody wakes; True if one is over."""
+        """Test the waits that have no list of waiters; return whether one is over."""
         if not self.polling:
             return False
         still = self._still_waiting(self.polling)
@@ -126,7 +127,7 @@ class Scheduler:
     # -------------------------------------------------------------------------------------------- asynchronous operations
 
     def issue(self, operation: AsyncOperation) -> None:
-        """Take an asynchronous operation; under ``eager`` it performs at once."""
+        """Issue an asynchronous operation; under ``eager`` it performs at once."""
         if self.observer is not None:
             self.observer.issued(operation)
         if self._eager:
@@ -163,7 +164,7 @@ class Scheduler:
         self.launch.progress += 1
 
     def _signal(self) -> None:
-        """Let the operations that tell of the completion of others perform, those whose others are done."""
+        """Perform the operations that signal the completion of others, if those have completed."""
         ready = [s for s in self.signals if s.after is not None and all(o.done for o in s.after)]
         if ready:
             self.signals = [s for s in self.signals if s not in ready]
@@ -178,7 +179,7 @@ class Scheduler:
         return True
 
     def finish_operations(self, cta: object) -> None:
-        """Perform what a CTA that exits has still pending."""
+        """Perform the pending operations of a CTA that exits."""
         while any(o.cta is cta for o in self.pending):
             self._perform(next(i for i, o in enumerate(self.pending) if o.cta is cta))
 
@@ -203,13 +204,13 @@ class Scheduler:
                     warp = ready.popleft()
                     warp.queued = False
                     self.current = warp
-                    burned = self._run_warp(warp)
+                    used_up = self._run_warp(warp)
                     self.current, self.last = None, warp
                     turns += 1
                     if not turns & 31:
                         self._poll()
-                    if burned:
-                        self._burned()
+                    if used_up:
+                        self._slice_used_up()
                     if self.instructions > self.budget:
                         launch.reports.over_budget()
                 elif not (self._poll() or self.perform_one() or launch.start_cluster() or self._expire()):
@@ -219,24 +220,24 @@ class Scheduler:
         except Misuse as misuse:
             launch.reports.misused(misuse)
 
-    def _burned(self) -> None:
-        """A warp has used up its slice: after a round of nothing else, look for progress elsewhere."""
+    def _slice_used_up(self) -> None:
+        """Look for other progress, or a hang, when all warps have used up their slices since the last progress."""
         self.rounds += 1
         progress = self.launch.progress
         if progress != self._seen:
             self._seen = progress
-            self._burns = 0
-        self._burns += 1
-        if self._burns <= len(self.ready):
+            self._slices = 0
+        self._slices += 1
+        if self._slices <= len(self.ready):
             return
-        self._burns = 0
+        self._slices = 0
         if self._poll() or self.perform_one() or self.launch.start_cluster():
             return
         if self._watch.repeats() and not self._expire():
             self.launch.reports.hang()
 
     def _expire(self) -> bool:
-        """Let the time limits of waits pass, once for each state of the launch; False if that would repeat a state or there are none."""
+        """Expire the time limits of waits, once for each state of the launch; return False if there are none, or the state is not new."""
         waiting = [s for cta in self.launch.resident for w in cta.warps for s in w.converged if s.wait is not None and s.wait.expires]
         if not waiting or not self._watch.is_new():
             return False
@@ -265,7 +266,7 @@ class Scheduler:
         handlers = launch.handlers
         together = launch.together
         services = self.services
-        hearers = self._hearers
+        retire_hooks = self._retire_hooks
         observer, running, stopped = self.observer, self._on_running, self._on_stopped
         fuel = warp.slice or SLICE
         words[_CLOCK] = self.rounds * 1000 + self.instructions
@@ -336,7 +337,7 @@ class Scheduler:
                     (self.polling if waiters is None else waiters).append(group)
                     status = _PARKED
                     break
-                retire_hook = hearers[index]
+                retire_hook = retire_hooks[index]
                 if retire_hook is not None:
                     retire_hook(warp, op)
                 if warp.spun:

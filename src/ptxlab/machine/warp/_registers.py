@@ -32,7 +32,7 @@ def lanes_of(mask: int) -> NDArray[np.intp]:
 
 
 _ZEROS, _RANKS = 4, 5
-"""Views that are no registers: what a constant is added to, and what the address of a shared variable is."""
+"""Views that hold no registers: zeros, and the base of the CTA's shared window, to which constants and offsets are added."""
 
 
 @lru_cache(maxsize=64)
@@ -89,7 +89,7 @@ class Registers:
         return (self.mask & -self.mask).bit_length() - 1
 
     def row_numbers(self, operand: Resolved | int) -> NDArray[np.intp]:
-        """Where the 32-bit registers of a vector stand in ``rows``."""
+        """Return the rows of the 32-bit registers of a vector, as indices of ``rows``."""
         operand = self.op.operands[operand] if isinstance(operand, int) else operand
         return np.array([self._offsets[r] >> 7 for r in operand_registers(operand)], np.intp)
 
@@ -103,12 +103,12 @@ class Registers:
         return self._views[0][at : at + (4 if width == 1 else 4 * width)].tobytes()
 
     def unsure(self, operand: Resolved | int) -> tuple[int, ...]:
-        """Registers of a vector that some path leaves without a value."""
+        """Return the registers of a vector that are undefined on some path."""
         operand = self.op.operands[operand] if isinstance(operand, int) else operand
         return tuple(r for r in operand_registers(operand) if self._shadows[r] >= 0)
 
     def require_defined(self, registers: tuple[int, ...]) -> None:
-        """These registers must be defined in the executing lanes."""
+        """Report a fault if one of these registers is undefined in an executing lane."""
         for register in registers:
             self._defined(register, self.mask)
 
@@ -122,7 +122,7 @@ class Registers:
         return self._spread(self._constant(operand), bits)
 
     def _defined(self, index: int, mask: int) -> None:
-        """A register that some path leaves undefined must be defined in these lanes."""
+        """Report a fault if a register is undefined in one of these lanes."""
         shadow = self._shadows[index]
         missing = mask & ~self._views[2][shadow >> 2] if shadow >= 0 else 0
         if missing:
@@ -178,7 +178,7 @@ class Registers:
         return value | self._rank_bits if operand.space == "shared" else value
 
     def uniform(self, operand: Resolved | int, bits: int = 32) -> int:
-        """The operand's value, the same in all executing lanes."""
+        """Return the operand's value; a fault if it differs between executing lanes."""
         found = self.common(operand, bits)
         if found is None:
             self._not_uniform(self.op.operands[operand] if isinstance(operand, int) else operand)
@@ -261,7 +261,7 @@ class Registers:
         return self._constant(operand) & _LIMITS[bits]
 
     def fetch(self, operands: Sequence[tuple[Resolved, int]], lane: int) -> tuple[int, ...]:
-        """Several operands of their bits in one lane, 0 for an absent one: of each instruction always the same."""
+        """Return several operands (with their widths in bits) in one lane, 0 for an absent one; an instruction always asks for the same."""
         parts = self.launch.fetches[self.op.index]
         if parts is None:
             parts = self.launch.fetches[self.op.index] = self._parts(operands)
@@ -271,7 +271,7 @@ class Registers:
         return tuple([views[view][at + lane] + more & limit for view, at, more, limit in parts])
 
     def _parts(self, operands: Sequence[tuple[Resolved, int]]) -> tuple[tuple[int, int, int, int], ...]:
-        """Where `fetch` finds each operand: view, index there, what is added, the bits that count; empty if one is not so plain."""
+        """Return for `fetch` the view, index, addend and mask of each operand; empty if an operand needs more than that."""
         found = [self._part(operand, _LIMITS[bits]) for operand, bits in operands]
         return () if None in found else tuple(part for part in found if part is not None)
 
@@ -311,7 +311,7 @@ class Registers:
         return self.values(operand, 64)
 
     def uniform_address(self, operand: Resolved | int) -> int:
-        """Base plus offset of a bracketed operand, the same in all executing lanes."""
+        """Return base plus offset of a bracketed operand; a fault if it differs between executing lanes."""
         found = self.common_address(operand)
         if found is None:
             self._not_uniform(self.op.operands[operand] if isinstance(operand, int) else operand)

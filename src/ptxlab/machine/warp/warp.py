@@ -141,7 +141,7 @@ class Warp(Registers):
 
     @property
     def known(self) -> dict[Any, Any]:
-        """What instruction families keep of the instruction."""
+        """Data that the handler of the instruction keeps for this launch."""
         return self.launch.known[self.op.index]
 
     def local_memory(self, lane: int) -> NDArray[np.uint8]:
@@ -150,7 +150,7 @@ class Warp(Registers):
         return _NO_BYTES if self.local is None else self.local[lane * size : (lane + 1) * size]
 
     def take_copies(self) -> NDArray[np.uint64]:
-        """The deferred copies of the executing lanes, which leave the warp's buffer."""
+        """Remove the deferred copies of the executing lanes from the warp's buffer and return them."""
         count = self.words[_PENDING_COUNT]
         if not count:
             return _NO_ROWS
@@ -166,16 +166,16 @@ class Warp(Registers):
     # --------------------------------------------------------------------------------------------------------- findings
 
     def spin(self) -> None:
-        """End the slice soon."""
+        """Shorten the slice: the warp polls."""
         self.spun = True
 
     def access(self, *accesses: MemoryAccess) -> None:
-        """Tell the observer of bytes that the instruction itself reads or writes."""
+        """Report to the observer the bytes that the instruction itself reads or writes."""
         if self.launch.observer is not None:
             self.launch.observer.accessed(self, accesses)
 
     def report(self, code: str, message: str, **fields: Any) -> None:
-        """Add a finding at this instruction and go on."""
+        """Add a finding at this instruction; the launch continues."""
         self.launch.reports.add(code, message, op=self.op, warp=self, mask=self.mask, **fields)
 
     def memory(self) -> bytes:
@@ -184,5 +184,5 @@ class Warp(Registers):
         return self._frame.tobytes() if local is None else self._frame.tobytes() + local.tobytes()
 
     def release(self) -> NDArray[np.uint8]:
-        """Give the register file back when the warp has ended."""
+        """Return the register file for reuse; the warp has ended."""
         return self._frame

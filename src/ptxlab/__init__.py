@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ptxlab._observers import PROVIDERS, TRACE, Provider
 from ptxlab._version import __version__
 
 if TYPE_CHECKING:
@@ -76,6 +77,22 @@ _HOMES = {
     "view.trace": ("Trace",),
 }
 _HOME = {name: package for package, names in _HOMES.items() for name in names}
+
+
+def _race_checker() -> Provider:
+    from ptxlab.check import race
+
+    return race
+
+
+def _open_trace(path: Any) -> Any:
+    from ptxlab.view.trace import Trace
+
+    return Trace(path)
+
+
+PROVIDERS["race"] = _race_checker
+TRACE[:] = [_open_trace]
 
 
 def __getattr__(name: str) -> Any:

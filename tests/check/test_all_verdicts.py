@@ -1,9 +1,9 @@
 """`lint_instruction` against ptxas 13.5 on instructions of all families, over targets and versions.
 
-`all_verdicts` records the table. Compared is only whether ptxas refuses and whether the linter finds an error; where ptxas crashes, nothing
-is compared. `STRICTER` lists where the linter refuses on purpose what ptxas takes without a check: those rows are counted by themselves.
-A third of the table is compared in every run, the whole table and instructions of a fresh seed in `make test-all`; a failure names the
-seed, and ``PTXLAB_FORMS_SEED=<seed>`` brings it back.
+`record_all_verdicts` records the table. Compared is only whether ptxas refuses and whether the linter finds an error; where ptxas crashes,
+nothing is compared. `STRICTER` lists what the PTX ISA forbids and ptxas does not check: such a row is counted by itself, if the linter has
+no other objection to it. Instructions of a fresh seed are compared in `make test-all`; a failure names the seed, and
+``PTXLAB_FORMS_SEED=<seed>`` brings it back.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -20,9 +21,9 @@ import pytest
 
 from ptxlab import lint_instruction
 
-from .all_verdicts import LATEST, TARGETS, VERSIONS, Row, read, rows
-from .batches import judge
+from .batches import Verdict, judge
 from .grammar import FAMILIES
+from .record_all_verdicts import LATEST, TARGETS, VERSIONS, Row, read, rows
 from .test_verdicts import assembler
 
 ROWS = read()
@@ -30,22 +31,65 @@ FRESH = int(os.environ.get("PTXLAB_FORMS_SEED", secrets.randbits(32)))
 
 
 class Stricter(NamedTuple):
-    """A rule of the PTX ISA that ptxas does not check: a section, what it asks, the codes of the findings, the opcodes."""
+    """A rule of the PTX ISA that ptxas does not check, and how an instruction that breaks it is mended."""
 
     section: str
     rule: str
-    codes: frozenset[str]
-    opcode: str
+    mended: Callable[[str], str]
 
 
-STRICTER: tuple[Stricter, ...] = ()
+_FOREIGN = (
+    "acc::f32|box_dim|element_stride|elemtype|fill_mode|finite|global_address|global_dim|global_stride|infinite|interleave_layout|normal|"
+    "notanumber|number|rank|subnormal|swizzle_atomicity|swizzle_mode"
+)
+
+
+def _once(text: str) -> str:
+    """Without the second of two equal modifiers that stand side by side, or the last of two that do not."""
+    side_by_side = re.sub(r"(\.[^.\s;]+)\1(?=[.\s;])", r"\1", text, count=1)
+    return side_by_side if side_by_side != text else re.sub(r"(\.[^.\s;]+)(\S*)\1(?=[.\s;])", r"\1\2", text, count=1)
+
+
+def _own(text: str) -> str:
+    """Without the modifiers of tensormap, testp and multimem on another instruction."""
+    return text if re.search(r"\b(tensormap|testp|multimem)\.", text) else re.sub(rf"\.({_FOREIGN})(?=[.\s;])", "", text)
+
+
+def _without_predicates(text: str) -> str:
+    """With another register of the vector in the place of a predicate."""
+    vector = re.search(r"\{[^{}]*%p\d[^{}]*\}", text)
+    others = re.findall(r"%(?!p\d)[a-z]+", vector[0]) if vector else []
+    return text.replace(vector[0], re.sub(r"%p(\d)", rf"{others[0]}\1", vector[0])) if vector and others else text
+
+
+def _four(text: str) -> str:
+    """With four elements of 8 or 16 bits for eight."""
+    return (
+        re.sub(r"\{(%\w+, %\w+, %\w+, %\w+),[^}]*\}", r"{\1}", text.replace(".v8", ".v4")) if re.search(r"\.[bus](8|16)\b", text) else text
+    )
+
+
+STRICTER = (
+    Stricter("Instruction Set: format of instructions", "a modifier is given once", _once),
+    Stricter("Instruction Set: format of instructions", "an instruction has only the modifiers of its syntax", _own),
+    Stricter("Vectors as Operands", "the registers of a vector have one type; a predicate is not one of them", _without_predicates),
+    Stricter("Data Movement and Conversion Instructions: ld, st", ".v8 is for types of 32 bits", _four),
+)
 MOST_STRICTER = 0.01
 """The share of the table that may be in this class."""
 
 
-def _errors(row: Row) -> set[str]:
-    found = lint_instruction(row.instruction, target=row.target, version=row.version)
-    return {d.code for d in found if d.severity == "error"}
+def _errors(instruction: str, target: str, version: str) -> bool:
+    return any(d.severity == "error" for d in lint_instruction(instruction, target=target, version=version))
+
+
+def _on_purpose(row: Row) -> Stricter | None:
+    """The rule because of which alone the linter refuses what ptxas takes."""
+    for rule in STRICTER:
+        mended = rule.mended(row.instruction)
+        if mended != row.instruction and not _errors(mended, row.target, row.version):
+            return rule
+    return None
 
 
 class Compared(NamedTuple):
@@ -60,20 +104,13 @@ def compare(some: Iterable[Row]) -> Compared:
     for row in some:
         if row.outcome == "crash":
             continue
-        codes = _errors(row)
-        on_purpose = row.outcome == "accept" and next(
-            (s for s in STRICTER if codes and codes <= s.codes and re.search(s.opcode, row.instruction)), None
-        )
-        if on_purpose:
-            found.stricter.append((row, on_purpose))
+        refused = _errors(row.instruction, row.target, row.version)
+        rule = _on_purpose(row) if refused and row.outcome == "accept" else None
+        if rule:
+            found.stricter.append((row, rule))
         else:
-            (found.equal if bool(codes) == (row.outcome == "reject") else found.differ).append(row)
+            (found.equal if refused == (row.outcome == "reject") else found.differ).append(row)
     return found
-
-
-@cache
-def _third() -> Compared:
-    return compare(ROWS[::3])
 
 
 @cache
@@ -89,27 +126,17 @@ def _poor(found: Compared, field: str, least: float) -> dict[str, float]:
     return {value: round(share, 4) for value, share in shares.items() if share < least}
 
 
-def _check(found: Compared) -> None:
-    share = len(found.equal) / (len(found.equal) + len(found.differ))
+def test_recorded_verdicts() -> None:
+    found = _whole()
+    compared = len(found.equal) + len(found.differ)
     assert _poor(found, "family", 0.98) == {}
     assert _poor(found, "target", 0.98) == {}
-    assert share >= 0.995, [row[:5] for row in found.differ[:20]]
-    assert len(found.stricter) <= MOST_STRICTER * (len(found.equal) + len(found.differ))
+    assert len(found.equal) / compared >= 0.995, [row[:5] for row in found.differ[:20]]
+    assert len(found.stricter) <= MOST_STRICTER * compared
 
 
-def test_a_third_of_the_recorded_verdicts() -> None:
-    _check(_third())
-
-
-@pytest.mark.slow
-def test_all_recorded_verdicts() -> None:
-    _check(_whole())
-
-
-@pytest.mark.slow
-def test_every_stricter_rule_is_used() -> None:
+def test_every_stricter_rule_is_needed() -> None:
     assert {rule for _, rule in _whole().stricter} == set(STRICTER)
-    assert all(rule.section and rule.rule for rule in STRICTER)
 
 
 # ----------------------------------------------------------------------------------------------- what the table is made of
@@ -132,7 +159,7 @@ def test_balance() -> None:
     assert min(families.values()) >= 0.8 * max(families.values())
     targets = Counter(row.target for row in ROWS)
     assert set(targets) == set(TARGETS)
-    assert min(targets.values()) >= 0.02 * len(ROWS)
+    assert min(targets.values()) >= 0.015 * len(ROWS)
     versions = Counter(row.version for row in ROWS)
     assert set(versions) == {f"{major}.{minor}" for major, minor in VERSIONS}
     assert 0.4 <= versions["{}.{}".format(*LATEST)] / len(ROWS) <= 0.6
@@ -167,6 +194,16 @@ def test_edits_are_one_edit_away_from_what_ptxas_accepts() -> None:
         changed = (row.instruction != base.instruction) + (row.target != base.target) + (row.version != base.version)
         assert changed == 1, row
         assert _one_edit(_tokens(base.instruction), _tokens(row.instruction)), (base.instruction, row.instruction)
+
+
+def test_rows_follow_from_the_seed() -> None:
+    def invented(instructions: Sequence[str], target: str, version: str) -> dict[str, Verdict]:
+        return {i: Verdict("accept" if zlib.crc32(f"{i}{target}{version}".encode()) % 3 else "reject", "") for i in instructions}
+
+    made = rows(5, 20, invented)
+    assert len(made) > 300
+    assert made == rows(5, 20, invented)
+    assert made != rows(6, 20, invented)
 
 
 # ----------------------------------------------------------------------------------------------- the assembler itself

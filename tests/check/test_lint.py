@@ -11,7 +11,10 @@ from click.testing import CliRunner
 
 import ptxlab
 from ptxlab.cli._main import cli
+from ptxlab.isa import load_all
 from ptxlab.isa.form import FORMS
+
+load_all()
 
 ROOT = Path(__file__).parents[2]
 KERNELS = sorted(
@@ -133,6 +136,13 @@ def test_forms_of_a_family_and_of_nothing() -> None:
     run = CliRunner().invoke(cli, ["lint", "--forms", "tcgen05.cpy"])
     assert run.exit_code == 2
     assert "no form of tcgen05.cpy is declared; did you mean tcgen05.cp?" in run.output
+
+
+def test_forms_of_the_compact_notation() -> None:
+    run = CliRunner().invoke(cli, ["lint", "--forms", "addc.cc"])
+    table = "  .type = .u32, .s32, .u64, .s64\n  d       .type\n  a       .type\n  b       .type\n"
+    assert run.output == f"addc.cc.type d, a, b;\n\n{table}\n  PTX ISA: Extended-Precision Integer Arithmetic Instructions: addc\n"
+    assert CliRunner().invoke(cli, ["rule", "popc"]).output.startswith("popc.type d, a;\n")
 
 
 def test_lint_as_sarif(tmp_path: Path) -> None:

@@ -19,11 +19,12 @@ def _print_forms(context: click.Context, _: click.Parameter, name: str | None) -
     from difflib import get_close_matches
 
     from ptxlab.isa import load_all
-    from ptxlab.isa.form import FORMS, find_forms
+    from ptxlab.isa.catalogue import forms_of
+    from ptxlab.isa.form import FORMS
     from ptxlab.isa.help_text import help_text
 
     load_all()
-    found = find_forms(name) or [form for known, forms in FORMS.items() if known.startswith(f"{name}.") for form in forms]
+    found = forms_of(name)
     if not found:
         near = get_close_matches(name, FORMS, 1)
         raise click.UsageError(f"no form of {name} is declared" + (f"; did you mean {near[0]}?" if near else ""))

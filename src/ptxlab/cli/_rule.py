@@ -30,11 +30,11 @@ def rule(code: str, as_json: bool) -> None:
     info = CODES.get(code.upper())
     if info is None:
         from ptxlab.isa import load_all
-        from ptxlab.isa.form import find_forms
+        from ptxlab.isa.catalogue import forms_of
         from ptxlab.isa.help_text import help_text
 
         load_all()
-        forms = find_forms(code)
+        forms = forms_of(code)
         if not forms:
             raise click.UsageError(f"there is no code {code!r}, and no instruction of this name is declared")
         click.echo("\n\n".join(map(help_text, forms)))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ptxlab.descriptors._errors import Finding
 from ptxlab.descriptors._instruction import InstructionDescriptor
 from ptxlab.descriptors._shared_memory import SharedMemoryDescriptor
-from ptxlab.descriptors._tensor_address import COLUMNS, TensorMemoryAddress
+from ptxlab.descriptors._tensor_address import TensorMemoryAddress
 from ptxlab.descriptors._zero_columns import ZeroColumnMask
 from ptxlab.layout import Major, fragment
-from ptxlab.tables import DATA_PATHS, FRAGMENT_LANES, K96_TARGETS, LOAD_REGISTERS, MMA_KINDS, TYPE_BITS
+from ptxlab.tables import DATA_PATHS, FRAGMENT_LANES, K96_TARGETS, LOAD_REGISTERS, MMA_KINDS, TENSOR_MEMORY_COLUMNS, TYPE_BITS
 
 __all__ = ["check_fragment", "check_mma"]
 
@@ -95,8 +95,10 @@ def _check_lanes(
             message = f"{what} begins at lane {address.lane}; with layout {path.letter} it must be {allowed}"
             found.append(Finding("T611", "lane", message, _PATHS, "correct bits 16-31 of the address"))
         lanes[what] = address.lane
-        if name == "D" and address.column + i.n // path.banks > COLUMNS:
-            message = f"matrix D takes columns {address.column} to {address.column + i.n // path.banks - 1}; there are {COLUMNS}"
+        if name == "D" and address.column + i.n // path.banks > TENSOR_MEMORY_COLUMNS:
+            message = (
+                f"matrix D takes columns {address.column} to {address.column + i.n // path.banks - 1}; there are {TENSOR_MEMORY_COLUMNS}"
+            )
             found.append(Finding("T607", "column", message, _PATHS))
     if len(set(lanes.values())) > 1:
         listed = ", ".join(f"{what} at {lane}" for what, lane in lanes.items())
@@ -140,6 +142,6 @@ def check_fragment(
         fix = f"add {first} << 16 to the address of the warp's first lane"
         found.append(Finding("T611", "lane", message, "Access restrictions", fix))
     last = address.column + int(fragment(shape, num, pack, split).column.max()) + pack
-    if last >= COLUMNS:
-        found.append(Finding("T607", "column", f"columns {address.column} to {last}; there are {COLUMNS}", "Tensor Memory"))
+    if last >= TENSOR_MEMORY_COLUMNS:
+        found.append(Finding("T607", "column", f"columns {address.column} to {last}; there are {TENSOR_MEMORY_COLUMNS}", "Tensor Memory"))
     return found

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from ptxlab.descriptors._bitfields import BitDescriptor, BitField, BitFormat
 from ptxlab.descriptors._errors import Finding
+from ptxlab.tables import TENSOR_MEMORY_COLUMNS, TENSOR_MEMORY_LANES
 
 __all__ = ["TENSOR_ADDRESS_FORMAT", "TensorMemoryAddress"]
 
 _SECTION = "Tensor Memory Addressing"
-LANES, COLUMNS = 128, 512
 
 TENSOR_ADDRESS_FORMAT = BitFormat(
     "tensor memory address",
@@ -51,9 +51,7 @@ class TensorMemoryAddress(BitDescriptor):
     def findings(self) -> list[Finding]:
         """What is outside tensor memory."""
         found = []
-        if self.lane >= LANES:
-            found.append(Finding("D702", "lane", f"lane {self.lane} is outside the {LANES} lanes of tensor memory", "Tensor Memory"))
-        if self.column >= COLUMNS:
-            message = f"column {self.column} is outside the {COLUMNS} columns of tensor memory"
-            found.append(Finding("D702", "column", message, "Tensor Memory"))
+        for name, value, size in (("lane", self.lane, TENSOR_MEMORY_LANES), ("column", self.column, TENSOR_MEMORY_COLUMNS)):
+            if value >= size:
+                found.append(Finding("D702", name, f"{name} {value} is outside the {size} {name}s of tensor memory", "Tensor Memory"))
         return found

@@ -1,8 +1,13 @@
-"""Instructions that PTX has but that are not executed yet: they are refused by name, and not as unknown."""
+"""Instructions that PTX has but that are not executed yet: they are refused by name, and not as unknown.
+
+The forms of a family in `isa.form.FORMS` are known without a pattern here.
+"""
 
 from __future__ import annotations
 
 import re
+
+from ptxlab.isa.form import find_forms
 
 __all__ = ["is_known"]
 
@@ -10,11 +15,8 @@ _NOT_EXECUTED = (
     # matrix instructions of earlier generations
     r"wmma\..*",
     # tensor memory: what only sm_107 has
-    r"tcgen05\.mma\..*collector::b::(fill|use|lastuse|discard).*",
     r"tcgen05\.ld\..*spcompress.*",
-    r"tcgen05\.(alloc|dealloc)\..*exclusive.*",
-    # asynchronous copies, tensor maps
-    r"cp\.(reduce\.)?async\.bulk\.(prefetch\.)?tensor\..*(override::|mbarrier::report|cluster::32b|im2col_no_offs::w).*",
+    # several devices
     r"multimem\..*",
     # scalar: what only sm_107 has, and video instructions
     r"cvt\..*(pzo|scaled::n1|ue5m3x2).*",
@@ -36,4 +38,4 @@ def is_known(opcode: str) -> bool:
     >>> is_known("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32"), is_known("madd.f32")
     (True, False)
     """
-    return _PATTERN.fullmatch(opcode) is not None
+    return _PATTERN.fullmatch(opcode) is not None or any(form.takes(opcode) for form in find_forms(opcode))

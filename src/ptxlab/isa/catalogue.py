@@ -43,11 +43,11 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from ptxlab.isa.effects import Effects
-from ptxlab.isa.form import Form, Operands, Order, Slot, is_there, operand, parse_slots
+from ptxlab.isa.form import FORMS, Form, Operands, Order, Slot, find_forms, is_there, operand, parse_slots
 from ptxlab.isa.kinds import Address, Immediate, Kind, Predicate, Register, TensorAddress, Typed, Vector
 from ptxlab.isa.requirements import Condition, Needs, Values, conditions, holds
 
-__all__ = ["CATALOGUE", "Fidelity", "Qualifiers", "Row", "control", "match", "native", "pure", "service"]
+__all__ = ["CATALOGUE", "Fidelity", "Qualifiers", "Row", "control", "forms_of", "match", "native", "pure", "service"]
 
 Fidelity = Literal["hardware", "two-models", "spec", "deduced"]
 RowKind = Literal["pure", "native", "service", "control"]
@@ -254,6 +254,20 @@ service = _decorator("service")
 
 control = _decorator("control")
 """Declare a control-flow instruction; the semantics is its name: bra, brx, exit, ret, call, trap."""
+
+
+def forms_of(name: str) -> list[Form]:
+    """The forms of an instruction, or of the instructions of a family: those that the words of an opcode, or its first ones, fit.
+
+    >>> from ptxlab.isa import load_all
+    >>> load_all()
+    >>> [form.name for form in forms_of("wgmma")][:2], [form.opcode() for form in forms_of("popc.b64")]
+    (['wgmma.mma_async', 'wgmma.mma_async'], ['popc.type'])
+    """
+    found = [*find_forms(name)] or [form for known, forms in FORMS.items() if known.startswith(f"{name}.") for form in forms]
+    base, *words = name.split(".")
+    rows = [row for row in CATALOGUE.get(base, ()) if all(any(word in slot.choices for slot in row.slots) for word in words)]
+    return found or list(dict.fromkeys(row.form for row in rows))
 
 
 @lru_cache(maxsize=65536)

@@ -209,7 +209,7 @@ def both_or_none(section: str, orders: tuple[str, ...], scopes: tuple[str, ...])
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Form:
     """An instruction: its fixed name, modifiers, operand lines, kinds of operands, rules, versions and targets."""
 

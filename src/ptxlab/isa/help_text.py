@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from textwrap import wrap
 
-from ptxlab.isa.form import Form, Slot
+from ptxlab.isa.form import Form, Operands, Slot
+from ptxlab.isa.kinds import HIDDEN
 from ptxlab.isa.requirements import Condition, Needs
 from ptxlab.isa.targets import at_least
 
@@ -33,12 +34,31 @@ def help_text(form: Form) -> str:
     <BLANKLINE>
       PTX ISA: Tensorcore 5th Generation Instructions: tcgen05.shift
     """
-    syntax = [_line(form.opcode(), operands.text()) for operands in form.operands if not operands.note]
+    lines = [_in_the_text(form, operands) for operands in form.operands if not operands.note]
+    syntax = [_line(form.opcode(), line) for line in lines]
     groups = [(f".{s.label}", "= " + ", ".join(f".{c}" for c in s.choices)) for s in form.slots if _is_group(s)]
-    shown = re.findall(r"[\w.-]+", " ".join(operands.text() for operands in form.operands if not operands.note))
+    shown = re.findall(r"[\w.-]+", " ".join(lines))
     operands = [(name, "  " + kind.says) for name, kind in form.kinds.items() if name.strip("[]") in shown]
-    blocks = [syntax, list(_table([*groups, *operands])), list(_rules(form)), [f"  {_needs(a)}" for a in form.requires]]
+    blocks = [
+        syntax,
+        list(_table([*groups, *operands])),
+        list(_rules(form)),
+        list(_requirements(form)),
+    ]
     return "\n\n".join("\n".join(block) for block in [*blocks, [f"  PTX ISA: {form.section}"]] if block)
+
+
+def _in_the_text(form: Form, operands: Operands) -> str:
+    """A line of operands without those that stand in no text."""
+    words = operands.line.split()
+    return Operands(" ".join(word for word in words if form.kinds.get(word) not in HIDDEN)).text()
+
+
+def _may_hold(when: Condition, form: Form) -> bool:
+    """Whether the form has modifiers or operands for which a condition holds."""
+    groups = {slot.name: {*slot.choices, None} for slot in form.slots}
+    others = {slot.name for slot in form.slots if slot.count > 1}.union(*(line.gives for line in form.operands))
+    return all("given" in values or group in others or groups.get(group, {None}) & set(values) for group, values in when.items())
 
 
 def _line(opcode: str, operands: str) -> str:
@@ -77,7 +97,11 @@ def _condition(when: Condition) -> str:
     return ", ".join(parts)
 
 
-def _needs(available: Needs) -> str:
+def _requirements(form: Form) -> Iterator[str]:
+    yield from (f"  {_needs(needed, form)}" for needed in form.requires if _may_hold(needed.when, form))
+
+
+def _needs(available: Needs, form: Form) -> str:
     wanted = []
     if available.targets is not None:
         newer = next((f"sm_{n} and newer" for n in (70, 80, 90, 100) if available.targets == at_least(n)), "")
@@ -86,4 +110,4 @@ def _needs(available: Needs) -> str:
         wanted.append(f"PTX ISA {available.since[0]}.{available.since[1]}")
     if not available.specified:
         wanted.append("in the assembler, not in the specification")
-    return f"{available.what}: {'; '.join(wanted)}"
+    return f"{available.what or _condition(available.when) or form.name}: {'; '.join(wanted)}"

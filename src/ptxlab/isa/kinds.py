@@ -9,6 +9,7 @@ from typing import TypeAlias
 from ptxlab.isa.requirements import Condition, Values
 
 __all__ = [
+    "HIDDEN",
     "LONGS",
     "MAP_BYTES",
     "SHORTS",
@@ -37,7 +38,15 @@ class Typed:
     """
 
     text: str
-    says: str = ""
+
+    @property
+    def says(self) -> str:
+        """What help texts show."""
+        return {"addr": "an address in brackets", "label": "a label", "any": "", "pred": "a predicate"}.get(self.text, f".{self.text}")
+
+
+HIDDEN = (Typed("carry"), Typed("stack"))
+"""One register of each thread, which stands in no text: the carry flag, the stack pointer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ __all__ = [
     "MetadataFragment",
     "MetadataLocation",
     "metadata_chunks",
-    "metadata_columns",
     "metadata_fragment",
     "metadata_location",
     "metadata_positions",
@@ -91,11 +90,6 @@ def metadata_chunks(kind: str) -> int:
     if kind not in SPARSE_GRANULARITY:
         raise LayoutError(f"there is no sparse .kind::{kind}; the kinds are {', '.join(SPARSE_GRANULARITY)}")
     return 8 if kind in _SELECTED else 16
-
-
-def metadata_columns(kind: str) -> int:
-    """Columns that the metadata of one instruction takes, the unselected ones not counted."""
-    return 1 if kind in _SELECTED else 2
 
 
 def metadata_location(kind: str, m: int, cta_group: int = 1, ws: bool = False, selector: int = 0, lane: int = 0) -> MetadataLocation:

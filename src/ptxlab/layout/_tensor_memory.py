@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.layout.cute import LayoutError, parse_layout
-from ptxlab.tables import COPY_LAYOUTS, DATA_PATHS, DECOMPRESSIONS, DataPath
+from ptxlab.tables import COPY_LAYOUTS, DECOMPRESSIONS, DataPath, data_path_of
 
 __all__ = [
     "CopyDestination",
@@ -27,7 +27,6 @@ __all__ = [
 ]
 
 Array = NDArray[np.int64]
-LANES = 128
 
 
 class TensorLocation(NamedTuple):
@@ -56,11 +55,10 @@ class CopyDestination(NamedTuple):
 
 def path_of(m: int, cta_group: int, ws: bool, sparse: bool) -> DataPath:
     """The data path layout of a combination that has one."""
-    path = DATA_PATHS.get((m, cta_group, ws, sparse))
-    if path is None:
-        modes = f"{', .ws' if ws else ''}{', sparse' if sparse else ''}"
-        raise LayoutError(f"no data path layout for M = {m}, cta_group::{cta_group}{modes}")
-    return path
+    try:
+        return data_path_of(m, cta_group, ws, sparse)
+    except ValueError as error:
+        raise LayoutError(str(error)) from None
 
 
 @lru_cache(maxsize=64)

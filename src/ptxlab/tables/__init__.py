@@ -2,6 +2,8 @@
 
 from ptxlab.tables._data_paths import (
     DATA_PATHS,
+    TENSOR_MEMORY_COLUMNS,
+    TENSOR_MEMORY_LANES,
     DataPath,
     data_path_of,
 )
@@ -93,6 +95,8 @@ __all__ = [
     "SWIZZLE_ATOMS",
     "TENSOR_FRAGMENTS",
     "TENSOR_MAP_SWIZZLES",
+    "TENSOR_MEMORY_COLUMNS",
+    "TENSOR_MEMORY_LANES",
     "TENSOR_MEMORY_TARGETS",
     "TRANSPOSED_8_BIT_N",
     "TRANSPOSED_SWIZZLES",

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["DATA_PATHS", "DataPath", "data_path_of"]
+__all__ = ["DATA_PATHS", "TENSOR_MEMORY_COLUMNS", "TENSOR_MEMORY_LANES", "DataPath", "data_path_of"]
+
+TENSOR_MEMORY_LANES, TENSOR_MEMORY_COLUMNS = 128, 512
+"""Size of the tensor memory of an SM in cells of 32 bits: section "Tensor Memory Addressing"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class DataPath:
     @property
     def bank_lanes(self) -> int:
         """Lanes from one part of N to the next."""
-        return 128 // self.banks
+        return TENSOR_MEMORY_LANES // self.banks
 
     @property
     def alignment(self) -> tuple[int, ...]:

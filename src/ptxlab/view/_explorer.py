@@ -12,7 +12,9 @@ from ptxlab.tables import (
     CANONICAL_LAYOUTS,
     COPY_LAYOUTS,
     DATA_PATHS,
+    FRAGMENT_LANES,
     FRAGMENT_REGISTERS,
+    LOAD_REGISTERS,
     MATRIX_FRAGMENTS,
     MMA_KINDS,
     SCALE_IDS,
@@ -75,7 +77,10 @@ def explorer_tables() -> dict[str, Any]:
         "scale_vectors": [{"name": s.name, "kind": s.kind, "k": s.k, "scales": s.scales} for s in SCALE_VECTORS],
         "scale_ids": SCALE_IDS,
         "type_bits": dict(TYPE_BITS),
-        "fragment_registers": FRAGMENT_REGISTERS,
+        "loads": {
+            shape: {"registers": registers, "nums": [num for s, num in LOAD_REGISTERS if s == shape], "lanes": FRAGMENT_LANES[shape]}
+            for shape, registers in FRAGMENT_REGISTERS.items()
+        },
         "fragments": {name: _modes(text) for name, text in {**TENSOR_FRAGMENTS, **_WGMMA_FRAGMENTS}.items()},
         "copies": {".".join(filter(None, shape)): _modes(text) for shape, text in COPY_LAYOUTS.items()},
         "transposed_swizzles": TRANSPOSED_SWIZZLES,

@@ -14,15 +14,13 @@ from ptxlab.layout import (
     metadata_location,
     scale_factor_location,
 )
-from ptxlab.tables import data_path_of
+from ptxlab.tables import TENSOR_MEMORY_LANES, data_path_of
 from ptxlab.view._picture import EMPTY, Panel, Picture, ranges
 
 __all__ = ["draw_accumulator", "draw_copy", "draw_matrix_a", "draw_metadata", "draw_scale_factors"]
 
 Array = NDArray[np.int64]
 Block = tuple[int, int]
-
-_LANES = 128
 
 
 def _steps(size: int, step: int) -> list[Block]:
@@ -111,7 +109,7 @@ def draw_accumulator(m: int, n: int, cta_group: int = 1, ws: bool = False, spars
         def hue(low: int, rank: int = rank) -> int:
             return low // 32 * 2 + rank
 
-        panels.append(_panel(title, flat[1][own], flat[2][own], label, _steps(_LANES, 16), columns, note, hue))
+        panels.append(_panel(title, flat[1][own], flat[2][own], label, _steps(TENSOR_MEMORY_LANES, 16), columns, note, hue))
     data = {"layout": path.letter, "organization": path.organization, "m": m, "n": n, "cta_group": cta_group, "ws": ws, "sparse": sparse}
     data |= {name: x.tolist() for name, x in zip(at._fields, at, strict=True)}
     return Picture(f"Data path layout {path.letter}: D of {m} x {n}, {_qualifiers(cta_group, ws, sparse)}", panels, data)
@@ -136,7 +134,7 @@ def draw_matrix_a(
         at.lane.ravel()[own],
         at.column.ravel()[own],
         label,
-        _steps(_LANES, 16),
+        _steps(TENSOR_MEMORY_LANES, 16),
         columns,
         copies,
     )
@@ -168,8 +166,8 @@ def draw_scale_factors(rows: int, scales: int, scale_id: int = 0, split: bool = 
         used = _steps(int(at.column.max()) + 1, 1)
     halves = "the halves of the rows take two quarters of the lanes each" if split else "every quarter of the lanes has a copy"
     note = f"in a cell: rows, scale factors; scale factor j is byte (ID + j) % 4 of its cell; {halves}"
-    hues = {first: i for i, first in enumerate(range(0, _LANES, 32))}
-    panel = _panel("Tensor memory", lane, column, label, _steps(_LANES, 32), used, note, lambda low: hues[low] * 2)
+    hues = {first: i for i, first in enumerate(range(0, TENSOR_MEMORY_LANES, 32))}
+    panel = _panel("Tensor memory", lane, column, label, _steps(TENSOR_MEMORY_LANES, 32), used, note, lambda low: hues[low] * 2)
     data = {name: x.tolist() for name, x in zip(at._fields, at, strict=True)}
     return Picture(
         f"{scales} scale factor{'s' * (scales > 1)} for each of {rows} rows, ID {scale_id}{', split' if split else ''}", [panel], data
@@ -218,7 +216,7 @@ def draw_copy(shape: str, multicast: str = "") -> Picture:
     def label(found: Array) -> str:
         return f"row{'s' * (len(found) > 1)} {ranges(source[found].tolist())}"
 
-    blocks = _steps(_LANES, 32) if len(to.lanes) > 4 else list(_single(to.lanes[:, 0].tolist()))
+    blocks = _steps(TENSOR_MEMORY_LANES, 32) if len(to.lanes) > 4 else list(_single(to.lanes[:, 0].tolist()))
     quarter = {int(low): int(source[np.flatnonzero(to.lanes.ravel() == low)[0]]) // 32 for low in to.lanes.ravel()}
     panel = _panel(
         "Tensor memory",

@@ -11,14 +11,13 @@ from ptxlab.diagnostics import CODES
 from ptxlab.isa import load_all
 from ptxlab.isa.catalogue import match
 from ptxlab.isa.form import FORMS, Form, find_forms, is_declared
+from ptxlab.isa.kinds import HIDDEN
 from ptxlab.isa.requirements import Needs, Values, holds
 from ptxlab.isa.targets import LATEST_VERSION, RENAMED, TARGETS, VERSIONS
 
 __all__ = ["check_header", "check_instruction", "check_requirements"]
 
 _Values = dict[str, str | None]
-_HIDDEN = ("carry", "stack")
-"""Operand types that do not stand in the text."""
 
 
 def check_header(target: str, version: tuple[int, int]) -> list[Finding]:
@@ -69,10 +68,11 @@ def check_requirements(opcode: str, operands: int, target: str, version: tuple[i
     """Whether target and version have an instruction of the catalogue; ``operands`` is how many are given."""
     tried = []
     for row, q in match(opcode):
-        shown = [(name, type) for name, type in row.operands if type not in _HIDDEN]
-        optional = [name for name, type in shown if type[0] == "?"]
+        values = row.values(q)
+        shown = [(name, there) for name, kind, there in row.shown(values) if kind not in HIDDEN and there is not False]
+        optional = [name for name, there in shown if there is None]
         if len(shown) - len(optional) <= operands <= len(shown):
-            values = row.values(q) | dict.fromkeys(optional if operands == len(shown) else (), "given")
+            values |= dict.fromkeys(optional if operands == len(shown) else (), "given")
             tried.append(tuple(f for needed in row.form.requires for f in _needs(needed, opcode, values, target, version)))
     return min(tried, key=len, default=())
 

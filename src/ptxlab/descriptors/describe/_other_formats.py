@@ -7,13 +7,13 @@ from typing import Any
 
 from ptxlab.descriptors._errors import DescriptorError, Finding, TensorMapError
 from ptxlab.descriptors._instruction import FORMATS, InstructionDescriptor
-from ptxlab.descriptors._tensor_address import COLUMNS, LANES, TENSOR_ADDRESS_FORMAT, TensorMemoryAddress
+from ptxlab.descriptors._tensor_address import TENSOR_ADDRESS_FORMAT, TensorMemoryAddress
 from ptxlab.descriptors._zero_columns import ZERO_COLUMN_FORMAT, ZeroColumnMask
 from ptxlab.descriptors.describe.explanation import FieldRow, Hint, Interpretation, field_rows
 from ptxlab.descriptors.tensor_map.codec import TENSOR_MAP_BYTES, TensorMapFields, decode_tensor_map
 from ptxlab.descriptors.tensor_map.encode import encode_tensor_map
 from ptxlab.layout import zero_column_mask
-from ptxlab.tables import DATA_PATHS, INTERLEAVES, L2_PROMOTIONS, OOB_FILLS, SHAPES
+from ptxlab.tables import DATA_PATHS, INTERLEAVES, L2_PROMOTIONS, OOB_FILLS, SHAPES, TENSOR_MEMORY_COLUMNS, TENSOR_MEMORY_LANES
 
 __all__ = ["read_instruction", "read_mask", "read_tensor_address", "read_tensor_map"]
 
@@ -83,7 +83,7 @@ def read_tensor_address(raw: int) -> Interpretation:
     a = TensorMemoryAddress.decode(raw)
     findings = tuple(a.findings())
     hints = []
-    if findings and a.column < LANES and a.lane < COLUMNS:
+    if findings and a.column < TENSOR_MEMORY_LANES and a.lane < TENSOR_MEMORY_COLUMNS:
         hints.append(Hint("lane and column exchanged? The lane is in bits 16-31", a.column << 16 | a.lane))
     notes = [] if findings else [f"lane {a.lane} is reached by warp {a.warp} of a warpgroup (lanes {32 * a.warp} to {32 * a.warp + 31})"]
     if not findings and a.lane % 32 not in (0, 16):

@@ -17,11 +17,12 @@ from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import Condition, needs
 from ptxlab.isa.tcgen05._state import Freed, PairRequest, State, enter, no_peer, state_of, teams, whole_warp
 from ptxlab.isa.tcgen05._syntax import GROUPS, SINCE, SYNC
+from ptxlab.tables import TENSOR_MEMORY_COLUMNS
 
 __all__ = ["allocators", "leaks"]
 
 _SECTION = "Tensorcore 5th Generation Instructions: tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permit"
-_COLUMNS, _GRANULE = 512, 32
+_GRANULE = 32
 _SIZES = frozenset({32, 64, 128, 256, 512})
 _SIZES_TEXT = "32, 64, 128, 256 or 512"
 
@@ -118,12 +119,12 @@ class _Awaited(context.Supplied):
                 f"let CTA {others[0]} execute tcgen05.dealloc without waiting for this one; or keep the CTAs on different SMs: "
                 "ask for more shared memory, or launch with ptxlab.Device(ctas_per_sm=1)"
             )
-        return f"execute tcgen05.dealloc before this allocation, or ask for {_COLUMNS} columns in all at most"
+        return f"execute tcgen05.dealloc before this allocation, or ask for {TENSOR_MEMORY_COLUMNS} columns in all at most"
 
 
 def _holders(cta: context.Cta) -> list[context.Cta]:
     """The CTAs that hold tensor memory of the SM of a CTA, by their first columns."""
-    owners = (cta.tensor.owner_of(column) for column in range(0, _COLUMNS, _GRANULE))
+    owners = (cta.tensor.owner_of(column) for column in range(0, TENSOR_MEMORY_COLUMNS, _GRANULE))
     return [cast(context.Cta, owner) for owner in dict.fromkeys(owners) if owner is not None]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -19,29 +19,27 @@ from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, m
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch
 from ptxlab.isa.tcgen05._syntax import GROUPS, ROWS, SINCE, TADDR
 from ptxlab.layout import CopyDestination, copy_destination
+from ptxlab.tables import COPY_LAYOUTS
 
 __all__: list[str] = []
 
 _SECTION = "Tensorcore 5th Generation Instructions: tcgen05.cp"
 _PACKED = ("b6x16_p32", "b4x16_p64")
-_MULTICASTS: Mapping[tuple[str, ...], tuple[str | None, ...]] = {
-    ("128x256b", "4x256b", "128x128b"): (None,),
-    ("64x128b",): ("warpx2::02_13", "warpx2::01_23"),
-    ("32x128b",): ("warpx4",),
-}
+_SHAPES = dict.fromkeys(shape for shape, _ in COPY_LAYOUTS)
 
 
 def _rules() -> Iterator[Rule]:
-    for shapes, multicasts in _MULTICASTS.items():
+    for shape in _SHAPES:
+        multicasts = tuple(multicast or None for of, multicast in COPY_LAYOUTS if of == shape)
         wanted = " or ".join(f".{m}" for m in multicasts if m) or "no multicast"
-        yield Rule({"shape": shapes}, "multicast", multicasts, f"this shape takes {wanted}", _SECTION)
+        yield Rule({"shape": (shape,)}, "multicast", multicasts, f"this shape takes {wanted}", _SECTION)
     yield Rule({"src_fmt": _PACKED}, "dst_fmt", ("b8x16",), "a source format needs .b8x16 before it", _SECTION, executed=True)
     yield Rule({"dst_fmt": ("b8x16",)}, "src_fmt", _PACKED, ".b8x16 needs a source format after it", _SECTION, executed=True)
 
 
 _COPY = form(
     "tcgen05.cp",
-    f"{GROUPS}.(shape=128x256b|4x256b|128x128b|64x128b|32x128b)"
+    f"{GROUPS}.(shape={'|'.join(_SHAPES)})"
     f"{{.multicast=warpx2::02_13|warpx2::01_23|warpx4}}{{.dst_fmt=b8x16}}{{.src_fmt={'|'.join(_PACKED)}}}",
     "[taddr] s-desc",
     kinds={"[taddr]": TADDR, "s-desc": Register(LONGS, "a shared memory descriptor in a 64-bit register", True, True)},
@@ -51,7 +49,7 @@ _COPY = form(
     ignored=(IGNORED | ROWS) - {"b8x16", *_PACKED},
 )
 _FORMAT = {"b4x16_p64": "e2m1", "b6x16_p32": "e3m2"}
-"""Source format -> a type of its size; all six-bit types lie in memory alike."""
+"""Source format -> a type of its size; all six-bit types are stored alike."""
 _ANY_LANE = "4x256b"
 """The shape that may begin at any of the 32 lanes of a warp."""
 

@@ -12,12 +12,12 @@ from ptxlab.isa import context
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.tcgen05._state import freed, state_of
 from ptxlab.layout import Major, PlacedOperand, operand_index
+from ptxlab.tables import TENSOR_MEMORY_COLUMNS
 
 __all__ = ["Gather", "check_bounds", "check_range", "instruction_descriptor", "matrix_gather", "zero_columns"]
 
 _Descriptor = SharedMemoryDescriptor | InstructionDescriptor | ZeroColumnMask
 
-_COLUMNS = 512
 _PATTERN = 1024
 
 
@@ -116,9 +116,9 @@ def check_range(warp: context.WarpContext, ctas: tuple[context.Cta, ...], column
         if key in checked:
             continue
         owned = cta.tensor.owned(cta)[column : column + columns]
-        if column + columns > _COLUMNS or not np.all(owned):
+        if column + columns > TENSOR_MEMORY_COLUMNS or not np.all(owned):
             held = ", ".join(f"columns {s}-{s + n - 1}" for s, n in cta.tensor.allocations_of(cta)) or "nothing"
-            missing = next((column + i for i in np.flatnonzero(owned == 0).tolist()), _COLUMNS)
+            missing = next((column + i for i in np.flatnonzero(owned == 0).tolist()), TENSOR_MEMORY_COLUMNS)
             gone = freed(cta, missing, warp.cta, warp.warp_id)
             warp.fault(
                 "T607",

@@ -19,7 +19,7 @@ from ptxlab.isa.tcgen05._descriptors import Gather
 from ptxlab.isa.tcgen05._element_types import Format
 from ptxlab.isa.tcgen05._mma_units import Lanes, Unit, shared_operand, tensor_operand
 from ptxlab.isa.tcgen05._shift import shift_down
-from ptxlab.isa.tcgen05._side_operands import Cells, Scaling, legal_metadata
+from ptxlab.isa.tcgen05._side_operands import Scaling, TensorBitFields, legal_metadata
 from ptxlab.isa.tcgen05._state import CtaGroup
 from ptxlab.native import BoundedCache
 
@@ -64,7 +64,7 @@ class Plan:
     held: Hashable
     a_columns: int = A_COLUMNS
     scaling: Scaling | None = None
-    metadata: tuple[Cells, ...] = ()
+    metadata: tuple[TensorBitFields, ...] = ()
     b_first: int = 0
     zeroed: NDArray[np.bool_] | None = None
     shift_a: bool = False
@@ -139,7 +139,7 @@ class Plan:
             yield operand(cta, self.b)
             if isinstance(self.a, Gather):
                 yield operand(cta, self.a)
-            parts: list[Cells] = [] if self.scaling is None else [self.scaling.a, self.scaling.b]
+            parts: list[TensorBitFields] = [] if self.scaling is None else [self.scaling.a, self.scaling.b]
             for part in (*parts, *self.metadata):
                 yield cells(cta, part.column, part.place, part.lane)
             for unit in self.units:

@@ -16,16 +16,23 @@ from ptxlab.isa import context
 from ptxlab.layout import metadata_location, metadata_positions, scale_factor_location
 from ptxlab.tables import MMA_KINDS, data_path_of, scale_vector_of
 
-__all__ = ["Cells", "Scaling", "legal_metadata", "metadata_cells", "scaling_of"]
+__all__ = ["Scaling", "TensorBitFields", "legal_metadata", "metadata_cells", "scaling_of"]
 
 U8 = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
-    """Bit fields of tensor memory: ``[rows, fields]`` places of cells from ``column`` on, and the lowest bit of each.
+class TensorBitFields:
+    """Bit fields of tensor memory, ``[rows, fields]``.
 
-    ``lane`` has a further first dimension where a field must stand in several lanes.
+    Attributes
+    ----------
+    column : the first column
+    columns : number of columns with fields
+    lane : lane of each field; with a further first dimension if several lanes must hold the same
+    place : column of each field, counted from ``column``
+    bit : lowest bit of each field in its 32-bit cell
+    limit : mask of a field's bits
     """
 
     column: int
@@ -47,8 +54,8 @@ class Scaling:
 
     type: str
     block: int
-    a: Cells
-    b: Cells
+    a: TensorBitFields
+    b: TensorBitFields
 
     def factors(self, name: str, words: NDArray[np.uint32]) -> U8:
         """The scale factors of matrix ``a`` or ``b``, uint8[rows, scales]; every group of 32 lanes must hold the same."""
@@ -68,10 +75,10 @@ class Scaling:
         return found
 
 
-def _factors(address: int, rows: int, scales: int, scale_id: int, split: bool) -> Cells:
+def _factors(address: int, rows: int, scales: int, scale_id: int, split: bool) -> TensorBitFields:
     at = scale_factor_location(rows, scales, scale_id, split)
     columns = int(at.column.max()) + 1
-    return Cells(address & 0xFFFF, columns, at.lane.copy(), at.column.copy(), (8 * at.byte).astype(np.uint32), 0xFF)
+    return TensorBitFields(address & 0xFFFF, columns, at.lane.copy(), at.column.copy(), (8 * at.byte).astype(np.uint32), 0xFF)
 
 
 def scaling_of(found: InstructionDescriptor, vector: str, group: int, a: int, b: int) -> Scaling:
@@ -88,13 +95,13 @@ def scaling_of(found: InstructionDescriptor, vector: str, group: int, a: int, b:
     )
 
 
-def metadata_cells(found: InstructionDescriptor, group: int, ws: bool, address: int, lane: int) -> tuple[Cells, ...]:
+def metadata_cells(found: InstructionDescriptor, group: int, ws: bool, address: int, lane: int) -> tuple[TensorBitFields, ...]:
     """The 4-bit codes of the rows of A that one CTA keeps; each bank of the data path has its own copy."""
     path = data_path_of(found.m, group, ws, True)
     at = metadata_location(found.kind, found.m, group, ws, found.selector, lane)
     columns = int(at.column.max()) + 1
     parts = (x[:, : path.rows].copy() for x in (at.lane, at.column, at.bit.astype(np.uint32)))
-    return tuple(Cells(address & 0xFFFF, columns, lanes, column, bit, 0xF) for lanes, column, bit in zip(*parts, strict=True))
+    return tuple(TensorBitFields(address & 0xFFFF, columns, lanes, column, bit, 0xF) for lanes, column, bit in zip(*parts, strict=True))
 
 
 @cache

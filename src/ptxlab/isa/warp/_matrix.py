@@ -1,11 +1,15 @@
-"""ldmatrix and stmatrix: section "Warp-level matrix load instruction: ldmatrix" and the one on stmatrix."""
+"""ldmatrix, stmatrix and movmatrix: sections "Warp-level matrix load instruction: ldmatrix", "... stmatrix" and "... movmatrix"."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
 
-from ptxlab.isa.catalogue import Fidelity, Qualifiers, native
+import numpy as np
+
+from ptxlab.isa import context
+from ptxlab.isa.catalogue import Fidelity, Qualifiers, native, service
+from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.memory import space_of
 from ptxlab.isa.native_ops import MatrixAccess
 from ptxlab.isa.operands import Op
@@ -62,3 +66,19 @@ _declare("ldmatrix", f".m16n16.(count).trans{_SPACE}.b8x16.(source=b6x16_p32|b4x
 _declare("ldmatrix", f".m8n16.(count){_SPACE}.b8x16.(source=b6x16_p32|b4x16_p64)", "", False, _ONE_EACH, "two-models")
 _declare("ldmatrix", f".m8n16.(count){_SPACE}.s8.s4", "s4", False, _ONE_EACH, requires=needs("9.4", at_least(75, "af")))
 _declare("stmatrix", f".m16n8.(count).trans{_SPACE}.b8", "b8", True, _ONE_EACH, "two-models")
+
+
+@service(
+    "movmatrix.sync.aligned.m8n8.trans.b16",
+    requires=needs("7.8", "sm_75"),
+    section="Warp-level matrix transpose instruction: movmatrix",
+    fidelity="hardware",
+    outputs=1,
+    effects=LOCAL,
+    d="b32",
+    a="b32",
+)
+def movmatrix(warp: context.WarpContext) -> None:
+    """Thread t holds row t/4, columns 2(t%4) and 2(t%4) + 1, before and after."""
+    matrix = np.ascontiguousarray(warp.values(1)).view(np.uint16).reshape(8, 8)
+    warp.write(0, np.ascontiguousarray(matrix.T).reshape(-1).view(np.uint32))

@@ -9,18 +9,18 @@ from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.wgmma._fragments import WARPS
 from ptxlab.isa.wgmma._state import Warpgroup, warpgroup_of
-from ptxlab.isa.wgmma._syntax import synchronisation
+from ptxlab.isa.wgmma._syntax import COMMIT_GROUP, FENCE, WAIT_GROUP
 
 __all__: list[str] = []
 
 
-@native(synchronisation("wgmma.fence"), effects=WgmmaFence())
+@native(FENCE, effects=WgmmaFence())
 def fence(q: Qualifiers, op: Op) -> Nothing:
     """Order only; registers are read no earlier than by the instruction that names them."""
     return Nothing()
 
 
-@service(synchronisation("wgmma.commit_group"), effects=CommitGroup(Completion.WGMMA_GROUP))
+@service(COMMIT_GROUP, effects=CommitGroup(Completion.WGMMA_GROUP))
 def commit_group(warp: context.WarpContext) -> None:
     """Make a group, perhaps an empty one, of the warp's instructions that no group holds yet."""
     group = warpgroup_of(warp)
@@ -28,7 +28,7 @@ def commit_group(warp: context.WarpContext) -> None:
     group.ends[member].append(group.issued[member])
 
 
-@service(synchronisation("wgmma.wait_group", "N"), effects=WaitGroup(Completion.WGMMA_GROUP))
+@service(WAIT_GROUP, effects=WaitGroup(Completion.WGMMA_GROUP))
 def wait_group(warp: context.WarpContext) -> context.Wait | None:
     """Wait until at most ``count`` of the newest groups are pending; D of the others is in its registers then."""
     group = warpgroup_of(warp)

@@ -15,7 +15,7 @@ from ptxlab.isa.operands import Op
 from ptxlab.isa.wgmma._fragments import WARPS
 from ptxlab.isa.wgmma._plan import Form, Text, form_of, perform
 from ptxlab.isa.wgmma._state import Share, Warpgroup, warpgroup_of
-from ptxlab.isa.wgmma._syntax import mma_form, types_of
+from ptxlab.isa.wgmma._syntax import MMA, types_of
 from ptxlab.tables import WGMMA_KINDS, WGMMA_M
 
 __all__: list[str] = []
@@ -127,14 +127,12 @@ def _metadata(warp: context.WarpContext, form: Form) -> NDArray[np.uint8]:
     return codes
 
 
-_FORMS_OF_MMA = {sparse: mma_form(sparse) for sparse in (False, True)}
-
 for _kind, _row in WGMMA_KINDS.items():
     for _d in _row.d:
         for _sparse in (False, True) if _row.sparse_k else (False,):
             for _place in ("shared", "registers"):
                 service(
-                    _FORMS_OF_MMA[_sparse],
+                    MMA[_sparse],
                     only={"types": types_of(_kind, _d), "A": _place},
                     fidelity="spec" if _kind == "b1" else "hardware",
                     outputs=1,

@@ -10,9 +10,9 @@ from ptxlab.isa.requirements import Condition, Values, needs
 from ptxlab.isa.targets import WGMMA
 from ptxlab.tables import WGMMA_KINDS, WGMMA_M
 
-__all__ = ["SECTION", "mma_form", "synchronisation", "types_of"]
+__all__ = ["COMMIT_GROUP", "FENCE", "MMA", "WAIT_GROUP", "types_of"]
 
-SECTION = "Asynchronous Warpgroup Level Matrix Instructions: "
+_SECTION = "Asynchronous Warpgroup Level Matrix Instructions: "
 _TYPES = "f16|f32|bf16|tf32|e4m3|e5m2|s32|s8|u8|b1"
 _SINCE = needs("8.0", WGMMA, what="wgmma")
 _SYNC = frozenset({"sync"})
@@ -70,10 +70,10 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-def mma_form(sparse: bool) -> Form:
+def _product(sparse: bool) -> Form:
     """The form of a dense or of a sparse product."""
     variant = ".sp" if sparse else ""
-    section = f"{SECTION}wgmma.mma_async{variant}"
+    section = f"{_SECTION}wgmma.mma_async{variant}"
     shapes = {
         kind: tuple(f"m{WGMMA_M}n{n}k{k}" for n in row.n) for kind, row in WGMMA_KINDS.items() if (k := row.sparse_k if sparse else row.k)
     }
@@ -114,7 +114,12 @@ def mma_form(sparse: bool) -> Form:
     )
 
 
-def synchronisation(name: str, operands: str = "") -> Form:
+def _synchronisation(name: str, operands: str = "") -> Form:
     """A form of an instruction that synchronises."""
     kinds = {"N": Immediate("a non-negative integer constant", lambda value: value >= 0)}
-    return form(name, ".sync{.aligned}", operands, kinds=kinds, section=SECTION + name, requires=_SINCE, repeatable=_SYNC)
+    return form(name, ".sync{.aligned}", operands, kinds=kinds, section=_SECTION + name, requires=_SINCE, repeatable=_SYNC)
+
+
+MMA = {sparse: _product(sparse) for sparse in (False, True)}
+FENCE, COMMIT_GROUP = _synchronisation("wgmma.fence"), _synchronisation("wgmma.commit_group")
+WAIT_GROUP = _synchronisation("wgmma.wait_group", "N")

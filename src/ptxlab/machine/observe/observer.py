@@ -1,16 +1,16 @@
-"""What watches a launch: what the machine tells its observers, and where they come from.
+"""Observers of a launch: the events that the machine reports to them, and how a launch gets its observer.
 
-The observers stand above the machine in the house; the machine knows them by the name of their module, which is imported when a launch
-asks for one. With no observer there is no cost.
+Observers are defined above the machine; `ptxlab` registers them (`ptxlab._observers`). With no observer there is no cost.
 """
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from ptxlab._observers import PROVIDERS, TRACE
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.machine.launch.options import refuse
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = ["Observer", "Tracing", "observer_for", "overridden_hook", "tracing", "warm_observers"]
-
-_PROVIDERS = {"race": "ptxlab.check.race"}
-"""The module that has ``observe(launch)``, by the name of the check."""
-_TRACE = "ptxlab.view.trace"
 
 
 class Observer:
@@ -101,8 +97,8 @@ class _Together(Observer):
                 setattr(self, name, _each([getattr(observer, name) for observer in observers]))
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
-        hearers = [retire_hook for observer in self._observers if (retire_hook := observer.retire_hook(op)) is not None]
-        return _each(hearers) if hearers else None
+        hooks = [hook for observer in self._observers if (hook := observer.retire_hook(op)) is not None]
+        return _each(hooks) if hooks else None
 
     def finished(self) -> tuple[Diagnostic, ...]:
         return tuple(found for observer in self._observers for found in observer.finished())
@@ -124,35 +120,33 @@ def _each(calls: list[Callable[..., None]]) -> Callable[..., None]:
     return call
 
 
-class Tracing(Protocol):
-    """A `ptxlab.Trace`."""
+class Tracing(ABC):
+    """The base class of `ptxlab.Trace`."""
 
+    @abstractmethod
     def observe(self, launch: Launch) -> Observer:
-        """The observer that writes a launch down."""
+        """Return the observer that writes the trace of a launch."""
 
 
 def tracing(trace: Any) -> Tracing | None:
     """The trace that the argument ``trace`` of a launch means."""
-    if trace is None:
-        return None
-    kind = import_module(_TRACE).Trace
     if isinstance(trace, str | os.PathLike):
-        trace = kind(trace)
-    elif not isinstance(trace, kind):
-        raise refuse("A310", f"trace must be a path or a ptxlab.Trace, not {trace!r}")
-    found: Tracing = trace
-    return found
+        opened: Tracing = TRACE[0](trace)
+        return opened
+    if trace is None or isinstance(trace, Tracing):
+        return trace
+    raise refuse("A310", f"trace must be a path or a ptxlab.Trace, not {trace!r}")
 
 
 def warm_observers() -> None:
     """Compile what observers need into the cache."""
-    for module in _PROVIDERS.values():
-        import_module(module).warm()
+    for provider in PROVIDERS.values():
+        provider().warm()
 
 
 def observer_for(launch: Launch, trace: Tracing | None) -> Observer | None:
     """The observer that the checks of a launch and its trace need, if any."""
-    found: list[Observer] = [import_module(module).observe(launch) for name, module in _PROVIDERS.items() if name in launch.options.checks]
+    found: list[Observer] = [provider().observe(launch) for name, provider in PROVIDERS.items() if name in launch.options.checks]
     if trace is not None:
         found.append(trace.observe(launch))
     return _Together(found) if len(found) > 1 else found[0] if found else None

@@ -61,12 +61,12 @@ function choices(s) {
     out.ta = kind.transpose && s.asrc === "smem" ? ["k", "mn"] : ["k"];
     out.tb = kind.transpose ? ["k", "mn"] : ["k"];
   } else if (s.op === "ld") {
-    out.shape = Object.keys(TABLES.fragment_registers);
-    out.num = [1, 2, 4, 8, 16, 32, 64, 128].filter((n) => n * TABLES.fragment_registers[s.shape] <= 128);
+    out.shape = Object.keys(TABLES.loads);
+    out.num = TABLES.loads[s.shape].nums;
     out.pack = [0, 1];
     out.split = steps(0, 256, 1);
     out.warp = [0, 1, 2, 3];
-    out.lane = s.shape === "32x32b" ? [0] : [0, 16];
+    out.lane = TABLES.loads[s.shape].lanes;
   } else {
     out.cp = Object.keys(TABLES.copies);
     out.sa = Object.keys(TABLES.swizzles);
@@ -196,7 +196,7 @@ function buildWgmma(s) {
 }
 
 function buildLoad(s) {
-  const registers = s.num * TABLES.fragment_registers[s.shape], base = 32 * s.warp + s.lane;
+  const registers = s.num * TABLES.loads[s.shape].registers, base = 32 * s.warp + s.lane;
   const halves = s.pack ? 2 : 1;
   const cell = (t, v) => {
     const at = F.fragment(s.shape, t, F.div(v, halves), s.pack, s.split);

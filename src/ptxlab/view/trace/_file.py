@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic, diagnose
 from ptxlab.machine.launch.options import refuse, whole_number
+from ptxlab.machine.observe.observer import Tracing
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -29,7 +30,7 @@ _LAUNCHES = 1
 """The process that shows the launches."""
 
 
-class Trace:
+class Trace(Tracing):
     """A file for the timelines of launches, one after the other.
 
     Its clock is the number of warp-instructions that ptxlab has executed: it shows in which order things happened in this run, and who

@@ -75,7 +75,6 @@ THEN_STORE = START + "FORM\nORDER\n" + ST + BOTH_WAITS + END
 LOAD_THEN = START + LD + "\nORDER\nFORM" + BOTH_WAITS + END
 THEN_LOAD = START + "FORM\nORDER\n" + LD + BOTH_WAITS + END
 THEN_RELEASE = START + "FORM" + BOTH_WAITS + "\nORDER\n" + DEALLOC
-UNSEEN = "tcgen05.ld.red is a service without accesses"
 REDUCING = BLOCK | {"target": "sm_103a"}
 MOVES = (
     Pair(SOME_LOADS, "reads tensor memory", STORE_THEN, WAIT_ST, WAIT, "X107", options=BLOCK),
@@ -84,9 +83,9 @@ MOVES = (
     Pair(STORES, "writes tensor memory", THEN_LOAD, WAIT_ST, WAIT, "X107", options=BLOCK),
     Pair(SOME_STORES, "writes tensor memory", LOAD_THEN, WAIT_LD, WAIT, "X108", options=BLOCK),
     Pair(SOME_STORES, "writes tensor memory", THEN_RELEASE, MEET, ALLOCATION, "X113", ("T621",), options=BLOCK),
-    Pair(SOME_REDUCED, "reads tensor memory", STORE_THEN, WAIT_ST, WAIT, "X107", options=REDUCING, unseen=UNSEEN),
-    Pair(REDUCED, "reads tensor memory", THEN_STORE, WAIT_LD, WAIT, "X108", options=REDUCING, unseen=UNSEEN),
-    Pair(SOME_REDUCED, "reads tensor memory", THEN_RELEASE, MEET, ALLOCATION, "X113", ("T621",), options=REDUCING, unseen=UNSEEN),
+    Pair(SOME_REDUCED, "reads tensor memory", STORE_THEN, WAIT_ST, WAIT, "X107", options=REDUCING),
+    Pair(REDUCED, "reads tensor memory", THEN_STORE, WAIT_LD, WAIT, "X108", options=REDUCING),
+    Pair(SOME_REDUCED, "reads tensor memory", THEN_RELEASE, MEET, ALLOCATION, "X113", ("T607",), options=REDUCING),
     Pair(
         (WAIT_ST,),
         "completes the stores of the warp",

@@ -1,0 +1,25 @@
+"""The observers of launches by name: `ptxlab` registers here what stands above `ptxlab.machine`, which looks them up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+__all__ = ["PROVIDERS", "TRACE", "Provider"]
+
+
+class Provider(Protocol):
+    """What provides the observer of a check: a module with these functions."""
+
+    def observe(self, launch: Any, /) -> Any:
+        """Return the observer of a launch."""
+
+    def warm(self) -> None:
+        """Compile what the observer needs into the cache."""
+
+
+PROVIDERS: dict[str, Callable[[], Provider]] = {}
+"""By the name of the check; called when a launch asks for it, so that nothing is imported before."""
+
+TRACE: list[Callable[[Any], Any]] = []
+"""Opens a trace at a path."""

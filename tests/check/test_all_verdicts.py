@@ -1,9 +1,9 @@
 """`lint_instruction` against ptxas 13.5 on instructions of all families, over targets and versions.
 
-`all_verdicts` records the table. Compared is only whether ptxas refuses and whether the linter finds an error; where ptxas crashes, nothing
-is compared. `STRICTER` lists what the PTX ISA forbids and ptxas does not check: such a row is counted by itself, if the linter has no other
-objection to it. Instructions of a fresh seed are compared in `make test-all`; a failure names the seed, and ``PTXLAB_FORMS_SEED=<seed>``
-brings it back.
+`record_all_verdicts` records the table. Compared is only whether ptxas refuses and whether the linter finds an error; where ptxas crashes,
+nothing is compared. `STRICTER` lists what the PTX ISA forbids and ptxas does not check: such a row is counted by itself, if the linter has
+no other objection to it. Instructions of a fresh seed are compared in `make test-all`; a failure names the seed, and
+``PTXLAB_FORMS_SEED=<seed>`` brings it back.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -20,9 +21,9 @@ import pytest
 
 from ptxlab import lint_instruction
 
-from .all_verdicts import LATEST, TARGETS, VERSIONS, Row, read, rows
-from .batches import judge
+from .batches import Verdict, judge
 from .grammar import FAMILIES
+from .record_all_verdicts import LATEST, TARGETS, VERSIONS, Row, read, rows
 from .test_verdicts import assembler
 
 ROWS = read()
@@ -193,6 +194,16 @@ def test_edits_are_one_edit_away_from_what_ptxas_accepts() -> None:
         changed = (row.instruction != base.instruction) + (row.target != base.target) + (row.version != base.version)
         assert changed == 1, row
         assert _one_edit(_tokens(base.instruction), _tokens(row.instruction)), (base.instruction, row.instruction)
+
+
+def test_rows_follow_from_the_seed() -> None:
+    def invented(instructions: Sequence[str], target: str, version: str) -> dict[str, Verdict]:
+        return {i: Verdict("accept" if zlib.crc32(f"{i}{target}{version}".encode()) % 3 else "reject", "") for i in instructions}
+
+    made = rows(5, 20, invented)
+    assert len(made) > 300
+    assert made == rows(5, 20, invented)
+    assert made != rows(6, 20, invented)
 
 
 # ----------------------------------------------------------------------------------------------- the assembler itself

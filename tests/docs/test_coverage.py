@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ptxlab import isa
+from ptxlab.isa.targets import RENAMED, parse_targets
 
 from .test_generated import generate
 
@@ -93,3 +94,36 @@ def test_the_totals_are_those_of_the_pages() -> None:
 )
 def test_only_choices_in_equal_steps_are_shortened(pattern: str, shown: str) -> None:
     assert coverage["shown"](pattern) == shown
+
+
+TARGET_SETS = sorted(
+    {need.targets for rows in isa.CATALOGUE.values() for row in rows for need in row.form.requires if need.targets}, key=sorted
+)
+
+
+def with_old_names(targets: frozenset[str]) -> set[str]:
+    return {*targets, *(old for old, new in RENAMED.items() if new in targets)}
+
+
+@pytest.mark.parametrize("targets", TARGET_SETS, ids=lambda targets: coverage["short_targets"](targets))
+def test_the_short_form_of_targets_names_all_of_them(targets: frozenset[str]) -> None:
+    words = coverage["short_targets"](targets).replace(" and newer", "").replace(" family", "").replace(",", "")
+    assert with_old_names(parse_targets(words)) == with_old_names(targets)
+
+
+@pytest.mark.parametrize(
+    ("page", "opcode", "requires"),
+    [
+        ("tcgen05", "tcgen05.wait::ld", "PTX ISA 8.6, sm_100f family, sm_110f family"),
+        ("wgmma", "wgmma.fence", "PTX ISA 8.0, sm_90a"),
+        ("warp", "stmatrix.sync.aligned.m8n8", "PTX ISA 7.8, sm_90 and newer"),
+        ("mma", "mma.sync.aligned.(shape=m16n8k32).row.col.(d=f16).(a=e4m3", "PTX ISA 8.7, sm_89 and newer"),
+        ("scalar", "add{.rnd=rn|rz|rm|rp}.f64", "any target and version"),
+    ],
+)
+def test_what_forms_require(page: str, opcode: str, requires: str) -> None:
+    """Read in the text of the PTX ISA."""
+    text = (Path(generate.__file__).parent / "coverage" / f"{page}.md").read_text()
+    lines = [line for line in text.splitlines() if line.replace("\\|", "|").startswith(f"| `{opcode}")]
+    assert lines
+    assert {re.split(r"(?<!\\) \| ", line)[1] for line in lines} == {requires}

@@ -1,4 +1,4 @@
-"""The block of 64-bit words through which the machine and compiled code speak: one for each warp.
+"""The block of 64-bit words that the machine and compiled code share: one for each warp.
 
 Machine and engine see the same words, by name here and by index in LLVM code.
 """
@@ -22,11 +22,11 @@ class Word(IntEnum):
     FRAME = 0
     """in: address of the register file (64-byte aligned)"""
     MASK = 1
-    """in/out: lanes of the split; lanes that exit leave it"""
+    """in/out: the converged lanes that run; those that exit leave it"""
     PC = 2
     """in/out: index of the next op"""
     LIMIT = 3
-    """in: stop before a block that starts at or behind this op index (the earliest pc of the warp's other splits)"""
+    """in: stop before a block that starts at or behind this op index (the earliest pc of the warp's other converged lanes)"""
     FUEL = 4
     """in/out: warp-instructions left in this slice (signed)"""
     STATUS = 5
@@ -84,21 +84,21 @@ class Word(IntEnum):
     PENDING_COUNT = 32
     PENDING_CAPACITY = 33
     LIVE = 34
-    """in: lanes of the warp that have not exited, in all splits"""
+    """in: lanes of the warp that have not exited, whether they run now or not"""
     CLOCK = 35
     """in: scheduler rounds"""
     EVENTS = 36
-    """in: address of the rows in which recorded regions note accesses and fences (`_support_record`)"""
+    """in: address of the rows in which recorded regions note accesses and fences (`support.event_rows`)"""
     EVENT_COUNT = 37
     EVENT_CAPACITY = 38
     EVENT_DRAIN = 39
     """in: address of ``void drain(context)``, which empties the rows"""
     ADDITIONS = 40
-    """in: address of the table that floating-point atomics note additions in (`_additions`); 0 if nobody asks"""
+    """in: address of the table that floating-point atomics note additions in (`addition_table`); 0 if nobody asks"""
     AGENT = 41
     """in: 32 times a number that only this warp has"""
     EVENT_SAVED = 42
-    """in: address of room for what a store overwrites (recorded regions)"""
+    """in: address of a buffer for what a store overwrites (recorded regions)"""
     SOURCES = 43
     """in: non-zero where recorded regions note what cp.async reads, too"""
 
@@ -110,7 +110,7 @@ class Status(IntEnum):
     """Why compiled code came back."""
 
     EXIT = 0
-    """no lane of the split is left"""
+    """no lane is left"""
     DIVERGE = 1
     """a branch parted the lanes: ACTIVE go to TAKEN, the rest of MASK to NEXT"""
     YIELD = 2
@@ -122,7 +122,7 @@ class Status(IntEnum):
     FAULT = 5
     """op INFO broke a rule: FAULT, FAULT_LANE, FAULT_ADDRESS"""
     CONVERGE = 6
-    """op INFO exchanges data with lanes that are not in the split; PC still stands at it"""
+    """op INFO exchanges data with lanes that are not among the converged ones; PC still stands at it"""
 
 
 class Context:

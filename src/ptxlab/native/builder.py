@@ -291,6 +291,11 @@ class Value:
         """Write an entry of a table of 64-bit words."""
         self.store(value.to("i64") if isinstance(value, Value) else self.function.const("i64", value), index)
 
+    def set_words(self, words: Mapping[int, Value | int]) -> None:
+        """Write several entries of a table of 64-bit words."""
+        for index, value in words.items():
+            self.set_word(index, value)
+
     def prefetch(self) -> None:
         """Have the cache line at this address fetched, which is soon written; any address will do."""
         self.function.module.declare("@llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")

@@ -7,6 +7,7 @@ term at the same last place, add, convert once. Where groups of products are sca
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from ptxlab.formats import FORMATS, Format
 from ptxlab.numerics._call import Call, check_call
+from ptxlab.numerics._mma import mma as compiled_mma
 from ptxlab.numerics._steps import Step
 
 __all__ = ["Number", "dot", "mma", "number"]
@@ -196,27 +198,11 @@ def _run(call: Call) -> NDArray[Any]:
     return out
 
 
-def mma(
-    *,
-    arch: str,
-    kind: str | None,
-    a: str,
-    b: str,
-    d: str,
-    A: Any,
-    B: Any,
-    C: Any = None,
-    scale_a: Any = None,
-    scale_b: Any = None,
-    scale: str | None = None,
-    block: int | None = None,
-    saturate: bool = False,
-    negate_a: bool = False,
-    negate_b: bool = False,
-    scale_input_d: int = 0,
-    metadata: Any = None,
-) -> NDArray[Any]:
-    """The same as `ptxlab.numerics.mma`.
+_SIGNATURE = signature(compiled_mma)
+
+
+def mma(**arguments: Any) -> NDArray[Any]:
+    """The same as `ptxlab.numerics.mma`, which says what the arguments are.
 
     Examples
     --------
@@ -225,4 +211,6 @@ def mma(
     >>> hex(mma(arch="wgmma", kind=None, a="f16", b="f16", d="f32", A=A, B=B, C=C)[0, 0])
     '0xc0402004'
     """
-    return _run(check_call(dict(locals())))
+    given = _SIGNATURE.bind(**arguments)
+    given.apply_defaults()
+    return _run(check_call(given.arguments))

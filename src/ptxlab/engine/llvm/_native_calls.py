@@ -116,22 +116,18 @@ class Caller:
 
     def emit(self, op: Op, native: Native, frame: Value, mask: Value, check: Check) -> None:
         """One native op for the lanes of ``mask``; ``check`` handles a status that is not 0."""
-        if isinstance(native, LaneAccess):
-            self._lane_access(op, native, frame, mask, check)
-        elif isinstance(native, Atomic):
-            self._atomic(op, native, frame, mask, check)
-        elif isinstance(native, Collective):
-            self._collective(op, native, frame, mask, check)
-        elif isinstance(native, MatrixAccess):
-            self._matrix(op, native, frame, mask, check)
-        elif isinstance(native, TensorAccess):
-            self._tensor(op, native, frame, mask, check)
-        elif isinstance(native, CopyAsync):
-            self._copy(op, native, frame, mask, check)
-        elif isinstance(native, Nothing):
+        if isinstance(native, Nothing):
             self._record(op, mask)
-        else:
-            raise TypeError(native)
+            return
+        emit: dict[type[Native], Callable[..., None]] = {
+            LaneAccess: self._lane_access,
+            Atomic: self._atomic,
+            Collective: self._collective,
+            MatrixAccess: self._matrix,
+            TensorAccess: self._tensor,
+            CopyAsync: self._copy,
+        }
+        emit[type(native)](op, native, frame, mask, check)
 
     def _record(self, op: Op, mask: Value, number: Value | None = None, hosts: Value | None = None, source: bool = False) -> None:
         """Note an access or a fence, if the program is recorded; of a copy the destination, or the ``source``."""

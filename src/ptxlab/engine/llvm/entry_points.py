@@ -30,7 +30,7 @@ class Nodes:
     """All nodes of a program in order.
 
     A node starts with every block, behind every service, elect and bar.warp.sync, at every exchange between lanes and at every indexed
-    branch (where splits wait for each other), and where a node would become too long to compile quickly.
+    branch (where groups of converged lanes wait for each other), and where a node would become too long to compile quickly.
     """
 
     def __init__(self, program: Program) -> None:
@@ -47,7 +47,7 @@ class Nodes:
                 if cut:
                     self.nodes.append(Node(start, i, number, start == block.start))
                     start = i
-                if (op.row.kind == "service" or self._meets(i)) and i + 1 < block.stop:
+                if (op.row.kind == "service" or self._pairs_up(i)) and i + 1 < block.stop:
                     self.nodes.append(Node(start, i + 1, number, start == block.start))
                     start = i + 1
             self.nodes.append(Node(start, block.stop, number, start == block.start))
@@ -59,8 +59,8 @@ class Nodes:
             return bool(op.row.semantics == "brx")
         return isinstance(self.program.natives.get(index), Collective | MatrixAccess | TensorAccess)
 
-    def _meets(self, index: int) -> bool:
-        """Exchanges that may meet others at a different place: the machine lets their splits go on behind them."""
+    def _pairs_up(self, index: int) -> bool:
+        """Exchanges that may pair up with others at a different op: the machine lets their lanes go on behind them."""
         native = self.program.natives.get(index)
         return isinstance(native, Collective) and native.name in ("elect", "warpsync")
 

@@ -56,7 +56,7 @@ class Executable:
         self._width = max(native.host().vector_bits // 32, 8)
 
     def run(self, context: Context) -> Status:
-        """Run the split that the context describes until it must stop."""
+        """Run the converged lanes that the context describes until they must stop."""
         while True:
             status = self._dispatch(context.address, self._table_address)
             if status != _COMPILE:

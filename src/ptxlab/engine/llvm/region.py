@@ -1,7 +1,7 @@
 """A group of nodes as one compiled function ``i32 region(context)``.
 
-The function enters at the node that the context's PC names and runs until the split must stop; it returns a `Status`,
-or `CHAIN` when another region goes on. Nothing but the context's words, constant rows of the frame and what helpers
+The function enters at the node that the context's PC names and runs until its converged lanes must stop; it returns a
+`Status`, or `CHAIN` when execution goes on in another region. Nothing but the context's words, constant rows of the frame and what helpers
 resolve is ever addressed.
 """
 
@@ -18,6 +18,7 @@ from ptxlab.engine.llvm.vocabulary import WIDE
 from ptxlab.engine.lowering.frame import members
 from ptxlab.engine.lowering.register_use import is_inline, operand_registers
 from ptxlab.engine.program import Program
+from ptxlab.engine.support.accesses import fail
 from ptxlab.isa.effects import Asynchronous
 from ptxlab.isa.effects import Unit as AsyncUnit
 from ptxlab.isa.operands import Addr, Op
@@ -105,6 +106,12 @@ class Region:
         """The label of the block behind a node's block."""
         return self.go(self.program.blocks[self.program.blocks[node.block].fall].start)
 
+    def fall_if(self, condition: Value, node: Node) -> None:
+        """Go to the block behind a node's block if a condition holds."""
+        behind, here = self.fall(node), self.code.label()
+        self.code.branch(condition, behind, here)
+        self.code.begin(here)
+
     def pc_behind(self, node: Node, index: int) -> int:
         """The op index that follows an op of a node."""
         block = self.program.blocks[node.block]
@@ -158,7 +165,7 @@ class Region:
         return found
 
     def executing(self, op: Op) -> Value:
-        """The lanes of the split whose guard holds."""
+        """The running lanes whose guard holds."""
         mask = self.context.load("i32", 2 * Word.MASK)
         if op.guard is None:
             return mask
@@ -167,12 +174,8 @@ class Region:
 
     def check(self, status: Value) -> None:
         """Leave with the status of a helper that did not succeed."""
-        code = self.code
-        bad, good = code.label("bad"), code.label("good")
-        code.branch(status.eq(0), good, bad)
-        code.begin(bad)
-        code.ret(status)
-        code.begin(good)
+        with self.code.when(status.ne(0)):
+            self.code.ret(status)
 
     def boundary(self, node: Node, op: Op) -> bool:
         """An op between runs; whether it ends the node with a branch."""
@@ -188,15 +191,10 @@ class Region:
             self.note_defined(op, mask)
             return False
         if op.guard is not None:
-            do, skip = code.label("do"), code.label("skip")
-            code.branch(mask.eq(0), skip, do)
-            code.begin(skip)
-            code.jump(self.continue_at(node))
-            code.begin(do)
+            with code.when(mask.eq(0)):
+                code.jump(self.continue_at(node))
         self.note_defined(op, mask)
-        self.context.set_word(Word.ACTIVE, mask)
-        self.context.set_word(Word.INFO, op.index)
-        self.context.set_word(Word.PC, self.pc_behind(node, op.index))
+        self.context.set_words({Word.ACTIVE: mask, Word.INFO: op.index, Word.PC: self.pc_behind(node, op.index)})
         code.ret(int(Status.SERVICE))
         return True
 
@@ -215,7 +213,7 @@ class Region:
             self.trap(node, op)
 
     def bra(self, node: Node, op: Op) -> None:
-        """Lanes go one way, or the split parts."""
+        """All lanes go one way, or they diverge."""
         code = self.code
         target = op.targets[0]
         if op.guard is None or target == self.pc_behind(node, op.index):
@@ -223,21 +221,15 @@ class Region:
             return
         mask = self.context.load("i32", 2 * Word.MASK)
         taken = self.executing(op)
-        some, parted = code.label("some"), code.label("parted")
-        code.branch(taken.eq(0), self.fall(node), some)
-        code.begin(some)
-        code.branch(taken.eq(mask), self.go(target), parted)
-        code.begin(parted)
+        self.fall_if(taken.eq(0), node)
+        with code.when(taken.eq(mask)):
+            code.jump(self.go(target))
         self.diverge(op, taken, target, self.pc_behind(node, op.index))
 
     def diverge(self, op: Op, active: Value, taken: int | Value, otherwise: int) -> None:
         """Return with the two ways."""
-        code = self.code
-        self.context.set_word(Word.ACTIVE, active)
-        self.context.set_word(Word.TAKEN, taken)
-        self.context.set_word(Word.NEXT, otherwise)
-        self.context.set_word(Word.INFO, op.index)
-        code.ret(int(Status.DIVERGE))
+        self.context.set_words({Word.ACTIVE: active, Word.TAKEN: taken, Word.NEXT: otherwise, Word.INFO: op.index})
+        self.code.ret(int(Status.DIVERGE))
 
     def brx(self, node: Node, op: Op) -> None:
         """Lanes with the same index branch together; the others come back to this op."""
@@ -245,13 +237,9 @@ class Region:
         mask = self.context.load("i32", 2 * Word.MASK)
         active = self.executing(op)
         if op.guard is not None:
-            some, whole, parted = code.label("some"), code.label("whole"), code.label("parted")
-            code.branch(active.eq(0), self.fall(node), some)
-            code.begin(some)
-            code.branch(active.eq(mask), whole, parted)
-            code.begin(parted)
-            self.diverge(op, active, op.index, self.pc_behind(node, op.index))
-            code.begin(whole)
+            self.fall_if(active.eq(0), node)
+            with code.when(active.ne(mask)):
+                self.diverge(op, active, op.index, self.pc_behind(node, op.index))
         row = self.caller.row(self.frame, op.operands[0], 32)
         indices = row.load("<32 x i32>", align=64)
         lane = active.lowest_bit().to("i64")
@@ -259,11 +247,8 @@ class Region:
         same = indices.eq(index.splat(32)).cast("i32") & active
         with code.when(index.uge(len(op.targets))):
             self.fault(op, Fault.BRANCH_RANGE, lane, index)
-        together, parted = code.label("together"), code.label("parted")
-        code.branch(same.eq(active), together, parted)
-        code.begin(parted)
-        self.diverge(op, same, code.constants("i64", op.targets).load("i64", index), op.index)
-        code.begin(together)
+        with code.when(same.ne(active)):
+            self.diverge(op, same, code.constants("i64", op.targets).load("i64", index), op.index)
         code.switch(index, {number: self.go(start) for number, start in enumerate(op.targets)}, "failed")
 
     def exit(self, node: Node, op: Op) -> None:
@@ -277,30 +262,20 @@ class Region:
         self.context.set_word(Word.LIVE, self.context.word(Word.LIVE) & ~wide)
         self.context.set_word(Word.MASK, rest)
         if op.guard is not None:
-            none = code.label("none")
-            code.branch(rest.eq(0), none, self.fall(node))
-            code.begin(none)
+            self.fall_if(rest.ne(0), node)
         self.context.set_word(Word.INFO, op.index)
         code.ret(int(Status.EXIT))
 
     def trap(self, node: Node, op: Op) -> None:
         """End the launch."""
-        code = self.code
         active = self.executing(op)
         if op.guard is not None:
-            some = code.label("some")
-            code.branch(active.eq(0), self.fall(node), some)
-            code.begin(some)
+            self.fall_if(active.eq(0), node)
         self.fault(op, Fault.TRAP, active.lowest_bit(), 0)
 
     def fault(self, op: Op, fault: Fault, lane: Any, address: Any) -> None:
         """Note a fault and return."""
-        code = self.code
-        self.context.set_word(Word.FAULT, int(fault))
-        self.context.set_word(Word.FAULT_LANE, lane)
-        self.context.set_word(Word.FAULT_ADDRESS, address)
-        self.context.set_word(Word.INFO, op.index)
-        code.ret(int(Status.FAULT))
+        fail(self.context, fault, lane, address, op.index)
 
     # ------------------------------------------------------------------------------------------------ undefined values
 

@@ -1,6 +1,6 @@
 """Runs of pure instructions: one loop over the lanes of the warp in vectors of the native width.
 
-Values stay in LLVM registers; rows of the frame are read when first needed and written at the end, masked with the lanes of the split.
+Values stay in LLVM registers; rows of the frame are read when first needed and written at the end, masked with the lanes that run.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Segment:
 
     @property
     def mask(self) -> Value:
-        """The lanes of the split."""
+        """The converged lanes that run."""
         if self._mask is None:
             word = self.context.at(8 * Word.MASK)
             self._mask = self.lanes(word.at(self.index * (self.width // 8)))
@@ -116,7 +116,7 @@ class Segment:
         return value
 
     def flush(self, live: frozenset[int] | set[int]) -> None:
-        """Write what is needed later into the frame, in the lanes of the split."""
+        """Write what is needed later into the frame, in the lanes that run."""
         for register in self.dirty:
             info = self.program.registers[register]
             if register not in live or info.offset < 0:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["begin_stack", "copy_stack_pointer", "uses_stack"]
 
 STACK_BYTES = 16384
-"""Room for each thread."""
+"""Bytes for each thread."""
 
 _INSTRUCTIONS = ("alloca.", "stacksave.", "stackrestore.")
 _LARGEST_ALIGNMENT = 1 << 23

@@ -1,7 +1,7 @@
 """Control flow: basic blocks in scheduling order.
 
 Blocks are ordered so that every loop is contiguous and its exits come behind it (a weak topological order), text order
-deciding among equals. A split at a smaller position then always runs first, and splits meet again where control flow
+deciding among equals. A group of converged lanes at a smaller position then always runs first, and groups join again where control flow
 joins.
 """
 

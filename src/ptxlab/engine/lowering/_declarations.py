@@ -9,32 +9,27 @@ from ptxlab.ptx import ast
 __all__ = ["instructions", "names", "variables"]
 
 
-def instructions(block: ast.Block) -> Iterator[ast.Instruction]:
-    """Instructions of a body, in inner blocks too, in the order of the text."""
+def _statements(block: ast.Block) -> Iterator[ast.Statement]:
+    """Statements of a body, in inner blocks too, in the order of the text; blocks may be nested deeper than Python recurses."""
     work = [iter(block.statements)]
     while work:
         for statement in work[-1]:
-            if isinstance(statement, ast.Instruction):
-                yield statement
-            elif isinstance(statement, ast.Block):
+            if isinstance(statement, ast.Block):
                 work.append(iter(statement.statements))
                 break
+            yield statement
         else:
             work.pop()
+
+
+def instructions(block: ast.Block) -> Iterator[ast.Instruction]:
+    """Instructions of a body, in inner blocks too, in the order of the text."""
+    return (statement for statement in _statements(block) if isinstance(statement, ast.Instruction))
 
 
 def variables(block: ast.Block) -> Iterator[ast.Variable]:
     """Variables that a body declares, in inner blocks too, in the order of the text."""
-    work = [iter(block.statements)]
-    while work:
-        for statement in work[-1]:
-            if isinstance(statement, ast.Variable):
-                yield statement
-            elif isinstance(statement, ast.Block):
-                work.append(iter(statement.statements))
-                break
-        else:
-            work.pop()
+    return (statement for statement in _statements(block) if isinstance(statement, ast.Variable))
 
 
 def names(block: ast.Block) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Liveness of registers and their rows in the frame.
 
 A register that stays inside one run of pure instructions has no row. The others share rows when their live ranges,
-taken as hulls over the scheduling order, do not meet; lanes are independent and every write is masked, so splits of a
-warp at different places cannot disturb each other. What an asynchronous operation writes has a row of its own, since it
+taken as hulls over the scheduling order, do not overlap; lanes are independent and every write is masked, so groups of
+converged lanes of a warp at different ops cannot disturb each other. What an asynchronous operation writes has a row of its own, since it
 is written at no particular op.
 """
 
@@ -45,9 +45,7 @@ def _framed_and_exposed(program: Program) -> tuple[set[int], list[tuple[set[int]
     for block in program.blocks:
         upward: set[int] = set()
         killed: set[int] = set()
-        local: set[int] = set()
         segment += 1
-        local.clear()
         for i in range(block.start, block.stop):
             op = ops[i]
             guard = op.guard
@@ -144,14 +142,8 @@ def _intervals(program: Program, framed: set[int], live_in: list[int]) -> list[t
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for i, op in enumerate(program.ops):
-        guard = op.guard
-        if guard is not None:
-            first.setdefault(guard.index, i)
-            last[guard.index] = i
-        for register in program.reads[i]:
-            first.setdefault(register, i)
-            last[register] = i
-        for register in program.writes[i]:
+        guard = () if op.guard is None else (op.guard.index,)
+        for register in (*guard, *program.reads[i], *program.writes[i]):
             first.setdefault(register, i)
             last[register] = i
     known = 0

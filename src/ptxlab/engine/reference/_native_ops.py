@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,13 +21,13 @@ from ptxlab.layout import fragment
 if TYPE_CHECKING:
     from ptxlab.engine.reference.interpreter import Warp
 
-__all__ = ["Stop", "drain_copies", "perform_native"]
+__all__ = ["Stop", "bytes_at", "drain_copies", "fault_at", "perform_native"]
 
 _U64 = (1 << 64) - 1
 
 
 class Stop(Exception):
-    """The split stops with a status."""
+    """The group of converged lanes stops with a status."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status)
@@ -35,25 +36,17 @@ class Stop(Exception):
 
 def perform_native(warp: Warp, op: Op, native: Native, mask: int) -> None:
     """Execute a native op for the lanes of ``mask``."""
-    if isinstance(native, LaneAccess):
-        _lane_access(warp, op, native, mask)
-    elif isinstance(native, Atomic):
-        _atomic(warp, op, native, mask)
-    elif isinstance(native, Collective):
-        _collective(warp, op, native, mask)
-    elif isinstance(native, MatrixAccess):
-        _matrix(warp, op, native, mask)
-    elif isinstance(native, TensorAccess):
-        _tensor(warp, op, native, mask)
-    elif isinstance(native, CopyAsync):
-        _copy(warp, op, native, mask)
+    perform = _PERFORM.get(type(native))
+    if perform is not None:
+        perform(warp, op, native, mask)
 
 
 def _lanes(mask: int) -> list[int]:
     return [lane for lane in range(32) if mask >> lane & 1]
 
 
-def _fault(warp: Warp, op: Op | None, fault: Fault, lane: int, address: int) -> Stop:
+def fault_at(warp: Warp, op: Op | None, fault: Fault, lane: int, address: int) -> Stop:
+    """Note a fault."""
     warp.words[Word.FAULT], warp.words[Word.FAULT_LANE] = int(fault), lane
     warp.words[Word.FAULT_ADDRESS] = np.uint64(address & _U64)
     if op is not None:
@@ -82,7 +75,7 @@ def _addresses(warp: Warp, operand: Resolved) -> list[int]:
 def _host(warp: Warp, op: Op | None, space: str, lane: int, address: int, size: int, align: int, write: bool) -> int:
     """The host address of an access, or a fault."""
     if address % align:
-        raise _fault(warp, op, Fault.MISALIGNED, lane, address)
+        raise fault_at(warp, op, Fault.MISALIGNED, lane, address)
     if space == "generic":
         window = address >> 32
         for base, name in ((SHARED_WINDOW, "shared::cluster"), (LOCAL_WINDOW, "local"), (PARAM_WINDOW, "param")):
@@ -98,45 +91,46 @@ def _host(warp: Warp, op: Op | None, space: str, lane: int, address: int, size: 
         if address - rank >= 0 and address - rank + size <= warp.word(Word.SHARED_SIZE):
             return warp.word(Word.SHARED) + address - rank
         peer = address >> 24 < warp.word(Word.CLUSTER_SIZE) and address >> 24 != rank >> 24
-        raise _fault(warp, op, Fault.SHARED_PEER if peer else Fault.SHARED_RANGE, lane, address)
+        raise fault_at(warp, op, Fault.SHARED_PEER if peer else Fault.SHARED_RANGE, lane, address)
     if space == "shared::cluster":
         named, inside = address >> 24, address & 0xFFFFFF
         if named >= warp.word(Word.CLUSTER_SIZE):
-            raise _fault(warp, op, Fault.SHARED_GONE, lane, address)
-        base, total = (int(v) for v in _view(warp.word(Word.CLUSTER) + 16 * named, 16).view(np.uint64))
+            raise fault_at(warp, op, Fault.SHARED_GONE, lane, address)
+        base, total = (int(v) for v in bytes_at(warp.word(Word.CLUSTER) + 16 * named, 16).view(np.uint64))
         if not total:
-            raise _fault(warp, op, Fault.SHARED_GONE, lane, address)
+            raise fault_at(warp, op, Fault.SHARED_GONE, lane, address)
         if inside + size > total:
-            raise _fault(warp, op, Fault.SHARED_RANGE, lane, address)
+            raise fault_at(warp, op, Fault.SHARED_RANGE, lane, address)
         return base + inside
     if space in ("global", "const"):
         count = warp.word(Word.ALLOCATION_COUNT)
-        rows = _view(warp.word(Word.ALLOCATIONS), 32 * count).view(np.uint64).reshape(count, 4)
+        rows = bytes_at(warp.word(Word.ALLOCATIONS), 32 * count).view(np.uint64).reshape(count, 4)
         for base, total, data, flags in rows.tolist():
             need = 3 if write else 1
             if base <= address and address + size <= base + total and flags & need == need:
                 return int(data) + address - int(base)
-        raise _fault(warp, op, Fault.GLOBAL_WRITE if write else Fault.GLOBAL_READ, lane, address)
+        raise fault_at(warp, op, Fault.GLOBAL_WRITE if write else Fault.GLOBAL_READ, lane, address)
     if space == "local":
         total = warp.word(Word.LOCAL_SIZE)
         if address + size > total:
-            raise _fault(warp, op, Fault.LOCAL_RANGE, lane, address)
+            raise fault_at(warp, op, Fault.LOCAL_RANGE, lane, address)
         return warp.word(Word.LOCAL) + lane * total + address
     if write:
-        raise _fault(warp, op, Fault.PARAM_WRITE, lane, address)
+        raise fault_at(warp, op, Fault.PARAM_WRITE, lane, address)
     if not 0 <= address - PARAM_BASE <= warp.word(Word.PARAM_SIZE) - size:
-        raise _fault(warp, op, Fault.PARAM_RANGE, lane, address)
+        raise fault_at(warp, op, Fault.PARAM_RANGE, lane, address)
     return warp.word(Word.PARAM) + address - PARAM_BASE
 
 
-def _view(address: int, size: int) -> NDArray[np.uint8]:
+def bytes_at(address: int, size: int) -> NDArray[np.uint8]:
+    """Host memory as an array."""
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address)) if size else np.zeros(0, np.uint8)
 
 
 def _hosts(warp: Warp, op: Op, space: str, operand: Resolved, size: int, write: bool, mask: int) -> dict[int, NDArray[np.uint8]]:
     """The bytes of each executing lane's access; all are checked before any is used."""
     addresses = _addresses(warp, operand)
-    return {lane: _view(_host(warp, op, space, lane, addresses[lane], size, size, write), size) for lane in _lanes(mask)}
+    return {lane: bytes_at(_host(warp, op, space, lane, addresses[lane], size, size, write), size) for lane in _lanes(mask)}
 
 
 # -------------------------------------------------------------------------------------------------------------- accesses
@@ -311,7 +305,7 @@ def _collective(warp: Warp, op: Op, native: Collective, mask: int) -> None:
     members = _integers(warp, operands[native.member], 32)
     for lane in lanes:
         if not members[lane] >> lane & 1:
-            raise _fault(warp, op, Fault.NOT_MEMBER, lane, members[lane])
+            raise fault_at(warp, op, Fault.NOT_MEMBER, lane, members[lane])
     for lane in lanes:
         if members[lane] & warp.word(Word.LIVE) & ~mask:
             raise _converge(warp, op, mask)
@@ -388,15 +382,15 @@ def _tensor(warp: Warp, op: Op, native: TensorAccess, mask: int) -> None:
     for lane in lanes:
         if addresses[lane] != address:
             offset = operand.offset if isinstance(operand, Addr) else 0
-            raise _fault(warp, op, Fault.TENSOR_UNEQUAL, lane, address - offset)
+            raise fault_at(warp, op, Fault.TENSOR_UNEQUAL, lane, address - offset)
     if not warp.word(Word.TENSOR):
-        raise _fault(warp, op, Fault.TENSOR_NONE, lanes[0], address)
+        raise fault_at(warp, op, Fault.TENSOR_NONE, lanes[0], address)
     if warp.word(Word.LIVE) & 0xFFFFFFFF != 0xFFFFFFFF:
-        raise _fault(warp, op, Fault.TENSOR_PARTIAL, lanes[0], address)
+        raise fault_at(warp, op, Fault.TENSOR_PARTIAL, lanes[0], address)
     lane0, column0, quadrant = address >> 16, address & 0xFFFF, warp.word(Word.QUADRANT)
     inner = lane0 & 31
     if lane0 >> 5 not in (0, quadrant) or (inner if native.shape == "32x32b" else inner & 15):
-        raise _fault(warp, op, Fault.TENSOR_QUADRANT, lanes[0], address)
+        raise fault_at(warp, op, Fault.TENSOR_QUADRANT, lanes[0], address)
     items = _items(op.operands[native.value])
     half = _integers(warp, op.operands[native.split], 32)[0] if native.split >= 0 else 0
     parts = 2 if native.pack else 1
@@ -404,13 +398,13 @@ def _tensor(warp: Warp, op: Op, native: TensorAccess, mask: int) -> None:
     starts = [column0, column0 + half] if native.split >= 0 else [column0]
     for start in starts:
         if start + width > 512:
-            raise _fault(warp, op, Fault.TENSOR_RANGE, lanes[0], address)
-    owned = _view(warp.word(Word.TENSOR_OWNED), 512)
+            raise fault_at(warp, op, Fault.TENSOR_RANGE, lanes[0], address)
+    owned = bytes_at(warp.word(Word.TENSOR_OWNED), 512)
     for start in starts:
         for column in range(start, start + width):
             if not owned[column]:
-                raise _fault(warp, op, Fault.TENSOR_UNALLOCATED, lanes[0], column)
-    words = _view(warp.word(Word.TENSOR), 512 * 128 * 4).view(f"u{4 // parts}").reshape(512, 128, parts)
+                raise fault_at(warp, op, Fault.TENSOR_UNALLOCATED, lanes[0], column)
+    words = bytes_at(warp.word(Word.TENSOR), 512 * 128 * 4).view(f"u{4 // parts}").reshape(512, 128, parts)
     cells = fragment(native.shape, native.repeat, native.pack, half)
     for r, item in enumerate(items):
         values = _integers(warp, item, 32) if native.write else []
@@ -438,12 +432,12 @@ def _copy(warp: Warp, op: Op, native: CopyAsync, mask: int) -> None:
     for lane in _lanes(mask):
         read = 0 if ignored[lane] else min(sizes[lane], native.size)
         if read and addresses[lane] % native.size:
-            raise _fault(warp, op, Fault.MISALIGNED, lane, addresses[lane])
+            raise fault_at(warp, op, Fault.MISALIGNED, lane, addresses[lane])
         count = warp.word(Word.PENDING_COUNT)
         if warp.word(Word.DEFERRED) and count < warp.word(Word.PENDING_CAPACITY):
             if read:
                 _host(warp, op, "global", lane, addresses[lane], read, 1, False)
-            row = _view(warp.word(Word.PENDING) + 24 * count, 24).view(np.uint64)
+            row = bytes_at(warp.word(Word.PENDING) + 24 * count, 24).view(np.uint64)
             row[:] = hosts[lane].ctypes.data - warp.word(Word.SHARED), addresses[lane], native.size | read << 8 | lane << 16
             warp.words[Word.PENDING_COUNT] = count + 1
         else:
@@ -452,15 +446,26 @@ def _copy(warp: Warp, op: Op, native: CopyAsync, mask: int) -> None:
 
 def _perform(warp: Warp, op: Op | None, lane: int, target: NDArray[np.uint8], address: int, read: int) -> None:
     if read:
-        target[:read] = _view(_host(warp, op, "global", lane, address, read, 1, False), read)
+        target[:read] = bytes_at(_host(warp, op, "global", lane, address, read, 1, False), read)
     target[read:] = 0
 
 
 def drain_copies(warp: Warp, first: int, count: int, lanes: int) -> None:
     """Perform pending copies ``first .. first+count-1`` of some lanes."""
-    rows = _view(warp.word(Word.PENDING) + 24 * first, 24 * count).view(np.uint64).reshape(count, 3)
+    rows = bytes_at(warp.word(Word.PENDING) + 24 * first, 24 * count).view(np.uint64).reshape(count, 3)
     for offset, address, packed in rows.tolist():
         lane = packed >> 16
         if lanes >> lane & 1:
-            target = _view(warp.word(Word.SHARED) + offset, packed & 0xFF)
+            target = bytes_at(warp.word(Word.SHARED) + offset, packed & 0xFF)
             _perform(warp, None, lane, target, address, packed >> 8 & 0xFF)
+
+
+_PERFORM: dict[type[Native], Callable[[Warp, Op, Any, int], None]] = {
+    LaneAccess: _lane_access,
+    Atomic: _atomic,
+    Collective: _collective,
+    MatrixAccess: _matrix,
+    TensorAccess: _tensor,
+    CopyAsync: _copy,
+}
+"""What a native op does, by its type; others only order memory."""

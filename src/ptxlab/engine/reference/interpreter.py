@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from ptxlab.engine.lowering.register_use import constant_bits, is_inline
 from ptxlab.engine.lowering.scope import type_bits
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import Program
-from ptxlab.engine.reference._native_ops import Stop, drain_copies, perform_native
+from ptxlab.engine.reference._native_ops import Stop, bytes_at, drain_copies, fault_at, perform_native
 from ptxlab.engine.reference._vocabulary import NumpyVocabulary
 from ptxlab.isa.effects import Masking, Selection
 from ptxlab.isa.operands import Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress
@@ -145,11 +144,6 @@ class Warp:
             self.put(operand.index, value, lanes)
 
 
-def bytes_at(address: int, size: int) -> NDArray[np.uint8]:
-    """Host memory as an array."""
-    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address)) if size else np.zeros(0, np.uint8)
-
-
 def zero_row(bits: int) -> Any:
     """Zeros in all lanes."""
     if bits == 1:
@@ -188,7 +182,7 @@ def unpack(value: Any, count: int, bits: int) -> list[Any]:
 
 
 class Interpreter:
-    """Runs splits of a program's warps."""
+    """Runs groups of converged lanes of a program's warps."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -196,7 +190,7 @@ class Interpreter:
         self.x = NumpyVocabulary()
 
     def run(self, context: Context) -> Status:
-        """Run the split that the context describes until it must stop."""
+        """Run the converged lanes that the context describes until they must stop."""
         warp = Warp(self.program, context)
         number = self.nodes.at(warp.word(Word.PC))
         try:
@@ -281,7 +275,7 @@ class Interpreter:
             lane = (active & -active).bit_length() - 1
             index = int(indices[lane])
             if index >= len(op.targets):
-                raise warp_fault(warp, Fault.BRANCH_RANGE, lane, index, op)
+                raise fault_at(warp, op, Fault.BRANCH_RANGE, lane, index)
             same = active & mask_of(indices == index)
             if same == active:
                 return self._go(warp, op.targets[index])
@@ -293,7 +287,7 @@ class Interpreter:
             if mask & ~active:
                 return self._go(warp, behind)
             raise self._stop(warp, Status.EXIT, op.index)
-        raise warp_fault(warp, Fault.TRAP, (active & -active).bit_length() - 1, 0, op)
+        raise fault_at(warp, op, Fault.TRAP, (active & -active).bit_length() - 1, 0)
 
     def _diverge(self, warp: Warp, op: Op, active: int, taken: int, otherwise: int) -> Stop:
         warp.words[Word.ACTIVE], warp.words[Word.TAKEN], warp.words[Word.NEXT] = active, taken, otherwise
@@ -305,9 +299,8 @@ class Interpreter:
         specs = operand_specs(op)
         outputs = op.row.outputs
         sources = [self._source(warp, o, s) for o, s in zip(op.operands[outputs:], specs[outputs:], strict=True)]
-        split = lanes_of(warp.word(Word.MASK))
         guard = None if op.guard is None else warp.bits(op.guard, 1)
-        lanes = split if guard is None else split & guard
+        lanes = lanes_of(warp.word(Word.MASK)) & (True if guard is None else guard)
         written = self.program.writes[op.index]
         shadow = self._shadow(warp, op, sources, guard) if any(self.program.registers[r].shadow >= 0 for r in written) else None
         with np.errstate(all="ignore"):
@@ -395,11 +388,4 @@ class Interpreter:
             guarding = op.guard is not None and op.guard.index == register
             missing = (warp.word(Word.MASK) if guarding else self._executing(warp, op)) & ~warp.mask_at(shadow)
             if missing:
-                raise warp_fault(warp, Fault.UNDEFINED, (missing & -missing).bit_length() - 1, register, op)
-
-
-def warp_fault(warp: Warp, fault: Fault, lane: int, address: int, op: Op) -> Stop:
-    """Note a fault."""
-    warp.words[Word.FAULT], warp.words[Word.FAULT_LANE], warp.words[Word.FAULT_ADDRESS] = int(fault), lane, address
-    warp.words[Word.INFO] = op.index
-    return Stop(Status.FAULT)
+                raise fault_at(warp, op, Fault.UNDEFINED, (missing & -missing).bit_length() - 1, register)

@@ -20,20 +20,11 @@ _PARAMETERS = "ptr context, i32 mask, ptr members"
 
 def emit_lanes(module: Module, name: str, parts: list[str]) -> None:
     """Emit ``NAME_PART_...`` and what it calls."""
-    if name == "together":
-        _together(module)
-        return
-    _members(module)
-    if name == "elect":
-        _elect(module)
-    elif name == "shfl":
-        _shfl(module, *parts)
-    elif name == "vote":
-        _vote(module, *parts)
-    elif name == "match":
-        _match(module, parts[0], int(parts[1]))
-    elif name == "redux":
-        _redux(module, *parts)
+    if name != "together":
+        _members(module)
+    emit: dict[str, Callable[..., None]] = {"together": _together, "elect": _elect, "shfl": _shfl, "vote": _vote, "match": _match}
+    if name != "members":
+        (emit | {"redux": _redux})[name](module, *parts)
 
 
 def _members(module: Module) -> None:
@@ -129,7 +120,7 @@ def _vote(module: Module, mode: str) -> None:
     c.ret(0)
 
 
-def _match(module: Module, mode: str, bits: int) -> None:
+def _match(module: Module, mode: str, bits: str) -> None:
     """``match_MODE_BITS(context, mask, members, target, predicate, a, op)``."""
     name = f"match_{mode}_{bits}"
     c, (mask, members, target, predicate, a) = _begin(module, name, "ptr target, ptr predicate, ptr a")

@@ -25,16 +25,13 @@ COUNTS = {32: (1, 2, 4), 64: (1, 2), 16: (1,), 8: (1,)}
 
 def fail(context: Value, fault: Fault, lane: Value | int, address: Value | int, op: Value | int, result: int = FAILED) -> None:
     """Note a fault and return."""
-    words = {Word.FAULT: int(fault), Word.FAULT_LANE: lane, Word.FAULT_ADDRESS: address, Word.INFO: op}
-    for word, value in words.items():
-        context.set_word(word, value)
+    context.set_words({Word.FAULT: int(fault), Word.FAULT_LANE: lane, Word.FAULT_ADDRESS: address, Word.INFO: op})
     context.function.ret(result)
 
 
 def converge(context: Value, mask: Value, op: Value) -> None:
     """Return `Status.CONVERGE`: these lanes wait at the op for the other live lanes of the warp."""
-    for word, value in {Word.ACTIVE: mask, Word.INFO: op, Word.PC: op}.items():
-        context.set_word(word, value)
+    context.set_words({Word.ACTIVE: mask, Word.INFO: op, Word.PC: op})
     context.function.ret(int(Status.CONVERGE))
 
 

@@ -1,72 +1,73 @@
-"""The compiled helpers: each is compiled when first needed, by itself, and kept on disk."""
+"""The compiled support functions: each is compiled when first needed, by itself, and kept on disk."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 
 from ptxlab import native
+from ptxlab.engine.support._atomics import emit_atomic
+from ptxlab.engine.support._copies import emit_copies
+from ptxlab.engine.support._dispatch import emit_dispatch
+from ptxlab.engine.support._lanes import emit_lanes
+from ptxlab.engine.support._matrices import emit_matrix
+from ptxlab.engine.support._tensor_memory import emit_tensor
+from ptxlab.engine.support.accesses import emit_addresses, emit_move
+from ptxlab.engine.support.event_rows import emit_record, emit_save, emit_unchanged
 from ptxlab.native.builder import Module
 
 __all__ = ["address_of"]
 
-_LIBRARIES: list[native.Library] = []
+
+@cache
+def address_of(name: str) -> int:
+    """The address of a compiled function by its name, which says what it does and for which types."""
+    return _library(name).address(name)
 
 
 @cache
-def address_of(helper: str) -> int:
-    """The address of a helper."""
-    key = native.object_key("helper", helper)
-    library = native.load_cached(key, [helper])
-    if library is None:
-        module = Module()
-        _emit(module, helper)
-        library = native.compile_ir(module.text(), [helper], opt=2, key=key)
-    _LIBRARIES.append(library)
-    return library.address(helper)
+def _library(name: str) -> native.Library:
+    return native.compile_or_load(("support", name), [name], lambda: _ir(name), opt=2)
 
 
-def _emit(module: Module, helper: str) -> None:
-    first, *rest = helper.split("_")
-    if first == "dispatch":
-        from ptxlab.engine.support._dispatch import emit_dispatch
+def _ir(name: str) -> str:
+    module = Module()
+    first, *rest = name.split("_")
+    _EMIT.get(first, _emit_move)(module, name, rest)
+    return module.text()
 
-        emit_dispatch(module)
-    elif first in ("shfl", "vote", "match", "redux", "elect", "members", "together"):
-        from ptxlab.engine.support._lanes import emit_lanes
 
-        emit_lanes(module, first, rest)
-    elif first == "tensor":
-        from ptxlab.engine.support._tensor_memory import emit_tensor
+def _emit_move(module: Module, name: str, rest: list[str]) -> None:
+    moved = _MOVE.fullmatch(name)
+    assert moved is not None, name
+    kind, memory, register, signed, count = moved.groups()
+    emit_move(module, kind == "store", int(memory), int(register), bool(signed), 0 if count == "n" else int(count))
 
-        emit_tensor(module, rest[1], write=rest[0] == "st", pack=rest[-1] == "pack")
-    elif first == "atomic":
-        from ptxlab.engine.support._atomics import emit_atomic
 
-        emit_atomic(module, helper)
-    elif first in ("ldmatrix", "stmatrix"):
-        from ptxlab.engine.support._matrices import emit_matrix
+def _emit_matrix(module: Module, name: str, rest: list[str]) -> None:
+    emit_matrix(module, name.startswith("st"), rest[0].removesuffix("t"), transposed=rest[0].endswith("t"))
 
-        emit_matrix(module, first == "stmatrix", rest[0].removesuffix("t"), transposed=rest[0].endswith("t"))
-    elif first in ("copy", "drain"):
-        from ptxlab.engine.support._copies import emit_copies
 
-        emit_copies(module, rest[-1] if rest else "")
-    elif first in ("record", "save", "unchanged"):
-        from ptxlab.engine.support import event_rows as recording
+def _emit_copies(module: Module, name: str, rest: list[str]) -> None:
+    emit_copies(module, rest[-1] if rest else "")
 
-        {"record": recording.emit_record, "save": recording.emit_save, "unchanged": recording.emit_unchanged}[first](module)
-    elif first == "resolve":
-        from ptxlab.engine.support.accesses import emit_addresses
 
-        emit_addresses(module, *rest)
-    else:
-        from ptxlab.engine.support.accesses import emit_move
-
-        moved = _MOVE.fullmatch(helper)
-        assert moved is not None, helper
-        kind, memory, register, signed, count = moved.groups()
-        emit_move(module, kind == "store", int(memory), int(register), bool(signed), 0 if count == "n" else int(count))
+def _emit_lanes(module: Module, name: str, rest: list[str]) -> None:
+    emit_lanes(module, name.split("_")[0], rest)
 
 
 _MOVE = re.compile(r"(load|store)(\d+)(?:to|from)(\d+)(s?)x(\w+)")
+_EMIT: dict[str, Callable[[Module, str, list[str]], None]] = {
+    "dispatch": lambda module, name, rest: emit_dispatch(module),
+    **dict.fromkeys(("shfl", "vote", "match", "redux", "elect", "members", "together"), _emit_lanes),
+    "tensor": lambda module, name, rest: emit_tensor(module, rest[1], write=rest[0] == "st", pack=rest[-1] == "pack"),
+    "atomic": lambda module, name, rest: emit_atomic(module, name),
+    **dict.fromkeys(("ldmatrix", "stmatrix"), _emit_matrix),
+    **dict.fromkeys(("copy", "drain"), _emit_copies),
+    "record": lambda module, name, rest: emit_record(module),
+    "save": lambda module, name, rest: emit_save(module),
+    "unchanged": lambda module, name, rest: emit_unchanged(module),
+    "resolve": lambda module, name, rest: emit_addresses(module, *rest),
+}
+"""What writes a function, by the first word of its name; the others move data between memory and rows."""

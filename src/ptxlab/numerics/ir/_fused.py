@@ -13,7 +13,7 @@ from operator import or_
 
 from ptxlab.native.builder import Function, Module, Value, Variable, vector
 from ptxlab.numerics._steps import Step
-from ptxlab.numerics.ir._general import F16_INFINITY, F32_INFINITY, LANES, c_f16, general, round_f16
+from ptxlab.numerics.ir._general import F16_INFINITY, F32_INFINITY, LANES, c_f16, general, round_f16, without_products
 from ptxlab.numerics.ir.prepare import dead_exponent
 
 __all__ = ["BLOCK", "fused_ir"]
@@ -69,7 +69,7 @@ class _Fused:
     def _block(self, acc: Value, m: Value) -> None:
         code, lanes = self.code, self.lanes
         exponents = self._largest_exponents(m)
-        cells = [_Cells(self, exponents.part(g * lanes, lanes), acc, m + g * lanes) for g in range(self.groups)]
+        cells = [_AccumulatorVector(self, exponents.part(g * lanes, lanes), acc, m + g * lanes) for g in range(self.groups)]
         with code.loop(code["count"], TERMS) as start:
             sums = [code.variable(vector("i32", lanes), 0) for _ in cells]
             with code.loop((start + TERMS).min(code["count"]), start=start) as k:
@@ -98,8 +98,8 @@ class _Fused:
         return largest.get()
 
 
-class _Cells:
-    """A vector of cells of one row of the accumulator."""
+class _AccumulatorVector:
+    """A vector of neighbouring cells of one row of the accumulator, and their sums."""
 
     def __init__(self, kernel: _Fused, exponent: Value, acc: Value, m: Value) -> None:
         step = self.step = kernel.step
@@ -155,6 +155,4 @@ class _Cells:
         else:
             cut = (total.bits("i64") & -(1 << 29)).bits("double").convert("fptrunc", "float")
             alone = self.c
-        # C passes a step without products as it is, except that zero is positive.
-        alone = (alone << 1).eq(0).select(alone.constant(0), alone)
-        self.acc.store(self.empty.select(alone, (cut * self.down).bits("i32")), self.m)
+        self.acc.store(self.empty.select(without_products(alone), (cut * self.down).bits("i32")), self.m)

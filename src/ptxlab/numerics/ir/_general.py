@@ -23,6 +23,7 @@ __all__ = [
     "power",
     "round_f16",
     "with_specials",
+    "without_products",
 ]
 
 LANES = 16
@@ -136,6 +137,11 @@ def cut_f32(exact: Value, dropped: int) -> Value:
     small = (exact * 2.0 ** (149 - dropped)).intrinsic("trunc") * 2.0 ** (dropped - 149)
     value = exact.intrinsic("fabs").lt(2.0**-126).select(small, cut)
     return (value + 0.0).convert("fptrunc", "float").bits("i32")
+
+
+def without_products(c: Value) -> Value:
+    """The f32 result of a step whose products are all zero: C as it is, except that zero is positive."""
+    return (c << 1).eq(0).select(c.constant(0), c)
 
 
 def with_specials(step: Step, plain: Value, finite: Value) -> Value:

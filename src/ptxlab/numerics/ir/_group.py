@@ -12,7 +12,7 @@ from operator import or_
 
 from ptxlab.native.builder import Function, Module, Value, Variable, vector
 from ptxlab.numerics._steps import Step
-from ptxlab.numerics.ir._general import DEAD, F32_INFINITY, LANES, accumulator, cut_f32, power, with_specials
+from ptxlab.numerics.ir._general import DEAD, F32_INFINITY, LANES, accumulator, cut_f32, power, with_specials, without_products
 
 __all__ = ["ARRAYS", "group_ir"]
 
@@ -42,9 +42,9 @@ class _Operands:
     def exponent(self, group: Value, m: Value) -> Value:
         """Of a group's scales; DEAD if all its products are zero."""
         at = group * self.lda + m
-        met = self.a_live.load(vector("i32", self.lanes), at) & self.b_live.load("i32", group).splat(self.lanes)
+        both = self.a_live.load(vector("i32", self.lanes), at) & self.b_live.load("i32", group).splat(self.lanes)
         sum_ = self.a_exponents.load(vector("i32", self.lanes), at) + self.b_exponents.load("i32", group).splat(self.lanes)
-        return met.eq(0).select(sum_.constant(DEAD), sum_)
+        return both.eq(0).select(sum_.constant(DEAD), sum_)
 
     def scale(self, group: Value, m: Value) -> tuple[Value, Value]:
         a = self.a_scales.load(vector("float", self.lanes), group * self.lda + m)
@@ -99,7 +99,7 @@ class _Fast:
         with code.loop(self.groups) as group:
             for top, lane in zip(tops, at, strict=True):
                 top.set(top.get().max(operands.exponent(group, lane)))
-        cells = [_Cells(self, top.get(), acc, lane) for top, lane in zip(tops, at, strict=True)]
+        cells = [_AccumulatorVector(self, top.get(), acc, lane) for top, lane in zip(tops, at, strict=True)]
         with code.when(reduce(or_, (cell.lost for cell in cells)).reduce("or")) as otherwise:
             with code.loop(m + lanes * VECTORS, LANES, m) as here:
                 self._general(acc, here)
@@ -112,8 +112,8 @@ class _Fast:
                 cell.finish()
 
 
-class _Cells:
-    """A vector of cells of one row of the accumulator."""
+class _AccumulatorVector:
+    """A vector of neighbouring cells of one row of the accumulator, and their sums."""
 
     def __init__(self, kernel: _Fast, group_top: Value, acc: Value, m: Value) -> None:
         window = kernel.step.window
@@ -138,9 +138,7 @@ class _Cells:
     def finish(self) -> None:
         # Adding zero makes a sum of nothing but truncated negative terms positive.
         cut = ((self.total.get() + 0.0).bits("i64") & -(1 << 29)).bits("double").convert("fptrunc", "float")
-        # C passes a step without products as it is, except that zero is positive.
-        alone = (self.c << 1).eq(0).select(self.c.constant(0), self.c)
-        self.acc.store(self.empty.select(alone, (cut * self.down).bits("i32")), self.m)
+        self.acc.store(self.empty.select(without_products(self.c), (cut * self.down).bits("i32")), self.m)
 
 
 class _General:

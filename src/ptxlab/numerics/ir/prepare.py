@@ -61,7 +61,7 @@ def _function(module: Module, row: Format, wide: bool, role: str) -> None:
     with code.loop(lines) as line:
         source = code["codes"].at(line * code["line_stride"])
         first = line * padded
-        met = zeros.variable()
+        found = zeros.variable()
         with code.loop(padded, CHUNK) as i:
             buffer.set(0)
             _fetch(code, source, i, buffer.address, row.dtype.itemsize)
@@ -77,9 +77,9 @@ def _function(module: Module, row: Format, wide: bool, role: str) -> None:
                 if special is not None and role == "a":
                     flags.store(flags.load(vector("i32", CHUNK), i) | special, i)
                 elif special is not None:
-                    met.set(met.get() | special)
+                    found.set(found.get() | special)
         if role == "b":
-            flags.store(met.get().reduce("or"), line)
+            flags.store(found.get().reduce("or"), line)
 
 
 def _fetch(code: Function, source: Value, i: Value, buffer: Value, size: int) -> None:

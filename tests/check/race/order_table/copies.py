@@ -149,7 +149,7 @@ BULK_TO_PEER = (
 SHARED_TO_PEER = (
     "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%peer], [%smem+512], 64, [%peer_mbar];",
     "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%peer], [%smem+512], 64, [%peer_mbar];",
-    "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.and.b64 [%peer], [%smem+512], 64, [%peer_mbar];",
+    "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.and.b32 [%peer], [%smem+512], 64, [%peer_mbar];",
 )
 FENCE_SHARED, FENCE_GLOBAL = "fence.proxy.async.shared::cta;", "fence.proxy.async.global;"
 

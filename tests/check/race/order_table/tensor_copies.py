@@ -262,6 +262,10 @@ FIELDS = (
     "global_address.{space}.b1024.b64 {place}, %d0;",
     "rank.{space}.b1024.b32 {place}, 1;",
     "swizzle_mode.{space}.b1024.b32 {place}, 0;",
+    "elemtype.{space}.b1024.b32 {place}, 6;",
+    "interleave_layout.{space}.b1024.b32 {place}, 0;",
+    "swizzle_atomicity.{space}.b1024.b32 {place}, 0;",
+    "fill_mode.{space}.b1024.b32 {place}, 0;",
     "box_dim.{space}.b1024.b32 {place}, 0, 4;",
     "global_stride.{space}.b1024.b64 {place}, 0, 64;",
 )

@@ -1,4 +1,4 @@
-"""Record what ptxas 13.5 says about instructions of all families: ``python -m tests.check.all_verdicts``.
+"""Record what ptxas 13.5 says about instructions of all families: ``python -m tests.check.record_all_verdicts``.
 
 Writes ``ptxas_verdicts_all.tsv.gz``: instruction, target, version, verdict (accept, reject, crash), first message, family, how the row was
 made, and the row that it is an edit of. Of each family about half are random instructions of `grammar` that ptxas accepts; most others are

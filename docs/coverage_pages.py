@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ptxlab import isa
-from ptxlab.isa.targets import name_targets
+from ptxlab.isa.targets import RENAMED, TARGETS, at_least, parse_targets
 
 TESTS = Path(__file__).parents[1] / "tests"
 
@@ -81,7 +81,7 @@ class Form(NamedTuple):
 
     section: str
     pattern: str
-    needs: tuple[str, str]
+    requires: str
     kind: str
     fidelity: str
 
@@ -94,23 +94,89 @@ def family_of(row: Any) -> str:
     return "control" if isinstance(semantics, str) else semantics.__module__.split(".")[2]
 
 
-def needs_of(row: Any) -> tuple[str, str]:
-    """The PTX ISA version and the targets that every use of a row requires; empty where it does not say."""
-    always = [needed for needed in row.form.requires if not needed.when]
-    version = max((needed.since for needed in always), default=(0, 0))
-    targets = [needed.targets for needed in always if needed.targets is not None]
-    return f"{version[0]}.{version[1]}" if any(version) else "", name_targets(frozenset.intersection(*targets)) if targets else ""
+def requirements_of(row: Any) -> str:
+    """The PTX ISA versions and targets that a row requires: those that always apply, and those that apply with some modifiers."""
+    always, sometimes = [], []
+    for need in row.form.requires:
+        possible = {group: values & _values(row, group) for group, values in ((g, set(v)) for g, v in need.when.items())}
+        if all(possible.values()):
+            certain = all(possible[group] == _values(row, group) for group in possible)
+            (always if certain else sometimes).append(need)
+    since = max((need.since for need in always), default=(0, 0))
+    named = [need.targets for need in always if need.targets is not None]
+    targets = frozenset.intersection(*named) if named else None
+    more = [need for need in sometimes if need.since > since or (need.targets is not None and not (targets and targets <= need.targets))]
+    first = _requirement(since, targets) or "any target and version"
+    return "<br>".join(dict.fromkeys([first, *(f"{_condition(need.when)}: {_requirement(need.since, need.targets)}" for need in more)]))
+
+
+def _values(row: Any, group: str) -> set[str | None]:
+    """The values that a group of modifiers or an operand can have in an instruction of this row."""
+    if group in row.line.gives:
+        return {row.line.gives[group]}
+    for slot in row.slots:
+        if slot.name == group:
+            return {*slot.choices, *([None] if slot.optional else [])}
+    for name, condition in (word.split("?", 1) if "?" in word else (word, None) for word in row.line.line.split()):
+        if name == group:
+            return {"given"} if condition is None else {"given", None}
+    return {None}
+
+
+def _requirement(since: tuple[int, int], targets: frozenset[str] | None) -> str:
+    parts = [f"PTX ISA {since[0]}.{since[1]}"] if since > (0, 0) else []
+    return ", ".join(parts + ([short_targets(targets)] if targets is not None else []))
+
+
+def _condition(when: Any) -> str:
+    parts = []
+    for group, values in when.items():
+        named = [value for value in values if value]
+        if named == ["given"]:
+            parts.append(f"with the operand {group}")
+        else:
+            parts.append("with " + " or ".join(f"`.{value}`" for value in named) if named else f"without .{group}")
+    return ", ".join(parts)
+
+
+def short_targets(targets: frozenset[str]) -> str:
+    """A set of targets in few words, as `ptxlab.isa.targets.parse_targets` reads them; old names of renamed targets are left out."""
+    renamed = {old for old, new in RENAMED.items() if new in targets}
+    numbers = sorted({int(re.findall(r"\d+", target)[0]) for target in TARGETS})
+    newer = next((n for n in numbers if at_least(n) <= targets | set(RENAMED)), None)
+    words = [] if newer is None else [f"sm_{newer}"]
+    left = set(targets) - renamed - (set() if newer is None else at_least(newer))
+    for number in numbers:
+        family = parse_targets(f"sm_{number}f") if f"sm_{number}f" in TARGETS else frozenset()
+        if family and f"sm_{number}f" in left and family - renamed <= targets:
+            words.append(f"sm_{number}f")
+            left -= family
+    texts = [
+        f"{word} and newer" if word == f"sm_{newer}" else f"{word} family" if word.endswith("f") else word
+        for word in [*words, *sorted(left)]
+    ]
+    return ", ".join(texts)
 
 
 @cache
 def forms() -> dict[str, list[Form]]:
     """The forms of each family, sorted by section and pattern. Rows that differ in their operands only are one form."""
     isa.load_all()
-    found: dict[str, set[Form]] = {family: set() for family in FAMILIES}
+    found: dict[str, dict[tuple[str, ...], set[str]]] = {family: {} for family in FAMILIES}
     for rows in isa.CATALOGUE.values():
         for row in rows:
-            found[family_of(row)].add(Form(row.section, row.pattern, needs_of(row), row.kind, row.fidelity))
-    return {family: sorted(lines) for family, lines in found.items()}
+            key = (row.section, row.pattern, row.kind, row.fidelity)
+            found[family_of(row)].setdefault(key, set()).add(requirements_of(row))
+    return {
+        family: sorted(Form(section, pattern, _joined(texts), kind, fidelity) for (section, pattern, kind, fidelity), texts in rows.items())
+        for family, rows in found.items()
+    }
+
+
+def _joined(texts: set[str]) -> str:
+    """The requirements of rows with different operands."""
+    first, *others = sorted(texts)
+    return "<br>".join([first, *(f"with other operands: {other.partition('<br>')[0]}" for other in others)])
 
 
 NUMBER = re.compile(r"\d+")
@@ -137,12 +203,12 @@ def page(family: str) -> str:
         "",
         f"Generated by `python docs/generate.py` from the instruction catalogue. This page: {FAMILIES[family]}. [All families](README.md).",
         "",
-        "In a pattern `{.x}` may be left out, `.(x=a|b)` is one of the choices, `a|b|...|z` counts up in equal steps.",
-        "Any other opcode is refused by name.",
+        "In a pattern `{.x}` may be left out, `.(x=a|b)` is one of the choices, `a|b|...|z` counts up in equal steps. Any other",
+        "opcode is refused by name. `sm_100f family` means `sm_100f`, `sm_100a` and the same of later members of the family. Targets",
+        "sm_101 are not listed beside sm_110, their newer name.",
     ]
     said = list(claims())
-    needs = any(any(form.needs) for form in forms()[family])
-    columns = ["form", *(["PTX ISA", "targets"] if needs else []), "executed as", "fidelity", "test"]
+    columns = ["form", "requires", "executed as", "fidelity", "test"]
     section = None
     for form in forms()[family]:
         if form.section != section:
@@ -150,7 +216,7 @@ def page(family: str) -> str:
             lines += ["", f"## {section}", "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
         pattern = shown(form.pattern).replace("|", "\\|")
         links = "<br>".join(dict.fromkeys(claim.link for claim in tests_of(form.pattern, said)))
-        cells = [f"`{pattern}`", *(form.needs if needs else []), form.kind, form.fidelity, links]
+        cells = [f"`{pattern}`", form.requires, form.kind, form.fidelity, links]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

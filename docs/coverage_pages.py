@@ -106,11 +106,13 @@ def needs_of(row: Any) -> tuple[str, str]:
 def forms() -> dict[str, list[Form]]:
     """The forms of each family, sorted by section and pattern. Rows that differ in their operands only are one form."""
     isa.load_all()
-    found: dict[str, set[Form]] = {family: set() for family in FAMILIES}
+    found: dict[str, dict[str, Form]] = {family: {} for family in FAMILIES}
     for rows in isa.CATALOGUE.values():
         for row in rows:
-            found[family_of(row)].add(Form(row.section, row.pattern, needs_of(row), row.kind, row.fidelity))
-    return {family: sorted(lines) for family, lines in found.items()}
+            form = Form(row.section, row.pattern, needs_of(row), row.kind, row.fidelity)
+            lines = found[family_of(row)]
+            lines[form.pattern] = min(form, lines.get(form.pattern, form))
+    return {family: sorted(lines.values()) for family, lines in found.items()}
 
 
 NUMBER = re.compile(r"\d+")

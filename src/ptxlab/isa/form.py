@@ -262,7 +262,7 @@ class Form:
             if not now:
                 break
             rules = [rule for rule in rules if rule not in now]
-            decided = [(rule.group, rule.values) for rule in now if not (rule.ignored or rule.executed)]
+            decided = [(rule.group, rule.values) for rule in now if not rule.executed]
         found = []
         for slot in self.slots:
             values = left.get(slot.name)

@@ -27,7 +27,6 @@ _NOT_EXECUTED = (
     r"(vshl|vshr|vmad)\..*",
     # other
     r"(tex|tld4|txq|suld|sust|sured|suq|istypep)\..*",
-    r"(vote|shfl)\.(all|any|uni|ballot|up|down|bfly|idx)\..*",
 )
 _PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern in _NOT_EXECUTED))
 

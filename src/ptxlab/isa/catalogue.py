@@ -12,7 +12,8 @@ A row's syntax has one of two notations. The compact one is a pattern, the dotte
 Modifiers of pure instructions and of rows with ``ordered=False`` may stand in any order, as for the assembler. But types keep theirs,
 and a first group named ``mode`` belongs to the instruction's name (``mul.wide.u32``).
 Operands stand in PTX order: a type (``"u32"``, ``"pred"``, ``"v4.b32"``), or the name of a pattern group that
-holds it (``"type"``); ``"d|p"``-like pairs as ``"b32|pred"``; a leading ``?`` marks an operand that may be missing;
+holds it (``"type"``); ``"d|p"``-like pairs as ``"b32|pred"``; a leading ``?`` marks an operand that may be missing, ``"b64?hint"``
+one that is there if the group ``hint`` is; a `Typed` says in addition which constants and names may stand there;
 ``"addr"`` a bracketed operand; ``"label"``, ``"any"`` what the row itself reads. Destinations are the leading operands, as many as
 ``outputs``; the semantics of a ``"pred|pred"`` destination gives both values.
 ``derived={"wide": ("type", {"u16": "u32", ...})}`` adds ``q.wide``, looked up by what a group matched, for types that follow from others.
@@ -31,6 +32,7 @@ they are absent, `isa.operands.Unused` stands for them.
 
 ``requires`` says which version of the PTX ISA and which targets the instruction needs: ``needs("7.0", "sm_80")`` or a tuple of such; the
 notation stands in `isa.requirements`. A group of the pattern, or an operand that may be missing, can be named in ``when``.
+``rules`` say which modifiers go together (`isa.form.only`).
 ``updates`` of the outputs, the leading ones, are read as well, and written when an asynchronous operation performs.
 """
 
@@ -38,12 +40,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
 from ptxlab.isa.effects import Effects
-from ptxlab.isa.form import FORMS, Form, Operands, Order, Slot, find_forms, is_there, operand, parse_slots
+from ptxlab.isa.form import FORMS, Form, Operands, Order, Rule, Slot, find_forms, is_there, operand, parse_slots
 from ptxlab.isa.kinds import Address, Immediate, Kind, Predicate, Register, TensorAddress, Typed, Vector
 from ptxlab.isa.requirements import Condition, Needs, Values, conditions, holds
 
@@ -155,16 +157,31 @@ CATALOGUE: dict[str, list[Row]] = {}
 _NAME = re.compile(r"[\w]+(?:::\w+)?")
 
 
-def _compact(pattern: str, ordered: bool, operands: Mapping[str, str], section: str, requires: Needs | tuple[Needs, ...]) -> Form:
+def _typed(given: str | Typed) -> tuple[Typed, str]:
+    """The kind of an operand of the compact notation, and what stands behind its name in the line: a question mark with its condition."""
+    kind = given if isinstance(given, Typed) else Typed(given)
+    text, mark, group = kind.text.removeprefix("?").partition("?")
+    return replace(kind, text=text), "?" if kind.text[0] == "?" else mark + group
+
+
+def _compact(
+    pattern: str,
+    ordered: bool,
+    operands: Mapping[str, str | Typed],
+    section: str,
+    requires: Needs | tuple[Needs, ...],
+    rules: tuple[Rule, ...],
+) -> Form:
     """A form in the compact notation."""
     base = _NAME.match(pattern)
     if base is None:
         raise ValueError(f"bad pattern {pattern!r}")
-    line = " ".join(f"{name}?" if text[0] == "?" else name for name, text in operands.items())
-    kinds: dict[str, Kind] = {name: Typed(text.removeprefix("?")) for name, text in operands.items()}
+    typed = {name: _typed(given) for name, given in operands.items()}
+    line = " ".join(name + there for name, (_, there) in typed.items())
+    kinds: dict[str, Kind] = {name: kind for name, (kind, _) in typed.items()}
     needed = requires if isinstance(requires, tuple) else (requires,)
     order: Order = "fixed" if ordered else "types"
-    return Form(base.group(), parse_slots(pattern[base.end() :]), (Operands(line),), kinds, section, requires=needed, order=order)
+    return Form(base.group(), parse_slots(pattern[base.end() :]), (Operands(line),), kinds, section, rules, needed, order=order)
 
 
 def _lines(form: Form, only: Condition) -> Iterator[Operands]:
@@ -208,8 +225,9 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
         derived: Derived | None = None,
         updates: int = 0,
         requires: Needs | tuple[Needs, ...] = (),
+        rules: tuple[Rule, ...] = (),
         effects: Effects = None,
-        **operands: str,
+        **operands: str | Typed,
     ) -> Callable[[Any], Any]:
         count = outputs if outputs is not None else int(next(iter(operands), "") == "d")
         lookups = tuple((name, group, table) for name, (group, table) in (derived or {}).items())
@@ -217,13 +235,13 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
 
         def decorate(semantics: Any) -> Any:
             for given in syntax:
-                form = _compact(given, ordered, operands, section, requires) if isinstance(given, str) else given
+                form = _compact(given, ordered, operands, section, requires, rules) if isinstance(given, str) else given
                 for line in _lines(form, condition):
                     slots = form.narrowed(line.when, conditions(line.gives), condition) if isinstance(given, Form) else form.slots
                     if slots is None:
                         continue
                     pattern = given if isinstance(given, str) else form.name + "".join(slot.pattern() for slot in slots)
-                    listed = tuple(operands.items()) or tuple(_listed(form, line))
+                    listed = tuple(_listed(form, line))
                     row = Row(form, line, pattern, slots, listed, count, kind, semantics, fidelity, condition, lookups, updates, effects)
                     CATALOGUE.setdefault(row.base, []).append(row)
             return semantics

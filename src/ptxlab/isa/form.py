@@ -14,13 +14,13 @@ has the value ``given`` under its name.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal, NamedTuple
 
 from ptxlab.isa.kinds import Kind
-from ptxlab.isa.requirements import Condition, Needs, Values, holds
+from ptxlab.isa.requirements import Condition, Needs, Values, conditions, holds
 
 __all__ = [
     "FORMS",
@@ -36,6 +36,7 @@ __all__ = [
     "find_forms",
     "form",
     "is_declared",
+    "only",
     "operand",
     "parse_slots",
     "place",
@@ -199,6 +200,23 @@ class Rule:
     def is_broken(self, values: Values) -> bool:
         """Whether the modifiers break it."""
         return holds(self.when, values) and values.get(self.group) not in self.values
+
+
+def only(group: str, allowed: str | Iterable[str | None] | None, **when: str | Iterable[str | None] | None) -> Rule:
+    """A rule of the compact notation: where the groups of ``when`` have these values, the group has one of those allowed.
+
+    >>> only("space", "global", nc="nc").message, only("cop", None, order="relaxed|acquire").message
+    ('.nc needs .global', '.relaxed or .acquire goes without .cop')
+    """
+    values, condition = conditions({group: allowed})[group], conditions(when)
+    given = " with ".join(_alternatives(named, name) for name, named in condition.items())
+    wanted = _alternatives(values, group)
+    message = f"{given} goes without .{group}" if values == (None,) else f"{given} needs {wanted}"
+    return Rule(condition, group, values, message, "", executed=True)
+
+
+def _alternatives(values: Iterable[str | None], group: str) -> str:
+    return " or ".join(f".{value}" if value else f"no .{group}" for value in values)
 
 
 def both_or_none(section: str, orders: tuple[str, ...], scopes: tuple[str, ...]) -> tuple[Rule, ...]:

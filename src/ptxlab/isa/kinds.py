@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -34,10 +34,20 @@ LONGS = ("b64", "u64", "s64")
 class Typed:
     """An operand of the compact notation: a type, a vector of it (``v4.b32``), a pair (``b32|pred``), ``addr``, ``label`` or ``any``.
 
-    The name of a pattern group stands for the type that it has matched.
+    The name of a pattern group stands for the type that it has matched. The fields behind the text say what the linter looks at besides.
     """
 
     text: str
+    values: Container[int] | None = None
+    """Which integer constants may stand here, if not all may."""
+    constant: bool = False
+    """Whether it is an integer constant, and no register."""
+    symbols: bool = False
+    """Whether the address of a variable may stand here."""
+    special: bool = False
+    """Whether a special register may stand here."""
+    wide: Condition | None = None
+    """Where the register of an address has 64 bits: at generic and global addresses."""
 
     @property
     def says(self) -> str:

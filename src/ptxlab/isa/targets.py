@@ -30,7 +30,7 @@ LATEST_VERSION = max(VERSIONS.items())
 TARGETS: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(("sm_10", "sm_11", "sm_12", "sm_13", "sm_20", "sm_21", "sm_30", "sm_32", "sm_35", "sm_37"), (1, 0)),
     **dict.fromkeys(("sm_50", "sm_52", "sm_53", "sm_60", "sm_61", "sm_62", "sm_70", "sm_72", "sm_75"), (4, 0)),
-    **dict.fromkeys(("sm_80", "sm_86", "sm_87"), (7, 0)),
+    "sm_80": (7, 0), "sm_86": (7, 1), "sm_87": (7, 4),
     "sm_88": (9, 0),
     "sm_89": (7, 8), "sm_90": (7, 8), "sm_90a": (8, 0),
     "sm_100": (8, 6), "sm_100a": (8, 6), "sm_100f": (8, 8),

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from functools import lru_cache
 
 from ptxlab import ptx
 from ptxlab.check.static._operands import Finding, Symbols, check_operand
 from ptxlab.diagnostics import CODES
 from ptxlab.isa import load_all
-from ptxlab.isa.catalogue import match
 from ptxlab.isa.form import FORMS, Form, find_forms, is_declared
-from ptxlab.isa.kinds import HIDDEN
 from ptxlab.isa.requirements import Needs, Values, holds
 from ptxlab.isa.targets import LATEST_VERSION, RENAMED, TARGETS, VERSIONS
 
-__all__ = ["check_header", "check_instruction", "check_requirements"]
+__all__ = ["check_header", "check_instruction", "check_needs", "weight"]
 
 _Values = dict[str, str | None]
 
@@ -60,21 +57,7 @@ def check_instruction(instruction: ptx.Instruction, target: str, version: tuple[
         near = get_close_matches(instruction.opcode, FORMS, 1, 0.5)
         return [Finding("L101", f"there is no instruction {instruction.opcode}", fix=f"did you mean {near[0]}?" if near else "")]
     tried = [_check_form(form, instruction, target, version, symbols) for form in forms]
-    return min(tried, key=_weight)
-
-
-@lru_cache(maxsize=4096)
-def check_requirements(opcode: str, operands: int, target: str, version: tuple[int, int]) -> tuple[Finding, ...]:
-    """Whether target and version have an instruction of the catalogue; ``operands`` is how many are given."""
-    tried = []
-    for row, q in match(opcode):
-        values = row.values(q)
-        shown = [(name, there) for name, kind, there in row.shown(values) if kind not in HIDDEN and there is not False]
-        optional = [name for name, there in shown if there is None]
-        if len(shown) - len(optional) <= operands <= len(shown):
-            values |= dict.fromkeys(optional if operands == len(shown) else (), "given")
-            tried.append(tuple(f for needed in row.form.requires for f in _needs(needed, opcode, values, target, version)))
-    return min(tried, key=len, default=())
+    return min(tried, key=weight)
 
 
 def _errors(findings: list[Finding]) -> list[Finding]:
@@ -85,7 +68,8 @@ _NUMBERS = {1: "one", 2: "two", 3: "three"}
 _STAGES = {"L102": 50, "L103": 40, "L104": 30, "L105": 20}
 
 
-def _weight(findings: list[Finding]) -> int:
+def weight(findings: list[Finding]) -> int:
+    """How far an instruction is from a form: the least is the best fit."""
     return sum(_STAGES.get(f.code, 10) for f in _errors(findings)) * 100 + len(findings)
 
 
@@ -97,7 +81,7 @@ def _check_form(form: Form, instruction: ptx.Instruction, target: str, version: 
             if rule.is_broken(values):
                 findings.append(Finding("L122" if rule.ignored else "L105", rule.message, section=rule.section))
     for needed in form.requires:
-        findings += _needs(needed, instruction.opcode, values, target, version)
+        findings += check_needs(needed, instruction.opcode, values, target, version)
     return findings
 
 
@@ -170,7 +154,7 @@ def _operands(form: Form, values: _Values, instruction: ptx.Instruction, symbols
         if line.note:
             found = _errors(found)
             found.append(Finding("L125", line.note, section=form.section))
-        if best is None or _weight(found) < _weight(best[0]):
+        if best is None or weight(found) < weight(best[0]):
             best = found, i
     assert best is not None
     line, names = fitting[best[1]]
@@ -194,7 +178,8 @@ def _element(name: str, operand: ptx.Operand, form: Form, values: _Values, symbo
     return [finding for part, given in parts for finding in check_operand(given, form.kinds[part], values, symbols)]
 
 
-def _needs(needed: Needs, opcode: str, values: Values, target: str, version: tuple[int, int]) -> list[Finding]:
+def check_needs(needed: Needs, opcode: str, values: Values, target: str, version: tuple[int, int]) -> list[Finding]:
+    """Whether target and version have what a requirement names."""
     if not holds(needed.when, values):
         return []
     found = []

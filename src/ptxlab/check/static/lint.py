@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from ptxlab import ptx
 from ptxlab.check.static._granularity import mixed_groups
-from ptxlab.check.static._legality import check_header, check_instruction, check_requirements
+from ptxlab.check.static._legality import check_header, check_instruction
 from ptxlab.check.static._operands import Finding, Symbols
+from ptxlab.check.static._rows import check_row
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
 
 __all__ = ["lint", "lint_instruction"]
@@ -69,8 +70,8 @@ def lint_instruction(text: str, target: str = _DEFAULT_TARGET, version: str | tu
             continue
         findings = check_instruction(instruction, target, number, symbols)
         if findings is None:
-            needs = check_requirements(instruction.opcode, len(instruction.operands), target, number)
-            others = [_placed(module, instruction, f) for f in needs] + _other(module, kernel, instruction)
+            others = [_placed(module, instruction, f) for f in check_row(instruction, target, number, symbols)]
+            others += _other(module, kernel, instruction)
             found += [_shift(d, lines) for d in others]
             continue
         findings = [*findings, *_guard(instruction, symbols)]
@@ -115,7 +116,7 @@ def lint_module(text: str, file: str, target: str | None, version: str | tuple[i
             if findings is not None:
                 checked[instruction.line, instruction.column] = True
             else:
-                findings = list(check_requirements(instruction.opcode, len(instruction.operands), goal, number))
+                findings = check_row(instruction, goal, number, symbols)
             found += [_placed(module, instruction, f) for f in findings]
     found += [_placed(module, instruction, f) for instruction, f in mixed_groups(module)]
     for function in module.functions.values():

@@ -15,6 +15,7 @@ from ptxlab.isa.catalogue import service
 from ptxlab.isa.effects import LOCAL, Asynchronous, Completion, Space, Unit
 from ptxlab.isa.operands import Group
 from ptxlab.isa.requirements import needs
+from ptxlab.isa.targets import at_least
 
 __all__: list[str] = []
 
@@ -26,7 +27,8 @@ _AXES = {"x": 0, "y": 1, "z": 2}
 
 @service(
     "clusterlaunchcontrol.try_cancel.async{.shared::cta}.mbarrier::complete_tx::bytes{.everywhere=multicast::cluster::all}.b128",
-    requires=_NEEDS,
+    requires=(_NEEDS, needs(targets=at_least(100, "af"), when={"everywhere": "multicast::cluster::all"})),
+    ordered=False,
     section=_SECTION + "try_cancel",
     outputs=0,
     effects=Asynchronous(Unit.LAUNCH_CONTROL, Completion.BYTES, writes=Space.SHARED),

@@ -12,6 +12,7 @@ from ptxlab.isa.bulk._endpoints import delivered, generic_address, lanes, moved,
 from ptxlab.isa.bulk._reduce import Combine, combiner
 from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import Access, Asynchronous, Completion, Proxy, Space, Unit, order_of
+from ptxlab.isa.form import only
 from ptxlab.isa.operands import Group
 from ptxlab.isa.requirements import needs
 
@@ -25,6 +26,8 @@ _SCOPE = "(scope=cta|cluster|gpu|sys)"
 _TO_SHARED = Asynchronous(Unit.STORE, Completion.BYTES, Proxy.GENERIC, Space.SHARED)
 _UNIT = 8
 _NEEDS = needs("8.1", "sm_90", what="st.async")
+_GLOBAL_NEEDS = needs("8.7", "sm_100")
+_SCOPES = (only("scope", "gpu|sys"), only("scope", "sys", mmio="mmio"))
 _NO_SOURCE: context.U8 = np.empty(0, np.uint8)
 
 
@@ -100,7 +103,8 @@ for _vector, _operand in (("", "type"), (".v2", "v2.type"), (".v4", "v4.type")):
 service(
     f"st.async{{.mmio}}.release.{_SCOPE}{{.global}}.{_TYPES}",
     section=_STORE,
-    requires=_NEEDS,
+    requires=_GLOBAL_NEEDS,
+    rules=_SCOPES,
     outputs=0,
     effects=_release,
     a="addr",
@@ -112,6 +116,7 @@ service(
     "red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.(operation=add).(type=u32|s32|u64)",
     "red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.(operation=and|or|xor).(type=b32)",
     section=_REDUCE,
+    requires=needs("8.1", "sm_90"),
     fidelity="hardware",
     outputs=0,
     effects=replace(_TO_SHARED, atomic=True, order=order_of("relaxed", "cluster")),
@@ -122,6 +127,8 @@ service(
 service(
     f"red.async{{.mmio}}.release.{_SCOPE}{{.global}}.(operation=add).(type=u32|s32|u64|s64)",
     section=_REDUCE,
+    requires=_GLOBAL_NEEDS,
+    rules=_SCOPES,
     outputs=0,
     effects=lambda q: replace(_release(q), atomic=True),
     a="addr",
@@ -129,7 +136,7 @@ service(
 )(_to_global)
 
 
-@service("st.bulk{.weak}{.shared::cta}", section=_BULK, outputs=0, effects=Access(writes=Space.SHARED), a="addr", size="b64", initial="b64")
+@service("st.bulk{.weak}{.shared::cta}", requires=needs("8.6", "sm_100"), section=_BULK, outputs=0, effects=Access(writes=Space.SHARED), a="addr", size="b64", initial="b64")
 def store_zeros(warp: context.WarpContext) -> None:
     """Fill shared memory with zeros, at once like any weak store."""
     for lane in lanes(warp):

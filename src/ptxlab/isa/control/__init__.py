@@ -3,6 +3,7 @@
 from ptxlab.isa.catalogue import Qualifiers, control, native
 from ptxlab.isa.control import _stack
 from ptxlab.isa.control._system import NO_FUNCTION, SYSTEM_CALLS
+from ptxlab.isa.kinds import Typed
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
 
@@ -18,7 +19,8 @@ control("trap", outputs=0, section="Miscellaneous Instructions: trap")("trap")
 control("call{.uni}", first="any", second="?any", third="?any", fourth="?any", outputs=0, section=_SECTION + "call")("call")
 
 
-@native("pmevent{.mask}", event="any", outputs=0, section="Miscellaneous Instructions: pmevent")
+@native("pmevent", event=Typed("any", range(16), constant=True), outputs=0, section="Miscellaneous Instructions: pmevent")
+@native("pmevent.mask", event=Typed("any", range(1 << 16), constant=True), outputs=0, section="Miscellaneous Instructions: pmevent")
 def pmevent(q: Qualifiers, op: Op) -> Nothing:
     """There are no performance counters that could be triggered."""
     return Nothing()

@@ -9,6 +9,8 @@ from ptxlab.isa.address_space import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SH
 from ptxlab.isa.catalogue import Qualifiers, pure, service
 from ptxlab.isa.context import WarpContext
 from ptxlab.isa.effects import LOCAL
+from ptxlab.isa.kinds import Typed
+from ptxlab.isa.memory._modifiers import SPACE_NEEDS
 from ptxlab.isa.requirements import needs
 
 _SECTION = "Data Movement and Conversion Instructions: "
@@ -24,14 +26,14 @@ _WINDOWS = {
 _INT = {"u32": "i32", "u64": "i64"}
 
 
-@pure(f"cvta.(space={_SPACES}).(type=u32|u64)", d="type", a="type", section=_SECTION + "cvta")
+@pure(f"cvta.(space={_SPACES}).(type=u32|u64)", d="type", a=Typed("type", symbols=True), requires=SPACE_NEEDS, section=_SECTION + "cvta")
 def to_generic(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """The generic address; global and const addresses are generic ones already."""
     window = _WINDOWS.get(q.space)
     return a if window is None or q.type == "u32" else x.or_(a, x.const(window, "i64"))
 
 
-@pure(f"cvta.to.(space={_SPACES}).(type=u32|u64)", d="type", a="type", section=_SECTION + "cvta")
+@pure(f"cvta.to.(space={_SPACES}).(type=u32|u64)", d="type", a="type", requires=SPACE_NEEDS, section=_SECTION + "cvta")
 def from_generic(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     if q.space not in _WINDOWS or q.type == "u32":
         return a
@@ -43,6 +45,7 @@ def from_generic(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     p="pred",
     a="b64",
     outputs=1,
+    requires=SPACE_NEEDS,
     section=_SECTION + "isspacep",
     fidelity="deduced",
 )
@@ -56,7 +59,7 @@ def isspacep(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 
 
 @service(
-    "isspacep.(space=shared|shared::cta)", p="pred", a="b64", outputs=1, effects=LOCAL, section=_SECTION + "isspacep", fidelity="hardware"
+    "isspacep.(space=shared|shared::cta)", p="pred", a="b64", outputs=1, effects=LOCAL, requires=SPACE_NEEDS, section=_SECTION + "isspacep", fidelity="hardware"
 )
 def is_own_shared(warp: WarpContext) -> None:
     """Whether a generic address lies in the shared memory of this CTA; that of another CTA of the cluster does not."""
@@ -67,7 +70,7 @@ def is_own_shared(warp: WarpContext) -> None:
 @pure(
     "mapa{.shared::cluster=shared::cluster}.(type=u32|u64)",
     d="type",
-    a="type",
+    a=Typed("type", symbols=True),
     b="u32",
     section=_SECTION + "mapa",
     fidelity="hardware",
@@ -81,7 +84,12 @@ def mapa(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
 
 
 @pure(
-    "getctarank{.shared::cluster=shared::cluster}.(type=u32|u64)", d="u32", a="type", section=_SECTION + "getctarank", fidelity="hardware"
+    "getctarank{.shared::cluster=shared::cluster}.(type=u32|u64)",
+    d="u32",
+    a=Typed("type", symbols=True),
+    requires=needs("7.8", "sm_90", what="getctarank"),
+    section=_SECTION + "getctarank",
+    fidelity="hardware",
 )
 def getctarank(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     word = x.trunc(a, "i32") if q.type == "u64" else a

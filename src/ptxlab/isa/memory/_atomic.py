@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ptxlab.isa.catalogue import Qualifiers, native
 from ptxlab.isa.effects import Access, order_of
-from ptxlab.isa.memory._modifiers import ATOMIC_ORDER, CACHE_HINT, MODIFIER_NEEDS, SCOPE, space_of
+from ptxlab.isa.form import only
+from ptxlab.isa.memory._modifiers import ATOMIC_ORDER, CACHE_HINT, HINT_RULES, MODIFIER_NEEDS, SCOPE, WIDE_ADDRESS, space_of
 from ptxlab.isa.native_ops import Atomic
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import needs
@@ -60,10 +61,11 @@ def _atomic(q: Qualifiers, destination: int, sources: tuple[int, ...]) -> Atomic
 @native(
     *("atom" + ATOMIC_ORDER + _SPACE + CACHE_HINT + form for form in (*_REDUCTIONS, ".exch.(type=b32|b64|b128)")),
     d="type",
-    a="addr",
+    a=WIDE_ADDRESS,
     b="type",
-    policy="?b64",
+    policy="b64?hint",
     ordered=False,
+    rules=HINT_RULES,
     effects=_order,
     requires=_NEEDS,
     section=_SECTION + "atom",
@@ -72,10 +74,11 @@ def _atomic(q: Qualifiers, destination: int, sources: tuple[int, ...]) -> Atomic
 @native(
     *("atom" + ATOMIC_ORDER + _GLOBAL + CACHE_HINT + form for form in _VECTORS),
     d="vec.type",
-    a="addr",
+    a=WIDE_ADDRESS,
     b="vec.type",
-    policy="?b64",
+    policy="b64?hint",
     ordered=False,
+    rules=HINT_RULES,
     effects=_order,
     requires=(*_NEEDS, needs("8.1", "sm_90")),
     section=_SECTION + "atom",
@@ -88,11 +91,12 @@ def atom(q: Qualifiers, op: Op) -> Atomic:
 @native(
     "atom" + ATOMIC_ORDER + _SPACE + CACHE_HINT + ".cas.(type=b16|b32|b64|b128)",
     d="type",
-    a="addr",
+    a=WIDE_ADDRESS,
     b="type",
     c="type",
-    policy="?b64",
+    policy="b64?hint",
     ordered=False,
+    rules=(only("hint", None),),
     effects=_order,
     requires=_NEEDS,
     section=_SECTION + "atom",
@@ -104,11 +108,12 @@ def compare_and_swap(q: Qualifiers, op: Op) -> Atomic:
 
 @native(
     *("red" + _RED_ORDER + _SPACE + CACHE_HINT + form for form in _REDUCTIONS),
-    a="addr",
+    a=WIDE_ADDRESS,
     b="type",
-    policy="?b64",
+    policy="b64?hint",
     outputs=0,
     ordered=False,
+    rules=HINT_RULES,
     effects=_order,
     requires=_NEEDS,
     section=_SECTION + "red",
@@ -116,11 +121,12 @@ def compare_and_swap(q: Qualifiers, op: Op) -> Atomic:
 )
 @native(
     *("red" + _RED_ORDER + _GLOBAL + CACHE_HINT + form for form in _VECTORS),
-    a="addr",
+    a=WIDE_ADDRESS,
     b="vec.type",
-    policy="?b64",
+    policy="b64?hint",
     outputs=0,
     ordered=False,
+    rules=HINT_RULES,
     effects=_order,
     requires=(*_NEEDS, needs("8.1", "sm_90")),
     section=_SECTION + "red",

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, native, pure
+from ptxlab.isa.kinds import Typed
+from ptxlab.isa.memory._modifiers import WIDE_ADDRESS
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import needs
 
 _SECTION = "Data Movement and Conversion Instructions: "
 _NEEDS = needs("7.4", "sm_80")
+_LINE = Typed("any", (128,), constant=True)
 
 
 @native(
     "prefetch{.space=global|local}.(level=L1|L2)",
-    "prefetch.global.(level=L2::evict_last|L2::evict_normal)",
+    "prefetch{.space=global}.(level=L2::evict_last|L2::evict_normal)",
     "prefetchu.L1",
-    a="addr",
+    a=WIDE_ADDRESS,
     outputs=0,
     requires=needs("7.4", "sm_80", when={"level": "L2::evict_last|L2::evict_normal"}),
     section=_SECTION + "prefetch, prefetchu",
 )
-@native("discard{.global}.L2", a="addr", size="any", outputs=0, requires=_NEEDS, section=_SECTION + "discard")
-@native("applypriority{.global}.L2::evict_normal", a="addr", size="any", outputs=0, requires=_NEEDS, section=_SECTION + "applypriority")
+@native("discard{.global}.L2", a=WIDE_ADDRESS, size=_LINE, outputs=0, requires=_NEEDS, section=_SECTION + "discard")
+@native("applypriority{.global}.L2::evict_normal", a=WIDE_ADDRESS, size=_LINE, outputs=0, requires=_NEEDS, section=_SECTION + "applypriority")
 def prefetch(q: Qualifiers, op: Op) -> Nothing:
     return Nothing()
 
@@ -56,7 +59,7 @@ _POLICY = {
 @pure(
     "createpolicy.range{.global}" + _PRIMARY + _SECONDARY + ".b64",
     d="b64",
-    a="any",
+    a="addr",
     primary="b32",
     total="b32",
     requires=_NEEDS,

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from ptxlab.isa.catalogue import Qualifiers, native
 from ptxlab.isa.effects import WEAK, Access, order_of
-from ptxlab.isa.memory._modifiers import CACHE_HINT, EVICTION, MODIFIER_NEEDS, PREFETCH, SCOPE, SPACE, space_of
+from ptxlab.isa.form import only
+from ptxlab.isa.memory._modifiers import (
+    ACCESS_RULES,
+    CACHE_HINT,
+    EVICTION,
+    MODIFIER_NEEDS,
+    PREFETCH,
+    SCOPE,
+    SPACE,
+    WIDE_ADDRESS,
+    space_of,
+)
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Addr, Op, SymbolAddress
 from ptxlab.isa.requirements import needs
@@ -17,11 +28,12 @@ _TYPE = ".(type=b8|b16|b32|b64|b128|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64)"
 _NEEDS = (
     *MODIFIER_NEEDS,
     needs("8.2", "sm_70", when={"mmio": "mmio"}),
+    needs("9.3", when={"order": "acquire|release", "mmio": "mmio"}),
     needs("9.1", when={"order": "volatile", "space": "local"}),
     needs("8.8", "sm_100", when={"vec": "v4", "type": "b64|u64|s64|f64"}),
     needs("8.8", "sm_100", when={"vec": "v8"}),
 )
-_LOAD_NEEDS = (*_NEEDS, needs("9.3", when={"order": "acquire", "mmio": "mmio"}))
+_VECTOR_RULES = (only("vec", (None, "v2", "v4")), only("vec", (None, "v2"), type="b64|u64|s64|f64"), only("vec", None, type="b128"))
 
 
 def _access(q: Qualifiers, op: Op, write: bool, address: int, value: int) -> LaneAccess:
@@ -51,11 +63,17 @@ def _order(q: Qualifiers) -> Access:
     + _VECTOR
     + _TYPE,
     d="vec.type",
-    a="addr",
-    policy="?b64",
+    a=WIDE_ADDRESS,
+    policy="b64?hint",
     ordered=False,
+    rules=(
+        *ACCESS_RULES,
+        only("space", "global", nc="nc"),
+        only("order", None, nc="nc"),
+        only("cop", (None, "ca", "cg", "cs"), nc="nc"),
+    ),
     effects=_order,
-    requires=_LOAD_NEEDS,
+    requires=_NEEDS,
     section=_SECTION + "ld",
 )
 @native(
@@ -64,6 +82,7 @@ def _order(q: Qualifiers) -> Access:
     a="addr",
     ordered=False,
     effects=Access(WEAK),
+    rules=(only("space", (None, "global")), *_VECTOR_RULES),
     requires=needs("8.3", "sm_70", when={"type": "b128"}),
     section=_SECTION + "ldu",
 )
@@ -73,11 +92,12 @@ def load(q: Qualifiers, op: Op) -> LaneAccess:
 
 @native(
     "st{.order=weak|volatile|relaxed|release}{.mmio}" + SCOPE + SPACE + "{.cop=wb|cg|cs|wt}" + EVICTION + CACHE_HINT + _VECTOR + _TYPE,
-    a="addr",
+    a=WIDE_ADDRESS,
     b="vec.type",
-    policy="?b64",
+    policy="b64?hint",
     outputs=0,
     ordered=False,
+    rules=(*ACCESS_RULES, only("space", (None, "global", "shared", "shared::cta", "shared::cluster", "local", "param", "param::func"))),
     effects=_order,
     requires=_NEEDS,
     section=_SECTION + "st",

@@ -15,6 +15,7 @@ from ptxlab import numerics
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import Fidelity, service
 from ptxlab.isa.effects import LOCAL
+from ptxlab.isa.kinds import Typed
 from ptxlab.isa.mma._arithmetic import Scales, bit_product, float_product, integer_product
 from ptxlab.isa.mma._fragments import gather_ab, gather_cd, scatter_d
 from ptxlab.isa.mma._registers import immediate, read, selectors, write
@@ -213,12 +214,13 @@ def _declare(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, s
         section=_SECTION + (".sp / mma.sp::ordered_metadata" if sparse else ""),
         fidelity="spec" if sparse and types.kind else types.fidelity,
         outputs=1,
+        ordered=False,
         effects=LOCAL,
         d=accumulator,
         a=_vector(m * stored * types.bits // (32 * lane), element),
         b=_vector(n * k * types.bits // (32 * lane), element),
         c=accumulator,
-        **({"metadata": "b32", "selector": "b32"} if sparse else {}),
+        **({"metadata": "b32", "selector": Typed("b32", range(types.sparse[shape]), constant=True)} if sparse else {}),
         **scaled,
     )(partial(_multiply, types=types, sparse=sparse, scale=scale, since=since))
 

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.effects import Masking
+from ptxlab.isa.kinds import Typed
 from ptxlab.isa.operands import Const
 from ptxlab.isa.requirements import needs
 
 _LOGIC = "Logic and Shift Instructions: "
+_BYTE = Typed("u32", range(256))
 _FIELDS = "Integer Arithmetic Instructions: "
 _B = ".(type=pred|b16|b32|b64)"
 
@@ -242,7 +244,7 @@ def _place(x: Vocabulary, a: Value, integer: str) -> Value:
     return x.zext(a, "i64") if integer == "i64" else x.and_(a, x.const(0xFF, "i32"))
 
 
-@pure("bfe.(type=u32|s32|u64|s64)", d="type", a="type", b="u32", c="u32", section=_FIELDS + "bfe", fidelity="hardware")
+@pure("bfe.(type=u32|s32|u64|s64)", d="type", a="type", b=_BYTE, c=_BYTE, section=_FIELDS + "bfe", fidelity="hardware")
 def bfe(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     integer = _int(q.type)
     place, length = _place(x, b, integer), _place(x, c, integer)
@@ -255,7 +257,7 @@ def bfe(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     return x.select(x.eq(length, zero), zero, field)
 
 
-@pure("bfi.(type=b32|b64)", d="type", a="type", b="type", c="u32", e="u32", section=_FIELDS + "bfi", fidelity="hardware")
+@pure("bfi.(type=b32|b64)", d="type", a="type", b="type", c=_BYTE, e=_BYTE, section=_FIELDS + "bfi", fidelity="hardware")
 def bfi(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value, e: Value) -> Value:
     integer = _int(q.type)
     place, length = _place(x, c, integer), _place(x, e, integer)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
+from ptxlab.isa.kinds import Typed
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar._rounding import narrow_directed, narrow_odd, step, sum_odd, two_sum
 from ptxlab.isa.scalar.float_helpers import canonical, flush, narrow_half, saturate, widen_half
@@ -65,13 +66,13 @@ def _saturating() -> list[str]:
     return [f"cvt.sat.(to={to}).(source={'|'.join(s for s in names if not _holds(to, s))})" for to in names]
 
 
-@pure(f"cvt.(to={_INTEGERS}).(source={_INTEGERS})", *_saturating(), d="to", a="source", section=_SECTION, fidelity="hardware")
+@pure(f"cvt.(to={_INTEGERS}).(source={_INTEGERS})", *_saturating(), d="to", a=Typed("source", special=True), section=_SECTION, fidelity="hardware")
 def cvt_integer(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return _resize(x, _limit(x, a, q.source, q.to) if _flag(q, "sat") else a, q.source, q.to)
 
 
-@pure("cvt.pack.sat.(to=u16|s16).s32", d="b32", a="s32", b="s32", section=_SECTION + ".pack", fidelity="hardware")
-@pure("cvt.pack.sat.(to=u2|s2|u4|s4|u8|s8).s32.b32", d="b32", a="s32", b="s32", c="b32", section=_SECTION + ".pack", fidelity="hardware")
+@pure("cvt.pack.sat.(to=u16|s16).s32", d="u32", a="s32", b="s32", section=_SECTION + ".pack", fidelity="hardware")
+@pure("cvt.pack.sat.(to=u2|s2|u4|s4|u8|s8).s32.b32", d="u32", a="s32", b="s32", c="u32", section=_SECTION + ".pack", fidelity="hardware")
 def cvt_pack(x: Vocabulary, q: Qualifiers, a: Value, b: Value, *above: Value) -> Value:
     """Clamp both; b comes lowest, a above it, and above these the low bits of c."""
     width = _bits(q.to)

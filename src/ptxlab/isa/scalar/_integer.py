@@ -113,7 +113,7 @@ def mad_hi_sat(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Va
     a="u64",
     b="u64",
     c="u64",
-    requires=needs("9.3", "sm_90"),
+    requires=needs("9.3", "sm_80"),
     section=_section("clmad"),
     fidelity="hardware",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.effects import Selection
+from ptxlab.isa.kinds import Typed
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar.float_helpers import flush
 
@@ -14,7 +15,7 @@ _WORDS = "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"
 @pure(
     f"mov.(type=pred|b128|{_WORDS})",
     d="type",
-    a="type",
+    a=Typed("type", symbols=True, special=True),
     requires=needs("8.3", "sm_70", when={"type": "b128"}),
     section="Data Movement and Conversion Instructions: mov",
 )

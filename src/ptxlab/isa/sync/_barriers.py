@@ -7,13 +7,20 @@ from typing import Any
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.context import Cta, Misuse, Wait, WarpContext
 from ptxlab.isa.effects import ClusterArrive, ClusterWait, CtaBarrier, order_of
+from ptxlab.isa.kinds import Typed
 from ptxlab.isa.operands import Const, Unused
 from ptxlab.isa.requirements import needs
 
 _SECTION = "Parallel Synchronization and Communication Instructions: bar, barrier"
 _CLUSTER = "Parallel Synchronization and Communication Instructions: barrier.cluster"
 _CTA_NEEDS = needs("7.8", when={"cta": "cta"})
-_NEEDS = needs("7.8", "sm_90", what="barrier.cluster")
+_NEEDS = (
+    needs("7.8", "sm_90", what="barrier.cluster"),
+    needs("8.0", when={"sem": "release|relaxed"}),
+    needs("8.0", when={"acquire": "acquire"}),
+)
+_NUMBER = Typed("u32", range(16))
+_THREADS = range(32, 1 << 31, 32)
 
 
 def _meet(warp: WarpContext, number: int, count: int, contribution: list[int] | None = None) -> tuple[Any, int, bool]:
@@ -74,12 +81,13 @@ class _Met(Wait):
     "bar{.cta}.sync",
     "barrier{.cta}.sync{.aligned}",
     requires=_CTA_NEEDS,
+    ordered=False,
     section=_SECTION,
     fidelity="hardware",
     outputs=0,
     effects=CtaBarrier(),
-    a="u32",
-    b="?u32",
+    a=_NUMBER,
+    b=Typed("?u32", _THREADS),
 )
 def sync(warp: WarpContext) -> Wait | None:
     """Arrive and wait for the other threads."""
@@ -91,12 +99,13 @@ def sync(warp: WarpContext) -> Wait | None:
     "bar{.cta}.arrive",
     "barrier{.cta}.arrive{.aligned}",
     requires=_CTA_NEEDS,
+    ordered=False,
     section=_SECTION,
     fidelity="hardware",
     outputs=0,
     effects=CtaBarrier(waits=False),
-    a="u32",
-    b="u32",
+    a=_NUMBER,
+    b=Typed("u32", _THREADS),
 )
 def arrive(warp: WarpContext) -> None:
     """Arrive and go on."""
@@ -126,24 +135,26 @@ def _reduce(warp: WarpContext, count: int, predicate: int) -> Wait | None:
     "bar{.cta}.red.(op=popc).u32",
     "barrier{.cta}.red.(op=popc){.aligned}.u32",
     requires=_CTA_NEEDS,
+    ordered=False,
     section=_SECTION,
     fidelity="hardware",
     outputs=1,
     effects=CtaBarrier(reduces=True),
     d="u32",
-    a="u32",
+    a=_NUMBER,
     c="pred",
 )
 @service(
     "bar{.cta}.red.(op=and|or).pred",
     "barrier{.cta}.red.(op=and|or){.aligned}.pred",
     requires=_CTA_NEEDS,
+    ordered=False,
     section=_SECTION,
     fidelity="hardware",
     outputs=1,
     effects=CtaBarrier(reduces=True),
     d="pred",
-    a="u32",
+    a=_NUMBER,
     c="pred",
 )
 def reduce(warp: WarpContext) -> Wait | None:
@@ -155,26 +166,28 @@ def reduce(warp: WarpContext) -> Wait | None:
     "bar{.cta}.red.(op=popc).u32",
     "barrier{.cta}.red.(op=popc){.aligned}.u32",
     requires=_CTA_NEEDS,
+    ordered=False,
     section=_SECTION,
     fidelity="hardware",
     outputs=1,
     effects=CtaBarrier(reduces=True),
     d="u32",
-    a="u32",
-    b="u32",
+    a=_NUMBER,
+    b=Typed("u32", _THREADS),
     c="pred",
 )
 @service(
     "bar{.cta}.red.(op=and|or).pred",
     "barrier{.cta}.red.(op=and|or){.aligned}.pred",
     requires=_CTA_NEEDS,
+    ordered=False,
     section=_SECTION,
     fidelity="hardware",
     outputs=1,
     effects=CtaBarrier(reduces=True),
     d="pred",
-    a="u32",
-    b="u32",
+    a=_NUMBER,
+    b=Typed("u32", _THREADS),
     c="pred",
 )
 def reduce_counted(warp: WarpContext) -> Wait | None:

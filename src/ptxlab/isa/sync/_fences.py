@@ -20,6 +20,7 @@ from ptxlab.isa.effects import (
     TensorMapFence,
     order_of,
 )
+from ptxlab.isa.kinds import Typed
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import needs
@@ -119,7 +120,7 @@ class _Registers(Supplied):
     requires=needs("8.0", at_least(90, "af"), what="setmaxnreg"),
     outputs=0,
     effects=lambda q: RegisterPool(gives=q.action == "dec"),
-    count="u32",
+    count=Typed("u32", range(_REGISTERS_LEAST, _REGISTERS_MOST + 1, _REGISTERS_STEP), constant=True),
 )
 def setmaxnreg(warp: WarpContext) -> Wait | None:
     """Take registers from the CTA's pool, or give them back; without a known pool ``inc`` never waits."""

@@ -17,8 +17,9 @@ _SYNC = "Parallel Synchronization and Communication Instructions: "
     a="b32",
     b="b32",
     c="b32",
-    member="b32",
+    member="u32",
     section=_MOVES + "shfl.sync",
+    ordered=False,
     fidelity="hardware",
 )
 def shfl(q: Qualifiers, op: Op) -> Collective:
@@ -29,19 +30,20 @@ def shfl(q: Qualifiers, op: Op) -> Collective:
     "vote.sync.(mode=all|any|uni).pred",
     d="pred",
     a="pred",
-    member="b32",
+    member="u32",
     section=_SYNC + "vote.sync",
+    ordered=False,
     fidelity="hardware",
 )
-@native("vote.sync.(mode=ballot).b32", d="b32", a="pred", member="b32", section=_SYNC + "vote.sync", fidelity="hardware")
+@native("vote.sync.(mode=ballot).b32", d="b32", a="pred", member="u32", section=_SYNC + "vote.sync", ordered=False, fidelity="hardware")
 def vote(q: Qualifiers, op: Op) -> Collective:
     return Collective("vote", q.mode, "pred", 2)
 
 
-@native("match.(mode=any).sync.(type=b32|b64)", d="b32", a="type", member="b32", section=_SYNC + "match.sync", fidelity="hardware")
-@native("match.(mode=all).sync.(type=b32|b64)", d="b32|pred", a="type", member="b32", section=_SYNC + "match.sync", fidelity="hardware")
+@native("match.(which=any).sync.(type=b32|b64)", d="u32", a="type", member="u32", section=_SYNC + "match.sync", ordered=False, fidelity="hardware")
+@native("match.(which=all).sync.(type=b32|b64)", d="u32|pred", a="type", member="u32", section=_SYNC + "match.sync", ordered=False, fidelity="hardware")
 def match(q: Qualifiers, op: Op) -> Collective:
-    return Collective("match", q.mode, q.type, 2)
+    return Collective("match", q.which, q.type, 2)
 
 
 @native(
@@ -49,16 +51,17 @@ def match(q: Qualifiers, op: Op) -> Collective:
     "redux.sync.(op=and|or|xor).(type=b32)",
     d="type",
     a="type",
-    member="b32",
+    member="u32",
     requires=needs("7.0", "sm_80"),
     section=_SYNC + "redux.sync",
+    ordered=False,
     fidelity="hardware",
 )
 @native(
     "redux.sync.(op=min|max){.abs}{.NaN}.(type=f32)",
     d="type",
     a="type",
-    member="b32",
+    member="u32",
     requires=needs("8.6", "sm_100f"),
     section=_SYNC + "redux.sync",
 )
@@ -67,16 +70,17 @@ def redux(q: Qualifiers, op: Op) -> Collective:
     return Collective("redux", ".".join([q.op, *flags]), q.type, 2)
 
 
-@native("activemask.b32", d="b32", section=_SYNC + "activemask", fidelity="hardware")
+@native("activemask.b32", d="b32", section=_SYNC + "activemask", ordered=False, fidelity="hardware")
 def activemask(q: Qualifiers, op: Op) -> Collective:
     return Collective("activemask", "", "b32", -1)
 
 
 @native(
     "elect.sync",
-    d="b32|pred",
-    member="b32",
+    d="u32|pred",
+    member="u32",
     section=_SYNC + "elect.sync",
+    ordered=False,
     fidelity="hardware",
     requires=needs("8.0", "sm_90", what="elect"),
 )
@@ -84,6 +88,6 @@ def elect(q: Qualifiers, op: Op) -> Collective:
     return Collective("elect", "", "b32", 1, anywhere=True)
 
 
-@native("bar.warp.sync", member="b32", outputs=0, section=_SYNC + "bar.warp.sync", fidelity="hardware")
+@native("bar.warp.sync", member="u32", outputs=0, section=_SYNC + "bar.warp.sync", ordered=False, fidelity="hardware")
 def warp_sync(q: Qualifiers, op: Op) -> Collective:
     return Collective("warpsync", "", "b32", 0, anywhere=True)

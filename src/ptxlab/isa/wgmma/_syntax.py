@@ -15,6 +15,8 @@ __all__ = ["COMMIT_GROUP", "FENCE", "MMA", "WAIT_GROUP", "types_of"]
 _SECTION = "Asynchronous Warpgroup Level Matrix Instructions: "
 _TYPES = "f16|f32|bf16|tf32|e4m3|e5m2|s32|s8|u8|b1"
 _SINCE = needs("8.0", WGMMA, what="wgmma")
+_SPARSE = needs("8.2", WGMMA, what="wgmma.mma_async.sp")
+_MIXED = needs("8.4", when={"types": ("s32.s8.u8", "s32.u8.s8")}, what="wgmma of .s8 and .u8")
 _SYNC = frozenset({"sync"})
 _INTEGERS = ("i8", "b1")
 """Kinds that are neither scaled nor negated, and have fewer values of N."""
@@ -108,7 +110,7 @@ def _product(sparse: bool) -> Form:
         kinds=_KINDS,
         section=section,
         rules=tuple(rules),
-        requires=_SINCE,
+        requires=(_SPARSE, _MIXED) if sparse else (_SINCE, _MIXED),
         ignored=IGNORED | {"row", "col", "pred"},
         repeatable=_SYNC | {"satfinite"},
     )

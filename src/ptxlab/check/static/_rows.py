@@ -80,7 +80,9 @@ def _fits(opcode: str, count: int) -> tuple[_Fit, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _requirements(row: Row, values: tuple[tuple[str, str | None], ...], opcode: str, target: str, version: tuple[int, int]) -> tuple[Finding, ...]:
+def _requirements(
+    row: Row, values: tuple[tuple[str, str | None], ...], opcode: str, target: str, version: tuple[int, int]
+) -> tuple[Finding, ...]:
     form, named = row.form, dict(values)
     broken = [Finding("L105", rule.message, section=rule.section or form.section) for rule in form.rules if rule.is_broken(named)]
     return (*broken, *(f for needed in form.requires for f in check_needs(needed, opcode, named, target, version)))

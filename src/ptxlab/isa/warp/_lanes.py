@@ -40,8 +40,24 @@ def vote(q: Qualifiers, op: Op) -> Collective:
     return Collective("vote", q.mode, "pred", 2)
 
 
-@native("match.(which=any).sync.(type=b32|b64)", d="u32", a="type", member="u32", section=_SYNC + "match.sync", ordered=False, fidelity="hardware")
-@native("match.(which=all).sync.(type=b32|b64)", d="u32|pred", a="type", member="u32", section=_SYNC + "match.sync", ordered=False, fidelity="hardware")
+@native(
+    "match.(which=any).sync.(type=b32|b64)",
+    d="u32",
+    a="type",
+    member="u32",
+    section=_SYNC + "match.sync",
+    ordered=False,
+    fidelity="hardware",
+)
+@native(
+    "match.(which=all).sync.(type=b32|b64)",
+    d="u32|pred",
+    a="type",
+    member="u32",
+    section=_SYNC + "match.sync",
+    ordered=False,
+    fidelity="hardware",
+)
 def match(q: Qualifiers, op: Op) -> Collective:
     return Collective("match", q.which, q.type, 2)
 

@@ -136,7 +136,16 @@ service(
 )(_to_global)
 
 
-@service("st.bulk{.weak}{.shared::cta}", requires=needs("8.6", "sm_100"), section=_BULK, outputs=0, effects=Access(writes=Space.SHARED), a="addr", size="b64", initial="b64")
+@service(
+    "st.bulk{.weak}{.shared::cta}",
+    requires=needs("8.6", "sm_100"),
+    section=_BULK,
+    outputs=0,
+    effects=Access(writes=Space.SHARED),
+    a="addr",
+    size="b64",
+    initial="b64",
+)
 def store_zeros(warp: context.WarpContext) -> None:
     """Fill shared memory with zeros, at once like any weak store."""
     for lane in lanes(warp):

@@ -59,7 +59,14 @@ def isspacep(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 
 
 @service(
-    "isspacep.(space=shared|shared::cta)", p="pred", a="b64", outputs=1, effects=LOCAL, requires=SPACE_NEEDS, section=_SECTION + "isspacep", fidelity="hardware"
+    "isspacep.(space=shared|shared::cta)",
+    p="pred",
+    a="b64",
+    outputs=1,
+    effects=LOCAL,
+    requires=SPACE_NEEDS,
+    section=_SECTION + "isspacep",
+    fidelity="hardware",
 )
 def is_own_shared(warp: WarpContext) -> None:
     """Whether a generic address lies in the shared memory of this CTA; that of another CTA of the cluster does not."""

@@ -25,7 +25,9 @@ _LINE = Typed("any", (128,), constant=True)
     section=_SECTION + "prefetch, prefetchu",
 )
 @native("discard{.global}.L2", a=WIDE_ADDRESS, size=_LINE, outputs=0, requires=_NEEDS, section=_SECTION + "discard")
-@native("applypriority{.global}.L2::evict_normal", a=WIDE_ADDRESS, size=_LINE, outputs=0, requires=_NEEDS, section=_SECTION + "applypriority")
+@native(
+    "applypriority{.global}.L2::evict_normal", a=WIDE_ADDRESS, size=_LINE, outputs=0, requires=_NEEDS, section=_SECTION + "applypriority"
+)
 def prefetch(q: Qualifiers, op: Op) -> Nothing:
     return Nothing()
 

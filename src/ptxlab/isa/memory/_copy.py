@@ -13,7 +13,11 @@ from ptxlab.isa.requirements import needs
 _SECTION = "Data Movement and Conversion Instructions: cp.async"
 _EFFECTS = Asynchronous(Unit.COPY, Completion.COPY_GROUP, Proxy.GENERIC, Space.SHARED)
 _SPACES = ".(space=shared|shared::cta).global" + CACHE_HINT + PREFETCH
-_NEEDS = (needs("7.0", "sm_80"), needs("7.4", when={"hint": "L2::cache_hint"}), needs("7.4", when={"prefetch": "L2::64B|L2::128B|L2::256B"}))
+_NEEDS = (
+    needs("7.0", "sm_80"),
+    needs("7.4", when={"hint": "L2::cache_hint"}),
+    needs("7.4", when={"prefetch": "L2::64B|L2::128B|L2::256B"}),
+)
 
 
 def _size(op: Op) -> int:

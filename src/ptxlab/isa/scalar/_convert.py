@@ -66,7 +66,14 @@ def _saturating() -> list[str]:
     return [f"cvt.sat.(to={to}).(source={'|'.join(s for s in names if not _holds(to, s))})" for to in names]
 
 
-@pure(f"cvt.(to={_INTEGERS}).(source={_INTEGERS})", *_saturating(), d="to", a=Typed("source", special=True), section=_SECTION, fidelity="hardware")
+@pure(
+    f"cvt.(to={_INTEGERS}).(source={_INTEGERS})",
+    *_saturating(),
+    d="to",
+    a=Typed("source", special=True),
+    section=_SECTION,
+    fidelity="hardware",
+)
 def cvt_integer(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return _resize(x, _limit(x, a, q.source, q.to) if _flag(q, "sat") else a, q.source, q.to)
 

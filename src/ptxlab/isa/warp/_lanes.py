@@ -40,8 +40,24 @@ def vote(q: Qualifiers, op: Op) -> Collective:
     return Collective("vote", q.mode, "pred", 2)
 
 
-@native("match.(which=any).sync.(type=b32|b64)", d="u32", a="type", member="u32", section=_SYNC + "match.sync", ordered=False, fidelity="hardware")
-@native("match.(which=all).sync.(type=b32|b64)", d="u32|pred", a="type", member="u32", section=_SYNC + "match.sync", ordered=False, fidelity="hardware")
+@native(
+    "match.(which=any).sync.(type=b32|b64)",
+    d="u32",
+    a="type",
+    member="u32",
+    section=_SYNC + "match.sync",
+    ordered=False,
+    fidelity="hardware",
+)
+@native(
+    "match.(which=all).sync.(type=b32|b64)",
+    d="u32|pred",
+    a="type",
+    member="u32",
+    section=_SYNC + "match.sync",
+    ordered=False,
+    fidelity="hardware",
+)
 def match(q: Qualifiers, op: Op) -> Collective:
     return Collective("match", q.which, q.type, 2)
 
@@ -70,7 +86,7 @@ def redux(q: Qualifiers, op: Op) -> Collective:
     return Collective("redux", ".".join([q.op, *flags]), q.type, 2)
 
 
-@native("activemask.b32", d="b32", section=_SYNC + "activemask", ordered=False, fidelity="hardware")
+@native("activemask.b32", d="b32", section=_SYNC + "activemask", fidelity="hardware")
 def activemask(q: Qualifiers, op: Op) -> Collective:
     return Collective("activemask", "", "b32", -1)
 
@@ -88,6 +104,6 @@ def elect(q: Qualifiers, op: Op) -> Collective:
     return Collective("elect", "", "b32", 1, anywhere=True)
 
 
-@native("bar.warp.sync", member="u32", outputs=0, section=_SYNC + "bar.warp.sync", ordered=False, fidelity="hardware")
+@native("bar.warp.sync", member="u32", outputs=0, section=_SYNC + "bar.warp.sync", fidelity="hardware")
 def warp_sync(q: Qualifiers, op: Op) -> Collective:
     return Collective("warpsync", "", "b32", 0, anywhere=True)

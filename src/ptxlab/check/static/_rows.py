@@ -84,22 +84,6 @@ def _fits(opcode: str, count: int) -> tuple[_Fit, ...]:
     return tuple(found)
 
 
-<<<<<<< HEAD
-@lru_cache(maxsize=4096)
-def _requirements(
-    row: Row, values: tuple[tuple[str, str | None], ...], opcode: str, target: str, version: tuple[int, int]
-) -> tuple[Finding, ...]:
-    form, named = row.form, dict(values)
-    broken = [Finding("L105", rule.message, section=rule.section or form.section) for rule in form.rules if rule.is_broken(named)]
-    return (*broken, *(f for needed in form.requires for f in check_needs(needed, opcode, named, target, version)))
-
-
-def _row_findings(fit: _Fit, opcode: str, target: str, version: tuple[int, int]) -> tuple[Finding, ...]:
-    return _requirements(fit.row, tuple(fit.values.items()), opcode, target, version)
-
-
-=======
->>>>>>> refs/heads/agree
 def _operand(operand: ptx.Operand, place: _Place, fit: _Fit, symbols: Symbols) -> str:
     """What is wrong with an operand, in words."""
     spec, kind = place.spec, place.kind

@@ -33,11 +33,11 @@ FIDELITY = {
 FAMILIES = {
     "tcgen05": "Blackwell tensor cores and tensor memory",
     "wgmma": "Hopper tensor cores",
-    "mma": "`mma.sync`, `mma.sp`, `movmatrix`",
+    "mma": "`mma.sync`, `mma.sp`",
     "bulk": "bulk and tensor copies (TMA), tensor maps, `st.async`, `red.async`, `clusterlaunchcontrol`",
     "memory": "loads, stores, atomics, caches, `cp.async`, address conversion",
     "sync": "barriers, mbarriers, fences, groups of `cp.async`, `griddepcontrol`, `setmaxnreg`",
-    "warp": "shuffles, votes, `elect.sync`, `redux.sync`, `ldmatrix`, `stmatrix`",
+    "warp": "shuffles, votes, `elect.sync`, `redux.sync`, `ldmatrix`, `stmatrix`, `movmatrix`",
     "scalar": "arithmetic, comparison, logic, conversion",
     "control": "branches, calls, the stack, `exit`, `trap`",
 }

@@ -141,4 +141,4 @@ def _expecting(more: int, op: Op) -> tuple[Handler, str, Qualifiers]:
 
 
 def _alone(op: Op) -> tuple[Handler, str, Qualifiers]:
-    return op.row.semantics, op.opcode.replace(_PAIR, _SINGLE), Qualifiers({**vars(op.q), "group": _SINGLE})
+    return op.row.semantics, op.opcode.replace(_PAIR, _SINGLE), Qualifiers({**vars(op.q), "cta_group": _SINGLE})

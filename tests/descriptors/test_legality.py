@@ -18,7 +18,7 @@ from ptxlab.descriptors import (
     format_of,
 )
 from ptxlab.tables import MMA_KINDS, SHAPES, SWIZZLES, TRANSPOSED_8_BIT_N, TYPE_BITS
-from tests.tables.specification import TYPE_SIZES
+from tests.tables.specification_helpers import TYPE_SIZES
 
 F16 = {"kind": "f16", "m": 128, "n": 64, "a": "f16", "b": "f16"}
 K96 = {"kind": "mxf4", "m": 128, "n": 64, "a": "e2m1", "b": "e2m1", "k96": True}

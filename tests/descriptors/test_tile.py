@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ptxlab.descriptors import DescriptorError, OperandTile, TensorMap
 from ptxlab.layout import LayoutError, matrix_base_offset, operand_addresses
 from ptxlab.tables import SWIZZLES, TYPE_BITS
-from tests.layout.tma_oracle import tma_box
+from tests.layout.tma_helpers import tma_box
 
 TYPES = ("e2m1", "e3m2", "e4m3", "f16", "tf32")
 

@@ -46,7 +46,7 @@ def test_the_most_specific_claim_counts() -> None:
     assert [c.function for c in coverage["tests_of"]("add.s64", said)] == ["test_a"]
 
 
-FIRST_WORDS = {"tcgen05": ["tcgen05"], "wgmma": ["wgmma"], "mma": ["mma", "movmatrix"]}
+FIRST_WORDS = {"tcgen05": ["tcgen05"], "wgmma": ["wgmma"], "mma": ["mma"]}
 """The first words of all opcodes of a family, which no other family has."""
 
 

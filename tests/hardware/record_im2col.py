@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.hardware.im2col_cases import BUFFER, WIDE, cases, module
-from tests.hardware.tensor_copy_recorder import record, run
+from tests.hardware.tensor_copy_helpers import record, run
 
 
 def name(case: np.void) -> str:

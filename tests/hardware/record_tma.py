@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.hardware.tensor_copy_recorder import record, run
+from tests.hardware.tensor_copy_helpers import record, run
 from tests.hardware.tma_cases import BUFFER, cases, module
 
 

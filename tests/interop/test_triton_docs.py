@@ -21,9 +21,9 @@ PAGE = DOCS / "triton.md"
 COMMANDS = [
     line
     for page in (PAGE, DOCS / "trace.md")
-    for block in re.findall(r"^```\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    for language, block in re.findall(r"^```([^\n]*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
     for line in block.splitlines()
-    if line.startswith("ptxlab exec ")
+    if not language and line.startswith("ptxlab exec ")
 ]
 SCRIPT = """
 import sys

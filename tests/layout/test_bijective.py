@@ -32,7 +32,7 @@ from ptxlab.tables import (
     TYPE_BITS,
     data_path_of,
 )
-from tests.tables.specification import TYPE_SIZES
+from tests.tables.specification_helpers import TYPE_SIZES
 
 
 @cache

@@ -10,7 +10,7 @@ import pytest
 from ptxlab.descriptors import SharedMemoryDescriptor, WgmmaDescriptor
 from ptxlab.layout import LayoutError, atom_shape, canonical_layout, exact_layout, operand_addresses
 from ptxlab.tables import CANONICAL_LAYOUTS, SWIZZLE_ATOMS, SWIZZLES
-from tests.tables.specification import PATTERN_STARTS
+from tests.tables.specification_helpers import PATTERN_STARTS
 
 EXAMPLES = [
     # type bits, major, mode, m, k, LBO, SBO in elements, exact layout, the two encodings

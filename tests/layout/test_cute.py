@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from ptxlab.layout import cute
@@ -116,6 +116,7 @@ def same(ours: Layout, theirs: Any) -> bool:
 @pytest.mark.oracle
 @settings(deadline=None, max_examples=50)
 @given(layouts(), layouts(strides=(1, 2, 3, 4, 8)))
+@example(Layout((3, 2, 2), (1, 1, 2)), Layout(1, 1))
 def test_like_pycute(a: Layout, b: Layout) -> None:
     pycute = pytest.importorskip("pycute")
     first, second = (pycute.Layout(x.shape, x.stride) for x in (a, b))

@@ -5,7 +5,7 @@ import pytest
 
 from ptxlab.layout import fragment, matrix_fragment, wgmma_a_fragment, wgmma_fragment
 from ptxlab.tables import FRAGMENT_REGISTERS, LOAD_REGISTERS
-from tests.tables.specification import TENSOR_CELLS
+from tests.tables.specification_helpers import TENSOR_CELLS
 
 LANES = {"32x32b": 32, "16x64b": 16, "16x128b": 16, "16x256b": 16, "16x32bx2": 16}
 BITS = {"32x32b": 32, "16x64b": 64, "16x128b": 128, "16x256b": 256, "16x32bx2": 32}

@@ -11,7 +11,7 @@ from ptxlab.descriptors import TensorMapFields
 from ptxlab.isa.bulk._staging import NOTHING
 from ptxlab.isa.bulk._tiled import Box
 from ptxlab.tables import ELEMENT_TYPES
-from tests.layout.tma_oracle import WIDTHS, tma_box
+from tests.layout.tma_helpers import WIDTHS, tma_box
 
 MEMORY = 1 << 14
 

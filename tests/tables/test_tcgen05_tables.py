@@ -30,7 +30,7 @@ from ptxlab.tables import (
     WGMMA_M,
     scale_vector_of,
 )
-from tests.tables.specification import DATA_MOVEMENT_SHAPES, ISSUE_GRANULARITY, MAJORNESS, TYPE_SIZES
+from tests.tables.specification_helpers import DATA_MOVEMENT_SHAPES, ISSUE_GRANULARITY, MAJORNESS, TYPE_SIZES
 
 
 def test_canonical_layouts_cover_every_mode_and_only_name_known_symbols() -> None:

@@ -13,7 +13,7 @@ from ptxlab import layout
 from ptxlab.descriptors import DescriptorError, InstructionDescriptor, OperandTile, SharedMemoryDescriptor, WgmmaDescriptor
 from ptxlab.layout import metadata_chunks
 from ptxlab.tables import COPY_LAYOUTS, DATA_PATHS, LOAD_REGISTERS, SCALE_IDS, SHAPES, SPARSE_GRANULARITY, SWIZZLES, TYPE_BITS
-from tests.tables.specification import TENSOR_CELLS
+from tests.tables.specification_helpers import TENSOR_CELLS
 
 pytestmark = pytest.mark.xdist_group("browser")
 

@@ -56,32 +56,13 @@ def dtype_of(name: object) -> np.dtype[Any]:
     return dtype
 
 
-def _normal(rng: np.random.Generator, shape: tuple[int, ...], spec: Mapping[str, Any]) -> Array:
-    return rng.standard_normal(shape, dtype=np.float32) * np.float32(spec.get("scale", 1.0))
-
-
-def _uniform(rng: np.random.Generator, shape: tuple[int, ...], spec: Mapping[str, Any]) -> Array:
-    return rng.uniform(spec.get("low", 0.0), spec.get("high", 1.0), shape).astype(np.float32)
-
-
-def _integers(rng: np.random.Generator, shape: tuple[int, ...], spec: Mapping[str, Any]) -> Array:
-    return rng.integers(spec.get("low", 0), spec.get("high", 16), shape)
-
-
-def _constant(rng: np.random.Generator, shape: tuple[int, ...], spec: Mapping[str, Any]) -> Array:
-    return np.full(shape, spec.get("value", 0))
-
-
-def _arange(rng: np.random.Generator, shape: tuple[int, ...], spec: Mapping[str, Any]) -> Array:
-    return np.arange(math.prod(shape)).reshape(shape)
-
-
-FILLS: dict[str, Callable[[np.random.Generator, tuple[int, ...], Mapping[str, Any]], Array]] = {
-    "normal": _normal,
-    "uniform": _uniform,
-    "integers": _integers,
-    "constant": _constant,
-    "arange": _arange,
+Fill = Callable[[np.random.Generator, tuple[int, ...], Mapping[str, Any]], Array]
+FILLS: dict[str, Fill] = {
+    "normal": lambda rng, shape, spec: rng.standard_normal(shape, dtype=np.float32) * np.float32(spec.get("scale", 1.0)),
+    "uniform": lambda rng, shape, spec: rng.uniform(spec.get("low", 0.0), spec.get("high", 1.0), shape).astype(np.float32),
+    "integers": lambda rng, shape, spec: rng.integers(spec.get("low", 0), spec.get("high", 16), shape),
+    "constant": lambda rng, shape, spec: np.full(shape, spec.get("value", 0)),
+    "arange": lambda rng, shape, spec: np.arange(math.prod(shape)).reshape(shape),
 }
 """How an array may be filled. ``scale`` belongs to normal, ``low`` and ``high`` to uniform and integers, ``value`` to constant."""
 

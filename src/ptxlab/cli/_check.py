@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ptxlab.cli._launchable import read_launchable
+from ptxlab.cli._launch_file import read_launchable
 from ptxlab.cli._options import launch_options
 from ptxlab.cli._output import JSON, SARIF, emit, findings, refusing
 from ptxlab.cli._run import compare

@@ -1,4 +1,6 @@
-"""Launch files: TOML with a kernel, its arguments, the options of the launch, and the expected results.
+"""What commands launch: launch files and replay bundles.
+
+A launch file is TOML with a kernel, its arguments, the options of the launch, and the expected results.
 
 ::
 
@@ -34,16 +36,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.cli._arrays import MAX_BYTES, ArrayError, dtype_of, generate, read_npy
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
-from ptxlab.machine import Device, LaunchError, Replay, Result, load
+from ptxlab.machine import Device, LaunchError, Replay, Result, is_bundle, load, read_bundle
 from ptxlab.machine.launch.options import LaunchOptions
+from ptxlab.machine.replay.bundle import write_bundle
 from ptxlab.machine.replay.replay import Expectation
 
-__all__ = ["LaunchFile", "LaunchFileError", "read_launch_file"]
+__all__ = ["Bundle", "LaunchFile", "LaunchFileError", "Launchable", "read_launch_file", "read_launchable", "save_bundle"]
 
 Array = NDArray[Any]
 
@@ -293,3 +297,49 @@ def read_launch_file(path: Path) -> LaunchFile:
 
 def _extent(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+class Bundle:
+    """A replay bundle as commands use it.
+
+    Attributes
+    ----------
+    arrays : the named arrays; they hold the results after a launch that ran to its end
+    expectations : what some of them should hold then
+    options : those that the bundle was written with, until a command changes them
+    """
+
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
+        self.name = replay.kernel.name
+        self.arrays: dict[str, NDArray[Any]] = {placed.name: placed.view(replay.memory).copy() for placed in replay.arrays}
+        self.expectations = replay.expectations
+        self.options: LaunchOptions = replay.options
+
+    def launch(self, progress: Callable[[int, int], None] | None = None) -> Result:
+        """Run the launch again."""
+        result, memory = self._replay.run(progress=progress, **self.options.keywords())
+        if result.completed:
+            self.arrays = {placed.name: placed.view(memory) for placed in self._replay.arrays}
+        return result
+
+    def named(self, replay: Replay) -> Replay:
+        """Return a kept launch with the names of its arrays."""
+        return replay
+
+
+Launchable = LaunchFile | Bundle
+
+
+def read_launchable(path: Path) -> Launchable:
+    """Read a launch file or a bundle."""
+    return Bundle(read_bundle(path)) if is_bundle(path) else read_launch_file(path)
+
+
+def save_bundle(path: Path, spec: Launchable, result: Result) -> None:
+    """Write a launch that has kept its inputs to a bundle."""
+    assert result.replay is not None
+    try:
+        write_bundle(path, spec.named(result.replay))
+    except OSError as error:
+        raise click.UsageError(f"cannot write {path}: {error.strerror}") from None

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ptxlab.cli._launchable import Launchable, read_launchable, save_bundle
+from ptxlab.cli._launch_file import Launchable, read_launchable, save_bundle
 from ptxlab.cli._options import launch_options
 from ptxlab.cli._output import JSON, SARIF, emit, findings, refusing
 from ptxlab.diagnostics import Diagnostic, diagnose

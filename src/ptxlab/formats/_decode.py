@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.formats._table import Format, FormatError, find
+from ptxlab.formats._table import Format, codes_array, find
 
 __all__ = ["decode"]
 
@@ -29,10 +29,7 @@ def decode(codes: Any, fmt: str) -> NDArray[np.float32]:
     [1.0]
     """
     row = find(fmt)
-    array = np.asarray(codes)
-    if array.dtype.kind not in "ui" or (array.size and (int(array.min()) < 0 or int(array.max()) >> row.bits)):
-        fix = f"pass the bit patterns: array.view(np.uint{8 * array.dtype.itemsize})" if array.dtype.kind == "f" else ""
-        raise FormatError(f"{fmt} codes are unsigned integers below 2^{row.bits}; got {array.dtype}", fix)
+    array = codes_array(codes, row)
     if row.bits == 32:
         kept = array.astype(np.uint32) & np.uint32(0xFFFFFFFF ^ ((1 << row.dropped) - 1))
         return np.asarray(kept).view(np.float32)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.formats._table import Format, FormatError, find
+from ptxlab.formats._table import Format, FormatError, codes_array, find
 
 __all__ = ["Packing", "pack", "unpack"]
 
@@ -45,10 +45,7 @@ def pack(codes: Any, fmt: str, packing: Packing = "dense") -> Bytes:
     [4, 60]
     """
     row = _check(fmt, packing)
-    array = np.asarray(codes)
-    if array.dtype.kind not in "ui" or (array.size and (int(array.min()) < 0 or int(array.max()) >> row.bits)):
-        fix = f"pass the bit patterns: array.view(np.uint{8 * array.dtype.itemsize})" if array.dtype.kind == "f" else ""
-        raise FormatError(f"{fmt} codes are unsigned integers below 2^{row.bits}; got {array.dtype}", fix)
+    array = codes_array(codes, row)
     if row.bits >= 8:
         return np.ascontiguousarray(array.astype(row.dtype)).view(np.uint8)
     array = array.astype(np.uint8)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptxlab.diagnostics import PtxlabError, diagnose
 
-__all__ = ["FORMATS", "Format", "FormatError", "find"]
+__all__ = ["FORMATS", "Format", "FormatError", "codes_array", "find"]
 
 
 class FormatError(PtxlabError, ValueError):
@@ -102,3 +103,12 @@ def find(name: str) -> Format:
         return FORMATS[name]
     except KeyError:
         raise FormatError(f"no element type {name!r}; there are {', '.join(FORMATS)}") from None
+
+
+def codes_array(codes: Any, row: Format) -> NDArray[Any]:
+    """Codes as an array; values that are not codes of the type are refused."""
+    array = np.asarray(codes)
+    if array.dtype.kind not in "ui" or (array.size and (int(array.min()) < 0 or int(array.max()) >> row.bits)):
+        fix = f"pass the bit patterns: array.view(np.uint{8 * array.dtype.itemsize})" if array.dtype.kind == "f" else ""
+        raise FormatError(f"{row.name} codes are unsigned integers below 2^{row.bits}; got {array.dtype}", fix)
+    return array

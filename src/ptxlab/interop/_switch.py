@@ -16,7 +16,7 @@ __all__ = ["switched"]
 
 
 def _triton() -> AbstractContextManager[None]:
-    from ptxlab.interop.triton.device import require_triton
+    from ptxlab.interop.triton.activation import require_triton
 
     require_triton()
     from ptxlab.interop.triton.runtime import installed

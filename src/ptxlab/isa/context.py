@@ -95,7 +95,7 @@ class Mbarrier(Protocol):
         """Whether the phase of this parity has completed (``try_wait.parity``)."""
 
     def observed(self) -> None:
-        """The running warp has seen that a phase is complete, and goes on."""
+        """The running warp has seen that a phase is complete, and continues."""
 
 
 class TensorMemory(Protocol):
@@ -175,7 +175,7 @@ class MemoryAccess:
     """Bytes that an operation reads or writes: ranges of host memory, of shared, global or tensor memory alike.
 
     ``starts`` are host addresses and ``sizes`` bytes, one for each range or one for all. ``signal`` is the mbarrier whose phase completes
-    when this part is done, None where something else tells of it. ``reads``: what is written is read before. ``where`` is what compiled
+    when this part is done, None where something else reports it. ``reads``: what is written is read before. ``where`` is what compiled
     code wants to know: the addresses of the two arrays, the step from one size to the next, and the number of ranges.
     """
 
@@ -200,7 +200,7 @@ class MemoryAccess:
         return cls(starts, np.array([memory.shape[-1] * memory.itemsize], np.uint32), write, signal)
 
     def signalled(self, signal: Mbarrier) -> MemoryAccess:
-        """The same bytes, which an mbarrier tells of."""
+        """The same bytes, whose completion an mbarrier reports."""
         made = MemoryAccess.__new__(MemoryAccess)
         made.starts, made.sizes, made.where = self.starts, self.sizes, self.where
         made.write, made.reads, made.signal = self.write, self.reads, signal
@@ -226,7 +226,7 @@ class AsyncOperation:
 
     ``perform`` moves the data and signals completion; the policy decides when it is called. Operations with the same ``queue`` perform in
     order of issue (all tcgen05 operations of a CTA or pair); those with queue None in any order. One with ``after``, which may be empty,
-    only tells of the completion of others: it performs as soon as they are done.
+    only reports the completion of others: it performs as soon as they are done.
     """
 
     name: str
@@ -361,7 +361,7 @@ class WarpContext(Protocol):
         """The only executing lane; for instructions issued by one thread when several execute, each in turn is the caller's business."""
 
     def access(self, *accesses: MemoryAccess) -> None:
-        """Tell observers of bytes that the instruction itself reads or writes."""
+        """Report bytes that the instruction itself reads or writes to observers."""
 
     def spin(self) -> None:
         """The instruction found nothing new (a failed ``test_wait``, ``nanosleep``): end the slice soon."""

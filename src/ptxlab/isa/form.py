@@ -272,11 +272,15 @@ class Form:
         while True:
             for group, values in decided:
                 left[group] = left.get(group, set(values)) & set(values)
+            for rule in rules:
+                excluded = [g for g, values in rule.when.items() if not left.get(g, {""}) <= set(values)]
+                if len(excluded) == 1 and excluded[0] in left and left.get(rule.group, {""}).isdisjoint({*rule.values, ""}):
+                    left[excluded[0]] -= set(rule.when[excluded[0]])
             now = [rule for rule in rules if all(left.get(g, {""}) <= set(values) for g, values in rule.when.items())]
             if not now:
                 break
             rules = [rule for rule in rules if rule not in now]
-            decided = [(rule.group, rule.values) for rule in now if not (rule.ignored or rule.executed)]
+            decided = [(rule.group, rule.values) for rule in now if not rule.executed]
         found = []
         for slot in self.slots:
             values = left.get(slot.name)

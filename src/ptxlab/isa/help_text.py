@@ -9,7 +9,7 @@ from textwrap import wrap
 from ptxlab.isa.form import Form, Operands, Slot
 from ptxlab.isa.kinds import HIDDEN
 from ptxlab.isa.requirements import Condition, Needs
-from ptxlab.isa.targets import at_least
+from ptxlab.isa.targets import name_targets
 
 __all__ = ["help_text"]
 
@@ -104,8 +104,7 @@ def _requirements(form: Form) -> Iterator[str]:
 def _needs(available: Needs, form: Form) -> str:
     wanted = []
     if available.targets is not None:
-        newer = next((f"sm_{n} and newer" for n in (70, 80, 90, 100) if available.targets == at_least(n)), "")
-        wanted.append(newer or ", ".join(sorted(available.targets)))
+        wanted.append(name_targets(available.targets))
     if available.since > (0, 0):
         wanted.append(f"PTX ISA {available.since[0]}.{available.since[1]}")
     if not available.specified:

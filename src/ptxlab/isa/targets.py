@@ -19,6 +19,7 @@ __all__ = [
     "VERSIONS",
     "WGMMA",
     "at_least",
+    "name_targets",
     "parse_targets",
 ]
 
@@ -89,3 +90,13 @@ def parse_targets(text: str) -> frozenset[str]:
             family = next((f for f in FAMILIES if number in f), (number,))
             found |= {f"sm_{n}{s}" for n in family if n >= number for s in "af"} & TARGETS.keys()
     return frozenset(found)
+
+
+def name_targets(targets: frozenset[str]) -> str:
+    """A set of targets in words.
+
+    >>> name_targets(at_least(90)), name_targets(frozenset({"sm_90a", "sm_103a"}))
+    ('sm_90 and newer', 'sm_103a, sm_90a')
+    """
+    numbers = sorted({int(found[1]) for target in targets if (found := re.match(r"sm_(\d+)", target))})
+    return f"sm_{numbers[0]} and newer" if numbers and targets == at_least(numbers[0]) else ", ".join(sorted(targets))

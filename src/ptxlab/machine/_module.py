@@ -132,7 +132,7 @@ class Kernel:
         configuration = LaunchConfiguration.of(self.program, options, grid, block, cluster, shared_bytes, progress)
         target = device if device is not None else Device(self.module.target)
         self.module.check_target(target)
-        from ptxlab.machine.launch.run import run
+        from ptxlab.machine.launch.launch import run
 
         return run(self, target, configuration, args, started)
 

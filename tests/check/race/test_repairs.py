@@ -136,7 +136,7 @@ CASES = [
         "H601",
         "insert the missing arrival on the mbarrier that line {try_wait} waits on: tcgen05.commit behind tcgen05 operations, "
         "mbarrier.arrive.expect_tx before copies, else mbarrier.arrive; or wait with parity 1, which a fresh mbarrier passes; "
-        "or let warp 0 of CTA (0, 0, 0) come to barrier 1 before line {try_wait}: warp 1 of CTA (0, 0, 0), which could end the wait, "
+        "or let warp 0 of CTA (0, 0, 0) arrive at barrier 1 before line {try_wait}: warp 1 of CTA (0, 0, 0), which could end the wait, "
         "waits there for it at line {bar.sync 1}",
     ),
 ]

@@ -8,7 +8,7 @@ import pytest
 import ptxlab
 from ptxlab.descriptors import decode_tensor_map
 from tests.isa.bulk.bulk_helpers import CLUSTER, DUMP, EXPECT, FILL, INIT, SIZE, WAIT, ZERO, kernel
-from tests.layout.tma_oracle import tma_box
+from tests.layout.tma_helpers import tma_box
 
 SHOWS = {
     "test_copies_of_chosen_bytes": ("cp.async.bulk.global.shared::cta.bulk_group*.cp_mask",),

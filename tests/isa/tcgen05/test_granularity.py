@@ -8,7 +8,7 @@ import pytest
 import ptxlab
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor
 from tests.isa.tcgen05.tcgen05_helpers import VALUES
-from tests.tables.specification import ISSUE_GRANULARITY
+from tests.tables.specification_helpers import ISSUE_GRANULARITY
 
 INSTRUCTIONS = {
     "mma": "tcgen05.mma.cta_group::{group}.kind::f16 [taddr], ad, ad, id, p",

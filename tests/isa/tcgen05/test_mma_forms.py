@@ -29,7 +29,7 @@ from ptxlab.tables import (
 from tests.isa.tcgen05.mma_form_cases import Form, cover, forms, hash_of, rows
 from tests.isa.tcgen05.placing_helpers import modes
 from tests.isa.tcgen05.product_helpers import Product
-from tests.tables.specification import PATTERN_STARTS, TYPE_SIZES
+from tests.tables.specification_helpers import PATTERN_STARTS, TYPE_SIZES
 
 SHOWS = {
     "test_forms": ("tcgen05.mma*",),

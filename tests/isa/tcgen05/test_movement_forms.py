@@ -15,7 +15,7 @@ from ptxlab.layout import copy_destination, decompression, fragment, operand_add
 from ptxlab.tables import FRAGMENT_LANES, LOAD_REGISTERS, SWIZZLES
 from tests.isa.tcgen05.mma_form_cases import Form, cover, forms, hash_of, rows
 from tests.isa.tcgen05.tcgen05_helpers import BASE, VALUES, execute, random_state
-from tests.tables.specification import DATA_MOVEMENT_SHAPES
+from tests.tables.specification_helpers import DATA_MOVEMENT_SHAPES
 
 SHOWS = {
     "test_loads": ("tcgen05.ld.sync*",),

@@ -26,7 +26,7 @@ from ptxlab.tables import (
 )
 from tests.isa.tcgen05.tcgen05_helpers import BASE, IMAGE, execute
 from tests.isa.tcgen05.test_mma_forms import type_rows
-from tests.tables.specification import TYPE_SIZES
+from tests.tables.specification_helpers import TYPE_SIZES
 
 OPERAND = SharedMemoryDescriptor(start=BASE, leading=16, stride=1024, swizzle="128B")
 SHAPE = 'Matrix Shape, table "Various combinations of .kind and shapes"'

@@ -62,7 +62,7 @@ class Nodes:
     def _pairs_up(self, index: int) -> bool:
         """Exchanges that may pair up with others at a different op: the machine lets their lanes go on behind them."""
         native = self.program.natives.get(index)
-        return isinstance(native, Collective) and native.name in ("elect", "warpsync")
+        return isinstance(native, Collective) and native.anywhere
 
     def at(self, pc: int) -> int:
         """The number of the node that an op index lies in."""

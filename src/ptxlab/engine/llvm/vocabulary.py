@@ -17,7 +17,7 @@ from ptxlab.native.builder import Constant, Function, Value
 
 __all__ = ["ELEMENTS", "LlvmVocabulary"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 ELEMENTS = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i128": "i128", "f32": "float", "f64": "double"}
 """LLVM's names of the element types."""
@@ -88,16 +88,16 @@ class LlvmVocabulary:
         return self.call(_smulhi, a, b) if self.type(a) == "i64" else _smulhi(self, a, b)
 
     def udiv(self, a: Value, b: Value) -> Value:
-        return self._one(_udiv, a, b)
+        return self.call(_udiv, a, b)
 
     def urem(self, a: Value, b: Value) -> Value:
-        return self._one(_urem, a, b)
+        return self.call(_urem, a, b)
 
     def sdiv(self, a: Value, b: Value) -> Value:
-        return self._one(_sdiv, a, b)
+        return self.call(_sdiv, a, b)
 
     def srem(self, a: Value, b: Value) -> Value:
-        return self._one(_srem, a, b)
+        return self.call(_srem, a, b)
 
     def neg(self, a: Value) -> Value:
         return self.const(0, self.type(a)) - a
@@ -189,14 +189,12 @@ class LlvmVocabulary:
 
     def half_to_f32(self, a: Value) -> Value:
         if not host().has_half:
-            made: Value = self.call(_half_to_f32, a)
-            return made
+            return self.call(_half_to_f32, a)
         return a.cast(f"<{self.width} x half>").convert("fpext", self.vectors["f32"])
 
     def f32_to_half(self, a: Value) -> Value:
         if not host().has_half:
-            made: Value = self.call(_f32_to_half, a)
-            return made
+            return self.call(_f32_to_half, a)
         return a.convert("fptrunc", f"<{self.width} x half>").cast(self.vectors["i16"])
 
     def table(self, index: Value, table: tuple[int, ...], type: str) -> Value:
@@ -220,13 +218,10 @@ class LlvmVocabulary:
 
     # ------------------------------------------------------------------------------- out of line
 
-    def _one(self, function: Callable[..., Value], *args: Value) -> Value:
-        result: Value = self.call(function, *args)
-        return result
-
-    def call(self, function: F, *args: Value) -> Any:
+    def call(self, function: Callable[..., T], *args: Value) -> T:
         """Evaluate ``function(x, *args)``, compiled once in a module for each list of argument types."""
-        return self._outlined((function,), function.__name__.strip("_<>"), function, args)
+        found: T = self._outlined((function,), function.__name__.strip("_<>"), function, args)
+        return found
 
     def _outlined(self, key: tuple[object, ...], name: str, body: Callable[..., Any], args: tuple[Value, ...]) -> Any:
         module = self.code.module

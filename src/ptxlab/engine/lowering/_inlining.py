@@ -86,7 +86,7 @@ def _enters_again(low: Lowering, function: ast.Function) -> bool:
     return function.name in low.calling or len(low.calling) >= _DEEPEST
 
 
-def _fits(low: Lowering, statement: ast.Instruction, function: ast.Function, name: str, given: Given) -> bool:
+def _fits(low: Lowering, statement: ast.Instruction, function: ast.Function | ast.CallPrototype, name: str, given: Given) -> bool:
     """Whether a call gives as many results and arguments as the function has; an error if not."""
     wanted = len(function.returns), len(function.params)
     if (len(given[0]), len(given[1])) == wanted:
@@ -109,10 +109,7 @@ def _possible(low: Lowering, statement: ast.Instruction, scope: Scope, given: Gi
     name = through.text if isinstance(through, ast.Name) else ""
     listed = low.find_targets(scope, name)
     if isinstance(listed, ast.CallPrototype):
-        wanted = len(listed.returns), len(listed.params)
-        if (len(given[0]), len(given[1])) != wanted:
-            message = f"{name} has {wanted[0]} results and {wanted[1]} parameters, the call gives {len(given[0])} and {len(given[1])}"
-            low.error(statement, "U207", message, at=name)
+        if not _fits(low, statement, listed, name, given):
             return None
         every = (f for f in low.module.functions.values() if f.kind == "func" and f.body is not None)
         return [f for f in every if _signature(f) == _signature(listed)]

@@ -31,6 +31,8 @@ _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _SIGNED = {np.dtype(f"u{n}"): np.dtype(f"i{n}") for n in (1, 2, 4, 8)}
 _SIGN_BIT: dict[Any, Any] = {np.dtype(np.float32): np.uint32(1 << 31), np.dtype(np.float64): np.uint64(1 << 63)}
 _ROUND: dict[str, Callable[[Value], Value]] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+_quiet = np.errstate(all="ignore")
+"""Decorates functions of floats: they overflow and divide by zero without a warning."""
 
 
 @lru_cache(maxsize=4096)
@@ -81,14 +83,9 @@ class NumpyVocabulary:
 
     # ---------------------------------------------------------------------------------- integers
 
-    def add(self, a: Value, b: Value) -> Value:
-        return a + b
-
-    def sub(self, a: Value, b: Value) -> Value:
-        return a - b
-
-    def mul(self, a: Value, b: Value) -> Value:
-        return a * b
+    add, sub, mul = staticmethod(np.add), staticmethod(np.subtract), staticmethod(np.multiply)
+    and_, or_, xor = staticmethod(np.bitwise_and), staticmethod(np.bitwise_or), staticmethod(np.bitwise_xor)
+    not_ = staticmethod(np.invert)
 
     def umulhi(self, a: Value, b: Value) -> Value:
         bits = 8 * a.dtype.itemsize
@@ -120,18 +117,6 @@ class NumpyVocabulary:
 
     def srem(self, a: Value, b: Value) -> Value:
         return a - self.sdiv(a, b) * b
-
-    def and_(self, a: Value, b: Value) -> Value:
-        return a & b
-
-    def or_(self, a: Value, b: Value) -> Value:
-        return a | b
-
-    def xor(self, a: Value, b: Value) -> Value:
-        return a ^ b
-
-    def not_(self, a: Value) -> Value:
-        return ~a
 
     def neg(self, a: Value) -> Value:
         return _constant(0, a.dtype) - a
@@ -172,17 +157,8 @@ class NumpyVocabulary:
 
     # -------------------------------------------------------------------------------- comparison
 
-    def eq(self, a: Value, b: Value) -> Value:
-        return np.equal(a, b)
-
-    def ne(self, a: Value, b: Value) -> Value:
-        return np.not_equal(a, b)
-
-    def ult(self, a: Value, b: Value) -> Value:
-        return np.less(a, b)
-
-    def ule(self, a: Value, b: Value) -> Value:
-        return np.less_equal(a, b)
+    eq, ne, ult, ule = staticmethod(np.equal), staticmethod(np.not_equal), staticmethod(np.less), staticmethod(np.less_equal)
+    select = staticmethod(np.where)
 
     def slt(self, a: Value, b: Value) -> Value:
         return np.less(a.view(_SIGNED[a.dtype]), b.view(_SIGNED[a.dtype]))
@@ -190,34 +166,16 @@ class NumpyVocabulary:
     def sle(self, a: Value, b: Value) -> Value:
         return np.less_equal(a.view(_SIGNED[a.dtype]), b.view(_SIGNED[a.dtype]))
 
-    def select(self, condition: Value, a: Value, b: Value) -> Value:
-        return np.where(condition, a, b)
-
     # ------------------------------------------------------------------------------------ floats
 
-    def fadd(self, a: Value, b: Value) -> Value:
-        with np.errstate(all="ignore"):
-            return a + b
+    fadd, fsub = staticmethod(_quiet(np.add)), staticmethod(_quiet(np.subtract))
+    fmul, fdiv = staticmethod(_quiet(np.multiply)), staticmethod(_quiet(np.divide))
+    feq, flt, fle = eq, staticmethod(_quiet(np.less)), staticmethod(_quiet(np.less_equal))
+    fsqrt, isnan = staticmethod(_quiet(np.sqrt)), staticmethod(np.isnan)
 
-    def fsub(self, a: Value, b: Value) -> Value:
-        with np.errstate(all="ignore"):
-            return a - b
-
-    def fmul(self, a: Value, b: Value) -> Value:
-        with np.errstate(all="ignore"):
-            return a * b
-
-    def fdiv(self, a: Value, b: Value) -> Value:
-        with np.errstate(all="ignore"):
-            return a / b
-
+    @_quiet
     def fma(self, a: Value, b: Value, c: Value) -> Value:
-        with np.errstate(all="ignore"):
-            return _fma32(a, b, c) if a.dtype == np.float32 else _fma64(a, b, c)
-
-    def fsqrt(self, a: Value) -> Value:
-        with np.errstate(all="ignore"):
-            return np.sqrt(a)
+        return _fma32(a, b, c) if a.dtype == np.float32 else _fma64(a, b, c)
 
     def fneg(self, a: Value) -> Value:
         sign = _SIGN_BIT[a.dtype]
@@ -227,33 +185,19 @@ class NumpyVocabulary:
         sign = _SIGN_BIT[a.dtype]
         return (a.view(sign.dtype) & ~sign).view(a.dtype)
 
-    def feq(self, a: Value, b: Value) -> Value:
-        return np.equal(a, b)
-
-    def flt(self, a: Value, b: Value) -> Value:
-        with np.errstate(all="ignore"):
-            return np.less(a, b)
-
-    def fle(self, a: Value, b: Value) -> Value:
-        with np.errstate(all="ignore"):
-            return np.less_equal(a, b)
-
-    def isnan(self, a: Value) -> Value:
-        return np.isnan(a)
-
+    @_quiet
     def fround(self, a: Value, mode: str) -> Value:
-        with np.errstate(all="ignore"):
-            return _ROUND[mode](a)
+        return _ROUND[mode](a)
 
     # -------------------------------------------------------------------------------- conversion
 
+    @_quiet
     def fext(self, a: Value) -> Value:
-        with np.errstate(all="ignore"):
-            return a.astype(np.float64)
+        return a.astype(np.float64)
 
+    @_quiet
     def fnarrow(self, a: Value) -> Value:
-        with np.errstate(all="ignore"):
-            return a.astype(np.float32)
+        return a.astype(np.float32)
 
     def sitof(self, a: Value, type: str) -> Value:
         return a.view(_SIGNED[a.dtype]).astype(_DTYPES[type])
@@ -271,9 +215,9 @@ class NumpyVocabulary:
     def half_to_f32(self, a: Value) -> Value:
         return a.view(np.float16).astype(np.float32)
 
+    @_quiet
     def f32_to_half(self, a: Value) -> Value:
-        with np.errstate(all="ignore"):
-            return a.astype(np.float16).view(np.uint16)
+        return a.astype(np.float16).view(np.uint16)
 
     def table(self, index: Value, table: tuple[int, ...], type: str) -> Value:
         return np.array(table, _DTYPES[type])[index]

@@ -6,6 +6,7 @@ from ptxlab.engine.addition_table import note_addition
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.vocabulary import LlvmVocabulary
 from ptxlab.engine.lowering.register_use import atomic_bits
+from ptxlab.engine.support._lanes import float_extreme
 from ptxlab.engine.support.accesses import frame_row
 from ptxlab.isa.scalar.float_helpers import NAN64
 from ptxlab.native.builder import Function, Module, Value
@@ -77,7 +78,7 @@ def _combine(operation: str, type: str, old: Value, a: Value, b: Value, in_globa
         return low.to("i32") | (high.to("i32") << 16)
     if operation == "add":
         return _add_doubles(old, a, in_global) if type == "f64" else _float_add(type, old, a, in_global)
-    return _float_extreme(type, operation, old, a)
+    return float_extreme(operation, 0x7C00 if type == "f16" else 0x7F80, old, a)
 
 
 def _add_doubles(old: Value, a: Value, in_global: bool) -> Value:
@@ -136,17 +137,3 @@ def _widen(type: str, value: Value) -> Value:
 def _flushed(bits: Value) -> Value:
     """Subnormals as zeros of their sign."""
     return (bits & 0x7F800000).eq(0).select(bits & 0x80000000, bits)
-
-
-def _float_extreme(type: str, operation: str, old: Value, a: Value) -> Value:
-    """Minimum or maximum of 16-bit floats: a NaN loses, -0 is below +0."""
-    infinity = 0x7C00 if type == "f16" else 0x7F80
-
-    def ordered(v: Value) -> Value:
-        return v ^ (v.operation("ashr", 15) & 0x7FFF)
-
-    better = ordered(old).compare("slt" if operation == "min" else "sgt", ordered(a))
-    nan_old = (old & 0x7FFF).ugt(infinity)
-    nan_a = (a & 0x7FFF).ugt(infinity)
-    chosen = nan_old.select(a, nan_a.select(old, better.select(old, a)))
-    return (nan_old & nan_a).select(0x7FFF, chosen)

@@ -7,13 +7,14 @@ them. Lanes with different membermasks form groups of their own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.support.accesses import converge, fail
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["emit_lanes"]
+__all__ = ["emit_lanes", "float_extreme"]
 
 _PARAMETERS = "ptr context, i32 mask, ptr members"
 
@@ -146,7 +147,7 @@ def _redux(module: Module, mode: str, type: str) -> None:
     copy = c.stack("<32 x i32>", align=64)
     copy.store(a.load("<32 x i32>"), align=64)
     base, *flags = mode.split(".")
-    join = _float_join(base, "NaN" in flags) if type == "f32" else _join(base, type)
+    join = partial(float_extreme, base, 0x7F800000, propagate="NaN" in flags) if type == "f32" else _join(base, type)
     total, got = c.variable("i32", 0), c.variable("i32", 0)
     with c.each_bit(mask) as lane:
         group = members.load("i32", lane) & mask
@@ -176,20 +177,16 @@ def _join(mode: str, type: str) -> Callable[[Value, Value], Value]:
     return lambda a, b: a.operation(mode, b)
 
 
-def _float_join(mode: str, propagate: bool) -> Callable[[Value, Value], Value]:
-    """Minimum or maximum of f32 bits, -0 below +0; a NaN loses, or wins with ``.NaN``."""
+def float_extreme(mode: str, infinity: int, a: Value, b: Value, propagate: bool = False) -> Value:
+    """Minimum or maximum of the bits of floats, -0 below +0; a NaN loses, or wins if it is to propagate. ``infinity``: that of the type."""
+    sign = infinity.bit_length()
 
-    def ordered(a: Value) -> Value:
-        sign = a.operation("ashr", 31)
-        return a ^ (sign & 0x7FFFFFFF)
+    def ordered(bits: Value) -> Value:
+        return bits ^ (bits.operation("ashr", sign) & ((1 << sign) - 1))
 
-    def join(a: Value, b: Value) -> Value:
-        better = ordered(a).compare("slt" if mode == "min" else "sgt", ordered(b))
-        nan_a = (a & 0x7FFFFFFF).ugt(0x7F800000)
-        nan_b = (b & 0x7FFFFFFF).ugt(0x7F800000)
-        chosen = better.select(a, b)
-        if propagate:
-            return (nan_a | nan_b).select(0x7FFFFFFF, chosen)
-        return (nan_a & nan_b).select(0x7FFFFFFF, nan_a.select(b, nan_b.select(a, chosen)))
-
-    return join
+    better = ordered(a).lt(ordered(b)) if mode == "min" else ordered(a).gt(ordered(b))
+    nan_a, nan_b = ((bits & ((1 << sign) - 1)).ugt(infinity) for bits in (a, b))
+    chosen = better.select(a, b)
+    if propagate:
+        return (nan_a | nan_b).select((1 << sign) - 1, chosen)
+    return (nan_a & nan_b).select((1 << sign) - 1, nan_a.select(b, nan_b.select(a, chosen)))

@@ -3,6 +3,6 @@
 Three ways to switch it on: ``ptxlab exec script.py``, the environment variable ``TRITON_DEFAULT_BACKEND=ptxlab``, and `device`.
 """
 
-from ptxlab.interop.triton.device import device
+from ptxlab.interop.triton.activation import device
 
 __all__ = ["device"]

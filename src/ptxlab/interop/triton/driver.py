@@ -19,7 +19,7 @@ class PtxlabDriver(triton_driver.DriverBase):  # type: ignore[misc]
     """
 
     def __init__(self) -> None:
-        from ptxlab.interop.triton.device import require_triton
+        from ptxlab.interop.triton.activation import require_triton
 
         require_triton()
         from ptxlab.interop.triton import runtime

@@ -54,9 +54,15 @@ def gather_cd(registers: Registers, m: int, half: bool) -> Codes:
     return found
 
 
+@cache
+def _elements(m: int, half: bool) -> NDArray[np.intp]:
+    """Which element of a matrix D [m, 8] each value is: [value, thread], or [thread, value] of halves."""
+    at = matrix_fragment("mma cd", h=m // 8)
+    found = 8 * at.row + at.column
+    return found if half else np.ascontiguousarray(found.T)
+
+
 def scatter_d(matrix: Codes, half: bool) -> Registers:
     """The registers of a matrix D [m, 8]."""
-    at = matrix_fragment("mma cd", h=len(matrix) // 8)
-    values = matrix[at.row, at.column]
-    found: Registers = (np.ascontiguousarray(values, np.uint16).view(np.uint32) if half else values).T
-    return np.ascontiguousarray(found)
+    values: Registers = matrix.take(_elements(len(matrix), half))
+    return np.ascontiguousarray(values.astype(np.uint16).view(np.uint32).T) if half else values

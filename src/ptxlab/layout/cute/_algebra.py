@@ -142,18 +142,18 @@ def complement(layout: Layout, size: int = 1) -> Layout:
 
 
 def right_inverse(layout: Layout) -> Layout:
-    """The longest layout r with ``layout(r(i)) == i``.
+    """The longest layout r with ``layout(r(i)) == i``, for a layout without repeated offsets.
 
     Examples
     --------
     >>> str(right_inverse(Layout((4, 8), (8, 1))))
     '(8,4):(4,1)'
     """
-    flat = coalesce(layout)
-    places = integers(prefix_product(flat.shape))
+    modes = _flat(layout)
+    places = integers(prefix_product(tuple(size for size, _ in modes)))
     found: list[tuple[int, int]] = []
     current = 1
-    for step, size, place in sorted((step, size, place) for (size, step), place in zip(_flat(flat), places, strict=True)):
+    for step, size, place in sorted((step, size, place) for (size, step), place in zip(modes, places, strict=True)):
         if size == 1:
             continue
         if step != current:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
+from html import escape
 from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.layout.cute._notebook import html_of
 from ptxlab.layout.cute._tuples import LayoutError, Symbol, as_tuple, flatten, integers, prefix_product, product, substitute, transform
 
 __all__ = ["ComposedLayout", "Layout", "Swizzle", "make_layout"]
 
 Offsets = NDArray[np.int64]
+
+_MOST = 16
+"""Rows and columns of the table that notebooks show; the others are left out."""
 
 
 def _text(value: object) -> str:
@@ -145,7 +148,7 @@ class Layout:
         return f"{_text(self.shape)}:{_text(self.stride)}"
 
     def _repr_html_(self) -> str:
-        return html_of(self, self)
+        return _html(self, self)
 
 
 def _offset(point: Any, shape: Any, stride: Any) -> Any:
@@ -266,4 +269,23 @@ class ComposedLayout:
         return f"{self.swizzle} o {middle}{self.layout}"
 
     def _repr_html_(self) -> str:
-        return html_of(self, self.layout)
+        return _html(self, self.layout)
+
+
+def _html(layout: Layout | ComposedLayout, inner: Layout) -> str:
+    """The notation; of a layout of integers with one or two modes also offsets, coordinates of the first mode downward."""
+    text = f"<p><code>{escape(str(layout))}</code></p>"
+    if inner.symbols or inner.rank > 2:
+        return text
+    found = np.atleast_2d(layout.offsets().T).T
+    rows, columns = found.shape
+    shown = found[:_MOST, :_MOST].tolist()
+    more = ["<td>...</td>"] * (columns > _MOST)
+    head = "".join(["<th></th>", *(f"<th>{j}</th>" for j in range(len(shown[0]))), *more])
+    lines = ["".join([f"<th>{i}</th>", *(f"<td>{x}</td>" for x in line), *more]) for i, line in enumerate(shown)]
+    note = (
+        f"<p>{rows} x {columns} coordinates; the first {len(shown)} x {len(shown[0])}</p>"
+        if found.size > len(shown) * len(shown[0])
+        else ""
+    )
+    return f"{text}<table>{''.join(f'<tr>{line}</tr>' for line in [head, *lines])}</table>{note}"

@@ -38,25 +38,39 @@ class _Group:
     names: list[str]
     allocation: Allocation | None = None
 
-    def device_address(self, array: NDArray[Any]) -> int:
-        assert self.allocation is not None
-        return self.allocation.base + _start(array) - self.low
 
-
-@dataclass(slots=True)
 class Arguments:
-    """The bound arguments of a launch: the parameter bytes, and the memory to copy back and to free."""
+    """The bound arguments of a launch: the parameter bytes, and the memory to copy back and to free.
 
-    packed: bytes
-    groups: list[_Group]
-    scratch: list[Allocation]
-    device: Device
-    arrays: dict[int, NDArray[Any]]
-    """The arrays by the position of their argument."""
+    Attributes
+    ----------
+    packed : the parameter bytes
+    arrays : the arrays by the position of their argument
+    groups : the arrays that share an allocation
+    """
+
+    def __init__(self, parameters: Sequence[Parameter], param_bytes: int, values: list[Any], device: Device) -> None:
+        self.device = device
+        labelled = [(_label(i, parameter), parameter, value) for i, (parameter, value) in enumerate(zip(parameters, values, strict=True))]
+        found = [self._array_of(value, label) for label, _, value in labelled]
+        self.arrays = {i: array for i, array in enumerate(found) if array is not None}
+        self.groups = _group(self.arrays, parameters)
+        self._scratch: list[Allocation] = []
+        packed = bytearray(param_bytes)
+        try:
+            for group in self.groups:
+                self._allocate(group)
+            for array, (label, parameter, value) in zip(found, labelled, strict=True):
+                raw = self._pack(label, parameter, value, array)
+                packed[parameter.offset : parameter.offset + len(raw)] = raw
+        except BaseException:
+            self.release()
+            raise
+        self.packed = bytes(packed)
 
     def address_of(self, position: int) -> int:
-        """The device address of the first element of an array."""
-        return _address_in(self.groups, self.arrays[position])
+        """Return the device address of the first element of an array."""
+        return self._address_of(self.arrays[position])
 
     def write_back(self) -> None:
         """Copy device memory back into the arrays that may be written to."""
@@ -67,9 +81,86 @@ class Arguments:
 
     def release(self) -> None:
         """Free the device memory of this launch's arrays."""
-        for allocation in [g.allocation for g in self.groups] + self.scratch:
+        for allocation in [g.allocation for g in self.groups] + self._scratch:
             if allocation is not None:
                 self.device.memory.free(allocation)
+
+    def _address_of(self, array: NDArray[Any]) -> int:
+        group = next(g for g in self.groups if any(a is array for a in g.arrays))
+        assert group.allocation is not None
+        return group.allocation.base + _start(array) - group.low
+
+    @staticmethod
+    def _array_of(value: Any, name: str) -> NDArray[Any] | None:
+        if _is_tensor_map(value):
+            value = value.base
+            if isinstance(value, Buffer):
+                return None
+        elif isinstance(value, Buffer):
+            return None
+        found = as_array(value, name)
+        if found is not None and found.dtype.hasobject:
+            raise refuse("A306", f"argument {name}: an array of {found.dtype} holds Python objects and cannot be in device memory")
+        return found
+
+    def _allocate(self, group: _Group) -> None:
+        writable = any(a.flags.writeable for a in group.arrays)
+        name = "argument " + ", ".join(dict.fromkeys(group.names))
+        group.allocation = self.device.memory.allocate(group.high - group.low, name, writable=writable)
+        for array in group.arrays:
+            if array.size:
+                np.copyto(_device_view(group, array), array)
+
+    def _pack(self, label: str, parameter: Parameter, value: Any, array: NDArray[Any] | None) -> bytes:
+        if _is_tensor_map(value):
+            return self._pack_map(label, parameter, value, array)
+        if isinstance(value, Buffer):
+            return self._pack_address(label, parameter, self._buffer_address(value, label), "a device buffer")
+        if array is not None:
+            return self._pack_address(label, parameter, self._address_of(array), f"an array of {array.dtype}")
+        if value is None:
+            return self._pack_address(label, parameter, 0, "None")
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            raw = bytes(value)
+            if len(raw) != parameter.size:
+                raise refuse("A305", f"argument {label}: {len(raw)} bytes for a parameter of {parameter.size} bytes")
+            return raw
+        if parameter.array:
+            raise refuse(
+                "A303",
+                f"argument {label}: {_value_text(value)} for a parameter of {parameter.size} bytes",
+                fix="pass bytes, or a TensorMap for a parameter of 128 bytes",
+            )
+        return _pack_number(label, parameter, value)
+
+    def _pack_address(self, label: str, parameter: Parameter, address: int, what: str) -> bytes:
+        if parameter.array or not (parameter.pointer or parameter.type in ("u64", "s64", "b64")):
+            raise refuse("A303", f"argument {label}: {what} for a parameter of type {_type_text(parameter)}, which is no pointer")
+        return address.to_bytes(8, "little")
+
+    def _buffer_address(self, buffer: Buffer, label: str) -> int:
+        if buffer.device is not self.device:
+            raise refuse(
+                "A307", f"argument {label}: the buffer belongs to another device", fix="launch with device= the Device that made the buffer"
+            )
+        if buffer.freed:
+            raise refuse("A307", f"argument {label}: the buffer at {buffer.address:#x} was freed")
+        return buffer.address
+
+    def _pack_map(self, label: str, parameter: Parameter, value: TensorMap, array: NDArray[Any] | None) -> bytes:
+        base = value.base
+        address = self._buffer_address(base, label) if isinstance(base, Buffer) else None
+        if address is None and array is not None:
+            address = self._address_of(array)
+        raw: bytes = value.encode(address)
+        if parameter.array:
+            if parameter.size != _MAP_BYTES:
+                raise refuse("A305", f"argument {label}: a TensorMap of {_MAP_BYTES} bytes for a parameter of {parameter.size} bytes")
+            return raw
+        held = self.device.memory.allocate(_MAP_BYTES, f"tensor map of argument {label}", writable=False)
+        self._scratch.append(held)
+        held.data[:] = np.frombuffer(raw, np.uint8)
+        return self._pack_address(label, parameter, held.base, "a TensorMap")
 
 
 def _start(array: NDArray[Any]) -> int:
@@ -109,8 +200,7 @@ def bind_arguments(parameters: Sequence[Parameter], param_bytes: int, args: Iter
     values = list(args)
     if len(values) != len(parameters):
         raise LaunchError(_count_error(parameters, values, kernel))
-    binder = _Binder(parameters, device)
-    return binder.bind(values, param_bytes)
+    return Arguments(parameters, param_bytes, values, device)
 
 
 def _count_error(parameters: Sequence[Parameter], values: list[Any], kernel: str) -> Any:
@@ -138,104 +228,6 @@ def _type_text(parameter: Parameter) -> str:
     return f".{parameter.type}" + (" pointer" if parameter.pointer and parameter.type != "u64" else "")
 
 
-class _Binder:
-    def __init__(self, parameters: Sequence[Parameter], device: Device) -> None:
-        self.parameters = parameters
-        self.device = device
-        self.scratch: list[Allocation] = []
-
-    def bind(self, values: list[Any], param_bytes: int) -> Arguments:
-        arrays: dict[int, NDArray[Any]] = {}
-        for i, (value, parameter) in enumerate(zip(values, self.parameters, strict=True)):
-            found = self._array_of(value, _label(i, parameter))
-            if found is not None:
-                arrays[i] = found
-        groups = _group(arrays, self.parameters)
-        packed = bytearray(param_bytes)
-        try:
-            for group in groups:
-                self._allocate(group)
-            for i, (value, parameter) in enumerate(zip(values, self.parameters, strict=True)):
-                raw = self._pack(i, parameter, value, arrays.get(i), groups)
-                packed[parameter.offset : parameter.offset + len(raw)] = raw
-        except BaseException:
-            Arguments(b"", groups, self.scratch, self.device, arrays).release()
-            raise
-        return Arguments(bytes(packed), groups, self.scratch, self.device, arrays)
-
-    def _array_of(self, value: Any, name: str) -> NDArray[Any] | None:
-        if _is_tensor_map(value):
-            value = value.base
-            if isinstance(value, Buffer):
-                return None
-        elif isinstance(value, Buffer):
-            return None
-        found = as_array(value, name)
-        if found is not None and found.dtype.hasobject:
-            raise refuse("A306", f"argument {name}: an array of {found.dtype} holds Python objects and cannot be in device memory")
-        return found
-
-    def _allocate(self, group: _Group) -> None:
-        writable = any(a.flags.writeable for a in group.arrays)
-        name = "argument " + ", ".join(dict.fromkeys(group.names))
-        group.allocation = self.device.memory.allocate(group.high - group.low, name, writable=writable)
-        for array in group.arrays:
-            if array.size:
-                np.copyto(_device_view(group, array), array)
-
-    def _pack(self, i: int, parameter: Parameter, value: Any, array: NDArray[Any] | None, groups: list[_Group]) -> bytes:
-        label = _label(i, parameter)
-        if _is_tensor_map(value):
-            return self._pack_map(label, parameter, value, array, groups)
-        if isinstance(value, Buffer):
-            return self._pack_address(label, parameter, self._buffer_address(value, label), "a device buffer")
-        if array is not None:
-            return self._pack_address(label, parameter, _address_in(groups, array), f"an array of {array.dtype}")
-        if value is None:
-            return self._pack_address(label, parameter, 0, "None")
-        if isinstance(value, (bytes, bytearray, memoryview)):
-            raw = bytes(value)
-            if len(raw) != parameter.size:
-                raise refuse("A305", f"argument {label}: {len(raw)} bytes for a parameter of {parameter.size} bytes")
-            return raw
-        if parameter.array:
-            raise refuse(
-                "A303",
-                f"argument {label}: {_value_text(value)} for a parameter of {parameter.size} bytes",
-                fix="pass bytes, or a TensorMap for a parameter of 128 bytes",
-            )
-        return _pack_number(label, parameter, value)
-
-    def _pack_address(self, label: str, parameter: Parameter, address: int, what: str) -> bytes:
-        if parameter.array or not (parameter.pointer or parameter.type in ("u64", "s64", "b64")):
-            raise refuse("A303", f"argument {label}: {what} for a parameter of type {_type_text(parameter)}, which is no pointer")
-        return address.to_bytes(8, "little")
-
-    def _buffer_address(self, buffer: Buffer, label: str) -> int:
-        if buffer.device is not self.device:
-            raise refuse(
-                "A307", f"argument {label}: the buffer belongs to another device", fix="launch with device= the Device that made the buffer"
-            )
-        if buffer.freed:
-            raise refuse("A307", f"argument {label}: the buffer at {buffer.address:#x} was freed")
-        return buffer.address
-
-    def _pack_map(self, label: str, parameter: Parameter, value: TensorMap, array: NDArray[Any] | None, groups: list[_Group]) -> bytes:
-        base = value.base
-        address = self._buffer_address(base, label) if isinstance(base, Buffer) else None
-        if address is None and array is not None:
-            address = _address_in(groups, array)
-        raw: bytes = value.encode(address)
-        if parameter.array:
-            if parameter.size != _MAP_BYTES:
-                raise refuse("A305", f"argument {label}: a TensorMap of {_MAP_BYTES} bytes for a parameter of {parameter.size} bytes")
-            return raw
-        held = self.device.memory.allocate(_MAP_BYTES, f"tensor map of argument {label}", writable=False)
-        self.scratch.append(held)
-        held.data[:] = np.frombuffer(raw, np.uint8)
-        return self._pack_address(label, parameter, held.base, "a TensorMap")
-
-
 def _is_tensor_map(value: Any) -> bool:
     module = sys.modules.get("ptxlab.descriptors")
     return module is not None and isinstance(value, module.TensorMap)
@@ -259,11 +251,6 @@ def _group(arrays: dict[int, NDArray[Any]], parameters: Sequence[Parameter]) -> 
         else:
             groups.append(_Group(i, low, high, [array], [name]))
     return sorted(groups, key=lambda group: group.first)
-
-
-def _address_in(groups: list[_Group], array: NDArray[Any]) -> int:
-    group = next(g for g in groups if any(a is array for a in g.arrays))
-    return group.device_address(array)
 
 
 def _value_text(value: Any) -> str:

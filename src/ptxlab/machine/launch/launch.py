@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.diagnostics import Diagnostic
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import AsyncOperation, Misuse
+from ptxlab.machine.launch.arguments import bind_arguments
 from ptxlab.machine.launch.configuration import LaunchConfiguration
 from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
 from ptxlab.machine.launch.limits import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, shared_bytes
 from ptxlab.machine.launch.options import refuse
-from ptxlab.machine.launch.reports import Reports
+from ptxlab.machine.launch.reports import LaunchEnded, Reports
+from ptxlab.machine.launch.result import Result, Stats
 from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.machine.memory.tensor_memory import TensorMemory
 from ptxlab.machine.observe.addition_order import additions_for
-from ptxlab.machine.observe.observer import Observer, Tracing, observer_for
+from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, tracing
+from ptxlab.machine.replay.replay import Replay
 from ptxlab.machine.schedule.scheduler import Scheduler
 from ptxlab.machine.warp.special_registers import cta_values, fill_specials, launch_values
 from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words
@@ -28,9 +33,10 @@ if TYPE_CHECKING:
     from ptxlab.engine import Executable
     from ptxlab.engine.program import Program
     from ptxlab.machine._device import Device
+    from ptxlab.machine._module import Kernel
     from ptxlab.ptx import Module
 
-__all__ = ["Launch"]
+__all__ = ["Launch", "execute", "run"]
 
 _PENDING_ROWS = 4096
 _WINDOW = 1 << 32
@@ -332,3 +338,52 @@ class Launch:
         self.scheduler.run()
         if self.additions is not None:
             self.additions.report()
+
+
+def run(
+    kernel: Kernel,
+    device: Device,
+    options: LaunchConfiguration,
+    args: Iterable[Any],
+    started: float,
+) -> Result:
+    """Bind the arguments, run, and write arrays back if the kernel ran to its end."""
+    program, executable = kernel.variant(options.contract, "race" in options.checks)
+    trace = tracing(options.trace)
+    shared_bytes(program, options.shared_bytes)
+    addresses = device.module_addresses(kernel.module)
+    values = list(args)
+    arguments = bind_arguments(program.parameters, program.param_bytes, values, device, kernel.name)
+    try:
+        device.launches += 1
+        replay = Replay.of(kernel, options, device, values, arguments, addresses) if options.keep_inputs else None
+        launch = Launch(device, kernel.module.ast, program, executable, options, arguments.packed, addresses, trace=trace)
+        result = execute(launch, started, replay)
+        if result.completed:
+            arguments.write_back()
+        return result
+    finally:
+        arguments.release()
+
+
+def execute(launch: Launch, started: float, replay: Replay | None) -> Result:
+    """Run a launch until it ends, or until a finding ends it, and make its result."""
+    notes: tuple[Diagnostic, ...] = ()
+    completed = False
+    try:
+        launch.run()
+        completed = True
+    except LaunchEnded:
+        pass
+    finally:
+        if launch.observer is not None:
+            notes = launch.observer.finished()
+    return Result((*launch.reports.diagnostics(), *notes), _stats(launch, started), completed, "".join(launch.printed), replay)
+
+
+def _stats(launch: Launch, started: float) -> Stats:
+    services: Counter[str] = Counter()
+    for op, count in zip(launch.program.ops, launch.scheduler.services, strict=True):
+        if count:
+            services[op.opcode] += count
+    return Stats(launch.scheduler.instructions, dict(services), launch.done_ctas, time.perf_counter() - started)

@@ -17,7 +17,7 @@ from ptxlab.isa.operands import Op
 from ptxlab.isa.tcgen05 import freed, leaks
 from ptxlab.machine.launch.cta import CtaState
 from ptxlab.machine.launch.options import CHECKS
-from ptxlab.machine.schedule.deadlock import explain, most_telling
+from ptxlab.machine.schedule.deadlock import explain, most_relevant
 from ptxlab.machine.warp.pending_registers import early_uses, overwritten_sources, unfenced
 from ptxlab.machine.warp.warp import CONVERGE, RUN, ConvergedLanes, Warp
 
@@ -244,7 +244,7 @@ class Reports:
         """Report for all groups of converged lanes what they wait for."""
         launch = self._launch
         standing = [s for cta in launch.resident for w in cta.warps for s in w.converged]
-        groups = most_telling(standing)
+        groups = most_relevant(standing)
         alike: dict[tuple[int, str], list[ConvergedLanes]] = {}
         for group in standing:
             alike.setdefault((self._index_of(group), self._reason(group)), []).append(group)

@@ -37,22 +37,22 @@ class Observer:
         """A CTA has exited."""
 
     def running(self, warp: Warp, split: ConvergedLanes) -> None:
-        """A split of a warp begins to execute."""
+        """Converged lanes of a warp begin to execute."""
 
     def stopped(self, warp: Warp, split: ConvergedLanes) -> None:
-        """The split executes no longer: it waits, stands at a collective, has had its turn, or has exited."""
+        """They stop: they wait, stand at a collective, have used up their time slice, or have exited."""
 
     def resumed(self, split: ConvergedLanes) -> None:
-        """The wait that a split has is over."""
+        """The wait of converged lanes is over."""
 
     def drain(self, warp: Warp) -> None:
-        """Compiled code came back and has recorded rows, which are to be read."""
+        """Compiled code has returned and has recorded rows to be read."""
 
     def serviced(self, warp: Warp, op: Op) -> None:
         """A service instruction of a warp is complete."""
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
-        """What is called each time that an instruction is complete: `serviced`, or what that does for this one, None for nothing."""
+        """Return what is called each time that an instruction is complete, None for nothing; `serviced`, if not overridden."""
         return self.serviced
 
     def issued(self, operation: AsyncOperation) -> None:
@@ -65,7 +65,7 @@ class Observer:
         """A service instruction reads or writes memory as ordinary accesses of its warp."""
 
     def initialised(self, barrier: Any) -> None:
-        """An mbarrier object has been made."""
+        """An mbarrier object has been initialised."""
 
     def invalidated(self, barrier: Any) -> None:
         """The running warp has invalidated an mbarrier object."""
@@ -83,7 +83,7 @@ class Observer:
         """The running warp has seen that a phase of an mbarrier is complete."""
 
     def finished(self) -> tuple[Diagnostic, ...]:
-        """The launch is over, wherever it has come to; what there is to say about the observer's own work."""
+        """The launch has ended, complete or not; return diagnostics about the observer's own work."""
         return ()
 
 
@@ -105,7 +105,7 @@ class _Together(Observer):
 
 
 def overridden_hook(observer: Observer | None, name: str) -> Callable[..., None] | None:
-    """The method of an observer that is called for what happens all the time; None where it would do nothing."""
+    """The method of an observer for a frequent event; None if the observer does not override it."""
     if observer is None or (getattr(type(observer), name) is getattr(Observer, name) and name not in vars(observer)):
         return None
     found: Callable[..., None] = getattr(observer, name)
@@ -129,7 +129,7 @@ class Tracing(ABC):
 
 
 def tracing(trace: Any) -> Tracing | None:
-    """The trace that the argument ``trace`` of a launch means."""
+    """The trace that the argument ``trace`` of a launch names."""
     if isinstance(trace, str | os.PathLike):
         opened: Tracing = TRACE[0](trace)
         return opened

@@ -125,8 +125,7 @@ class Replay:
         -------
         the result, and the memory afterwards
         """
-        from ptxlab.machine.launch.launch import Launch
-        from ptxlab.machine.launch.run import execute
+        from ptxlab.machine.launch.launch import Launch, execute
 
         started = time.perf_counter()
         options = replace(self.options, **{"trace": None} | changes)

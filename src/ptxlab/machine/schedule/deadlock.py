@@ -14,7 +14,7 @@ from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["Explanation", "explain", "most_telling"]
+__all__ = ["Explanation", "explain", "most_relevant"]
 
 _ARRIVALS = Supply.ARRIVAL | Supply.COMPLETION_ARRIVAL
 _MOST = 6
@@ -27,12 +27,12 @@ class Explanation(NamedTuple):
     fix: str
 
 
-def most_telling(splits: list[ConvergedLanes]) -> list[ConvergedLanes]:
-    """The splits, those in front whose mbarrier has the wrong number of bytes: nothing that the others wait for can mend that.
+def most_relevant(groups: list[ConvergedLanes]) -> list[ConvergedLanes]:
+    """Sort blocked lanes: first those whose mbarrier has the wrong number of bytes, which nothing that the others wait for can correct.
 
-    Behind stand those at barriers that threads are to come to that wait for something else.
+    Last come those at barriers of the CTA or the cluster, which often wait for threads that are blocked elsewhere.
     """
-    return sorted(splits, key=lambda split: _rank(_awaited(split)))
+    return sorted(groups, key=lambda group: _rank(_awaited(group)))
 
 
 def _rank(awaited: object) -> int:
@@ -41,39 +41,39 @@ def _rank(awaited: object) -> int:
     return 2 if isinstance(awaited, NamedBarrier | ClusterBarrier) else 1
 
 
-def explain(launch: Launch, splits: list[ConvergedLanes]) -> Explanation:
-    """Explain the waits of all splits; the fix is for the first that can be understood."""
+def explain(launch: Launch, groups: list[ConvergedLanes]) -> Explanation:
+    """Explain all waits; the fix is for the first one that can be explained."""
     facts: list[tuple[str, str]] = []
     fix = ""
     seen: set[int] = set()
-    for split in splits:
-        on = split.wait.on if split.wait is not None else None
+    for group in groups:
+        on = group.wait.on if group.wait is not None else None
         if on is None or id(on) in seen or len(facts) >= _MOST:
             continue
         seen.add(id(on))
         if isinstance(on, MbarrierState):
-            found = _mbarrier(launch, split, on, splits)
+            found = _mbarrier(launch, group, on, groups)
         elif isinstance(on, NamedBarrier | ClusterBarrier):
-            found = _barrier(launch, split, on)
+            found = _barrier(launch, group, on)
         elif isinstance(on, Supplied):
-            found = Explanation(tuple(_sources(launch, on, splits)), on.advice())
+            found = Explanation(tuple(_sources(launch, on, groups)), on.advice())
         else:
             continue
         facts += found.facts
-        fix = fix or found.fix + _meeting(launch, split, splits)
-    facts += _cycle(launch, splits)
+        fix = fix or found.fix + _barrier_first(launch, group, groups)
+    facts += _cycle(launch, groups)
     return Explanation(tuple(facts), fix or "find what the first waiting thread expects, and what keeps it from happening")
 
 
-def _mbarrier(launch: Launch, split: ConvergedLanes, barrier: MbarrierState, splits: list[ConvergedLanes]) -> Explanation:
+def _mbarrier(launch: Launch, group: ConvergedLanes, barrier: MbarrierState, groups: list[ConvergedLanes]) -> Explanation:
     where = f"mbarrier at shared offset {barrier.offset:#x} of CTA rank {barrier.rank}"
-    line = _op(launch, split).line
+    line = _op(launch, group).line
     if barrier.transactions < 0 < barrier.pending:
-        missing = f"{barrier.pending} arrivals and the announcement of {-barrier.transactions} bytes that have come"
+        missing = f"{barrier.pending} arrivals and the announcement of {-barrier.transactions} bytes that have arrived"
         fix = f"insert mbarrier.arrive.expect_tx of {-barrier.transactions} bytes on the mbarrier that line {line} waits on"
         supply = Supply.ARRIVAL | Supply.EXPECTATION
     elif barrier.transactions < 0:
-        missing = f"nothing but the announcement of {-barrier.transactions} bytes that have come"
+        missing = f"nothing but the announcement of {-barrier.transactions} bytes that have arrived"
         fix = f"let expect_tx announce {-barrier.transactions} bytes more on the mbarrier that line {line} waits on"
         supply = Supply.EXPECTATION
     elif barrier.transactions > 0:
@@ -95,7 +95,7 @@ def _mbarrier(launch: Launch, split: ConvergedLanes, barrier: MbarrierState, spl
             fix += f"; or wait with parity {barrier.phase & 1 ^ 1}, which a fresh mbarrier passes"
         supply = _ARRIVALS
     facts = [(where, f"is missing {missing}")]
-    facts += [("could come from", text) for text in _suppliers(launch, supply, splits)]
+    facts += [("could come from", text) for text in _suppliers(launch, supply, groups)]
     return Explanation(tuple(facts), fix)
 
 
@@ -103,13 +103,13 @@ def _supplies(op: Op, supply: Supply) -> bool:
     return op.effects is not None and bool(op.effects.supplies & supply)
 
 
-def _suppliers(launch: Launch, supply: Supply, splits: list[ConvergedLanes]) -> Iterator[str]:
+def _suppliers(launch: Launch, supply: Supply, groups: list[ConvergedLanes]) -> Iterator[str]:
     """The instructions that supply something: whether they have run, and who can still reach them."""
     counts = launch.scheduler.services
     ops = [op for op in launch.program.ops if _supplies(op, supply)]
     ops.sort(key=lambda op: (counts[op.index] > 0, op.line))
     for op in ops[:_MOST]:
-        reach = [s for s in splits if _reaches(launch, s, op.index)]
+        reach = [s for s in groups if _reaches(launch, s, op.index)]
         ahead = (
             f"{_who(reach[0].warp)} would reach it, but waits at line {_op(launch, reach[0]).line}" if reach else "no thread will reach it"
         )
@@ -121,36 +121,36 @@ def _suppliers(launch: Launch, supply: Supply, splits: list[ConvergedLanes]) -> 
         )
 
 
-def _sources(launch: Launch, on: Supplied, splits: list[ConvergedLanes]) -> Iterator[tuple[str, str]]:
-    able = [s for s in splits if _awaited(s) is not on and on.supplied_by(s.warp.cta, s.warp.warp_id)]
+def _sources(launch: Launch, on: Supplied, groups: list[ConvergedLanes]) -> Iterator[tuple[str, str]]:
+    able = [s for s in groups if _awaited(s) is not on and on.supplied_by(s.warp.cta, s.warp.warp_id)]
     for text in _suppliers(launch, on.awaits, able):
         yield "could come from", text
 
 
-def _meeting(launch: Launch, split: ConvergedLanes, splits: list[ConvergedLanes]) -> str:
-    """What else would help a split: to come to the barrier first where one waits that could end its wait."""
-    other = _supplier(launch, split, splits)
+def _barrier_first(launch: Launch, group: ConvergedLanes, groups: list[ConvergedLanes]) -> str:
+    """A further fix: arrive first at the barrier where a warp is blocked that could end the wait."""
+    other = _supplier(launch, group, groups)
     on = None if other is None else _awaited(other)
-    if other is None or not isinstance(on, NamedBarrier | ClusterBarrier) or split.warp not in _absent(other, on):
+    if other is None or not isinstance(on, NamedBarrier | ClusterBarrier) or group.warp not in _absent(other, on):
         return ""
     what = "the cluster barrier" if isinstance(on, ClusterBarrier) else f"barrier {on.id}"
     return (
-        f"; or let {_who(split.warp)} come to {what} before line {_op(launch, split).line}: "
+        f"; or let {_who(group.warp)} arrive at {what} before line {_op(launch, group).line}: "
         f"{_who(other.warp)}, which could end the wait, waits there for it at line {_op(launch, other).line}"
     )
 
 
-def _absent(split: ConvergedLanes, barrier: NamedBarrier | ClusterBarrier) -> list[Warp]:
-    """The warps that have not come to a barrier."""
-    warps = [w for cta in split.warp.cta.group.ctas for w in cta.warps] if isinstance(barrier, ClusterBarrier) else split.warp.cta.warps
+def _absent(group: ConvergedLanes, barrier: NamedBarrier | ClusterBarrier) -> list[Warp]:
+    """The warps that have not arrived at a barrier."""
+    warps = [w for cta in group.warp.cta.group.ctas for w in cta.warps] if isinstance(barrier, ClusterBarrier) else group.warp.cta.warps
     return [w for w in warps if w.live and not any(s.wait is not None and s.wait.on is barrier for s in w.converged)]
 
 
-def _barrier(launch: Launch, split: ConvergedLanes, barrier: NamedBarrier | ClusterBarrier) -> Explanation:
-    absent = _absent(split, barrier)
+def _barrier(launch: Launch, group: ConvergedLanes, barrier: NamedBarrier | ClusterBarrier) -> Explanation:
+    absent = _absent(group, barrier)
     what = "the cluster barrier" if isinstance(barrier, ClusterBarrier) else f"barrier {barrier.id}"
     facts = [(what, f"{_who(w)} has not arrived: it {_standing(launch, w)}") for w in absent[:_MOST]]
-    line = _op(launch, split).line
+    line = _op(launch, group).line
     if not absent:
         text = f"more threads are expected at {what} than there are: correct the thread count at line {line}"
     else:
@@ -158,14 +158,14 @@ def _barrier(launch: Launch, split: ConvergedLanes, barrier: NamedBarrier | Clus
     return Explanation(tuple(facts), text)
 
 
-def _cycle(launch: Launch, splits: list[ConvergedLanes]) -> Iterator[tuple[str, str]]:
-    """Threads that wait for each other: a chain of waits that comes back to its start."""
+def _cycle(launch: Launch, groups: list[ConvergedLanes]) -> Iterator[tuple[str, str]]:
+    """Threads that wait for each other: a cycle of waits."""
     nexts: dict[int, ConvergedLanes] = {}
-    for split in splits:
-        supplier = _supplier(launch, split, splits)
+    for group in groups:
+        supplier = _supplier(launch, group, groups)
         if supplier is not None:
-            nexts[id(split)] = supplier
-    for start in splits:
+            nexts[id(group)] = supplier
+    for start in groups:
         chain, at = [start], nexts.get(id(start))
         while at is not None and at not in chain:
             chain.append(at)
@@ -176,13 +176,13 @@ def _cycle(launch: Launch, splits: list[ConvergedLanes]) -> Iterator[tuple[str, 
             return
 
 
-def _supplier(launch: Launch, split: ConvergedLanes, splits: list[ConvergedLanes]) -> ConvergedLanes | None:
-    """A waiting split that could end the wait of another one if it went on."""
-    on = _awaited(split)
+def _supplier(launch: Launch, group: ConvergedLanes, groups: list[ConvergedLanes]) -> ConvergedLanes | None:
+    """Blocked lanes that could end the wait of other ones if they continued."""
+    on = _awaited(group)
     if isinstance(on, NamedBarrier | ClusterBarrier):
-        absent = _absent(split, on)
-        return next((s for s in splits if s.warp in absent), None)
-    others = [s for s in splits if _awaited(s) is not on]
+        absent = _absent(group, on)
+        return next((s for s in groups if s.warp in absent), None)
+    others = [s for s in groups if _awaited(s) is not on]
     if isinstance(on, MbarrierState):
         supply = Supply.BYTES if on.transactions > 0 else _ARRIVALS
     elif isinstance(on, Supplied):
@@ -192,14 +192,14 @@ def _supplier(launch: Launch, split: ConvergedLanes, splits: list[ConvergedLanes
     return next((s for op in launch.program.ops if _supplies(op, supply) for s in others if _reaches(launch, s, op.index)), None)
 
 
-def _awaited(split: ConvergedLanes) -> object:
-    return split.wait.on if split.wait is not None else None
+def _awaited(group: ConvergedLanes) -> object:
+    return group.wait.on if group.wait is not None else None
 
 
-def _reaches(launch: Launch, split: ConvergedLanes, index: int) -> bool:
-    """Whether a split can still come to an op, by the control-flow graph."""
+def _reaches(launch: Launch, group: ConvergedLanes, index: int) -> bool:
+    """Whether converged lanes can still reach an op, by the control-flow graph."""
     blocks = launch.program.blocks
-    here = _op(launch, split).index
+    here = _op(launch, group).index
     block = next(n for n, b in enumerate(blocks) if b.start <= here < b.stop)
     if here <= index < blocks[block].stop:
         return True
@@ -215,10 +215,10 @@ def _reaches(launch: Launch, split: ConvergedLanes, index: int) -> bool:
     return False
 
 
-def _op(launch: Launch, split: ConvergedLanes) -> Op:
-    if split.state or split.again:
-        return launch.program.ops[split.op]
-    return launch.program.ops[min(split.pc, len(launch.program.ops) - 1)]
+def _op(launch: Launch, group: ConvergedLanes) -> Op:
+    if group.state or group.again:
+        return launch.program.ops[group.op]
+    return launch.program.ops[min(group.pc, len(launch.program.ops) - 1)]
 
 
 def _who(warp: Warp) -> str:

@@ -162,17 +162,17 @@ class Process:
         self.trace = trace
         self.number = number
         self.tracks = 0
-        self._tell(1, "process_name", name=name)
-        self._tell(1, "process_sort_index", sort_index=number)
+        self._name(1, "process_name", name=name)
+        self._name(1, "process_sort_index", sort_index=number)
 
-    def _tell(self, track: int, what: str, **args: Any) -> None:
+    def _name(self, track: int, what: str, **args: Any) -> None:
         self.trace.emit(_name(self.number, track, what, **args))
 
     def track(self, name: str, order: int) -> Track:
         """A new track."""
         self.tracks += 1
-        self._tell(self.tracks, "thread_name", name=name)
-        self._tell(self.tracks, "thread_sort_index", sort_index=order)
+        self._name(self.tracks, "thread_name", name=name)
+        self._name(self.tracks, "thread_sort_index", sort_index=order)
         return Track(self.trace, self.number, self.tracks)
 
 

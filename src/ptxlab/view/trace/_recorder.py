@@ -35,7 +35,7 @@ _lanes = lru_cache(maxsize=4096)(lane_text)
 
 @dataclass(slots=True)
 class _Span:
-    """Something under way."""
+    """Something that has begun and not ended."""
 
     track: Track
     kind: str
@@ -49,7 +49,7 @@ class _Span:
 
 @dataclass(slots=True)
 class _Lane:
-    """A split and its track, and what it is doing."""
+    """Converged lanes, their track, and what they are doing."""
 
     track: Track
     span: _Span | None = None
@@ -72,7 +72,7 @@ class _Cta:
 
 
 class Recorder(Observer):
-    """See the module; one for each launch."""
+    """Writes the events of one launch to a trace."""
 
     def __init__(self, trace: Trace, launch: Launch) -> None:
         self.launch = launch
@@ -83,7 +83,7 @@ class Recorder(Observer):
         self._in_flight: dict[AsyncOperation, tuple[Rows, _Span]] = {}
         self._places: dict[int, dict[str, str]] = {}
         self._lane: _Lane | None = None
-        """Of the split that executes."""
+        """Of the lanes that execute."""
         self._shown = False
         """Whether a wait has shown the service instruction that is complete."""
 
@@ -105,7 +105,7 @@ class Recorder(Observer):
             self._ctas[cta] = _Cta(self.trace.process(name))
 
     def ended(self, cta: CtaState) -> None:
-        """Nothing of a CTA goes on."""
+        """Close all spans of a CTA."""
         self._close(self._ctas.pop(cta), self.launch.scheduler.now(), {"ended": "with the CTA"})
 
     def _close(self, cta: _Cta, now: int, how: dict[str, str]) -> None:
@@ -131,7 +131,7 @@ class Recorder(Observer):
     # -------------------------------------------------------------------------------------------------------------- warps
 
     def running(self, warp: Warp, split: ConvergedLanes) -> None:
-        """Its slice begins; splits that have joined others give their tracks back."""
+        """Begin a slice; lanes that have joined others give their tracks back."""
         now = self.launch.scheduler.now()
         held = self._ctas[warp.cta].warps
         if warp not in held:
@@ -212,7 +212,7 @@ class Recorder(Observer):
         return self._ctas.get(cta)
 
     def initialised(self, barrier: Any) -> None:
-        """What stood at its place before is no more."""
+        """Close the phase of the object that was there before."""
         cta = self._cta_of(barrier)
         span = None if cta is None else cta.phases.pop(_title(barrier), None)
         if span is not None:

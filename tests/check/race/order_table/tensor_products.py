@@ -116,7 +116,8 @@ def writes_tensor(form: str, group: int) -> Iterator[Pair]:
 class Product(NamedTuple):
     """A form of tcgen05.mma: its name behind ``tcgen05.mma``, the type of A and B, and whether A is in tensor memory.
 
-    ``all``: with the accesses of others both before and behind it, which for the rest alternate from operand to operand.
+    ``all``: with all operands, and the accesses of others both before and behind the instruction; the rest have B with A in shared memory
+    only, and the two alternate from operand to operand.
     """
 
     name: str
@@ -153,7 +154,7 @@ class Product(NamedTuple):
         """What each of its operands needs."""
         form, group = self.form(), self.group
         operands = [reads_tensor(form, group, "A", "%ta") if self.tensor else reads_shared(form, group, "A", 0)]
-        operands += [reads_shared(form, group, "B", 8192)]
+        operands += [reads_shared(form, group, "B", 8192)] if self.all or not self.tensor else []
         operands += [reads_tensor(form, group, "metadata", "%meta")] if self.sparse else []
         if self.scaled:
             operands += [reads_tensor(form, group, f"scale factors of {name}", f"%sf{name.lower()}") for name in "AB"]

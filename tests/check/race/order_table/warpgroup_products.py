@@ -54,14 +54,13 @@ class Product(NamedTuple):
     def pairs(self) -> Iterator[Pair]:
         """What its operands need."""
         form, first = (self.form(),), f"{self.accumulator[0]}0"
-        for what, offset in (("B", 2048),) if self.registers else (("A", 0), ("B", 2048)):
-            write, accesses = f"st.shared.b32 [%smem+{offset}], %smem;\n", f"reads {what} in shared memory, async proxy"
-            before, after = (
-                START + "@%first " + write + "ORDER\n" + MEET + ISSUE + WAIT,
-                START + ISSUE + "ORDER\n" + MEET + "@%second " + write + WAIT,
+        if not self.registers:
+            write = START + "@%first st.shared.b32 [%smem], %smem;\nORDER\n" + MEET + ISSUE + WAIT
+            yield Pair(
+                form, "reads A in shared memory, async proxy", write, "fence.proxy.async.shared::cta;", PROXY, "X102", options=HOPPER
             )
-            yield Pair(form, accesses, before, "fence.proxy.async.shared::cta;", PROXY, "X102", options=HOPPER)
-            yield Pair(form, accesses, after, WAIT, ORDER, "X110", options=HOPPER)
+        overwrite = START + ISSUE + "ORDER\n" + MEET + "@%second st.shared.b32 [%smem+2048], %smem;\n" + WAIT
+        yield Pair(form, "reads B in shared memory, async proxy", overwrite, WAIT, ORDER, "X110", options=HOPPER)
         used = START + ISSUE + f"ORDER\nst.global.{'f32' if first == '%f0' else 'b32'} [%out+64], {first};\n" + WAIT
         yield Pair(form, "writes the registers of the accumulator", used, WAIT, ORDER, "R805", options=HOPPER)
         if self.registers:

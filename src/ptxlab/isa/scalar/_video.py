@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ptxlab.isa.form import form
 from ptxlab.isa.kinds import WORDS, Kind, Register
+from ptxlab.isa.requirements import Condition
 
 __all__: list[str] = []
 
@@ -17,7 +18,7 @@ _KINDS: dict[str, Kind] = {
 _TYPES = ".(dtype=u32|s32).(atype=u32|s32)"
 _THREE = _TYPES + ".(btype=u32|s32)"
 _SECOND = "{.second=add|min|max}"
-_LINES = (("d a b", {"second": (None,)}, {}, ""), "d a b c")
+_LINES: tuple[tuple[str, Condition, Condition, str] | str, ...] = (("d a b", {"second": (None,)}, {}, ""), "d a b c")
 
 for _name in ("vadd", "vsub", "vabsdiff", "vmin", "vmax"):
     form(

@@ -79,7 +79,7 @@ def _check_form(form: Form, instruction: ptx.Instruction, target: str, version: 
         findings += _operands(form, values, instruction, symbols)
         for rule in form.rules:
             if rule.is_broken(values):
-                findings.append(Finding("L122" if rule.ignored else "L105", rule.message, section=rule.section))
+                findings.append(Finding("L122" if rule.ignored else "L105", rule.message, section=rule.section or form.section))
     for needed in form.requires:
         findings += check_needs(needed, instruction.opcode, values, target, version)
     return findings

@@ -93,7 +93,7 @@ def _operand(operand: ptx.Operand, place: _Place, fit: _Fit, symbols: Symbols) -
         return f"the operand {spec.name} is an integer constant"
     if isinstance(operand, ptx.Integer) and kind.values is not None and operand.value not in kind.values:
         return f"{operand.value} is not one of the constants that may stand here"
-    if spec.kind == "addr":
+    if spec.kind in ("addr", "any"):
         return _address(operand, kind, fit.values, symbols)
     if spec.kind not in ("scalar", "pair", "vector"):
         return ""

@@ -61,7 +61,7 @@ _POLICY = {
 @pure(
     "createpolicy.range{.global}" + _PRIMARY + _SECONDARY + ".b64",
     d="b64",
-    a="addr",
+    a="any",
     primary="b32",
     total="b32",
     requires=_NEEDS,

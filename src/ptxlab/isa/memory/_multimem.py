@@ -11,43 +11,59 @@ __all__: list[str] = []
 _SECTION = "Data Movement and Conversion Instructions: multimem."
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 _HALVES, _PAIRS = ("f16", "bf16"), ("f16x2", "bf16x2")
+_WIDE = (*SHORTS, *LONGS)
 _SIGNED = ("u32", "s32", "u64", "s64")
 _BITS = ("b32", "b64")
 _PACKED = (*_HALVES, *_PAIRS)
 _TYPES = "|".join((*_SIGNED, *_BITS, *_PACKED, "f32", "f64"))
 
 
-def _length(values: Values) -> int:
-    return int(str(values["vec"])[1:])
+def _length(values: Values) -> int | None:
+    vector = values["vec"]
+    return int(vector[1:]) if vector else None
 
 
-def _register(types: tuple[str, ...]) -> Register:
-    return Register(types, "a register of the type, or an integer constant to be stored", immediate=True, integers=True)
+def _words(values: Values) -> tuple[str, ...]:
+    return ("f32", "b32") if values["type"] == "f32" else ("b32",)
 
 
-_KINDS: dict[str, Kind] = {
-    "[a]": Address(spaces=("global",), types=LONGS, says="an address of global memory in brackets"),
-    "word": _register(WORDS),
-    "long": _register(LONGS),
-    "float": Register(("f32", "b32"), "a register of type .f32"),
-    "double": Register(("f64", "b64"), "a register of type .f64"),
-    "vector": Vector(_length, True, bare=True, constants=True),
-    "halves": Vector(_length, True, width=16, types=lambda values: SHORTS, says="a vector of 16-bit registers in braces"),
-}
+def _kinds(stored: bool) -> dict[str, Kind]:
+    """The kinds of operands; only a value to be stored may be an integer constant."""
+
+    def register(*types: str) -> Register:
+        return Register(types, "a register of the type" + " or an integer constant" * stored, immediate=stored, integers=stored)
+
+    return {
+        "[a]": Address(
+            {"global": (None,)}, spaces=("global",), types=_WIDE, generic_types=_WIDE, says="an address of global memory in brackets"
+        ),
+        "word": register(*WORDS),
+        "long": register(*LONGS),
+        "pair": Register(("b32",), "a register of type .b32"),
+        "float": Register(("f32", "b32"), "a register of type .f32"),
+        "double": Register(("f64", "b64"), "a register of type .f64"),
+        "vector": Vector(_length, not stored, types=_words),
+        "halves": Vector(_length, not stored, width=16, types=lambda values: ("b16",), says="a vector of 16-bit registers in braces"),
+    }
+
+
 _VALUES: dict[str, Condition] = {
-    "word": {"vec": (None,), "type": ("u32", "s32", "b32", *_PAIRS)},
+    "word": {"vec": (None,), "type": ("u32", "s32", "b32")},
+    "pair": {"vec": (None,), "type": _PAIRS},
     "long": {"vec": (None,), "type": ("u64", "s64", "b64")},
     "float": {"vec": (None,), "type": ("f32",)},
     "double": {"vec": (None,), "type": ("f64",)},
     "vector": {"vec": ("v2", "v4", "v8"), "type": ("f32", *_PAIRS)},
     "halves": {"vec": ("v2", "v4", "v8"), "type": _HALVES},
 }
-_VECTORS = (only("type", (*_PACKED, "f32"), vec="v2|v4|v8"), only("vec", "v2|v4|v8", type=_HALVES))
+_VECTORS = (only("type", (*_PACKED, "f32"), vec="v2|v4"), only("type", _HALVES, vec="v8"), only("vec", "v2|v4|v8", type=_HALVES))
 _OPERATIONS = (
     only("type", ("u32", "s32", "u64", *_PACKED, "f32", "f64"), op="add"),
     only("type", (*_SIGNED, *_PACKED), op="min|max"),
     only("type", _BITS, op="and|or|xor"),
+    only("vec", "v2|v4", op="min|max", type=_PAIRS),
 )
+_ACCUMULATION = (only("op", "add", acc="acc::f32"), only("type", _PACKED, acc="acc::f32"))
 
 
 def _declare(name: str, orders: str, modifiers: str, line: str, rules: tuple[Rule, ...]) -> None:
@@ -57,7 +73,7 @@ def _declare(name: str, orders: str, modifiers: str, line: str, rules: tuple[Rul
         f"multimem.{name}",
         f"{{.sem={orders}}}{{.scope={'|'.join(_SCOPES)}}}{{.global}}{modifiers}{{.vec=v2|v4|v8}}.(type={_TYPES})",
         *((line.replace("value", value), when, {}, "") for value, when in _VALUES.items()),
-        kinds=_KINDS,
+        kinds=_kinds(name != "ld_reduce"),
         section=section,
         rules=(*both_or_none(section, strong, _SCOPES), *_VECTORS, *rules),
         requires=needs("8.1", "sm_90", what=f"multimem.{name}"),
@@ -65,6 +81,6 @@ def _declare(name: str, orders: str, modifiers: str, line: str, rules: tuple[Rul
 
 
 _OPERATION = ".(op=add|min|max|and|or|xor)"
-_declare("ld_reduce", "weak|relaxed|acquire", _OPERATION + "{.acc=acc::f32}", "value [a]", _OPERATIONS)
+_declare("ld_reduce", "weak|relaxed|acquire", _OPERATION + "{.acc=acc::f32}", "value [a]", (*_OPERATIONS, *_ACCUMULATION))
 _declare("red", "relaxed|release", _OPERATION, "[a] value", _OPERATIONS)
 _declare("st", "weak|relaxed|release", "", "[a] value", ())

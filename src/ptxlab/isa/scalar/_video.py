@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ptxlab.isa.form import form
 from ptxlab.isa.kinds import WORDS, Kind, Register
+from ptxlab.isa.requirements import Condition
 
 __all__: list[str] = []
 
@@ -14,16 +15,18 @@ _KINDS: dict[str, Kind] = {
     "d": Register(WORDS, "a 32-bit integer register, or a part of one", parts=_PARTS),
     **dict.fromkeys(("a", "b", "c"), _SOURCE),
 }
-_TYPES = "=u32|s32)"
+_TYPES = ".(dtype=u32|s32).(atype=u32|s32)"
+_THREE = _TYPES + ".(btype=u32|s32)"
 _SECOND = "{.second=add|min|max}"
+_LINES: tuple[tuple[str, Condition, Condition, str] | str, ...] = (("d a b", {"second": (None,)}, {}, ""), "d a b c")
 
 for _name in ("vadd", "vsub", "vabsdiff", "vmin", "vmax"):
     form(
         _name,
-        f".(types*3{_TYPES}{{.sat}}{_SECOND}",
-        "d a b c?",
+        _THREE + "{.sat}" + _SECOND,
+        *_LINES,
         kinds=_KINDS,
         section=_SECTION + "vadd, vsub, vabsdiff, vmin, vmax",
     )
-form("vmad", f".(types*3{_TYPES}{{.po}}{{.sat}}{{.scale=shr7|shr15}}", "d a b c", kinds=_KINDS, section=_SECTION + "vmad")
-form("vset", f".(types*2{_TYPES}.(compare=eq|ne|lt|le|gt|ge){_SECOND}", "d a b c?", kinds=_KINDS, section=_SECTION + "vset")
+form("vmad", _THREE + "{.po}{.sat}{.scale=shr7|shr15}", "d a b c", kinds=_KINDS, section=_SECTION + "vmad")
+form("vset", _TYPES + ".(compare=eq|ne|lt|le|gt|ge)" + _SECOND, *_LINES, kinds=_KINDS, section=_SECTION + "vset")

@@ -8,8 +8,7 @@ from ptxlab.diagnostics._diagnostic import (
     Severity,
     diagnose,
 )
-from ptxlab.diagnostics._excerpt import clean_line
-from ptxlab.diagnostics._render import render_json, render_text
+from ptxlab.diagnostics._render import clean_line, render_json, render_text
 from ptxlab.diagnostics._sarif import render_sarif
 
 __all__ = [

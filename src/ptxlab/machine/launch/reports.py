@@ -97,7 +97,7 @@ class Reports:
     def place(self, op: Op) -> tuple[Place, str, Place | None]:
         """Return the place of an instruction in the PTX, the text of that line, and its place in the source."""
         module = self._launch.module
-        where = ptx.place(module, ptx.Instruction(op.opcode, (), None, op.line, op.column))
+        where = ptx.place(module, ptx.Instruction(op.opcode, (), line=op.line, column=op.column))
         return where, ptx.line_text(module, op.line), self._sources.at(op.line)
 
     def _make(

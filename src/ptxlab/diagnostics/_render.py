@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ptxlab.diagnostics._diagnostic import Diagnostic, Place
 
-__all__ = ["clean_line", "render_json", "render_text"]
+__all__ = ["clean_line", "ranges", "render_json", "render_text"]
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _WIDTH = 110
@@ -151,3 +151,20 @@ def window(line: str, column: int, length: int, width: int) -> tuple[str, int, i
     if first + width < len(line):
         cut = cut[:-1] + "…"
     return cut, column - first, length
+
+
+def ranges(numbers: Iterable[int]) -> list[str]:
+    """Numbers in rising order as ranges.
+
+    Examples
+    --------
+    >>> ranges([0, 1, 2, 3]), ranges([5]), ranges([0, 1, 8, 9])
+    (['0-3'], ['5'], ['0-1', '8-9'])
+    """
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+from collections.abc import Callable
 from typing import NoReturn
 
 from ptxlab.ptx import _debug as debug
@@ -34,10 +35,12 @@ _STATEMENT = re.compile(
     re.ASCII,
 )
 _LABELLED = frozenset({".branchtargets", ".calltargets", ".callprototype"})
-_MODULE_DIRECTIVES = frozenset(
-    {".version", ".target", ".address_size", ".entry", ".func", ".file", ".section", ".pragma", ".alias"}
-    | {".nv_intermediate_source_section"}
-)
+_DEBUG: dict[str, Callable[[Cursor, int, int], TopLevel]] = {
+    ".file": debug.file,
+    ".section": debug.section,
+    ".nv_intermediate_source_section": debug.intermediate_source,
+}
+_MODULE_DIRECTIVES = frozenset({".version", ".target", ".address_size", ".entry", ".func", ".pragma", ".alias", *_DEBUG})
 _BODY_DIRECTIVES = frozenset({".reg", ".loc", ".loc_intermediate", ".pragma"} | _LABELLED)
 _DEFAULT_ADDRESS_SIZE = 64
 """The section ".address_size" says 32, but no tool chain of ISA 8.0 or later builds for 32 bits."""
@@ -132,12 +135,8 @@ class _Parser:
 
     def _declaration(self, value: str, line: int, column: int) -> None:
         c = self.cursor
-        if value == ".file":
-            self.items.append(debug.file(c, line, column))
-        elif value == ".section":
-            self.items.append(debug.section(c, line, column))
-        elif value == ".nv_intermediate_source_section":
-            self.items.append(debug.intermediate_source(c, line, column))
+        if value in _DEBUG:
+            self.items.append(_DEBUG[value](c, line, column))
         elif value == ".pragma":
             self.items.append(self._pragma(line, column))
             c.advance()

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ptxlab import diagnostics
+
 __all__ = ["EMPTY", "Panel", "Picture", "ranges"]
 
 EMPTY = -1
@@ -113,13 +115,7 @@ def ranges(values: Sequence[int]) -> str:
     >>> ranges([0, 1, 2, 3]), ranges([5]), ranges([0, 1, 8, 9])
     ('0-3', '5', '0-1,8-9')
     """
-    runs: list[list[int]] = []
-    for value in sorted(set(values)):
-        if runs and value == runs[-1][1] + 1:
-            runs[-1][1] = value
-        else:
-            runs.append([value, value])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+    return ",".join(diagnostics.ranges(sorted(set(values))))
 
 
 def _panel(panel: Panel) -> Iterator[list[tuple[str, int]]]:

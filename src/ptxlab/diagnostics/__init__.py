@@ -8,8 +8,7 @@ from ptxlab.diagnostics._diagnostic import (
     Severity,
     diagnose,
 )
-from ptxlab.diagnostics._excerpt import clean_line
-from ptxlab.diagnostics._render import render_json, render_text
+from ptxlab.diagnostics._render import clean_line, ranges, render_json, render_text
 from ptxlab.diagnostics._sarif import render_sarif
 
 __all__ = [
@@ -21,6 +20,7 @@ __all__ = [
     "Severity",
     "clean_line",
     "diagnose",
+    "ranges",
     "render_json",
     "render_sarif",
     "render_text",

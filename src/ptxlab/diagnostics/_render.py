@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ptxlab.diagnostics._diagnostic import Diagnostic, Place
-from ptxlab.diagnostics._excerpt import clean_line, window
 
-__all__ = ["render_json", "render_text"]
+__all__ = ["clean_line", "ranges", "render_json", "render_text"]
 
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _WIDTH = 110
 _LARGEST_SOURCE = 1 << 22
 _SEVERITY_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
@@ -119,3 +120,51 @@ def _colored(block: list[Segment]) -> str:
     console = Console(file=out, force_terminal=True, color_system="standard", legacy_windows=False, width=_WIDTH)
     console.print(Text.assemble(*block), soft_wrap=True, end="")
     return out.getvalue()
+
+
+def clean_line(line: str) -> str:
+    r"""Make a line fit for display: tabs and control characters become blanks, so that columns stay.
+
+    Examples
+    --------
+    >>> clean_line("\tret;\r")
+    ' ret;'
+    """
+    return _UNPRINTABLE.sub(" ", line.rstrip("\r"))
+
+
+def window(line: str, column: int, length: int, width: int) -> tuple[str, int, int]:
+    """Cut a long line to ``width`` characters around a stretch of it; return it with the stretch's new column and length.
+
+    Examples
+    --------
+    >>> window("a" * 50 + "bcd" + "e" * 50, column=51, length=3, width=21)
+    ('…aaaaaaaabcdeeeeeeee…', 10, 3)
+    """
+    if len(line) <= width:
+        return line, column, length
+    length = min(length, width - 2)
+    first = min(max(column - 1 - (width - length) // 2, 0), len(line) - width)
+    cut = line[first : first + width]
+    if first > 0:
+        cut = "…" + cut[1:]
+    if first + width < len(line):
+        cut = cut[:-1] + "…"
+    return cut, column - first, length
+
+
+def ranges(numbers: Iterable[int]) -> list[str]:
+    """Numbers in rising order as ranges.
+
+    Examples
+    --------
+    >>> ranges([0, 1, 2, 3]), ranges([5]), ranges([0, 1, 8, 9])
+    (['0-3'], ['5'], ['0-1', '8-9'])
+    """
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]

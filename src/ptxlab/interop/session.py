@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic, Place, render_text
 from ptxlab.interop._device_properties import PRODUCTS
-from ptxlab.machine import Device, Kernel, KernelError
+from ptxlab.interop.optional_packages import after_import
+from ptxlab.machine import Device, Kernel, KernelError, Result
+from ptxlab.machine.launch.configuration import dimensions
 from ptxlab.machine.launch.limits import MOST_SMS
 from ptxlab.machine.launch.options import LaunchOptions, Option, flag, option, refuse, whole
 from ptxlab.machine.observe.observer import Tracing, tracing
 
 if TYPE_CHECKING:
-    from ptxlab.machine import Result
     from ptxlab.machine.replay.replay import Placed
 
-__all__ = ["LaunchRecord", "Session", "Settings", "activate", "current", "launch_site", "launched_at", "raise_site"]
+__all__ = ["LaunchRecord", "Session", "Settings", "activate", "current", "launch_site", "launched_at", "raise_site", "switched"]
 
 _launch = Kernel.launch
-"""The method itself: `ptxlab.interop._switch` may replace the attribute while a session is active."""
+"""The method itself: `switched` may replace the attribute while a session is active."""
 
 
 def _text(name: str, value: Any) -> str:
@@ -207,3 +208,52 @@ def _roots(packages: Iterable[str]) -> tuple[str, ...]:
     """Return the starts of the file names of packages; code without a file counts as theirs."""
     modules = (sys.modules.get(name) for name in ("ptxlab", *packages))
     return "<", *(f"{Path(folder)}{os.sep}" for module in modules if module is not None for folder in module.__path__)
+
+
+def _triton() -> AbstractContextManager[None]:
+    from ptxlab.interop.triton.activation import require_triton
+
+    require_triton()
+    from ptxlab.interop.triton.runtime import installed
+
+    return installed()
+
+
+def _cute() -> AbstractContextManager[None]:
+    from ptxlab.interop.cute.scripts import installed
+
+    return installed()
+
+
+_SWITCHES: dict[str, Callable[[], AbstractContextManager[None]]] = {"triton": _triton, "cutlass.cute": _cute}
+"""By the module that a program imports; nothing is done for a module that is not imported."""
+
+
+def _enter(stack: ExitStack, switch: Callable[[], AbstractContextManager[None]]) -> None:
+    stack.enter_context(switch())
+
+
+@contextmanager
+def switched(session: Session) -> Iterator[Session]:
+    """Run all kernels of a ``with`` statement in a session: with its settings, and its launches and findings are recorded there."""
+    with activate(session), _plain_launches(session), ExitStack() as stack:
+        for module, switch in _SWITCHES.items():
+            stack.callback(after_import(module, partial(_enter, stack, switch)))
+        yield session
+
+
+@contextmanager
+def _plain_launches(session: Session) -> Iterator[None]:
+    """Make the settings the defaults of `ptxlab.Kernel.launch`; findings are recorded and raised as for other kernels."""
+    plain = Kernel.launch
+
+    def launch(kernel: Kernel, grid: Any = 1, *args: Any, **options: Any) -> Result:
+        result = plain(kernel, grid, *args, **session.launch_options() | options)
+        session.record(kernel, launch_site(), dimensions("grid", grid), result)
+        return result
+
+    setattr(Kernel, "launch", launch)  # noqa: B010  (an assignment would be one to a method)
+    try:
+        yield
+    finally:
+        setattr(Kernel, "launch", plain)  # noqa: B010

@@ -27,7 +27,6 @@ from ptxlab.layout._operands import (
     operand_addresses,
     operand_index,
 )
-from ptxlab.layout._scales import SCALE_TILE_BYTES, ScaleLocation, scale_factor_location, scale_factor_offset
 from ptxlab.layout._sparsity import (
     MetadataFragment,
     MetadataLocation,
@@ -38,15 +37,19 @@ from ptxlab.layout._sparsity import (
 )
 from ptxlab.layout._swizzle import matrix_base_offset, swizzle_addresses, swizzle_bytes
 from ptxlab.layout._tensor_memory import (
+    SCALE_TILE_BYTES,
     CopyDestination,
     Decompression,
     OperandLocation,
+    ScaleLocation,
     TensorLocation,
     a_location,
     accumulator_location,
     copy_destination,
     data_path_lanes,
     decompression,
+    scale_factor_location,
+    scale_factor_offset,
 )
 from ptxlab.layout.cute import ComposedLayout, Layout, LayoutError, Swizzle, parse_layout
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 
-from ptxlab.machine._load import load
+from ptxlab.machine._module import load
 from ptxlab.machine.observe.observer import warm_observers
 
 __all__ = ["warmup_parts"]

@@ -1,4 +1,4 @@
-"""Compiled moves of bytes that stand in units apart."""
+"""Where bytes lie in this process's memory, and compiled moves of bytes that stand in units apart."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import ctypes
 from functools import cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ptxlab.native._compile import Library, compile_or_load
 from ptxlab.native.builder import Function, Module
 
-__all__ = ["move_address", "mover"]
+__all__ = ["address_of", "move_address", "mover"]
 
 _UNITS = {4: "i32", 8: "i64", 16: "<2 x i64>", 64: "<8 x i64>"}
 """Bytes that stay together, and the type that moves them."""
@@ -52,3 +55,25 @@ def mover(unit: int) -> Any:
     [3, 0, 1, 0]
     """
     return _library(unit).function("move", None, *[ctypes.c_void_p] * 4, ctypes.c_int64)
+
+
+_word = ctypes.c_size_t.from_address
+_DATA = object.__basicsize__
+_PROBE = np.empty(4, np.uint8)[1::2]
+_IS_FIRST = _word(id(_PROBE) + _DATA).value == _PROBE.ctypes.data
+"""Whether the pointer to the first element is the first field behind what every object begins with, as in all versions of NumPy so far."""
+
+
+def address_of(array: NDArray[Any]) -> int:
+    """The host address of an array's first element, bytes.
+
+    What ``array.ctypes.data`` says, which makes several objects to say it; compiled code is called with addresses all the time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> numbers = np.arange(6).reshape(2, 3)
+    >>> address_of(numbers[1]) - address_of(numbers)
+    24
+    """
+    return _word(id(array) + _DATA).value if _IS_FIRST else int(array.ctypes.data)

@@ -29,7 +29,7 @@ def file(c: Cursor, line: int, column: int) -> File:
         timestamp = number(c, "a timestamp")
         if c.take(","):
             size = number(c, "a file size")
-    return File(index, name, timestamp, size, line, column)
+    return File(index, name, timestamp, size, line=line, column=column)
 
 
 def location(c: Cursor, line: int, column: int) -> Location:
@@ -48,7 +48,7 @@ def location(c: Cursor, line: int, column: int) -> Location:
             inlined = _position(c)
         else:
             c.expected("'function_name'", "'inlined_at'")
-    return Location(file, line_number, column_number, name, offset, inlined, None, line, column)
+    return Location(file, line_number, column_number, name, offset, inlined, None, line=line, column=column)
 
 
 def _position(c: Cursor) -> tuple[int, int, int]:
@@ -83,7 +83,7 @@ def section(c: Cursor, line: int, column: int) -> Section:
             entries.append(entry)
     c.seek(position)
     c.expect("}", ".b8", ".b16", ".b32", ".b64", "label:")
-    return Section(name, tuple(entries), line, column)
+    return Section(name, tuple(entries), line=line, column=column)
 
 
 def dwarf_lines(c: Cursor, line: int, column: int) -> Section:
@@ -96,7 +96,7 @@ def dwarf_lines(c: Cursor, line: int, column: int) -> Section:
     if not lines:
         c.expected("a directive")
     c.seek(position)
-    return Section("@@DWARF", tuple(lines), line, column)
+    return Section("@@DWARF", tuple(lines), line=line, column=column)
 
 
 def intermediate_source(c: Cursor, line: int, column: int) -> Section:
@@ -115,4 +115,4 @@ def intermediate_source(c: Cursor, line: int, column: int) -> Section:
         depth += {"{": 1, "}": -1}.get(m[0], 0)
         position = end
     c.seek(position)
-    return Section(name, tuple(c.text[begin : position - 1].strip("\n").split("\n")), line, column)
+    return Section(name, tuple(c.text[begin : position - 1].strip("\n").split("\n")), line=line, column=column)

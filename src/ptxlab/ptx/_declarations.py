@@ -134,7 +134,7 @@ def register_declaration(c: Cursor, line: int, column: int) -> RegisterDeclarati
     m = modifiers(c)
     names = c.separated(lambda: (c.name("a register name"), _range(c)))
     c.finish(";", ",", *(() if names[-1][1] is not None else ("<",)))
-    return RegisterDeclaration(m.type, tuple(names), m.vector, line, column)
+    return RegisterDeclaration(m.type, tuple(names), m.vector, line=line, column=column)
 
 
 def _range(c: Cursor) -> int | None:
@@ -160,7 +160,7 @@ def variable_declaration(c: Cursor, linkage: str, line: int, column: int, table:
         count = _range(c)
         dims = dimensions(c)
         value = _initialiser(c, table, 0) if c.take("=") else None
-        v = Variable(space, m.type, name, m.align, m.vector, dims, value, linkage, None, m.attributes, line, column)
+        v = Variable(space, m.type, name, m.align, m.vector, dims, value, linkage, None, m.attributes, line=line, column=column)
         if count is None:
             found.append(v)
         elif dims or value is not None or count > _LARGEST_EXPANSION:

@@ -48,7 +48,7 @@ def _parameter(c: Cursor) -> Variable:
     space = c.advance()[1:]
     m = modifiers(c, parameter=True)
     name = c.advance() if c.kind == "sink" else c.name("a parameter name")
-    return Variable(space, m.type, name, m.align, m.vector, dimensions(c), None, "", m.ptr, m.attributes, line, column)
+    return Variable(space, m.type, name, m.align, m.vector, dimensions(c), None, "", m.ptr, m.attributes, line=line, column=column)
 
 
 def function_directives(c: Cursor) -> tuple[tuple[str, tuple[int | str, ...]], ...]:
@@ -91,7 +91,7 @@ def targets(c: Cursor, label: str, line: int, column: int) -> Targets:
     kind = c.advance()[1:]
     names = c.separated(lambda: c.name("a label" if kind == "branchtargets" else "a function name"))
     c.finish(";", ",")
-    return Targets(kind, label, tuple(names), line, column)
+    return Targets(kind, label, tuple(names), line=line, column=column)
 
 
 def call_prototype(c: Cursor, label: str, line: int, column: int) -> CallPrototype:
@@ -103,4 +103,4 @@ def call_prototype(c: Cursor, label: str, line: int, column: int) -> CallPrototy
     directives = function_directives(c)
     c.finish(";")
     words = tuple(" ".join(map(str, (name, *values))) for name, values in directives)
-    return CallPrototype(label, returns, params, words, line, column)
+    return CallPrototype(label, returns, params, words, line=line, column=column)

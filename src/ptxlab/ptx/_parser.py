@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+from collections.abc import Callable
 from typing import NoReturn
 
 from ptxlab.ptx import _debug as debug
@@ -34,10 +35,12 @@ _STATEMENT = re.compile(
     re.ASCII,
 )
 _LABELLED = frozenset({".branchtargets", ".calltargets", ".callprototype"})
-_MODULE_DIRECTIVES = frozenset(
-    {".version", ".target", ".address_size", ".entry", ".func", ".file", ".section", ".pragma", ".alias"}
-    | {".nv_intermediate_source_section"}
-)
+_DEBUG: dict[str, Callable[[Cursor, int, int], TopLevel]] = {
+    ".file": debug.file,
+    ".section": debug.section,
+    ".nv_intermediate_source_section": debug.intermediate_source,
+}
+_MODULE_DIRECTIVES = frozenset({".version", ".target", ".address_size", ".entry", ".func", ".pragma", ".alias", *_DEBUG})
 _BODY_DIRECTIVES = frozenset({".reg", ".loc", ".loc_intermediate", ".pragma"} | _LABELLED)
 _DEFAULT_ADDRESS_SIZE = 64
 """The section ".address_size" says 32, but no tool chain of ISA 8.0 or later builds for 32 bits."""
@@ -60,7 +63,7 @@ def parse(text: str, file: str = "<ptx>") -> Module:
     --------
     >>> module = parse(".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k() { ret; }")
     >>> module.functions["k"].body.statements
-    [Instruction(opcode='ret', operands=(), guard=None, line=4, column=23)]
+    [Instruction(line=4, column=23, opcode='ret', operands=(), guard=None)]
     """
     # The parser creates many objects and no cycles: the garbage collector would take half the time.
     collecting = gc.isenabled()
@@ -132,12 +135,8 @@ class _Parser:
 
     def _declaration(self, value: str, line: int, column: int) -> None:
         c = self.cursor
-        if value == ".file":
-            self.items.append(debug.file(c, line, column))
-        elif value == ".section":
-            self.items.append(debug.section(c, line, column))
-        elif value == ".nv_intermediate_source_section":
-            self.items.append(debug.intermediate_source(c, line, column))
+        if value in _DEBUG:
+            self.items.append(_DEBUG[value](c, line, column))
         elif value == ".pragma":
             self.items.append(self._pragma(line, column))
             c.advance()
@@ -145,7 +144,7 @@ class _Parser:
             c.advance()
             name = c.name("a function name")
             c.expect(",")
-            self.items.append(Alias(name, c.name("a function name"), line, column))
+            self.items.append(Alias(name, c.name("a function name"), line=line, column=column))
             c.expect(";")
         else:
             linkage = ""
@@ -206,7 +205,7 @@ class _Parser:
         c.advance()
         texts = c.separated(self._string)
         c.finish(";", ",")
-        return Pragma(tuple(texts), line, column)
+        return Pragma(tuple(texts), line=line, column=column)
 
     def _string(self) -> str:
         if self.cursor.kind != "string":
@@ -273,7 +272,7 @@ class _Parser:
         directives = functions.function_directives(c)
         if attributes:
             directives = (("attribute", attributes), *directives)
-        function = Function(kind, name, params, returns, linkage, directives, None, line, column)
+        function = Function(kind, name, params, returns, linkage, directives, None, line=line, column=column)
         scope = Scope()
         for p in (*returns, *params):
             self._declare(scope, "parameter", p.name, (p.line, p.column))
@@ -289,8 +288,8 @@ class _Parser:
             place = c.text.find(name, start)
             c.fail("S107", f"function {short(name)!r} has a second body", place, place + len(name))
         self.functions[name] = True
-        at = c.locate(c.start)
-        function.body = Block([], *at)
+        line, column = c.locate(c.start)
+        function.body = Block([], line=line, column=column)
         c.seek(self._body(function.body, c.start, c.end))
 
     def _body(self, body: Block, start: int, position: int) -> int:
@@ -340,13 +339,13 @@ class _Parser:
                     statements.append(instruction)
                     continue
                 opcode = opcodes.setdefault(opcode, opcode)
-                statements.append(Instruction(opcode, items, guard, line, column))
+                statements.append(Instruction(opcode, items, guard, line=line, column=column))
                 position = m.end()
             elif kind == 6 or kind == 10:
                 assert m is not None
                 inlined = None if kind == 6 else (int(m[8]), int(m[9]), int(m[10]))
                 where = int(m[4]), int(m[5]), int(m[6])
-                statements.append(Location(*where, m[7] or "", 0, inlined, None, line, column))
+                statements.append(Location(*where, m[7] or "", 0, inlined, None, line=line, column=column))
                 position = m.end()
             elif kind == 11:
                 assert m is not None
@@ -356,7 +355,7 @@ class _Parser:
                     c.seek(start)
                     c.too_deep("blocks")
                 outer.append((block, scope))
-                block, scope = Block([], line, column), Scope()
+                block, scope = Block([], line=line, column=column), Scope()
                 statements.append(block)
                 statements = block.statements
                 position = start + 1
@@ -401,7 +400,7 @@ class _Parser:
         text, position = self.text, m.end()
         directive = _AFTER_LABEL.match(text, position)
         if directive is None:
-            statements.append(Label(name, line, column))
+            statements.append(Label(name, line=line, column=column))
             return position
         c.seek(directive.start(1))
         if c.value == ".callprototype":
@@ -420,7 +419,7 @@ class _Parser:
             guard = Guard(c.name("a predicate"), negated)
         opcode = opcode_at(c)
         items = operand_list(c, call=opcode == "call" or opcode.startswith("call."))
-        return Instruction(opcode, items, guard, line, column), c.end
+        return Instruction(opcode, items, guard, line=line, column=column), c.end
 
 
 _AFTER_LABEL = re.compile(SPACE + r"(\.(?:branchtargets|calltargets|callprototype)\b)", re.ASCII)

@@ -110,35 +110,37 @@ class Guard:
     negated: bool
 
 
+@dataclass(slots=True, kw_only=True)
+class Placed:
+    """A node with its position in the text, 1-based; 0 for a node that does not come from a text."""
+
+    line: int = field(default=0, compare=False)
+    column: int = field(default=0, compare=False)
+
+
 @dataclass(slots=True)
-class Instruction:
+class Instruction(Placed):
     """One instruction. ``opcode`` is the whole dotted name (``ld.global.v4.b32``)."""
 
     opcode: str
     operands: tuple[Operand, ...]
     guard: Guard | None = None
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
-class Label:
+class Label(Placed):
     """``name:``."""
 
     name: str
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
-class RegisterDeclaration:
+class RegisterDeclaration(Placed):
     """``.reg .b32 %r<10>, x;``: names with their count, None for a single register. ``vector`` is 1, 2 or 4."""
 
     type: str
     names: tuple[tuple[str, int | None], ...]
     vector: int = 1
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,7 @@ Initialiser: TypeAlias = "Integer | Float | SymbolValue | tuple[Initialiser, ...
 
 
 @dataclass(slots=True)
-class Variable:
+class Variable(Placed):
     """A variable in a state space, or a parameter (space ``param``).
 
     ``dims`` are the array dimensions, outermost first (-1: unsized); ``ptr`` holds the ``.ptr`` attribute as
@@ -172,12 +174,10 @@ class Variable:
     linkage: str = ""
     ptr: tuple[str, int] | None = None
     attributes: tuple[str, ...] = ()
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
-class Location:
+class Location(Placed):
     """``.loc``: source position of the instructions that follow.
 
     ``inlined_at`` and ``intermediate`` (a ``.loc_intermediate`` that follows at once) are (file, line, column).
@@ -190,49 +190,39 @@ class Location:
     function_offset: int = 0
     inlined_at: tuple[int, int, int] | None = None
     intermediate: tuple[int, int, int] | None = None
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
-class Pragma:
+class Pragma(Placed):
     """``.pragma "text";``."""
 
     texts: tuple[str, ...]
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
-class Targets:
+class Targets(Placed):
     """``label: .branchtargets a, b;`` or ``.calltargets``; ``kind`` names the directive."""
 
     kind: str
     label: str
     names: tuple[str, ...]
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
-class CallPrototype:
+class CallPrototype(Placed):
     """``label: .callprototype (ret) _ (params);``."""
 
     label: str
     returns: tuple[Variable, ...]
     params: tuple[Variable, ...]
     attributes: tuple[str, ...] = ()
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
-class Block:
+class Block(Placed):
     """A scoped ``{ ... }`` with its own registers, variables and labels."""
 
     statements: list[Statement]
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
 
 
 Statement: TypeAlias = Instruction | Label | RegisterDeclaration | Variable | Location | Pragma | Targets | CallPrototype | Block
@@ -241,7 +231,7 @@ Statement: TypeAlias = Instruction | Label | RegisterDeclaration | Variable | Lo
 
 
 @dataclass(slots=True)
-class Function:
+class Function(Placed):
     """An ``.entry`` or ``.func``; ``kind`` is that word.
 
     ``directives`` holds the performance, cluster and other directives in order: numbers as int, strings as str.
@@ -254,8 +244,6 @@ class Function:
     linkage: str = ""
     directives: tuple[tuple[str, tuple[int | str, ...]], ...] = ()
     body: Block | None = None
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
 
     def directive(self, name: str) -> tuple[int | str, ...] | None:
         """The arguments of a directive (``"reqntid"``), or None."""
@@ -263,35 +251,29 @@ class Function:
 
 
 @dataclass(slots=True)
-class File:
+class File(Placed):
     """``.file index "name"``."""
 
     index: int
     name: str
     timestamp: int | None = None
     size: int | None = None
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
-class Alias:
+class Alias(Placed):
     """``.alias name, target;``."""
 
     name: str
     target: str
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
-class Section:
+class Section(Placed):
     """A debug section: its name and its lines as written, labels included."""
 
     name: str
     lines: tuple[str, ...]
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
 
 
 TopLevel: TypeAlias = Function | Variable | File | Alias | Section | Pragma

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from ptxlab import diagnostics
 
 __all__ = ["EMPTY", "Panel", "Picture", "ranges"]
 
 EMPTY = -1
 """Colour of a cell that holds nothing."""
+_BACKGROUNDS = ("#2f5f8c", "#96602a", "#3b7a43", "#8f4643", "#66508c", "#735b45", "#8a4671", "#77742f")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +77,25 @@ class Picture:
 
     def text(self, color: bool = False) -> str:
         """For the terminal; with ``color``, cells have coloured backgrounds."""
-        from ptxlab.view._terminal import to_text
+        lines = [[(self.title, EMPTY)]]
+        for panel in self.panels:
+            lines.append([])
+            lines += _panel(panel)
+        if not color:
+            return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
+        from rich.console import Console
+        from rich.style import Style
+        from rich.text import Text
 
-        return to_text(self, color)
+        # rich's own detection of the terminal is not asked: the caller has decided.
+        console = Console(file=io.StringIO(), force_terminal=True, color_system="truecolor", width=10_000)
+        for line in lines:
+            text = Text()
+            for part, hue in line:
+                text.append(part, Style() if hue == EMPTY else Style(color="#f1f3f5", bgcolor=_BACKGROUNDS[hue]))
+            console.print(text)
+        assert isinstance(console.file, io.StringIO)
+        return console.file.getvalue().rstrip("\n")
 
     def __str__(self) -> str:
         return self.text()
@@ -95,10 +115,21 @@ def ranges(values: Sequence[int]) -> str:
     >>> ranges([0, 1, 2, 3]), ranges([5]), ranges([0, 1, 8, 9])
     ('0-3', '5', '0-1,8-9')
     """
-    runs: list[list[int]] = []
-    for value in sorted(set(values)):
-        if runs and value == runs[-1][1] + 1:
-            runs[-1][1] = value
-        else:
-            runs.append([value, value])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+    return ",".join(diagnostics.ranges(sorted(set(values))))
+
+
+def _panel(panel: Panel) -> Iterator[list[tuple[str, int]]]:
+    yield [(panel.title, EMPTY)]
+    names = max(map(len, panel.row_names), default=0)
+    widths = panel.widths()
+    if panel.column_names:
+        heads = (f"{name:<{w}}" for name, w in zip(panel.column_names, widths, strict=False))
+        yield [(f"{'':{names}} " if names else "", EMPTY), ("  ".join(heads), EMPTY)]
+    for r, (labels, colors) in enumerate(zip(panel.labels, panel.colors, strict=True)):
+        row: list[tuple[str, int]] = [(f"{panel.row_names[r]:>{names}} ", EMPTY)] if r < len(panel.row_names) else []
+        for label, hue, width in zip(labels, colors, widths, strict=False):
+            shown = label or ("." if hue == EMPTY and not panel.plain else "")
+            row += [(f"{shown:<{width}}", hue), ("  ", EMPTY)]
+        yield row
+    if panel.note:
+        yield [(panel.note, EMPTY)]

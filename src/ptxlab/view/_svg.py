@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape as _escape
+from textwrap import wrap
 
 from ptxlab.view._picture import EMPTY, Panel, Picture
 
@@ -98,7 +99,7 @@ def _draw(panel: Panel, left: float, head: float) -> tuple[float, list[str]]:
         out.append(_text(x0 - 6, top + r * _CELL_HEIGHT + 13, name, "a", "end"))
     out += _cells(panel, x0, top, widths)
     bottom = top + len(panel.labels) * _CELL_HEIGHT
-    for line in _wrap(panel.note, int(max(_measure(panel), 220) / 5.6)):
+    for line in wrap(panel.note, int(max(_measure(panel), 220) / 5.6), break_long_words=False, break_on_hyphens=False):
         bottom += 16
         out.append(_text(left, bottom, line, "n"))
     return bottom, out
@@ -115,13 +116,3 @@ def _cells(panel: Panel, left: float, top: float, widths: list[float]) -> Iterat
             if label:
                 yield _text(x + 4, y + 13, label) if panel.plain else _text(x + (width - 1) / 2, y + 13, label, "", "middle")
             x += width
-
-
-def _wrap(text: str, width: int) -> list[str]:
-    lines: list[str] = []
-    for word in text.split():
-        if lines and len(lines[-1]) + 1 + len(word) <= width:
-            lines[-1] += " " + word
-        else:
-            lines.append(word)
-    return lines

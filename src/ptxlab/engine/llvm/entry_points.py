@@ -68,6 +68,11 @@ class Nodes:
         """The number of the node that an op index lies in."""
         return bisect_right(self.starts, pc) - 1
 
+    def behind(self, node: Node, index: int) -> int:
+        """The op index that follows an op of a node."""
+        block = self.program.blocks[node.block]
+        return index + 1 if index + 1 < block.stop else self.program.blocks[block.fall].start
+
     def following(self, number: int) -> list[int]:
         """Nodes that may come next, the likeliest first."""
         node = self.nodes[number]

@@ -112,11 +112,6 @@ class Region:
         self.code.branch(condition, behind, here)
         self.code.begin(here)
 
-    def pc_behind(self, node: Node, index: int) -> int:
-        """The op index that follows an op of a node."""
-        block = self.program.blocks[node.block]
-        return index + 1 if index + 1 < block.stop else self.program.blocks[block.fall].start
-
     # ------------------------------------------------------------------------------------------------------------ nodes
 
     def node(self, node: Node) -> None:
@@ -194,7 +189,7 @@ class Region:
             with code.when(mask.eq(0)):
                 code.jump(self.continue_at(node))
         self.note_defined(op, mask)
-        self.context.set_words({Word.ACTIVE: mask, Word.INFO: op.index, Word.PC: self.pc_behind(node, op.index)})
+        self.context.set_words({Word.ACTIVE: mask, Word.INFO: op.index, Word.PC: self.nodes.behind(node, op.index)})
         code.ret(int(Status.SERVICE))
         return True
 
@@ -216,7 +211,7 @@ class Region:
         """All lanes go one way, or they diverge."""
         code = self.code
         target = op.targets[0]
-        if op.guard is None or target == self.pc_behind(node, op.index):
+        if op.guard is None or target == self.nodes.behind(node, op.index):
             code.jump(self.go(target))
             return
         mask = self.context.load("i32", 2 * Word.MASK)
@@ -224,7 +219,7 @@ class Region:
         self.fall_if(taken.eq(0), node)
         with code.when(taken.eq(mask)):
             code.jump(self.go(target))
-        self.diverge(op, taken, target, self.pc_behind(node, op.index))
+        self.diverge(op, taken, target, self.nodes.behind(node, op.index))
 
     def diverge(self, op: Op, active: Value, taken: int | Value, otherwise: int) -> None:
         """Return with the two ways."""
@@ -239,7 +234,7 @@ class Region:
         if op.guard is not None:
             self.fall_if(active.eq(0), node)
             with code.when(active.ne(mask)):
-                self.diverge(op, active, op.index, self.pc_behind(node, op.index))
+                self.diverge(op, active, op.index, self.nodes.behind(node, op.index))
         row = self.caller.row(self.frame, op.operands[0], 32)
         indices = row.load("<32 x i32>", align=64)
         lane = active.lowest_bit().to("i64")

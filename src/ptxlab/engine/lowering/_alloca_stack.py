@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ptxlab.engine.lowering._declarations import instructions
 from ptxlab.engine.lowering.matching import HIDDEN, candidates
+from ptxlab.engine.lowering.scope import instructions
 from ptxlab.isa.operands import Const, Op, Reg
 from ptxlab.ptx import ast
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxlab.engine.lowering._declarations import instructions
+from ptxlab.engine.lowering.scope import instructions
 from ptxlab.isa.operands import Const, Resolved, SymbolAddress
 from ptxlab.ptx import ast
 

@@ -12,12 +12,11 @@ from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
 from ptxlab.engine.lowering._alloca_stack import begin_stack, uses_stack
 from ptxlab.engine.lowering._basic_blocks import order_blocks
 from ptxlab.engine.lowering._contraction import contract as contract_program
-from ptxlab.engine.lowering._declarations import names, variables
 from ptxlab.engine.lowering._inlining import call, jump
 from ptxlab.engine.lowering.frame import assign_frame
 from ptxlab.engine.lowering.functions import called_functions, definition, function_address
 from ptxlab.engine.lowering.matching import HIDDEN, Mismatch, candidates, fit
-from ptxlab.engine.lowering.scope import Scope, Table, near, type_bits
+from ptxlab.engine.lowering.scope import Scope, Table, names, near, type_bits, variables
 from ptxlab.engine.lowering.special_registers import CONSTANTS
 from ptxlab.engine.lowering.variable_layout import local_layout, parameter_layout, shared_layout
 from ptxlab.engine.program import BasicBlock, Program

@@ -229,7 +229,7 @@ class Interpreter:
             elif mask:
                 self._note_defined(warp, op, mask)
                 warp.words[Word.ACTIVE] = mask
-                raise self._stop(warp, Status.SERVICE, index, self._behind(node, index))
+                raise self._stop(warp, Status.SERVICE, index, self.nodes.behind(node, index))
         block = program.blocks[node.block]
         if node.stop < block.stop:
             return number + 1
@@ -238,10 +238,6 @@ class Interpreter:
     def _executing(self, warp: Warp, op: Op) -> int:
         mask = warp.word(Word.MASK)
         return mask if op.guard is None else mask & mask_of(warp.bits(op.guard, 1))
-
-    def _behind(self, node: Node, index: int) -> int:
-        block = self.program.blocks[node.block]
-        return index + 1 if index + 1 < block.stop else self.program.blocks[block.fall].start
 
     def _stop(self, warp: Warp, status: Status, index: int | None = None, pc: int | None = None) -> Stop:
         if index is not None:
@@ -261,7 +257,7 @@ class Interpreter:
     def _control(self, warp: Warp, node: Node, op: Op, active: int) -> int:
         name = op.row.semantics
         mask = warp.word(Word.MASK)
-        behind = self._behind(node, op.index) if self.program.blocks[node.block].fall >= 0 else -1
+        behind = self.nodes.behind(node, op.index) if self.program.blocks[node.block].fall >= 0 else -1
         if op.guard is not None and not active:
             return self._go(warp, behind)
         if name == "bra":

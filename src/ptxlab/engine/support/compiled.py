@@ -7,17 +7,17 @@ from collections.abc import Callable
 from functools import cache
 
 from ptxlab import native
+from ptxlab.engine.context import Word
+from ptxlab.engine.llvm.region import CHAIN, COMPILE
 from ptxlab.engine.support._atomics import emit_atomic
 from ptxlab.engine.support._copies import emit_copies
-from ptxlab.engine.support._dispatch import emit_dispatch
-from ptxlab.engine.support._lanes import emit_lanes
-from ptxlab.engine.support._matrices import emit_matrix
+from ptxlab.engine.support._lanes import emit_lanes, emit_matrix
 from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_move
 from ptxlab.engine.support.event_rows import emit_record, emit_save, emit_unchanged
-from ptxlab.native.builder import Module
+from ptxlab.native.builder import Function, Module
 
-__all__ = ["address_of"]
+__all__ = ["address_of", "emit_dispatch"]
 
 
 @cache
@@ -71,3 +71,21 @@ _EMIT: dict[str, Callable[[Module, str, list[str]], None]] = {
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),
 }
 """What writes a function, by the first word of its name; the others move data between memory and rows."""
+
+
+def emit_dispatch(module: Module) -> None:
+    """``i32 dispatch(context, table)``: run the region that the table names for PC until the status is not `CHAIN`."""
+    c = Function(module, "dispatch", "i32", "ptr context, ptr table")
+    context, table = c.parameters
+    head, known, missing, done = (c.label() for _ in range(4))
+    c.jump(head)
+    c.begin(head)
+    region = table.load("ptr", context.word(Word.PC))
+    c.branch(region.ne(0), known, missing)
+    c.begin(known)
+    status = c.call(region, "i32", context)
+    c.branch(status.eq(CHAIN), head, done)
+    c.begin(missing)
+    c.ret(COMPILE)
+    c.begin(done)
+    c.ret(status)

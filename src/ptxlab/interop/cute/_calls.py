@@ -91,10 +91,6 @@ class HostCall:
             self.refuse(f"cuKernelGetAttribute (attribute {attribute})")
         return int(self.module[kernel].program.shared.static_end) - SHARED_RESERVED
 
-    def encode_tensor_map(self, **arguments: Any) -> bytes:
-        """Answer ``cuTensorMapEncodeTiled``."""
-        return encode_tensor_map(**arguments, target=self.module.target)
-
     def refuse(self, function: str) -> NoReturn:
         """Answer any other function."""
         raise refuse("I105", f"the host function calls {function}, which ptxlab does not have", fix="do that outside the host function")
@@ -147,18 +143,14 @@ _names: list[bytes] = [b""]
 """Kernels by handle; a handle is kept by the host code that asked for it, so it stays valid."""
 
 
-def _handle(name: bytes) -> int:
-    if name not in _names:
-        _names.append(name)
-    return _names.index(name)
-
-
 def _load_library(library: Any, *_: Any) -> None:
     library[0] = 1
 
 
 def _get_kernel(kernel: Any, _library: Any, name: bytes) -> None:
-    kernel[0] = _handle(name)
+    if name not in _names:
+        _names.append(name)
+    kernel[0] = _names.index(name)
 
 
 def _device_attribute(value: Any, attribute: int, _device: int) -> None:
@@ -181,7 +173,7 @@ def _encode_tiled(
     where: int, data_type: int, rank: int, address: int | None, dims: Any, strides: Any, box: Any, steps: Any, *modes: int
 ) -> None:
     interleave, swizzle, promotion, fill = modes
-    raw = current_call.get().encode_tensor_map(
+    raw = encode_tensor_map(
         data_type=data_type,
         rank=rank,
         address=address or 0,
@@ -193,6 +185,7 @@ def _encode_tiled(
         swizzle=swizzle,
         l2_promotion=promotion,
         oob_fill=fill,
+        target=current_call.get().module.target,
     )
     ctypes.memmove(where, raw, len(raw))
 

@@ -5,29 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from ptxlab.interop.nvcc._build import built, source_file
 
 if TYPE_CHECKING:
     from ptxlab.machine import Module
 
-__all__ = ["arguments", "compile", "ptx"]
+__all__ = ["Options", "arguments", "compile", "ptx"]
 
-Strings = Iterable[str | os.PathLike[str]]
+PathText = str | os.PathLike[str]
 
 
-def compile(
-    path: str | os.PathLike[str],
-    *,
-    text: str | None = None,
-    arch: str = "sm_100a",
-    include: Strings = (),
-    define: Mapping[str, object] | None = None,
-    fmad: bool = True,
-    lineinfo: bool = True,
-    flags: Iterable[str] = (),
-) -> Module:
+class Options(TypedDict, total=False):
+    """What `compile` documents: the options of nvcc that both device and host code are compiled with."""
+
+    include: Iterable[PathText]
+    define: Mapping[str, object] | None
+    fmad: bool
+    lineinfo: bool
+    flags: Iterable[str]
+
+
+def compile(path: PathText, *, text: str | None = None, arch: str = "sm_100a", **options: Unpack[Options]) -> Module:
     r"""Compile the kernels of a CUDA C++ file.
 
     Parameters
@@ -35,11 +35,9 @@ def compile(
     path : the file; with ``text``, only its name in messages
     text : the program itself
     arch : what to compile for, ``"sm_90a"``, ``"sm_100a"`` ...
-    include : folders in which included files are looked for
-    define : macros, name to value (None: defined without a value)
-    fmad : whether multiplication and addition may be fused
-    lineinfo : whether diagnostics can name places in the source
-    flags : further options of nvcc
+    options : ``include``, folders in which included files are looked for; ``define``, macros, name to value (None: defined without a
+        value); ``fmad``, whether multiplication and addition may be fused, as by default; ``lineinfo``, whether diagnostics can name
+        places in the source, as by default; ``flags``, further options of nvcc
 
     Raises
     ------
@@ -56,29 +54,24 @@ def compile(
     """
     from ptxlab.machine import loads
 
-    found = ptx(path, text=text, arch=arch, include=include, define=define, fmad=fmad, lineinfo=lineinfo, flags=flags)
-    return loads(found, file=Path(path).with_suffix(".ptx").name)
+    return loads(ptx(path, text=text, arch=arch, **options), file=Path(path).with_suffix(".ptx").name)
 
 
-def ptx(
-    path: str | os.PathLike[str],
-    *,
-    text: str | None = None,
-    arch: str = "sm_100a",
-    include: Strings = (),
-    define: Mapping[str, object] | None = None,
-    fmad: bool = True,
-    lineinfo: bool = True,
-    flags: Iterable[str] = (),
-) -> str:
+def ptx(path: PathText, *, text: str | None = None, arch: str = "sm_100a", **options: Unpack[Options]) -> str:
     """Compile the kernels of a CUDA C++ file to PTX text; the parameters are those of `compile`."""
-    given = ["-ptx", "-arch", arch, *arguments(include, define, fmad, lineinfo, flags)]
+    given = ["-ptx", "-arch", arch, *arguments(**options)]
     with source_file(path, text) as source, built(source, ".ptx", given) as artefact:
         return artefact.read_text(errors="replace")
 
 
-def arguments(include: Strings, define: Mapping[str, object] | None, fmad: bool, lineinfo: bool, flags: Iterable[str]) -> list[str]:
-    """Options of nvcc that both device and host code are compiled with."""
+def arguments(
+    include: Iterable[PathText] = (),
+    define: Mapping[str, object] | None = None,
+    fmad: bool = True,
+    lineinfo: bool = True,
+    flags: Iterable[str] = (),
+) -> list[str]:
+    """The options as nvcc's command line has them."""
     found = ["-std=c++17", f"--fmad={'true' if fmad else 'false'}"]
     found += ["-lineinfo"] if lineinfo else []
     found += [f"-I{os.fspath(folder)}" for folder in include]

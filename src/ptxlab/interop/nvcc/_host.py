@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import os
-from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from ptxlab.diagnostics import diagnose
 from ptxlab.interop.nvcc._build import NvccError, Source, built, source_file
-from ptxlab.interop.nvcc._compile import Strings, arguments
+from ptxlab.interop.nvcc._compile import Options, PathText, arguments
 from ptxlab.interop.nvcc._handlers import Launch, Runtime
 from ptxlab.machine import Buffer, Device
 
@@ -92,16 +90,7 @@ def _argument(value: Any, label: str) -> Any:
 
 
 def host(
-    path: str | os.PathLike[str],
-    *,
-    text: str | None = None,
-    device: Device | None = None,
-    arch: str = "sm_100a",
-    include: Strings = (),
-    define: Mapping[str, object] | None = None,
-    fmad: bool = True,
-    lineinfo: bool = False,
-    flags: Iterable[str] = (),
+    path: PathText, *, text: str | None = None, device: Device | None = None, arch: str = "sm_100a", **options: Unpack[Options]
 ) -> Host:
     """Compile a CUDA C++ file with its host code, and load it.
 
@@ -111,7 +100,7 @@ def host(
 
     Parameters
     ----------
-    path, text, arch, include, define, fmad, lineinfo, flags : as for `compile`
+    path, text, arch, options : as for `compile`, but without line information by default
     device : where memory is and kernels run; None: a new one
 
     Raises
@@ -121,7 +110,8 @@ def host(
     """
     virtual = "compute_" + arch.removeprefix("sm_")
     given = ["-shared", "-Xcompiler", "-fPIC", "-cudart", "none", "-Xlinker", "-Bsymbolic", "-gencode", f"arch={virtual},code={virtual}"]
-    given += arguments(include, define, fmad, lineinfo, flags)
+    without_lines: Options = {"lineinfo": False}
+    given += arguments(**without_lines | options)
     with ExitStack() as stack:
         runtime = Source(stack.enter_context(as_file(files(__package__) / "_runtime.cc")), "_runtime.cc")
         linked = stack.enter_context(built(runtime, ".o", ["-c", "-Xcompiler", "-fPIC,-O1"]))

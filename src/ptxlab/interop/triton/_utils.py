@@ -64,62 +64,44 @@ class Utils:
     def set_printf_fifo_size(self, size: int) -> None:
         pass
 
-    def fill_tma_descriptor_tiled(
-        self,
-        address: int,
-        swizzle: int,
-        element_bytes: int,
-        element_type: int,
-        block: Sequence[int],
-        shape: Sequence[int],
-        strides: Sequence[int],
-        padding: int,
-    ) -> bytes:
-        """The 128 bytes of a tiled tensor map; dimensions outermost first."""
-        return encode_tensor_map(
-            **_tensor(address, swizzle, element_bytes, element_type, shape, strides, padding),
-            box=block[::-1],
-            element_strides=[1] * len(shape),
-        )
+    def fill_tma_descriptor_tiled(self, *tensor: Any) -> bytes:
+        """The 128 bytes of a tiled tensor map."""
+        return _tensor_map(*tensor)
 
-    def fill_tma_descriptor_im2col(
-        self,
-        address: int,
-        swizzle: int,
-        element_bytes: int,
-        element_type: int,
-        block: Sequence[int],
-        shape: Sequence[int],
-        strides: Sequence[int],
-        padding: int,
-        lower: Sequence[int],
-        upper: Sequence[int],
-        element_strides: Sequence[int],
-    ) -> bytes:
-        """The 128 bytes of an im2col tensor map; dimensions outermost first."""
+    def fill_tma_descriptor_im2col(self, *tensor: Any) -> bytes:
+        """The 128 bytes of an im2col tensor map."""
+        return _tensor_map(*tensor)
+
+
+def _tensor_map(
+    address: int,
+    swizzle: int,
+    element_bytes: int,
+    element_type: int,
+    block: Sequence[int],
+    shape: Sequence[int],
+    strides: Sequence[int],
+    padding: int,
+    lower: Sequence[int] | None = None,
+    upper: Sequence[int] = (),
+    element_strides: Sequence[int] | None = None,
+) -> bytes:
+    """The 128 bytes of a tensor map, tiled without corners; dimensions outermost first, an im2col block is pixels and channels."""
+    if lower is None:
+        mode: dict[str, Any] = {"box": block[::-1]}
+    else:
         pixels, channels = block
-        return encode_tensor_map(
-            **_tensor(address, swizzle, element_bytes, element_type, shape, strides, padding),
-            element_strides=element_strides[::-1],
-            im2col=True,
-            lower=lower[::-1],
-            upper=upper[::-1],
-            channels=channels,
-            pixels=pixels,
-        )
-
-
-def _tensor(
-    address: int, swizzle: int, element_bytes: int, element_type: int, shape: Sequence[int], strides: Sequence[int], padding: int
-) -> dict[str, Any]:
-    return {
-        "data_type": element_type,
-        "rank": len(shape),
-        "address": address,
-        "dims": list(shape)[::-1],
-        "strides": [element_bytes * step for step in list(strides)[-2::-1]],
-        "swizzle": swizzle,
-        "l2_promotion": L2_128B,
-        "oob_fill": padding,
-        "target": current().settings.target,
-    }
+        mode = {"im2col": True, "lower": lower[::-1], "upper": upper[::-1], "channels": channels, "pixels": pixels}
+    return encode_tensor_map(
+        data_type=element_type,
+        rank=len(shape),
+        address=address,
+        dims=list(shape)[::-1],
+        strides=[element_bytes * step for step in list(strides)[-2::-1]],
+        element_strides=[1] * len(shape) if element_strides is None else element_strides[::-1],
+        swizzle=swizzle,
+        l2_promotion=L2_128B,
+        oob_fill=padding,
+        target=current().settings.target,
+        **mode,
+    )

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ptxlab import ptx
-from ptxlab.diagnostics import Diagnostic, Place, diagnose
+from ptxlab.diagnostics import Diagnostic, Place, diagnose, ranges
 from ptxlab.engine.context import Word
 from ptxlab.engine.faults import FAULTS, FIXES, Fault
 from ptxlab.engine.lowering.scope import type_bits
@@ -33,17 +33,6 @@ _MOST_NAMES = 8
 
 class LaunchEnded(Exception):
     """The launch ends early; the finding that ends it is in the reports."""
-
-
-def ranges(numbers: Iterable[int]) -> list[str]:
-    """Numbers in rising order as ranges: ``0-15``, ``31``."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][1] == number - 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]
 
 
 def lane_text(mask: int) -> str:
@@ -97,7 +86,7 @@ class Reports:
     def place(self, op: Op) -> tuple[Place, str, Place | None]:
         """Return the place of an instruction in the PTX, the text of that line, and its place in the source."""
         module = self._launch.module
-        where = ptx.place(module, ptx.Instruction(op.opcode, (), None, op.line, op.column))
+        where = ptx.place(module, ptx.Instruction(op.opcode, (), line=op.line, column=op.column))
         return where, ptx.line_text(module, op.line), self._sources.at(op.line)
 
     def _make(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab import ptx
 from ptxlab.engine.lowering.functions import function_addresses
-from ptxlab.engine.lowering.scope import type_bits
+from ptxlab.engine.lowering.scope import type_bits, variables
 from ptxlab.engine.lowering.variable_layout import variable_alignment, variable_size
 from ptxlab.machine.memory.global_memory import DeviceMemory
 
@@ -19,10 +19,10 @@ __all__ = ["place_variables"]
 
 def place_variables(memory: DeviceMemory, module: ptx.Module) -> dict[str, int]:
     """Allocate and initialise the module's variables; returns their addresses by name."""
-    variables = [i for i in module.items if isinstance(i, ptx.Variable) and i.space in ("global", "const")]
-    variables += [v for f in module.functions.values() if f.body is not None for v in _inside(f.body)]
+    declared = [item for item in module.items if isinstance(item, ptx.Variable)]
+    declared += [v for f in module.functions.values() if f.body is not None for v in variables(f.body)]
     defined: dict[str, ptx.Variable] = {}
-    for variable in variables:
+    for variable in (v for v in declared if v.space in ("global", "const")):
         if variable.name not in defined or defined[variable.name].linkage == "extern":
             defined[variable.name] = variable
     places = {
@@ -37,16 +37,6 @@ def place_variables(memory: DeviceMemory, module: ptx.Module) -> dict[str, int]:
         if variable.initialiser is not None:
             _encode(variable.initialiser, variable, variable.dims, known, places[name].data, 0)
     return addresses
-
-
-def _inside(block: ptx.Block) -> list[ptx.Variable]:
-    found: list[ptx.Variable] = []
-    for statement in block.statements:
-        if isinstance(statement, ptx.Block):
-            found += _inside(statement)
-        elif isinstance(statement, ptx.Variable) and statement.space in ("global", "const"):
-            found.append(statement)
-    return found
 
 
 def _encode(value: Any, variable: ptx.Variable, dims: tuple[int, ...], addresses: dict[str, int], data: NDArray[np.uint8], at: int) -> int:

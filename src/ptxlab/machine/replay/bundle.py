@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from ptxlab.diagnostics import PtxlabError
 from ptxlab.machine._device import Device
-from ptxlab.machine._load import loads
-from ptxlab.machine._module import Kernel
+from ptxlab.machine._module import Kernel, loads
 from ptxlab.machine.launch.configuration import LaunchConfiguration
 from ptxlab.machine.launch.options import LaunchOptions, refuse
 from ptxlab.machine.memory.global_memory import DeviceMemory

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 
-from ptxlab.ptx.binary import _lz4
-
 __all__ = ["MAGIC", "Entry", "MissingPackage", "entries"]
 
 MAGIC = (0xBA55ED50).to_bytes(4, "little")
@@ -20,6 +18,7 @@ _CONTAINER = struct.Struct("<4sHHQ")
 _ENTRY = struct.Struct("<HHIQI4xHHI8xQ8xQ")
 _LZ4, _ZSTD = 0x2000, 0x8000
 _MOST = 1 << 28
+_LEAST_MATCH = 4
 
 
 class MissingPackage(Exception):
@@ -76,7 +75,7 @@ def _decompressed(payload: bytes, flags: int, size: int) -> bytes:
     if flags & (_LZ4 | _ZSTD) and size > _MOST:
         raise ValueError(f"an entry of {size} bytes")
     if flags & _LZ4:
-        return _lz4.decompress(payload, size)
+        return decompress(payload, size)
     if flags & _ZSTD:
         return _zstd(payload, size)
     return payload
@@ -96,3 +95,55 @@ def _zstd(payload: bytes, size: int) -> bytes:
     if len(found) != size:
         raise ValueError("a compressed entry does not have the size that it declares")
     return found
+
+
+def decompress(block: bytes, size: int) -> bytes:
+    r"""The bytes that a block decompresses to.
+
+    Raises
+    ------
+    ValueError
+        if the block is damaged or does not give exactly ``size`` bytes
+
+    Examples
+    --------
+    >>> decompress(b"\x24ab\x02\x00\x10!", 11)
+    b'ababababab!'
+    """
+    out = bytearray()
+    at = 0
+    try:
+        while True:
+            token = block[at]
+            literals, at = _length(block, at + 1, token >> 4)
+            if at + literals > len(block) or len(out) + literals > size:
+                raise ValueError("literals run past the end")
+            out += block[at : at + literals]
+            at += literals
+            if at == len(block):
+                break
+            distance = block[at] | block[at + 1] << 8
+            match, at = _length(block, at + 2, token & 15)
+            match += _LEAST_MATCH
+            if not 0 < distance <= len(out) or len(out) + match > size:
+                raise ValueError("a back reference points outside")
+            start = len(out) - distance
+            repeated = bytes(out[start : start + match])
+            out += (repeated * (match // len(repeated) + 1))[:match]
+    except IndexError:
+        raise ValueError("the block ends early") from None
+    if len(out) != size:
+        raise ValueError(f"{len(out)} bytes instead of {size}")
+    return bytes(out)
+
+
+def _length(block: bytes, at: int, length: int) -> tuple[int, int]:
+    """A length whose first four bits are 15 continues in bytes, up to the first that is not 255."""
+    if length == 15:
+        while True:
+            more = block[at]
+            at += 1
+            length += more
+            if more != 255:
+                break
+    return length, at

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
 from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT
-from ptxlab.machine.launch.reports import lane_text, ranges
+from ptxlab.diagnostics import ranges
+from ptxlab.machine.launch.reports import lane_text
 
 __all__ = ["granules", "lanes_at", "overlap", "where_text"]
 

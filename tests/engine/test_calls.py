@@ -218,7 +218,7 @@ def test_a_pointer_to_no_listed_function(pointer: str) -> None:
     found = result.diagnostics[0]
     assert found.code == "H607"
     assert found.message.startswith("the call goes to 0x")
-    assert found.message.endswith(", which is the address of no function that it may reach")
+    assert found.message.endswith(", which is not the address of a function that it may call")
     assert not result.completed
 
 

@@ -1,21 +1,22 @@
-"""The memory model that the sanitizer holds a launch against, in the order of the specification's sections.
+"""The memory model that the sanitizer checks a launch against, in the order of the specification's sections.
 
-Agents are warps and asynchronous operations. What an agent does is numbered by the clock of a *slot*; a slot has two *components*:
-`DONE`, how far its accesses are performed as far as somebody knows, and `EARLY`, a weaker knowledge that is enough for some pairs. What
-a warp knows of all slots are the *rows* of its clock: an access of kind ``k`` may follow an earlier one of kind ``e`` to the same bytes
-if the warp's row for that pair has reached the earlier access's number, in the component for that pair (`rule`).
+Agents are warps and asynchronous operations. The accesses of an agent are numbered by the clock of a *slot*. A slot has two *components*:
+`DONE` counts its accesses that are known to be performed; `EARLY` is a weaker bound that is enough for some pairs of accesses. The vector
+clock of a warp has several *rows*, each with an entry for every slot. An access of kind ``k`` may follow an earlier access of kind ``e`` to
+the same bytes if the warp's row for this pair has reached the number of the earlier access, in the component for this pair (`rule`).
 
-That the threads of a warp execute together orders their accesses in ``practice``; under ``spec`` they are compared besides (`Lanes`).
+In ``practice`` the accesses of a warp's threads are ordered, because the threads execute together. In ``spec`` the accesses of different
+threads of a warp are checked too (`Lanes`).
 
-A warp's knowledge grows by its own waits, by what it acquires from barriers and memory, and by fences (`Clocks`).
+The clock of a warp advances through its own waits, through acquire operations on barriers and memory, and through fences (`Clocks`).
 
-Kernel start: what the host and earlier launches have done is visible to all proxies; of a launch that may start early, only behind
-griddepcontrol.wait (`GridBefore`). Kernel end: what has not been waited for may still use the CTA's shared memory (`Sanitizer.ended`).
-The constant proxy has nothing to order: no kernel can write the constant bank or its parameters, so that no access through another proxy
-conflicts with a read through this one. Nor has fence.proxy.alias: no two addresses of a device name the same memory.
+Kernel start: the effects of the host and of earlier launches are visible to all proxies. If the launch may start before the previous one
+ends, the effects of that one are visible only after griddepcontrol.wait (`GridBefore`). Kernel end: operations that were not waited for may
+still use the CTA's shared memory (`Sanitizer.ended`). The constant proxy needs no order: kernels cannot write the constant bank or their
+parameters. fence.proxy.alias has no effect: no two addresses of a device refer to the same memory.
 
 Section "Memory Consistency Model for 5th generation of TensorCore operations" and the ISA's chapter "Memory Consistency Model"; where real
-compilers rely on less than the letter, the model ``practice`` differs from ``spec`` and says so here.
+compilers rely on less order than the specification requires, the model ``practice`` differs from ``spec``; comments here say where.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ __all__ = ["ASYNC_PROXY", "TENSOR_PIPES", "TENSOR_SPACE", "Component", "Kind", "
 
 
 class Kind(IntEnum):
-    """What accesses memory, and how."""
+    """Kinds of memory accesses: which unit performs them, and through which proxy."""
 
     GENERIC = 0
-    """ld, st, ldmatrix, stmatrix and whatever else a warp does itself, weak"""
+    """ld, st, ldmatrix, stmatrix and other weak accesses of a warp itself"""
     STRONG = 1
     """atom, red, and ld and st with an order: two of them never race"""
     COPY = 2
@@ -59,9 +60,9 @@ class Kind(IntEnum):
     STORE = 13
     """st.async: performed by an agent of its own, in the generic proxy"""
     CP_4X256B = 14
-    """tcgen05.cp.4x256b, the only shape that forms a pipeline behind tcgen05.shift"""
+    """tcgen05.cp.4x256b, the only shape that is pipelined with a preceding tcgen05.shift"""
     NARROW = 15
-    """as STRONG, of a scope that some thread of the launch is outside of: whether that is the other side is asked for each pair"""
+    """as STRONG, with a scope that does not include all threads of the launch; the scopes are compared for each pair"""
 
 
 _BY_PIPE = {Pipe.MMA: Kind.MMA, Pipe.COPY: Kind.CP, Pipe.COPY_4X256B: Kind.CP_4X256B, Pipe.SHIFT: Kind.SHIFT}
@@ -116,7 +117,7 @@ relies on more of tcgen05.shift.
 
 
 class Component(IntEnum):
-    """Of a slot."""
+    """The components of a slot."""
 
     DONE = 0
     """performed"""
@@ -125,7 +126,7 @@ class Component(IntEnum):
 
 
 class Row(IntEnum):
-    """What a warp knows, by what the knowledge is good for."""
+    """The rows of a warp's vector clock, each for a class of pairs of accesses."""
 
     EXECUTION = 0
     """all accesses but those of the other rows"""
@@ -136,9 +137,9 @@ class Row(IntEnum):
     TENSOR = 3
     """tcgen05 accesses that a tcgen05 access may follow"""
     RELEASED = 4
-    """spec: what of TENSOR the warp's next releases carry"""
+    """spec: the part of TENSOR that the warp's next release publishes"""
     ACQUIRED = 5
-    """spec: what TENSOR gains at the next tcgen05.fence::after_thread_sync"""
+    """spec: joined into TENSOR by the next tcgen05.fence::after_thread_sync"""
 
 
 class Rule(NamedTuple):
@@ -149,7 +150,7 @@ class Rule(NamedTuple):
     component: Component
     row: Row
     formal: bool = False
-    """whether `Component.DONE` is what the letter asks for, `component` what practice relies on"""
+    """whether ``spec`` requires `Component.DONE` where ``practice`` uses `component`"""
 
 
 def rule(earlier: Kind, wrote: bool, later: Kind, writes: bool, model: str = "practice") -> Rule:
@@ -190,7 +191,7 @@ def _pipelined(earlier: Kind, wrote: bool, later: Kind, writes: bool) -> bool:
 
 
 def scoped(earlier: Kind, later: Kind) -> bool:
-    """Whether it takes a look at both scopes to tell if two accesses may be concurrent: section "Morally strong operations"."""
+    """Whether the scopes of two accesses decide if they may be concurrent: section "Morally strong operations"."""
     return earlier in _ATOMIC and later in _ATOMIC and Kind.NARROW in (earlier, later)
 
 

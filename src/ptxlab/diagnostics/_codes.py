@@ -14,7 +14,7 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True, slots=True)
 class CodeInfo:
-    """What a code stands for.
+    """The meaning of a code.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ _CODES = (
     CodeInfo("B506", "error", "the transaction count of an mbarrier leaves its range", f"{_MBARRIER}.expect_tx"),
     CodeInfo("B507", "error", "there is no barrier of this number", _BARRIER),
     CodeInfo("B508", "error", "a thread count that a barrier cannot have", _BARRIER),
-    CodeInfo("B509", "error", "different thread counts meet at one barrier", _BARRIER),
+    CodeInfo("B509", "error", "threads arrive at one barrier with different thread counts", _BARRIER),
     CodeInfo("B510", "error", "more threads arrive at a barrier than it expects", _BARRIER),
     CodeInfo("B511", "error", "a thread arrives twice at the cluster barrier without waiting in between", _CLUSTER),
     CodeInfo("B512", "error", "a thread waits at the cluster barrier without having arrived", _CLUSTER),
@@ -331,4 +331,4 @@ _CODES = (
 )
 
 CODES: Mapping[str, CodeInfo] = MappingProxyType({info.code: info for info in _CODES})
-"""Every code with what it stands for."""
+"""Every code with its meaning."""

@@ -79,14 +79,14 @@ class Diagnostic:
         return {key: value for key, value in fields.items() if value}
 
     def _named_details(self) -> dict[str, str | list[str]]:
-        """The values by their names: a list where a name stands several times."""
+        """The values by their names: a list if a name occurs several times."""
         values: dict[str, list[str]] = {}
         for name, value in self.details:
             values.setdefault(name, []).append(value)
         return {name: found[0] if len(found) == 1 else found for name, found in values.items()}
 
     def shown_details(self) -> Iterator[tuple[str, str]]:
-        """The details that a text has room for: very many are cut in the middle, and long names at the end."""
+        """The details that the text output shows: a long list is shortened in the middle, and long names at the end."""
         left_out = len(self.details) - _MOST_DETAILS
         for number, (name, value) in enumerate(self.details):
             if left_out > 0 and number == _FIRST_DETAILS:

@@ -36,9 +36,9 @@ class Word(IntEnum):
     ACTIVE = 7
     """out: lanes whose guard holds (SERVICE, CONVERGE), or that take the branch (DIVERGE)"""
     TAKEN = 8
-    """out, DIVERGE: op index where the ACTIVE lanes go on"""
+    """out, DIVERGE: op index where the ACTIVE lanes continue"""
     NEXT = 9
-    """out, DIVERGE: op index where the other lanes go on"""
+    """out, DIVERGE: op index where the other lanes continue"""
     EXITED = 10
     """out: lanes that exited in this run"""
     FAULT = 11
@@ -118,7 +118,7 @@ class Status(IntEnum):
     SERVICE = 3
     """op INFO wants its handler, with lanes ACTIVE; PC stands behind it (ops whose guard is false in all lanes are passed over)"""
     FUEL = 4
-    """FUEL is used up; PC is where to go on"""
+    """FUEL is used up; execution continues at PC"""
     FAULT = 5
     """op INFO broke a rule: FAULT, FAULT_LANE, FAULT_ADDRESS"""
     CONVERGE = 6

@@ -1,9 +1,9 @@
-"""The words in which lane-wise semantics are written; the NumPy and the LLVM backend each implement them, with the same bits.
+"""The operations that lane-wise semantics are written with. The NumPy and the LLVM back end implement them with the same bits.
 
-A value stands for one element in each lane of a warp. Its element type is one of ``i1 i8 i16 i32 i64 f32 f64``; integers have no sign of
-their own, signed words say so. 16-bit floats travel as ``i16``, packed pairs as ``i32`` or ``i64``. Every word is total: shifts clamp,
-division by zero and out-of-range conversions give the stated result, nothing traps. Floating words round to nearest even, keep subnormals
-and never contract; their NaN payload is unspecified, so semantics canonicalise it.
+A value has one element for each lane of a warp. Its element type is one of ``i1 i8 i16 i32 i64 f32 f64``. Integers are signless; signed
+operations have names of their own. 16-bit floats are held in ``i16``, packed pairs in ``i32`` or ``i64``. No operation traps: shifts clamp,
+division by zero and out-of-range conversions give the stated result. Floating-point operations round to nearest even, keep subnormals and
+are never contracted; their NaN payload is unspecified, so the semantics of an instruction canonicalises it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Vocabulary(Protocol):
-    """See the module."""
+    """The operations on values, as the module docstring specifies them."""
 
     def const(self, value: int | float, type: str) -> Value:
         """A constant; for f32/f64 a Python float, or use ``bits`` for an exact pattern."""
@@ -30,7 +30,7 @@ class Vocabulary(Protocol):
         """The element type of a value."""
 
     def known(self, a: Value) -> int | None:
-        """The integer that is the same in all lanes, where that is known while code is made; else None."""
+        """The integer, if it is the same in all lanes and known when code is generated; else None."""
 
     # reinterpretation and width
     def bitcast(self, a: Value, type: str) -> Value: ...
@@ -126,13 +126,13 @@ class Vocabulary(Protocol):
         """f32 to an f16 in i16, to nearest even, overflow to infinity."""
 
     def table(self, index: Value, table: tuple[int, ...], type: str) -> Value:
-        """Look up a small constant table; the index (i32) must lie inside."""
+        """Look up a small constant table; the index (i32) must be in range."""
 
     def each(self, function: Callable[..., Value], type: str, *packed: Value) -> Value:
-        """Evaluate ``function(x, *elements)`` over both halves of packed integers at once, seen as elements of ``type``.
+        """Evaluate ``function(x, *elements)`` once for both halves of packed integers, as elements of ``type``.
 
         ``x`` is a vocabulary over twice as many lanes; the result has the width of ``type`` and is packed again.
         """
 
     def call(self, function: F, *args: Value) -> Any:
-        """Evaluate ``function(x, *args)``; a backend may compile it out of line. Use it for long bodies (ex2, sin, division)."""
+        """Evaluate ``function(x, *args)``; a back end may compile it as a separate function. For long bodies (ex2, sin, division)."""

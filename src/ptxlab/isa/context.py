@@ -1,4 +1,4 @@
-"""The interface between instruction families and the machine. The machine implements it; families depend on nothing else of the machine.
+"""The interface between instruction families and the machine. The machine implements it; families use no other part of the machine.
 
 A service handler is called once for each execution of its instruction by converged lanes of a warp:
 ``handler(warp: WarpContext) -> Wait | None``. It reads operands through ``warp``, reaches memory and barriers through ``warp.cta`` and
@@ -27,9 +27,9 @@ U32 = NDArray[np.uint32]
 
 
 class Misuse(Exception):
-    """A rule broken inside a handler or an asynchronous operation where no `WarpContext` is at hand.
+    """An error inside a handler or an asynchronous operation that has no `WarpContext`.
 
-    The machine adds the place and ends the launch.
+    The machine adds the position of the instruction and ends the launch.
     """
 
     def __init__(self, code: str, message: str, **fields: Any) -> None:
@@ -40,32 +40,35 @@ class Misuse(Exception):
 
 
 class Supplied(ABC):
-    """What a wait is ``on`` where the effects of other instructions end it: the report of a hang lists who can still execute one."""
+    """The ``on`` of a `Wait` that ends through the effects of other instructions.
+
+    The report of a hang lists the warps that can still execute such an instruction.
+    """
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def awaits(self) -> Supply:
-        """What is missing."""
+        """The effect that ends the wait."""
 
     @abstractmethod
     def supplied_by(self, cta: Cta, warp: int) -> bool:
-        """Whether a warp of a CTA can end the wait."""
+        """Return whether warp number ``warp`` of a CTA can end the wait."""
 
     @abstractmethod
     def advice(self) -> str:
-        """What to do if nobody does."""
+        """Return the fix that the report of a hang shows if no warp ends the wait."""
 
 
 @dataclass(slots=True)
 class Wait:
     """Block the converged lanes until ``ready()``; then run the instruction again (``retry``) or continue after it.
 
-    ``describe()`` says what is awaited, for the report of a hang: a sentence and facts in reading order. An ``on`` that has a list
-    ``waiters`` wakes the lanes itself (`Machine.wake`); otherwise the scheduler polls ``ready``. An ``on`` that has a method ``advice``
-    says what to do if the wait never ends. ``expires``: where nothing else can run, the instruction is run again with
-    ``WarpContext.expired`` set, and may continue without what it waited for (the time limit of ``try_wait``).
+    ``describe()`` returns a sentence and facts (name, value) for the report of a hang. If ``on`` has a list ``waiters``, the object ``on``
+    wakes the lanes (`Machine.wake`); otherwise the scheduler polls ``ready``. If ``on`` has a method ``advice``, the report of a hang shows
+    its result as the fix. ``expires``: if no other warp can run, the instruction runs again with ``WarpContext.expired`` set. It may then
+    continue although the wait has not ended (the time limit of ``try_wait``).
     """
 
     ready: Callable[[], bool]
@@ -87,15 +90,15 @@ class Mbarrier(Protocol):
     transactions: int
 
     def arrive(self, count: int = 1) -> int:
-        """Arrive; returns the opaque state of the phase arrived on."""
+        """Perform ``count`` arrivals and return the opaque state of the phase before them."""
 
     def expect_tx(self, count: int) -> None: ...
     def complete_tx(self, count: int) -> None: ...
     def completed(self, parity: int) -> bool:
-        """Whether the phase of this parity has completed (``try_wait.parity``)."""
+        """Return whether the phase of this parity has completed (``try_wait.parity``)."""
 
     def observed(self) -> None:
-        """The running warp has seen that a phase is complete, and continues."""
+        """Record that the running warp has observed a completed phase and continues."""
 
 
 class TensorMemory(Protocol):
@@ -105,19 +108,19 @@ class TensorMemory(Protocol):
     """The cells, uint32[512, 128]: [column, lane]."""
 
     def candidates(self, columns: int) -> Iterator[int]:
-        """Columns where a free range of this size starts, in the order of preference."""
+        """Yield the first columns of free ranges of this size, the preferred one first."""
 
     def allocate(self, columns: int, owner: Hashable, column: int | None = None) -> int | None:
-        """First column of a new allocation, None when none is free now; ``column`` asks for a place that `candidates` named."""
+        """Return the first column of a new allocation, or None if no range is free; ``column`` selects one of the `candidates`."""
 
     def deallocate(self, column: int, columns: int, owner: Hashable) -> str | None:
-        """Release; or the reason why that is wrong."""
+        """Free the columns; if that is not allowed, return the reason."""
 
     def owned(self, owner: Hashable) -> U8:
-        """uint8[512]: 1 where the column belongs to ``owner``; one array for the owner's life, changed in place."""
+        """uint8[512]: 1 for each column that belongs to ``owner``. The array stays the same and is updated in place."""
 
     def allocations_of(self, owner: Hashable) -> tuple[tuple[int, int], ...]:
-        """What ``owner`` holds, as (first column, columns)."""
+        """The allocations of ``owner`` as (first column, number of columns)."""
 
     def owner_of(self, column: int) -> Hashable | None: ...
 
@@ -129,14 +132,14 @@ class Cta(Protocol):
     """``%cluster_ctarank``."""
     ctaid: tuple[int, int, int]
     shared: U8
-    """Shared memory by window offset (the reserved bytes stand in front)."""
+    """Shared memory, indexed by the offset in the shared window; the reserved bytes come first."""
     shared_address: int
     tensor_address: int
     """Host addresses of the first byte of shared memory, and of the tensor memory of the SM."""
     threads: int
     exited: bool
     state: dict[Hashable, Any]
-    """Room for instruction families to keep what belongs to the CTA (allocation permits, bulk groups ...)."""
+    """State that instruction families keep for the CTA (allocation permits, bulk groups ...)."""
     live_threads: int
     """Threads that have not exited."""
     named: list[Any]
@@ -159,24 +162,24 @@ class Cta(Protocol):
         """The other CTA of the pair (rank XOR 1), if the cluster has it."""
 
     def mbarrier(self, warp: WarpContext | None, offset: int) -> Mbarrier:
-        """The initialised mbarrier at a window offset; a fault (B5xx) where there is none."""
+        """The initialised mbarrier at a window offset; a fault (B5xx) if there is none."""
 
     def live_mbarrier(self, offset: int) -> Mbarrier | None:
-        """The mbarrier object whose state stands at a window offset, if there is one."""
+        """The initialised mbarrier object at a window offset, or None."""
 
     def new_mbarrier(self, offset: int, count: int) -> Mbarrier:
         """Initialise the mbarrier object at a window offset."""
 
     def drop_mbarrier(self, offset: int, op: Op) -> None:
-        """Invalidate the mbarrier object at a window offset, as an instruction asks."""
+        """Invalidate the mbarrier object at a window offset for ``mbarrier.inval``."""
 
 
 class MemoryAccess:
-    """Bytes that an operation reads or writes: ranges of host memory, of shared, global or tensor memory alike.
+    """Byte ranges that an operation reads or writes in shared, global or tensor memory, as ranges of host memory.
 
-    ``starts`` are host addresses and ``sizes`` bytes, one for each range or one for all. ``signal`` is the mbarrier whose phase completes
-    when this part is done, None where something else reports it. ``reads``: what is written is read before. ``where`` is what compiled
-    code wants to know: the addresses of the two arrays, the step from one size to the next, and the number of ranges.
+    ``starts`` are host addresses. ``sizes`` are byte counts: one for each range, or one for all. ``signal`` is the mbarrier on which this
+    access completes, or None if it completes in another way. ``reads``: the written bytes are also read first (an accumulator). ``where``
+    is for compiled code: the addresses of the two arrays, the distance from one size to the next, and the number of ranges.
     """
 
     __slots__ = ("reads", "signal", "sizes", "starts", "where", "write")
@@ -200,7 +203,7 @@ class MemoryAccess:
         return cls(starts, np.array([memory.shape[-1] * memory.itemsize], np.uint32), write, signal)
 
     def signalled(self, signal: Mbarrier) -> MemoryAccess:
-        """The same bytes, whose completion an mbarrier reports."""
+        """Return an access to the same bytes that completes on an mbarrier."""
         made = MemoryAccess.__new__(MemoryAccess)
         made.starts, made.sizes, made.where = self.starts, self.sizes, self.where
         made.write, made.reads, made.signal = self.write, self.reads, signal
@@ -208,7 +211,7 @@ class MemoryAccess:
 
     @classmethod
     def together(cls, accesses: Iterable[MemoryAccess]) -> tuple[MemoryAccess, ...]:
-        """The same reads as one, and the same writes; none of them signals."""
+        """Merge accesses into at most one read and one write; their mbarriers are dropped."""
         found = list(accesses)
         made = []
         for write in (False, True):
@@ -225,8 +228,8 @@ class AsyncOperation:
     """An asynchronous operation between issue and completion.
 
     ``perform`` moves the data and signals completion; the policy decides when it is called. Operations with the same ``queue`` perform in
-    order of issue (all tcgen05 operations of a CTA or pair); those with queue None in any order. One with ``after``, which may be empty,
-    only reports the completion of others: it performs as soon as they are done.
+    order of issue (all tcgen05 operations of a CTA or CTA pair); operations with queue None perform in any order. If ``after`` is not None,
+    the operation only signals the completion of the operations in ``after``, and performs as soon as all of them are done.
     """
 
     name: str
@@ -238,54 +241,54 @@ class AsyncOperation:
     after: tuple[AsyncOperation, ...] | None = None
     done: bool = field(default=False)
     accesses: Callable[[], Iterable[MemoryAccess]] | None = None
-    """What it reads and writes, for observers; asked when it is issued."""
+    """Returns what the operation reads and writes; observers call it at issue."""
     agent: Any = None
-    """An observer's."""
+    """Data that an observer attaches to the operation."""
 
 
 class Machine(Protocol):
     """One launch."""
 
     program: Any
-    """What is executed; ``ops`` are its instructions."""
+    """The lowered program; ``ops`` are its instructions."""
     observed: bool
-    """Whether an observer wants to know of accesses (`AsyncOperation.accesses`, `WarpContext.access`)."""
+    """Whether an observer receives accesses (`AsyncOperation.accesses`, `WarpContext.access`)."""
 
     policy: str
     model: str
     target: str
-    """The architecture that executes: of the device, if it has one, else of the module."""
+    """The simulated architecture: that of the device if it has one, else that of the module."""
     progress: int
-    """Grows with every change that a waiting warp may be waiting for; a handler that changes such state adds to it."""
+    """A counter. A handler increments it when it changes state that a warp may be waiting for."""
 
     additions: Any
-    """Where additions of floats are noted (`watched`), None if nobody asks."""
+    """Records floating-point additions for an observer (`watched`); None without such an observer."""
     registers: int | None
-    """Registers per thread at the start of the kernel, None if nobody said: what the pool of ``setmaxnreg`` holds."""
+    """Registers per thread at the start of the kernel, which sets the size of the ``setmaxnreg`` pool; None if unknown."""
 
     def perform_copies(self, cta: Cta, rows: NDArray[np.uint64]) -> None:
         """Perform deferred non-bulk copies (`WarpContext.take_copies`)."""
 
     def print(self, text: str) -> None:
-        """Add to what the kernel has printed (``vprintf``)."""
+        """Append to the kernel's output (``vprintf``)."""
 
     def cancel_cluster(self) -> tuple[int, int, int] | None:
-        """Take the next cluster that has not started, which then never starts: the coordinates of its first CTA; None: all have."""
+        """Cancel the next cluster that has not started and return the coordinates of its first CTA; None if all have started."""
 
     def wake(self, waiters: list[Any]) -> None:
-        """Continue those in a list ``waiters`` whose wait is over; the list keeps the others."""
+        """Resume the entries of ``waiters`` whose wait has ended and remove them from the list."""
 
     def enqueue(self, operation: AsyncOperation) -> None:
         """Issue an asynchronous operation; under ``eager`` it performs at once."""
 
     def read_generic(self, warp: WarpContext, address: int, size: int, cta: Cta) -> U8:
-        """Bytes at a generic, global, or param address, checked; a view where that is possible."""
+        """Return the bytes at a generic, global or param address, after a bounds check; a view if possible."""
 
     def global_view(self, warp: WarpContext | None, address: int, size: int, write: bool) -> U8:
-        """The bytes [address, address+size) of one global allocation as a view; a fault (M4xx) if they are not inside it."""
+        """Return a view of the bytes [address, address+size) of one global allocation; a fault (M4xx) if they are not inside one."""
 
     def shared_at(self, warp: WarpContext, address: int) -> tuple[Cta, int]:
-        """The CTA and window offset that a shared-window or generic shared address means; a fault if no such CTA."""
+        """Return the CTA and window offset of a shared-window or generic shared address; a fault if the CTA does not exist."""
 
 
 class WarpContext(Protocol):
@@ -294,7 +297,7 @@ class WarpContext(Protocol):
     op: Op
     q: Qualifiers
     mask: int
-    """Lanes that execute it: the converged lanes without those whose guard is false."""
+    """Lanes that execute the instruction: the converged lanes whose guard predicate is true."""
     converged_mask: int
     cta: Cta
     machine: Machine
@@ -305,34 +308,34 @@ class WarpContext(Protocol):
     retried: bool
     """The instruction runs again after a wait with ``retry``."""
     state: dict[Hashable, Any]
-    """Room for instruction families to keep what belongs to the warp."""
+    """State that instruction families keep for the warp."""
     known: dict[Any, Any]
-    """Room for instruction families to keep what belongs to this instruction in this launch."""
+    """State that instruction families keep for this instruction in this launch."""
     live: int
     """Lanes of the warp that have not exited, diverged or not."""
     rows: U32
-    """The warp's 32-bit registers, uint32[row, lane]; what an asynchronous operation may read and write later."""
+    """The warp's 32-bit registers, uint32[row, lane]. An asynchronous operation may read and write them later."""
 
     def row_numbers(self, operand: Resolved | int) -> NDArray[np.intp]:
-        """Where the 32-bit registers of a vector stand in ``rows``."""
+        """Return the indices in ``rows`` of the 32-bit registers of a vector."""
 
     def row_bytes(self, position: int) -> bytes:
-        """The operand in all lanes, as bytes to compare with those of another warp; empty for a constant."""
+        """Return the operand's values in all lanes as bytes, to compare with another warp; empty for a constant."""
 
     def unsure(self, operand: Resolved | int) -> tuple[int, ...]:
-        """Registers of a vector that some path leaves without a value."""
+        """Return the registers of a vector that may be uninitialised: some path to the instruction does not write them."""
 
     def require_defined(self, registers: tuple[int, ...]) -> None:
-        """A fault (R802) unless these registers have a value in the executing lanes."""
+        """Report a fault (R802) if one of these registers is uninitialised in an executing lane."""
 
     def lanes(self) -> NDArray[np.intp]:
         """Indices of the lanes in ``mask``."""
 
     def values(self, operand: Resolved | int, bits: int = 32) -> NDArray[Any]:
-        """The operand in all 32 lanes, unsigned of ``bits`` (1: bool); an int is a position in ``op.operands``. Not to be written to."""
+        """The operand in all 32 lanes, unsigned of ``bits`` (1: bool). An int is a position in ``op.operands``. Do not modify the array."""
 
     def uniform(self, operand: Resolved | int, bits: int = 32) -> int:
-        """The operand's value where it must be the same in all executing lanes; a fault (R8xx) where it is not."""
+        """The operand's value, which must be the same in all executing lanes; otherwise a fault (R8xx)."""
 
     def common(self, operand: Resolved | int, bits: int = 32) -> int | None:
         """The operand's value if it is the same in all executing lanes, else None."""
@@ -341,11 +344,14 @@ class WarpContext(Protocol):
         """Base plus offset of a bracketed operand if it is the same in all executing lanes, else None."""
 
     def take_copies(self) -> NDArray[np.uint64]:
-        """The deferred non-bulk copies of the executing lanes that nothing tracks yet, oldest first; they leave the warp's buffer."""
+        """Remove from the warp's buffer the executing lanes' non-bulk copies that no group or mbarrier tracks; oldest first."""
 
     def lane_value(self, operand: Resolved | int, bits: int, lane: int) -> int: ...
     def fetch(self, operands: Sequence[tuple[Resolved, int]], lane: int) -> tuple[int, ...]:
-        """Several operands of their bits in one lane, 0 for an absent one. Each instruction asks always for the same."""
+        """Return several operands, each with its number of bits, in one lane; 0 for an absent one.
+
+        Each execution of an instruction must pass the same operands.
+        """
 
     def local_memory(self, lane: int) -> U8:
         """The local memory of a thread, as a view."""
@@ -358,16 +364,16 @@ class WarpContext(Protocol):
         """Write a destination register in the executing lanes; `Unused` is ignored."""
 
     def one_lane(self) -> int:
-        """The only executing lane; for instructions issued by one thread when several execute, each in turn is the caller's business."""
+        """Return the executing lane if there is only one. If several lanes execute, the caller handles each of them."""
 
     def access(self, *accesses: MemoryAccess) -> None:
-        """Report bytes that the instruction itself reads or writes to observers."""
+        """Report to observers the bytes that the instruction itself reads or writes."""
 
     def spin(self) -> None:
-        """The instruction found nothing new (a failed ``test_wait``, ``nanosleep``): end the slice soon."""
+        """End the warp's time slice soon: the thread is polling (a failed ``test_wait``, ``nanosleep``)."""
 
     def report(self, code: str, message: str, **fields: Any) -> None:
-        """Add a finding at this instruction and go on."""
+        """Add a finding at this instruction and continue."""
 
     def fault(self, code: str, message: str, **fields: Any) -> NoReturn:
         """End the launch with an error at this instruction."""

@@ -105,7 +105,7 @@ class Unit(Enum):
 
 
 class Pipe(Enum):
-    """The pipes of the tensor core, as section "Pipelined tcgen05 Instructions" tells them apart."""
+    """The pipes of the tensor core that section "Pipelined tcgen05 Instructions" distinguishes."""
 
     MMA = "mma"
     COPY = "cp"
@@ -300,16 +300,16 @@ class CompletionArrival(Effect):
 
 @dataclass(frozen=True, slots=True)
 class CommitGroup(Effect):
-    """Makes a group of the asynchronous operations that no group holds yet."""
+    """Commits the uncommitted asynchronous operations to a new group."""
 
     of: Completion
 
 
 @dataclass(frozen=True, slots=True)
 class WaitGroup(Effect):
-    """Waits until at most so many of the newest groups are pending.
+    """Waits until at most N of the newest groups are pending; N is an operand of the instruction.
 
-    ``sources``: only until their sources have been read. ``everything``: for operations that no group holds, too.
+    ``sources``: only until their sources have been read. ``everything``: also waits for uncommitted operations.
     """
 
     of: Completion

@@ -1,6 +1,6 @@
-"""What the engine executes by itself for a whole warp: accesses to memory and exchanges between lanes, as descriptions.
+"""Native operations: descriptions of memory accesses and lane exchanges that the engine compiles without a service handler.
 
-A native row's semantics is a function ``f(q, op)`` that returns one of these. Each names its operands by position in ``op.operands``.
+The semantics of a native row is a function ``f(q, op)`` that returns one of these. Operands are positions in ``op.operands``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["Atomic", "Collective", "CopyAsync", "LaneAccess", "MatrixAccess", "N
 
 
 def matrix_layout(write: bool, element: str, transposed: bool) -> Layout:
-    """The layout from (thread, value) of ldmatrix or stmatrix to multiples of R and C: rows, and elements in their row."""
+    """Return the layout of ldmatrix or stmatrix: (thread, value) to coefficients of R (row) and C (element in the row)."""
     if element == "b16":
         return matrix_fragment_layout(f"ldmatrix m8n8{'.trans' if transposed else ''}")
     if write:
@@ -57,7 +57,7 @@ class Atomic:
 
     @property
     def adds_in_global(self) -> bool:
-        """Whether it is a float addition as global memory performs it: f32 without subnormals, NaN of f64 as they are."""
+        """Whether it is a float addition in global memory, which flushes f32 subnormals and does not canonicalise f64 NaNs."""
         return self.operation == "add" and self.type in ("f32", "f64") and self.space in ("global", "generic") and not self.noftz
 
 
@@ -66,8 +66,8 @@ class Collective:
     """An exchange inside the warp: ``name`` is shfl, vote, elect, match, redux, activemask or warpsync.
 
     ``mode`` is its variant (idx, ballot, add, ``max.abs.NaN`` ...), ``type`` as for `Atomic`. ``member`` is the position of the
-    membermask operand, -1 if there is none. The engine runs it when all live lanes of the membermask have converged; else it reports
-    CONVERGE. ``anywhere``: threads at different places of the program may execute it together.
+    membermask operand, -1 if there is none. The engine runs it when all live lanes of the membermask have converged; otherwise it
+    returns CONVERGE. ``anywhere``: threads at different instructions of the program may execute it together.
     """
 
     name: str
@@ -79,10 +79,10 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class MatrixAccess:
-    """ldmatrix / stmatrix: lanes 8i to 8i+7 give the addresses of eight rows for register i.
+    """ldmatrix / stmatrix: lanes 8i to 8i+7 hold the addresses of the eight rows of register i.
 
-    ``element``: b16, b8, or what an 8-bit element is widened from: b6 and b4 (16 to a row of 16 bytes, with padding), s4 (16 to a row of 8
-    bytes, sign-extended). ``transposed`` matrices of 16 rows of b8 take the rows of two registers.
+    ``element``: b16, b8, or the source type that is widened to 8 bits: b6 and b4 (16 in a row of 16 bytes, with padding), s4 (16 in a row
+    of 8 bytes, sign-extended). A ``transposed`` matrix of 16 rows of b8 uses the row addresses of two registers.
     """
 
     write: bool
@@ -95,7 +95,7 @@ class MatrixAccess:
 
     @property
     def row(self) -> int:
-        """Bytes of a row, to which its address is aligned."""
+        """Bytes of a row. The address of a row must be a multiple of this."""
         return 8 if self.element == "s4" else 16
 
 
@@ -131,7 +131,7 @@ class CopyAsync:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """An instruction with no effect on values: prefetches, cache hints, fences. Observers see those whose row has effects."""
+    """An instruction that changes no value: prefetch, cache hint, fence. Observers receive it if its row declares effects."""
 
 
 Native = LaneAccess | Atomic | Collective | MatrixAccess | TensorAccess | CopyAsync | Nothing

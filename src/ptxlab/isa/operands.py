@@ -23,7 +23,7 @@ class Reg:
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """A constant: an integer (any sign; the reader masks to its width) or, if ``float_width``, the bits of a float of that width."""
+    """A constant: an integer (any sign; masked to the width at use) or, if ``float_width`` is set, the bits of a float of this width."""
 
     value: int
     float_width: int = 0
@@ -68,7 +68,7 @@ class PairOf:
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """The bit bucket ``_``, and an optional operand that is not there."""
+    """The bit bucket ``_``, or an optional operand that is absent."""
 
 
 Resolved: TypeAlias = Reg | Const | SymbolAddress | Addr | Group | PairOf | Unused
@@ -78,8 +78,8 @@ Resolved: TypeAlias = Reg | Const | SymbolAddress | Addr | Group | PairOf | Unus
 class Op:
     """One instruction of a lowered program.
 
-    ``operands`` stand in the order of ``row.operands``; optional ones that are absent are `Unused`. ``targets`` holds the op indices that a
-    branch may go to. ``line`` and ``column`` are the place in the PTX text.
+    ``operands`` are in the order of ``row.operands``; absent optional operands are `Unused`. ``targets`` holds the op indices that a branch
+    may jump to. ``line`` and ``column`` are the position in the PTX text.
     """
 
     index: int
@@ -92,14 +92,14 @@ class Op:
     column: int
     targets: tuple[int, ...] = ()
     effects: Effect | None = field(init=False)
-    """What it does to memory and other threads; None if it only computes."""
+    """Its effects on memory and other threads; None if it only computes."""
 
     def __post_init__(self) -> None:
         self.effects = resolve(self.row.effects, self.q)
 
     @property
     def short(self) -> str:
-        """The first words of the opcode, as reports name the instruction."""
+        """The first parts of the opcode, as reports print the instruction."""
         return ".".join(self.opcode.split(".")[: 2 if self.effects is None else self.effects.name_words])
 
     @property

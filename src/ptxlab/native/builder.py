@@ -578,7 +578,7 @@ class Otherwise:
         self.join(no)
 
     def join(self, label: str) -> None:
-        """End what was written so far, which goes on behind both cases unless it returns, and begin a block."""
+        """End the current block with a jump to the common continuation, unless it returns, and begin a new block."""
         if not self._function._ended:
             self._function.jump(self._after)
         self._function.begin(label)

@@ -1,4 +1,4 @@
-"""A step of tcgen05.mma that is carried out again and again on operands of the same types and sizes: looked up and checked once."""
+"""The multiplication of tcgen05.mma for given types and sizes, looked up and checked once and then used many times."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ptxlab.numerics.ir.prepare import SIGN
 __all__ = ["MmaKernel", "mma_kernel"]
 
 _CELL_UNIT = 64
-"""Bytes of the 16 cells that stay together in an accumulator with an order."""
+"""Bytes of a unit of 16 consecutive cells in an accumulator with an ``order``."""
 
 
 class MmaKernel:
-    """Makes the programs of one step; they work in the same scratch buffers, for only one runs at a time. `mma_kernel` makes it."""
+    """Makes programs for given types and sizes. They share scratch buffers, because only one runs at a time. `mma_kernel` makes it."""
 
     __slots__ = ("_flips", "_formats", "_multiply", "_option", "_prepared", "_scratch", "k", "m", "n", "wide")
 
@@ -41,7 +41,7 @@ class MmaKernel:
         self._scratch: dict[int, NDArray[np.uint8]] = {}
 
     def _scratch_of(self, size: int) -> NDArray[np.uint8]:
-        """The scratch buffer of so many bytes."""
+        """The scratch buffer of ``size`` bytes."""
         found = self._scratch.get(size)
         if found is None:
             found = self._scratch[size] = np.zeros(size, np.uint8)
@@ -56,7 +56,7 @@ class MmaKernel:
         return found
 
     def program(self, units: Iterable[tuple[OperandGather | Prepared, OperandGather | Prepared, AccumulatorRef]]) -> MmaProgram:
-        """What an instruction does: each unit adds the product of an operand A [m, k] and an operand B [n, k] to its cells.
+        """Make a program: each unit adds the product of an operand A [m, k] and an operand B [n, k] to its cells.
 
         Operands that are given by where their codes are, in the dtypes of their types, are gathered and prepared whenever the program
         runs, those in several units once. The cells are those of `mma_prepared`.

@@ -1,7 +1,8 @@
-"""Everything that one mma instruction does to memory, in one call of compiled code.
+"""The compiled steps of one mma instruction, performed by one call of compiled code.
 
-A program is a table of int64 rows, one for each step: operands are gathered and prepared, prepared operands multiplied, cells put back.
-Memory is named by a base, whose host address each call gives, and an offset behind it; base 0 is for host addresses.
+A program is a table of int64 rows, one for each step: gather and prepare an operand, multiply prepared operands, write accumulator cells.
+A memory location is a base and an offset. Each call passes the host addresses of the bases; base 0 is 0, so that its offsets are host
+addresses.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ _MOVE, _PREPARE, _MULTIPLY = range(3)
 
 
 class OperandGather(NamedTuple):
-    """Where the codes of an operand are: units of ``unit`` bytes, ``order`` counts them from ``offset`` behind ``base``.
+    """The location of the codes of an operand: ``order`` lists units of ``unit`` bytes, counted from ``base`` plus ``offset``.
 
-    ``over_rows`` and ``over_k`` are the bytes from row to row and from k to k once the units stand behind each other; the operand begins
-    at row ``first``.
+    After the units are gathered into consecutive memory, ``over_rows`` is the stride of rows and ``over_k`` the stride along K, in bytes.
+    The operand begins at row ``first``.
     """
 
     base: int
@@ -40,9 +41,9 @@ class OperandGather(NamedTuple):
 
 
 class AccumulatorRef(NamedTuple):
-    """Where the accumulator's uint32 cells [n, m] are, ``offset`` behind ``base``.
+    """The location of the accumulator's uint32 cells [n, m], at ``base`` plus ``offset``.
 
-    Every ``stride`` bytes a line of m cells; or, with an ``order``, in units of 16 cells.
+    ``stride`` is the distance in bytes of lines of m cells. With an ``order``, the cells are in units of 16 that ``order`` lists.
     """
 
     base: int
@@ -52,7 +53,7 @@ class AccumulatorRef(NamedTuple):
 
 
 class MmaProgram:
-    """The rows of a program, and what has to exist as long as they do; `MmaKernel.program` makes it."""
+    """The rows of a program, and the objects that they point to, which must stay alive. `MmaKernel.program` makes it."""
 
     __slots__ = ("_address", "_count", "_keep", "_run")
 

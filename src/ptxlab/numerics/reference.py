@@ -110,7 +110,7 @@ def _convert(total: int, last_place: int, step: Step) -> int:
 
 
 def _selected(codes: list[int], metadata: list[int], fmt: str, grouped: bool) -> list[int]:
-    """The elements of a row of B that meet the stored elements of a sparse row of A."""
+    """The elements of a row of B that are multiplied by the stored elements of a sparse row of A."""
     if fmt == "tf32":
         return [codes[2 * chunk + (code == 0xE)] for chunk, code in enumerate(metadata)]
     width = 2 if grouped else 1

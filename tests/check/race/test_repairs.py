@@ -71,7 +71,7 @@ CASES = [
         "tcgen05.dealloc before the last use",
         ALLOCATE + MEET + LOAD_ADDRESS + FREE + "@%p4 bra DONE;\n" + STORE + "DONE:",
         "T621",
-        "execute tcgen05.dealloc, line {tcgen05.dealloc}, behind the last use of the columns",
+        "execute tcgen05.dealloc, line {tcgen05.dealloc}, after the last use of the columns",
     ),
     Case(
         "tcgen05.dealloc before a tcgen05.cp",

@@ -224,8 +224,10 @@ def hang(body: str, **options) -> Diagnostic:
 def test_waiting_for_ever_is_reported_with_what_is_held():
     found = hang(alloc(512) + alloc(512))
     (text,) = (value for name, value in found.details if name.startswith("CTA (0"))
-    assert text.endswith("tcgen05.alloc of 512 columns waits until so many are free on the SM [held by CTA (0, 0, 0): columns 0-511]")
-    assert found.fix == "execute tcgen05.dealloc before this allocation, or ask for 512 columns in all at most"
+    assert text.endswith(
+        "tcgen05.alloc of 512 columns waits until that many columns are free on the SM [held by CTA (0, 0, 0): columns 0-511]"
+    )
+    assert found.fix == "execute tcgen05.dealloc before this allocation, or allocate at most 512 columns in total"
 
 
 def test_waiting_for_another_cta_of_the_sm_names_it():
@@ -253,7 +255,7 @@ def test_two_ctas_that_wait_for_each_others_columns():
     assert text.endswith("[held by CTA (0, 0, 0): columns 0-255; held by CTA (1, 0, 0): columns 256-511]")
     assert found.fix == (
         "let CTA (1, 0, 0) execute tcgen05.dealloc without waiting for this one; or keep the CTAs on different SMs: "
-        "ask for more shared memory, or launch with ptxlab.Device(ctas_per_sm=1)"
+        "request more shared memory, or launch with ptxlab.Device(ctas_per_sm=1)"
     )
 
 

@@ -184,12 +184,12 @@ COLLECTORS = {
     "after lastuse": (
         [".collector::a::fill", ".collector::a::lastuse", ".collector::a::use"],
         "T631",
-        ".collector::a::use: collector buffer a holds no matrix A: line 82 has let its contents be discarded",
+        ".collector::a::use: collector buffer a holds no matrix A: the instruction at line 82 discarded its contents",
     ),
     "after an instruction without a qualifier": (
         [".collector::a::fill", "", ".collector::a::lastuse"],
         "T631",
-        ".collector::a::lastuse: collector buffer a holds no matrix A: line 82 has let its contents be discarded",
+        ".collector::a::lastuse: collector buffer a holds no matrix A: the instruction at line 82 discarded its contents",
     ),
     "with another matrix": (
         [".collector::a::fill", ".collector::a::use other"],

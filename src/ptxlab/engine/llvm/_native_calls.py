@@ -18,7 +18,7 @@ from ptxlab.native.builder import Function, Value
 __all__ = ["Caller", "Check"]
 
 Check: TypeAlias = Callable[[Value], None]
-"""What to do with the status of a helper: go on if it is 0, else leave the region with it."""
+"""How the status of a helper is handled: 0 continues, any other value leaves the region with this status."""
 
 _PRIVATE = ("local", "param", "const")
 """Spaces whose accesses no other agent can conflict with."""

@@ -60,7 +60,7 @@ class Nodes:
         return isinstance(self.program.natives.get(index), Collective | MatrixAccess | TensorAccess)
 
     def _pairs_up(self, index: int) -> bool:
-        """Exchanges that may pair up with others at a different op: the machine lets their lanes go on behind them."""
+        """Whether this exchange can be executed together with one at a different op; the machine then continues after it."""
         native = self.program.natives.get(index)
         return isinstance(native, Collective) and native.anywhere
 

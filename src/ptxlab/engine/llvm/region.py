@@ -1,8 +1,8 @@
 """A group of nodes as one compiled function ``i32 region(context)``.
 
 The function enters at the node that the context's PC names and runs until its converged lanes must stop; it returns a
-`Status`, or `CHAIN` when execution goes on in another region. Nothing but the context's words, constant rows of the frame and what helpers
-resolve is ever addressed.
+`Status`, or `CHAIN` when execution continues in another region. It accesses only the context's words, constant rows of the
+frame, and addresses that helpers have resolved.
 """
 
 from __future__ import annotations

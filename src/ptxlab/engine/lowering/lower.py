@@ -34,7 +34,7 @@ _WORDS = re.compile(r"[\w:]+")
 
 
 class _Undeclared(Exception):
-    """A name that stands for nothing here."""
+    """A name that is not defined here."""
 
     def __init__(self, code: str, name: str, message: str) -> None:
         super().__init__(message)
@@ -308,7 +308,7 @@ class Lowering:
             self.error(statement, "U202", f"there is no instruction {opcode}", near(base, CATALOGUE), opcode)
 
     def _explained(self, error: _Undeclared, statement: ast.Instruction, scope: Scope) -> tuple[str, str, str]:
-        """Code, message and fix for a name that stands for nothing."""
+        """Code, message and fix for a name that is not defined."""
         name = error.name
         if error.code == "U205" and statement.opcode.split(".")[0] in ("bra", "brx"):
             labels = [label for each in _outwards(scope) for label in each.labels]

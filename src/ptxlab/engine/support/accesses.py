@@ -1,7 +1,7 @@
-"""Compiled functions that reach memory: the only code that follows an address out of PTX.
+"""Compiled functions that access memory: the only code that dereferences an address from PTX.
 
 ``resolve_*`` turns the addresses of the executing lanes into host addresses, checking alignment, bounds and permission; the other
-functions move data between those and rows of the frame. All lanes are handled at once as vectors; lanes that fail are looked at one by
+functions move data between those and rows of the frame. All lanes are handled at once as vectors; lanes that fail are then checked one by
 one.
 """
 
@@ -17,14 +17,14 @@ __all__ = ["COUNTS", "FAILED", "converge", "emit_addresses", "emit_move", "emit_
 _CALLED = {"generic": ("cluster", "global", "local", "param", "generic")}
 """The functions for one lane that a space needs, if they are not just its own."""
 FAILED = int(Status.FAULT)
-"""What compiled functions return after they noted a fault."""
+"""The status that compiled functions return after they recorded a fault."""
 
 COUNTS = {32: (1, 2, 4), 64: (1, 2), 16: (1,), 8: (1,)}
 """Vector sizes that have a function of their own; all others share one that loops."""
 
 
 def fail(context: Value, fault: Fault, lane: Value | int, address: Value | int, op: Value | int, result: int = FAILED) -> None:
-    """Note a fault and return."""
+    """Record a fault and return."""
     context.set_words({Word.FAULT: int(fault), Word.FAULT_LANE: lane, Word.FAULT_ADDRESS: address, Word.INFO: op})
     context.function.ret(result)
 
@@ -159,7 +159,7 @@ class _OneLane:
 def _resolve(module: Module, space: str, source: str) -> None:
     """``i32 resolve_SPACE_SOURCE(context, mask, row, offset, size, write, op, out)``; out: i64[32]; 0 or `FAILED`.
 
-    SOURCE tells the width of the addresses in the row; ``u``: the offset is the address, in all lanes.
+    SOURCE is the width in bits of the addresses in the row; ``u``: the address is uniform, it is the offset.
     """
     parameters = "ptr context, i32 mask, ptr row, i64 offset, i32 bytes, i32 write, i32 op, ptr out"
     c = Function(module, f"resolve_{space}_{source}", "i32", parameters)

@@ -70,7 +70,7 @@ _EMIT: dict[str, Callable[[Module, str, list[str]], None]] = {
     "unchanged": lambda module, name, rest: emit_unchanged(module),
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),
 }
-"""What writes a function, by the first word of its name; the others move data between memory and rows."""
+"""First part of a function's name -> the emitter of its code; all other functions move data between memory and rows."""
 
 
 def emit_dispatch(module: Module) -> None:

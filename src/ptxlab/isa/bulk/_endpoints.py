@@ -1,4 +1,4 @@
-"""Where bulk copies read, write and signal: checks and addresses that all of them share."""
+"""Sources, destinations and mbarriers of bulk copies: the address computation and checks that all of them use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Target = tuple[context.Cta, int, context.Mbarrier]
 
 
 def lanes(warp: context.WarpContext) -> Iterator[int]:
-    """The executing lanes in order; bulk copies are issued by each thread for itself."""
+    """Yield the executing lanes in order; each thread issues its own bulk copy."""
     mask = warp.mask
     while mask:
         lowest = mask & -mask
@@ -43,7 +43,7 @@ def lanes(warp: context.WarpContext) -> Iterator[int]:
 
 
 def thread_of(warp: context.WarpContext, lane: int) -> Hashable:
-    """A name for the issuing thread."""
+    """A key that identifies the issuing thread."""
     return (warp.cta.ctaid, warp.warp_id, lane)
 
 
@@ -54,7 +54,7 @@ def start(
     accesses: Callable[[], Iterable[context.MemoryAccess]],
     *maps: context.U8,
 ) -> context.AsyncOperation:
-    """Issue a copy for one thread; ``maps`` are tensor maps in memory that it uses."""
+    """Issue a copy for one thread; ``maps`` are the tensor maps in memory that it reads."""
     made = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, thread=thread_of(warp, lane))
     if warp.machine.observed:
         made.accesses = partial(_with_maps, accesses, maps) if maps else accesses
@@ -69,14 +69,14 @@ def _with_maps(accesses: Callable[[], Iterable[context.MemoryAccess]], maps: tup
 
 
 def used_maps(warp: context.WarpContext, address: int) -> tuple[context.U8, ...]:
-    """The tensor map of a copy, where it lies in global memory and an observer wants to know; those in parameters never change."""
+    """The tensor map of a copy as bytes of global memory, for observers; empty for a kernel parameter, which never changes."""
     if not warp.machine.observed or is_parameter(address) or is_shared(address):
         return ()
     return (warp.machine.global_view(warp, address, TENSOR_MAP_BYTES, False),)
 
 
 def delivered(targets: list[Target], size: int, *sources: context.U8) -> Iterator[context.MemoryAccess]:
-    """What a copy to shared memory reads and writes, for observers."""
+    """The accesses of a copy to shared memory that completes on mbarriers, for observers."""
     for source in sources:
         yield context.MemoryAccess.of(source, False)
     for cta, offset, barrier in targets:
@@ -84,30 +84,30 @@ def delivered(targets: list[Target], size: int, *sources: context.U8) -> Iterato
 
 
 def moved(source: context.U8, *targets: context.U8) -> Iterator[context.MemoryAccess]:
-    """What a copy that no mbarrier counts reads and writes, for observers."""
+    """The accesses of a copy that does not complete on an mbarrier, for observers."""
     yield context.MemoryAccess.of(source, False)
     for target in targets:
         yield context.MemoryAccess.of(target, True)
 
 
 def is_parameter(address: int) -> bool:
-    """Whether a generic address lies in the window of kernel parameters."""
+    """Whether a generic address is in the window of kernel parameters."""
     return PARAM_WINDOW <= address < PARAM_WINDOW + (1 << 32)
 
 
 def is_shared(address: int) -> bool:
-    """Whether a generic address lies in the shared window."""
+    """Whether a generic address is in the shared window."""
     return SHARED_WINDOW <= address < SHARED_WINDOW + (1 << 32)
 
 
 def generic_address(warp: context.WarpContext, position: int, lane: int) -> int:
-    """The generic address that a bracketed operand means; a variable stands for its own state space."""
+    """The generic address of a bracketed operand; the address of a variable is converted from its state space."""
     operand = warp.op.operands[position]
     return warp.lane_value(operand, 64, lane) + window_of(operand)
 
 
 def window_of(operand: Resolved) -> int:
-    """Where the state space of a bracketed variable begins in the generic address space."""
+    """The generic address at which the state space of a bracketed variable begins; 0 for other operands."""
     base = operand.base if isinstance(operand, Addr) else None
     if isinstance(base, SymbolAddress):
         return {"param": PARAM_WINDOW, "shared": SHARED_WINDOW}.get(base.space, 0)
@@ -120,7 +120,7 @@ def shared_range(warp: context.WarpContext, position: int, lane: int, size: int,
 
 
 def range_at(warp: context.WarpContext, position: int, address: int, size: int, alignment: int, own: bool) -> tuple[context.Cta, int]:
-    """`shared_range` of an operand with this value."""
+    """`shared_range` for a given address; ``position`` is only for messages."""
     cta, offset = warp.machine.shared_at(warp, address)
     if own and cta is not warp.cta:
         warp.fault(
@@ -140,12 +140,12 @@ def range_at(warp: context.WarpContext, position: int, address: int, size: int, 
 
 
 def masked(warp: context.WarpContext, position: int, lane: int) -> list[context.Cta]:
-    """The CTAs that a 16-bit CTA mask names."""
+    """The CTAs in the 16-bit CTA mask of an operand."""
     return ctas_of(warp, warp.lane_value(warp.op.operands[position], 16, lane))
 
 
 def ctas_of(warp: context.WarpContext, mask: int) -> list[context.Cta]:
-    """The CTAs that the bits of a mask name."""
+    """The CTAs in a CTA mask; a fault unless each exists and has not exited."""
     cluster = warp.cta.cluster
     if mask >> len(cluster) or not mask:
         warp.fault(
@@ -168,7 +168,7 @@ def ctas_of(warp: context.WarpContext, mask: int) -> list[context.Cta]:
 def signal_targets(
     warp: context.WarpContext, lane: int, destination: tuple[context.Cta, int], barrier: int, mask: int, pair: bool
 ) -> list[Target]:
-    """Who receives and which mbarrier counts; ``barrier`` and ``mask`` are operand positions (-1, or absent: no multicast)."""
+    """`targets_of` for operands: ``barrier`` and ``mask`` are positions (-1, or an absent operand: no multicast)."""
     operands = warp.op.operands
     address = warp.lane_value(operands[barrier], 64, lane)
     spread = mask >= 0 and not isinstance(operands[mask], Unused)
@@ -176,11 +176,11 @@ def signal_targets(
 
 
 def targets_of(warp: context.WarpContext, destination: tuple[context.Cta, int], barrier: int, mask: int | None, pair: bool) -> list[Target]:
-    """Who receives and which mbarrier counts.
+    """The receiving CTAs, each with the offset of the bytes and the mbarrier that counts them.
 
-    ``barrier`` is an address, ``mask`` names CTAs (None: no multicast), ``pair`` is .cta_group::2. Without .cta_group::2 each receiving
-    CTA is signalled at the barrier's offset in its own shared memory; with it, the CTA of the receiver's pair that has the parity of the
-    barrier's CTA. Section "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
+    ``barrier`` is an address, ``mask`` a CTA mask (None: no multicast), ``pair`` is .cta_group::2. Without .cta_group::2 the mbarrier is at
+    the same offset in each receiving CTA. With it, the mbarrier is in the CTA of the receiver's pair whose rank has the same parity as the
+    CTA of ``barrier``. Section "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
     """
     cta, offset = destination
     home, at = warp.machine.shared_at(warp, barrier)

@@ -1,4 +1,4 @@
-"""cp.async.bulk.tensor in the modes tile::gather4 and tile::scatter4: four rows of a two-dimensional tensor, anywhere in it."""
+"""cp.async.bulk.tensor in the modes tile::gather4 and tile::scatter4: four arbitrary rows of a two-dimensional tensor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ALIGNMENT = 128
 
 @lru_cache(maxsize=256)
 def _four(box: Box) -> Box:
-    """The box of the four rows in shared memory."""
+    """The box that the four rows form in shared memory."""
     return replace(box, counts=(box.counts[0], _ROWS))
 
 
@@ -45,7 +45,7 @@ def _map(warp: context.WarpContext, position: int, lane: int) -> tuple[TileMap, 
 
 
 def _regions(warp: context.WarpContext, position: int, lane: int, tile: TileMap, box: Box, store: bool) -> list[Region]:
-    """Where the four rows are."""
+    """The regions of the four rows in global memory."""
     column, *rows = read_coordinates(warp, position, lane, 1 + _ROWS)
     for row in rows:
         if not tile.takes((column, row), store):

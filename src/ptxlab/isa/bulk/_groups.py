@@ -17,14 +17,14 @@ _KEY = "bulk groups"
 
 @dataclass(slots=True)
 class _Thread:
-    """The operations of one thread that no group holds yet, and its groups that may be pending, oldest first."""
+    """The uncommitted operations of one thread, and its committed groups that may be pending, oldest first."""
 
     open: list[context.AsyncOperation] = field(default_factory=list)
     groups: list[list[context.AsyncOperation]] = field(default_factory=list)
 
 
 def track(warp: context.WarpContext, lane: int, operation: context.AsyncOperation) -> None:
-    """Let the next commit_group of the thread hold an operation; one that is complete already needs no group."""
+    """Add an operation to the thread's next bulk group, unless it is complete already."""
     if not operation.done:
         threads: dict[int, _Thread] = warp.state.setdefault(_KEY, {})
         threads.setdefault(lane, _Thread()).open.append(operation)
@@ -32,7 +32,7 @@ def track(warp: context.WarpContext, lane: int, operation: context.AsyncOperatio
 
 @service(COMMIT_GROUP, outputs=0, effects=CommitGroup(Completion.BULK_GROUP))
 def commit_group(warp: context.WarpContext) -> None:
-    """Make a group, perhaps an empty one, of each executing thread's operations."""
+    """Commit each executing thread's uncommitted operations to a new group, which may be empty."""
     threads: dict[int, _Thread] | None = warp.state.get(_KEY)
     if not threads:
         return

@@ -1,4 +1,4 @@
-"""Columns of pixels of tensor maps in im2col mode: which bytes move."""
+"""Tensor maps in im2col mode: the bytes that a copy of pixels moves."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Pixels:
 
     Attributes
     ----------
-    address, size : global byte range; ``size`` 0: nothing is inside
-    rows : numbers of the pixels
-    offsets : of each from the address
-    low, high : bytes of a pixel's channels that are inside
-    whole : whether all is inside
+    address, size : byte range in global memory; ``size`` 0: no pixel is inside
+    rows : indices of the pixels in the copy
+    offsets : byte offset of each pixel from ``address``
+    low, high : range of bytes of a pixel's channels that is inside
+    whole : whether the whole copy is inside
     """
 
     address: int
@@ -36,21 +36,21 @@ class Pixels:
     whole: bool
 
     def bytes(self) -> NDArray[np.int64]:
-        """Each byte in global memory, [pixels, bytes]."""
+        """The offset of each byte from ``address``, [pixels, bytes]."""
         return self.offsets[:, None] + np.arange(self.high - self.low)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Columns(Staged[Pixels]):
-    """A tensor map in im2col mode; dimensions: channels, those of the image, of slices if interleaved, of images.
+    """A tensor map in im2col mode. Dimensions: channels, those of the image, channel slices if interleaved, images.
 
     Attributes
     ----------
-    channels : of one pixel, a row in shared memory
-    positions : how far along its walk each pixel of a copy lies
+    channels : channels of one pixel, which is a row in shared memory
+    positions : index of each copied pixel in the traversal of the bounding box
     lower, upper : corners of the bounding box
     steps : traversal strides
-    wide : whether the walk covers W and images alone, as that of im2col::w
+    wide : whether the traversal covers only W and the images (im2col::w)
     """
 
     channels: int
@@ -65,21 +65,21 @@ class Columns(Staged[Pixels]):
 
     @property
     def walked(self) -> int:
-        """Dimensions of the image that the walk covers, W first."""
+        """Number of dimensions of the image that the traversal covers, W first."""
         return 1 if self.wide else len(self.lower)
 
     def corners(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The first and the last pixel of the bounding box in the dimensions that are walked."""
+        """The first and the last pixel of the bounding box in the traversed dimensions."""
         sizes = self.dims[1 : 1 + self.walked]
         last = tuple(size - 1 + high for size, high in zip(sizes, self.upper, strict=False))
         return self.lower[: self.walked], last
 
     def begins(self, coordinates: tuple[int, ...]) -> bool:
-        """Whether a walk may begin there: inside the bounding box; that of im2col::w also left of it."""
+        """Whether a traversal may begin at these coordinates: inside the bounding box; for im2col::w also left of it."""
         return all((low <= at or self.wide) and at <= last for at, low, last in zip(coordinates[1:], *self.corners(), strict=False))
 
     def region(self, coordinates: tuple[int, ...], offsets: tuple[int, ...]) -> Pixels:
-        """Cut a copy to the tensor; ``offsets`` are added to the coordinates of every pixel in its image."""
+        """Clip a copy to the tensor; ``offsets`` are added to the image coordinates of each pixel."""
         channel, *others = coordinates
         of = slice(self.walked)
         sizes = self.dims[1 : 1 + self.walked]

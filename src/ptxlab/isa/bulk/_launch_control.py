@@ -1,6 +1,7 @@
-"""clusterlaunchcontrol: a running cluster asks for the work of one that has not started.
+"""clusterlaunchcontrol: a running cluster cancels a cluster that has not started, and does its work.
 
-The response is opaque: here four words, the coordinates of the first CTA of the cancelled cluster, and whether one was cancelled.
+The PTX ISA leaves the response opaque. Here it is four words: the coordinates of the first CTA of the cancelled cluster, and 1 if a cluster
+was cancelled.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _AXES = {"x": 0, "y": 1, "z": 2}
     mbarrier="addr",
 )
 def try_cancel(warp: context.WarpContext) -> None:
-    """Ask for the next cluster; the response arrives like the bytes of a bulk copy."""
+    """Request to cancel the next cluster; the response is written asynchronously and completes on an mbarrier, as a bulk copy does."""
     for lane in lanes(warp):
         _, offset = shared_range(warp, 0, lane, _BYTES, _BYTES, True)
         _, at = shared_range(warp, 1, lane, 8, 8, True)
@@ -83,7 +84,7 @@ def is_canceled(warp: context.WarpContext) -> None:
     response="b128",
 )
 def first_ctaid(warp: context.WarpContext) -> None:
-    """The first CTA of the cancelled cluster; the fourth element means nothing."""
+    """The coordinates of the first CTA of the cancelled cluster; the fourth element is unspecified."""
     words, vector = _words(warp, 1), warp.op.operands[0]
     assert isinstance(vector, Group)
     for axis, item in enumerate(vector.items[:3]):

@@ -22,7 +22,7 @@ __all__: list[str] = []
 _TO_SHARED = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED)
 _TO_GLOBAL = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL)
 _UNIT = 16
-"""Sizes are multiples of 16 bytes, addresses too."""
+"""Sizes and addresses are multiples of this number of bytes."""
 
 
 def _size(warp: context.WarpContext, lane: int) -> int:
@@ -49,7 +49,7 @@ def _fetch(warp: context.WarpContext, own: bool) -> None:
 
 
 def _exchange(warp: context.WarpContext, combine: Combine | None) -> None:
-    """Shared memory of this CTA to that of a CTA in the cluster."""
+    """Copy or reduce from shared memory of this CTA to that of a CTA in the cluster."""
     for lane in lanes(warp):
         size = _size(warp, lane)
         destination = shared_range(warp, 0, lane, size, _UNIT, False)
@@ -89,7 +89,7 @@ def _put(target: context.U8, source: context.U8, combine: Combine | None) -> Non
 
 
 def _masked(mask: int) -> Combine:
-    """Write the bytes of each 16 whose bits are set."""
+    """A function that writes only some bytes of each 16: those whose bit in ``mask`` is set."""
     written = np.array([mask >> i & 1 for i in range(_UNIT)], bool)
 
     def write(target: context.U8, source: context.U8) -> None:
@@ -121,20 +121,20 @@ def fetch(warp: context.WarpContext) -> None:
     COPY, only={"direction": TO_CLUSTER, "multicast": (None, MULTICAST[0]), **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED
 )
 def spread(warp: context.WarpContext) -> None:
-    """Copy from global memory to shared memory of the cluster, of several CTAs with a mask."""
+    """Copy from global memory to shared memory of one CTA of the cluster, or of all CTAs in a mask."""
     _fetch(warp, False)
 
 
 @service(COPY, only={"direction": TO_PEER, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED)
 def exchange(warp: context.WarpContext) -> None:
-    """Copy between shared memories."""
+    """Copy from shared memory of this CTA to that of a CTA in the cluster."""
     _exchange(warp, None)
 
 
 @service(COPY, only={"direction": TO_GLOBAL, "cp_mask": None, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_GLOBAL)
 @service(COPY, only={"direction": TO_GLOBAL, "cp_mask": "cp_mask", **_PLAIN}, outputs=0, effects=_TO_GLOBAL)
 def write(warp: context.WarpContext) -> None:
-    """Copy to global memory: all bytes, or those of each 16 that a mask names."""
+    """Copy to global memory: all bytes, or with .cp_mask the bytes of each 16 that the mask selects."""
     _write(warp, None, 4)
 
 
@@ -158,5 +158,5 @@ def write_reduce(warp: context.WarpContext) -> None:
 
 @native(PREFETCH, only={"priority": None}, outputs=0)
 def prefetch(q: Qualifiers, op: Op) -> Nothing:
-    """Bring nothing nearer: caches are not modelled."""
+    """Has no effect: caches are not modelled."""
     return Nothing()

@@ -1,4 +1,4 @@
-"""The syntax of bulk copies and reductions of contiguous bytes, and of the groups that they form."""
+"""The syntax of bulk copies and reductions of contiguous bytes, and of bulk groups."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _90, _100 = at_least(90), at_least(100)
 _ANY = (*SHORTS, *WORDS, *LONGS)
 
 TO_CTA, TO_CLUSTER, TO_PEER, TO_GLOBAL = "shared::cta.global", "shared::cluster.global", "shared::cluster.shared::cta", "global.shared::cta"
-"""Destination and source, in the order of the modifiers."""
+"""Destination and source state spaces, as the modifiers spell them."""
 
 MULTICAST = ("multicast::cluster", "multicast::cluster::16b", "multicast::cluster::32b")
 _DISABLED = "mbarrier::report::disabled"
@@ -44,7 +44,7 @@ _INSPECTED = (
 )
 REPORT = (_DISABLED, *_INSPECTED)
 CTA_MASK = "ctaMask?multicast=multicast::cluster|multicast::cluster::16b ctaMask32?multicast=multicast::cluster::32b"
-"""The operands that multicasting adds."""
+"""The additional operands of a multicast."""
 
 COPY_OPERANDS: dict[str, Kind] = {
     "[dst-shared]": Address(None, "an address of shared memory in brackets", ("shared",), _ANY),
@@ -84,7 +84,7 @@ _NO_MBARRIER = "the specification has the address of an mbarrier here; the assem
 
 
 def completion(section: str, by_mbarrier: tuple[str, ...], by_group: tuple[str, ...]) -> tuple[Rule, ...]:
-    """Which completion mechanism each direction has."""
+    """The completion mechanism of each direction."""
     directions = (*by_mbarrier, *by_group)
     return (
         Rule({}, "direction", directions, "the directions are " + ", ".join(f".{d}" for d in directions), section),
@@ -106,7 +106,7 @@ def multicast(section: str, directions: tuple[str, ...]) -> tuple[Rule, ...]:
 
 
 def spread() -> tuple[Needs, ...]:
-    """Targets and versions of the multicasting modifiers."""
+    """Targets and versions that the multicast modifiers need."""
     return (
         needs("9.4", _90, what=".multicast::cluster::16b", when={"multicast": MULTICAST[1:2]}),
         needs("9.4", SM_107, what=".multicast::cluster::32b", when={"multicast": MULTICAST[2:]}),

@@ -1,4 +1,4 @@
-"""Tensor maps in memory as tensor copies use them."""
+"""Tensor maps in memory: read, decoded, checked and cached."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _ALIGNMENT = 64
 _UNIT = 16
 
 _REDUCED = {"f32.ftz": "f32", "tf32": "f32", "tf32.ftz": "f32"}
-"""Element types that reduce as another."""
+"""Element type -> the type that reductions of it use."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TileMap:
-    """A decoded tensor map: what a copy moves, and the type that reductions work on."""
+    """A decoded tensor map: the box that a copy moves, and the element type of reductions."""
 
     box: Box | Columns
     element: str
     unit: int
-    """Coordinate 0 is a multiple of it."""
+    """Coordinate 0 must be a multiple of this."""
     rank: int
-    """Coordinates that an instruction gives."""
+    """The number of coordinates of an instruction."""
 
     @property
     def im2col(self) -> bool:
@@ -41,13 +41,13 @@ class TileMap:
         return isinstance(self.box, Columns)
 
     def takes(self, coordinates: tuple[int, ...], store: bool) -> bool:
-        """Whether the silicon takes these coordinates (an H200 ends the kernel with an illegal instruction where it does not)."""
+        """Whether the hardware accepts these coordinates; otherwise an H200 ends the kernel with an illegal-instruction error."""
         if coordinates[0] % self.unit or (store and min(coordinates) < 0):
             return False
         return not isinstance(self.box, Columns) or self.box.begins(self.placed(coordinates))
 
     def refusal(self, coordinates: tuple[int, ...]) -> str:
-        """Why it does not."""
+        """Why the hardware does not accept these coordinates."""
         if coordinates[0] % self.unit:
             size = "" if self.box.padded else f" ({_UNIT} bytes)"
             return f"coordinate 0 is {coordinates[0]}; it must be a multiple of {self.unit} elements{size}"
@@ -57,16 +57,16 @@ class TileMap:
         return f"the coordinates {coordinates} of a write to global memory must not be negative"
 
     def placed(self, coordinates: tuple[int, ...]) -> tuple[int, ...]:
-        """Coordinates of what is copied: an interleaved tensor has its slices of channels innermost."""
+        """The coordinates in the box; for an interleaved tensor the dimension within a channel slice is added in front."""
         return (0, *coordinates) if self.box.slices else coordinates
 
     def region(self, coordinates: tuple[int, ...], offsets: tuple[int, ...]) -> Region | Pixels:
-        """The part inside the tensor of a copy at these coordinates, with these im2col offsets."""
+        """Clip a copy at these coordinates, with these im2col offsets, to the tensor."""
         at = self.placed(coordinates)
         return self.box.region(at, offsets) if isinstance(self.box, Columns) else self.box.region(at)
 
     def wide(self, halo: int, fixed: bool) -> TileMap:
-        """The map as im2col::w and, if ``fixed``, im2col::w::128 use it."""
+        """The map in the mode im2col::w, or im2col::w::128 if ``fixed``."""
         assert isinstance(self.box, Columns)
         return replace(self, box=replace(self.box, positions=wide_positions(self.box.rows, halo, fixed), wide=True))
 
@@ -98,7 +98,7 @@ def map_of(warp: context.WarpContext, address: int, raw: bytes) -> TileMap:
 
 
 def _interpret(raw: bytes) -> TileMap | str:
-    """A map ready for use, or what is wrong with it."""
+    """Decode a tensor map, or return the reason why it cannot be used."""
     try:
         fields = decode_tensor_map(raw)
     except TensorMapError as error:
@@ -110,7 +110,7 @@ def _interpret(raw: bytes) -> TileMap | str:
     size = max(element.bits // 8, 1)
     fill = element.nan.to_bytes(size, "little") if fields.oob_fill and element.nan is not None else bytes(size)
     slice_bytes = _UNIT * fields.interleave
-    # Channels of a slice are a dimension of their own, which the map does not count.
+    # The channels of a slice are an additional dimension, which the rank of the map does not include.
     of_slice: tuple[int, ...] = (slice_bytes // size,) if slice_bytes else ()
     common: dict[str, Any] = {
         "address": fields.address,

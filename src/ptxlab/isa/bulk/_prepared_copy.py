@@ -1,6 +1,6 @@
-"""Copies cut to their tensor: made once for a map and coordinates, carried out any number of times.
+"""Prepared tensor copies, clipped to the tensor: made once for a tensor map and coordinates, performed any number of times.
 
-Where all of a box is inside the tensor and nothing is converted, chunks go from memory to memory in one call of compiled code; otherwise
+If the whole box is inside the tensor and no element is converted, one call of compiled code moves all chunks. Otherwise the bytes go
 through the staging array.
 """
 
@@ -27,7 +27,7 @@ __all__ = ["PreparedTmaCopy"]
 
 @lru_cache(maxsize=256)
 def _chunks_outside(box: Box) -> NDArray[np.int64]:
-    """Where each chunk of a box that is wholly inside the tensor is, in chunks from its first byte."""
+    """The position in global memory of each chunk of a box that is wholly inside the tensor, in chunks from its first byte."""
     offsets = np.zeros(1, np.int64)
     for count, pitch, step in zip(box.counts[:0:-1], box.pitches[::-1], box.steps[:0:-1], strict=True):
         offsets = (offsets[:, None] + np.arange(count) * (pitch * step)).reshape(-1)
@@ -37,12 +37,12 @@ def _chunks_outside(box: Box) -> NDArray[np.int64]:
 
 
 class PreparedTmaCopy:
-    """One copy; ``memory`` is its bytes of global memory.
+    """One copy between a tensor and shared memory; ``memory`` is the byte range in global memory.
 
     Attributes
     ----------
-    raw : the tensor map, or nothing where it cannot change
-    tile, box, part : what is copied, and the part of it that is inside the tensor
+    raw : bytes of the tensor map, empty if it cannot change
+    tile, box, part : the decoded map, its box, and the part of the box that is inside the tensor
     """
 
     __slots__ = ("_chunks", "_count", "_outside", "_whole", "box", "memory", "part", "raw", "tile")
@@ -58,7 +58,7 @@ class PreparedTmaCopy:
             self._whole = address_of(memory), address_of(self._chunks)
 
     def deliver(self, targets: list[Target]) -> None:
-        """Copy to shared memory, and tell the mbarriers."""
+        """Copy to shared memory and complete the transaction on the mbarriers."""
         box = self.box
         if self._whole is None:
             dense = box.load(self.memory, self.part)
@@ -81,18 +81,18 @@ class PreparedTmaCopy:
         mover(box.chunk)(cta.shared_address + offset, address_of(box.order(offset)), target, order, self._count)
 
     def loaded(self, targets: list[Target]) -> Iterator[context.MemoryAccess]:
-        """What `deliver` reads and writes, for observers."""
-        yield from self._touched(False)
+        """The accesses of `deliver`, for observers."""
+        yield from self._global_accesses(False)
         for cta, offset, barrier in targets:
             yield _range(cta.shared_address + offset, self.box.footprint, True).signalled(barrier)
 
     def stored(self, cta: context.Cta, offset: int) -> Iterator[context.MemoryAccess]:
-        """What `store` reads and writes, for observers."""
+        """The accesses of `store`, for observers."""
         yield _range(cta.shared_address + offset, self.box.footprint, False)
-        yield from self._touched(True)
+        yield from self._global_accesses(True)
 
-    def _touched(self, write: bool) -> tuple[context.MemoryAccess, ...]:
-        """The bytes of global memory; a copy is for one direction."""
+    def _global_accesses(self, write: bool) -> tuple[context.MemoryAccess, ...]:
+        """The accesses to global memory, cached: a prepared copy has one direction."""
         if not self._outside:
             self._outside = tuple(context.MemoryAccess.of(part, write) for part in self.box.views(self.memory, self.part))
         return self._outside

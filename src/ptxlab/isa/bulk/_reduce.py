@@ -74,13 +74,13 @@ def _add(target: NDArray[Any], source: NDArray[Any], type: str) -> NDArray[Any]:
         total = _bits(_values(target, type) + _values(source, type), type)
     if type != "f64":
         return total
-    # A NaN is handed on as it is, the source's first.
+    # A NaN operand is the result, unchanged; if both are NaN, that of the source.
     kept = np.where(np.isnan(target), target.view(np.uint64), total)
     return np.where(np.isnan(source), source.view(np.uint64), kept)
 
 
 def _extreme(target: NDArray[Any], source: NDArray[Any], type: str, largest: bool) -> NDArray[Any]:
-    """The number where one operand is NaN; -0 counts as less than +0."""
+    """Minimum or maximum. If one operand is NaN, the result is the other one; -0 is less than +0."""
     a, b = _values(target, type), _values(source, type)
     raw_a, raw_b = target.view(np.uint16), source.view(np.uint16)
     first = a > b if largest else a < b
@@ -115,7 +115,7 @@ def combiner(operation: str, type: str) -> Combine | None:
 
 
 def watched(warp: context.WarpContext, operation: str, type: str, combine: Combine) -> Combine:
-    """The same reduction; if it adds floats, it also notes what it adds to, for what depends on the order."""
+    """The same reduction; a floating-point addition is also recorded, for the check for results that depend on the order."""
     notes = warp.machine.additions
     if notes is None or operation != "add" or type not in FLOATS:
         return combine

@@ -1,7 +1,6 @@
-"""Staging of tensor copies: rows of bytes between global memory, where strides place them, and shared memory, where the swizzle does.
+"""The staging array of tensor copies: a dense array between strided global memory and swizzled shared memory.
 
-A copy is moved through a dense array of its bytes. Whole 16-byte chunks (8 with the flipping mode) are gathered between it and shared
-memory in the order of the swizzle.
+Chunks of 16 bytes (8 bytes in the mode that flips 8-byte halves) are moved between the staging array and shared memory in swizzle order.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ NOTHING: U8 = np.empty(0, np.uint8)
 """The view of a region that is wholly outside the tensor."""
 
 _WIDE: dict[int, np.dtype[Any]] = {8: np.dtype(np.uint64), 16: np.dtype(np.complex128)}
-"""Element types whose assignment moves a chunk as it is."""
+"""Chunk size -> a data type of that size whose assignment does not change bits."""
 
 
 @lru_cache(maxsize=256)
@@ -58,11 +57,11 @@ class Inside(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes of global memory from the first to the last; 0: nothing is inside."""
+        """Number of bytes of global memory from the first to the last; 0: no byte is inside."""
 
     @property
     def whole(self) -> bool:
-        """Whether all of the copy is inside."""
+        """Whether the whole copy is inside."""
 
 
 Part = TypeVar("Part", bound=Inside)
@@ -70,24 +69,24 @@ Part = TypeVar("Part", bound=Inside)
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Staged(Generic[Part]):
-    """What copies of all modes have in common: a tensor in global memory, and rows in shared memory.
+    """Base class of the copy modes: a tensor in global memory, and rows in shared memory.
 
     Attributes
     ----------
-    address : of the tensor
-    bits : of an element; dimension 0 is counted in units of them
+    address : address of the tensor
+    bits : bits of an element
     dims : sizes, innermost first
     pitches : byte strides of the dimensions from 1 on
-    swizzle : the driver's number of the mode
-    fill : bytes of an element outside the tensor
+    swizzle : number of the swizzle mode in the driver API
+    fill : bytes that stand for an element outside the tensor
     padded : bytes of data in each 16-byte slot of shared memory for the aligned sub-byte types, 0 for all others
     rounds : whether a load rounds f32 to tf32
-    slices : whether the tensor is interleaved, and dimension 0 is a slice of its channels
+    slices : whether the tensor is interleaved, so that dimension 0 is within a channel slice
     packed, row : bytes of a row in global and in shared memory
-    rows : how many there are
-    bytes : that one copy counts as, whatever is inside the tensor
-    pitch : distance of rows in shared memory: the whole width of the swizzle, however short the row
-    footprint : bytes of shared memory from the first to the end of the last row
+    rows : number of rows
+    bytes : transaction bytes of a copy, including those outside the tensor
+    pitch : distance of rows in shared memory, at least the width of the swizzle
+    footprint : bytes of shared memory that the rows occupy
     """
 
     address: int
@@ -107,13 +106,13 @@ class Staged(Generic[Part]):
     footprint: int = field(init=False)
 
     def _arrange(self, elements: int, rows: int) -> None:
-        """Set what follows from the elements of a row and the number of rows."""
+        """Set the derived sizes from the number of elements in a row and the number of rows."""
         packed = elements * self.bits // 8
         row = packed // self.padded * 16 if self.padded else packed
         width = TENSOR_MAP_SWIZZLES[self.swizzle].width
-        # Rows of an interleaved tensor stand next to each other however they are swizzled.
+        # Rows of an interleaved tensor are adjacent in every swizzle mode.
         pitch = row if self.slices else max(row, width)
-        # The swizzle exchanges chunks within its width, also with some behind the last row.
+        # The swizzle exchanges chunks within its width, so chunks of the last row may be placed behind its end.
         footprint = -(-rows * pitch // width) * width
         values = {"packed": packed, "row": row, "rows": rows, "bytes": rows * row, "pitch": pitch, "footprint": footprint}
         for name, value in values.items():
@@ -125,7 +124,7 @@ class Staged(Generic[Part]):
         raise NotImplementedError
 
     def index(self, part: Part) -> tuple[Any, ...]:
-        """Where the part inside the tensor is in the staging array."""
+        """The index of the part inside the tensor in the staging array."""
         raise NotImplementedError
 
     def read(self, memory: U8, part: Part) -> U8:
@@ -141,7 +140,7 @@ class Staged(Generic[Part]):
         raise NotImplementedError
 
     def load(self, memory: U8, part: Part) -> U8:
-        """The bytes in the order of shared memory before swizzling, with the fill where they are outside the tensor."""
+        """The bytes in the order of shared memory before swizzling, with the fill value for elements outside the tensor."""
         dense = np.empty(self.rows * self.packed, np.uint8)
         if not part.whole:
             dense.reshape(-1, len(self.fill))[:] = np.frombuffer(self.fill, np.uint8)
@@ -169,15 +168,15 @@ class Staged(Generic[Part]):
 
     @property
     def chunk(self) -> int:
-        """Bytes that the swizzle leaves together."""
+        """Bytes of a chunk, which the swizzle moves as a unit."""
         return 8 if TENSOR_MAP_SWIZZLES[self.swizzle].flip else 16
 
     def order(self, offset: int) -> NDArray[np.intp]:
-        """For each chunk of the dense box, its chunk in shared memory, of a box at this offset."""
+        """For each chunk of the dense box, its chunk in shared memory for a box at this offset."""
         return chunk_order(self.swizzle, offset & 1023, self.bytes // self.chunk, self.pitch, self.row)
 
     def scatter(self, dense: U8, shared: U8, offset: int) -> None:
-        """Put staged bytes into shared memory."""
+        """Write the staging array to shared memory."""
         if not self.swizzle and self.row == self.pitch:
             shared[offset : offset + dense.size] = dense
             return
@@ -185,7 +184,7 @@ class Staged(Generic[Part]):
         window[order] = dense.view(wide)
 
     def gather(self, shared: U8, offset: int) -> U8:
-        """Stage the box's bytes from shared memory."""
+        """Read the box from shared memory into a staging array."""
         size = self.bytes
         if not self.swizzle and self.row == self.pitch:
             return shared[offset : offset + size].copy()
@@ -193,6 +192,6 @@ class Staged(Generic[Part]):
         return window.take(order).view(np.uint8)
 
     def _chunks(self, shared: U8, offset: int) -> tuple[np.dtype[Any], NDArray[np.intp], NDArray[Any]]:
-        """Type of a chunk, order of the chunks, and the box's shared memory as chunks; the swizzle leaves each in its row."""
+        """Type of a chunk, order of the chunks, and the box's shared memory as an array of chunks."""
         wide = _WIDE[self.chunk]
         return wide, self.order(offset), shared[offset : offset + self.footprint].view(wide)

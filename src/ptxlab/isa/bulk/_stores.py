@@ -1,4 +1,4 @@
-"""st.async, red.async and st.bulk: stores that complete on their own."""
+"""st.async, red.async and st.bulk: asynchronous stores and reductions, and the bulk store of zeros."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_SOURCE: context.U8 = np.empty(0, np.uint8)
 
 
 def _release(q: Qualifiers) -> Asynchronous:
-    """A store to global memory: the order is that of one strong store."""
+    """The effects of a store to global memory, which is ordered as one strong store."""
     return Asynchronous(Unit.STORE, Completion.NONE, Proxy.GENERIC, Space.GLOBAL, order=order_of("release", q.scope))
 
 
@@ -65,7 +65,7 @@ def _put(target: context.U8, value: context.U8, combine: Combine | None, barrier
 
 
 def _to_cluster(warp: context.WarpContext) -> None:
-    """Shared memory of a CTA of the cluster, counted by an mbarrier beside it."""
+    """Store to shared memory of a CTA of the cluster; an mbarrier in the same CTA counts the bytes."""
     combine = _combine(warp)
     for lane in lanes(warp):
         value = _bytes(warp, lane)
@@ -77,7 +77,7 @@ def _to_cluster(warp: context.WarpContext) -> None:
 
 
 def _to_global(warp: context.WarpContext) -> None:
-    """Global memory; nothing signals the completion."""
+    """Store to global memory; no mbarrier or group reports the completion."""
     combine = _combine(warp)
     for lane in lanes(warp):
         value = _bytes(warp, lane)
@@ -147,7 +147,7 @@ service(
     initial="b64",
 )
 def store_zeros(warp: context.WarpContext) -> None:
-    """Fill shared memory with zeros, at once like any weak store."""
+    """Fill shared memory with zeros. It is a synchronous weak store."""
     for lane in lanes(warp):
         size = warp.lane_value(1, 64, lane)
         if size % _UNIT:

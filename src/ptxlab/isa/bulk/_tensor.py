@@ -27,12 +27,12 @@ __all__ = ["TENSOR_LOAD", "TENSOR_STORE", "read_coordinates"]
 TENSOR_LOAD = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED, tensor_map=True)
 TENSOR_STORE = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL, tensor_map=True)
 _OFFSET_LIMITS = {1: 1 << 16, 2: 1 << 8, 3: 1 << 5}
-"""Dimensions of the image -> what an im2col offset stays below."""
+"""Dimensions of the image -> exclusive upper limit of an im2col offset."""
 _NOT_WIDE = (0, 5)
-"""Swizzling modes that im2col::w does not take: none, and the one that flips 8 bytes."""
+"""Swizzle modes that im2col::w does not accept: no swizzle, and 128B with 8-byte halves flipped."""
 
 _ALIGNMENT = 128
-"""Of a box in shared memory."""
+"""Alignment of a box in shared memory."""
 _ABSENT: tuple[Resolved, int] = Unused(), 64
 _MASK = 4
 """The operand of a load that holds the CTA mask."""
@@ -47,7 +47,7 @@ def _items(op: Op, position: int) -> tuple[Resolved, ...]:
 
 
 def coordinate_items(warp: context.WarpContext, position: int, count: int) -> tuple[Resolved, ...]:
-    """The coordinates of a tensor operand as written; a fault unless there are so many."""
+    """The coordinates of a tensor operand as written; a fault unless there are ``count``."""
     items = _items(warp.op, position)
     if len(items) != count:
         message = f"{warp.op.opcode} needs {count} coordinates, not {len(items)}"
@@ -56,7 +56,7 @@ def coordinate_items(warp: context.WarpContext, position: int, count: int) -> tu
 
 
 def read_coordinates(warp: context.WarpContext, position: int, lane: int, count: int) -> tuple[int, ...]:
-    """The coordinates that a tensor operand names; a fault unless there are so many."""
+    """The values of the coordinates of a tensor operand; a fault unless there are ``count``."""
     return _signed(warp.lane_value(item, 32, lane) for item in coordinate_items(warp, position, count))
 
 
@@ -65,7 +65,7 @@ def _signed(values: Iterable[int]) -> tuple[int, ...]:
 
 
 def _checked(warp: context.WarpContext, tile: TileMap, coordinates: tuple[int, ...], store: bool) -> None:
-    """A fault unless the instruction may copy a box of this map from there."""
+    """A fault unless the instruction may copy a box of this tensor map at these coordinates."""
     if len(coordinates) != tile.rank:
         warp.fault(
             "D723",
@@ -85,16 +85,16 @@ _wide = lru_cache(maxsize=256)(TileMap.wide)
 
 @dataclass(slots=True, eq=False)
 class _Form:
-    """What an instruction says at every execution: its operands, and where the state space of its tensor map begins.
+    """A decoded instruction: its operands, and the base (``window``) of the state space of its tensor map.
 
-    The operands are the address of the tensor map, that in shared memory, of a load that of the mbarrier and the mask, else absent ones;
-    then ``count`` coordinates, then im2colInfo. ``cuts`` are its copies by the address of the map and by coordinates and im2colInfo.
+    The operands are the addresses of the tensor map and of the box in shared memory; for a load the mbarrier and the CTA mask (absent for a
+    store); then ``count`` coordinates; then im2colInfo. ``prepared`` caches copies by the address of the map, coordinates and im2colInfo.
     """
 
     operands: tuple[tuple[Resolved, int], ...]
     window: int
     count: int
-    cuts: BoundedCache[tuple[int, tuple[int, ...]], PreparedTmaCopy] = field(default_factory=lambda: BoundedCache(4096))
+    prepared: BoundedCache[tuple[int, tuple[int, ...]], PreparedTmaCopy] = field(default_factory=lambda: BoundedCache(4096))
 
 
 def _form(warp: context.WarpContext, store: bool) -> _Form:
@@ -111,11 +111,11 @@ def _form(warp: context.WarpContext, store: bool) -> _Form:
     return found
 
 
-def _cut(warp: context.WarpContext, form: _Form, address: int, places: tuple[int, ...], store: bool) -> PreparedTmaCopy:
-    """The copy at these coordinates, with these im2col offsets; remembered as long as its tensor map stays as it is."""
-    cut = form.cuts.get((address, places))
-    if cut is not None and (not cut.raw or cut.raw == raw_map(warp, address)):
-        return cut
+def _prepare(warp: context.WarpContext, form: _Form, address: int, places: tuple[int, ...], store: bool) -> PreparedTmaCopy:
+    """The copy at these coordinates, with these im2col offsets; cached until its tensor map changes."""
+    copy = form.prepared.get((address, places))
+    if copy is not None and (not copy.raw or copy.raw == raw_map(warp, address)):
+        return copy
     raw = raw_map(warp, address)
     tile = map_of(warp, address, raw)
     coordinates, info = _signed(places[: form.count]), places[form.count :]
@@ -125,8 +125,8 @@ def _cut(warp: context.WarpContext, form: _Form, address: int, places: tuple[int
     _checked(warp, tile, coordinates, store)
     part = tile.region(coordinates, offsets)
     memory = warp.machine.global_view(warp, part.address, part.size, store) if part.size else NOTHING
-    cut = form.cuts[address, places] = PreparedTmaCopy(b"" if is_parameter(address) else raw, tile, part, memory)
-    return cut
+    copy = form.prepared[address, places] = PreparedTmaCopy(b"" if is_parameter(address) else raw, tile, part, memory)
+    return copy
 
 
 def _load(warp: context.WarpContext) -> None:
@@ -137,14 +137,14 @@ def _load(warp: context.WarpContext) -> None:
     for lane in lanes(warp):
         at, destination, barrier, ctas, *places = warp.fetch(form.operands, lane)
         address = at + form.window
-        cut = _cut(warp, form, address, tuple(places), False)
-        place = range_at(warp, 0, destination, cut.box.footprint, _ALIGNMENT, own)
+        copy = _prepare(warp, form, address, tuple(places), False)
+        place = range_at(warp, 0, destination, copy.box.footprint, _ALIGNMENT, own)
         targets = targets_of(warp, place, barrier, ctas if spread else None, pair)
-        start(warp, lane, partial(cut.deliver, targets), partial(cut.loaded, targets), *used_maps(warp, address))
+        start(warp, lane, partial(copy.deliver, targets), partial(copy.loaded, targets), *used_maps(warp, address))
 
 
 def _of_mode(warp: context.WarpContext, tile: TileMap, info: tuple[int, ...]) -> tuple[TileMap, tuple[int, ...]]:
-    """The map as the instruction's im2col mode uses it, and what is added to the coordinates of each pixel."""
+    """The tensor map in the instruction's im2col mode, and the offsets that are added to the coordinates of each pixel."""
     mode, box = warp.q.mode, tile.box
     if mode == "im2col":
         _in_range(warp, tuple((f"im2col offset {i}", value, _OFFSET_LIMITS[len(info)]) for i, value in enumerate(info)))
@@ -171,13 +171,13 @@ def _store(warp: context.WarpContext, operation: str | None) -> None:
     for lane in lanes(warp):
         at, source, _, _, *places = warp.fetch(form.operands, lane)
         address = at + form.window
-        cut = _cut(warp, form, address, tuple(places), True)
-        cta, offset = range_at(warp, 1, source, cut.box.footprint, _ALIGNMENT, True)
+        copy = _prepare(warp, form, address, tuple(places), True)
+        cta, offset = range_at(warp, 1, source, copy.box.footprint, _ALIGNMENT, True)
         combine: Combine | None = None
         if operation is not None:
-            combine = _combiner(warp, operation, cut.tile.element)
-        perform = partial(cut.store, cta, offset, combine)
-        track(warp, lane, start(warp, lane, perform, partial(cut.stored, cta, offset), *used_maps(warp, address)))
+            combine = _combiner(warp, operation, copy.tile.element)
+        perform = partial(copy.store, cta, offset, combine)
+        track(warp, lane, start(warp, lane, perform, partial(copy.stored, cta, offset), *used_maps(warp, address)))
 
 
 def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combine:
@@ -188,12 +188,12 @@ def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combin
 
 
 def _reduction(q: Qualifiers) -> Asynchronous:
-    """The element type stands in the tensor map: it may be a float."""
+    """The effects of a reduction. The element type is in the tensor map, so it may be a floating-point type."""
     return dataclasses.replace(TENSOR_STORE, atomic=True, adds_floats=q.redOp == "add")
 
 
 def _rows(mode: str | tuple[str | None, ...], *directions: str, **more: object) -> dict[str, object]:
-    """The values with which a row executes."""
+    """The modifier values for which a row executes the form."""
     return {"mode": mode, **({"direction": directions} if directions else {}), **more, **NOT_EXECUTED}
 
 
@@ -230,6 +230,6 @@ def reduce(warp: context.WarpContext) -> None:
 
 
 @native(PREFETCH, only=_rows((*_TILED, "im2col", "im2col::w", "im2col::w::128", "tile::gather4")), outputs=0)
-def nothing_nearer(q: Qualifiers, op: Op) -> Nothing:
-    """Bring nothing nearer: caches are not modelled."""
+def prefetch(q: Qualifiers, op: Op) -> Nothing:
+    """Has no effect: caches are not modelled."""
     return Nothing()

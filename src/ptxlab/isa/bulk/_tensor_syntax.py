@@ -80,7 +80,7 @@ _OPERANDS: dict[str, Kind] = {
 
 
 def _modes(section: str, directions: dict[str, tuple[str, ...]]) -> tuple[Rule, ...]:
-    """Which modes a direction has, and which ranks a mode has."""
+    """The modes of each direction, and the ranks of each mode."""
     return (
         *(
             Rule({"direction": (d,)}, "mode", (None, *modes), f".{d} takes " + ", ".join(f".{m}" for m in modes), section)
@@ -188,4 +188,4 @@ PREFETCH = form(
 )
 
 NOT_EXECUTED = dict.fromkeys(("address", "dim_only", "dim_stride", "report", "priority"))
-"""Groups whose modifiers no launch takes: ``only`` of every row."""
+"""Modifiers that are not executed: the ``only`` of every row excludes them."""

@@ -32,7 +32,7 @@ _ADDRESSES = ("global_address",)
 _ORDINALS = ("box_dim", "global_dim", "element_stride")
 _STRIDES = ("global_stride",)
 _CODES = {"elemtype": (13, 15), "interleave_layout": (3, 2), "swizzle_mode": (4, 4), "swizzle_atomicity": (4, 3), "fill_mode": (2, 1)}
-"""Field -> how many values it has on every target that has the field, and the last value on any."""
+"""Field -> number of values that every target with this field has, and the largest value on any target."""
 
 
 def _range(first: int, end: int, last: int) -> Immediate:
@@ -145,13 +145,13 @@ def _replace(warp: context.WarpContext, ordinal: bool) -> None:
 
 @service(_REPLACED, only={"field": ("rank", *_ADDRESSES, *_CODES), "value": None}, outputs=0, effects=_change)
 def replace(warp: context.WarpContext) -> None:
-    """Replace a field that stands once."""
+    """Replace a field that does not depend on a dimension."""
     _replace(warp, False)
 
 
 @service(_REPLACED, only={"field": (*_ORDINALS, *_STRIDES)}, outputs=0, effects=_change)
 def replace_ordinal(warp: context.WarpContext) -> None:
-    """Replace a field that stands once for each dimension."""
+    """Replace the value of one dimension in a field with a value for each dimension."""
     _replace(warp, True)
 
 
@@ -180,5 +180,5 @@ def cp_fenceproxy(warp: context.WarpContext) -> None:
     source="addr",
 )
 def prefetch(q: Qualifiers, op: Op) -> Nothing:
-    """Bring nothing nearer: caches are not modelled."""
+    """Has no effect: caches are not modelled."""
     return Nothing()

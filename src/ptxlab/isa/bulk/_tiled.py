@@ -1,4 +1,4 @@
-"""Boxes of tensor maps in tiled mode: which bytes move.
+"""Tensor maps in tiled mode: the bytes that a copy of a box moves.
 
 The part inside the tensor is copied between a strided view of global memory and the staging array, ``[.., row, byte of the row]``.
 """
@@ -17,7 +17,7 @@ __all__ = ["Box", "Region", "Span"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One dimension of one copy: ``low <= i < high`` of the box's steps are inside the tensor, the first of them at ``start``."""
+    """One dimension of a copy: the box elements ``low <= i < high`` are inside the tensor; element ``low`` has coordinate ``start``."""
 
     low: int
     high: int
@@ -26,7 +26,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The part of a box that is inside the tensor: global byte range and, innermost first, the spans. ``size`` 0: nothing is inside."""
+    """The part of a box inside the tensor: the byte range in global memory, and spans, innermost first. ``size`` 0: no byte is inside."""
 
     address: int
     size: int
@@ -36,11 +36,11 @@ class Region:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Box(Staged[Region]):
-    """A tensor map's box.
+    """The box of a tensor map in tiled mode.
 
     Attributes
     ----------
-    counts : elements moved along each dimension, innermost first
+    counts : elements copied in each dimension, innermost first
     steps : traversal strides
     """
 
@@ -51,7 +51,7 @@ class Box(Staged[Region]):
         self._arrange(self.counts[0], prod(self.counts[1:]))
 
     def region(self, coordinates: tuple[int, ...]) -> Region:
-        """Cut the box at these coordinates to the tensor."""
+        """Clip the box at these coordinates to the tensor."""
         spans = []
         whole = True
         first = last = 0

@@ -1,4 +1,4 @@
-"""Control flow, the stack, and the functions that the system provides. Importing the package enters it into the catalogue."""
+"""Control flow, the stack, and the functions that the system provides. Importing the package registers its rows in the catalogue."""
 
 from ptxlab.isa.catalogue import Qualifiers, control, native
 from ptxlab.isa.control import _stack
@@ -22,5 +22,5 @@ control("call{.uni}", first="any", second="?any", third="?any", fourth="?any", o
 @native("pmevent", event=Typed("any", range(16), constant=True), outputs=0, section="Miscellaneous Instructions: pmevent")
 @native("pmevent.mask", event=Typed("any", range(1 << 16), constant=True), outputs=0, section="Miscellaneous Instructions: pmevent")
 def pmevent(q: Qualifiers, op: Op) -> Nothing:
-    """There are no performance counters that could be triggered."""
+    """Has no effect: performance monitor events are not modelled."""
     return Nothing()

@@ -1,6 +1,6 @@
-"""alloca, stacksave, stackrestore: memory that a thread takes and gives back while it runs.
+"""alloca, stacksave, stackrestore: memory that a thread allocates and frees on its stack.
 
-The stack grows down in local memory; its pointer is a register of the thread that the text does not name.
+The stack grows down in local memory; the stack pointer is a register that does not appear in the PTX text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ptxlab.isa.requirements import needs
 _SECTION = "Stack Manipulation Instructions: "
 _LEAST_ALIGNMENT = 8
 _NOWHERE = 0xFFFF_FFF0
-"""The address of memory that there was no room for: outside local memory."""
+"""The result of alloca if the stack overflows: an address outside local memory."""
 
 
 def _sized(x: Vocabulary, q: Qualifiers, a: Value) -> Value:

@@ -46,7 +46,7 @@ def _text(warp: context.WarpContext, lane: int, address: int) -> str:
 
 
 def _argument(warp: context.WarpContext, position: int, bits: int, lane: int) -> int:
-    """What an argument holds: a register, or a variable in the parameter space."""
+    """The value of an argument: a register, or a variable in the param space."""
     operand = warp.op.operands[position]
     if isinstance(operand, SymbolAddress):
         window, base = (LOCAL_WINDOW, 0) if operand.space == "local" else (PARAM_WINDOW + PARAM_BASE, PARAM_BASE)
@@ -59,13 +59,13 @@ _LONG = ("l", "ll", "j", "z", "t")
 
 
 def format_text(text: str, take: Callable[[int], bytes], string: Callable[[int], str]) -> tuple[str, int]:
-    """What printf makes of a format, and how many arguments it took.
+    """Return the formatted text and the number of arguments used.
 
     Parameters
     ----------
     text : the format
-    take : gives the next argument of so many bytes
-    string : the string at an address
+    take : returns the next argument; its parameter is the size in bytes
+    string : returns the string at an address
 
     Examples
     --------
@@ -120,7 +120,7 @@ def format_text(text: str, take: Callable[[int], bytes], string: Callable[[int],
 
 
 def vprintf(warp: context.WarpContext) -> None:
-    """Print; the result is the number of arguments. The arguments stand behind each other, each aligned to its size."""
+    """Print; the result is the number of arguments. The arguments are consecutive in memory, each aligned to its size."""
     result = warp.op.operands[0]
     for lane in _lanes(warp):
         address, at = _argument(warp, 1, 64, lane), _argument(warp, 2, 64, lane)
@@ -139,7 +139,7 @@ def vprintf(warp: context.WarpContext) -> None:
 
 
 def assertion_failed(warp: context.WarpContext) -> None:
-    """End the launch and say what does not hold: message, file, line, function, size of a character."""
+    """End the launch with a report. The operands are message, file, line, function and character size."""
     lane = _lanes(warp)[0]
     message, file, function = (_text(warp, lane, _argument(warp, position, 64, lane)) for position in (0, 1, 3))
     line = _argument(warp, 2, 32, lane)
@@ -156,19 +156,19 @@ SYSTEM_CALLS = {
     "vprintf": _row("vprintf", 1, vprintf, "result", "format", "arguments"),
     "__assertfail": _row("__assertfail", 0, assertion_failed, "message", "file", "line", "function", "size"),
 }
-"""Rows of the functions that calls reach without a body."""
+"""Rows of the functions that a module may call without defining them."""
 
 
 def no_function(warp: context.WarpContext) -> None:
-    """End the launch: a call has gone to an address that is none of the functions it may reach."""
+    """End the launch: an indirect call has an address that is not one of its possible targets."""
     lane = _lanes(warp)[0]
     address = warp.lane_value(warp.op.operands[0], 64, lane)
     warp.fault(
         "H607",
-        f"the call goes to {address:#x}, which is the address of no function that it may reach",
+        f"the call goes to {address:#x}, which is not the address of a function that it may call",
         fix="take the address of a listed function (mov.u64 %rd, name); a function that is being executed cannot be entered again",
     )
 
 
 NO_FUNCTION = _row("through a pointer", 0, no_function, "pointer")
-"""What a call through a pointer comes to when the pointer names nothing that it may reach."""
+"""The row that runs for an indirect call whose pointer is not one of its possible targets."""

@@ -1,4 +1,4 @@
-"""mma.sync and mma.sp. Importing the package enters them into the catalogue."""
+"""mma.sync and mma.sp. Importing the package registers them in the catalogue."""
 
 from ptxlab.isa.mma import _products, _quads
 

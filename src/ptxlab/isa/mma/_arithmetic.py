@@ -1,4 +1,4 @@
-"""The products of mma: codes of A, B and C in, those of D out, as the target's tensor cores or its emulation give them."""
+"""The arithmetic of mma: element codes of A, B and C to those of D, as the target's tensor cores or ptxas' emulation compute it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EIGHT_BIT = ("e4m3", "e5m2")
 
 
 class Scales(NamedTuple):
-    """Scale factors of A [M, factors] and B [N, factors], their type, and how many stored elements share one."""
+    """Scale factors of A [M, factors] and B [N, factors], their type, and the number of stored elements that share a factor."""
 
     a: NDArray[np.uint8]
     b: NDArray[np.uint8]
@@ -30,7 +30,7 @@ class Scales(NamedTuple):
 
 @cache
 def architecture(target: str) -> str:
-    """The name of a target's arithmetic in `ptxlab.numerics`.
+    """The ``arch`` of a target in `ptxlab.numerics`.
 
     >>> architecture("sm_90a"), architecture("sm_103a"), architecture("sm_86")
     ('mma.sm_90', 'mma.sm_100', 'mma.sm_80')
@@ -42,7 +42,7 @@ def architecture(target: str) -> str:
 def float_product(
     target: str, kind: str | None, types: tuple[str, str, str], a: Codes, b: Codes, c: Codes, metadata: Codes | None, scales: Scales | None
 ) -> Codes:
-    """Floating point; ``types`` are those of A, B and D."""
+    """A floating-point product; ``types`` are those of A, B and D."""
     arch = architecture(target)
     if types[0] in _EIGHT_BIT and arch in ("mma.sm_90", "mma.sm_100"):
         return _as_halves(arch, types, a, b, c, metadata)
@@ -53,9 +53,10 @@ def float_product(
 
 
 def _as_halves(arch: str, types: tuple[str, str, str], a: Codes, b: Codes, c: Codes, metadata: Codes | None) -> Codes:
-    """Eight-bit elements are multiplied as f16: the low halves of all registers of A, then the high ones; C is added at the end.
+    """Multiply eight-bit elements as f16: first the low halves of all registers of A, then the high halves; add C at the end.
 
-    So ptxas does it for targets whose tensor cores have no such mma. A half register of A stores two elements, of a sparse A a chunk.
+    ptxas emulates the mma in this way for targets whose tensor cores do not have it. Half a register holds two elements of A, or one chunk
+    of a sparse A.
     """
     d = types[2]
     first, second = (_halves(decode(a, types[0]), 2), _halves(decode(b, types[1]), 2 if metadata is None else 4))
@@ -70,21 +71,21 @@ def _as_halves(arch: str, types: tuple[str, str, str], a: Codes, b: Codes, c: Co
 
 
 def _halves(values: NDArray[np.float32], count: int) -> tuple[Codes, Codes]:
-    """The even and the odd pieces of ``count`` elements of each row, as f16."""
+    """Split each row into pieces of ``count`` elements; return the even and the odd pieces as f16."""
     pieces = values.astype(np.float16).view(np.uint16).reshape(len(values), -1, 2, count)
     low, high = (np.ascontiguousarray(pieces[:, :, i]).reshape(len(values), -1) for i in (0, 1))
     return low, high
 
 
 def _words(values: NDArray[Any]) -> Codes:
-    """The bits of floating-point results, with the one NaN that arithmetic gives."""
+    """The bits of floating-point results, with the canonical NaN."""
     bits = values.view(f"u{values.itemsize}")
     found: Codes = np.where(np.isnan(values), bits.dtype.type(0x7FFF if values.itemsize == 2 else 0x7FFFFFFF), bits)
     return found
 
 
 def quad_product(target: str, d: str, c_type: str, a: Codes, b: Codes, c: Codes) -> Codes:
-    """One of the four products of m8n8k4 with f16: of the tensor cores up to sm_75, later of a routine of ptxas in f32."""
+    """One of the four products of m8n8k4 with f16: tensor cores up to sm_75, ptxas' emulation in f32 on later targets."""
     arch = architecture(target)
     if arch in ("mma.sm_70", "mma.sm_75"):
         addend = _words(c.view(np.float16).astype(np.float32)) if (d, c_type) == ("f32", "f16") else c
@@ -106,7 +107,7 @@ def quad_product(target: str, d: str, c_type: str, a: Codes, b: Codes, c: Codes)
 def integer_product(
     types: tuple[str, str], bits: int, a: Codes, b: Codes, c: NDArray[np.uint32], metadata: Codes | None, satfinite: bool
 ) -> Codes:
-    """Integers: exact, then wrapped or clamped once."""
+    """An integer product: exact, then wrapped or clamped once."""
     if metadata is not None:
         a, _ = numerics.expand_sparse(a, metadata, types[0], bits == 4)
     total = _numbers(a, types[0], bits) @ _numbers(b, types[1], bits).T + c.view(np.int32)
@@ -122,7 +123,7 @@ def _numbers(codes: Codes, name: str, bits: int) -> NDArray[np.int64]:
 
 
 def bit_product(operation: str, a: Codes, b: Codes, c: NDArray[np.uint32]) -> Codes:
-    """Single bits: how many pairs are both one, or differ."""
+    """A product of .b1: the number of pairs of bits that are both one (and) or differ (xor)."""
     wide_a, wide_b = a.astype(np.int64), b.astype(np.int64)
     both = wide_a @ wide_b.T
     counted = both if operation == "and" else wide_a.sum(axis=1)[:, None] + wide_b.sum(axis=1) - 2 * both

@@ -1,7 +1,7 @@
-"""Matrices from and to the registers of a warp, by the layouts "mma ab" and "mma cd" of `ptxlab.tables.MATRIX_FRAGMENTS`.
+"""Conversion between matrices and the registers of a warp, with the layouts "mma ab" and "mma cd" of `ptxlab.tables.MATRIX_FRAGMENTS`.
 
-A register of A or B holds neighbouring elements along K, as many as fill its 32 bits (one f64 has a register of 64). The stored elements
-of a sparse A stand as those of a dense one.
+A register of A or B holds as many consecutive elements along K as fit into its 32 bits (an f64 has a 64-bit register). The stored
+elements of a sparse A have the layout of a dense A.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Codes = NDArray[np.unsignedinteger]
 
 
 def _unpack(words: Registers, bits: int) -> Codes:
-    """Elements of words, low bits first: ``[..., elements of a word]``."""
+    """The elements of words, lowest bits first: ``[..., elements of a word]``."""
     if bits >= 8:
         found: Codes = np.ascontiguousarray(words)[..., None].view(f"u{bits // 8}")
         return found
@@ -33,7 +33,7 @@ def _unpack(words: Registers, bits: int) -> Codes:
 
 @cache
 def _index(name: str, **sizes: int) -> NDArray[np.intp]:
-    """For each element of a matrix [row, column], which of the values [value, thread] it is."""
+    """For each element of a matrix [row, column], its flat index in the values [value, thread]."""
     at = matrix_fragment(name, **sizes)
     threads, values = at.row.shape
     found = np.empty((at.row.max() + 1, at.column.max() + 1), np.intp)
@@ -56,7 +56,7 @@ def gather_cd(registers: Registers, m: int, half: bool) -> Codes:
 
 @cache
 def _elements(m: int, half: bool) -> NDArray[np.intp]:
-    """Which element of a matrix D [m, 8] each value is: [value, thread], or [thread, value] of halves."""
+    """For each value, its flat index in a matrix D [m, 8]: [value, thread], or [thread, value] for f16."""
     at = matrix_fragment("mma cd", h=m // 8)
     found = 8 * at.row + at.column
     return found if half else np.ascontiguousarray(found.T)

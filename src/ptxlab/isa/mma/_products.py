@@ -36,12 +36,12 @@ class Types:
     Attributes
     ----------
     ab, d : types of A and B, and of C and D
-    bits : that an element takes in a register
+    bits : bits of an element in a register
     dense : shapes of mma.sync
-    sparse : shapes of mma.sp, and how many values the sparsity selector has
+    sparse : shapes of mma.sp -> number of values of the sparsity selector
     kind : the .kind, "" without one
-    scales : factors of a row and their type -> stored elements that share a factor
-    since : the first architecture with them; from 120 on with a letter behind the number
+    scales : (number of factors in a row, their type) -> stored elements that share a factor
+    since : the first architecture with these types; from 120 on the target needs a suffix letter
     """
 
     ab: tuple[str, ...]
@@ -82,13 +82,13 @@ _SINCE = {
     ("f16", "m16n8k8"): 75, ("s8", "m8n8k16"): 75, ("s4", "m8n8k32"): 75, ("b1", "m8n8k128"): 75,
     ("f64", "m16n8k4"): 90, ("f64", "m16n8k8"): 90, ("f64", "m16n8k16"): 90,
 }  # fmt: skip
-"""First type of a row and shape -> the first architecture with it, where that of the row is another: section "Target ISA Notes"."""
+"""(First type of a row, shape) -> the first architecture with it, where it differs from that of the row: section "Target ISA Notes"."""
 
 _VERSIONS = {75: "6.5", 80: "7.0", 90: "7.8"}
-"""Architecture -> the PTX ISA version that brought the types and shapes that it was the first to have."""
+"""Architecture -> the PTX ISA version that introduced the types and shapes that first appeared on it."""
 
 _OWN_BITS = {"e3m2": (0, 0x3F), "e2m3": (0, 0x3F), "e2m1": (2, 0xF)}
-"""Elements of fewer than 8 bits in a byte: lowest bit, mask."""
+"""Element type of fewer than 8 bits -> its lowest bit in the byte, and mask."""
 
 
 def _elements(codes: NDArray[Any], name: str, types: Types) -> NDArray[Any]:
@@ -109,7 +109,7 @@ def _check_target(warp: context.WarpContext, since: int) -> None:
 
 
 def _metadata(warp: context.WarpContext, types: Types, k: int) -> NDArray[np.uint8]:
-    """The codes of a sparse A, [16, chunks]; a fault where one selects nothing."""
+    """The metadata codes of a sparse A, [16, chunks]; a fault if a code is not legal."""
     q = warp.q
     selector = immediate(warp, "selector", "the sparsity selector", tuple(range(types.sparse[q.shape])))
     chunks = k // (2 if types.bits == 32 else 8 if types.bits == 4 else 4)
@@ -130,7 +130,7 @@ def _scales(warp: context.WarpContext, vector: int, type: str, block: int) -> Sc
     byte_a, thread_a = selectors(warp, "select_a", (("byte-id-a", bytes_), ("thread-id-a", (0, 1))))
     byte_b, thread_b = selectors(warp, "select_b", (("byte-id-b", bytes_), ("thread-id-b", (0, 1, 2, 3))))
     row, column = np.arange(16), np.arange(8)
-    # Of a pair of threads the first brings row t/4, the second row t/4 + 8.
+    # In a pair of threads the first holds row t/4, the second row t/4 + 8.
     a = _factors(warp, "scale_a", 4 * (row % 8) + 2 * thread_a + row // 8, byte_a, vector)
     b = _factors(warp, "scale_b", 4 * column + thread_b, byte_b, vector)
     return Scales(a, b, type, block)
@@ -169,11 +169,11 @@ def _vector(registers: int, type: str) -> str:
 
 
 def _pattern(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, str], since: int) -> str:
-    # What came with sm_120 has only the new name.
+    # Types and shapes introduced with sm_120 exist only as sp::ordered_metadata.
     variant = "" if not sparse else ".(variant=sp::ordered_metadata)" if since >= 120 else ".(variant=sp|sp::ordered_metadata)"
     kind = f".kind::{types.kind}" if types.kind else ""
     if types.scales:
-        # Where a kind has only one scale vector size, it need not be written.
+        # The scale vector size is optional if the kind has only one.
         size = f".scale_vec::{scale[0]}X"
         kind += ".block_scale" + (f"{{{size}}}" if len(types.scales) == 1 else size)
     a = "|".join(types.ab)

@@ -1,7 +1,7 @@
-"""mma.m8n8k4 with f16: four products side by side.
+"""mma.m8n8k4 with f16: four independent products.
 
-Section "Matrix Fragments for mma.m8n8k4 with .f16 floating point type". Product i belongs to threads 4i to 4i + 3, which bring the rows
-(columns) 0 to 3, and to those 16 further, which bring 4 to 7.
+Section "Matrix Fragments for mma.m8n8k4 with .f16 floating point type". Product i belongs to threads 4i to 4i + 3, which hold rows
+(columns) 0 to 3, and to threads 4i + 16 to 4i + 19, which hold rows (columns) 4 to 7.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _SECTION = "Multiply-and-Accumulate Instruction: mma"
 
 
 def _values(registers: NDArray[np.uint32], half: bool) -> NDArray[Any]:
-    """What each thread holds, [32, values]."""
+    """The values of each thread, [32, values]."""
     rows = np.ascontiguousarray(registers.T)
     return rows.view(np.uint16) if half else rows
 
 
 _PRODUCT = matrix_fragment_layout("m8n8k4 row").coefficients("P").offsets()[:, :1]
-"""Product of each thread."""
+"""The number of each thread's product."""
 
 
 def _gather(values: NDArray[Any], name: str, width: int) -> NDArray[Any]:

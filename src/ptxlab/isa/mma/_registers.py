@@ -1,4 +1,4 @@
-"""Operands of mma by the names that the rows give them."""
+"""Access to the operands of mma by their names in the row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["immediate", "position", "read", "selectors", "write"]
 
 @cache
 def position(row: Row, name: str) -> int:
-    """Where an operand stands."""
+    """The position of an operand."""
     return [operand for operand, _ in row.operands].index(name)
 
 

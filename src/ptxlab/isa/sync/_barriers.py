@@ -23,10 +23,10 @@ _NUMBER = Typed("u32", range(16))
 _THREADS = range(0, 1 << 31, 32)
 
 
-def _meet(warp: WarpContext, number: int, count: int, contribution: list[int] | None = None) -> tuple[Any, int, bool]:
-    """Arrive; ``number`` and ``count`` are operand positions (count -1: all threads).
+def _arrive_at(warp: WarpContext, number: int, count: int, contribution: list[int] | None = None) -> tuple[Any, int, bool]:
+    """Arrive at a barrier; ``number`` and ``count`` are operand positions (count -1: all threads).
 
-    Returns the barrier, its generation before, and whether it completed.
+    Returns the barrier, its generation before the arrival, and whether the arrival completed it.
     """
     operand = warp.op.operands[number]
     identifier = operand.value & 0xFFFF_FFFF if type(operand) is Const else warp.uniform(number)
@@ -59,8 +59,8 @@ def _accumulate(barrier: Any, contribution: list[int]) -> None:
         barrier.accumulator = contribution
 
 
-class _Met(Wait):
-    """Until a barrier is in another generation than this."""
+class _BarrierWait(Wait):
+    """Wait until a barrier leaves this generation."""
 
     __slots__ = ("_cta", "_generation")
 
@@ -91,8 +91,8 @@ class _Met(Wait):
 )
 def sync(warp: WarpContext) -> Wait | None:
     """Arrive and wait for the other threads."""
-    barrier, generation, done = _meet(warp, 0, 1)
-    return None if done else _Met(barrier, generation, warp.cta)
+    barrier, generation, done = _arrive_at(warp, 0, 1)
+    return None if done else _BarrierWait(barrier, generation, warp.cta)
 
 
 @service(
@@ -108,8 +108,8 @@ def sync(warp: WarpContext) -> Wait | None:
     b=Typed("u32", _THREADS),
 )
 def arrive(warp: WarpContext) -> None:
-    """Arrive and go on."""
-    _meet(warp, 0, 1)
+    """Arrive and continue without waiting."""
+    _arrive_at(warp, 0, 1)
 
 
 def _reduce(warp: WarpContext, count: int, predicate: int) -> Wait | None:
@@ -119,7 +119,7 @@ def _reduce(warp: WarpContext, count: int, predicate: int) -> Wait | None:
         done = True
     else:
         values = warp.values(predicate, 1)[warp.lanes()]
-        barrier, generation, done = _meet(warp, 1, count, [int(values.sum()), int(values.all()), int(values.any())])
+        barrier, generation, done = _arrive_at(warp, 1, count, [int(values.sum()), int(values.all()), int(values.any())])
     if done:
         popc, every, some = barrier.result[generation]
         if warp.q.op == "popc":
@@ -128,7 +128,7 @@ def _reduce(warp: WarpContext, count: int, predicate: int) -> Wait | None:
             warp.write(0, every if warp.q.op == "and" else some, 1)
         return None
     warp.state[key] = barrier, generation
-    return _Met(barrier, generation, warp.cta, retry=True)
+    return _BarrierWait(barrier, generation, warp.cta, retry=True)
 
 
 @service(
@@ -196,7 +196,7 @@ def reduce_counted(warp: WarpContext) -> Wait | None:
 
 
 def _arrived(warp: WarpContext) -> list[int]:
-    """Lanes of the warp that have arrived and not waited, for phases of even and odd number."""
+    """Masks of the lanes that have arrived but not waited, for even and for odd phases."""
     found: list[int] = warp.state.setdefault("barrier.cluster", [0, 0])
     return found
 

@@ -20,7 +20,7 @@ _KEY = "cp.async groups"
 
 @dataclass(slots=True)
 class _Batch:
-    """Copies of the lanes in ``mask``: a committed group, or those that an mbarrier tracks."""
+    """Copies of the lanes in ``mask``: a committed group, or copies that an mbarrier tracks."""
 
     mask: int
     operation: AsyncOperation
@@ -28,7 +28,10 @@ class _Batch:
 
 
 def _enqueue(warp: WarpContext, name: str, group: bool, signal: list[tuple[Any, int]]) -> None:
-    """Let what the executing lanes have copied since their last group perform later, in order; ``signal`` are arrivals to make then."""
+    """Issue the copies of the executing lanes since their last group as one asynchronous operation.
+
+    Operations of a warp perform in order. ``signal`` lists mbarriers and the number of arrivals on each at completion.
+    """
     cta, machine = warp.cta, warp.machine
     rows = warp.take_copies()
     operation = AsyncOperation(name, warp.op, cta, lambda: None, queue=("cp.async", id(cta), warp.warp_id))
@@ -52,13 +55,13 @@ def _enqueue(warp: WarpContext, name: str, group: bool, signal: list[tuple[Any, 
 
 @service("cp.async.commit_group", requires=_NEEDS, section=f"{_SECTION}.commit_group", effects=CommitGroup(Completion.COPY_GROUP))
 def commit_group(warp: WarpContext) -> None:
-    """Make a group of each executing thread's copies since its last one."""
+    """Commit each executing thread's copies since its last group to a new group."""
     if warp.machine.policy != "eager":
         _enqueue(warp, "cp.async group", True, [])
 
 
 def _pending(warp: WarpContext, mask: int, groups_only: bool) -> int:
-    """The largest number of pending batches that a lane of the mask has."""
+    """The largest number of pending batches of a lane in ``mask``."""
     batches: list[_Batch] = [b for b in warp.state.get(_KEY, ()) if not b.operation.done and b.mask & mask and (b.group or not groups_only)]
     if all(b.mask & mask == mask for b in batches):
         return len(batches)

@@ -54,7 +54,7 @@ def _plain() -> Form:
 
 
 def _directed() -> Form:
-    """A proxy fence of one direction, or of both for one kind of proxy."""
+    """A unidirectional proxy fence, or a bidirectional one."""
     kinds = ("async", "alias", "tensormap::generic", "async::generic")
     tensormap, generic = {"proxy": ("tensormap::generic",)}, {"proxy": ("async::generic",)}
     undirected, alias = {"proxy": ("async",)}, {"proxy": ("alias",)}
@@ -123,7 +123,7 @@ def _directed() -> Form:
 
 
 def _fabric() -> Form:
-    """A proxy fence of one direction between the generic and the fabric proxy."""
+    """A unidirectional proxy fence between the generic and the fabric proxy."""
     return form(
         "fence.proxy",
         ".(proxy=generic::fabric|fabric::generic|fabric::fabric).alias.(sem=acquire|release|acq_rel)"

@@ -1,4 +1,4 @@
-"""Fences, which order but move nothing, and instructions about the execution of a thread."""
+"""Fences, and instructions that control the execution of a thread: griddepcontrol, nanosleep, brkpt, setmaxnreg."""
 
 from __future__ import annotations
 
@@ -74,19 +74,19 @@ def _grid_control(q: Qualifiers) -> Effect:
     effects=_grid_control,
 )
 def nothing(q: Qualifiers, op: Op) -> Nothing:
-    """No effect on values: memory operations perform in order, and launches run one after the other."""
+    """Has no effect on values: memory operations perform in order, and launches run one after the other."""
     return Nothing()
 
 
 @service("nanosleep.u32", section=f"{_MISC}: nanosleep", outputs=0, effects=LOCAL, time="u32")
 def nanosleep(warp: WarpContext) -> None:
-    """Let others run."""
+    """Yield to other warps."""
     warp.spin()
 
 
 @service("brkpt", section=f"{_MISC}: brkpt", effects=LOCAL)
 def brkpt(warp: WarpContext) -> None:
-    """End the launch: there is no debugger to stop in."""
+    """End the launch with a fault, because no debugger is attached."""
     warp.fault(
         "H604", "the kernel executed brkpt", fix="look for the condition that leads here; compilers put brkpt behind failed assertions"
     )
@@ -94,22 +94,22 @@ def brkpt(warp: WarpContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Registers(Supplied):
-    """Registers that a warp waits for."""
+    """The registers that a setmaxnreg.inc waits for."""
 
     cta: Cta
     change: int
 
     @property
     def awaits(self) -> Supply:
-        """Registers in the pool."""
+        """The effect that ends the wait."""
         return Supply.REGISTERS
 
     def supplied_by(self, cta: Cta, _warp: int) -> bool:
-        """Whether a warp can give registers back to the pool."""
+        """Return whether a warp can return registers to the pool."""
         return cta is self.cta
 
     def advice(self) -> str:
-        """What to do."""
+        """Return the fix for the report of a hang."""
         free = self.cta.state["registers free"]
         return f"let other warps of the CTA execute setmaxnreg.dec: {self.change - free} more registers are needed"
 
@@ -123,7 +123,7 @@ class _Registers(Supplied):
     count=Typed("u32", range(_REGISTERS_LEAST, _REGISTERS_MOST + 1, _REGISTERS_STEP), constant=True),
 )
 def setmaxnreg(warp: WarpContext) -> Wait | None:
-    """Take registers from the CTA's pool, or give them back; without a known pool ``inc`` never waits."""
+    """Take registers from the CTA's pool, or return them. If the size of the pool is not known, ``inc`` never waits."""
     wanted = warp.uniform(0)
     if wanted % _REGISTERS_STEP or not _REGISTERS_LEAST <= wanted <= _REGISTERS_MOST:
         raise Misuse(

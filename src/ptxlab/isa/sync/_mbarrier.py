@@ -63,7 +63,7 @@ def inval(warp: WarpContext) -> None:
 
 
 def _arrive(barrier: Any, counts: list[int], drop: bool) -> list[int]:
-    """Arrivals of several lanes on one barrier, in lane order; their opaque states."""
+    """Arrive on one mbarrier for several lanes, in lane order; returns their opaque states."""
     one = barrier.drop if drop else barrier.arrive
     total = sum(counts)
     if not drop and total <= barrier.pending and len(counts) > 1:
@@ -88,7 +88,7 @@ def _write_states(warp: WarpContext, lanes: int, states: list[int]) -> None:
 
 
 def _arrive_once(warp: WarpContext) -> None:
-    """The usual case: one arrival for each executing lane, nobody asks for the state."""
+    """The usual case: one arrival for each executing lane, and the state is not used."""
     for address, lanes in targets(warp, 1):
         barrier = mbarrier_at(warp, address)
         count = lanes.bit_count()
@@ -163,26 +163,26 @@ def _amounts(warp: WarpContext) -> Iterator[tuple[Mbarrier, int]]:
 
 @service(transactions("expect_tx"), only=_ALONE, fidelity="hardware", outputs=0, effects=_announces)
 def expect_tx(warp: WarpContext) -> None:
-    """Raise the transaction count."""
+    """Increase the transaction count."""
     for barrier, amount in _amounts(warp):
         barrier.expect_tx(amount)
 
 
 @service(transactions("complete_tx"), only=_ALONE, fidelity="hardware", outputs=0, effects=_completes)
 def complete_tx(warp: WarpContext) -> None:
-    """Lower the transaction count."""
+    """Decrease the transaction count."""
     for barrier, amount in _amounts(warp):
         barrier.complete_tx(amount)
 
 
 @service(PENDING_COUNT, only={"layout": None}, fidelity="hardware", outputs=1, effects=LOCAL)
 def pending_count(warp: WarpContext) -> None:
-    """The pending arrivals that an opaque state tells of."""
+    """Extract the number of pending arrivals from an opaque state."""
     warp.write(0, (warp.values(1, 64) & np.uint64(_MOST)).astype(np.uint32))
 
 
 class _ByParity:
-    """What a waiting thread asks of an mbarrier."""
+    """The condition of a wait by phase parity, and its description."""
 
     @staticmethod
     def done(barrier: Any, operand: int) -> bool:
@@ -195,6 +195,8 @@ class _ByParity:
 
 
 class _ByState:
+    """The condition of a wait by opaque state, and its description."""
+
     @staticmethod
     def done(barrier: Any, operand: int) -> bool:
         done: bool = barrier.passed(operand)
@@ -206,7 +208,7 @@ class _ByState:
 
 
 class _Complete(Wait):
-    """Until an mbarrier is where a wait wants it to be; then the wait runs again."""
+    """Wait until the condition of a try_wait holds; then the instruction runs again."""
 
     __slots__ = ("_how", "_operand")
 
@@ -222,7 +224,7 @@ class _Complete(Wait):
 
 
 def _each_lane(warp: WarpContext, how: Any, bits: int) -> bool:
-    """Write each lane's answer where lanes differ in barrier or phase; True if all are positive."""
+    """Test for each lane separately, because lanes differ in mbarrier or phase; True if the condition holds in all of them."""
     done = np.zeros(32, bool)
     addresses, operands = warp.addresses(1), warp.values(2, bits)
     lanes = warp.lanes()
@@ -288,11 +290,11 @@ def try_wait(warp: WarpContext) -> Wait | None:
 
 @service(wait("test_wait", parity=True), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=_by_parity)
 def test_wait_parity(warp: WarpContext) -> None:
-    """Ask whether the phase of a parity has completed."""
+    """Test whether the phase of a parity has completed."""
     _test_wait(warp, _ByParity, 32)
 
 
 @service(wait("test_wait", parity=False), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=_by_state)
 def test_wait(warp: WarpContext) -> None:
-    """Ask whether the phase of an arrival has completed."""
+    """Test whether the phase of an arrival has completed."""
     _test_wait(warp, _ByState, 64)

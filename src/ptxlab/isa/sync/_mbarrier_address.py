@@ -1,4 +1,4 @@
-"""Which mbarrier objects the executing lanes mean."""
+"""The mbarrier objects that the executing lanes address."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OFFSET = (1 << RANK_SHIFT) - 1
 
 
 def missing_mbarrier(offset: int, size: int, *, overwritten: bool, invalidated: Op | None, rank: int, alone: bool) -> Misuse:
-    """Say why there is no mbarrier object at an offset."""
+    """The error for an address without a valid mbarrier object, with the reason."""
     where = f"shared offset {offset:#x} of CTA rank {rank}"
     barrier = "a barrier" if alone else "a barrier (barrier.cluster, if another CTA uses it)"
     if offset & 7:
@@ -70,7 +70,7 @@ def mbarrier_at(warp: WarpContext, address: int) -> Mbarrier:
 
 
 def targets(warp: WarpContext, position: int) -> Iterator[tuple[int, int]]:
-    """The addresses that the executing lanes name, in lane order, each with its lanes."""
+    """Yield the distinct addresses of the executing lanes, in lane order, each with the mask of its lanes."""
     address = warp.common_address(position)
     if address is not None:
         yield address, warp.mask

@@ -113,7 +113,7 @@ def arrivals(name: str) -> tuple[Form, Form]:
 
 
 def wait(name: str, parity: bool) -> Form:
-    """A wait, or a question, for a phase by its state or by its parity."""
+    """The form of try_wait or test_wait, by state or by parity."""
     section = f"{_SECTION}.test_wait, mbarrier.try_wait"
     operand = "phaseParity" if parity else "state"
     hint = " timeHint?" if name == "try_wait" else ""

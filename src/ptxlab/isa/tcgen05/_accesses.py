@@ -1,4 +1,4 @@
-"""What tcgen05 operations read and write, as ranges of bytes for observers."""
+"""The memory accesses of tcgen05 operations as byte ranges, for observers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ COLUMN_BYTES, CELL_BYTES = 512, 4
 
 
 def operand(cta: context.Cta, placed: PlacedOperand) -> MemoryAccess:
-    """A matrix operand in a CTA's shared memory, read."""
+    """A read of a matrix operand in a CTA's shared memory."""
     starts, sizes = placed.runs
     return MemoryAccess(starts + np.uint64(cta.shared_address), sizes, False)
 
 
 @lru_cache(maxsize=4096)
 def _lane_runs(lanes: bytes) -> tuple[tuple[int, int], ...]:
-    """First lane and count of each run of neighbouring lanes; int64 lanes as bytes."""
+    """First lane and count of each run of consecutive lanes; ``lanes`` are the bytes of an int64 array."""
     found = np.unique(np.frombuffer(lanes, np.int64))
     cuts = np.flatnonzero(np.diff(found) != 1) + 1
     return tuple((int(part[0]), len(part)) for part in np.split(found, cuts) if len(part))
@@ -34,7 +34,7 @@ def _lane_runs(lanes: bytes) -> tuple[tuple[int, int], ...]:
 def block(
     cta: context.Cta, column: int, columns: int, lanes: slice | NDArray[np.int64], write: bool, reads: bool = False
 ) -> Iterator[MemoryAccess]:
-    """Lanes of neighbouring columns of a CTA's tensor memory."""
+    """An access to lanes of consecutive columns of a CTA's tensor memory, one range for each run of lanes."""
     if isinstance(lanes, slice):
         runs: tuple[tuple[int, int], ...] = ((lanes.start or 0, (128 if lanes.stop is None else lanes.stop) - (lanes.start or 0)),)
     else:
@@ -46,7 +46,7 @@ def block(
 
 
 def common(access: MemoryAccess) -> MemoryAccess:
-    """The one object for these ranges, so that observers see at a glance that two operations reach the same."""
+    """The unique object for these ranges: observers detect by identity that two operations access the same bytes."""
     return _common(access.starts.tobytes(), access.sizes.tobytes(), access.write, access.reads)
 
 
@@ -56,6 +56,6 @@ def _common(starts: bytes, sizes: bytes, write: bool, reads: bool) -> MemoryAcce
 
 
 def cells(cta: context.Cta, column: int, places: NDArray[np.int64], lanes: NDArray[np.int64]) -> MemoryAccess:
-    """Single cells, read: columns counted from ``column``, and lanes, which broadcast."""
+    """A read of single 32-bit cells: columns relative to ``column``, and lanes; the two arrays broadcast."""
     offsets = np.unique((column + places) * COLUMN_BYTES + 4 * lanes).astype(np.uint64)
     return MemoryAccess(offsets + np.uint64(cta.tensor_address), np.array([4], np.uint32), False)

@@ -15,7 +15,7 @@ from ptxlab.isa.form import Form, form
 from ptxlab.isa.kinds import WORDS, Address, Kind, Register
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import Condition, needs
-from ptxlab.isa.tcgen05._state import Freed, PairRequest, State, enter, no_peer, state_of, teams, whole_warp
+from ptxlab.isa.tcgen05._state import Freed, PairRequest, State, ctas_of_group, enter, no_peer, state_of, whole_warp
 from ptxlab.isa.tcgen05._syntax import GROUPS, SINCE, SYNC
 from ptxlab.tables import TENSOR_MEMORY_COLUMNS
 
@@ -73,7 +73,7 @@ _RELINQUISH = form("tcgen05.relinquish_alloc_permit", f"{GROUPS}.sync.aligned", 
 
 @dataclass(frozen=True, slots=True)
 class _Awaited(context.Supplied):
-    """Columns that a CTA or pair waits for; ``request`` is that of a pair."""
+    """Columns that a CTA or CTA pair waits for; ``request`` is the request of a pair."""
 
     columns: int
     ctas: tuple[context.Cta, ...]
@@ -81,11 +81,11 @@ class _Awaited(context.Supplied):
 
     @property
     def alone(self) -> bool:
-        """Whether the other CTA of the pair has not asked yet."""
+        """Whether the other CTA of the pair has not executed tcgen05.alloc yet."""
         return self.request is not None and len(self.request.columns) < 2
 
     def describe(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """For the report of a hang: what is awaited, and who holds the columns."""
+        """For the report of a hang: the missing columns, and the CTAs that hold columns."""
         if self.alone:
             ranks = ", ".join(str(c.rank) for c in self.ctas)
             sentence = f"tcgen05.alloc.cta_group::2 of {self.columns} columns waits for the same instruction in the peer CTA"
@@ -96,34 +96,34 @@ class _Awaited(context.Supplied):
             for cta in tensors
             for holder in _holders(cta)
         )
-        return f"tcgen05.alloc of {self.columns} columns waits until so many are free on the SM", held
+        return f"tcgen05.alloc of {self.columns} columns waits until that many columns are free on the SM", held
 
     @property
     def awaits(self) -> Supply:
-        """What ends the wait."""
+        """The effect that ends the wait."""
         return Supply.PAIR_ALLOCATION if self.alone else Supply.COLUMNS
 
     def supplied_by(self, cta: context.Cta, _warp: int) -> bool:
-        """Whether a warp can end it: of the peer, or of any CTA that holds columns of the SM."""
+        """Return whether a warp of this CTA can end the wait: the CTA is the peer, or it holds columns of the SM."""
         if self.alone:
             return cta in self.ctas
         return any(cta in _holders(each) for each in self.ctas)
 
     def advice(self) -> str:
-        """What to do."""
+        """Return the fix for the report of a hang."""
         if self.alone:
             return "let both CTAs of the pair execute tcgen05.alloc.cta_group::2 with the same number of columns"
         others = [str(h.ctaid) for cta in self.ctas for h in _holders(cta) if h not in self.ctas]
         if others:
             return (
                 f"let CTA {others[0]} execute tcgen05.dealloc without waiting for this one; or keep the CTAs on different SMs: "
-                "ask for more shared memory, or launch with ptxlab.Device(ctas_per_sm=1)"
+                "request more shared memory, or launch with ptxlab.Device(ctas_per_sm=1)"
             )
-        return f"execute tcgen05.dealloc before this allocation, or ask for {TENSOR_MEMORY_COLUMNS} columns in all at most"
+        return f"execute tcgen05.dealloc before this allocation, or allocate at most {TENSOR_MEMORY_COLUMNS} columns in total"
 
 
 def _holders(cta: context.Cta) -> list[context.Cta]:
-    """The CTAs that hold tensor memory of the SM of a CTA, by their first columns."""
+    """The CTAs that have allocated tensor memory on the SM of a CTA, in order of their first columns."""
     owners = (cta.tensor.owner_of(column) for column in range(0, TENSOR_MEMORY_COLUMNS, _GRANULE))
     return [cast(context.Cta, owner) for owner in dict.fromkeys(owners) if owner is not None]
 
@@ -134,7 +134,7 @@ def _is_pair(q: Qualifiers) -> bool:
 
 @service(_ALLOC, only={"exclusive": None}, outputs=0, effects=lambda q: Alloc(_is_pair(q)))
 def alloc(warp: context.WarpContext) -> context.Wait | None:
-    """Grant columns, or wait for them; the address goes to shared memory."""
+    """Allocate columns, or wait until they are free, and write their address to shared memory."""
     whole_warp(warp)
     state, group = enter(warp, active=not warp.retried)
     columns = _columns(warp, 1)
@@ -158,7 +158,7 @@ def alloc(warp: context.WarpContext) -> context.Wait | None:
 
 def _alloc_pair(warp: context.WarpContext, state: State, columns: int, offset: int) -> context.Wait | None:
     cta = warp.cta
-    pair = teams(cta, 2)
+    pair = ctas_of_group(cta, 2)
     leader = state_of(pair[0])
     request = next((r for r in leader.pairs if cta.rank not in r.taken), None)
     if request is None:
@@ -179,7 +179,7 @@ def _alloc_pair(warp: context.WarpContext, state: State, columns: int, offset: i
             no_peer(warp)
         found = request
         return context.Wait(
-            ready=lambda: _may_go_on(found, pair, columns),
+            ready=lambda: _may_continue(found, pair, columns),
             describe=(on := _Awaited(columns, pair, found)).describe,
             retry=True,
             on=on,
@@ -191,8 +191,8 @@ def _alloc_pair(warp: context.WarpContext, state: State, columns: int, offset: i
     return None
 
 
-def _may_go_on(request: PairRequest, pair: tuple[context.Cta, ...], columns: int) -> bool:
-    """Whether a CTA that waits for a pair's allocation has something to do: take it, make it, or complain."""
+def _may_continue(request: PairRequest, pair: tuple[context.Cta, ...], columns: int) -> bool:
+    """Whether a CTA that waits for a pair's allocation can continue: use it, make it, or report an error."""
     if request.column is not None or any(c.exited for c in pair):
         return True
     return len(request.columns) == 2 and _common(pair, columns) is not None
@@ -226,7 +226,7 @@ def _grant(warp: context.WarpContext, cta: context.Cta, column: int, columns: in
 def _columns(warp: context.WarpContext, position: int) -> int:
     columns = warp.uniform(position)
     if columns not in _SIZES:
-        warp.fault("T601", f"nCols is {columns}; it must be a power of two from 32 to 512", fix=f"ask for {_SIZES_TEXT} columns")
+        warp.fault("T601", f"nCols is {columns}; it must be a power of two from 32 to 512", fix=f"allocate {_SIZES_TEXT} columns")
     return columns
 
 
@@ -247,7 +247,7 @@ def _may_allocate(warp: context.WarpContext, state: State, columns: int) -> None
         warp.fault(
             "T602",
             f"tcgen05.alloc in CTA {warp.cta.ctaid} after one of its threads executed tcgen05.relinquish_alloc_permit",
-            fix="allocate first, relinquish behind the last tcgen05.alloc",
+            fix="execute tcgen05.relinquish_alloc_permit after the last tcgen05.alloc",
         )
     if columns > state.smallest:
         warp.report(
@@ -259,7 +259,7 @@ def _may_allocate(warp: context.WarpContext, state: State, columns: int) -> None
 
 @service(_DEALLOC, only={"exclusive": None}, outputs=0, effects=lambda q: Dealloc(_is_pair(q)))
 def dealloc(warp: context.WarpContext) -> None:
-    """Release columns; each CTA of a pair releases its own half of a pair's allocation, and may exit before the other does so."""
+    """Free columns. Each CTA of a pair frees its own half of a pair's allocation, and may exit before the other one does so."""
     whole_warp(warp)
     _, group = enter(warp, active=False)
     columns = _columns(warp, 1)
@@ -278,7 +278,7 @@ def dealloc(warp: context.WarpContext) -> None:
     gone = state_of(warp.cta).freed
     gone.pop(column, None)
     gone[column] = Freed(columns, warp.op, warp.warp_id)
-    for cta in teams(warp.cta, group):
+    for cta in ctas_of_group(warp.cta, group):
         state_of(cta).reallocated()
     warp.machine.progress += 1
 
@@ -311,7 +311,7 @@ def allocators(cta: context.Cta) -> frozenset[int]:
 
 
 def leaks(cta: context.Cta) -> Iterator[tuple[Op | None, str, str, str]]:
-    """What the CTA still holds when it exits, as (instruction that allocated it, code, message, fix)."""
+    """Allocations that the CTA has not freed when it exits, as (instruction that allocated it, code, message, fix)."""
     state: State | None = cta.state.get("tcgen05")
     if state is None:
         return

@@ -1,6 +1,6 @@
-"""Collector buffers of tcgen05.mma: whether what an instruction may reuse is there.
+"""Collector buffers of tcgen05.mma: whether a buffer holds the matrix that an instruction may reuse.
 
-Section "TensorCore 5th Generation Matrix Multiply and accumulate Operations". Reuse is opportunistic, so that values never depend on it.
+Section "TensorCore 5th Generation Matrix Multiply and accumulate Operations". Reuse is opportunistic: the result never depends on it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Collector", "collect"]
 
 
 class Collector(NamedTuple):
-    """What is known of one buffer: the matrix that a fill left there, None if nothing is valid; and the instruction that made it so."""
+    """The state of one buffer: its matrix, None if its contents are not valid, and the last instruction that used it."""
 
     matrix: Hashable | None
     opcode: str
@@ -23,7 +23,7 @@ class Collector(NamedTuple):
 
 
 def collect(warp: context.WarpContext, buffers: dict[str, Collector], matrix: Hashable, ws: bool) -> None:
-    """Follow one instruction; a finding where it uses what is not there. Without a qualifier it discards."""
+    """Update the buffers for one instruction; a finding if it uses a matrix that its buffer does not hold. The default is ::discard."""
     usage, buffer, use = _usage(warp.q.collector, ws)
     held = buffers.get(buffer)
     if use in ("use", "lastuse") and (held is None or held.matrix != matrix):
@@ -33,7 +33,7 @@ def collect(warp: context.WarpContext, buffers: dict[str, Collector], matrix: Ha
 
 @cache
 def _usage(qualifier: str | None, ws: bool) -> tuple[str, str, str]:
-    """The qualifier, its buffer and what it does."""
+    """The qualifier, its buffer and its operation."""
     usage = qualifier or f"collector::{'b0' if ws else 'a'}::discard"
     _, buffer, use = usage.split("::")
     return usage, buffer, use
@@ -48,7 +48,7 @@ def _report(warp: context.WarpContext, usage: str, name: str, buffer: str, held:
             details=(("filled by", f"{held.opcode} at line {held.line}"),),
         )
         return
-    why = "nothing has filled it" if held is None else f"line {held.line} has let its contents be discarded"
+    why = "nothing has filled it" if held is None else f"the instruction at line {held.line} discarded its contents"
     warp.report(
         "T631",
         f".{usage}: collector buffer {buffer} holds no matrix {name}: {why}",

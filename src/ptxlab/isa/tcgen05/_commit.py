@@ -53,7 +53,7 @@ def _nothing_to_track(warp: context.WarpContext) -> None:
 
 
 def _arrive(barriers: list[context.Mbarrier]) -> None:
-    """All operations that the commit tracks are complete."""
+    """Arrive; called when all operations that the commit tracks are complete."""
     for barrier in barriers:
         barrier.arrive(1)
 
@@ -66,5 +66,5 @@ def commit(warp: context.WarpContext) -> None:
 
 @service(_COMMIT, only={"multicast": "multicast::cluster"}, outputs=0, effects=CompletionArrival(Completion.COMMIT))
 def commit_multicast(warp: context.WarpContext) -> None:
-    """Arrive at the same shared offset in each CTA of the mask; the rank bits of the address play no part."""
+    """Arrive at the same shared offset in each CTA of the mask; the rank bits of the address are ignored."""
     _commit(warp, True)

@@ -49,9 +49,9 @@ _COPY = form(
     ignored=(IGNORED | ROWS) - {"b8x16", *_PACKED},
 )
 _FORMAT = {"b4x16_p64": "e2m1", "b6x16_p32": "e3m2"}
-"""Source format -> a type of its size; all six-bit types are stored alike."""
+"""Source format -> an element type of its size; types of the same size have the same packing."""
 _ANY_LANE = "4x256b"
-"""The shape that may begin at any of the 32 lanes of a warp."""
+"""The only shape that may begin at a lane other than 0."""
 
 
 def _copy(warp: context.WarpContext, shape: str, destination: CopyDestination) -> None:
@@ -61,8 +61,8 @@ def _copy(warp: context.WarpContext, shape: str, destination: CopyDestination) -
         warp.fault(
             "D706", f"{warp.op.opcode} names only one of the destination format .b8x16 and a source format", fix="give both, or none"
         )
-    team = cta_group_of(warp.cta, group)
-    ctas = team.ctas
+    cta_group = cta_group_of(warp.cta, group)
+    ctas = cta_group.ctas
     for lane in lanes(warp):
         address = warp.lane_value(warp.op.operands[0], 32, lane)
         first, column = address >> 16, address & 0xFFFF
@@ -75,10 +75,10 @@ def _copy(warp: context.WarpContext, shape: str, destination: CopyDestination) -
         source = matrix_gather(warp, raw, "the source", len(destination.lanes), destination.columns, 32, 32)
         check_bounds(warp, ctas, source, "the source")
         perform = partial(_perform, ctas, source, packed, destination, first, column)
-        launch(warp, lane, team, perform, partial(_touches, ctas, source, destination, first, column))
+        launch(warp, lane, cta_group, perform, partial(_accesses, ctas, source, destination, first, column))
 
 
-def _touches(
+def _accesses(
     ctas: tuple[context.Cta, ...], source: Gather, destination: CopyDestination, first: int, column: int
 ) -> Iterator[context.MemoryAccess]:
     for cta in ctas:

@@ -1,4 +1,4 @@
-"""Descriptors and tensor memory operands of tcgen05 instructions: decoded, checked, turned into gathers."""
+"""Descriptors and tensor memory operands of tcgen05 instructions: decoding, checks, and the addresses of matrix elements."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _facts(descriptor: _Descriptor, further: Sequence[Finding] = ()) -> tuple[tu
 def instruction_descriptor(
     warp: context.WarpContext, raw: int, kind: str, group: int, ws: bool, sparse: bool, vector: str | None = None
 ) -> InstructionDescriptor:
-    """Decode the instruction descriptor; a fault where it is not legal for the instruction, whose .scale_vectorsize is ``vector``."""
+    """Decode the instruction descriptor; a fault if it is not legal for the instruction; ``vector`` is .scale_vectorsize."""
     found = InstructionDescriptor.decode(raw, kind=kind)
     findings = check_mma(found, group, ws, sparse, vector, target=warp.machine.target)
     if findings:
@@ -56,7 +56,7 @@ def instruction_descriptor(
 
 
 def zero_columns(warp: context.WarpContext, raw: int, found: InstructionDescriptor) -> ZeroColumnMask:
-    """Decode the zero-column mask descriptor; a fault where it is not legal with this instruction descriptor."""
+    """Decode the zero-column mask descriptor; a fault if it is not legal with this instruction descriptor."""
     mask = ZeroColumnMask.decode(raw)
     findings = mask.findings(found.m, found.max_shift)
     if findings:
@@ -67,9 +67,10 @@ def zero_columns(warp: context.WarpContext, raw: int, found: InstructionDescript
 def matrix_gather(
     warp: context.WarpContext, raw: int, what: str, rows: int, k: int, bits: int, container: int, major: Major = "k", absolute: bool = False
 ) -> Gather:
-    """Decode a shared memory descriptor and make the gather; ``bits`` of an element, ``container`` of its place in shared memory.
+    """Decode a shared memory descriptor and compute the address of each element.
 
-    ``absolute``: the leading dimension may be an address. Elements that share a byte come as bytes.
+    ``bits`` is the size of an element, ``container`` its size in shared memory. ``absolute``: the leading dimension may be an address.
+    Elements that share a byte are gathered as bytes.
     """
     descriptor = SharedMemoryDescriptor.decode(raw)
     findings = descriptor.findings(major=major, bits=bits)
@@ -95,7 +96,7 @@ def matrix_gather(
 
 
 def check_bounds(warp: context.WarpContext, ctas: tuple[context.Cta, ...], gather: Gather, what: str) -> None:
-    """A fault where a gather leaves the shared memory of a CTA."""
+    """A fault if a matrix operand extends past the shared memory of a CTA."""
     low, high = gather.bounds
     for cta in ctas:
         size = cta.shared.size
@@ -109,7 +110,7 @@ def check_bounds(warp: context.WarpContext, ctas: tuple[context.Cta, ...], gathe
 
 
 def check_range(warp: context.WarpContext, ctas: tuple[context.Cta, ...], column: int, columns: int, what: str) -> None:
-    """A fault unless columns of tensor memory are allocated to each CTA; what was found good is remembered until an allocation changes."""
+    """A fault unless columns of tensor memory are allocated to each CTA; successful checks are cached until an allocation changes."""
     key = (column, columns)
     for cta in ctas:
         checked = state_of(cta).checked

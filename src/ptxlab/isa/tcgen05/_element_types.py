@@ -1,4 +1,4 @@
-"""Element types of A and B as they stand in shared and in tensor memory.
+"""Packing of the element types of A and B in shared memory and in tensor memory.
 
 Section "Packing formats of elements in Tensor and Shared memory".
 """
@@ -26,9 +26,10 @@ def _same(codes: Codes) -> Codes:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A type: bits of an element and of its container, and how codes come out of a gather and out of a row's cells of tensor memory.
+    """An element type: bits of an element and of its container, and functions that extract the codes.
 
-    ``packed``: these are not the codes themselves.
+    ``shared`` takes elements gathered from shared memory, ``tensor`` the cells of a row in tensor memory. ``packed``: the gathered values
+    are not yet the codes.
     """
 
     name: str
@@ -72,5 +73,5 @@ _FORMATS = {(kind.name, name): _format(name, kind.container) for kind in MMA_KIN
 
 
 def format_of(kind: str, name: str) -> Format:
-    """How a kind keeps a type."""
+    """The packing of an element type for a .kind."""
     return _FORMATS[kind, name]

@@ -1,4 +1,4 @@
-"""tcgen05.ld.red: load, and reduce what the thread has loaded. Section "Tensor Memory and Register Load/Store Instructions"."""
+"""tcgen05.ld.red: load, and reduce the values that each thread has loaded. Section "Tensor Memory and Register Load/Store Instructions"."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NAN, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x80000000)
 
 
 def _ordered(words: context.U32) -> context.U32:
-    """Bits of f32 as integers of the same order, -0 below +0."""
+    """Map the bits of f32 to unsigned integers with the same order; -0 is below +0."""
     return np.where(words & _SIGN, ~words, words | _SIGN)
 
 
@@ -108,11 +108,11 @@ def _first_lane(warp: context.WarpContext, address: int, split: bool) -> int:
 
 @service(_REDUCTION, only={"shape": "32x32b"}, outputs=2, effects=TensorTransfer(write=False))
 def whole(warp: context.WarpContext) -> None:
-    """All 32 lanes of the warp."""
+    """Load all 32 lanes of the warp."""
     _load(warp, False)
 
 
 @service(_REDUCTION, only={"shape": "16x32bx2"}, fidelity="deduced", outputs=2, effects=TensorTransfer(write=False))
 def halves(warp: context.WarpContext) -> None:
-    """16 lanes, of two ranges of columns; a thread reduces its own."""
+    """Load 16 lanes of two ranges of columns; each thread reduces its own values."""
     _load(warp, True)

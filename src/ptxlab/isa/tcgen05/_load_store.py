@@ -17,7 +17,7 @@ _SHAPES = ("16x64b", "16x128b", "16x256b", "32x32b", "16x32bx2")
 
 
 def _transfer(operation: str, packing: str, whole: str, halves: str) -> Form:
-    """A load or a store; shapes of two halves have the offset of the second one."""
+    """A load or a store. The shape .16x32bx2 has the offset of its second half as an operand."""
     section = f"{_GENERATION}: tcgen05.{operation}"
     rules = []
     for shape in _SHAPES:
@@ -69,12 +69,12 @@ _FENCES = [
 @native(_WAITS[0], effects=TensorWait(write=False))
 @native(_WAITS[1], effects=TensorWait(write=True))
 def wait(q: Qualifiers, op: Op) -> Nothing:
-    """Transfers complete in order of issue, so nothing is left to wait for."""
+    """Never waits: loads and stores complete when they are issued."""
     return Nothing()
 
 
 @native(_FENCES[0], effects=TensorFence(before=True))
 @native(_FENCES[1], effects=TensorFence(before=False))
 def fence(q: Qualifiers, op: Op) -> Nothing:
-    """Order only; values do not depend on it."""
+    """Has no effect on values, only on the order of operations."""
     return Nothing()

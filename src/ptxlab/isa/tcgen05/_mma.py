@@ -25,14 +25,15 @@ __all__: list[str] = []
 _NONE = Unused()
 _PLANS = BoundedCache[Key, Plan](8192)
 _DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
-"""Without .scale_vectorsize; .kind::mxf4nvf4 needs it."""
+"""The default of .scale_vectorsize; .kind::mxf4nvf4 has none."""
 
 
 @dataclass(slots=True, eq=False)
 class _Form:
-    """What an instruction says at every execution.
+    """A decoded instruction.
 
-    ``planned`` are the operands that a plan depends on, in the order of `Key`, and their bits; ``enable`` is a constant or a predicate.
+    ``planned`` are the operands that a plan depends on, in the order of `Key`, each with its number of bits; ``enable`` is a constant or a
+    predicate.
     """
 
     kind: str
@@ -54,7 +55,7 @@ _BITS = {
     ("scale-B-tmem",): 32,
     ("zero-column-mask-desc",): 64,
 }
-"""The operands of `Key`, those that stand for each other together, and their bits; A has 32 or 64."""
+"""The operands of `Key`: alternative names, and number of bits. 0 for A, which has 32 or 64."""
 
 
 @lru_cache(maxsize=4096)
@@ -73,7 +74,7 @@ def _enabled(warp: context.WarpContext, operand: Resolved, lane: int) -> bool:
 
 
 def _disabled(warp: context.WarpContext, operand: Resolved, lane: int) -> Disabled | None:
-    """Lanes that keep their value, for each CTA: four words of the mask belong to each."""
+    """For each CTA the lanes that disable-output-lane excludes; each CTA has four words of the mask."""
     if type(operand) is not Group:
         return None
     words = np.array([warp.lane_value(item, 32, lane) for item in operand.items], np.uint32)
@@ -85,8 +86,8 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
     state, group = enter(warp)
     op = warp.op
     form = _form_of(op, a_tensor)
-    team = cta_group_of(warp.cta, group)
-    collectors = state_of(team.ctas[0]).collectors
+    cta_group = cta_group_of(warp.cta, group)
+    collectors = state_of(cta_group.ctas[0]).collectors
     if form.bits_to_shift is None:
         warp.fault("D706", "scale-input-d must be an immediate from 0 to 15", fix="give the number of bits to shift D by as a constant")
     for lane in lanes(warp):
@@ -95,12 +96,12 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
         if plan is None:
             key = Key(form.kind, group, form.vector, ws, form.sparse, a_tensor, shift_a, warp.machine.target, *values)
             plan = _plan(warp, key)
-            check_plan(warp, plan, team.ctas)
+            check_plan(warp, plan, cta_group.ctas)
             state.ready[op.index, values] = plan
         collect(warp, collectors, plan.held, ws)
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
-        perform = partial(plan.perform, team, accumulate, form.bits_to_shift, disabled)
-        launch(warp, lane, team, perform, partial(plan.accesses, team, accumulate, disabled))
+        perform = partial(plan.perform, cta_group, accumulate, form.bits_to_shift, disabled)
+        launch(warp, lane, cta_group, perform, partial(plan.accesses, cta_group, accumulate, disabled))
 
 
 def _plan(warp: context.WarpContext, key: Key) -> Plan:

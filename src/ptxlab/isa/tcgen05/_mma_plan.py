@@ -1,6 +1,6 @@
-"""How a tcgen05.mma is carried out: which gathers, which products, where in tensor memory.
+"""The plan of a tcgen05.mma: the addresses of its operands, its products, and its place in tensor memory.
 
-A plan depends on descriptors and addresses only, so that one plan serves every execution of the same instruction on any CTA.
+A plan depends only on descriptors and addresses. One plan is used for all executions of an instruction, on any CTA.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["A_COLUMNS", "Disabled", "Plan"]
 
 Codes = NDArray[Any]
 Disabled = tuple[NDArray[np.intp], ...]
-"""For each CTA the lanes of D that keep what they have."""
+"""For each CTA the lanes of D that are not written."""
 
 Operand = numerics.OperandGather | numerics.Prepared
 
@@ -37,18 +37,18 @@ A_COLUMNS = 8
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """What a tcgen05.mma does with the memories of any CTA group that executes it.
+    """A tcgen05.mma that any CTA group can perform.
 
     Attributes
     ----------
     a : a gather from shared memory, or the first column of A in tensor memory
-    metadata : for each bank, of a sparse A
-    b_first : the column of B that the product begins at (the shift of the zero-column mask)
+    metadata : location of the metadata of a sparse A, for each bank
+    b_first : the first column of B that is used (the shift of the zero-column mask)
     zeroed : columns of the product whose column of B counts as zero
     shift_a : whether A is shifted down by one row afterwards (.ashift)
-    kernel : the step that each unit carries out
-    program : all of it in compiled code; None where operands have to be prepared outside of it first, whenever the instruction performs
-    held : what the collector buffer of this instruction can hold: matrix A, or B of .ws
+    kernel : the compiled multiplication that each unit performs
+    program : compiled code for the whole operation; None if operands must first be unpacked, expanded or scaled at each execution
+    held : identifies the matrix that a collector buffer can hold: A, or B of .ws
     """
 
     kind: str
@@ -77,7 +77,7 @@ class Plan:
 
     @property
     def _gathers_a(self) -> bool:
-        """Whether compiled code prepares A: its codes need not be unpacked, expanded or scaled."""
+        """Whether compiled code can read A directly: its codes need not be unpacked, expanded or scaled."""
         return self.scaling is None and not self.metadata and not self.a_format.packed
 
     @property
@@ -89,27 +89,27 @@ class Plan:
         """Columns of D."""
         return max(unit.column + unit.columns for unit in self.units)
 
-    def perform(self, team: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> None:
-        """Read the operands and multiply; disabled lanes keep what they have."""
-        accumulators = [cta.tensor.words[self.column : self.column + self.columns] for cta in team.ctas[: len(disabled or ())]]
+    def perform(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> None:
+        """Read the operands and multiply; disabled lanes keep their values."""
+        accumulators = [cta.tensor.words[self.column : self.column + self.columns] for cta in cta_group.ctas[: len(disabled or ())]]
         kept = [(words, lanes, words[:, lanes]) for words, lanes in zip(accumulators, disabled or (), strict=True)]
-        program = self.program or self._program(team.ctas)
-        program.run(team.bases, accumulate, scale)
+        program = self.program or self._program(cta_group.ctas)
+        program.run(cta_group.bases, accumulate, scale)
         for words, lanes, held in kept:
             words[:, lanes] = held
         if self.shift_a and isinstance(self.a, int):
-            for cta in team.ctas:
+            for cta in cta_group.ctas:
                 shift_down(cta.tensor.words, self.a)
 
     def _program(self, ctas: tuple[context.Cta, ...]) -> numerics.MmaProgram:
-        """The program; operands that it does not prepare itself are those of these CTAs now."""
+        """Build the program. Operands that it cannot read itself are prepared now, from the memory of these CTAs."""
         of_a: dict[tuple[int, int], Operand] = {}
         of_b: dict[tuple[int, bytes], Operand] = {}
         shares = [] if self._gathers_b else [self._share_of_b(cta) for cta in ctas]
         whole = [shared_operand(self.b, holder) for holder in range(self.units[-1].cta + 1)]
         found = []
         for unit in self.units:
-            # Banks differ in their copies of A and of the metadata, which both lie in tensor memory.
+            # Each bank has its own copy of A and of the metadata in tensor memory.
             source = (unit.cta, 0 if isinstance(self.a, Gather) and not self.metadata else unit.bank)
             if source not in of_a:
                 of_a[source] = self._gather_a(unit) if self._gathers_a else self._prepare_a(ctas[unit.cta], unit)
@@ -123,18 +123,18 @@ class Plan:
             found.append((of_a[source], of_b[part], unit.accumulator(self.column)))
         return self.kernel.program(found)
 
-    def accesses(self, team: CtaGroup, accumulate: bool, disabled: Disabled | None) -> Iterable[context.MemoryAccess]:
-        """What the operation reads and writes; remembered for the memories that it is asked for."""
-        key: Hashable = team.places, accumulate
+    def accesses(self, cta_group: CtaGroup, accumulate: bool, disabled: Disabled | None) -> Iterable[context.MemoryAccess]:
+        """The bytes that the operation reads and writes; cached for each CTA group."""
+        key: Hashable = cta_group.places, accumulate
         if disabled is not None:
             key = key, tuple(lanes.tobytes() for lanes in disabled)
         found = self.known.get(key)
         if found is None:
-            accesses = context.MemoryAccess.together(self._touches(team.ctas, accumulate, disabled))
+            accesses = context.MemoryAccess.together(self._all_accesses(cta_group.ctas, accumulate, disabled))
             found = self.known[key] = tuple(map(common, accesses))
         return found
 
-    def _touches(self, ctas: tuple[context.Cta, ...], accumulate: bool, disabled: Disabled | None) -> Iterator[context.MemoryAccess]:
+    def _all_accesses(self, ctas: tuple[context.Cta, ...], accumulate: bool, disabled: Disabled | None) -> Iterator[context.MemoryAccess]:
         for number, cta in enumerate(ctas):
             yield operand(cta, self.b)
             if isinstance(self.a, Gather):
@@ -153,18 +153,18 @@ class Plan:
                 yield from block(cta, self.column + unit.column, unit.columns, lanes, True, accumulate)
 
     def _share_of_b(self, cta: context.Cta) -> Codes:
-        """The columns of B that a CTA holds, as rows of codes."""
+        """The columns of B in a CTA's shared memory, as rows of codes."""
         codes = self.b_format.shared(self.b.read(cta.shared))[self.b_first :]
         if self.zeroed is not None:
             codes[self.zeroed] = 0
         return codes
 
     def _factors_of_b(self, scaling: Scaling, cta: context.Cta, unit: Unit) -> NDArray[np.uint8]:
-        """The scale factors of a part of B as ``cta`` has them: each CTA keeps those of all parts."""
+        """The scale factors of a part of B, from the tensor memory of ``cta``, which holds the factors of all parts."""
         return scaling.factors("b", cta.tensor.words)[unit.part * unit.columns : (unit.part + 1) * unit.columns]
 
     def _prepare_b(self, share: Codes, unit: Unit, factors: NDArray[np.uint8] | None) -> numerics.Prepared:
-        """A part of B, from the share of the CTA that holds it."""
+        """Prepare a part of B, from the columns of the CTA that holds it."""
         return numerics.prepare(
             share[unit.first : unit.first + unit.columns],
             self.b_format.name,

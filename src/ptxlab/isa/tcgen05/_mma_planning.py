@@ -1,4 +1,4 @@
-"""From the operands of a tcgen05.mma to its plan, or to what the tables say against it."""
+"""Make the plan of a tcgen05.mma from its operands, and check them against the tables of the specification."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Key(NamedTuple):
 
 
 def make_plan(warp: context.WarpContext, key: Key) -> Plan:
-    """The plan of an instruction; a fault where a descriptor or an address is not legal."""
+    """The plan of an instruction; a fault if a descriptor or an address is not legal."""
     kind, group = key.kind, key.group
     found = instruction_descriptor(warp, key.raw, kind, group, key.ws, key.sparse, key.vector or None)
     lane = _start_lane(warp, key, found)
@@ -86,7 +86,7 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
 
 
 def check_plan(warp: context.WarpContext, plan: Plan, ctas: tuple[context.Cta, ...]) -> None:
-    """What depends on the CTAs: shared memory sizes and allocated columns."""
+    """Check what depends on the CTAs: operands are inside shared memory and inside allocated columns."""
     if isinstance(plan.a, Gather):
         check_bounds(warp, ctas, plan.a, "A")
     else:
@@ -122,7 +122,7 @@ def _start_lane(warp: context.WarpContext, key: Key, found: InstructionDescripto
         first = address >> 16 & 0x3FFF
         if first:
             message = f"the scale factors of {name} start at lane {first}; they must start at lane 0"
-            warp.fault("T611", message, fix="clear the lane, bits 16-29, of their address: the factors stand in every group of 32 lanes")
+            warp.fault("T611", message, fix="clear the lane, bits 16-29, of their address: every group of 32 lanes holds the factors")
     return lane
 
 
@@ -138,7 +138,7 @@ def _check_tensor_a(warp: context.WarpContext, key: Key, found: InstructionDescr
 
 
 def _held(key: Key, found: InstructionDescriptor) -> tuple[object, ...]:
-    """What makes two matrices in a collector buffer the same: where they come from and how they are read."""
+    """A key for the matrix in a collector buffer: its address, and how its elements are read."""
     if key.ws:
         return key.b, found.b, found.transpose_b, found.n, found.k
     return key.a_tensor, key.a, found.a, found.transpose_a, found.m, found.k, key.sparse

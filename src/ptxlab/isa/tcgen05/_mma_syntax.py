@@ -116,7 +116,7 @@ def _requires(sparse: bool, ws: bool) -> tuple[Needs, ...]:
 
 
 def mma_form(sparse: bool, ws: bool) -> Form:
-    """The form of a dense or sparse product; ``ws``: weights stationary."""
+    """The form of a dense or sparse tcgen05.mma; ``ws``: weight stationary."""
     name = "tcgen05.mma.ws" if ws else "tcgen05.mma"
     metadata = ".sp" if sparse else ""
     section = f"TensorCore 5th Generation Instructions: {name}{metadata}"

@@ -1,6 +1,7 @@
-"""The products that a tcgen05.mma consists of, and where compiled code finds their operands.
+"""The products that a tcgen05.mma consists of, and the locations of their operands for compiled code.
 
-Base 0 of a program is for host addresses; those of a CTA's shared and tensor memory follow, CTA by CTA: see `CtaGroup.bases`.
+Compiled code adds a base to each offset. Base 0 is 0, for host addresses; then follow the bases of shared and tensor memory of each CTA:
+see `CtaGroup.bases`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ __all__ = ["Lanes", "Unit", "shared_operand", "tensor_operand", "units"]
 
 Lanes = slice | NDArray[np.int64]
 _RUN = 16
-"""Lanes that stay together in every data path layout."""
+"""Number of lanes that are consecutive in every data path layout."""
 _PADDED_ROWS = 64
-"""Cells of so many rows are multiplied where they are; fewer are brought together first."""
+"""With at least this many rows the accumulator is updated in place; with fewer it is copied to consecutive cells first."""
 
 
 def tensor_base(cta: int) -> int:
-    """The number of the base of tensor memory; that of shared memory is one less."""
+    """The index of the base of a CTA's tensor memory; the base of its shared memory comes before it."""
     return 2 + 2 * cta
 
 
@@ -44,9 +45,9 @@ def tensor_operand(column: int, fmt: Format, lanes: Lanes, columns: int, cta: in
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """One product: rows of A of CTA ``cta`` of the team, times part ``part`` of B, into these lanes and columns (from D's first).
+    """One product: rows of A of CTA ``cta`` of the group, times part ``part`` of B, into these lanes and columns (relative to D).
 
-    ``bank`` is the part of the data path that multiplies; ``holder`` the CTA with that part of B, from its column ``first`` on.
+    ``bank`` is the bank of the data path. ``holder`` is the CTA whose shared memory has this part of B, from its column ``first`` on.
     """
 
     cta: int
@@ -60,11 +61,11 @@ class Unit:
 
     @property
     def rows(self) -> int:
-        """How many rows of A."""
+        """The number of rows of A."""
         return self.lanes.stop - self.lanes.start if isinstance(self.lanes, slice) else len(self.lanes)
 
     def accumulator(self, column: int) -> numerics.AccumulatorRef:
-        """Where its cells are; ``column`` is D's first."""
+        """The cells of D that it updates; ``column`` is the first column of D."""
         base, first = tensor_base(self.cta), column + self.column
         if isinstance(self.lanes, slice) and self.rows % _PADDED_ROWS == 0:
             return numerics.AccumulatorRef(base, COLUMN_BYTES * first + CELL_BYTES * self.lanes.start, COLUMN_BYTES)
@@ -74,9 +75,9 @@ class Unit:
 
 
 def units(m: int, n: int, group: int, ws: bool, sparse: bool, lane: int) -> tuple[Unit, ...]:
-    """Products of the data path layouts A to G: section "Data Path Layout Organization". ``lane`` is D's.
+    """Products of the data path layouts A to G: section "Data Path Layout Organization". ``lane`` is the first lane of D.
 
-    B comes in as many parts as there are CTAs, each from one CTA's shared memory, or as there are banks, each with its own part of N.
+    B has one part for each CTA, in that CTA's shared memory, or one part of N for each bank.
     """
     banks = data_path_lanes(m, group, ws, sparse) + lane
     parts = max(group, len(banks))

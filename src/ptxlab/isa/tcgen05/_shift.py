@@ -29,21 +29,21 @@ _SHIFT = form(
     requires=needs("8.6", ARCHITECTURE_SPECIFIC, what="tcgen05.shift"),
 )
 _COLUMNS = 8
-"""A row moves 32 bytes."""
+"""32 bytes of each row are shifted."""
 _WARP = 32
 
 
 def shift_down(words: context.U32, column: int) -> None:
-    """Move 32 bytes of every row, but the last of each warp's 32, down by one row.
+    """Shift 32 bytes of each lane to the next lower lane, within each group of 32 lanes; the last lane of a group keeps its bytes.
 
-    The text speaks of the rows "for a warp". All four groups of 32 lanes are shifted, which is what tcgen05.cp.4x256b, whose rows go to one
-    lane in each of the four, completes.
+    The PTX ISA describes the rows "for a warp". All four groups of 32 lanes are shifted here, because tcgen05.cp.4x256b then writes the
+    last lane of each of the four groups.
     """
     rows = words[column : column + _COLUMNS].reshape(_COLUMNS, -1, _WARP)
     rows[:, :, :-1] = rows[:, :, 1:]
 
 
-def _touches(ctas: tuple[context.Cta, ...], column: int) -> Iterator[context.MemoryAccess]:
+def _accesses(ctas: tuple[context.Cta, ...], column: int) -> Iterator[context.MemoryAccess]:
     for cta in ctas:
         yield from block(cta, column, _COLUMNS, slice(None), True)
 
@@ -64,8 +64,8 @@ def _shift(ctas: tuple[context.Cta, ...], column: int) -> None:
 def shift(warp: context.WarpContext) -> None:
     """Shift a matrix of 32-byte rows in tensor memory; of both CTAs for .cta_group::2."""
     _, group = enter(warp)
-    team = cta_group_of(warp.cta, group)
-    ctas = team.ctas
+    cta_group = cta_group_of(warp.cta, group)
+    ctas = cta_group.ctas
     for thread in lanes(warp):
         address = warp.lane_value(warp.op.operands[0], 32, thread)
         first, column = address >> 16, address & 0xFFFF
@@ -73,4 +73,4 @@ def shift(warp: context.WarpContext) -> None:
             message = f"tcgen05.shift begins at lane {first}; it must be 0, 32, 64 or 96"
             warp.fault("T611", message, reason=_SECTION, fix="correct the lane, bits 16-31, of the address")
         check_range(warp, ctas, column, _COLUMNS, "the matrix")
-        launch(warp, thread, team, partial(_shift, ctas, column), partial(_touches, ctas, column))
+        launch(warp, thread, cta_group, partial(_shift, ctas, column), partial(_accesses, ctas, column))

@@ -50,7 +50,7 @@ class TensorBitFields:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaling:
-    """Type and block size of the scale factors, and where those of A (the CTA's rows) and of B (all columns) are."""
+    """Type and block size of the scale factors, and the locations of those of A (the CTA's rows) and B (all columns)."""
 
     type: str
     block: int
@@ -82,7 +82,7 @@ def _factors(address: int, rows: int, scales: int, scale_id: int, split: bool) -
 
 
 def scaling_of(found: InstructionDescriptor, vector: str, group: int, a: int, b: int) -> Scaling:
-    """The scale factors of an instruction, whose addresses are ``a`` and ``b``."""
+    """The scale factors of an instruction; ``a`` and ``b`` are their addresses."""
     row = scale_vector_of(found.kind, vector, found.k)
     assert row is not None
     stored = 96 if found.k96 else MMA_KINDS[found.kind].k
@@ -96,7 +96,7 @@ def scaling_of(found: InstructionDescriptor, vector: str, group: int, a: int, b:
 
 
 def metadata_cells(found: InstructionDescriptor, group: int, ws: bool, address: int, lane: int) -> tuple[TensorBitFields, ...]:
-    """The 4-bit codes of the rows of A that one CTA keeps; each bank of the data path has its own copy."""
+    """The locations of the 4-bit codes for one CTA's rows of A; each bank of the data path has its own copy."""
     path = data_path_of(found.m, group, ws, True)
     at = metadata_location(found.kind, found.m, group, ws, found.selector, lane)
     columns = int(at.column.max()) + 1
@@ -106,5 +106,5 @@ def metadata_cells(found: InstructionDescriptor, group: int, ws: bool, address: 
 
 @cache
 def legal_metadata(kind: str) -> tuple[int, ...]:
-    """The codes that select elements."""
+    """The legal metadata codes of a .kind."""
     return tuple(code for code in range(16) if metadata_positions(kind, code) is not None)

@@ -1,4 +1,4 @@
-"""What a CTA and a CTA pair remember about tensor memory, and the checks that every tcgen05 instruction shares."""
+"""The tcgen05 state of a CTA and a CTA pair, and the checks that all tcgen05 instructions have in common."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ __all__ = [
     "PairRequest",
     "State",
     "cta_group_of",
+    "ctas_of_group",
     "enter",
     "freed",
     "launch",
     "no_peer",
     "state_of",
-    "teams",
     "whole_warp",
 ]
 
 
-_MOST_FLYING = 256
+_MAX_IN_FLIGHT = 256
 _ALL_LANES = 0xFFFFFFFF
 
 
 @dataclass(slots=True, eq=False)
 class PairRequest:
-    """A ``tcgen05.alloc.cta_group::2`` on its way: what each CTA asks for, and the column once it is granted."""
+    """A pending ``tcgen05.alloc.cta_group::2``: the number of columns for each CTA rank, and the first column once allocated."""
 
     columns: dict[int, int] = field(default_factory=dict)
     column: int | None = None
@@ -47,7 +47,7 @@ class PairRequest:
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """Columns that a CTA has had: how many, which instruction has freed them, and in which warp."""
+    """Columns that a CTA has freed: their number, and the instruction and the warp that freed them."""
 
     columns: int
     op: Op
@@ -56,10 +56,10 @@ class Freed:
 
 @dataclass(slots=True, eq=False)
 class CtaGroup:
-    """The CTAs that operations work on: one, or a pair with the even one first.
+    """The CTAs of a .cta_group: one CTA, or a CTA pair with the even rank first.
 
-    ``queue`` is that in which their operations perform in order; ``places`` are the addresses of their memories, 0 and then for each CTA
-    those of shared and of tensor memory, and ``bases`` is where these stand, for compiled code.
+    ``queue`` identifies the queue in which their operations perform in order. ``places`` are the base addresses for compiled code: 0, then
+    for each CTA those of shared and tensor memory. ``bases`` is the address of an array that holds them.
     """
 
     ctas: tuple[context.Cta, ...]
@@ -77,11 +77,11 @@ class CtaGroup:
 
 @dataclass(slots=True)
 class State:
-    """Of one CTA.
+    """The tcgen05 state of one CTA.
 
-    ``checked`` holds the operands that were found allocated, ``ready`` the plans whose tensor memory was, by instruction and operands: a
-    change of allocation clears both. ``in_flight`` holds operations on tensor memory that may not be complete, ``issuers`` the threads
-    that have issued any; ``collectors`` are the collector buffers by name (a pair's are those of its even CTA).
+    ``checked`` holds column ranges that were checked to be allocated; ``ready`` holds plans that were checked so, by instruction and
+    operands. A change of allocation clears both. ``in_flight`` holds operations on tensor memory that may not be complete, ``issuers`` the
+    threads that have issued any; ``collectors`` are the collector buffers by name (a pair's are those of its even CTA).
     """
 
     permit: bool = True
@@ -94,19 +94,19 @@ class State:
     issuers: set[Hashable] = field(default_factory=set)
     collectors: dict[str, Collector] = field(default_factory=dict)
     grants: dict[int, Op] = field(default_factory=dict)
-    """By first column: the instruction that the allocation comes from."""
+    """First column of an allocation -> the instruction that made it."""
     freed: dict[int, Freed] = field(default_factory=dict)
-    """By first column, the last ones at the end."""
-    team: CtaGroup | None = None
+    """First column -> columns that were freed, the most recent last."""
+    cta_group: CtaGroup | None = None
 
     def reallocated(self) -> None:
-        """What was found allocated may be so no longer."""
+        """Forget the successful checks, after an allocation or deallocation."""
         self.checked.clear()
         self.ready.clear()
 
 
 def state_of(cta: context.Cta) -> State:
-    """The CTA's state, made on first use."""
+    """The CTA's tcgen05 state; created on first use."""
     found: State | None = cta.state.get("tcgen05")
     if found is None:
         found = cta.state["tcgen05"] = State()
@@ -119,7 +119,10 @@ def _needs_tensor_memory(warp: context.WarpContext) -> None:
 
 
 def enter(warp: context.WarpContext, active: bool = True) -> tuple[State, int]:
-    """The CTA's state and the instruction's cta_group, checked: one group in the whole kernel, for group 2 a peer that is ``active``."""
+    """Return the CTA's state and the instruction's .cta_group, after checks.
+
+    The whole kernel must use the same .cta_group. Group 2 needs a peer CTA, which must not have exited if ``active``.
+    """
     state = state_of(warp.cta)
     group = 2 if warp.q.cta_group == "cta_group::2" else 1
     if group != state.group:
@@ -137,26 +140,26 @@ def enter(warp: context.WarpContext, active: bool = True) -> tuple[State, int]:
 
 
 def _most(warp: context.WarpContext, first: int) -> int:
-    """The cta_group of most tcgen05 instructions of the kernel, the ``first`` one if there are as many of both."""
+    """The cta_group of most tcgen05 instructions of the kernel; ``first`` if both are equally frequent."""
     words = [op.opcode.split(".") for op in warp.machine.program.ops]
     counts = {group: sum(f"cta_group::{group}" in each for each in words) for group in (1, 2)}
     return max(counts, key=lambda group: (counts[group], group == first))
 
 
 def freed(cta: context.Cta, column: int, cta_of_user: context.Cta, warp: int) -> tuple[Op, str] | None:
-    """What has freed a column that a CTA has had, and the repair, for the warp that uses it still; None if the CTA never had it."""
+    """The instruction that freed a column, and the fix for the warp that still uses it; None if the CTA did not free it."""
     found = next((f for start, f in reversed(state_of(cta).freed.items()) if start <= column < start + f.columns), None)
     if found is None:
         return None
     line = found.op.line
     if cta is cta_of_user and warp == found.warp:
-        return found.op, f"execute tcgen05.dealloc, line {line}, behind the last use of the columns"
+        return found.op, f"execute tcgen05.dealloc, line {line}, after the last use of the columns"
     barrier = "bar.sync, or barrier.cluster if both CTAs of the pair use them" if "cta_group::2" in found.op.opcode else "bar.sync"
     return found.op, f"synchronise the warps that use the columns ({barrier}) before tcgen05.dealloc at line {line}"
 
 
 def whole_warp(warp: context.WarpContext) -> None:
-    """A fault unless all 32 threads of the warp are there."""
+    """A fault unless all 32 threads of the warp exist and none has exited."""
     if warp.live != _ALL_LANES:
         warp.fault(
             "T626",
@@ -166,7 +169,7 @@ def whole_warp(warp: context.WarpContext) -> None:
 
 
 def no_peer(warp: context.WarpContext) -> NoReturn:
-    """The fault of a .cta_group::2 instruction whose peer CTA is not there."""
+    """Report the fault of a .cta_group::2 instruction whose peer CTA does not exist or has exited."""
     warp.fault(
         "T609",
         f"{warp.op.opcode} needs the peer CTA of CTA {warp.cta.ctaid}, which is not in the cluster or has exited",
@@ -174,8 +177,8 @@ def no_peer(warp: context.WarpContext) -> NoReturn:
     )
 
 
-def teams(cta: context.Cta, group: int) -> tuple[context.Cta, ...]:
-    """The CTAs that an operation works on: the CTA itself, or both of its pair, the even one first."""
+def ctas_of_group(cta: context.Cta, group: int) -> tuple[context.Cta, ...]:
+    """The CTAs of a .cta_group: the CTA itself, or both of its pair, the even rank first."""
     if group == 1:
         return (cta,)
     peer = cta.peer
@@ -184,30 +187,30 @@ def teams(cta: context.Cta, group: int) -> tuple[context.Cta, ...]:
 
 
 def cta_group_of(cta: context.Cta, group: int) -> CtaGroup:
-    """The CTAs of a CTA's operations; a kernel uses one group."""
+    """The `CtaGroup` of a CTA; created once, since a kernel uses only one .cta_group."""
     state = state_of(cta)
-    if state.team is None:
-        state.team = CtaGroup(teams(cta, group))
-    return state.team
+    if state.cta_group is None:
+        state.cta_group = CtaGroup(ctas_of_group(cta, group))
+    return state.cta_group
 
 
 def launch(
     warp: context.WarpContext,
     lane: int,
-    team: CtaGroup,
+    cta_group: CtaGroup,
     perform: Callable[[], None],
     accesses: Callable[[], Iterable[context.MemoryAccess]],
 ) -> None:
     """Issue an asynchronous operation on tensor memory."""
     thread = thread_of(warp, lane)
-    operation = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, team.queue, thread)
+    operation = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, cta_group.queue, thread)
     if warp.machine.observed:
         operation.accesses = accesses
     state_of(warp.cta).issuers.add(thread)
     warp.machine.enqueue(operation)
     if not operation.done:
-        for cta in team.ctas:
+        for cta in cta_group.ctas:
             in_flight = state_of(cta).in_flight
             in_flight.append(operation)
-            if len(in_flight) > _MOST_FLYING:
+            if len(in_flight) > _MAX_IN_FLIGHT:
                 in_flight[:] = [o for o in in_flight if not o.done]

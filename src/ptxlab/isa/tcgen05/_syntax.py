@@ -1,4 +1,4 @@
-"""What the syntax of several tcgen05 instructions shares."""
+"""Syntax that several tcgen05 instructions have in common."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SINCE = needs("8.6", TCGEN05, what="tcgen05")
 TADDR = TensorAddress()
 SPLIT = Immediate("immHalfSplitoff, an integer constant")
 SYNC = frozenset({"sync"})
-"""What the assembler takes twice."""
+"""Modifiers that the assembler accepts twice."""
 ROWS = frozenset({"row", "col"})
-"""What means nothing on most of these instructions."""
+"""Modifiers that the assembler ignores on most of these instructions."""
 
 
 def _registers(values: Values) -> int | None:
@@ -25,5 +25,5 @@ def _registers(values: Values) -> int | None:
 
 
 def loaded(written: bool) -> Vector:
-    """The registers of a load (``written``) or a store: as many as ``.shape`` and ``.num`` say."""
+    """The registers of a load (``written``) or a store: as many as ``.shape`` and ``.num`` specify."""
     return Vector(_registers, written, distinct=written, constants=not written)

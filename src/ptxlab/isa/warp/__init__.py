@@ -1,4 +1,4 @@
-"""Exchanges between the lanes of a warp. Importing the package enters them into the catalogue."""
+"""Exchanges between the lanes of a warp. Importing the package registers them in the catalogue."""
 
 from ptxlab.isa.warp import _lanes, _matrix
 

@@ -22,13 +22,13 @@ _SECTION = "Warp Level Matrix Load and Store Instructions: "
 _SPACE = "{.space=shared|shared::cta}"
 _ONE_EACH = {"x1": "v1", "x2": "v2", "x4": "v4"}
 _TWO_EACH = {"x1": "v2", "x2": "v4"}
-"""Repetition -> registers of a thread."""
+"""Repetition -> registers of each thread."""
 _WIDENED = {"b6x16_p32": "b6", "b4x16_p64": "b4"}
 _BLACKWELL = needs("8.6", at_least(100, "af"))
 
 
 def _access(q: Qualifiers, op: Op, write: bool, element: str, transposed: bool | None) -> MatrixAccess:
-    """What a row does; a row without fixed transposition or element reads them from the text."""
+    """The access of a row. If the row does not fix the transposition or element type, the modifiers determine them."""
     wide = q.trans if transposed is None else transposed
     address, value = (0, 1) if write else (1, 0)
     return MatrixAccess(write, int(q.vec[1:]), wide, element or _WIDENED[q.source], address, value, space_of(q.space))

@@ -1,4 +1,4 @@
-"""Registers of a warpgroup against matrices: section "Register Fragments and Shared Memory Matrix Layouts"."""
+"""Conversion between the registers of a warpgroup and matrices: section "Register Fragments and Shared Memory Matrix Layouts"."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _ROWS = 64
 
 
 class AccumulatorIndex(NamedTuple):
-    """Between the values of registers [warp, register, lane, value] and cells [column, row] of D, both as flat indices.
+    """Flat indices that convert between registers [warp, register, lane, value] and the elements [column, row] of D.
 
-    ``values`` are those in a register: two halves if D is f16.
+    ``values`` is the number of elements in a register: two if D is f16.
     """
 
     from_registers: NDArray[np.intp]
@@ -30,7 +30,7 @@ class AccumulatorIndex(NamedTuple):
     values: int
 
     def cells(self, registers: U32) -> U32:
-        """Cells uint32[column, row] of registers uint32[warp, register, lane]; halves stand in the low half of their cell."""
+        """Return elements uint32[column, row] of registers uint32[warp, register, lane]; an f16 is in the low half of its uint32."""
         if self.values == 1:
             return registers.take(self.from_registers)
         return registers.view(np.uint16).take(self.from_registers).astype(np.uint32)
@@ -44,7 +44,7 @@ class AccumulatorIndex(NamedTuple):
 
 @cache
 def accumulator_index(n: int, halves: bool) -> AccumulatorIndex:
-    """For a D of 64 x n."""
+    """Return the indices for a matrix D of 64 x n."""
     fragment = wgmma_fragment(n)
     values = 2 if halves else 1
     count = n // 2 // values
@@ -57,7 +57,7 @@ def accumulator_index(n: int, halves: bool) -> AccumulatorIndex:
 
 @cache
 def _a_index() -> NDArray[np.intp]:
-    """Which of the words [warp, register, lane] each word of a row of A is: the same for all types."""
+    """For each 32-bit word of each row of A, its index in the registers [warp, register, lane]; the same for all types."""
     fragment = wgmma_a_fragment(32)
     place = (fragment.row * 8 + fragment.column).reshape(WARPS, _LANES, 4).transpose(0, 2, 1)
     found = np.empty((_ROWS, 8), np.intp)
@@ -66,5 +66,5 @@ def _a_index() -> NDArray[np.intp]:
 
 
 def a_matrix(registers: U32, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Elements [64, k] of A in registers uint32[warp, register, lane]."""
+    """Return the elements [64, k] of a matrix A that is in registers uint32[warp, register, lane]."""
     return registers.take(_a_index()).view(dtype)

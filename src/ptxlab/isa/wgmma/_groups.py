@@ -16,13 +16,13 @@ __all__: list[str] = []
 
 @native(FENCE, effects=WgmmaFence())
 def fence(q: Qualifiers, op: Op) -> Nothing:
-    """Order only; registers are read no earlier than by the instruction that names them."""
+    """Has no effect on values: wgmma.mma_async reads its registers at issue or later."""
     return Nothing()
 
 
 @service(COMMIT_GROUP, effects=CommitGroup(Completion.WGMMA_GROUP))
 def commit_group(warp: context.WarpContext) -> None:
-    """Make a group, perhaps an empty one, of the warp's instructions that no group holds yet."""
+    """Commit the warp's uncommitted instructions to a new group, which may be empty."""
     group = warpgroup_of(warp)
     member = warp.warp_id % WARPS
     group.ends[member].append(group.issued[member])
@@ -30,7 +30,7 @@ def commit_group(warp: context.WarpContext) -> None:
 
 @service(WAIT_GROUP, effects=WaitGroup(Completion.WGMMA_GROUP))
 def wait_group(warp: context.WarpContext) -> context.Wait | None:
-    """Wait until at most ``count`` of the newest groups are pending; D of the others is in its registers then."""
+    """Wait until at most ``count`` of the newest groups are pending; then write D of the completed groups to its registers."""
     group = warpgroup_of(warp)
     ends = group.ends[warp.warp_id % WARPS]
     operand = warp.op.operands[0]

@@ -32,7 +32,7 @@ def _new_form(warp: context.WarpContext, text: Text) -> Form:
 
 
 def _begin(warp: context.WarpContext, group: Warpgroup, number: int, given: tuple[bytes, ...], text: Text) -> Share:
-    """The first warp's share."""
+    """Begin an instruction with the operands of the first warp that issues it."""
     op = warp.op
     a = 0 if text.in_registers else warp.uniform(1, 64)
     b = warp.uniform(2, 64)
@@ -48,7 +48,7 @@ def _begin(warp: context.WarpContext, group: Warpgroup, number: int, given: tupl
 
 
 def _compare(warp: context.WarpContext, group: Warpgroup, share: Share, text: Text) -> None:
-    """A fault unless this warp executes what the first one did."""
+    """A fault unless this warp executes the same instruction with the same operands as the first one."""
     if share.op is not warp.op:
         here, there = (f"{o.opcode} at line {o.line}" for o in (warp.op, share.op))
         _differs(warp, group, share, "the instruction", here, there)
@@ -112,7 +112,7 @@ def _multiply(warp: context.WarpContext, text: Text) -> None:
 
 
 def _metadata(warp: context.WarpContext, form: Form) -> NDArray[np.uint8]:
-    """The codes of the warp's 16 rows of A; a fault where one selects nothing."""
+    """The metadata codes of the warp's 16 rows of A; a fault if a code is not legal."""
     assert form.fragment is not None
     codes = (warp.values(3)[form.fragment.lane] >> form.fragment.bit & 0xF).astype(np.uint8)
     wrong = np.argwhere(~np.isin(codes, form.codes))

@@ -1,4 +1,4 @@
-"""How a wgmma.mma_async is carried out: what its text says, which gathers its descriptors mean, the product."""
+"""Execution of wgmma.mma_async: decode the instruction and its descriptors, read the operands, multiply."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PATTERN = 1024
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Which operands an instruction has: A in registers or by descriptor, metadata and selector in front of scale-d."""
+    """The operand list of an instruction: A in registers or by descriptor; if sparse, metadata and selector before scale-d."""
 
     in_registers: bool
     sparse: bool
@@ -40,7 +40,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operands:
-    """The matrices in shared memory (A None: in registers), and the bytes that they reach."""
+    """The matrices in shared memory (``a`` is None if A is in registers), and the range of offsets that they occupy."""
 
     a: PlacedOperand | None
     b: PlacedOperand
@@ -49,7 +49,7 @@ class Operands:
     known: dict[int, tuple[context.MemoryAccess, ...]] = field(default_factory=dict)
 
     def accesses(self, cta: context.Cta) -> tuple[context.MemoryAccess, ...]:
-        """What is read, for observers; remembered for the memories that it is asked for."""
+        """The bytes that the operation reads in this CTA, for observers; cached for each CTA."""
         base = cta.shared_address
         found = self.known.get(base)
         if found is None:
@@ -61,15 +61,15 @@ class Operands:
 
 @dataclass(slots=True, eq=False)
 class Form:
-    """What the text of one instruction says.
+    """A decoded instruction: everything that does not depend on the descriptors.
 
     Attributes
     ----------
-    k, stored : elements of a row of B and of A, or bytes of single bits; A stores half of them if it is sparse
-    fragment, codes, chunks : of a sparse A: where a warp's metadata is, which codes are legal, how many a row has
-    rows, a_rows : rows of the registers of D, and of A if it is in registers
-    registers, key : the registers of D as a set, and a name for them in this order and format
-    unsure : registers of D that some path leaves without a value
+    k, stored : elements in a row of B and in a stored row of A (bytes for .b1); a sparse A stores half of them
+    fragment, codes, chunks : for a sparse A: the location of a warp's metadata, the legal codes, the number of codes in a row
+    rows, a_rows : indices of the registers of D, and of A if it is in registers
+    registers, key : the registers of D as a set, and a key for their order and format
+    unsure : registers of D that may be uninitialised: some path does not write them
     """
 
     d: str
@@ -95,11 +95,11 @@ class Form:
 
     @property
     def chunks(self) -> int:
-        """Chunks of a row of a sparse A."""
+        """The number of metadata codes in a row of a sparse A."""
         return 0 if self.fragment is None else int(self.fragment.lane.shape[1])
 
     def operands(self, warp: context.WarpContext, a: int, b: int) -> Operands:
-        """The gathers that two descriptors mean, checked against the CTA's shared memory."""
+        """Decode two descriptors, and check that the matrices are inside the CTA's shared memory."""
         found = self.plans.get((a, b))
         if found is None:
             of_a = None if self.a_rows is not None else self._gather(warp, a, "A", WGMMA_M, self.stored, self.a, self.major_a)
@@ -138,7 +138,7 @@ class Form:
 
 
 def _container(element: str) -> int:
-    """Bytes in which elements are gathered; single bits come eight together."""
+    """Bytes of an element in a gathered array; eight elements of .b1 share a byte."""
     return 1 if element == "b1" else TYPE_BITS[element] // 8
 
 
@@ -170,7 +170,7 @@ def _immediate(warp: context.WarpContext, position: int, name: str, allowed: tup
 
 
 def form_of(warp: context.WarpContext, text: Text) -> Form:
-    """Read the instruction's text."""
+    """Decode an instruction."""
     q = warp.op.q
     d, a, b = q.types.split(".")
     n, _, k = q.shape[4:].partition("k")
@@ -207,7 +207,7 @@ def form_of(warp: context.WarpContext, text: Text) -> Form:
 
 
 def _metadata_fragment(warp: context.WarpContext, element: str) -> MetadataFragment:
-    """Where the metadata is, by the sparsity selector."""
+    """The location of the metadata, which the sparsity selector determines."""
     bits = TYPE_BITS[element]
     selector = _immediate(warp, 4, "the sparsity selector", (0, 1) if bits >= 16 else (0,))
     return metadata_fragment(bits, 8 if bits >= 16 else 16, selector)

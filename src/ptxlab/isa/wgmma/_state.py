@@ -1,8 +1,8 @@
-"""What a warpgroup remembers: instructions that not all of its warps have issued, and accumulators in flight.
+"""The state of a warpgroup: instructions that not all of its warps have issued, and accumulators in flight.
 
-A warp goes on as soon as it has issued its share of an instruction; the operation begins when all four warps have done so. The registers
-of D are out of the program's reach until wgmma.wait_group, so that instructions in a row work on one copy of the matrix, which is written
-back when a warp has waited for the last of them.
+A warp continues as soon as it has issued its share of an instruction; the operation begins when all four warps have issued theirs. The
+program must not access the registers of D before wgmma.wait_group. Consecutive instructions therefore work on one copy of the matrix, which
+is written back when a warp has waited for the last of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ U32 = NDArray[np.uint32]
 
 @dataclass(slots=True, eq=False)
 class Accumulator:
-    """A matrix D on its way: cells uint32[column, row], and the registers of the four warps that it is written back to."""
+    """A matrix D in flight: its elements uint32[column, row], and the registers of the four warps that receive it."""
 
     rows: NDArray[np.intp]
     index: AccumulatorIndex
@@ -39,7 +39,7 @@ class Accumulator:
 
     @classmethod
     def load(cls, rows: NDArray[np.intp], index: AccumulatorIndex, frames: list[U32], needed: bool) -> Accumulator:
-        """Read the registers, if what they hold is ``needed``."""
+        """Make an accumulator; it reads the registers only if their values are ``needed``."""
         if not needed:
             return cls(rows, index, frames, np.empty(index.from_registers.shape, np.uint32))
         registers = np.empty((WARPS, index.registers, 32), np.uint32)
@@ -56,9 +56,9 @@ class Accumulator:
 
 @dataclass(slots=True, eq=False)
 class Share:
-    """One wgmma.mma_async on its way to all four warps: operands as the first warp gave them; A in registers as each warp gave it.
+    """A wgmma.mma_async that not all four warps have issued. Operands are those of the first warp; A in registers comes from each warp.
 
-    ``given`` are the rows of the first warp's operands: descriptors and predicate; ``metadata`` the codes [warp, row, chunk] of a sparse A.
+    ``given`` holds the first warp's descriptors and predicate as bytes; ``metadata`` the codes [warp, row, chunk] of a sparse A.
     """
 
     number: int
@@ -77,15 +77,15 @@ class Share:
 
 @dataclass(slots=True, eq=False)
 class Warpgroup(context.Supplied):
-    """Instructions are numbered in the order in which each warp issues them.
+    """The state of one warpgroup. Instructions are numbered in the order in which each warp issues them.
 
     Attributes
     ----------
-    issued : how many each warp has issued
-    ends : for each warp its committed groups that it has not waited for, each by the number behind its last instruction
+    issued : number of instructions that each warp has issued
+    ends : for each warp the committed groups that it has not waited for, each as the number of its last instruction plus one
     shares : instructions that some warp has not issued yet; ``first`` is the number of the first
     performed : number of the first that has not been performed
-    latest : for each set of registers the last instruction that any warp has issued on it
+    latest : for each set of registers of D the last instruction on it that a warp has issued
     accumulators : matrices that have not been written back, by their registers
     waiters : converged lanes that wait for `performed` to grow
     """
@@ -103,35 +103,35 @@ class Warpgroup(context.Supplied):
 
     @property
     def awaits(self) -> Supply:
-        """What the warps that wait are waiting for."""
+        """The effect that ends the wait."""
         return Supply.WGMMA_SHARE
 
     def supplied_by(self, cta: context.Cta, warp: int) -> bool:
-        """Whether it is one of the four warps."""
+        """Return whether the warp is one of the four."""
         return cta is self.cta and warp // WARPS == self.index
 
     def advice(self) -> str:
-        """What to do."""
+        """Return the fix for the report of a hang."""
         return f"let warps {WARPS * self.index}-{WARPS * self.index + WARPS - 1} execute every wgmma.mma_async together"
 
     def write_back(self, end: int) -> None:
-        """Write the registers that no instruction from number ``end`` on works on."""
+        """Write back the accumulators that no instruction with number ``end`` or later uses."""
         for key in [k for k in self.accumulators if self.latest[k] < end]:
             self.accumulators.pop(key).store()
 
     def evict(self, registers: frozenset[int]) -> None:
-        """Write back what stands in any of these registers."""
+        """Write back the accumulators that use any of these registers."""
         for key in [k for k, held in self.accumulators.items() if not registers.isdisjoint(held.rows.tolist())]:
             self.accumulators.pop(key).store()
 
     def missing(self) -> str:
-        """The warps that have not issued the instruction that is waited for."""
+        """The numbers of the warps that have not issued the oldest incomplete instruction."""
         arrived = self.shares[0].arrived if self.shares else 15
         return ", ".join(str(WARPS * self.index + w) for w in range(WARPS) if not arrived >> w & 1)
 
 
 def warpgroup_of(warp: context.WarpContext) -> Warpgroup:
-    """The executing warp's warpgroup; a fault unless it is whole."""
+    """The executing warp's warpgroup; a fault unless it has 128 threads."""
     held: Warpgroup | None = warp.state.get(_KEY)
     if held is not None:
         return held

@@ -19,7 +19,7 @@ _SPARSE = needs("8.2", WGMMA, what="wgmma.mma_async.sp")
 _MIXED = needs("8.4", when={"types": ("s32.s8.u8", "s32.u8.s8")}, what="wgmma of .s8 and .u8")
 _SYNC = frozenset({"sync"})
 _INTEGERS = ("i8", "b1")
-"""Kinds that are neither scaled nor negated, and have fewer values of N."""
+"""Kinds without imm-scale operands and with fewer values of N."""
 
 
 def types_of(kind: str, d: str = "") -> tuple[str, ...]:
@@ -73,7 +73,7 @@ _KINDS: dict[str, Kind] = {
 
 
 def _product(sparse: bool) -> Form:
-    """The form of a dense or of a sparse product."""
+    """The form of a dense or sparse wgmma.mma_async."""
     variant = ".sp" if sparse else ""
     section = f"{_SECTION}wgmma.mma_async{variant}"
     shapes = {
@@ -117,7 +117,7 @@ def _product(sparse: bool) -> Form:
 
 
 def _synchronisation(name: str, operands: str = "") -> Form:
-    """A form of an instruction that synchronises."""
+    """The form of wgmma.fence, commit_group or wait_group."""
     kinds = {"N": Immediate("a non-negative integer constant", lambda value: value >= 0)}
     return form(name, ".sync{.aligned}", operands, kinds=kinds, section=_SECTION + name, requires=_SINCE, repeatable=_SYNC)
 

@@ -1,4 +1,4 @@
-"""The rows that compiled code records for an observer: where they go, and what happens when there is no more room."""
+"""The event buffer: rows that compiled code records for an observer, and what happens when the buffer is full."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class EventBuffer:
         """Drain a full buffer each time that compiled code sends its context.
 
         What is raised here compiled code cannot pass on: it stops with rows to be read, and `take` raises it. A generator stands inside its
-        ``try`` when it is called; an interrupt that waited for compiled code to call would come to a function before its first line.
+        ``try`` when it is called; an interrupt that arrived during compiled code would be raised before the first line of the function.
         """
         while True:
             try:

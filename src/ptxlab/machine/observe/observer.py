@@ -43,16 +43,16 @@ class Observer:
         """They stop: they wait, stand at a collective, have used up their time slice, or have exited."""
 
     def resumed(self, split: ConvergedLanes) -> None:
-        """The wait of converged lanes is over."""
+        """The wait of converged lanes has ended."""
 
     def drain(self, warp: Warp) -> None:
-        """Compiled code has returned and has recorded rows to be read."""
+        """Compiled code has returned; the observer reads the rows that it recorded."""
 
     def serviced(self, warp: Warp, op: Op) -> None:
         """A service instruction of a warp is complete."""
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
-        """Return what is called each time that an instruction is complete, None for nothing; `serviced`, if not overridden."""
+        """Return the function to call whenever this instruction completes, or None; the default is `serviced`."""
         return self.serviced
 
     def issued(self, operation: AsyncOperation) -> None:
@@ -74,13 +74,13 @@ class Observer:
         """The running warp has announced transaction bytes of an mbarrier."""
 
     def arrived(self, barrier: Any) -> None:
-        """The running agent has arrived at a barrier, or completed bytes of it; before the phase completes."""
+        """The running agent has arrived at a barrier or completed transaction bytes; called before the phase completes."""
 
     def completed(self, barrier: Any) -> None:
         """The phase of a barrier has completed."""
 
     def acquired(self, barrier: Any) -> None:
-        """The running warp has seen that a phase of an mbarrier is complete."""
+        """The running warp has observed that a phase of an mbarrier is complete."""
 
     def finished(self) -> tuple[Diagnostic, ...]:
         """The launch has ended, complete or not; return diagnostics about the observer's own work."""
@@ -88,7 +88,7 @@ class Observer:
 
 
 class _Together(Observer):
-    """Several observers as one."""
+    """An observer that forwards each event to several observers."""
 
     def __init__(self, observers: list[Observer]) -> None:
         self._observers = observers

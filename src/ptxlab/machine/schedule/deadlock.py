@@ -1,4 +1,4 @@
-"""Why no warp can continue: for everything that is waited for, what is missing, and which instructions could have supplied it."""
+"""The report of a hang: for each wait, what is missing, and which instructions could supply it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ _MOST = 6
 
 
 class Explanation(NamedTuple):
-    """Facts in reading order, and what to do."""
+    """Facts (name, value) for the details of the report, and the fix."""
 
     facts: tuple[tuple[str, str], ...]
     fix: str
 
 
 def most_relevant(groups: list[ConvergedLanes]) -> list[ConvergedLanes]:
-    """Sort blocked lanes: first those whose mbarrier has the wrong number of bytes, which nothing that the others wait for can correct.
+    """Sort blocked lanes by how likely their wait is the cause of the hang.
 
-    Last come those at barriers of the CTA or the cluster, which often wait for threads that are blocked elsewhere.
+    First are lanes whose mbarrier has a wrong transaction count, which no other warp can correct. Last are lanes at barriers of the CTA or
+    the cluster, which often wait for threads that are blocked elsewhere.
     """
     return sorted(groups, key=lambda group: _rank(_awaited(group)))
 
@@ -104,7 +105,7 @@ def _supplies(op: Op, supply: Supply) -> bool:
 
 
 def _suppliers(launch: Launch, supply: Supply, groups: list[ConvergedLanes]) -> Iterator[str]:
-    """The instructions that supply something: whether they have run, and who can still reach them."""
+    """Describe the instructions that supply an effect: whether they have run, and which warp can still reach them."""
     counts = launch.scheduler.services
     ops = [op for op in launch.program.ops if _supplies(op, supply)]
     ops.sort(key=lambda op: (counts[op.index] > 0, op.line))
@@ -128,7 +129,7 @@ def _sources(launch: Launch, on: Supplied, groups: list[ConvergedLanes]) -> Iter
 
 
 def _barrier_first(launch: Launch, group: ConvergedLanes, groups: list[ConvergedLanes]) -> str:
-    """A further fix: arrive first at the barrier where a warp is blocked that could end the wait."""
+    """An additional fix: arrive first at the barrier that blocks a warp which could end the wait."""
     other = _supplier(launch, group, groups)
     on = None if other is None else _awaited(other)
     if other is None or not isinstance(on, NamedBarrier | ClusterBarrier) or group.warp not in _absent(other, on):

@@ -1,7 +1,7 @@
-"""The file: processes, their tracks and what happens on them, in the JSON form of the Chrome trace-event format.
+"""The trace file: processes, their tracks and events, in the JSON form of the Chrome trace-event format.
 
-Everything on a track is a complete event (``X``) or an instant (``i``), so that nothing has to be balanced; what overlaps stands on
-different tracks. The file is whole after every launch: the next one goes on where its end stands.
+All events are complete events (``X``) or instants (``i``), so no begin event needs an end event. Events that overlap are on different
+tracks. The file is valid after every launch; the next launch appends to it.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def cvt_integer(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 
 
 @pure("cvt.pack.sat.(to=u16|s16).s32", d="u32", a="s32", b="s32", section=_SECTION + ".pack", fidelity="hardware")
-@pure("cvt.pack.sat.(to=u2|s2|u4|s4|u8|s8).s32.b32", d="u32", a="s32", b="s32", c="u32", section=_SECTION + ".pack", fidelity="hardware")
+@pure("cvt.pack.sat.(to=u2|s2|u4|s4|u8|s8).s32.b32", d="u32", a="s32", b="s32", c="b32", section=_SECTION + ".pack", fidelity="hardware")
 def cvt_pack(x: Vocabulary, q: Qualifiers, a: Value, b: Value, *above: Value) -> Value:
     """Clamp both; b comes lowest, a above it, and above these the low bits of c."""
     width = _bits(q.to)

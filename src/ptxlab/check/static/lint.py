@@ -137,7 +137,7 @@ def _sourced(module: ptx.Module, found: Iterable[Diagnostic]) -> list[Diagnostic
 def _is_checked(diagnostic: Diagnostic, checked: dict[tuple[int, int], bool]) -> bool:
     """Whether the declarations have spoken about the instruction: what is not executed yet may be legal."""
     place = diagnostic.place
-    return place is not None and any(line == place.line for line, _ in checked) and diagnostic.code in ("U201", "U202", "U206", "U207")
+    return place is not None and any(line == place.line for line, _ in checked) and diagnostic.code in ("L129", "U202", "U206", "U207")
 
 
 def _lowering(module: ptx.Module, function: ptx.Function) -> list[Diagnostic]:

@@ -94,7 +94,7 @@ class Word(IntEnum):
     EVENT_DRAIN = 39
     """in: address of ``void drain(context)``, which empties the rows"""
     ADDITIONS = 40
-    """in: address of the table that floating-point atomics note additions in (`addition_table`); 0 if nobody asks"""
+    """in: address of the table that floating-point atomics note additions in (`addition_table`); 0 if they are not recorded"""
     AGENT = 41
     """in: 32 times a number that only this warp has"""
     EVENT_SAVED = 42
@@ -116,7 +116,7 @@ class Status(IntEnum):
     YIELD = 2
     """PC has reached LIMIT"""
     SERVICE = 3
-    """op INFO wants its handler, with lanes ACTIVE; PC stands behind it (ops whose guard is false in all lanes are passed over)"""
+    """the handler of op INFO must be called for the lanes ACTIVE; PC is the next op (ops whose guard is false in all lanes are skipped)"""
     FUEL = 4
     """FUEL is used up; execution continues at PC"""
     FAULT = 5

@@ -30,7 +30,7 @@ class Register:
 
 @dataclass(slots=True)
 class BasicBlock:
-    """Ops ``start <= index < stop``; blocks stand in scheduling order: a lane set at a smaller op index runs first.
+    """Ops ``start <= index < stop``; blocks are in scheduling order: a lane set at a smaller op index runs first.
 
     ``successors`` are positions in ``Program.blocks``; ``depth`` counts the loops around the block, and ``loop`` is the
     position of the header of the innermost (-1: none).

@@ -49,7 +49,7 @@ def help_text(form: Form) -> str:
 
 
 def _in_the_text(form: Form, operands: Operands) -> str:
-    """A line of operands without those that stand in no text."""
+    """A line of operands without implicit operands."""
     words = operands.line.split()
     return Operands(" ".join(word for word in words if form.kinds.get(word) not in HIDDEN)).text()
 

@@ -1,4 +1,4 @@
-"""What an instruction needs of the module: a version of the PTX ISA and a target, stated beside the instruction's syntax.
+"""The requirements of an instruction on the module: a version of the PTX ISA and a target, stated beside the instruction's syntax.
 
 ``requires=`` of a catalogue row takes one requirement or several; all that apply must hold::
 
@@ -25,7 +25,7 @@ Values: TypeAlias = Mapping[str, str | None]
 """What the groups of a form have matched; a group that is absent has None."""
 
 Condition: TypeAlias = Mapping[str, Any]
-"""Group -> the values under which something holds; None among them stands for absence."""
+"""Group -> the values for which something holds; None means that the group is absent."""
 
 
 def conditions(when: Mapping[str, str | Iterable[str | None] | None]) -> Condition:
@@ -58,11 +58,11 @@ class Needs:
     """Whether the specification has it."""
 
     def missing(self, target: str, version: tuple[int, int]) -> tuple[bool, bool]:
-        """Whether the target is none of these, and whether the version is too old. An unknown target lacks nothing."""
+        """Whether the target is none of these, and whether the version is too old. An unknown target is never wrong."""
         return self.targets is not None and target in TARGETS and target not in self.targets, version < self.since
 
     def described(self, opcode: str, values: Values) -> str:
-        """What needs it."""
+        """The text for messages: what has this requirement."""
         if self.what:
             return self.what
         named = [f".{values[group]}" for group in self.when if values.get(group) not in (None, "given")]
@@ -77,7 +77,7 @@ def needs(
     what: str = "",
     specified: bool = True,
 ) -> Needs:
-    """A requirement; see the module for the notation.
+    """Make a requirement; the module docstring specifies the notation.
 
     >>> needs("8.6", "sm_100").missing("sm_90a", (8, 5))
     (True, True)

@@ -1,4 +1,4 @@
-"""Where bytes lie in this process's memory, and compiled moves of bytes that stand in units apart."""
+"""Addresses of arrays, and compiled gathers and scatters of bytes in units of a fixed size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ptxlab.native.builder import Function, Module
 __all__ = ["address_of", "move_address", "mover"]
 
 _UNITS = {4: "i32", 8: "i64", 16: "<2 x i64>", 64: "<8 x i64>"}
-"""Bytes that stay together, and the type that moves them."""
+"""Size of a unit in bytes -> the LLVM type that moves it."""
 
 
 def _move_ir(size: int) -> str:

@@ -58,7 +58,7 @@ def _lanewise(type: str, like: str) -> str:
 
 @cache
 def _overload(type: str) -> str:
-    """A type as it stands in the name of an overloaded intrinsic."""
+    """A type as the name of an overloaded intrinsic spells it."""
     element, lanes = element_of(type), lanes_of(type)
     return f"v{lanes}" * bool(lanes) + _OVERLOADS.get(element, element)
 

@@ -19,7 +19,7 @@ from ptxlab.numerics.ir.prepare import CHUNK, HEADER, NAN_SCALE, SIGN, absent_ex
 __all__ = ["BLOCK", "Prepared", "check_options", "fill", "mma_prepared", "prepare", "run_step"]
 
 BLOCK = 64
-"""A prepared A is padded to a multiple of so many rows, and the kernels do so many at once."""
+"""The number of rows that kernels process at once; a prepared A is padded to a multiple of it."""
 
 GROUPED = ("mxf4", "mxf4nvf4")
 """The kinds whose steps add groups."""

@@ -271,7 +271,7 @@ class Caller:
             self._record_source(op, native, frame, mask & ~ignored, sizes, check)
 
     def _record_source(self, op: Op, native: CopyAsync, frame: Value, mask: Value, sizes: Value, check: Check) -> None:
-        """Note what a copy reads, for the lanes that read all bytes, if somebody watches."""
+        """Record for the observer, if there is one, what a copy reads in the lanes that read all bytes."""
         with self.code.when(self.context.word(Word.SOURCES).ne(0)):
             if sizes.ref != "null":
                 mask = mask & sizes.load("<32 x i32>", align=64).uge(native.size).cast("i32")

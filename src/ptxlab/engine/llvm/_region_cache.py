@@ -12,7 +12,7 @@ __all__ = ["load_or_compile"]
 
 
 def load_or_compile(program: Program, nodes: Nodes, numbers: list[int], width: int) -> native.Library:
-    """The compiled code of some nodes; what it needs to know of helpers is kept beside it."""
+    """Load or compile the code of some nodes. The names of the helpers that it calls are cached with it."""
     key = None
     if program.digest:
         key = native.object_key("region", program.digest, [nodes.starts[n] for n in numbers], width)

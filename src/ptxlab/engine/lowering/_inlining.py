@@ -196,7 +196,7 @@ def _inline(
     given: Given,
     guard: Reg | None,
 ) -> None:
-    """The body of a function, between copies of arguments and results; what it has taken from the stack is given back."""
+    """The body of a function, between copies of arguments and results; the stack memory that it has allocated is freed."""
     assert function.body is not None
     end = low.new_label()
     if guard is not None:

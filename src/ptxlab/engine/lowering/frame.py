@@ -22,7 +22,7 @@ _FRAMED = -2
 
 
 def row_bytes(bits: int) -> int:
-    """Size of the row of a register of so many bits."""
+    """Size in bytes of the row of a register of this width."""
     return 4 if bits == 1 else 64 if bits <= 16 else 4 * bits
 
 

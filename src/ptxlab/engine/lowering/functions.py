@@ -11,7 +11,7 @@ from ptxlab.ptx import ast
 __all__ = ["called_functions", "definition", "function_address", "function_addresses", "parts"]
 
 _FIRST, _STEP = 0x1000, 0x10
-"""Where functions stand in the code space, which nothing reads."""
+"""The first address of functions in the code space, which is never read."""
 
 
 def definition(module: ast.Module, name: str) -> ast.Function | None:
@@ -36,7 +36,7 @@ def function_address(module: ast.Module, operand: Resolved) -> Resolved:
 
 
 def _listed(rest: list[ast.Operand]) -> tuple[ast.Operand, ...]:
-    """Take a parenthesised list off the front, if one stands there."""
+    """Split off a leading parenthesised list, if there is one."""
     first = rest[0] if rest else None
     if not isinstance(first, ast.Arguments):
         return ()

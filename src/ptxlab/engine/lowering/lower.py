@@ -277,7 +277,7 @@ class Lowering:
         return len(self.labels) - 1
 
     def place(self, label: int) -> None:
-        """Let a label stand in front of the next instruction."""
+        """Bind a label to the next instruction."""
         self.labels[label] = len(self.items)
 
     def local_address(self, variable: ast.Variable) -> SymbolAddress:

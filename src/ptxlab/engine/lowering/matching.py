@@ -21,7 +21,7 @@ _WIDENING = frozenset({"ld", "ldu", "st", "cvt"})
 _NO_ADDRESS = ("label", "func")
 
 HIDDEN = {"carry": ("pred", "the carry flag"), "stack": ("u64", "the stack pointer")}
-"""Operand kinds that stand for one register of each thread: its type and name."""
+"""Implicit operand kinds: the type and name of a register that each thread has."""
 
 
 @dataclass(frozen=True, slots=True)

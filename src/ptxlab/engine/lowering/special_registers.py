@@ -46,7 +46,7 @@ CLOCKS = {
     "%globaltimer_lo": 0,
     "%globaltimer_hi": 32,
 }
-"""Registers that advance while a thread runs: the logical clock shifted right by so many bits."""
+"""Registers that advance while a thread runs: the number of bits by which the logical clock is shifted right."""
 
 
 def special_type(name: str) -> str | None:

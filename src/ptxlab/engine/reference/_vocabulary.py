@@ -257,7 +257,7 @@ def _two_sum(a: Value, b: Value) -> tuple[Value, Value]:
 
 
 def _to_odd(s: Value, error: Value) -> Value:
-    """The float64 sum ``s + error`` rounded to odd: it keeps what a further rounding needs to know."""
+    """The float64 sum ``s + error`` rounded to odd, so that a second rounding gives the correct result."""
     inexact = (error > 0) | (error < 0)
     bits = s.view(np.uint64)
     outward = (error > 0) == (s > 0)

@@ -55,7 +55,7 @@ class Warp:
         return int(self.words[word])
 
     def row(self, offset: int, bits: int) -> NDArray[Any]:
-        """The row at a frame offset: 32 unsigned integers of so many bits."""
+        """The row at a frame offset: 32 unsigned integers of ``bits``."""
         return self.frame[offset : offset + 4 * bits].view(f"u{bits // 8}")
 
     def mask_at(self, offset: int) -> int:

@@ -19,7 +19,7 @@ SAVED_BYTES = 32 * _WIDEST
 
 
 def emit_save(module: Module) -> None:
-    """``void save(context, mask, hosts, size)``: keep what stores are about to overwrite."""
+    """``void save(context, mask, hosts, size)``: save the bytes that stores are about to overwrite."""
     c = Function(module, "save", "void", "ptr context, i32 mask, ptr hosts, i32 size")
     context, mask, hosts, size = c.parameters
     saved = context.pointer(Word.EVENT_SAVED)

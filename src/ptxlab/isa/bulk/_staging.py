@@ -78,7 +78,7 @@ class Staged(Generic[Part]):
     dims : sizes, innermost first
     pitches : byte strides of the dimensions from 1 on
     swizzle : number of the swizzle mode in the driver API
-    fill : bytes that stand for an element outside the tensor
+    fill : bytes of an element outside the tensor
     padded : bytes of data in each 16-byte slot of shared memory for the aligned sub-byte types, 0 for all others
     rounds : whether a load rounds f32 to tf32
     slices : whether the tensor is interleaved, so that dimension 0 is within a channel slice

@@ -178,8 +178,8 @@ def _pattern(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, s
         kind += ".block_scale" + (f"{{{size}}}" if len(types.scales) == 1 else size)
     a = "|".join(types.ab)
     saturate = "{.satfinite}" if d == "s32" and a != "b1" else ""
-    behind = {"f64": "{.rounding=rn|rz|rm|rp}", "b1": ".(operation=xor|and).popc"}.get(a, f".{scale[1]}" if types.scales else "")
-    return f"mma{variant}.sync.aligned.(shape={shape}).row.col{kind}{saturate}.(d={d}).(a={a}).(b={a}).{d}{behind}"
+    suffix = {"f64": "{.rounding=rn|rz|rm|rp}", "b1": ".(operation=xor|and).popc"}.get(a, f".{scale[1]}" if types.scales else "")
+    return f"mma{variant}.sync.aligned.(shape={shape}).row.col{kind}{saturate}.(d={d}).(a={a}).(b={a}).{d}{suffix}"
 
 
 def _needs(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, str], since: int) -> tuple[Needs, ...]:

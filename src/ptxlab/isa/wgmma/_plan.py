@@ -174,13 +174,13 @@ def form_of(warp: context.WarpContext, text: Text) -> Form:
     q = warp.op.q
     d, a, b = q.types.split(".")
     n, _, k = q.shape[4:].partition("k")
-    together = 8 if a == "b1" else 1
+    per_byte = 8 if a == "b1" else 1
     stored = int(k) // 2 if text.sparse else int(k)
-    behind = text.enable + 1
+    start = text.enable + 1
     count = len(warp.op.operands)
-    scales = [_immediate(warp, behind + i, name, (-1, 1)) for i, name in enumerate(("imm-scale-a", "imm-scale-b")) if behind + i < count]
+    scales = [_immediate(warp, start + i, name, (-1, 1)) for i, name in enumerate(("imm-scale-a", "imm-scale-b")) if start + i < count]
     names = ("imm-trans-b",) if text.in_registers else ("imm-trans-a", "imm-trans-b")
-    transposed = [_immediate(warp, behind + 2 + i, name, (0, 1)) for i, name in enumerate(names) if behind + 2 + i < count]
+    transposed = [_immediate(warp, start + 2 + i, name, (0, 1)) for i, name in enumerate(names) if start + 2 + i < count]
     majors: list[Major] = ["mn" if flag else "k" for flag in transposed] or ["k"]
     rows = warp.row_numbers(0)
     return Form(
@@ -188,8 +188,8 @@ def form_of(warp: context.WarpContext, text: Text) -> Form:
         a=a,
         b=b,
         n=int(n),
-        k=int(k) // together,
-        stored=stored // together,
+        k=int(k) // per_byte,
+        stored=stored // per_byte,
         saturate=q.satfinite,
         negate_a=-1 in scales[:1],
         negate_b=-1 in scales[1:],

@@ -45,7 +45,7 @@ def additions_for(launch: Launch) -> Additions | None:
 
 
 class Additions:
-    """The table of a launch, and what it says at the end."""
+    """The table of a launch, and the findings at its end."""
 
     def __init__(self, launch: Launch, ops: list[Op]) -> None:
         self._launch = launch
@@ -60,7 +60,7 @@ class Additions:
         keys[(keys >= low) & (keys < low + memory.size)] = 0
 
     def watched(self, op: Op, dtype: np.dtype[Any], widen: Callable[[NDArray[Any]], NDArray[Any]], add: Callable[[U8, U8], None]) -> Any:
-        """An adding ``combine(target, source)`` that also notes what it does; ``widen`` gives the numbers of elements."""
+        """Return ``combine``, an addition, extended to record what it adds; ``widen`` converts elements to numbers."""
         agent = next(self._operations)
 
         def combine(target: U8, source: U8) -> None:
@@ -112,7 +112,7 @@ class Additions:
                 )
 
     def _place(self, host: int) -> str:
-        """Where a byte of the host stands in the device's memory."""
+        """The device address of a byte of host memory."""
         for allocation in self._launch.device.memory.live():
             at = host - allocation.data.ctypes.data
             if 0 <= at < allocation.size:

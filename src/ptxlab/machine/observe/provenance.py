@@ -96,7 +96,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """How an element came to hold what it holds.
+    """The instructions that wrote an element of an array.
 
     Attributes
     ----------

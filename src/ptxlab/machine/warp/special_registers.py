@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["cta_values", "fill_specials", "launch_values"]
 
 _SHARED_UNIT = 128
-"""Shared memory is allocated in multiples of so many bytes (section "Special Registers: %total_smem_size")."""
+"""Granularity in bytes of shared memory allocation (section "Special Registers: %total_smem_size")."""
 _NOT_SET = frozenset({f"%envreg{i}" for i in range(32)} | {f"%pm{i}{half}" for i in range(8) for half in ("", "_64")})
 """Registers that are for the driver and for tools to set: 0."""
 

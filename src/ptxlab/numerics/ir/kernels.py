@@ -23,7 +23,7 @@ GROUPS = 4
 
 
 def _compile(key: tuple[object, ...], write: Callable[[int], str], exports: tuple[str, ...]) -> native.Library:
-    """Compile what ``write`` writes for vectors of so many 32-bit lanes."""
+    """Compile the function that ``write`` emits, for vectors with the given number of 32-bit lanes."""
     lanes = native.host().vector_bits // 32
     return native.compile_or_load(("numerics", lanes, *key), exports, lambda: write(lanes), opt=1)
 

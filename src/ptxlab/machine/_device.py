@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.formats import ArrayError, array_of, bytes_of
-from ptxlab.machine.launch.limits import CTAS_PER_SM, MOST_SMS
+from ptxlab.machine.launch.configuration import CTAS_PER_SM, MOST_SMS
 from ptxlab.machine.launch.options import refuse, whole_number
 from ptxlab.machine.memory.global_memory import Allocation, DeviceMemory
 

@@ -19,7 +19,7 @@ from tests.hardware.suite._replay import replay
 
 SHOWS = {
     "test_replay": (
-        "activemask*", "atom*", "bar.warp.sync", "bar{.cta}*", "barrier*", "bra*", "ret*", "cp.async.(*", "cp.async.mbarrier.arrive*",
+        "activemask*", "atom*", "bar.warp.sync", "bar{.mode=cta}*", "barrier*", "bra*", "ret*", "cp.async.(*", "cp.async.mbarrier.arrive*",
         "cp.async.bulk.shared::cta.global.*", "cp.async.bulk.commit_group",
         "cp.async.bulk.global.*bulk_group{*cache_hint}", "cp.async.bulk.shared::cluster.*", "cp.async.bulk.wait_group*",
         "cp.reduce.async.bulk.global.*bulk_group*",

@@ -140,7 +140,9 @@ class Row:
 
 
 def _is_mode(form: Form, modifiers: tuple[str, ...]) -> bool:
-    return modifiers[:1] == () or modifiers[0] in form.slots[0].choices
+    """Whether a modifier that belongs to the name stands behind it, or nowhere."""
+    mode = form.slots[0]
+    return modifiers[:1] == () or modifiers[0] in mode.choices or (mode.optional and not set(mode.choices) & set(modifiers))
 
 
 def _spelling(row: Row, name: str) -> str | None:

@@ -114,6 +114,8 @@ class Register:
     """The width of the floating-point constants that the assembler takes."""
     braces: tuple[str, ...] = ()
     """The types that the assembler takes in braces, as a vector of one; constants then too."""
+    parts: tuple[str, ...] = ()
+    """What may stand behind the register's name: a part of it, ``.b0``."""
 
 
 @dataclass(frozen=True, slots=True)

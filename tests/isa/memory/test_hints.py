@@ -9,8 +9,8 @@ import ptxlab
 
 SHOWS = {
     "test_nothing_changes": (
-        "applypriority*", "discard*", "prefetch{.space=global}*", "prefetchu*", "prefetch{.space=global|local}*", "createpolicy*", "membar*",
-        "fence.*", "nanosleep*", "pmevent*",
+        "applypriority*", "discard*", "prefetch{.space=global}.*", "prefetchu*", "prefetch{.space=global|local}*", "createpolicy*",
+        "membar*", "fence.*", "nanosleep*", "pmevent*",
     ),
     "test_loads_through_the_uniform_cache": ("ldu*",),
 }  # fmt: skip

@@ -130,6 +130,8 @@ def _register(operand: ptx.Operand, kind: Register, symbols: Symbols) -> list[Fi
     name = operand.operand if isinstance(operand, ptx.Not) else operand
     if isinstance(name, ptx.Name) and symbols(name.text) == "pred" and "pred" in kind.types:
         return [Finding("L124", f"the specification has {kind.says}, not a predicate")]
+    if isinstance(operand, ptx.Name) and kind.parts and operand.text.endswith(tuple(f".{part}" for part in kind.parts)):
+        operand = ptx.Name(operand.text[: operand.text.rindex(".")])
     if isinstance(operand, ptx.Name) and symbols(operand.text) in kind.types:
         return []
     return [Finding("L111", f"{_text(operand)} is not {kind.says}")]

@@ -14,7 +14,7 @@ from ptxlab.check.static._legality import check_needs, weight
 from ptxlab.check.static._operands import Finding, Symbols
 from ptxlab.isa import load_all
 from ptxlab.isa.catalogue import Row
-from ptxlab.isa.kinds import HIDDEN, Kind, Typed
+from ptxlab.isa.kinds import HIDDEN, WORDS, Kind, Typed
 from ptxlab.isa.requirements import Values, holds
 
 if TYPE_CHECKING:
@@ -38,13 +38,18 @@ class _Fit(NamedTuple):
     row: Row
     values: Values
     places: tuple[_Place, ...]
+    packed: bool
+    """Whether the instruction has a type of several numbers: no register is wider than its type then."""
 
 
 def check_row(instruction: ptx.Instruction, target: str, version: tuple[int, int], symbols: Symbols) -> list[Finding]:
     """Findings about the row that fits best; none where no row takes the opcode with so many operands."""
     tried = []
-    for fit in _fits(instruction.opcode, len(instruction.operands)):
-        found = [*_row_findings(fit, instruction.opcode, target, version)]
+    opcode = instruction.opcode
+    for fit in _fits(opcode, len(instruction.operands)):
+        form = fit.row.form
+        found = [Finding("L105", rule.message, section=form.section) for rule in form.rules if rule.is_broken(fit.values)]
+        found += [f for needed in form.requires for f in check_needs(needed, opcode, fit.values, target, version)]
         for at, (place, operand) in enumerate(zip(fit.places, instruction.operands, strict=True)):
             wrong = _operand(operand, place, fit, symbols)
             if wrong:
@@ -75,21 +80,8 @@ def _fits(opcode: str, count: int) -> tuple[_Fit, ...]:
                 spare -= place.spec.optional
         if len(given) == count:
             values |= {place.name: "given" for place in given if place.spec.optional}
-            found.append(_Fit(row, values, tuple(given)))
+            found.append(_Fit(row, values, tuple(given), any(map(_PACKED.fullmatch, opcode.split(".")))))
     return tuple(found)
-
-
-@lru_cache(maxsize=4096)
-def _requirements(
-    row: Row, values: tuple[tuple[str, str | None], ...], opcode: str, target: str, version: tuple[int, int]
-) -> tuple[Finding, ...]:
-    form, named = row.form, dict(values)
-    broken = [Finding("L105", rule.message, section=rule.section or form.section) for rule in form.rules if rule.is_broken(named)]
-    return (*broken, *(f for needed in form.requires for f in check_needs(needed, opcode, named, target, version)))
-
-
-def _row_findings(fit: _Fit, opcode: str, target: str, version: tuple[int, int]) -> tuple[Finding, ...]:
-    return _requirements(fit.row, tuple(fit.values.items()), opcode, target, version)
 
 
 def _operand(operand: ptx.Operand, place: _Place, fit: _Fit, symbols: Symbols) -> str:
@@ -98,29 +90,30 @@ def _operand(operand: ptx.Operand, place: _Place, fit: _Fit, symbols: Symbols) -
     if not isinstance(kind, Typed):
         return ""
     if kind.constant and not isinstance(operand, ptx.Integer):
-        return f"operand {spec.name} is an integer constant"
+        return f"the operand {spec.name} is an integer constant"
     if isinstance(operand, ptx.Integer) and kind.values is not None and operand.value not in kind.values:
         return f"{operand.value} is not one of the constants that may stand here"
     if spec.kind == "addr":
         return _address(operand, kind, fit.values, symbols)
-    if spec.kind == "pair" and isinstance(operand, ptx.Pair):
-        return _scalar(operand.first, spec.type, spec, kind, symbols) or _scalar(operand.second, spec.second, spec, kind, symbols)
-    if spec.kind == "vector" and isinstance(operand, ptx.Vector):
-        return next(filter(None, (_scalar(item, spec.type, spec, kind, symbols) for item in operand.items)), "")
-    if spec.kind not in ("scalar", "pair"):
+    if spec.kind not in ("scalar", "pair", "vector"):
         return ""
     if isinstance(operand, ptx.Sink) and place.written and fit.row.kind == "pure" and spec.type != "pred":
         return "the destination cannot be dropped"
-    return _scalar(operand, spec.type, spec, kind, symbols)
+    parts: list[tuple[ptx.Operand, str]] = [(operand, spec.type)]
+    if isinstance(operand, ptx.Pair) and spec.kind == "pair":
+        parts = [(operand.first, spec.type), (operand.second, spec.second)]
+    elif isinstance(operand, ptx.Vector) and spec.kind == "vector":
+        parts = [(item, spec.type) for item in operand.items]
+    return next(filter(None, (_scalar(part, type, place, fit, symbols) for part, type in parts)), "")
 
 
 def _address(operand: ptx.Operand, kind: Typed, values: Values, symbols: Symbols) -> str:
     if not isinstance(operand, ptx.Memory) or not isinstance(operand.base, ptx.Name):
         return ""
     found = symbols(operand.base.text) or ""
-    if found in ("f16", "f32", "f64", "f16x2", "pred"):
+    if found[:1] == "f" or found == "pred":
         return f"{operand.base.text} is .{found}: an address stands in an integer register or one without a type"
-    if found in ("b32", "u32", "s32") and kind.wide is not None and holds(kind.wide, values):
+    if found in WORDS and kind.wide is not None and holds(kind.wide, values):
         return f"{operand.base.text} has 32 bits: a generic or global address has 64"
     return ""
 
@@ -129,32 +122,40 @@ _PACKED = re.compile(r"\w+x[24]|tf32")
 """Types of several numbers, or of fewer bits than their register has."""
 
 
-def _scalar(operand: ptx.Operand, type: str, spec: OperandSpec, kind: Typed, symbols: Symbols) -> str:
+def _is_float(type: str) -> bool:
+    return type[0] == "f" or type == "bf16" or _PACKED.fullmatch(type) is not None
+
+
+def _scalar(operand: ptx.Operand, type: str, place: _Place, fit: _Fit, symbols: Symbols) -> str:
+    narrow = fit.packed and place.spec.wider
     match operand:
         case ptx.Integer(value):
-            return f"the integer {value} cannot stand for .{type}" if type[0] == "f" or type == "bf16" or _PACKED.fullmatch(type) else ""
+            return f"the integer {value} cannot stand for .{type}" if narrow or _is_float(type) else ""
         case ptx.Float(width=width):
-            whole = type in ("f32", "f64") or type == f"b{width}"
-            return "" if whole else f"a floating-point constant of {width} bits cannot stand for .{type}"
+            taken = type in ("f32", "f64", f"b{width}")
+            return "" if taken else f"a floating-point constant of {width} bits cannot stand for .{type}"
         case ptx.Vector(items) if len(items) > 1 and type[0] != "b":
-            return f"a vector makes up a type without sign, .b{spec.bits}, not .{type}"
+            return f"a vector makes up a type without a sign, not .{type}"
         case ptx.Offset(base):
-            return _name(base.text, type, spec, kind, symbols)
+            return _name(base.text, type, place, narrow, symbols)
         case ptx.Name(text):
-            return _name(text, type, spec, kind, symbols)
+            return _name(text, type, place, narrow, symbols)
     return ""
 
 
-def _name(name: str, type: str, spec: OperandSpec, kind: Typed, symbols: Symbols) -> str:
-    found = symbols(name)
+def _name(name: str, type: str, place: _Place, narrow: bool, symbols: Symbols) -> str:
+    """What is wrong with a register, a special register or a variable for an operand of a type; ``narrow`` where none is wider."""
+    found, kind, bits = symbols(name), place.kind, place.spec.bits
+    assert isinstance(kind, Typed)
     if found is None:
         return f"the special register {name} must be moved to a register first" if name[0] == "%" and not kind.special else ""
     if found[0] == ".":
         if not kind.symbols or type[0] == "f":
             return f"the address of {name} must be moved to a register first"
-        return f"the address of {name} has 64 bits" if found == ".global" and spec.bits < 64 else ""
-    wanted = {type, f"b{spec.bits}"}
-    if _PACKED.fullmatch(type) or type in ("f16", "bf16", "f32", "f64"):
-        fits = found in wanted or (spec.wider and found[0] == "b" and not _PACKED.fullmatch(type))
-        return "" if fits or spec.bits < 16 else f"{name} is .{found}, but .{type} stands in a .b{spec.bits} register"
+        return f"the address of {name} has 64 bits" if found == ".global" and bits < 64 else ""
+    if bits < 16 or found in (type, f"b{bits}"):
+        return ""
+    wide = place.spec.wider and not narrow and found[0] == "b"
+    if (_is_float(type) and not wide) or (narrow and re.sub(r"\D", "", found) != str(bits)):
+        return f"{name} is .{found}; .{type} stands in a register of type .b{bits} here"
     return ""

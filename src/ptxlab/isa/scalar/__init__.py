@@ -15,6 +15,7 @@ from ptxlab.isa.scalar import (
     _packed,
     _packed_integer,
     _sign,
+    _video,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "_packed",
     "_packed_integer",
     "_sign",
+    "_video",
 ]

@@ -13,14 +13,14 @@ from ptxlab.isa.requirements import needs
 
 _SECTION = "Parallel Synchronization and Communication Instructions: bar, barrier"
 _CLUSTER = "Parallel Synchronization and Communication Instructions: barrier.cluster"
-_CTA_NEEDS = needs("7.8", when={"cta": "cta"})
+_CTA_NEEDS = needs("7.8", when={"mode": "cta"})
 _NEEDS = (
     needs("7.8", "sm_90", what="barrier.cluster"),
     needs("8.0", when={"sem": "release|relaxed"}),
     needs("8.0", when={"acquire": "acquire"}),
 )
 _NUMBER = Typed("u32", range(16))
-_THREADS = range(32, 1 << 31, 32)
+_THREADS = range(0, 1 << 31, 32)
 
 
 def _meet(warp: WarpContext, number: int, count: int, contribution: list[int] | None = None) -> tuple[Any, int, bool]:
@@ -78,8 +78,8 @@ class _Met(Wait):
 
 
 @service(
-    "bar{.cta}.sync",
-    "barrier{.cta}.sync{.aligned}",
+    "bar{.mode=cta}.sync",
+    "barrier{.mode=cta}.sync{.aligned}",
     requires=_CTA_NEEDS,
     ordered=False,
     section=_SECTION,
@@ -96,8 +96,8 @@ def sync(warp: WarpContext) -> Wait | None:
 
 
 @service(
-    "bar{.cta}.arrive",
-    "barrier{.cta}.arrive{.aligned}",
+    "bar{.mode=cta}.arrive",
+    "barrier{.mode=cta}.arrive{.aligned}",
     requires=_CTA_NEEDS,
     ordered=False,
     section=_SECTION,
@@ -132,8 +132,8 @@ def _reduce(warp: WarpContext, count: int, predicate: int) -> Wait | None:
 
 
 @service(
-    "bar{.cta}.red.(op=popc).u32",
-    "barrier{.cta}.red.(op=popc){.aligned}.u32",
+    "bar{.mode=cta}.red.(op=popc).u32",
+    "barrier{.mode=cta}.red.(op=popc){.aligned}.u32",
     requires=_CTA_NEEDS,
     ordered=False,
     section=_SECTION,
@@ -145,8 +145,8 @@ def _reduce(warp: WarpContext, count: int, predicate: int) -> Wait | None:
     c="pred",
 )
 @service(
-    "bar{.cta}.red.(op=and|or).pred",
-    "barrier{.cta}.red.(op=and|or){.aligned}.pred",
+    "bar{.mode=cta}.red.(op=and|or).pred",
+    "barrier{.mode=cta}.red.(op=and|or){.aligned}.pred",
     requires=_CTA_NEEDS,
     ordered=False,
     section=_SECTION,
@@ -163,8 +163,8 @@ def reduce(warp: WarpContext) -> Wait | None:
 
 
 @service(
-    "bar{.cta}.red.(op=popc).u32",
-    "barrier{.cta}.red.(op=popc){.aligned}.u32",
+    "bar{.mode=cta}.red.(op=popc).u32",
+    "barrier{.mode=cta}.red.(op=popc){.aligned}.u32",
     requires=_CTA_NEEDS,
     ordered=False,
     section=_SECTION,
@@ -177,8 +177,8 @@ def reduce(warp: WarpContext) -> Wait | None:
     c="pred",
 )
 @service(
-    "bar{.cta}.red.(op=and|or).pred",
-    "barrier{.cta}.red.(op=and|or){.aligned}.pred",
+    "bar{.mode=cta}.red.(op=and|or).pred",
+    "barrier{.mode=cta}.red.(op=and|or){.aligned}.pred",
     requires=_CTA_NEEDS,
     ordered=False,
     section=_SECTION,

@@ -86,7 +86,7 @@ def redux(q: Qualifiers, op: Op) -> Collective:
     return Collective("redux", ".".join([q.op, *flags]), q.type, 2)
 
 
-@native("activemask.b32", d="b32", section=_SYNC + "activemask", ordered=False, fidelity="hardware")
+@native("activemask.b32", d="b32", section=_SYNC + "activemask", fidelity="hardware")
 def activemask(q: Qualifiers, op: Op) -> Collective:
     return Collective("activemask", "", "b32", -1)
 
@@ -104,6 +104,6 @@ def elect(q: Qualifiers, op: Op) -> Collective:
     return Collective("elect", "", "b32", 1, anywhere=True)
 
 
-@native("bar.warp.sync", member="u32", outputs=0, section=_SYNC + "bar.warp.sync", ordered=False, fidelity="hardware")
+@native("bar.warp.sync", member="u32", outputs=0, section=_SYNC + "bar.warp.sync", fidelity="hardware")
 def warp_sync(q: Qualifiers, op: Op) -> Collective:
     return Collective("warpsync", "", "b32", 0, anywhere=True)

@@ -44,6 +44,7 @@ CP_ASYNC_FORMS = (
     "cp.async.cg.shared.global [%smem], [%gmem], 16;",
     "cp.async.ca.shared.global.L2::cache_hint [%smem], [%gmem], 16, %policy;",
     "cp.async.ca.shared.global [%smem], [%gmem], 4, %copied;",
+    "cp.async.cg.shared.global [%smem], [%gmem], 16, %copied;",
 )
 PARTLY = ("cp.async.cg.shared.global [%smem], [%gmem], 16, 8;",)
 ZERO_FORMS = ("cp.async.cg.shared.global [%smem], [%gmem], 16, 0;", "cp.async.ca.shared.global [%smem], [%gmem], 4, %ignored;")

@@ -72,8 +72,7 @@ def _segments(d: Diagnostic, sources: dict[str, list[str]]) -> Iterator[Segment]
         yield "\n  source: ", "blue"
         yield str(d.source), ""
         yield from _excerpt(d.source, _source_line(d.source, d.place, sources), "blue")
-    facts = [*d.shown_details(), ("why", d.reason), ("fix", d.fix)]
-    for name, value in facts:
+    for name, value in (*d.shown_details(), ("why", d.reason), ("fix", d.fix)):
         if value:
             yield f"\n  {name}: ", "green" if name == "fix" else "blue"
             yield value, ""

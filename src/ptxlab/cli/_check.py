@@ -15,6 +15,7 @@ from ptxlab.cli._options import launch_options
 from ptxlab.cli._output import JSON, SARIF, emit, findings, refusing
 from ptxlab.cli._run import compare
 from ptxlab.diagnostics import Diagnostic, diagnose
+from ptxlab.formats import bytes_of
 from ptxlab.machine.launch.options import LaunchOptions
 from ptxlab.machine.observe.observer import tracing
 
@@ -78,7 +79,7 @@ def _differences(name: str, before: dict[str, Any], other: str, after: dict[str,
     """Outputs that are not the same bits under two schedules."""
     made = []
     for array, old in before.items():
-        wrong = np.flatnonzero(_bytes(old) != _bytes(after[array]))
+        wrong = np.flatnonzero(bytes_of(old) != bytes_of(after[array]))
         if len(wrong):
             element = np.unravel_index(int(wrong[0]) // old.itemsize, old.shape)
             index = ", ".join(str(int(i)) for i in element)
@@ -90,7 +91,3 @@ def _differences(name: str, before: dict[str, Any], other: str, after: dict[str,
                 )
             )
     return tuple(made)
-
-
-def _bytes(array: Any) -> Any:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

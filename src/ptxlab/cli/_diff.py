@@ -70,8 +70,7 @@ def differences(expected: Array, actual: Array, tile: tuple[int, int] | None, rt
     if rtol or atol:
         wrong = ~np.isclose(_wide(actual), _wide(expected), rtol=rtol, atol=atol, equal_nan=True)
     else:
-        same = expected.dtype == actual.dtype
-        wrong = actual != expected if same else _wide(actual) != _wide(expected)
+        wrong = actual != expected if expected.dtype == actual.dtype else _wide(actual) != _wide(expected)
         if not _raw(expected):
             wrong &= ~(np.isnan(_wide(actual)) & np.isnan(_wide(expected)))
     if not wrong.any():
@@ -100,8 +99,7 @@ def _tile(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _sums(plane: Array, tile: tuple[int, int]) -> NDArray[np.intp]:
-    starts = (np.arange(0, n, step) for n, step in zip(plane.shape, tile, strict=True))
-    rows, columns = starts
+    rows, columns = (np.arange(0, n, step) for n, step in zip(plane.shape, tile, strict=True))
     found: NDArray[np.intp] = np.add.reduceat(np.add.reduceat(plane.astype(np.intp), rows, axis=0), columns, axis=1)
     return found
 

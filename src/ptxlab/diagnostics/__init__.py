@@ -8,8 +8,7 @@ from ptxlab.diagnostics._diagnostic import (
     Severity,
     diagnose,
 )
-from ptxlab.diagnostics._render import clean_line, ranges, render_json, render_text
-from ptxlab.diagnostics._sarif import render_sarif
+from ptxlab.diagnostics._render import clean_line, ranges, render_json, render_sarif, render_text
 
 __all__ = [
     "CODES",

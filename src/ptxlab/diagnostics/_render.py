@@ -1,15 +1,17 @@
-"""Diagnostics as text for people and as JSON for programs."""
+"""Diagnostics as text for people, and as JSON and SARIF for programs."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
+from ptxlab.diagnostics._codes import CODES
 from ptxlab.diagnostics._diagnostic import Diagnostic, Place
 
-__all__ = ["clean_line", "ranges", "render_json", "render_text"]
+__all__ = ["clean_line", "ranges", "render_json", "render_sarif", "render_text"]
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _WIDTH = 110
@@ -70,8 +72,7 @@ def _segments(d: Diagnostic, sources: dict[str, list[str]]) -> Iterator[Segment]
         yield "\n  source: ", "blue"
         yield str(d.source), ""
         yield from _excerpt(d.source, _source_line(d.source, d.place, sources), "blue")
-    facts = [*d.shown_details(), ("why", d.reason), ("fix", d.fix)]
-    for name, value in facts:
+    for name, value in (*d.shown_details(), ("why", d.reason), ("fix", d.fix)):
         if value:
             yield f"\n  {name}: ", "green" if name == "fix" else "blue"
             yield value, ""
@@ -168,3 +169,63 @@ def ranges(numbers: Iterable[int]) -> list[str]:
         else:
             runs.append([number, number])
     return [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+Json = dict[str, Any]
+
+
+def render_sarif(diagnostics: Iterable[Diagnostic]) -> str:
+    """Write diagnostics as a SARIF log: one run, a rule for each code, a result for each finding.
+
+    The place in the PTX is the location of a result; the place in the source behind it is a related location.
+
+    Examples
+    --------
+    >>> from ptxlab.diagnostics import Diagnostic, Place
+    >>> log = json.loads(render_sarif([Diagnostic("X100", "error", "no such register").at(Place("k.ptx", 7, 10, 3))]))
+    >>> log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["region"]
+    {'startLine': 7, 'startColumn': 10, 'endColumn': 13}
+    """
+    from importlib import metadata
+
+    found = list(diagnostics)
+    codes = sorted({d.code for d in found})
+    driver = {"name": "ptxlab", "version": metadata.version("ptxlab"), "rules": [_rule(code) for code in codes]}
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": [_result(d, codes.index(d.code)) for d in found]}
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, ensure_ascii=False)
+
+
+def _rule(code: str) -> Json:
+    rule: Json = {"id": code}
+    if info := CODES.get(code):
+        rule |= {"shortDescription": {"text": info.title}, "defaultConfiguration": {"level": info.severity}}
+        if info.section:
+            rule["help"] = {"text": f"PTX ISA, section: {info.section}"}
+    return rule
+
+
+def _result(d: Diagnostic, index: int) -> Json:
+    facts = [*(f"{name}: {value}" for name, value in d.details), *(f"{n}: {v}" for n, v in (("why", d.reason), ("fix", d.fix)) if v)]
+    result: Json = {"ruleId": d.code, "ruleIndex": index, "level": d.severity, "message": {"text": "\n".join([d.message, *facts])}}
+    if d.place:
+        result["locations"] = [_location(d.place, d.excerpt)]
+    if d.source:
+        result["relatedLocations"] = [{"id": 0, "message": {"text": "the source behind it"}, **_location(d.source, "")}]
+    return result
+
+
+def _location(place: Place, excerpt: str) -> Json:
+    region: Json = {"startLine": max(place.line, 1)}
+    if place.column > 0:
+        region["startColumn"] = place.column
+        if place.length:
+            region["endColumn"] = place.column + place.length
+    if excerpt.strip():
+        region["snippet"] = {"text": excerpt}
+    from urllib.parse import quote
+
+    path = PurePath(place.file)
+    uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
+    return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}

@@ -1,6 +1,6 @@
 """Element types: bit patterns to values and back, and how they are packed."""
 
-from ptxlab.formats._arrays import ArrayError, array_of
+from ptxlab.formats._arrays import ArrayError, array_of, bytes_of
 from ptxlab.formats._decode import decode
 from ptxlab.formats._encode import Rounding, Saturation, encode
 from ptxlab.formats._pack import Packing, pack, unpack
@@ -15,6 +15,7 @@ __all__ = [
     "Rounding",
     "Saturation",
     "array_of",
+    "bytes_of",
     "decode",
     "encode",
     "pack",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.formats.dlpack import dlpack_view
 
-__all__ = ["ArrayError", "array_of"]
+__all__ = ["ArrayError", "array_of", "bytes_of"]
 
 
 class ArrayError(TypeError):
@@ -92,3 +92,14 @@ def _torch_array(torch: Any, value: Any) -> NDArray[Any]:
     import ml_dtypes
 
     return words.view(getattr(ml_dtypes, name))
+
+
+def bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """The bytes of an array's elements, row by row; a view where the array is contiguous.
+
+    Examples
+    --------
+    >>> bytes_of(np.array([[1, 2], [3, 4]], "<u2").T).tolist()
+    [1, 0, 3, 0, 2, 0, 4, 0]
+    """
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

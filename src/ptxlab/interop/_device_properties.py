@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptxlab.machine import Device
-from ptxlab.machine.launch.limits import CTAS_PER_SM, SHARED_PER_CTA, SHARED_PER_SM, THREADS_PER_SM
+from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_CTA, SHARED_PER_SM, THREADS_PER_SM
 
 __all__ = ["PRODUCTS", "REGISTERS_PER_SM", "WARP_SIZE", "Product", "attribute"]
 

@@ -17,8 +17,7 @@ from ptxlab.diagnostics import Diagnostic, Place, render_text
 from ptxlab.interop._device_properties import PRODUCTS
 from ptxlab.interop.optional_packages import after_import
 from ptxlab.machine import Device, Kernel, KernelError, Result
-from ptxlab.machine.launch.configuration import dimensions
-from ptxlab.machine.launch.limits import MOST_SMS
+from ptxlab.machine.launch.configuration import MOST_SMS, dimensions
 from ptxlab.machine.launch.options import LaunchOptions, Option, flag, option, refuse, whole
 from ptxlab.machine.observe.observer import Tracing, tracing
 

@@ -14,7 +14,7 @@ from ptxlab.diagnostics import diagnose
 from ptxlab.interop import _events as events
 from ptxlab.interop._device_properties import PRODUCTS, REGISTERS_PER_SM, WARP_SIZE
 from ptxlab.interop.session import current
-from ptxlab.machine.launch.limits import SHARED_PER_CTA, THREADS_PER_SM
+from ptxlab.machine.launch.configuration import SHARED_PER_CTA, THREADS_PER_SM
 
 __all__ = ["install"]
 

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.formats import ArrayError, array_of
-from ptxlab.machine.launch.limits import CTAS_PER_SM, MOST_SMS
+from ptxlab.formats import ArrayError, array_of, bytes_of
+from ptxlab.machine.launch.configuration import CTAS_PER_SM, MOST_SMS
 from ptxlab.machine.launch.options import refuse, whole_number
 from ptxlab.machine.memory.global_memory import Allocation, DeviceMemory
 
@@ -40,10 +40,6 @@ def _contents(value: Any) -> NDArray[Any]:
     if found.dtype.hasobject:
         raise refuse("A306", f"an array of {found.dtype} holds Python objects and cannot be in device memory")
     return found
-
-
-def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 class Buffer:
@@ -81,7 +77,7 @@ class Buffer:
             raise refuse("A307", f"the buffer at {self.address:#x} was freed")
         if source.shape != self.shape or source.dtype != self.dtype:
             raise refuse("A306", f"the buffer holds {self.dtype}{list(self.shape)}, not {source.dtype}{list(source.shape)}")
-        self._allocation.data[: source.nbytes] = _bytes(source)
+        self._allocation.data[: source.nbytes] = bytes_of(source)
 
     def free(self) -> None:
         """Free the memory; a kernel that still uses the address gets a diagnostic."""
@@ -124,7 +120,7 @@ class Device:
         """Copy an array, of NumPy, torch or DLPack, into new device memory."""
         source = _contents(array)
         allocation = self.memory.allocate(source.nbytes, name or f"buffer {source.dtype}{list(source.shape)}")
-        allocation.data[:] = _bytes(source)
+        allocation.data[:] = bytes_of(source)
         return Buffer(self, allocation, source.shape, source.dtype)
 
     def module_addresses(self, module: Module) -> dict[str, int]:

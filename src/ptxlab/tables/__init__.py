@@ -25,8 +25,11 @@ from ptxlab.tables._mma_kinds import (
     TENSOR_MEMORY_TARGETS,
     TRANSPOSED_8_BIT_N,
     TYPE_BITS,
+    WGMMA_KINDS,
+    WGMMA_M,
     Kind,
     Shapes,
+    WgmmaKind,
 )
 from ptxlab.tables._operand_layouts import (
     CANONICAL_LAYOUTS,
@@ -57,11 +60,6 @@ from ptxlab.tables._tensor_map import (
     OOB_FILLS,
     REPLACE_ELEMENT_TYPES,
     ElementType,
-)
-from ptxlab.tables._wgmma import (
-    WGMMA_KINDS,
-    WGMMA_M,
-    WgmmaKind,
 )
 
 __all__ = [

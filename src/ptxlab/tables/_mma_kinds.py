@@ -1,7 +1,7 @@
-"""tcgen05.mma: kinds, element types and shapes.
+"""tcgen05.mma and wgmma.mma_async: kinds, element types and shapes.
 
 Sections "Matrix Shape" (table "Various combinations of .kind and shapes"), "Instruction descriptor", "Transpose and Negate operations" and
-"Sparse Matrices".
+"Sparse Matrices"; "Matrix Shape" and "Matrix Data-types" of the warpgroup instructions.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ __all__ = [
     "TENSOR_MEMORY_TARGETS",
     "TRANSPOSED_8_BIT_N",
     "TYPE_BITS",
+    "WGMMA_KINDS",
+    "WGMMA_M",
     "Kind",
     "Shapes",
+    "WgmmaKind",
 ]
 
 TENSOR_MEMORY_TARGETS = frozenset(f"sm_{number}{suffix}" for number in (100, 101, 103, 107, 110) for suffix in "af")
@@ -151,3 +154,45 @@ SPARSE_GRANULARITY: Mapping[str, tuple[int, int, int]] = {
     "mxf4nvf4": (4, 8, 2),
 }  # fmt: skip
 """Kind -> elements stored of each chunk, elements of the chunk, elements that go together: section "Sparse Matrices"."""
+
+
+WGMMA_M = 64
+"""Rows of every shape."""
+
+_STEP_8 = range(8, 257, 8)
+_INTEGER = (8, 16, 24, *range(32, 257, 16))
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaKind:
+    """Element types that share shapes.
+
+    Attributes
+    ----------
+    ab, d : types of A and B, and of D
+    mixed : A and B may differ
+    bits : of an element
+    k, sparse_k : K of a dense and of a sparse instruction; 0 where there is none
+    n : values of N
+    transpose : operands may be MN-major
+    """
+
+    ab: tuple[str, ...]
+    d: tuple[str, ...]
+    mixed: bool
+    bits: int
+    k: int
+    sparse_k: int
+    n: Sequence[int]
+    transpose: bool
+
+
+WGMMA_KINDS: Mapping[str, WgmmaKind] = {
+    #                   A, B              D                mixed bits  K  sparse  N      transposed
+    "f16":  WgmmaKind(("f16",),          ("f16", "f32"), False, 16,  16,  32, _STEP_8,  True),
+    "bf16": WgmmaKind(("bf16",),         ("f32",),       False, 16,  16,  32, _STEP_8,  True),
+    "tf32": WgmmaKind(("tf32",),         ("f32",),       False, 32,   8,  16, _STEP_8,  False),
+    "f8":   WgmmaKind(("e4m3", "e5m2"),  ("f16", "f32"), True,   8,  32,  64, _STEP_8,  False),
+    "i8":   WgmmaKind(("u8", "s8"),      ("s32",),       True,   8,  32,  64, _INTEGER, False),
+    "b1":   WgmmaKind(("b1",),           ("s32",),       False,  1, 256,   0, _INTEGER, False),
+}  # fmt: skip

@@ -160,14 +160,11 @@ def draw_scale_factors(rows: int, scales: int, scale_id: int = 0, split: bool = 
         _, i, j = np.unravel_index(found, at.lane.shape)
         return f"rows {ranges(i.tolist())}, {ranges(j.tolist())}"
 
-    width = -(-(int(at.column.max()) + 1) // 4) * 4
-    used = _steps(width, 1)
-    if split:
-        used = _steps(int(at.column.max()) + 1, 1)
+    width = int(at.column.max()) + 1
+    used = _steps(width if split else -(-width // 4) * 4, 1)
     halves = "the halves of the rows take two quarters of the lanes each" if split else "every quarter of the lanes has a copy"
     note = f"in a cell: rows, scale factors; scale factor j is byte (ID + j) % 4 of its cell; {halves}"
-    hues = {first: i for i, first in enumerate(range(0, TENSOR_MEMORY_LANES, 32))}
-    panel = _panel("Tensor memory", lane, column, label, _steps(TENSOR_MEMORY_LANES, 32), used, note, lambda low: hues[low] * 2)
+    panel = _panel("Tensor memory", lane, column, label, _steps(TENSOR_MEMORY_LANES, 32), used, note)
     data = {name: x.tolist() for name, x in zip(at._fields, at, strict=True)}
     return Picture(
         f"{scales} scale factor{'s' * (scales > 1)} for each of {rows} rows, ID {scale_id}{', split' if split else ''}", [panel], data

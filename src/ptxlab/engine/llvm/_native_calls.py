@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.segment import symbol_address
-from ptxlab.engine.lowering.register_use import atomic_bits, constant_bits
+from ptxlab.engine.lowering.register_use import atomic_bits, constant_bits, flatten
 from ptxlab.engine.program import Program
 from ptxlab.engine.support.accesses import COUNTS
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
-from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
+from ptxlab.isa.operands import Addr, Const, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.native.builder import Function, Value
 
 __all__ = ["Caller", "Check"]
@@ -73,13 +73,12 @@ class Caller:
 
     def table(self, operand: Resolved, bits: int) -> tuple[Value, int]:
         """A table of the frame offsets of a vector operand's elements, and their number."""
-        items = operand.items if isinstance(operand, Group) else (operand,)
-        offsets = [self.row_offset(item, bits) for item in items]
-        return self.code.constants("i32", offsets), len(items)
+        offsets = [self.row_offset(item, bits) for item in flatten(operand)]
+        return self.code.constants("i32", offsets), len(offsets)
 
     def register_bits(self, operand: Resolved, otherwise: int) -> int:
         """Width of the rows of an operand: that of its registers."""
-        for item in operand.items if isinstance(operand, Group) else (operand,):
+        for item in flatten(operand):
             if isinstance(item, Reg):
                 return max(self.program.registers[item.index].bits, 16)
         return otherwise
@@ -170,18 +169,14 @@ class Caller:
         name = f"atomic_{native.operation}_{native.type}{'_global' if native.adds_in_global else ''}"
         self.helper(name, "void", self.context, self.number(op.index), frame, mask, self.hosts, self.number(count), *tables)
 
-    def _members(self, op: Op, native: Collective, frame: Value) -> Value:
-        return self.row(frame, op.operands[native.member], 32)
-
     def _collective(self, op: Op, native: Collective, frame: Value, mask: Value, check: Check) -> None:
         operands = op.operands
         index = self.number(op.index)
         name = native.name
         if name == "activemask":
-            splat = mask.splat(32)
-            self._merge(frame, operands[0], splat, mask)
+            self._merge(frame, operands[0], mask.splat(32), mask)
             return
-        members = self._members(op, native, frame)
+        members = self.row(frame, operands[native.member], 32)
         if name == "warpsync":
             check(self.must("members", self.context, mask, members, index))
             return
@@ -248,10 +243,7 @@ class Caller:
 
     def _copy(self, op: Op, native: CopyAsync, frame: Value, mask: Value, check: Check) -> None:
         code = self.code
-        if native.ignore >= 0:
-            ignored = self.predicate(frame, op.operands[native.ignore])
-        else:
-            ignored = self.number(0)
+        ignored = self.predicate(frame, op.operands[native.ignore]) if native.ignore >= 0 else self.number(0)
         check(self.resolve(frame, mask, "shared", op.operands[native.destination], native.size, True, op, self.hosts))
         self._record(op, mask, hosts=self.hosts)
         sizes = code.const("ptr", 0)

@@ -10,7 +10,7 @@ from typing import Any
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.vocabulary import LlvmVocabulary
 from ptxlab.engine.lowering.matching import OperandSpec, operand_specs
-from ptxlab.engine.lowering.register_use import constant_bits
+from ptxlab.engine.lowering.register_use import constant_bits, flatten
 from ptxlab.engine.lowering.scope import type_bits
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import Program
@@ -292,7 +292,7 @@ class Segment:
         base = self.context.pointer(Word.PARAM)
         at = address.base.offset + address.offset - PARAM_BASE
         target = op.operands[native.value]
-        for k, item in enumerate(target.items if isinstance(target, Group) else (target,)):
+        for k, item in enumerate(flatten(target)):
             if isinstance(item, Unused):
                 continue
             scalar = base.at(at + k * native.bits // 8).load(f"i{native.bits}", align=native.bits // 8)

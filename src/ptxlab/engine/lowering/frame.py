@@ -18,8 +18,6 @@ from ptxlab.engine.program import Program
 
 __all__ = ["assign_frame", "members", "row_bytes"]
 
-_FRAMED = -2
-
 
 def row_bytes(bits: int) -> int:
     """Size in bytes of the row of a register of this width."""

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.context import Status, Word
 from ptxlab.engine.faults import Fault
-from ptxlab.engine.lowering.register_use import atomic_bits
+from ptxlab.engine.lowering.register_use import atomic_bits, flatten
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_WINDOW
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, TensorAccess, matrix_layout
-from ptxlab.isa.operands import Addr, Group, Op, PairOf, Reg, Resolved, Unused
+from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, Unused
 from ptxlab.isa.scalar.float_helpers import NAN64
 from ptxlab.layout import fragment
 
@@ -52,10 +52,6 @@ def fault_at(warp: Warp, op: Op | None, fault: Fault, lane: int, address: int) -
     if op is not None:
         warp.words[Word.INFO] = op.index
     return Stop(Status.FAULT)
-
-
-def _items(operand: Resolved) -> tuple[Resolved, ...]:
-    return operand.items if isinstance(operand, Group) else (operand,)
 
 
 # ------------------------------------------------------------------------------------------------------------- addresses
@@ -162,7 +158,7 @@ def _put(warp: Warp, operand: Resolved, values: dict[int, int]) -> None:
 def _lane_access(warp: Warp, op: Op, native: LaneAccess, mask: int) -> None:
     step = native.bits // 8
     hosts = _hosts(warp, op, native.space, op.operands[native.address], step * native.count, native.write, mask)
-    for k, item in enumerate(_items(op.operands[native.value])):
+    for k, item in enumerate(flatten(op.operands[native.value])):
         part = slice(k * step, (k + 1) * step)
         if native.write:
             values = _integers(warp, item, native.bits)
@@ -177,7 +173,7 @@ def _atomic(warp: Warp, op: Op, native: Atomic, mask: int) -> None:
     bits = atomic_bits(native.type)
     step = bits // 8
     hosts = _hosts(warp, op, native.space, op.operands[native.address], step * native.count, True, mask)
-    sources = [[_integers(warp, item, bits) for item in _items(op.operands[p])] for p in native.sources]
+    sources = [[_integers(warp, item, bits) for item in flatten(op.operands[p])] for p in native.sources]
     old: list[dict[int, int]] = [{} for _ in range(native.count)]
     for lane, data in hosts.items():
         for k in range(native.count):
@@ -187,7 +183,7 @@ def _atomic(warp: Warp, op: Op, native: Atomic, mask: int) -> None:
             after = _combine(native.operation, native.type, before, *(s[k][lane] for s in sources), in_global=native.adds_in_global)
             data[part] = np.frombuffer(after.to_bytes(step, "little"), np.uint8)
     if native.destination >= 0:
-        for item, values in zip(_items(op.operands[native.destination]), old, strict=False):
+        for item, values in zip(flatten(op.operands[native.destination]), old, strict=False):
             _put(warp, item, values)
 
 
@@ -262,7 +258,7 @@ def _matrix(warp: Warp, op: Op, native: MatrixAccess, mask: int) -> None:
     bits = 16 if native.element == "b16" else 8
     layout = matrix_layout(native.write, native.element, native.transposed)
     rows_of, columns_of = layout.coefficients("R"), layout.coefficients("C")
-    for i, item in enumerate(_items(op.operands[native.value])):
+    for i, item in enumerate(flatten(op.operands[native.value])):
         values = _integers(warp, item, 32) if native.write else [0] * 32
         loaded: dict[int, int] = {}
         for lane in _lanes(mask):
@@ -391,7 +387,7 @@ def _tensor(warp: Warp, op: Op, native: TensorAccess, mask: int) -> None:
     inner = lane0 & 31
     if lane0 >> 5 not in (0, quadrant) or (inner if native.shape == "32x32b" else inner & 15):
         raise fault_at(warp, op, Fault.TENSOR_QUADRANT, lanes[0], address)
-    items = _items(op.operands[native.value])
+    items = flatten(op.operands[native.value])
     half = _integers(warp, op.operands[native.split], 32)[0] if native.split >= 0 else 0
     parts = 2 if native.pack else 1
     width = int(fragment(native.shape, native.repeat, native.pack).column.max()) + parts

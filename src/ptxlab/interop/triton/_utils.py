@@ -9,7 +9,7 @@ from ptxlab.descriptors import encode_tensor_map
 from ptxlab.interop._device_properties import PRODUCTS, REGISTERS_PER_SM, WARP_SIZE, Product
 from ptxlab.interop.session import current
 from ptxlab.machine import loads
-from ptxlab.machine.launch.limits import SHARED_PER_CTA
+from ptxlab.machine.launch.configuration import SHARED_PER_CTA
 from ptxlab.machine.launch.options import refuse
 
 __all__ = ["Utils"]

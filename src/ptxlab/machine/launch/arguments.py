@@ -16,6 +16,7 @@ from ptxlab.formats import ArrayError, array_of
 from ptxlab.machine._device import Buffer, Device
 from ptxlab.machine.launch.options import LaunchError, refuse
 from ptxlab.machine.memory.global_memory import Allocation
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.descriptors import TensorMap
@@ -88,7 +89,7 @@ class Arguments:
     def _address_of(self, array: NDArray[Any]) -> int:
         group = next(g for g in self.groups if any(a is array for a in g.arrays))
         assert group.allocation is not None
-        return group.allocation.base + _start(array) - group.low
+        return group.allocation.base + address_of(array) - group.low
 
     @staticmethod
     def _array_of(value: Any, name: str) -> NDArray[Any] | None:
@@ -163,14 +164,9 @@ class Arguments:
         return self._pack_address(label, parameter, held.base, "a TensorMap")
 
 
-def _start(array: NDArray[Any]) -> int:
-    """Host address of the first element."""
-    return int(array.__array_interface__["data"][0])
-
-
 def array_extent(array: NDArray[Any]) -> tuple[int, int]:
     """Return the host addresses [low, high) of the elements of an array."""
-    low = high = _start(array)
+    low = high = address_of(array)
     if array.size == 0:
         return low, low
     for length, stride in zip(array.shape, array.strides, strict=True):
@@ -184,7 +180,7 @@ def array_extent(array: NDArray[Any]) -> tuple[int, int]:
 def _device_view(group: _Group, array: NDArray[Any]) -> NDArray[Any]:
     """The array as it lies in device memory."""
     assert group.allocation is not None
-    return np.ndarray(array.shape, array.dtype, group.allocation.data.data, _start(array) - group.low, array.strides)
+    return np.ndarray(array.shape, array.dtype, group.allocation.data.data, address_of(array) - group.low, array.strides)
 
 
 def as_array(value: Any, name: str) -> NDArray[Any] | None:

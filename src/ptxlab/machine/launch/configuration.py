@@ -1,4 +1,4 @@
-"""The execution configuration of a launch: its grid, block, cluster and shared memory, checked against the kernel's directives."""
+"""The execution configuration of a launch: its grid, block, cluster and shared memory, checked against directives and limits."""
 
 from __future__ import annotations
 
@@ -6,12 +6,22 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.machine.launch.options import LaunchOptions, refuse, whole_number
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import Program
 
-__all__ = ["LaunchConfiguration", "dimensions"]
+__all__ = ["CTAS_PER_SM", "MOST_SMS", "SHARED_PER_SM", "THREADS_PER_SM", "LaunchConfiguration", "dimensions", "shared_bytes"]
+
+SHARED_PER_CTA = 227 * 1024
+SHARED_PER_SM = 228 * 1024
+THREADS_PER_SM = 2048
+CTAS_PER_SM = 32
+MOST_SMS = 4096
+"""The largest number of SMs of a simulated device."""
+LOCAL_PER_THREAD = 512 * 1024
+PARAMETERS = 32764
 
 Dim3 = tuple[int, int, int]
 Progress = Callable[[int, int], None]
@@ -123,3 +133,23 @@ def _cluster(program: Program, cluster: Any, grid: Dim3) -> tuple[Dim3, bool]:
     if any(g % c for g, c in zip(grid, found, strict=True)):
         raise refuse("A308", f"grid {grid} is not a multiple of cluster {found}", fix="grid counts CTAs, not clusters")
     return found, required is not None or cluster is not None or "explicitcluster" in program.directives
+
+
+def shared_bytes(program: Program, dynamic: int) -> int:
+    """Return the bytes of shared memory of a CTA, with the reserved ones; a kernel that exceeds a limit is refused."""
+    for what, declared, most in (
+        ("local memory per thread", program.local_bytes, LOCAL_PER_THREAD),
+        ("parameters", program.param_bytes, PARAMETERS),
+    ):
+        if declared > most:
+            raise refuse("A314", f"{program.name} declares {declared} bytes of {what}; there can be {most}")
+    layout = program.shared
+    end = max(layout.static_end, layout.dynamic + dynamic if dynamic else 0, SHARED_RESERVED)
+    if end - SHARED_RESERVED > SHARED_PER_CTA:
+        raise refuse(
+            "A309",
+            f"{program.name} needs {end - SHARED_RESERVED} bytes of shared memory per CTA "
+            f"({layout.static_end - SHARED_RESERVED} static, {dynamic} dynamic); a CTA can have {SHARED_PER_CTA}",
+            fix="use fewer pipeline stages or smaller tiles",
+        )
+    return -(-end // 8) * 8

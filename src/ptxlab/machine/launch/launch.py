@@ -14,9 +14,8 @@ from ptxlab.diagnostics import Diagnostic
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.isa.context import AsyncOperation, Misuse
 from ptxlab.machine.launch.arguments import bind_arguments
-from ptxlab.machine.launch.configuration import LaunchConfiguration
+from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, LaunchConfiguration, shared_bytes
 from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
-from ptxlab.machine.launch.limits import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, shared_bytes
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.launch.reports import LaunchEnded, Reports
 from ptxlab.machine.launch.result import Result, Stats

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.diagnostics import PtxlabError
+from ptxlab.formats import bytes_of
 from ptxlab.machine._device import Device
 from ptxlab.machine._module import Kernel, loads
 from ptxlab.machine.launch.configuration import LaunchConfiguration
@@ -62,7 +63,7 @@ def write_bundle(path: str | os.PathLike[str], replay: Replay) -> None:
                 np.lib.format.write_array(file, allocation.data)
         for i, expectation in enumerate(replay.expectations):
             with archive.open(_entry(f"expected/{i}.npy"), "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, _bytes(expectation.value))
+                np.lib.format.write_array(file, bytes_of(expectation.value))
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
@@ -105,10 +106,6 @@ def _expectation_row(expected: Expectation) -> dict[str, Any]:
 
 def _dtype_name(dtype: np.dtype[Any]) -> str:
     return dtype.name if dtype.isbuiltin == 2 else dtype.str
-
-
-def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def is_bundle(path: str | os.PathLike[str]) -> bool:

@@ -17,6 +17,7 @@ from ptxlab.machine.launch.configuration import LaunchConfiguration
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.memory.global_memory import DeviceMemory
 from ptxlab.machine.observe.observer import tracing
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.machine._module import Kernel
@@ -54,12 +55,12 @@ class Placed:
         if self.host is None or not array.size:
             return False
         low, high = array_extent(self.host)
-        return low <= _start(array) < high
+        return low <= address_of(array) < high
 
     def part(self, array: Array) -> Placed:
         """A host array that begins inside this one, under this one's name."""
         assert self.host is not None
-        address = self.address + _start(array) - _start(self.host)
+        address = self.address + address_of(array) - address_of(self.host)
         return Placed(self.name, address, array.shape, array.dtype, array.strides, array)
 
 
@@ -72,10 +73,6 @@ class Expectation:
     rtol: float
     atol: float
     exact: bool
-
-
-def _start(array: Array) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +143,10 @@ class Replay:
 
     def _attached(self, host: Array) -> Placed | None:
         """Return a host array whose memory was attached to the device at its own address."""
-        allocation = self.memory.find(_start(host)) if _start(host) < GLOBAL_BASE else None
+        allocation = self.memory.find(address_of(host)) if address_of(host) < GLOBAL_BASE else None
         if allocation is None or array_extent(host)[1] > allocation.base + allocation.size:
             return None
-        return Placed(allocation.name, _start(host), host.shape, host.dtype, host.strides, host)
+        return Placed(allocation.name, address_of(host), host.shape, host.dtype, host.strides, host)
 
     def placed(self, array: Any) -> Placed:
         """The array argument that a name, a host array, a part of one, or a device buffer means."""

@@ -113,7 +113,8 @@ def _output(words: list[str]) -> str:
 
     from ptxlab.cli._main import cli
 
-    if words[:2] == ["ptxlab", "exec"] and "--help" not in words:  # in a process of its own: the compilers' drivers are exchanged in it
+    # A process of its own, because ``exec`` replaces the drivers of compilers, and a command keeps the help option of its first use.
+    if words[0] == "ptxlab" and (words[1] == "exec" or "--help" in words):
         words = [sys.executable, "-c", "from ptxlab.cli import main; main()", *words[1:]]
         quiet = {"PYTHONUNBUFFERED": "1", "TRITON_DEFAULT_FP_FUSION": "1"}
         return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | quiet).stdout

@@ -115,7 +115,8 @@ def _output(words: list[str]) -> str:
 
     # A process of its own, because ``exec`` replaces the drivers of compilers, and a command keeps the help option of its first use.
     if words[0] == "ptxlab" and (words[1] == "exec" or "--help" in words):
-        words = [sys.executable, "-c", "from ptxlab.cli import main; main()", *words[1:]]
+        program = "import sys; from ptxlab.cli._main import cli; cli(sys.argv[1:], prog_name='ptxlab', terminal_width=80)"
+        words = [sys.executable, "-c", program, *words[1:]]
         quiet = {"PYTHONUNBUFFERED": "1", "TRITON_DEFAULT_FP_FUSION": "1"}
         return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | quiet).stdout
     if words[0] == "ptxlab":

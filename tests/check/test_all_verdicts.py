@@ -31,11 +31,11 @@ FRESH = int(os.environ.get("PTXLAB_FORMS_SEED", secrets.randbits(32)))
 
 
 class Stricter(NamedTuple):
-    """A rule of the PTX ISA that ptxas does not check, and how an instruction that breaks it is mended."""
+    """A rule of the PTX ISA that ptxas does not check, and how an instruction that breaks it is repaired."""
 
     section: str
     rule: str
-    mended: Callable[[str], str]
+    repaired: Callable[[str], str]
 
 
 _FOREIGN = (
@@ -86,8 +86,8 @@ def _errors(instruction: str, target: str, version: str) -> bool:
 def _on_purpose(row: Row) -> Stricter | None:
     """The rule because of which alone the linter refuses what ptxas takes."""
     for rule in STRICTER:
-        mended = rule.mended(row.instruction)
-        if mended != row.instruction and not _errors(mended, row.target, row.version):
+        repaired = rule.repaired(row.instruction)
+        if repaired != row.instruction and not _errors(repaired, row.target, row.version):
             return rule
     return None
 

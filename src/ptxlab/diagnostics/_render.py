@@ -179,7 +179,7 @@ Json = dict[str, Any]
 def render_sarif(diagnostics: Iterable[Diagnostic]) -> str:
     """Write diagnostics as a SARIF log: one run, a rule for each code, a result for each finding.
 
-    The place in the PTX is the location of a result; the place in the source behind it is a related location.
+    The place in the PTX is the location of a result; the place in the source that it was compiled from is a related location.
 
     Examples
     --------

@@ -140,7 +140,7 @@ class Row:
 
 
 def _is_mode(form: Form, modifiers: tuple[str, ...]) -> bool:
-    """Whether a modifier that belongs to the name stands behind it, or nowhere."""
+    """Whether a modifier that is part of the name follows it directly, or is absent where it may be."""
     mode = form.slots[0]
     return modifiers[:1] == () or modifiers[0] in mode.choices or (mode.optional and not set(mode.choices) & set(modifiers))
 

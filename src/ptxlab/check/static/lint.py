@@ -127,7 +127,7 @@ def lint_module(text: str, file: str, target: str | None, version: str | tuple[i
 
 
 def _sourced(module: ptx.Module, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """The findings with the places in the source behind them, where the module names it."""
+    """The findings with their places in the source, where the module has line information."""
     if not module.files or not found:
         return list(found)
     sources = ptx.SourceMap(module)

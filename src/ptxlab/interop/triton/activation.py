@@ -37,9 +37,8 @@ def device(target: str = "sm_100a", *, report: Callable[[Diagnostic], None] | No
     ----------
     target : the architecture to compile for: ``"sm_90a"``, ``"sm_100a"`` or ``"sm_103a"``
     report : called with every finding; default: notes and warnings go to standard error, errors are raised
-    settings : ``check``, ``policy``, ``seed``, ``model``, ``only`` and ``keep_inputs``, as for `ptxlab.Kernel.launch`; ``trace``, a path
-        for the timeline of all launches; ``sms``, the streaming multiprocessors of the device; ``keep_going``, to report errors and go
-        on where a kernel came to its end
+    settings : the launch options and ``keep_inputs``, as for `ptxlab.Kernel.launch`; ``trace``, a path for the timeline of all launches;
+        ``sms``, the streaming multiprocessors of the device; ``keep_going``, to report errors and continue after a kernel has ended
 
     Yields
     ------

@@ -16,7 +16,7 @@ WAIT = "Parallel Synchronization and Communication Instructions: mbarrier.test_w
 FENCE = "Parallel Synchronization and Communication Instructions: membar / fence"
 GRID = "Parallel Synchronization and Communication Instructions: griddepcontrol"
 
-MEETING = FILL + "setp.ne.u32 %done, %tid, 99;\n@%first st.shared.b32 [%smem], %smem;\nORDER\n@%second " + READ
+BARRIER_SYNC = FILL + "setp.ne.u32 %done, %tid, 99;\n@%first st.shared.b32 [%smem], %smem;\nORDER\n@%second " + READ
 NAMED = Pair(
     (
         "bar.sync 0;",
@@ -33,7 +33,7 @@ NAMED = Pair(
         "barrier.red.popc.aligned.u32 %r9, 1, 64, %done;",
     ),
     "orders the threads that take part",
-    MEETING,
+    BARRIER_SYNC,
     "FORM",
     BARRIER,
     "X101",
@@ -161,7 +161,7 @@ ACQUIRES = (
             "mbarrier.try_wait.shared::cta.b64 %done, [%mbar], %d0;",
             "mbarrier.test_wait.acquire.cta.shared::cta.b64 %done, [%mbar], %d0;",
         ),
-        "acquires: what stands before the arrivals is seen behind it",
+        "acquires: accesses before the arrivals are visible after it",
         AWAITED,
         "FORM",
         WAIT,

@@ -21,7 +21,7 @@ START = (
     "setp.eq.u32 %enable, %tid, %tid;\nmov.b32 %meta, 0x44444444;\n"
     + "".join(f"mov.b32 %f{i}, 0f00000000;\nmov.b32 %r{i}, 0;\nmov.b32 %r{4 + i}, 0;\n" for i in range(4))
 )
-"""A of 2 KiB and B behind it; the accumulator in four or two registers from 0 on, A in registers in %r4 to %r7."""
+"""A has 2 KiB, and B follows it; the accumulator in four or two registers from 0 on, A in registers in %r4 to %r7."""
 FENCE, COMMIT, WAIT = "wgmma.fence.sync.aligned;\n", "wgmma.commit_group.sync.aligned;\n", "wgmma.wait_group.sync.aligned 0;\n"
 ISSUE = FENCE + "FORM\n" + COMMIT
 MEET = "bar.sync 0;\n"

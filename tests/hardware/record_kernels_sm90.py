@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.hardware.suite._tools import ASSEMBLE, tools
+from tests.hardware.suite._tools import ASSEMBLE, tools, version_9_0
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS.parent), str(TESTS.parent / "src")]
@@ -27,11 +26,6 @@ CASES = importlib.import_module("tests.end_to_end.triton_sm90.cases").CASES
 SHARED_BYTES_ATTRIBUTE = 8
 WHOLE = 1 << 15
 """Outputs up to so many bytes are kept whole, of others the first rows."""
-
-
-def version_9_0(text: str) -> str:
-    """The text for a ptxas that does not know the newest version."""
-    return re.sub(r"^\.version .*$", ".version 9.0", text, count=1, flags=re.MULTILINE)
 
 
 def assemble(folder: Path, name: str) -> Path:

@@ -6,7 +6,7 @@ import importlib
 
 from tests.hardware.suite._kernel import Kernel
 
-TOPICS = ("atomics", "collectives", "matrices", "mbarriers", "clusters", "bulk", "tensor_copies", "wgmma_gemms")
+TOPICS = ("atomics", "collectives", "matrices", "mbarriers", "clusters", "bulk", "tensor_copies", "wgmma_gemms", "whole_kernels")
 
 
 def kernels(topic: str) -> list[Kernel]:

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.hardware.suite._kernel import HEAD, Kernel
+from tests.hardware.suite._kernel import HEAD, Kernel, packed
 from tests.hardware.suite._record import Writer, path_of
-from tests.hardware.suite._tools import ASSEMBLE, tools
+from tests.hardware.suite._tools import ASSEMBLE, tools, version_9_0
 
 SHARED_BYTES_ATTRIBUTE = 8
 BATCH = 16
@@ -32,6 +32,10 @@ def _compile(folder: Path, number: int, kernels: list[Kernel]) -> str | None:
         source = folder / f"{number}.cu"
         source.write_text(kernels[0].text)
         command = [*NVCC, "-arch=sm_90a", "-cubin"]
+    elif kernels[0].module:
+        source = folder / f"{number}.ptx"
+        source.write_text(version_9_0(kernels[0].text))
+        command = [*ASSEMBLE]
     else:
         source = folder / f"{number}.ptx"
         source.write_text(HEAD + "".join(k.text for k in kernels))
@@ -41,11 +45,11 @@ def _compile(folder: Path, number: int, kernels: list[Kernel]) -> str | None:
 
 
 def _batches(kernels: list[Kernel]) -> list[list[Kernel]]:
-    """Kernels that are compiled together: entries in PTX by the batch, those of one CUDA text all."""
-    ptx = [k for k in kernels if not k.cuda]
+    """Kernels that are compiled together: entries in PTX by the batch, those of one text in CUDA or of one module all."""
+    ptx = [k for k in kernels if not k.cuda and not k.module]
     found = [ptx[i : i + BATCH] for i in range(0, len(ptx), BATCH)]
-    texts = dict.fromkeys(k.text for k in kernels if k.cuda)
-    return found + [[k for k in kernels if k.cuda and k.text == text] for text in texts]
+    whole = [k for k in kernels if k.cuda or k.module]
+    return found + [[k for k in whole if k.text == text] for text in dict.fromkeys(k.text for k in whole)]
 
 
 def compile_all(kernels: list[Kernel], folder: Path, workers: int) -> tuple[dict[str, int], dict[str, str]]:
@@ -54,11 +58,11 @@ def compile_all(kernels: list[Kernel], folder: Path, workers: int) -> tuple[dict
     with ThreadPoolExecutor(workers) as pool:
         said = list(pool.map(lambda job: _compile(folder, *job), enumerate(batches)))
     binaries, refused = {}, {}
-    again = [k for batch, word in zip(batches, said, strict=True) if word and not batch[0].cuda for k in batch]
+    again = [k for batch, word in zip(batches, said, strict=True) if word and not batch[0].cuda and not batch[0].module for k in batch]
     for number, (batch, word) in enumerate(zip(batches, said, strict=True)):
         if word is None:
             binaries |= {k.name: number for k in batch}
-        elif batch[0].cuda:
+        elif batch[0].cuda or batch[0].module:
             refused |= {k.name: word for k in batch}
     first = len(batches)
     with ThreadPoolExecutor(workers) as pool:
@@ -101,16 +105,9 @@ class Device:
     def run(self, number: int, kernel: Kernel) -> list[bytes]:
         function = self.function(number, kernel)
         held: dict[int, Any] = {id(a): self.cupy.asarray(np.frombuffer(a.tobytes(), np.uint8)) for a in kernel.arrays}
-        packed = []
-        for argument in kernel.args:
-            if isinstance(argument, np.ndarray):
-                raw = int(held[id(argument)].data.ptr).to_bytes(8, "little")
-            elif isinstance(argument, int):
-                raw = (argument & 0xFFFFFFFF).to_bytes(4, "little")
-            else:
-                raw = argument.encode(int(held[id(argument.base)].data.ptr))
-            packed.append(ctypes.create_string_buffer(raw, len(raw)))
-        pointers = (ctypes.c_void_p * len(packed))(*(ctypes.addressof(p) for p in packed))
+        addresses = {name: int(array.data.ptr) for name, array in held.items()}
+        given = [ctypes.create_string_buffer(raw, len(raw)) for raw in (packed(argument, addresses) for argument in kernel.args)]
+        pointers = (ctypes.c_void_p * len(given))(*(ctypes.addressof(raw) for raw in given))
         sizes = (*kernel.dims, kernel.block, 1, 1, kernel.shared_bytes)
         self.check(self.driver.cuLaunchKernel(function, *sizes, None, pointers, None))
         self.check(self.driver.cuCtxSynchronize())

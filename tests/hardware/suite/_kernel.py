@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,23 +13,42 @@ from numpy.typing import NDArray
 HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 
 Argument = Any
-"""An array (device memory, given as its address), an integer (32 bits), or a `ptxlab.TensorMap` over an array among the arguments."""
+"""An array (device memory, given as its address), an integer (32 bits), a number of NumPy, None (a null pointer), a `Struct`, or a
+`ptxlab.TensorMap` over an array among the arguments."""
+
+
+@dataclass(frozen=True, eq=False)
+class Struct:
+    """Bytes with addresses of arrays in them: each place has the array and an offset in bytes."""
+
+    raw: bytes
+    places: tuple[tuple[int, NDArray[Any], int], ...]
+
+    def encode(self, addresses: Mapping[int, int]) -> bytes:
+        """The bytes, with the device addresses of arrays by their ``id``."""
+        raw = bytearray(self.raw)
+        for place, array, offset in self.places:
+            raw[place : place + 8] = (addresses[id(array)] + offset).to_bytes(8, "little")
+        return bytes(raw)
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """An entry and one launch of it. ``results``: positions of the arguments that are read back."""
+    """An entry and one launch of it. ``results``: the arrays that are read back, or the positions of these arguments."""
 
     name: str
     text: str
-    """The entry in PTX, named ``entry``; or CUDA C++ that has it."""
+    """The entry in PTX, named ``entry``; or CUDA C++ or a module in PTX that has it."""
     args: tuple[Argument, ...]
     grid: int | tuple[int, ...] = 1
     block: int = 32
     shared_bytes: int = 0
-    results: tuple[int, ...] = (-1,)
+    results: tuple[int | NDArray[Any], ...] = (-1,)
     entry: str = ""
     cuda: bool = False
+    module: bool = False
+    registers: int | None = None
+    """Registers of a thread, for ``setmaxnreg``."""
 
     @property
     def symbol(self) -> str:
@@ -42,12 +61,36 @@ class Kernel:
 
     @cached_property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """The arguments that are arrays, in order."""
-        return tuple(a for a in self.args if isinstance(a, np.ndarray))
+        """The arrays among the arguments and in them, in order, each once."""
+        found: dict[int, NDArray[Any]] = {}
+        for argument in self.args:
+            if isinstance(argument, np.ndarray):
+                found[id(argument)] = argument
+            elif isinstance(argument, Struct):
+                found |= {id(array): array for _, array, _ in argument.places}
+            elif hasattr(argument, "base"):
+                found.setdefault(id(argument.base), argument.base)
+        return tuple(found.values())
 
     @property
     def outputs(self) -> tuple[NDArray[Any], ...]:
-        return tuple(self.args[i] for i in self.results)
+        return tuple(self.args[result] if isinstance(result, int) else result for result in self.results)
+
+
+def packed(argument: Argument, addresses: Mapping[int, int]) -> bytes:
+    """The bytes of a parameter, with the device addresses of arrays by their ``id``."""
+    if isinstance(argument, np.ndarray):
+        return addresses[id(argument)].to_bytes(8, "little")
+    if argument is None:
+        return bytes(8)
+    if isinstance(argument, int):
+        return (argument & 0xFFFFFFFF).to_bytes(4, "little")
+    if isinstance(argument, np.generic):
+        return argument.tobytes()
+    if isinstance(argument, Struct):
+        return argument.encode(addresses)
+    raw: bytes = argument.encode(addresses[id(argument.base)])
+    return raw
 
 
 def symbol(name: str) -> str:

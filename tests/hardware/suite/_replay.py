@@ -10,31 +10,38 @@ from numpy.typing import NDArray
 
 import ptxlab
 from ptxlab.interop import nvcc
-from tests.hardware.suite._kernel import HEAD, Kernel
+from tests.hardware.suite._kernel import HEAD, Kernel, packed
 
 
 @cache
-def _module(text: str) -> ptxlab.Module:
-    """A CUDA C++ text, compiled once for all its kernels."""
-    return nvcc.compile("suite.cu", text=text, arch="sm_90a", fmad=False)
+def _module(text: str, cuda: bool) -> ptxlab.Module:
+    """A text in CUDA C++ or a module in PTX, compiled once for all its kernels."""
+    return nvcc.compile("suite.cu", text=text, arch="sm_90a", fmad=False) if cuda else ptxlab.loads(text)
 
 
 def replay(kernel: Kernel, policy: str = "eager", check: str = "all") -> tuple[list[NDArray[Any]], list[Any]]:
     """The results, and the findings."""
-    copies = {id(a): a.copy() for a in kernel.arrays}
-    args = [_renewed(a, copies) for a in kernel.args]
-    module = _module(kernel.text) if kernel.cuda else ptxlab.loads(HEAD + kernel.text)
+    device = ptxlab.Device("sm_90a")
+    buffers = {id(a): device.array(a) for a in kernel.arrays}
+    args = [_placed(a, buffers) for a in kernel.args]
+    module = _module(kernel.text, kernel.cuda) if kernel.cuda or kernel.module else ptxlab.loads(HEAD + kernel.text)
     done = module[kernel.symbol].launch(
-        grid=kernel.dims, block=kernel.block, shared_bytes=kernel.shared_bytes, args=args, policy=policy, check=check
+        grid=kernel.dims,
+        block=kernel.block,
+        shared_bytes=kernel.shared_bytes,
+        args=args,
+        registers=kernel.registers,
+        policy=policy,
+        check=check,
+        device=device,
     )
-    return [copies[id(a)] for a in kernel.outputs], list(done.diagnostics)
+    return [buffers[id(a)].numpy() for a in kernel.outputs], list(done.diagnostics)
 
 
-def _renewed(argument: Any, copies: dict[int, NDArray[Any]]) -> Any:
+def _placed(argument: Any, buffers: dict[int, Any]) -> Any:
+    """The argument with buffers of the device in place of arrays."""
     if isinstance(argument, np.ndarray):
-        return copies[id(argument)]
-    if isinstance(argument, int):
+        return buffers[id(argument)]
+    if argument is None or isinstance(argument, (int, np.generic)):
         return argument
-    made = type(argument).__new__(type(argument))
-    made.base, made.fields = copies[id(argument.base)], argument.fields
-    return made
+    return packed(argument, {name: buffer.address for name, buffer in buffers.items()})

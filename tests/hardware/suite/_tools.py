@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 
-__all__ = ["ASSEMBLE", "tools"]
+__all__ = ["ASSEMBLE", "tools", "version_9_0"]
 
 ASSEMBLE = ("ptxas", "-arch=sm_90a", "--fmad=false")
 """The assembler; it fuses no multiplication with an addition."""
+
+
+def version_9_0(text: str) -> str:
+    """The text for a ptxas that does not know the newest version."""
+    return re.sub(r"^\.version .*$", ".version 9.0", text, count=1, flags=re.MULTILINE)
 
 
 def _last_line(command: str) -> str:

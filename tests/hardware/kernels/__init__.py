@@ -1,0 +1,18 @@
+"""Whole kernels for sm_90a of CUDA C++, Triton, Gluon and CuTe DSL: sources, the PTX that their compilers make, and cases.
+
+``build.py`` compiles the sources. ``python -m tests.hardware record whole_kernels`` records the cases on a GPU.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from tests.hardware.suite._kernel import Kernel
+
+CASES = ("gemm_cases",)
+
+
+def every() -> list[Kernel]:
+    """All cases."""
+    modules = [importlib.import_module(f"tests.hardware.kernels.{name}") for name in CASES]
+    return [kernel for module in modules for kernel in module.kernels()]

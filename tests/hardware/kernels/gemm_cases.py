@@ -8,7 +8,7 @@ import numpy as np
 
 from ptxlab import TensorMap
 from tests.hardware.kernels.case_helpers import case
-from tests.hardware.kernels.inputs import full, ordinary, special
+from tests.hardware.kernels.inputs import below_two, full, ordinary, special
 from tests.hardware.suite._kernel import Kernel
 
 M, N, STEP, STAGES = 128, 64, 128, 3
@@ -24,9 +24,9 @@ def gemm(
     """``shape``: rows, columns and steps of K; ``cluster``: the tiles of a cluster, below each other and side by side."""
     rows, columns, steps = shape
     elements = STEP // SIZES[a]
-    make: Any = full if inputs == "full" else ordinary
-    narrow: Any = ordinary if a == "tf32" else make  # so that not all sums are infinite
-    A, B = make(1, a, rows, steps * elements), narrow(2, b, columns, steps * elements)
+    wide: Any = below_two if a == "tf32" else full  # so that not all sums are infinite
+    make = wide if inputs == "full" else ordinary
+    A, B = make(1, a, rows, steps * elements), make(2, b, columns, steps * elements)
     if inputs == "special":
         special(A, a, {(3, 5): NAN, (40, 7): INF, (41, 9): -INF, (77, 11): INF, (77, 12): -INF} if a != "e4m3" else {(3, 5): NAN})
         special(B, b, {(9, 3): NAN, (17, 7): 0.0} | ({(30, 13): INF} if b != "e4m3" else {}))

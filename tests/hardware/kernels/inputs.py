@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tests.hardware.suite._kernel import words
 
-__all__ = ["full", "integers", "ordinary", "special"]
+__all__ = ["below_two", "full", "integers", "ordinary", "special"]
 
 Array = NDArray[Any]
 FIELDS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "tf32": (8, 23), "e4m3": (4, 3), "e5m2": (5, 2), "f64": (11, 52)}
@@ -49,6 +49,14 @@ def full(seed: int, kind: str, *shape: int) -> Array:
     found = np.where(found & top == top, found & ~kind_of(1 << mantissa + 1), found)
     found = np.where(found % kind_of(61) == 0, found & kind_of(1 << exponent + mantissa), found)
     return np.where(found % kind_of(17) == 1, found & ~top, found).view(DTYPES[kind])
+
+
+def below_two(seed: int, kind: str, *shape: int) -> Array:
+    """Numbers below 2 of all exponents, subnormals and zeros included."""
+    exponent, mantissa = FIELDS[kind]
+    found = full(seed, kind, *shape)
+    bits = found.view(f"u{found.itemsize}")
+    return (bits & ~bits.dtype.type(1 << exponent + mantissa - 1)).view(found.dtype)
 
 
 def special(array: Array, kind: str, places: dict[tuple[int, ...], float]) -> Array:

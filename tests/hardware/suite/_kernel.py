@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab import TensorMap
+
 HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 
 Argument = Any
@@ -68,7 +70,7 @@ class Kernel:
                 found[id(argument)] = argument
             elif isinstance(argument, Struct):
                 found |= {id(array): array for _, array, _ in argument.places}
-            elif hasattr(argument, "base"):
+            elif isinstance(argument, TensorMap):
                 found.setdefault(id(argument.base), argument.base)
         return tuple(found.values())
 

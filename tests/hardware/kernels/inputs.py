@@ -68,4 +68,4 @@ def special(array: Array, kind: str, places: dict[tuple[int, ...], float]) -> Ar
 
 def integers(seed: int, low: int, high: int, *shape: int, dtype: Any = np.int32) -> Array:
     """Integers from ``low`` up to ``high``, which is not among them."""
-    return (_raw(seed, shape, 4) % (high - low) + low).astype(dtype)
+    return (_raw(seed, shape, 4).astype(np.int64) % (high - low) + low).astype(dtype)

@@ -15,7 +15,7 @@ __all__ = ["below_two", "full", "integers", "ordinary", "special"]
 Array = NDArray[Any]
 FIELDS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "tf32": (8, 23), "e4m3": (4, 3), "e5m2": (5, 2), "f64": (11, 52)}
 """Bits of exponent and mantissa."""
-DTYPES = {
+DTYPES: dict[str, Any] = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "tf32": np.float32, "e4m3": ml_dtypes.float8_e4m3fn,
     "e5m2": ml_dtypes.float8_e5m2, "f64": np.float64, "s8": np.int8, "u8": np.uint8, "s32": np.int32, "u32": np.uint32,
 }  # fmt: skip

@@ -129,7 +129,11 @@ __device__ void gemm(const TensorMap *a_map, const TensorMap *b_map, uint32_t *d
         for (int other = blockIdx.x + 1, missing = steps - end; missing > 0; other++) {
           if (threadIdx.x == 0) {
             uint32_t done = 0;
-            while (!done) asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(done) : "l"(flags + other) : "memory");
+            for (;;) {
+              asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(done) : "l"(flags + other) : "memory");
+              if (done) break;
+              __nanosleep(100);
+            }
           }
           asm volatile("bar.sync 1, 256;" ::: "memory");
           const float *theirs = partial + size_t(other) * M * N;

@@ -1,0 +1,149 @@
+"""Compile the kernels of this folder for sm_90a: ``python -m tests.hardware.kernels.build [NAME ...]``.
+
+CUDA C++ needs nvcc 13.0, Triton and Gluon triton 3.9, CuTe DSL nvidia-cutlass-dsl 4.8; no GPU. Writes NAME.ptx; for the kernels of Triton
+and Gluon also ``triton.json``: block, shared memory, scratch memory and tensor maps, as ``tests/end_to_end/triton/build.py`` describes them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+Spec = tuple[Any, str, dict[str, Any], dict[str, Any]]
+
+
+def cuda(name: str) -> None:
+    command = ["nvcc", "-std=c++17", "-arch=sm_90a", "--fmad=false", "-ptx", f"{name}.cu", "-o", f"{name}.ptx"]
+    subprocess.run(command, check=True, cwd=HERE)
+
+
+def specifications() -> dict[str, Spec]:
+    """For each kernel of Triton and Gluon: function, types of the arguments that are no constants, constants, options."""
+    from triton.experimental.gluon import language as gl
+
+    import gluon_kernels as g  # type: ignore[import-not-found]
+    import triton_kernels as t  # type: ignore[import-not-found]
+
+    def smem(kind: str, inner: int, bits: int, cga: str = "") -> str:
+        return repr(gl.NVMMASharedLayout(min(128, inner * bits // 8), bits, 2, cga_layout=[[int(x) for x in cga]] if cga else []))
+
+    def desc(kind: str, rows: int, columns: int, cga: str = "") -> str:
+        bits = {"fp16": 16, "bf16": 16, "fp8e4nv": 8, "i32": 32, "fp32": 32}[kind]
+        return f"tensordesc<{kind}[{rows},{columns}],{smem(kind, columns, bits, cga)}>".replace(" ", "")
+
+    def tile(m: int, n: int, k: int, **more: Any) -> dict[str, Any]:
+        return {"BM": m, "BN": n, "BK": k, **more}
+
+    staged, four, two = {"num_warps": 4, "num_stages": 3}, {"num_warps": 4}, {"num_warps": 4, "num_ctas": 2}
+    heads = {"D": 64, "BM": 64, "BN": 64}
+    found: dict[str, Spec] = {
+        "attention_dkdv": (t.attention_dkdv, "*fp16 *fp16 *fp16 *fp16 *fp32 *fp32 *fp32 *fp32 i32 fp32", heads, staged),
+        "attention_dq": (t.attention_dq, "*fp16 *fp16 *fp16 *fp16 *fp32 *fp32 *fp32 i32 fp32", heads, staged),
+        "rms_norm": (t.rms_norm, "*bf16 *bf16 *bf16 i32 fp32", {"BLOCK": 512}, four),
+        "layer_norm_grad": (t.layer_norm_grad, "*fp16 *fp16 *fp32 *fp32 *fp32 *fp16 *fp32 *fp32 i32 i32", {"BLOCK": 256}, four),
+        "rotary": (t.rotary, "*bf16 *fp32 *fp32 *bf16 i32", {"HALF": 32, "BLOCK": 4}, four),
+        "dropout_residual": (t.dropout_residual, "*fp16 *fp16 *fp16 i32 fp32 i32", {"BLOCK": 512}, four),
+        "random_numbers": (t.random_numbers, "*fp32 *fp32 *i32 i32", {"BLOCK": 512}, four),
+        "sort_and_select": (t.sort_and_select, "*fp32 *fp32 *fp32 *fp32", {"COLS": 256}, four),
+        "scans": (t.scans, "*fp32 *fp32 *fp32 *fp32 *fp32 *fp32 *i32", {"COLS": 512}, four),
+        "statistics": (t.statistics, "*fp32 *fp32 i32", {"BLOCK": 512}, four),
+        "cross_entropy": (t.cross_entropy, "*fp32 *i32 *fp32 *fp32 i32", {"BLOCK": 256}, four),
+        "mm_fp8_precise": (t.mm_fp8, "*fp8e4nv *fp8e4nv *fp32 i32 i32 i32", tile(64, 128, 128, IMPRECISE=32), staged),
+        "mm_fp8_fast": (t.mm_fp8, "*fp8e4nv *fp8e4nv *fp32 i32 i32 i32", tile(64, 128, 128, IMPRECISE=128), staged),
+        "mm_scaled_blocks": (t.mm_scaled_blocks, "*fp8e4nv *fp8e4nv *fp32 *fp32 *bf16 i32 i32 i32", tile(64, 64, 128), staged),
+        "mm_f32_tf32x3": (t.mm_f32, "*fp32 *fp32 *fp32 i32 i32 i32", tile(64, 64, 32, PRECISION="tf32x3"), staged),
+        "mm_f32_ieee": (t.mm_f32, "*fp32 *fp32 *fp32 i32 i32 i32", tile(32, 32, 32, PRECISION="ieee"), four),
+        "mm_int4": (t.mm_int4, "*fp16 *u8 *fp16 *fp16 i32 i32 i32", tile(64, 64, 64), staged),
+        "mm_f16_sums": (t.mm_f16_sums, "*fp16 *fp16 *fp16 i32 i32 i32", tile(64, 64, 64), staged),
+        "mm_mixed_scales": (t.mm_mixed_scales, "*fp8e4nv *u8 *u8 *u8 *fp32 i32 i32", tile(64, 64, 128), four),
+        "mm_split_integers": (t.mm_split_integers, "*i8 *i8 *i32 i32 i32 i32", tile(64, 64, 64, SPLIT=3), staged),
+        "mm_groups": (t.mm_groups, "*bf16 *bf16 *bf16 *i32 i32 i32", tile(64, 64, 64, GROUPS=4), staged),
+        "mlp_swiglu": (t.mlp_swiglu, "*bf16 *bf16 *bf16 *bf16 *bf16", {"K": 64, "H": 128, "BM": 64, "BH": 64}, four),
+        "convolution": (t.convolution, "*fp16 *fp16 *fp16 i32 i32 i32 i32", {"C": 64, "R": 3, "BP": 64, "BK": 64}, staged),
+        "decode_split": (t.decode_split, "*fp16 *fp16 *fp16 *fp32 *fp32 *fp32 i32 fp32", {"D": 64, "BN": 64, "SPLIT": 2}, four),
+        "adam": (t.adam, "*fp32 *bf16 *fp32 *fp32 i32 fp32 fp32 fp32 fp32 fp32 fp32", {"BLOCK": 512}, four),
+        "reduce_tiles": (t.reduce_tiles, "*fp32 *fp32", {"M": 32, "N": 64}, four),
+        "gather_and_count": (t.gather_and_count, "*fp32 *i32 *fp32 *i32", {"ROWS": 16, "COLS": 64}, four),
+        "gl_pipelined": (
+            g.gl_pipelined,
+            f"{desc('fp16', 64, 64)} {desc('fp16', 128, 64)} {desc('fp16', 64, 128)} i32",
+            tile(64, 128, 64, STAGES=3),
+            four,
+        ),
+        "gl_registers": (g.gl_registers, f"*fp16 {desc('fp16', 64, 64)} *fp32 i32 i32", tile(64, 64, 64), four),
+        "gl_specialised": (g.gl_specialised, f"{desc('bf16', 64, 64)} {desc('bf16', 64, 64)} *fp32 i32 i32", tile(64, 64, 64, STAGES=2), four),
+        "gl_async_copy": (g.gl_async_copy, "*fp16 *fp16 *fp32 i32 i32", tile(64, 64, 32), four),
+        "gl_multicast": (
+            g.gl_multicast,
+            f"{desc('fp8e4nv', 128, 128, '10')} {desc('fp8e4nv', 64, 128, '00')} *fp32 i32 i32",
+            tile(128, 64, 128),
+            two,
+        ),
+        "gl_im2col": (
+            g.gl_im2col,
+            f"{desc('fp16', 64, 64).replace('tensordesc<', 'tensordesc_im2col<')} {desc('fp16', 64, 64)} *fp32 i32 i32 i32",
+            {"C": 64, "R": 3, "BM": 64, "BN": 64},
+            four,
+        ),
+        "gl_reductions": (g.gl_reductions, f"*i32 {' '.join([desc('i32', 32, 32)] * 3)}", {"M": 32, "N": 32}, four),
+    }
+    return found
+
+
+def triton(name: str, spec: Spec) -> dict[str, Any]:
+    """Write the PTX of a kernel; what a launch needs to know."""
+    from triton import compile as compiler
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource, GluonJITFunction
+
+    function, types, constants, options = spec
+    names = list(inspect.signature(function.fn).parameters)
+    given = iter(types.split())
+    full = {n: "constexpr" if n in constants else next(given) for n in names}
+    assert next(given, None) is None
+    aligned = {(i,): [["tt.divisibility", 16]] for i, n in enumerate(names) if full[n].startswith("*") or (full[n] == "i32" and n in ("K", "N", "S"))}
+    make = GluonASTSource if isinstance(function, GluonJITFunction) else ASTSource
+    compiled = compiler(make(function, full, constants, aligned), target=GPUTarget("cuda", 90, 32), options=options)
+    (HERE / f"{name}.ptx").write_text(compiled.asm["ptx"])
+    m = compiled.metadata
+    return {
+        "entry": m.name,
+        "block": 32 * m.num_warps,
+        "ctas": m.num_ctas,
+        "shared_bytes": m.shared,
+        "scratch": m.global_scratch_size,
+        "tensor_maps": getattr(m, "tensordesc_meta", None) or [],
+    }
+
+
+def main(names: list[str]) -> None:
+    os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
+    for source in () and HERE.glob("*.cu"):
+        if not names or source.stem in names:
+            cuda(source.stem)
+    listing = HERE / "triton.json"
+    info = json.loads(listing.read_text()) if listing.exists() and names else {}
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["TRITON_CACHE_DIR"] = cache
+        for name, spec in specifications().items():
+            if not names or name in names:
+                try:
+                    info[name] = triton(name, spec)
+                    print("ok ", name)
+                except Exception as error:
+                    print("ERR", name, type(error).__name__, str(error)[-700:])
+    listing.write_text(json.dumps(dict(sorted(info.items())), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

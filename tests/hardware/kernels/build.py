@@ -1,7 +1,9 @@
 """Compile the kernels of this folder for sm_90a: ``python -m tests.hardware.kernels.build [NAME ...]``.
 
-CUDA C++ needs nvcc 13.0, Triton and Gluon triton 3.9, CuTe DSL nvidia-cutlass-dsl 4.8; no GPU. Writes NAME.ptx; for the kernels of Triton
+CUDA C++ needs nvcc 13.0, Triton and Gluon triton 3.9, CuTe DSL nvidia-cutlass-dsl 4.8; no GPU. Writes NAME.ptx. For the kernels of Triton
 and Gluon also ``triton.json``: block, shared memory, scratch memory and tensor maps, as ``tests/end_to_end/triton/build.py`` describes them.
+For those of CuTe DSL ``cute.json``: the launch that the host function makes; of its arguments the bytes, with the places of addresses as
+[place, number of the array], or a tensor map with the number of its array.
 """
 
 from __future__ import annotations
@@ -126,23 +128,85 @@ def triton(name: str, spec: Spec) -> dict[str, Any]:
     }
 
 
+def host_functions() -> dict[str, tuple[Any, list[Any]]]:
+    """For each kernel of CuTe DSL the host function and its arguments: shapes and types count."""
+    import cute_kernels as c  # type: ignore[import-not-found]
+    import ml_dtypes
+    import numpy as np
+
+    from tests.end_to_end.cute.cute_helpers import example
+
+    gemm = example("hopper_gemm").HopperGemm
+    half, single, byte = np.float16, np.float32, ml_dtypes.float8_e4m3fn
+    return {
+        "cute_gemm_f16": (gemm(), [np.zeros((256, 192), half), np.zeros((64, 192), half), np.zeros((256, 64), single)]),
+        "cute_gemm_e4m3": (gemm((128, 64, 128)), [np.zeros((256, 384), byte), np.zeros((64, 384), byte), np.zeros((256, 64), single)]),
+        "cute_gemm_mn_major": (gemm(cluster=1), [np.zeros((192, 128), half).T, np.zeros((192, 64), half).T, np.zeros((128, 64), single)]),
+        "cute_move": (c.Move(), [np.zeros((64, 192), half), np.zeros((64, 192), half)]),
+        "cute_reduce_add": (c.Reduce("ADD"), [np.zeros((128, 128), np.int32), np.zeros((32, 128), np.int32)]),
+        "cute_reduce_max": (c.Reduce("MAX"), [np.zeros((128, 128), half), np.zeros((32, 128), half)]),
+        "cute_transpose": (c.Transpose(), [np.zeros((64, 96), single), np.zeros((96, 64), single)]),
+        "cute_normalise": (c.Normalise(), [np.zeros((8, 256), single), np.zeros((8, 256), half), 1e-5]),
+        "cute_warp_gemm": (c.WarpGemm(), [np.zeros((64, 160), half), np.zeros((128, 160), half), np.zeros((64, 128), single)]),
+    }
+
+
+def cute(name: str, host: Any, arguments: list[Any]) -> dict[str, Any]:
+    """Write the PTX of a kernel; the launch that its host function makes."""
+    import numpy as np
+
+    import ptxlab
+    from ptxlab.interop.cute import compile as compiler
+    from ptxlab.interop.cute._arguments import copied
+    from ptxlab.interop.cute._calls import HostCall
+    from ptxlab.interop.cute._compile import loaded
+    from ptxlab.machine import Result, Stats
+
+    compiled = compiler(host, *arguments, target="sm_90a")
+    device = ptxlab.Device("sm_90a")
+    seen: dict[str, Any] = {}
+
+    def launch(kernel: Any, **geometry: Any) -> Result:
+        seen.update(geometry, entry=kernel.name)
+        return Result((), Stats(), completed=True)
+
+    with copied({str(i): value for i, value in enumerate(arguments)}, device, "host") as (passed, copies, _):
+        HostCall(compiled.module, device, launch).run(lambda: loaded(compiled.function)(*passed.values()))
+        addresses = np.frombuffer(copies.packed, np.uint64).tolist()
+    (HERE / f"{name}.ptx").write_text(compiled.ptx.replace("\n.entry", "\n.visible .entry"))
+
+    def described(raw: bytes) -> dict[str, Any]:
+        if len(raw) == 128:
+            made = ptxlab.TensorMap.decode(raw)
+            return {"map": made.encode(0).hex(), "array": addresses.index(made.fields.address)}
+        places = [i for i in range(0, len(raw) - 7, 8) if int.from_bytes(raw[i : i + 8], "little") in addresses]
+        return {"raw": raw.hex(), "places": [[i, addresses.index(int.from_bytes(raw[i : i + 8], "little"))] for i in places]}
+
+    return {
+        "entry": seen["entry"],
+        "grid": seen["grid"],
+        "block": seen["block"][0],
+        "cluster": seen["cluster"] or (1, 1, 1),
+        "shared_bytes": seen["shared_bytes"],
+        "args": [described(raw) for raw in seen["args"]],
+    }
+
+
+def write(listing: Path, made: dict[str, Any]) -> None:
+    """Add to a file or replace what has the same name."""
+    known = json.loads(listing.read_text()) if listing.exists() else {}
+    listing.write_text(json.dumps(dict(sorted({**known, **made}.items())), indent=1) + "\n")
+
+
 def main(names: list[str]) -> None:
     os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
-    for source in () and HERE.glob("*.cu"):
+    for source in HERE.glob("*.cu"):
         if not names or source.stem in names:
             cuda(source.stem)
-    listing = HERE / "triton.json"
-    info = json.loads(listing.read_text()) if listing.exists() and names else {}
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TRITON_CACHE_DIR"] = cache
-        for name, spec in specifications().items():
-            if not names or name in names:
-                try:
-                    info[name] = triton(name, spec)
-                    print("ok ", name)
-                except Exception as error:
-                    print("ERR", name, type(error).__name__, str(error)[-700:])
-    listing.write_text(json.dumps(dict(sorted(info.items())), indent=1) + "\n")
+        write(HERE / "triton.json", {name: triton(name, spec) for name, spec in specifications().items() if not names or name in names})
+    write(HERE / "cute.json", {name: cute(name, *function) for name, function in host_functions().items() if not names or name in names})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A case of a kernel in CUDA C++: an entry of a PTX file with one launch of it."""
+"""A case of a kernel: an entry of a PTX file with one launch of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _text(file: str) -> str:
     return (FOLDER / f"{file}.ptx").read_text()
 
 
-def case(file: str, entry: str, args: list[Any], results: list[Any], *, inputs: str = "", **launch: Any) -> Kernel:
-    """``inputs``: what distinguishes several cases of an entry. ``results``: the arrays that are read back."""
-    name = f"{entry}.{inputs}" if inputs else entry
-    return Kernel(name, _text(file), tuple(args), results=tuple(results), entry=entry, module=True, **launch)
+def case(file: str, entry: str, args: list[Any], results: list[Any], *, name: str = "", inputs: str = "", **launch: Any) -> Kernel:
+    """``inputs``: what distinguishes several cases of a kernel. ``results``: the arrays that are read back."""
+    whole = ".".join(part for part in (name or entry, inputs) if part)
+    return Kernel(whole, _text(file), tuple(args), results=tuple(results), entry=entry, module=True, **launch)

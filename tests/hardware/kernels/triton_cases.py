@@ -30,9 +30,8 @@ def run(name: str, args: list[Any], results: list[Any], programs: tuple[int, ...
     grid = (programs[0] * info["ctas"], *programs[1:])
     scratch = np.zeros(info["scratch"] * int(np.prod(programs)), np.uint8) if info["scratch"] else None
     given = [*args, scratch, None]
-    found = case(name, info["entry"], given, results, inputs=inputs, grid=grid, block=info["block"], shared_bytes=info["shared_bytes"])
-    object.__setattr__(found, "name", f"triton.{name}" + (f".{inputs}" if inputs else ""))
-    return found
+    launch = {"grid": grid, "block": info["block"], "shared_bytes": info["shared_bytes"]}
+    return case(name, info["entry"], given, results, name=f"triton_{name}", inputs=inputs, **launch)
 
 
 def zeros(*shape: int, kind: str = "f32") -> Any:

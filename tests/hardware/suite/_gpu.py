@@ -19,6 +19,7 @@ from tests.hardware.suite._record import Writer, path_of
 from tests.hardware.suite._tools import ASSEMBLE, tools, version_9_0
 
 SHARED_BYTES_ATTRIBUTE = 8
+CLUSTER_ATTRIBUTE = 4
 BATCH = 16
 PATIENCE = 45
 """Seconds for all launches of a process."""
@@ -75,6 +76,23 @@ def compile_all(kernels: list[Kernel], folder: Path, workers: int) -> tuple[dict
     return binaries, refused
 
 
+class _Attribute(ctypes.Structure):
+    """``CUlaunchAttribute``."""
+
+    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16))
+
+
+class _Config(ctypes.Structure):
+    """``CUlaunchConfig``."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_bytes")),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
 class Device:
     """Launches through the driver; cupy holds the memory."""
 
@@ -108,8 +126,10 @@ class Device:
         addresses = {name: int(array.data.ptr) for name, array in held.items()}
         given = [ctypes.create_string_buffer(raw, len(raw)) for raw in (packed(argument, addresses) for argument in kernel.args)]
         pointers = (ctypes.c_void_p * len(given))(*(ctypes.addressof(raw) for raw in given))
-        sizes = (*kernel.dims, kernel.block, 1, 1, kernel.shared_bytes)
-        self.check(self.driver.cuLaunchKernel(function, *sizes, None, pointers, None))
+        attribute = _Attribute(CLUSTER_ATTRIBUTE, value=(ctypes.c_uint * 16)(*kernel.cluster))
+        count = int(kernel.cluster != (1, 1, 1))
+        config = _Config(*kernel.dims, kernel.block, 1, 1, kernel.shared_bytes, None, ctypes.pointer(attribute), count)
+        self.check(self.driver.cuLaunchKernelEx(ctypes.byref(config), function, pointers, None))
         self.check(self.driver.cuCtxSynchronize())
         return [held[id(a)].get().tobytes() for a in kernel.outputs]
 

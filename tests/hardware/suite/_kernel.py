@@ -49,6 +49,8 @@ class Kernel:
     entry: str = ""
     cuda: bool = False
     module: bool = False
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    """CTAs of a cluster, where the launch says it."""
     registers: int | None = None
     """Registers of a thread, for ``setmaxnreg``."""
 

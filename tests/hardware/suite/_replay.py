@@ -28,6 +28,7 @@ def replay(kernel: Kernel, policy: str = "eager", check: str = "all") -> tuple[l
     done = module[kernel.symbol].launch(
         grid=kernel.dims,
         block=kernel.block,
+        cluster=kernel.cluster if kernel.cluster != (1, 1, 1) else None,
         shared_bytes=kernel.shared_bytes,
         args=args,
         registers=kernel.registers,

@@ -91,6 +91,13 @@ def functions() -> list[Kernel]:
         exact, fast = zeros(14, n), zeros(12, n)
         found.append(rows("activations", [x, exact, n], [exact], 5, name))
         found.append(rows("activations_fast", [x, fast, n], [fast], 5, name))
+    n = 512
+    for name in ("", "full"):
+        x = full(146, "f32", n) if name else special(ordinary(146, "f32", n, spread=6) * f32(8), "f32", extremes)
+        d = full(147, "f64", n) if name else special(ordinary(147, "f64", n, spread=6), "f64", extremes)
+        h, y, z, w = ordinary(148, "u32", n), zeros(19, n), zeros(3, n, kind="f64"), zeros(4, n, kind="u32")
+        found.append(rows("approximations", [x, d, h, y, z, w, n], [y, z, w], 4, name))
+    n = 640
     for name, x64 in {"": special(ordinary(69, "f64", n, spread=8) * 16, "f64", extremes), "full": full(70, "f64", n)}.items():
         y = zeros(10, n, kind="f64")
         found.append(rows("functions_double", [x64, y, n], [y], 5, name))

@@ -267,6 +267,28 @@ extern "C" __global__ void activations_fast(const float *x, float *y, int n) {
   y[10 * n + i] = exp10f(v) + normcdff(v);
   y[11 * n + i] = rcbrtf(v);
 }
+// Every approximate instruction; a row of y for each.
+extern "C" __global__ void approximations(const float *x, const double *d, const uint32_t *h, float *y, double *z, uint32_t *w, int n) {
+  int i = blockIdx.x * THREADS + threadIdx.x, row = 0;
+  float v = x[i], u = x[(i + 1) % n], r;
+#define F32(FORM)                                      \
+  asm(FORM ".f32 %0, %1;" : "=f"(r) : "f"(v));         \
+  y[row++ * n + i] = r;
+  F32("ex2.approx") F32("ex2.approx.ftz") F32("lg2.approx") F32("lg2.approx.ftz") F32("rcp.approx") F32("rcp.approx.ftz")
+  F32("rsqrt.approx") F32("rsqrt.approx.ftz") F32("sqrt.approx") F32("sqrt.approx.ftz") F32("sin.approx") F32("sin.approx.ftz")
+  F32("cos.approx") F32("cos.approx.ftz") F32("tanh.approx")
+#define DIVIDE(FORM)                                             \
+  asm(FORM ".f32 %0, %1, %2;" : "=f"(r) : "f"(v), "f"(u));       \
+  y[row++ * n + i] = r;
+  DIVIDE("div.approx") DIVIDE("div.approx.ftz") DIVIDE("div.full") DIVIDE("div.full.ftz")
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(z[i]) : "d"(d[i]));
+  asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(z[n + i]) : "d"(d[i]));
+  asm("rsqrt.approx.f64 %0, %1;" : "=d"(z[2 * n + i]) : "d"(d[i]));
+  asm("ex2.approx.f16x2 %0, %1;" : "=r"(w[i]) : "r"(h[i]));
+  asm("tanh.approx.f16x2 %0, %1;" : "=r"(w[n + i]) : "r"(h[i]));
+  asm("ex2.approx.ftz.bf16x2 %0, %1;" : "=r"(w[2 * n + i]) : "r"(h[i]));
+  asm("tanh.approx.bf16x2 %0, %1;" : "=r"(w[3 * n + i]) : "r"(h[i]));
+}
 extern "C" __global__ void functions_double(const double *x, double *y, int n) {
   int i = blockIdx.x * THREADS + threadIdx.x;
   if (i >= n) return;

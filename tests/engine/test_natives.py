@@ -105,6 +105,29 @@ def test_b128():
     assert out[3, :4].tolist() == [2, 3, 0, 1]
 
 
+STORED = {
+    "b8": "%h1", "b16": "%h1", "b32": "%r1", "v2.b16": "{%h1, %h1}", "b64": "%rd8", "v4.b16": "{%h1, %h1, %h1, %h1}",
+    "v2.b32": "{%r1, %r1}", "v4.b32": "{%r1, %r1, %r1, %r1}", "v2.b64": "{%rd8, %rd8}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("type", STORED)
+@pytest.mark.parametrize("lanes", [FULL, 0x7FF0_0FFE, 0x0000_0F30])
+def test_lanes_that_store_to_one_place(type, lanes):
+    """Of four places; an H200 stores 128 bytes at a time, and of the lanes of such a pass the lowest one's value stays."""
+    size = int(type.rpartition("b")[2]) // 8 * int(type[1] if type[0] == "v" else 1)
+    body = f"""
+ and.b32 %r4, %r1, 3; mul.wide.u32 %rd9, %r4, 16; add.s64 %rd10, %rd2, %rd9;
+ cvt.u16.u32 %h1, %r1; cvt.u64.u32 %rd8, %r1; st.global.{type} [%rd10], {STORED[type]};"""
+    _, out = both(body, np.zeros(32, np.uint32), lanes=lanes, fill=0xFFFFFFFF)
+    bytes_ = 0xFF if type == "b8" else 0xFFFF if "b16" in type else 0xFFFFFFFF
+    for place in range(4):
+        meeting = [lane for lane in range(place, 32, 4) if lanes >> lane & 1]
+        last = [lane for lane in meeting if lane * size // 128 == meeting[-1] * size // 128]
+        if meeting:
+            assert out.ravel()[4 * place] & bytes_ == last[0]
+
+
 @pytest.mark.parametrize("space", ["shared", "local", "generic", "global"])
 def test_predicated_and_partial(space):
     where = "[%rd12]" if space in ("generic", "global") else "[%r5]"

@@ -1,4 +1,5 @@
-"""The tests of this folder replay recordings of a GPU: `make quick` leaves them out. The recorders need a GPU and are no tests."""
+"""The tests of this folder replay recordings of a GPU: `make quick` leaves them out. The recorders need
+a GPU, the kernels their compilers."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-collect_ignore_glob = ["record_*.py"]
+collect_ignore_glob = ["record_*.py", "kernels/build.py", "kernels/*_kernels.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -39,6 +39,15 @@ class LaneAccess:
     value: int
 
 
+def store_order(size: int) -> int:
+    """XORed with the numbers from 0 to 31, this gives the lanes in the order in which they store ``size`` bytes each.
+
+    Where lanes of one instruction store to the same place, an H200 keeps the value of the lowest lane. It stores 128 bytes at a time: the
+    lanes of wider accesses take part in groups of 16 or 8, and a later group overwrites an earlier one.
+    """
+    return min(32, 128 // size) - 1
+
+
 @dataclass(frozen=True, slots=True)
 class Atomic:
     """An atomic read-modify-write in lane order. ``destination`` is -1 for ``red``. ``operation``: add min max and or xor exch cas inc dec.

@@ -9,7 +9,19 @@ import importlib
 
 from tests.hardware.suite._kernel import Kernel
 
-CASES = ("algorithm_cases", "attention_cases", "cluster_cases", "copy_cases", "cute_cases", "gemm_cases", "probe_cases", "row_cases", "sparse_cases", "triton_cases", "warp_gemm_cases")
+CASES = (
+    "algorithm_cases",
+    "attention_cases",
+    "cluster_cases",
+    "copy_cases",
+    "cute_cases",
+    "gemm_cases",
+    "probe_cases",
+    "row_cases",
+    "sparse_cases",
+    "triton_cases",
+    "warp_gemm_cases",
+)
 
 
 def every() -> list[Kernel]:

@@ -84,7 +84,9 @@ def matrices() -> list[Kernel]:
     square = ordinary(122, "f32", 2, 32, 32).astype(np.float64)
     positive = np.round((square @ square.transpose(0, 2, 1) + 4 * np.eye(32)) * 1024).astype(np.float32) / np.float32(1024)
     x, spectrum = below_two(123, "f32", 2, 256, 2), zeros(2, 256, 2)
-    twiddle = np.round(np.exp(-2j * np.pi * np.arange(128) / 256).view(np.float64).reshape(128, 2) * 2.0**22).astype(np.float32) / np.float32(2**22)
+    twiddle = np.round(np.exp(-2j * np.pi * np.arange(128) / 256).view(np.float64).reshape(128, 2) * 2.0**22).astype(
+        np.float32
+    ) / np.float32(2**22)
     line, transformed = full(124, "f32", 1024) * np.float32(2.0**-12), zeros(1024)
     special(line, "f32", {(1000,): 0.0})
     starts = np.cumsum(np.concatenate([[0], integers(125, 0, 80, 20)])).astype(np.int32)

@@ -1,7 +1,8 @@
-"""Compile the kernels of this folder for sm_90a: ``python -m tests.hardware.kernels.build [NAME ...]``.
+"""Compile the kernels of this folder for sm_90a: ``python -m tests.hardware.kernels.build FOLDER [NAME ...]``; into this folder with ``.``.
 
-CUDA C++ needs nvcc 13.0, Triton and Gluon triton 3.9, CuTe DSL nvidia-cutlass-dsl 4.8; no GPU. Writes NAME.ptx. For the kernels of Triton
-and Gluon also ``triton.json``: block, shared memory, scratch memory and tensor maps, as ``tests/end_to_end/triton/build.py`` describes them.
+CUDA C++ needs nvcc 13.0, Triton and Gluon triton 3.9, CuTe DSL nvidia-cutlass-dsl 4.8; what is not there in its version of ``VERSIONS``
+is left out. No GPU is needed. Writes NAME.ptx. For the kernels of Triton
+and Gluon also ``triton.json``: block, shared memory, scratch memory and tensor maps, as `tests.end_to_end.triton.build` describes them.
 For those of CuTe DSL ``cute.json``: the launch that the host function makes; of its arguments the bytes, with the places of addresses as
 [place, number of the array], or a tensor map with the number of its array.
 """
@@ -11,29 +12,46 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+VERSIONS = {"nvcc": "V13.0.88", "triton": "3.9.0", "nvidia-cutlass-dsl": "4.8.1"}
+"""The compilers that made the PTX of this folder."""
+
 Spec = tuple[Any, str, dict[str, Any], dict[str, Any]]
 
 
-def cuda(name: str) -> None:
-    command = ["nvcc", "-std=c++17", "-arch=sm_90a", "--fmad=false", "-ptx", f"{name}.cu", "-o", f"{name}.ptx"]
+def available(compiler: str) -> bool:
+    """Whether a compiler is there in its version."""
+    if compiler != "nvcc":
+        try:
+            return version(compiler) == VERSIONS[compiler]
+        except PackageNotFoundError:
+            return False
+    return (
+        shutil.which("nvcc") is not None
+        and VERSIONS["nvcc"] in subprocess.run(["nvcc", "--version"], capture_output=True, text=True).stdout
+    )
+
+
+def cuda(name: str, out: Path) -> None:
+    command = ["nvcc", "-std=c++17", "-arch=sm_90a", "--fmad=false", "-ptx", f"{name}.cu", "-o", str(out / f"{name}.ptx")]
     subprocess.run(command, check=True, cwd=HERE)
 
 
 def specifications() -> dict[str, Spec]:
     """For each kernel of Triton and Gluon: function, types of the arguments that are no constants, constants, options."""
-    from triton.experimental.gluon import language as gl
-
     import gluon_kernels as g  # type: ignore[import-not-found]
     import triton_kernels as t  # type: ignore[import-not-found]
+    from triton.experimental.gluon import language as gl
 
     def smem(kind: str, inner: int, bits: int, cga: str = "") -> str:
         return repr(gl.NVMMASharedLayout(min(128, inner * bits // 8), bits, 2, cga_layout=[[int(x) for x in cga]] if cga else []))
@@ -82,7 +100,12 @@ def specifications() -> dict[str, Spec]:
             four,
         ),
         "gl_registers": (g.gl_registers, f"*fp16 {desc('fp16', 64, 64)} *fp32 i32 i32", tile(64, 64, 64), four),
-        "gl_specialised": (g.gl_specialised, f"{desc('bf16', 64, 64)} {desc('bf16', 64, 64)} *fp32 i32 i32", tile(64, 64, 64, STAGES=2), four),
+        "gl_specialised": (
+            g.gl_specialised,
+            f"{desc('bf16', 64, 64)} {desc('bf16', 64, 64)} *fp32 i32 i32",
+            tile(64, 64, 64, STAGES=2),
+            four,
+        ),
         "gl_async_copy": (g.gl_async_copy, "*fp16 *fp16 *fp32 i32 i32", tile(64, 64, 32), four),
         "gl_multicast": (
             g.gl_multicast,
@@ -101,7 +124,7 @@ def specifications() -> dict[str, Spec]:
     return found
 
 
-def triton(name: str, spec: Spec) -> dict[str, Any]:
+def triton(name: str, spec: Spec, out: Path) -> dict[str, Any]:
     """Write the PTX of a kernel; what a launch needs to know."""
     from triton import compile as compiler
     from triton.backends.compiler import GPUTarget
@@ -113,10 +136,14 @@ def triton(name: str, spec: Spec) -> dict[str, Any]:
     given = iter(types.split())
     full = {n: "constexpr" if n in constants else next(given) for n in names}
     assert next(given, None) is None
-    aligned = {(i,): [["tt.divisibility", 16]] for i, n in enumerate(names) if full[n].startswith("*") or (full[n] == "i32" and n in ("K", "N", "S"))}
+    aligned = {
+        (i,): [["tt.divisibility", 16]]
+        for i, n in enumerate(names)
+        if full[n].startswith("*") or (full[n] == "i32" and n in ("K", "N", "S"))
+    }
     make = GluonASTSource if isinstance(function, GluonJITFunction) else ASTSource
     compiled = compiler(make(function, full, constants, aligned), target=GPUTarget("cuda", 90, 32), options=options)
-    (HERE / f"{name}.ptx").write_text(compiled.asm["ptx"])
+    (out / f"{name}.ptx").write_text(compiled.asm["ptx"])
     m = compiled.metadata
     return {
         "entry": m.name,
@@ -151,7 +178,7 @@ def host_functions() -> dict[str, tuple[Any, list[Any]]]:
     }
 
 
-def cute(name: str, host: Any, arguments: list[Any]) -> dict[str, Any]:
+def cute(name: str, host: Any, arguments: list[Any], out: Path) -> dict[str, Any]:
     """Write the PTX of a kernel; the launch that its host function makes."""
     import numpy as np
 
@@ -173,7 +200,7 @@ def cute(name: str, host: Any, arguments: list[Any]) -> dict[str, Any]:
     with copied({str(i): value for i, value in enumerate(arguments)}, device, "host") as (passed, copies, _):
         HostCall(compiled.module, device, launch).run(lambda: loaded(compiled.function)(*passed.values()))
         addresses = np.frombuffer(copies.packed, np.uint64).tolist()
-    (HERE / f"{name}.ptx").write_text(compiled.ptx.replace("\n.entry", "\n.visible .entry"))
+    (out / f"{name}.ptx").write_text(compiled.ptx.replace("\n.entry", "\n.visible .entry"))
 
     def described(raw: bytes) -> dict[str, Any]:
         if len(raw) == 128:
@@ -198,16 +225,22 @@ def write(listing: Path, made: dict[str, Any]) -> None:
     listing.write_text(json.dumps(dict(sorted({**known, **made}.items())), indent=1) + "\n")
 
 
-def main(names: list[str]) -> None:
+def main(out: Path, names: list[str]) -> None:
     os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
-    for source in HERE.glob("*.cu"):
-        if not names or source.stem in names:
-            cuda(source.stem)
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ["TRITON_CACHE_DIR"] = cache
-        write(HERE / "triton.json", {name: triton(name, spec) for name, spec in specifications().items() if not names or name in names})
-    write(HERE / "cute.json", {name: cute(name, *function) for name, function in host_functions().items() if not names or name in names})
+
+    def chosen(found: dict[str, Any]) -> dict[str, Any]:
+        return {name: made for name, made in found.items() if not names or name in names}
+
+    if available("nvcc"):
+        for name in chosen({source.stem: source for source in HERE.glob("*.cu")}):
+            cuda(name, out)
+    if available("triton"):
+        with tempfile.TemporaryDirectory() as cache:
+            os.environ["TRITON_CACHE_DIR"] = cache
+            write(out / "triton.json", {name: triton(name, spec, out) for name, spec in chosen(specifications()).items()})
+    if available("nvidia-cutlass-dsl"):
+        write(out / "cute.json", {name: cute(name, *function, out) for name, function in chosen(host_functions()).items()})
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(Path(sys.argv[1]).resolve() if sys.argv[1] != "." else HERE, sys.argv[2:])

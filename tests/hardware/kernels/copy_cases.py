@@ -54,7 +54,9 @@ def every_tile() -> list[Kernel]:
     ]
 
 
-def im2col(kind: str, shape: tuple[int, ...], lower: tuple[int, ...], upper: tuple[int, ...], channels: int, pixels: int, swizzle: str) -> Kernel:
+def im2col(
+    kind: str, shape: tuple[int, ...], lower: tuple[int, ...], upper: tuple[int, ...], channels: int, pixels: int, swizzle: str
+) -> Kernel:
     """Columns of pixels from an image in NHWC, with offsets of the filter, to an image of the same size."""
     image, out = full(42, kind, *shape), np.zeros(shape, np.dtype(ordinary(1, kind, 1).dtype))
     spatial = len(lower)
@@ -73,7 +75,9 @@ def im2col(kind: str, shape: tuple[int, ...], lower: tuple[int, ...], upper: tup
         low = [min(a + b, s - 1 + u) for a, b, s, u in zip(at, lower, inside, upper, strict=True)]
         rows += [(0, *low, rest), tuple((i + d) % 3 for d in range(spatial)), (0, *at, rest)]
     args = [*maps, coordinates(rows), len(rows) // 3, channels * pixels * image.itemsize]
-    return case("copies", f"im2col_{spatial + 2}d", args, [out], block=THREADS, shared_bytes=-(-channels * pixels * image.itemsize // 1024) * 1024)
+    return case(
+        "copies", f"im2col_{spatial + 2}d", args, [out], block=THREADS, shared_bytes=-(-channels * pixels * image.itemsize // 1024) * 1024
+    )
 
 
 def convolution(inputs: str = "") -> Kernel:

@@ -18,9 +18,7 @@ MAP_TYPES = {"f16": "f16", "bf16": "bf16", "tf32": "f32"}
 NAN, INF = float("nan"), float("inf")
 
 
-def gemm(
-    entry: str, a: str, b: str, shape: tuple[int, int, int], grid: int, inputs: str = "", cluster: tuple[int, int] = (1, 1)
-) -> Kernel:
+def gemm(entry: str, a: str, b: str, shape: tuple[int, int, int], grid: int, inputs: str = "", cluster: tuple[int, int] = (1, 1)) -> Kernel:
     """``shape``: rows, columns and steps of K; ``cluster``: the tiles of a cluster, below each other and side by side."""
     rows, columns, steps = shape
     elements = STEP // SIZES[a]

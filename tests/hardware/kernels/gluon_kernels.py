@@ -1,4 +1,4 @@
-"""Kernels in Gluon for sm_90a, compiled by ``build.py``: wgmma with tensor copies, A in registers, warp specialisation, clusters, im2col."""
+"""Kernels in Gluon for sm_90a, compiled by ``build.py``: wgmma, tensor copies, A in registers, warp specialisation, clusters, im2col."""
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl

@@ -11,7 +11,14 @@ from tests.hardware.kernels.inputs import integers, ordinary
 from tests.hardware.suite._kernel import Kernel
 
 PLACES = 128
-WORDS = {"b8": (np.uint8, 1), "b16": (np.uint16, 1), "b32": (np.uint32, 1), "b64": (np.uint64, 1), "v2": (np.uint32, 2), "v4": (np.uint32, 4)}
+WORDS = {
+    "b8": (np.uint8, 1),
+    "b16": (np.uint16, 1),
+    "b32": (np.uint32, 1),
+    "b64": (np.uint64, 1),
+    "v2": (np.uint32, 2),
+    "v4": (np.uint32, 4),
+}
 
 
 def slots() -> Any:

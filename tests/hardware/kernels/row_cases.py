@@ -135,7 +135,11 @@ def models() -> list[Kernel]:
     q, keys, values = ordinary(86, "f32", 4, 64) * f32(2), ordinary(87, "f32", 16, 8, 64), ordinary(88, "f32", 16, 8, 64)
     pages, out = integers(89, 0, 16, 8), zeros(4, 64)
     length, channels = 24, 16
-    x, d, a = ordinary(90, "f32", length, channels), np.abs(ordinary(91, "f32", length, channels)), -np.abs(ordinary(92, "f32", channels, 16))
+    x, d, a = (
+        ordinary(90, "f32", length, channels),
+        np.abs(ordinary(91, "f32", length, channels)),
+        -np.abs(ordinary(92, "f32", channels, 16)),
+    )
     b, c, y = ordinary(93, "f32", length, 16), ordinary(94, "f32", length, 16), zeros(length, channels)
     decay, signal, average = np.abs(ordinary(95, "f32", 3, 300, spread=2)), below_two(96, "f32", 3, 300), zeros(3, 300)
     return [

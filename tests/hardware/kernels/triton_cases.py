@@ -86,7 +86,12 @@ def norms() -> list[Kernel]:
 
 
 def elementwise() -> list[Kernel]:
-    x, cos, sin, y = ordinary(221, "bf16", 8, 3, 64), ordinary(222, "f32", 8, 32), ordinary(223, "f32", 8, 32), zeros(16, 3, 64, kind="bf16")
+    x, cos, sin, y = (
+        ordinary(221, "bf16", 8, 3, 64),
+        ordinary(222, "f32", 8, 32),
+        ordinary(223, "f32", 8, 32),
+        zeros(16, 3, 64, kind="bf16"),
+    )
     a, b, c = ordinary(224, "f16", 1000, spread=12), ordinary(225, "f16", 1000, spread=12), zeros(1000, kind="f16")
     normal, uniform, bits = zeros(1024), zeros(1024), zeros(1024, kind="s32")
     p, g, m, v = ordinary(226, "f32", 900), below_two(227, "bf16", 900), ordinary(228, "f32", 900), np.abs(ordinary(229, "f32", 900))
@@ -133,7 +138,12 @@ def products() -> list[Kernel]:
         z, u = zeros(64, 64), zeros(64, 64)
         found.append(run("mm_f32_tf32x3", [x, y, z, 64, 64, 96], [z], (1, 1), inputs))
         found.append(run("mm_f32_ieee", [x, y, u, 64, 64, 96], [u], (2, 2), inputs))
-    a, packed, scales, c = ordinary(247, "f16", 64, 192), ordinary(248, "u8", 64, 96), ordinary(249, "f16", 64, 3), zeros(64, 64, kind="f16")
+    a, packed, scales, c = (
+        ordinary(247, "f16", 64, 192),
+        ordinary(248, "u8", 64, 96),
+        ordinary(249, "f16", 64, 3),
+        zeros(64, 64, kind="f16"),
+    )
     found.append(run("mm_int4", [a, packed, scales, c, 64, 64, 192], [c], (1, 1)))
     for inputs in ("", "full"):
         make = below_two if inputs == "full" else ordinary
@@ -149,7 +159,12 @@ def products() -> list[Kernel]:
     ga, gb, gc = ordinary(258, "bf16", 260, 128), ordinary(259, "bf16", 4, 64, 128), zeros(260, 64, kind="bf16")
     firsts = np.array([0, 70, 70, 200, 260], np.int32)
     found.append(run("mm_groups", [ga, gb, gc, firsts, 64, 128], [gc], (3,)))
-    x, gate, up, down = ordinary(260, "bf16", 128, 64), ordinary(261, "bf16", 64, 128), ordinary(262, "bf16", 64, 128), ordinary(263, "bf16", 128, 64)
+    x, gate, up, down = (
+        ordinary(260, "bf16", 128, 64),
+        ordinary(261, "bf16", 64, 128),
+        ordinary(262, "bf16", 64, 128),
+        ordinary(263, "bf16", 128, 64),
+    )
     y = zeros(128, 64, kind="bf16")
     found.append(run("mlp_swiglu", [x, gate, up, down, y], [y], (2,)))
     image, filters, out = ordinary(264, "f16", 2, 13, 15, 64), ordinary(265, "f16", 64, 3, 3, 64), zeros(2, 7, 8, 64, kind="f16")

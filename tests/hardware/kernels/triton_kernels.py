@@ -1,4 +1,4 @@
-"""Kernels in Triton, compiled by ``build.py``: attention backward, norms, rotary embedding, dropout, sorting, scans, products of every kind."""
+"""Kernels in Triton, compiled by ``build.py``: attention backward, norms, rotary embedding, dropout, sorting, scans, products."""
 
 import triton
 import triton.language as tl
@@ -185,7 +185,7 @@ def statistics(x, out, cols, BLOCK: tl.constexpr):
     c = tl.arange(0, BLOCK)
     mask = c < cols
     v = tl.load(x + row * cols + c, mask=mask, other=0.0)
-    mean, square, n = tl.reduce((v, tl.zeros_like(v), mask.to(tl.float32)), 0, merge)
+    mean, square, _ = tl.reduce((v, tl.zeros_like(v), mask.to(tl.float32)), 0, merge)
     tl.store(out + row * 6 + 0, mean)
     tl.store(out + row * 6 + 1, square)
     tl.store(out + row * 6 + 2, tl.sum(v.to(tl.float64), 0).to(tl.float32))
@@ -236,7 +236,7 @@ def mm_scaled_blocks(a, b, sa, sb, c, M, N, K, BM: tl.constexpr, BN: tl.constexp
     rk = tl.arange(0, BK)
     acc = tl.zeros((BM, BN), tl.float32)
     blocks = K // BK
-    for i in range(0, blocks):
+    for i in range(blocks):
         x = tl.load(a + rm[:, None] * K + (i * BK + rk)[None, :])
         y = tl.load(b + rn[None, :] * K + (i * BK + rk)[:, None])
         scale = tl.load(sa + rm * blocks + i)[:, None] * tl.load(sb + tl.program_id(1) * blocks + i)
@@ -260,7 +260,7 @@ def mm_f32(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexp
 
 @triton.jit
 def mm_int4(a, b, scales, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """c = a @ dequantised(b): 4-bit weights in bytes [K / 2, N], zero point 8, a scale for each BK of K; A of the product comes from registers."""
+    """c = a @ dequantised(b): 4-bit weights in bytes, zero point 8, a scale for each BK of K; A of the product comes from registers."""
     rm = tl.program_id(0) * BM + tl.arange(0, BM)
     rn = tl.program_id(1) * BN + tl.arange(0, BN)
     rk = tl.arange(0, BK)

@@ -58,7 +58,9 @@ def differences(raw: bytes, record: bytes) -> str:
 
 
 def _inputs(kernel: Kernel) -> list[bytes]:
-    return [hashlib.sha256(b"".join(a.tobytes() for a in kernel.arrays)).digest()] if kernel.module else [a.tobytes() for a in kernel.arrays]
+    return (
+        [hashlib.sha256(b"".join(a.tobytes() for a in kernel.arrays)).digest()] if kernel.module else [a.tobytes() for a in kernel.arrays]
+    )
 
 
 @dataclass

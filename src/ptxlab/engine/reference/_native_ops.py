@@ -13,7 +13,17 @@ from ptxlab.engine.context import Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.lowering.register_use import atomic_bits, flatten
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_WINDOW
-from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, TensorAccess, matrix_layout
+from ptxlab.isa.native_ops import (
+    Atomic,
+    Collective,
+    CopyAsync,
+    LaneAccess,
+    MatrixAccess,
+    Native,
+    TensorAccess,
+    matrix_layout,
+    store_order,
+)
 from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, Unused
 from ptxlab.isa.scalar.float_helpers import NAN64
 from ptxlab.layout import fragment
@@ -162,8 +172,9 @@ def _lane_access(warp: Warp, op: Op, native: LaneAccess, mask: int) -> None:
         part = slice(k * step, (k + 1) * step)
         if native.write:
             values = _integers(warp, item, native.bits)
-            for lane, data in hosts.items():
-                data[part] = np.frombuffer(values[lane].to_bytes(step, "little"), np.uint8)
+            for lane in (i ^ store_order(step * native.count) for i in range(32)):
+                if lane in hosts:
+                    hosts[lane][part] = np.frombuffer(values[lane].to_bytes(step, "little"), np.uint8)
         else:
             loaded = {lane: int.from_bytes(data[part].tobytes(), "little", signed=native.signed) for lane, data in hosts.items()}
             _put(warp, item, loaded)

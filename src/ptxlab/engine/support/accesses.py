@@ -218,9 +218,10 @@ def _last_allocation(c: Function, context: Value, address: Value, size: Value, w
 
 
 def emit_move(module: Module, write: bool, memory: int, register: int, signed: bool, count: int) -> None:
-    """``void load...(frame, mask, hosts, count, offsets)`` and ``store...``: between the hosts' addresses and rows, lower lanes first.
+    """``void load...(frame, mask, hosts, count, offsets)`` and ``store...``: between the hosts' addresses and rows.
 
-    Widths in memory and register are part of the name, and the number of elements of a vector unless it is 0 (any number).
+    Lanes store in the order of `store_order`. Widths in memory and register are part of the name, and the number of elements of a
+    vector unless it is 0 (any number).
     """
     if write:
         name = f"store{memory}from{register}x{count or 'n'}"
@@ -250,13 +251,20 @@ def emit_move(module: Module, write: bool, memory: int, register: int, signed: b
                 element(host.at(n * (memory // 8)), frame_row(frame, offsets, n), lane)
 
     rows = [frame_row(frame, offsets, k) for k in range(count)]
+    order, lanes = c.const("i64", 0), mask
+    if write:
+        size = c.const("i64", memory // 8 * count) if count else many.to("i64") * (memory // 8)
+        order = size.ule(4).select(31, size.constant(128).operation("udiv", size) - 1)
+        lanes = mask.intrinsic("bitreverse")
+        for step, bits in ((16, 0xFFFF), (8, 0xFF00FF), (4, 0xF0F0F0F)):
+            lanes = (order & step).eq(0).select((lanes & bits) << step | (lanes >> step & bits), lanes)
     if count:
         with c.when(mask.eq(-1)):
-            with c.loop(32, entered=True) as lane:
-                one_lane(lane)
+            with c.loop(32, entered=True) as i:
+                one_lane(i ^ order)
             c.ret()
-    with c.each_bit(mask) as lane:
-        one_lane(lane)
+    with c.each_bit(lanes) as i:
+        one_lane(i ^ order)
 
 
 def frame_row(frame: Value, offsets: Value, index: Value | int) -> Value:

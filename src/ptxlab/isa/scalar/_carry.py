@@ -1,4 +1,7 @@
-"""Extended-precision arithmetic through the carry flag: add.cc, addc, sub.cc, subc, mad.cc, madc."""
+"""Extended-precision arithmetic through the carry flag: add.cc, addc, sub.cc, subc, mad.cc, madc.
+
+The flag is the carry of the adder: an H200 also shows it where an addition and a subtraction follow each other.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,9 @@ def _sum(x: Vocabulary, a: Value, b: Value, carry: Value | None = None) -> tuple
     return result, x.or_(out, x.ult(result, total))
 
 
-def _difference(x: Vocabulary, a: Value, b: Value, borrow: Value | None = None) -> tuple[Value, Value]:
-    """Difference and borrow out."""
-    total = x.sub(a, b)
-    out = x.ult(a, b)
-    if borrow is None:
-        return total, out
-    result = x.sub(total, x.zext(borrow, x.type(a)))
-    return result, x.or_(out, x.ult(total, result))
+def _difference(x: Vocabulary, a: Value, b: Value, carry: Value | None = None) -> tuple[Value, Value]:
+    """A + ~b + carry, and the carry out: the flag is set where nothing is borrowed, also between additions and subtractions."""
+    return _sum(x, a, x.not_(b), x.const(1, "i1") if carry is None else carry)
 
 
 def _product(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:

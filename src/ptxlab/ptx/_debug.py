@@ -48,7 +48,7 @@ def location(c: Cursor, line: int, column: int) -> Location:
             inlined = _position(c)
         else:
             c.expected("'function_name'", "'inlined_at'")
-    return Location(file, line_number, column_number, name, offset, inlined, None, line=line, column=column)
+    return Location(file, line_number, column_number, name, offset, inlined, None, line, column)
 
 
 def _position(c: Cursor) -> tuple[int, int, int]:

@@ -63,7 +63,7 @@ def parse(text: str, file: str = "<ptx>") -> Module:
     --------
     >>> module = parse(".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k() { ret; }")
     >>> module.functions["k"].body.statements
-    [Instruction(line=4, column=23, opcode='ret', operands=(), guard=None)]
+    [Instruction(opcode='ret', operands=(), guard=None, line=4, column=23)]
     """
     # The parser creates many objects and no cycles: the garbage collector would take half the time.
     collecting = gc.isenabled()
@@ -339,13 +339,13 @@ class _Parser:
                     statements.append(instruction)
                     continue
                 opcode = opcodes.setdefault(opcode, opcode)
-                statements.append(Instruction(opcode, items, guard, line=line, column=column))
+                statements.append(Instruction(opcode, items, guard, line, column))
                 position = m.end()
             elif kind == 6 or kind == 10:
                 assert m is not None
                 inlined = None if kind == 6 else (int(m[8]), int(m[9]), int(m[10]))
                 where = int(m[4]), int(m[5]), int(m[6])
-                statements.append(Location(*where, m[7] or "", 0, inlined, None, line=line, column=column))
+                statements.append(Location(*where, m[7] or "", 0, inlined, None, line, column))
                 position = m.end()
             elif kind == 11:
                 assert m is not None
@@ -419,7 +419,7 @@ class _Parser:
             guard = Guard(c.name("a predicate"), negated)
         opcode = opcode_at(c)
         items = operand_list(c, call=opcode == "call" or opcode.startswith("call."))
-        return Instruction(opcode, items, guard, line=line, column=column), c.end
+        return Instruction(opcode, items, guard, line, column), c.end
 
 
 _AFTER_LABEL = re.compile(SPACE + r"(\.(?:branchtargets|calltargets|callprototype)\b)", re.ASCII)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ptxlab import native, numerics
 from ptxlab.formats import encode
 from ptxlab.numerics import _prepared
-from ptxlab.numerics._call import check_call
+from ptxlab.numerics._mma import check_call
 from ptxlab.numerics.ir import _fused, _group, kernels
 
 from .wild_value_helpers import FORMS, NARROW, SCALED, SPARSE, SPARSE_SYNC, SYNC, Case, Form, case, edges, reaches_floor

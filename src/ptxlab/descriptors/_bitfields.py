@@ -1,4 +1,4 @@
-"""Bit fields, declared once: a table of `BitField` encodes, decodes and checks."""
+"""Findings about descriptors, the errors that they raise, and bit fields: a table of `BitField` encodes, decodes and checks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,47 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from ptxlab.descriptors._errors import DescriptorError, Finding
+from ptxlab.diagnostics import PtxlabError, diagnose
 
-__all__ = ["BitDescriptor", "BitField", "BitFormat", "Descriptor", "html_of"]
+__all__ = ["BitDescriptor", "BitField", "BitFormat", "Descriptor", "DescriptorError", "Finding", "TensorMapError", "html_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One rule that a descriptor breaks.
+
+    Attributes
+    ----------
+    code : of the diagnostic that a run makes of it
+    field : the attribute at fault
+    message : what is wrong
+    section : title of the section, or table, with the rule
+    fix : what to do
+    """
+
+    code: str
+    field: str
+    message: str
+    section: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.section})"
+
+
+class DescriptorError(PtxlabError, ValueError):
+    """A descriptor that cannot be built."""
+
+    def __init__(self, message: str, reason: str = "", fix: str = "") -> None:
+        super().__init__(diagnose("D731", message, reason=reason, fix=fix))
+
+
+class TensorMapError(PtxlabError, ValueError):
+    """A tensor map that the driver refuses to encode; ``argument`` names the argument at fault."""
+
+    def __init__(self, argument: str, message: str, fix: str = "") -> None:
+        super().__init__(diagnose("D732", f"{argument}: {message}", fix=fix))
+        self.argument = argument
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ptxlab.descriptors._errors import Finding
+from ptxlab.descriptors._bitfields import Finding
 from ptxlab.descriptors._instruction import InstructionDescriptor
+from ptxlab.descriptors._register_operands import TensorMemoryAddress, ZeroColumnMask
 from ptxlab.descriptors._shared_memory import SharedMemoryDescriptor
-from ptxlab.descriptors._tensor_address import TensorMemoryAddress
-from ptxlab.descriptors._zero_columns import ZeroColumnMask
 from ptxlab.layout import Major, fragment
 from ptxlab.tables import DATA_PATHS, FRAGMENT_LANES, K96_TARGETS, LOAD_REGISTERS, MMA_KINDS, TENSOR_MEMORY_COLUMNS, TYPE_BITS
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
 
-from ptxlab.descriptors._bitfields import BitDescriptor, BitField, BitFormat
-from ptxlab.descriptors._errors import Finding
+from ptxlab.descriptors._bitfields import BitDescriptor, BitField, BitFormat, Finding
 from ptxlab.layout import Major
 from ptxlab.tables import SWIZZLES, TRANSPOSED_SWIZZLES
 

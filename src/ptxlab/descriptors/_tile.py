@@ -8,8 +8,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.descriptors._bitfields import html_of
-from ptxlab.descriptors._errors import DescriptorError, Finding
+from ptxlab.descriptors._bitfields import DescriptorError, Finding, html_of
 from ptxlab.descriptors._shared_memory import SharedMemoryDescriptor, WgmmaDescriptor
 from ptxlab.layout import (
     ComposedLayout,

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.layout._swizzle import swizzle_bytes
+from ptxlab.layout._shared_memory import swizzle_bytes
 from ptxlab.layout.cute import LayoutError
 from ptxlab.tables import SWIZZLES
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.formats import FORMATS, Format
-from ptxlab.numerics._call import Call, check_call
+from ptxlab.numerics._mma import Call, check_call
 from ptxlab.numerics._mma import mma as compiled_mma
 from ptxlab.numerics._steps import Step
 

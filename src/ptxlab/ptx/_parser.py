@@ -9,7 +9,6 @@ from typing import NoReturn
 
 from ptxlab.ptx import _debug as debug
 from ptxlab.ptx import _declarations as declarations
-from ptxlab.ptx import _functions as functions
 from ptxlab.ptx._cursor import MAX_DEPTH, NAME, OPCODE, SPACE, Cursor, line_starts, short
 from ptxlab.ptx._operands import GuardTable, Irregular, OperandTable, operand_list
 from ptxlab.ptx._scope import Scope
@@ -265,11 +264,11 @@ class _Parser:
         c = self.cursor
         kind = c.advance()[1:]
         attributes = declarations.attributes(c) if c.at(".attribute") else ()
-        returns = functions.parameters(c) if kind == "func" and c.at("(") else ()
+        returns = declarations.parameters(c) if kind == "func" and c.at("(") else ()
         start = c.start
         name = c.name("a function name")
-        params = functions.parameters(c) if c.at("(") else ()
-        directives = functions.function_directives(c)
+        params = declarations.parameters(c) if c.at("(") else ()
+        directives = declarations.function_directives(c)
         if attributes:
             directives = (("attribute", attributes), *directives)
         function = Function(kind, name, params, returns, linkage, directives, None, line=line, column=column)
@@ -404,9 +403,9 @@ class _Parser:
             return position
         c.seek(directive.start(1))
         if c.value == ".callprototype":
-            statements.append(functions.call_prototype(c, name, line, column))
+            statements.append(declarations.call_prototype(c, name, line, column))
         else:
-            statements.append(functions.targets(c, name, line, column))
+            statements.append(declarations.targets(c, name, line, column))
         return c.end
 
     def _instruction(self, start: int, line: int, column: int) -> tuple[Instruction, int]:

@@ -20,6 +20,9 @@ from ptxlab.tables._mma_kinds import (
     K96_TARGETS,
     KINDS,
     MMA_KINDS,
+    SCALE_IDS,
+    SCALE_VECTOR_TYPES,
+    SCALE_VECTORS,
     SHAPES,
     SPARSE_GRANULARITY,
     TENSOR_MEMORY_TARGETS,
@@ -28,28 +31,23 @@ from ptxlab.tables._mma_kinds import (
     WGMMA_KINDS,
     WGMMA_M,
     Kind,
+    ScaleVector,
     Shapes,
     WgmmaKind,
+    scale_vector_of,
 )
 from ptxlab.tables._operand_layouts import (
     CANONICAL_LAYOUTS,
+    DECOMPRESSIONS,
+    PACKINGS,
+    PHASE_SHIFT,
     STRIDE_ROLES,
     SWIZZLE_ATOMS,
-    TRANSPOSED_SWIZZLES,
-    Canonical,
-)
-from ptxlab.tables._packing import DECOMPRESSIONS, PACKINGS, Packing
-from ptxlab.tables._scaling import (
-    SCALE_IDS,
-    SCALE_VECTOR_TYPES,
-    SCALE_VECTORS,
-    ScaleVector,
-    scale_vector_of,
-)
-from ptxlab.tables._swizzles import (
-    PHASE_SHIFT,
     SWIZZLES,
     TENSOR_MAP_SWIZZLES,
+    TRANSPOSED_SWIZZLES,
+    Canonical,
+    Packing,
     SwizzleMode,
 )
 from ptxlab.tables._tensor_map import (

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ptxlab.descriptors._bitfields import BitFormat
-from ptxlab.descriptors._errors import DescriptorError
+from ptxlab.descriptors._bitfields import BitFormat, DescriptorError
 from ptxlab.descriptors._instruction import FORMATS, InstructionDescriptor
+from ptxlab.descriptors._register_operands import TENSOR_ADDRESS_FORMAT, ZERO_COLUMN_FORMAT, TensorMemoryAddress, ZeroColumnMask
 from ptxlab.descriptors._shared_memory import TCGEN05_FORMAT, WGMMA_FORMAT, SharedMemoryDescriptor, WgmmaDescriptor
-from ptxlab.descriptors._tensor_address import TENSOR_ADDRESS_FORMAT, TensorMemoryAddress
-from ptxlab.descriptors._zero_columns import ZERO_COLUMN_FORMAT, ZeroColumnMask
-from ptxlab.descriptors.describe._other_formats import read_instruction, read_mask, read_tensor_address, read_tensor_map
-from ptxlab.descriptors.describe._shared_memory import read_shared, read_wgmma
 from ptxlab.descriptors.describe.explanation import Explanation, Interpretation
+from ptxlab.descriptors.describe.readings import read_instruction, read_mask, read_shared, read_tensor_address, read_tensor_map, read_wgmma
 from ptxlab.descriptors.tensor_map.codec import TENSOR_MAP_BYTES
 from ptxlab.descriptors.tensor_map.tensor_map import TensorMap
 from ptxlab.layout import Major

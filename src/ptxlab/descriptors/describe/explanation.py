@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from ptxlab.descriptors._bitfields import BitField, BitFormat
-from ptxlab.descriptors._errors import Finding
+from ptxlab.descriptors._bitfields import BitField, BitFormat, Finding
 
 __all__ = ["Explanation", "FieldRow", "Hint", "Interpretation", "field_rows"]
 

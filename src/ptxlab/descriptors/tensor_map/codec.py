@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.descriptors._bitfields import BitField, BitFormat
-from ptxlab.descriptors._errors import DescriptorError, TensorMapError
+from ptxlab.descriptors._bitfields import BitField, BitFormat, DescriptorError, TensorMapError
 from ptxlab.tables import ELEMENT_TYPES, INTERLEAVES, OOB_FILLS, REPLACE_ELEMENT_TYPES, TENSOR_MAP_SWIZZLES, ElementType, SwizzleMode
 
 __all__ = ["TENSOR_MAP_BYTES", "TensorMapFields", "decode_tensor_map", "pack_tensor_map", "replace_field"]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from math import gcd
 from typing import Any
 
-from ptxlab.descriptors._errors import TensorMapError
+from ptxlab.descriptors._bitfields import TensorMapError
 from ptxlab.descriptors.tensor_map.codec import CORNER_RANGES, TensorMapFields, copied_bytes, pack_tensor_map
 from ptxlab.tables import ELEMENT_TYPES, INTERLEAVES, L2_PROMOTIONS, OOB_FILLS, TENSOR_MAP_SWIZZLES, ElementType
 

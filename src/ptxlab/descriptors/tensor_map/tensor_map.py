@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxlab.descriptors._bitfields import html_of
-from ptxlab.descriptors._errors import TensorMapError
+from ptxlab.descriptors._bitfields import TensorMapError, html_of
 from ptxlab.descriptors.tensor_map.codec import TensorMapFields, decode_tensor_map, pack_tensor_map
 from ptxlab.descriptors.tensor_map.encode import encode_tensor_map
 from ptxlab.formats import ArrayError, array_of

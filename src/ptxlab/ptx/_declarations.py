@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ptxlab.ptx._cursor import MAX_DEPTH, Cursor
 from ptxlab.ptx._expressions import constant, integer, number
@@ -51,17 +51,15 @@ def suggestion(word: str, known: frozenset[str] | set[str]) -> str:
 # ---------------------------------------------------------------------------------------- modifiers
 
 
+@dataclass(slots=True)
 class Modifiers:
     """The words between a state space and the declared name."""
 
-    __slots__ = ("align", "attributes", "ptr", "type", "vector")
-
-    def __init__(self) -> None:
-        self.align: int | None = None
-        self.attributes: tuple[str, ...] = ()
-        self.ptr: tuple[str, int] | None = None
-        self.type = ""
-        self.vector = 1
+    align: int | None = None
+    attributes: tuple[str, ...] = ()
+    ptr: tuple[str, int] | None = None
+    type: str = ""
+    vector: int = 1
 
 
 def modifiers(c: Cursor, *, parameter: bool = False) -> Modifiers:
@@ -120,9 +118,7 @@ def attributes(c: Cursor) -> tuple[str, ...]:
 
 
 def _attribute(c: Cursor) -> str:
-    if c.kind != "directive":
-        c.expected("an attribute")
-    text = c.advance()
+    text = c.token("an attribute", "directive")
     if c.take("("):
         values = c.separated(lambda: str(integer(c, "an attribute's argument")))
         c.expect(")", ",")

@@ -15,7 +15,7 @@ from importlib import import_module
 from ptxlab.diagnostics import Diagnostic, Place, diagnose
 from ptxlab.ptx._cursor import PtxSyntaxError
 
-__all__ = ["MAGIC", "Embedded", "Entry", "MissingPackage", "embedded", "entries", "is_binary"]
+__all__ = ["MAGIC", "Embedded", "MissingPackage", "embedded", "entries", "is_binary"]
 
 MAGIC = (0xBA55ED50).to_bytes(4, "little")
 PTX, ELF = 1, 2
@@ -30,16 +30,8 @@ class MissingPackage(Exception):
     """The payload can only be read with a package that is not installed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry: PTX text or a cubin, decompressed."""
-
-    kind: int
-    payload: bytes
-
-
-def entries(raw: bytes) -> Iterator[Entry]:
-    """The PTX texts and cubins of the fat binaries that follow one another in ``raw``, with zeros between them.
+def entries(raw: bytes) -> Iterator[tuple[int, bytes]]:
+    """Kind and decompressed bytes of the PTX texts and cubins in ``raw``: fat binaries that follow one another, with zeros between them.
 
     Raises
     ------
@@ -63,7 +55,7 @@ def entries(raw: bytes) -> Iterator[Entry]:
         at += size
 
 
-def _entries(raw: bytes) -> Iterator[Entry]:
+def _entries(raw: bytes) -> Iterator[tuple[int, bytes]]:
     at = 0
     while at + _ENTRY.size <= len(raw):
         kind, _, header, padded, packed, *_, flags, size = _ENTRY.unpack_from(raw, at)
@@ -73,7 +65,7 @@ def _entries(raw: bytes) -> Iterator[Entry]:
             raise ValueError("an entry of the fat binary is cut off")
         if kind in (PTX, ELF):
             payload = raw[start : start + packed] if flags & (_LZ4 | _ZSTD) else raw[start:at]
-            yield Entry(kind, _decompressed(payload, flags, size))
+            yield kind, _decompressed(payload, flags, size)
 
 
 def _decompressed(payload: bytes, flags: int, size: int) -> bytes:
@@ -214,16 +206,16 @@ def _texts(raw: bytes) -> Iterator[str]:
             yield content.replace(b"\0", b"\n").decode("utf-8", "replace")
 
 
-def _of_entries(entries: Iterable[Entry]) -> Iterator[str]:
+def _of_entries(entries: Iterable[tuple[int, bytes]]) -> Iterator[str]:
     """The PTX entries; where there are none, the PTX that the cubins keep for debuggers."""
     cubins = []
     found = False
-    for entry in entries:
-        if entry.kind == PTX:
+    for kind, payload in entries:
+        if kind == PTX:
             found = True
-            yield entry.payload.split(b"\0", 1)[0].decode("utf-8", "replace")
+            yield payload.split(b"\0", 1)[0].decode("utf-8", "replace")
         else:
-            cubins.append(entry.payload)
+            cubins.append(payload)
     if not found:
         for cubin in cubins:
             yield from _texts(cubin)

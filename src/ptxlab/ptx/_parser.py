@@ -9,10 +9,10 @@ from typing import NoReturn
 
 from ptxlab.ptx import _debug as debug
 from ptxlab.ptx import _declarations as declarations
-from ptxlab.ptx._cursor import MAX_DEPTH, NAME, OPCODE, SPACE, Cursor, line_starts, short
-from ptxlab.ptx._operands import GuardTable, Irregular, OperandTable, operand_list
+from ptxlab.ptx._cursor import MAX_DEPTH, NAME, SPACE, Cursor, line_starts, short
+from ptxlab.ptx._operands import GuardTable, Irregular, OperandTable, instruction
 from ptxlab.ptx._scope import Scope
-from ptxlab.ptx.ast import Alias, Block, Function, Guard, Instruction, Label, Location, Module, Pragma, Statement, TopLevel
+from ptxlab.ptx.ast import Alias, Block, Function, Instruction, Label, Location, Module, Pragma, Statement, TopLevel
 
 __all__ = ["parse"]
 
@@ -40,6 +40,7 @@ _DEBUG: dict[str, Callable[[Cursor, int, int], TopLevel]] = {
     ".nv_intermediate_source_section": debug.intermediate_source,
 }
 _MODULE_DIRECTIVES = frozenset({".version", ".target", ".address_size", ".entry", ".func", ".pragma", ".alias", *_DEBUG})
+_AFTER_LABEL = re.compile(SPACE + r"(\.(?:branchtargets|calltargets|callprototype)\b)", re.ASCII)
 _BODY_DIRECTIVES = frozenset({".reg", ".loc", ".loc_intermediate", ".pragma"} | _LABELLED)
 _DEFAULT_ADDRESS_SIZE = 64
 """The section ".address_size" says 32, but no tool chain of ISA 8.0 or later builds for 32 bits."""
@@ -102,11 +103,9 @@ class _Parser:
         c = self.cursor
         before = "" if what == "the module" else " before it"
         if self.version is None:
-            fix = "begin the module with '.version 9.0' or another version"
-            c.fail("S104", f"{what} has no '.version' directive" + before, fix=fix)
+            c.fail("S104", f"{what} has no '.version' directive{before}", fix="begin the module with '.version 9.0' or another version")
         if not self.targets:
-            fix = "write '.target sm_100a' or another target after '.version'"
-            c.fail("S105", f"{what} has no '.target' directive" + before, fix=fix)
+            c.fail("S105", f"{what} has no '.target' directive{before}", fix="write '.target sm_100a' or another target after '.version'")
 
     def _item(self) -> None:
         c = self.cursor
@@ -121,16 +120,12 @@ class _Parser:
             if c.at("}"):
                 c.fail("S101", "this '}' has no matching '{'")
             c.expected("a directive")
-        value = c.value
-        if value == ".version":
-            self._version()
-        elif value == ".target":
-            self._target()
-        elif value == ".address_size":
-            self._address_size()
+        header = {".version": self._version, ".target": self._target, ".address_size": self._address_size}
+        if c.value in header:
+            header[c.value]()
         else:
-            self._check_header(repr(short(value)))
-            self._declaration(value, line, column)
+            self._check_header(repr(short(c.value)))
+            self._declaration(c.value, line, column)
 
     def _declaration(self, value: str, line: int, column: int) -> None:
         c = self.cursor
@@ -202,14 +197,9 @@ class _Parser:
         """Take ``.pragma "text"`` up to its semicolon, which stays the current token."""
         c = self.cursor
         c.advance()
-        texts = c.separated(self._string)
+        texts = c.separated(lambda: c.token("a string", "string")[1:-1])
         c.finish(";", ",")
         return Pragma(tuple(texts), line=line, column=column)
-
-    def _string(self) -> str:
-        if self.cursor.kind != "string":
-            self.cursor.expected("a string")
-        return self.cursor.advance()[1:-1]
 
     # ------------------------------------------------------------------------------------ variables
 
@@ -334,8 +324,9 @@ class _Parser:
                     else:
                         items = ()
                 except Irregular:
-                    instruction, position = self._instruction(start, line, column)
-                    statements.append(instruction)
+                    c.seek(start)
+                    statements.append(instruction(c, line, column))
+                    position = c.end
                     continue
                 opcode = opcodes.setdefault(opcode, opcode)
                 statements.append(Instruction(opcode, items, guard, line, column))
@@ -371,8 +362,8 @@ class _Parser:
             elif c.at(";"):  # an empty statement, which inline assembly may leave
                 position = c.end
             elif c.kind == "name" or c.at("@"):
-                instruction, position = self._instruction(start, line, column)
-                statements.append(instruction)
+                statements.append(instruction(c, line, column))
+                position = c.end
             else:
                 c.expected("a statement", "'}'")
 
@@ -407,28 +398,3 @@ class _Parser:
         else:
             statements.append(declarations.targets(c, name, line, column))
         return c.end
-
-    def _instruction(self, start: int, line: int, column: int) -> tuple[Instruction, int]:
-        """Parse one instruction token by token; return it with the offset after its semicolon."""
-        c = self.cursor
-        c.seek(start)
-        guard = None
-        if c.take("@"):
-            negated = c.take("!")
-            guard = Guard(c.name("a predicate"), negated)
-        opcode = opcode_at(c)
-        items = operand_list(c, call=opcode == "call" or opcode.startswith("call."))
-        return Instruction(opcode, items, guard, line, column), c.end
-
-
-_AFTER_LABEL = re.compile(SPACE + r"(\.(?:branchtargets|calltargets|callprototype)\b)", re.ASCII)
-
-
-def opcode_at(c: Cursor) -> str:
-    """Take a whole dotted opcode."""
-    m = OPCODE.match(c.text, c.start)
-    if c.kind != "name" or m is None:
-        c.expected("an instruction")
-    opcode: str = m[0]
-    c.seek(m.end())
-    return opcode

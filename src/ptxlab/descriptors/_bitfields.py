@@ -154,11 +154,12 @@ class BitFormat:
         return raw
 
     def decode(self, raw: int) -> dict[str, Any]:
-        """Values of all fields, and ``reserved``."""
+        """Values of all fields, and ``reserved`` if there are unnamed bits."""
         if not 0 <= raw < 1 << self.bits:
             raise DescriptorError(f"{raw:#x} does not fit in the {self.bits} bits of a {self.name}")
         values = {item.name: item.get(raw) for item in self.fields}
-        values["reserved"] = raw & ~self.named ^ self.fixed
+        if self.named != (1 << self.bits) - 1:
+            values["reserved"] = raw & ~self.named ^ self.fixed
         return values
 
     def findings(self, values: Mapping[str, Any], code: str) -> Iterator[Finding]:
@@ -199,7 +200,8 @@ def html_of(descriptor: object) -> str:
 class Descriptor:
     """Base of descriptors: reports show their attributes, notebooks their explanation."""
 
-    __slots__: tuple[str, ...] = ()
+    __slots__ = ()
+    __match_args__: ClassVar[tuple[str, ...]]
 
     def _repr_html_(self) -> str:
         return html_of(self)
@@ -209,7 +211,7 @@ class Descriptor:
         return list(self._values().items())
 
     def _values(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__match_args__}
 
 
 class BitDescriptor(Descriptor):

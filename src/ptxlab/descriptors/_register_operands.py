@@ -38,12 +38,6 @@ class TensorMemoryAddress(BitDescriptor):
     lane: int = 0
     column: int = 0
 
-    @classmethod
-    def decode(cls, value: int) -> TensorMemoryAddress:
-        """Read the 32 bits."""
-        found = TENSOR_ADDRESS_FORMAT.decode(value)
-        return cls(found["lane"], found["column"])
-
     @property
     def warp(self) -> int:
         """The warp of a warpgroup that reaches the lane with tcgen05.ld and st."""
@@ -51,11 +45,11 @@ class TensorMemoryAddress(BitDescriptor):
 
     def findings(self) -> list[Finding]:
         """What is outside tensor memory."""
-        found = []
-        for name, value, size in (("lane", self.lane, TENSOR_MEMORY_LANES), ("column", self.column, TENSOR_MEMORY_COLUMNS)):
-            if value >= size:
-                found.append(Finding("D702", name, f"{name} {value} is outside the {size} {name}s of tensor memory", "Tensor Memory"))
-        return found
+        return [
+            Finding("D702", name, f"{name} {value} is outside the {size} {name}s of tensor memory", "Tensor Memory")
+            for name, value, size in (("lane", self.lane, TENSOR_MEMORY_LANES), ("column", self.column, TENSOR_MEMORY_COLUMNS))
+            if value >= size
+        ]
 
 
 _SECTION = 'Zero-Column Mask Descriptor, table "Zero-Column Mask descriptor layout"'
@@ -138,9 +132,8 @@ class ZeroColumnMask(BitDescriptor):
             for i in range(1 if m is None else 128 // m):
                 span = self.zeroed if self.first_spans[i] else self.kept
                 if self.start_counts[i] >= span:
-                    found.append(
-                        _finding("start_counts", f"start count {i} is {self.start_counts[i]}, but the first span has {span} columns")
-                    )
+                    message = f"start count {i} is {self.start_counts[i]}, but the first span has {span} columns"
+                    found.append(_finding("start_counts", message))
         return found
 
     def _values(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -349,8 +350,4 @@ def _geometry(
 
 
 def _packed(sizes: Sequence[int], bits: int) -> tuple[int, ...]:
-    found = []
-    for n in sizes[:-1]:
-        bits *= n
-        found.append(bits // 8)
-    return tuple(found)
+    return tuple(prod(sizes[:d]) * bits // 8 for d in range(1, len(sizes)))

@@ -4,7 +4,6 @@ Shared-memory layouts of matrix operands, tensor memory and register fragments; 
 """
 
 from ptxlab.layout import cute
-from ptxlab.layout._canonical import atom_shape, canonical_layout, exact_layout
 from ptxlab.layout._fragments import (
     Fragment,
     MatrixFragment,
@@ -21,6 +20,9 @@ from ptxlab.layout._operands import (
     OperandDescriptor,
     OperandIndex,
     PlacedOperand,
+    atom_shape,
+    canonical_layout,
+    exact_layout,
     linear_addresses,
     operand_addresses,
     operand_index,

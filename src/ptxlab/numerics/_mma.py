@@ -67,26 +67,17 @@ def check_call(arguments: dict[str, Any]) -> Call:
     if metadata is not None:
         metadata = _metadata(metadata, step, a, m, stored // chunk_of(a, step.group > 1)[0])
     leading = [x.shape[:-2] for x in (a_codes, b_codes, c_bits, a_scales, b_scales, metadata) if x is not None]
-    batch = _batch(leading)
-
-    def broadcast(x: NDArray[Any]) -> NDArray[Any]:
-        return x if x.shape[:-2] == batch else np.broadcast_to(x, (*batch, *x.shape[-2:]))
-
-    def maybe(x: NDArray[Any] | None) -> NDArray[Any] | None:
-        return None if x is None else broadcast(x)
-
-    operands = broadcast(a_codes), broadcast(b_codes), maybe(c_bits), batch
-    options = saturate, negate_a, negate_b, scale_input_d
-    return Call(step, a, b, *operands, *options, scale, maybe(a_scales), maybe(b_scales), maybe(metadata))
-
-
-def _batch(leading: list[tuple[int, ...]]) -> tuple[int, ...]:
-    if all(shape == leading[0] for shape in leading):
-        return leading[0]
     try:
-        return np.broadcast_shapes(*leading)
+        batch = np.broadcast_shapes(*leading)
     except ValueError:
         raise NumericsError(f"leading dimensions do not agree: {', '.join(map(str, leading))}") from None
+
+    def broadcast(x: Any) -> Any:
+        return x if x is None or x.shape[:-2] == batch else np.broadcast_to(x, (*batch, *x.shape[-2:]))
+
+    operands = broadcast(a_codes), broadcast(b_codes), broadcast(c_bits), batch
+    options = saturate, negate_a, negate_b, scale_input_d
+    return Call(step, a, b, *operands, *options, scale, broadcast(a_scales), broadcast(b_scales), broadcast(metadata))
 
 
 def _codes(given: Any, fmt: str, name: str, lengths: tuple[int, ...], rows: str) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -194,6 +195,5 @@ def find_step(arch: str, kind: str | None, a: str, b: str, d: str, k: int | None
     return next((row for row in rows if k in row.lengths), rows[0])
 
 
-def _list(names: object) -> str:
-    assert isinstance(names, (tuple, list))
+def _list(names: Iterable[str | None]) -> str:
     return ", ".join(repr(name) for name in names)

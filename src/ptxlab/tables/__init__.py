@@ -1,20 +1,5 @@
 """The specification's tables as data. Each names the section of the specification that it comes from."""
 
-from ptxlab.tables._data_paths import (
-    DATA_PATHS,
-    TENSOR_MEMORY_COLUMNS,
-    TENSOR_MEMORY_LANES,
-    DataPath,
-    data_path_of,
-)
-from ptxlab.tables._fragments import (
-    COPY_LAYOUTS,
-    FRAGMENT_LANES,
-    FRAGMENT_REGISTERS,
-    LOAD_REGISTERS,
-    MATRIX_FRAGMENTS,
-    TENSOR_FRAGMENTS,
-)
 from ptxlab.tables._mma_kinds import (
     BLOCK_SCALED_KINDS,
     K96_TARGETS,
@@ -58,6 +43,19 @@ from ptxlab.tables._tensor_map import (
     OOB_FILLS,
     REPLACE_ELEMENT_TYPES,
     ElementType,
+)
+from ptxlab.tables._tensor_memory import (
+    COPY_LAYOUTS,
+    DATA_PATHS,
+    FRAGMENT_LANES,
+    FRAGMENT_REGISTERS,
+    LOAD_REGISTERS,
+    MATRIX_FRAGMENTS,
+    TENSOR_FRAGMENTS,
+    TENSOR_MEMORY_COLUMNS,
+    TENSOR_MEMORY_LANES,
+    DataPath,
+    data_path_of,
 )
 
 __all__ = [

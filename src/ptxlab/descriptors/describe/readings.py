@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from ptxlab.descriptors._bitfields import DescriptorError, Finding, TensorMapError
@@ -49,11 +50,19 @@ def read_shared(raw: int, kind: str | None, major: Major | None) -> Interpretati
     bits = _container(kind)
     findings = tuple(d.findings(major, bits))
     hints = tuple(_hints(raw, d, major))
-    notes = tuple(_notes(d))
     score = 0.9 - 0.12 * len(findings) - (0.25 if raw & _VERSION == 0 else 0) - (0.1 if hints else 0) - (0.5 if raw < 1 << 32 else 0)
-    rows = field_rows(TCGEN05_FORMAT, raw)
-    title = "shared memory descriptor of tcgen05"
-    return Interpretation("smem", title, TCGEN05_FORMAT.section, d, score, rows, tuple(_layouts(d, bits, major)), notes, findings, hints)
+    return Interpretation(
+        what="smem",
+        title="shared memory descriptor of tcgen05",
+        section=TCGEN05_FORMAT.section,
+        decoded=d,
+        score=score,
+        fields=field_rows(TCGEN05_FORMAT, raw),
+        layouts=tuple(_layouts(d, bits, major)),
+        notes=tuple(_notes(d)),
+        findings=findings,
+        hints=hints,
+    )
 
 
 def read_wgmma(raw: int, kind: str | None, major: Major | None) -> Interpretation:
@@ -63,11 +72,18 @@ def read_wgmma(raw: int, kind: str | None, major: Major | None) -> Interpretatio
     findings = tuple(d.findings(major, bits))
     hints = [] if raw >> 46 & 7 != 1 else [Hint("a shared memory descriptor of tcgen05, whose bits 46-48 are 0b001 (--as smem)")]
     hints += _common_hints(raw, d, major)
-    score = 0.88 - 0.2 * len(findings) - (0.1 if hints else 0) - (0.5 if raw < 1 << 32 else 0)
-    rows = field_rows(WGMMA_FORMAT, raw)
-    title = "matrix descriptor of wgmma"
-    layouts = tuple(_layouts(d, bits, major))
-    return Interpretation("wgmma", title, WGMMA_FORMAT.section, d, score, rows, layouts, tuple(_notes(d)), findings, tuple(hints))
+    return Interpretation(
+        what="wgmma",
+        title="matrix descriptor of wgmma",
+        section=WGMMA_FORMAT.section,
+        decoded=d,
+        score=0.88 - 0.2 * len(findings) - (0.1 if hints else 0) - (0.5 if raw < 1 << 32 else 0),
+        fields=field_rows(WGMMA_FORMAT, raw),
+        layouts=tuple(_layouts(d, bits, major)),
+        notes=tuple(_notes(d)),
+        findings=findings,
+        hints=tuple(hints),
+    )
 
 
 def _container(kind: str | None) -> int | None:
@@ -178,21 +194,19 @@ def read_instruction(raw: int, kind: str) -> Interpretation:
     notes = [f"legal for {' and for '.join(variants)}"] if variants else []
     if i.k96 and not i.sparse and i.m not in SHAPES[kind, False, 2, False].k96:
         notes.append(f"the table of shapes lists K = 96 for M = 256 with cta_group::2 only; CUTLASS issues it for M = {i.m}, too")
-    hints = list(_instruction_hints(raw, kind, findings))
-    score = 0.8 - 0.15 * len(findings) - (0.02 if kind.startswith("mx") else 0)
-    rows = field_rows(FORMATS[kind], raw)
-    title = f"instruction descriptor of tcgen05.mma.kind::{kind}"
+    others = [other for other in FORMATS if findings and other != kind and not _legal(InstructionDescriptor.decode(raw, other))[0]]
     return Interpretation(
-        "idesc", title, FORMATS[kind].section, i, score, rows, tuple(layouts), tuple(notes), tuple(findings), tuple(hints)
+        what="idesc",
+        title=f"instruction descriptor of tcgen05.mma.kind::{kind}",
+        section=FORMATS[kind].section,
+        decoded=i,
+        score=0.8 - 0.15 * len(findings) - (0.02 if kind.startswith("mx") else 0),
+        fields=field_rows(FORMATS[kind], raw),
+        layouts=tuple(layouts),
+        notes=tuple(notes),
+        findings=tuple(findings),
+        hints=tuple(Hint(f"a descriptor of .kind::{other}, for which it is legal (--kind {other})") for other in others),
     )
-
-
-def _instruction_hints(raw: int, kind: str, findings: list[Finding]) -> Iterator[Hint]:
-    if not findings:
-        return
-    for other in FORMATS:
-        if other != kind and not _legal(InstructionDescriptor.decode(raw, other))[0]:
-            yield Hint(f"a descriptor of .kind::{other}, for which it is legal (--kind {other})")
 
 
 def read_mask(raw: int, m: int | None = None) -> Interpretation:
@@ -203,13 +217,18 @@ def read_mask(raw: int, m: int | None = None) -> Interpretation:
     for rows in (128, 64, 32) if m is None else (m,):
         mask = zero_column_mask(d, rows, 64)
         layouts.append((f"mask for M = {rows}, N = 64, column 0 on the right", "".join("01"[int(bit)] for bit in mask[::-1])))
-    notes = ["the text of the specification's table exchanges Skip Span and Use Span; its examples do as here"] if d.non_zero else []
-    if not d.non_zero:
-        notes.append("Non-Zero Mask is 0: no column is zeroed")
-    score = (0.6 if d.non_zero or not raw else 0.2) - 0.15 * len(findings)
-    title = "zero-column mask descriptor"
-    rows_ = field_rows(ZERO_COLUMN_FORMAT, raw)
-    return Interpretation("mask", title, ZERO_COLUMN_FORMAT.section, d, score, rows_, tuple(layouts), tuple(notes), findings)
+    exchanged = "the text of the specification's table exchanges Skip Span and Use Span; its examples do as here"
+    return Interpretation(
+        what="mask",
+        title="zero-column mask descriptor",
+        section=ZERO_COLUMN_FORMAT.section,
+        decoded=d,
+        score=(0.6 if d.non_zero or not raw else 0.2) - 0.15 * len(findings),
+        fields=field_rows(ZERO_COLUMN_FORMAT, raw),
+        layouts=tuple(layouts),
+        notes=(exchanged if d.non_zero else "Non-Zero Mask is 0: no column is zeroed",),
+        findings=findings,
+    )
 
 
 def read_tensor_address(raw: int) -> Interpretation:
@@ -222,34 +241,42 @@ def read_tensor_address(raw: int) -> Interpretation:
     notes = [] if findings else [f"lane {a.lane} is reached by warp {a.warp} of a warpgroup (lanes {32 * a.warp} to {32 * a.warp + 31})"]
     if not findings and a.lane % 32 not in (0, 16):
         notes.append("instructions begin at lanes that are multiples of 32, or 16 more; only tcgen05.cp.4x256b begins elsewhere")
-    score = (0.7 if a.lane % 16 == 0 else 0.4) - 0.6 * len(findings)
-    rows = field_rows(TENSOR_ADDRESS_FORMAT, raw)
     return Interpretation(
-        "tmem", "tensor memory address", TENSOR_ADDRESS_FORMAT.section, a, score, rows, (), tuple(notes), findings, tuple(hints)
+        what="tmem",
+        title="tensor memory address",
+        section=TENSOR_ADDRESS_FORMAT.section,
+        decoded=a,
+        score=(0.7 if a.lane % 16 == 0 else 0.4) - 0.6 * len(findings),
+        fields=field_rows(TENSOR_ADDRESS_FORMAT, raw),
+        notes=tuple(notes),
+        findings=findings,
+        hints=tuple(hints),
     )
 
 
 def read_tensor_map(raw: bytes) -> Interpretation:
     """As the 128 bytes of a tensor map."""
-    title = "tensor map"
     try:
         fields = decode_tensor_map(raw)
     except TensorMapError as error:
         finding = Finding("D732", error.argument, error.diagnostic.message, "Tensor-map")
-        return Interpretation(
-            "tensormap", title, "Tensor-map", None, 0.1, (FieldRow("bytes", "0-1023", 0, raw.hex(), ""),), (), (), (finding,)
-        )
+        row = FieldRow("bytes", "0-1023", 0, raw.hex(), "")
+        return Interpretation("tensormap", "tensor map", "Tensor-map", None, score=0.1, fields=(row,), findings=(finding,))
     findings = tuple(_refusals(fields, raw))
-    score = 0.9 - 0.2 * len(findings)
-    notes = (f"one copy moves {_copied(fields)} bytes",) if fields.box else ()
-    return Interpretation("tensormap", title, "Tensor-map", fields, score, tuple(_map_rows(fields)), (), notes, findings)
-
-
-def _copied(fields: TensorMapFields) -> int:
-    elements = 1
-    for size, step in zip(fields.box, fields.element_strides, strict=True):
-        elements *= -(-size // step)
-    return elements * fields.element.bits // 8
+    notes: tuple[str, ...] = ()
+    if fields.box:
+        elements = prod(-(-size // step) for size, step in zip(fields.box, fields.element_strides, strict=True))
+        notes = (f"one copy moves {elements * fields.element.bits // 8} bytes",)
+    return Interpretation(
+        what="tensormap",
+        title="tensor map",
+        section="Tensor-map",
+        decoded=fields,
+        score=0.9 - 0.2 * len(findings),
+        fields=tuple(_map_rows(fields)),
+        notes=notes,
+        findings=findings,
+    )
 
 
 def _map_rows(fields: TensorMapFields) -> Iterator[FieldRow]:

@@ -67,11 +67,13 @@ Saturation = Literal["finite", "unit"]
 F64 = NDArray[np.float64]
 
 
-def _nearest_away(x: F64) -> F64:
-    return np.copysign(np.floor(np.abs(x) + 0.5), x)
-
-
-_ROUND: dict[str, Callable[[F64], F64]] = {"rn": np.rint, "rna": _nearest_away, "rz": np.trunc, "rm": np.floor, "rp": np.ceil}
+_ROUND: dict[str, Callable[[F64], F64]] = {
+    "rn": np.rint,
+    "rna": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+    "rz": np.trunc,
+    "rm": np.floor,
+    "rp": np.ceil,
+}
 """Rounding to an integer; the argument is below 2^25, so that adding one half is exact."""
 
 RANDOM_BITS = {"f16": 13, "bf16": 16, "e4m3": 16, "e5m2": 16, "e3m2": 16, "e2m3": 16, "e2m1": 8}
@@ -149,13 +151,6 @@ def _integers(x: F64, row: Format, rounding: Rounding) -> NDArray[Any]:
     return rounded.astype(np.int64) & 0xFF
 
 
-def _largest(row: Format) -> int:
-    """The magnitude code of the largest finite value."""
-    first_special = row.inf if row.inf is not None else row.nan
-    step = 1 << row.dropped
-    return (first_special if first_special is not None else row.magnitude_mask + step) - step
-
-
 def _floats(x: F64, row: Format, rounding: Rounding, saturate: bool, random: F64 | None) -> NDArray[Any]:
     negative = np.signbit(x)
     finite = np.where(np.isfinite(x), x, 0.0)
@@ -177,10 +172,12 @@ def _floats(x: F64, row: Format, rounding: Rounding, saturate: bool, random: F64
     if row.mantissa == 0:
         magnitude = np.where(units == 0, 0, magnitude)
     magnitude <<= row.dropped
-    largest = _largest(row)
+    first_special = next((code for code in (row.inf, row.nan) if code is not None), None)
+    step = 1 << row.dropped
+    largest = (row.magnitude_mask + step if first_special is None else first_special) - step
     over = (magnitude > largest) | np.isinf(x)
     toward_zero = (rounding == "rz") | ((rounding == "rm") & ~negative) | ((rounding == "rp") & negative)
-    beyond = row.inf if row.inf is not None else row.nan if row.nan is not None else largest
+    beyond = largest if first_special is None else first_special
     stays = toward_zero & np.isfinite(x)
     magnitude = np.where(over, np.where(stays | saturate, largest, beyond), magnitude)
     codes = magnitude | np.where(negative, row.sign_mask, 0)

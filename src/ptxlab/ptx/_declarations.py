@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ptxlab.ptx._cursor import MAX_DEPTH, Cursor
 from ptxlab.ptx._expressions import constant, integer, number
@@ -333,8 +334,8 @@ def function_directives(c: Cursor) -> tuple[tuple[str, tuple[int | str, ...]], .
             c.fail("S106", f"unknown function directive {c.found()}", fix=suggestion(c.value, {f".{d}" for d in FUNCTION_DIRECTIVES}))
         start = c.start
         c.advance()
-        values = _directive_values(c, name)
         fewest, most = FUNCTION_DIRECTIVES[name]
+        values = tuple(c.separated(partial(_directive_value, c, name))) if most else ()
         if not fewest <= len(values) <= most:
             wanted = f"{fewest}" if fewest == most else f"{fewest} to {most}"
             c.fail("S101", f"'.{name}' takes {wanted} values, not {len(values)}", start, c.previous_end)
@@ -343,12 +344,6 @@ def function_directives(c: Cursor) -> tuple[tuple[str, tuple[int | str, ...]], .
         if name in _TERMINATED and c.at(";") and (c.peek()[1] == "{" or c.peek()[1][1:] in FUNCTION_DIRECTIVES):
             c.advance()
     return tuple(found)
-
-
-def _directive_values(c: Cursor, name: str) -> tuple[int | str, ...]:
-    if FUNCTION_DIRECTIVES[name] == (0, 0):
-        return ()
-    return tuple(c.separated(lambda: _directive_value(c, name)))
 
 
 def _directive_value(c: Cursor, name: str) -> int | str:

@@ -249,14 +249,12 @@ def _property(c: Cursor) -> Initialiser:
 
 def _symbol(c: Cursor) -> SymbolValue:
     name = c.name("a symbol")
-    generic = False
     if name == "generic" and c.take("("):
-        generic = True
         name = c.name("a symbol")
         inner = _offset(c)
         c.expect(")")
-        return SymbolValue(name, inner + _offset(c), generic)
-    return SymbolValue(name, _offset(c), generic)
+        return SymbolValue(name, inner + _offset(c), generic=True)
+    return SymbolValue(name, _offset(c))
 
 
 def _offset(c: Cursor) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -196,28 +196,22 @@ def _refusal(file: str, found: Diagnostic) -> PtxSyntaxError:
 
 def _texts(raw: bytes) -> Iterator[str]:
     if raw.startswith(MAGIC):
-        yield from _of_entries(entries(raw))
+        yield from _of_entries(raw)
         return
     for name, content in sections(raw):
         if name in _FATBIN_SECTIONS:
-            yield from _of_entries(entries(content))
+            yield from _of_entries(content)
         elif name == _CUBIN_TEXT:
             # The lines, each ended by a zero byte instead of a line feed.
             yield content.replace(b"\0", b"\n").decode("utf-8", "replace")
 
 
-def _of_entries(entries: Iterable[tuple[int, bytes]]) -> Iterator[str]:
-    """The PTX entries; where there are none, the PTX that the cubins keep for debuggers."""
-    cubins = []
-    found = False
-    for kind, payload in entries:
-        if kind == PTX:
-            found = True
-            yield payload.split(b"\0", 1)[0].decode("utf-8", "replace")
-        else:
-            cubins.append(payload)
-    if not found:
-        for cubin in cubins:
+def _of_entries(raw: bytes) -> Iterator[str]:
+    """The PTX entries of fat binaries; where there are none, the PTX that the cubins keep for debuggers."""
+    found = list(entries(raw))
+    yield from (payload.split(b"\0", 1)[0].decode("utf-8", "replace") for kind, payload in found if kind == PTX)
+    if all(kind != PTX for kind, _ in found):
+        for _, cubin in found:
             yield from _texts(cubin)
 
 

@@ -165,9 +165,6 @@ SPARSE_GRANULARITY: Mapping[str, tuple[int, int, int]] = {
 WGMMA_M = 64
 """Rows of every shape."""
 
-_STEP_8 = range(8, 257, 8)
-_INTEGER = (8, 16, 24, *range(32, 257, 16))
-
 
 @dataclass(frozen=True, slots=True)
 class WgmmaKind:
@@ -199,8 +196,8 @@ WGMMA_KINDS: Mapping[str, WgmmaKind] = {
     "bf16": WgmmaKind(("bf16",),         ("f32",),       False, 16,  16,  32, _STEP_8,  True),
     "tf32": WgmmaKind(("tf32",),         ("f32",),       False, 32,   8,  16, _STEP_8,  False),
     "f8":   WgmmaKind(("e4m3", "e5m2"),  ("f16", "f32"), True,   8,  32,  64, _STEP_8,  False),
-    "i8":   WgmmaKind(("u8", "s8"),      ("s32",),       True,   8,  32,  64, _INTEGER, False),
-    "b1":   WgmmaKind(("b1",),           ("s32",),       False,  1, 256,   0, _INTEGER, False),
+    "i8":   WgmmaKind(("u8", "s8"),      ("s32",),       True,   8,  32,  64, _I8, False),
+    "b1":   WgmmaKind(("b1",),           ("s32",),       False,  1, 256,   0, _I8, False),
 }  # fmt: skip
 
 

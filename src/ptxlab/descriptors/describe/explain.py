@@ -88,7 +88,7 @@ def explain(
         raise DescriptorError(f"kind {kind!r} is unknown; it can be {known}")
     if as_ is not None and number >> READINGS[as_]:
         raise DescriptorError(f"{number:#x} does not fit in the {READINGS[as_]} bits of a value read as {as_}")
-    readings = (as_,) if as_ is not None else _possible(number, data, kind)
+    readings = (as_,) if as_ is not None else _possible(number, data)
     found = [one for reading in readings for one in _read(reading, number, data, kind, major)]
     if not found:
         raise DescriptorError(f"a value of {number.bit_length()} bits is neither a descriptor nor an address")
@@ -128,7 +128,7 @@ _OBJECTS = {
 }
 
 
-def _possible(number: int, data: bytes | None, kind: str | None) -> tuple[str, ...]:
+def _possible(number: int, data: bytes | None) -> tuple[str, ...]:
     if data is not None:
         return ("tensormap",)
     if number >> 32:
@@ -137,16 +137,13 @@ def _possible(number: int, data: bytes | None, kind: str | None) -> tuple[str, .
 
 
 def _read(reading: str, number: int, data: bytes | None, kind: str | None, major: Major | None) -> list[Interpretation]:
-    match reading:
-        case "smem":
-            return [read_shared(number, kind, major)]
-        case "wgmma":
-            return [read_wgmma(number, kind, major)]
-        case "mask":
-            return [read_mask(number)]
-        case "tmem":
-            return [read_tensor_address(number)]
-        case "tensormap":
-            return [read_tensor_map(data if data is not None else number.to_bytes(TENSOR_MAP_BYTES, "little"))]
-        case _:
-            return [read_instruction(number, one) for one in ([kind] if kind is not None and kind in FORMATS else FORMATS)]
+    if reading == "idesc":
+        return [read_instruction(number, one) for one in ([kind] if kind is not None and kind in FORMATS else FORMATS)]
+    readers = {
+        "smem": lambda: read_shared(number, kind, major),
+        "wgmma": lambda: read_wgmma(number, kind, major),
+        "mask": lambda: read_mask(number),
+        "tmem": lambda: read_tensor_address(number),
+        "tensormap": lambda: read_tensor_map(data if data is not None else number.to_bytes(TENSOR_MAP_BYTES, "little")),
+    }
+    return [readers[reading]()]

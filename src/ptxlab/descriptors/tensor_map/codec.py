@@ -283,11 +283,7 @@ def replace_field(raw: bytearray | NDArray[np.uint8], field: str, ordinal: int |
             word = word & ~item.mask | item.put(stored)
         except DescriptorError as error:
             raise TensorMapError(field, error.diagnostic.message) from None
-    data = word.to_bytes(TENSOR_MAP_BYTES, "little")
-    if isinstance(raw, np.ndarray):
-        raw[:] = np.frombuffer(data, np.uint8)
-    else:
-        raw[:] = data
+    np.frombuffer(raw, np.uint8)[:] = np.frombuffer(word.to_bytes(TENSOR_MAP_BYTES, "little"), np.uint8)
 
 
 def _stores(field: str, ordinal: int | None, value: int) -> list[tuple[BitField, int]]:

@@ -137,10 +137,11 @@ class ZeroColumnMask(BitDescriptor):
         return found
 
     def _values(self) -> dict[str, Any]:
-        values: dict[str, Any] = {f"start_count{i}": count for i, count in enumerate(self.start_counts)}
-        values |= {f"first_span{i}": span for i, span in enumerate(self.first_spans)}
-        values |= {name: getattr(self, name) for name in ("non_zero", "skip_span", "use_span", "shift", "reserved")}
-        return values
+        return {
+            **{f"start_count{i}": count for i, count in enumerate(self.start_counts)},
+            **{f"first_span{i}": span for i, span in enumerate(self.first_spans)},
+            **{name: getattr(self, name) for name in ("non_zero", "skip_span", "use_span", "shift", "reserved")},
+        }
 
 
 def _finding(field: str, message: str, fix: str = "") -> Finding:

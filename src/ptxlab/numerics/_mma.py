@@ -57,9 +57,7 @@ def check_call(arguments: dict[str, Any]) -> Call:
     density = 1 if metadata is None else 2
     b_codes = _codes(arguments["B"], b, "B", (stored * density,), "N")
     m, n = a_codes.shape[-2], b_codes.shape[-2]
-    c_bits = arguments["C"]
-    if c_bits is not None:
-        c_bits = _accumulator(c_bits, d, m, n)
+    c_bits = None if arguments["C"] is None else _accumulator(arguments["C"], d, m, n)
     scale = _scale(step, where, arguments)
     a_scales = b_scales = None
     if scale is not None:

@@ -127,8 +127,7 @@ class Prepared:
         self.stored = k
         self.padded, size = _extent(role, rows, k, wide, scale is not None, groups)
         self._buffer = np.empty(size, np.uint8)
-        start = address_of(self._buffer)
-        self.address = (start + 63) & -64
+        self.address = (address_of(self._buffer) + 63) & -64
 
     def __repr__(self) -> str:
         sparse = ", sparse" if self.stored != self.k else ""
@@ -136,8 +135,7 @@ class Prepared:
 
     def words(self) -> NDArray[np.uint8]:
         """What is laid out, from the header on."""
-        base = address_of(self._buffer)
-        return self._buffer[self.address - base :]
+        return self._buffer[self.address - address_of(self._buffer) :]
 
     def _lines(self) -> tuple[int, int]:
         """How many lines of ``padded`` elements there are, and how many rows have a flag."""

@@ -146,10 +146,7 @@ class OperandTable(dict[str, Operand]):
 
     def __missing__(self, text: str) -> Operand:
         stripped = text.strip(_WHITE)
-        if stripped != text:
-            value = self[text] = self[stripped]
-            return value
-        value = self[text] = self._read(text)
+        value = self[text] = self._read(text) if stripped == text else self[stripped]
         return value
 
     def split(self, body: str, call: bool) -> tuple[Operand, ...]:
@@ -167,8 +164,7 @@ class OperandTable(dict[str, Operand]):
             return self[stripped]
         if stripped[-1] != ")":
             raise Irregular
-        inner = stripped[1:-1]
-        return Arguments(self._items(inner))
+        return Arguments(self._items(stripped[1:-1]))
 
     def _items(self, inner: str) -> tuple[Operand, ...]:
         comma = ", " if ", " in inner else ","

@@ -225,29 +225,6 @@ class _Parser:
         self.items += found
         c.advance()
 
-    def _local(self, value: str, line: int, column: int, scope: Scope) -> list[Statement]:
-        """A declaration or other directive in a body; its last token is the current one."""
-        c = self.cursor
-        if value == ".reg":
-            registers = declarations.register_declaration(c, line, column)
-            for name, count in registers.names:
-                self._declare(scope, "register", name, (line, column), count)
-            return [registers]
-        linkage = ""
-        if value == ".extern":
-            linkage = "extern"
-            c.advance()
-        if c.value in declarations.SPACES:
-            found = declarations.variable_declaration(c, linkage, line, column, self.operands)
-            for v in found:
-                self._declare(scope, "variable", v.name, (line, column))
-            return list(found)
-        if value == ".pragma":
-            return [self._pragma(line, column)]
-        if value in _LABELLED:
-            c.fail("S106", f"directive {value!r} needs a label before it", fix=f"write 'name: {value} ...;'")
-        return self._unknown(c.value, inside=True)
-
     # ------------------------------------------------------------------------------------ functions
 
     def _function(self, linkage: str, line: int, column: int) -> None:
@@ -379,7 +356,24 @@ class _Parser:
                 c.fail("S106", "'.loc_intermediate' must directly follow a '.loc'")
             before.intermediate = debug.intermediate_location(c)
             return c.previous_end
-        statements += self._local(value, line, column, scope)
+        if value == ".reg":
+            registers = declarations.register_declaration(c, line, column)
+            for name, count in registers.names:
+                self._declare(scope, "register", name, (line, column), count)
+            statements.append(registers)
+            return c.end
+        linkage = c.advance()[1:] if value == ".extern" else ""
+        if c.value in declarations.SPACES:
+            found = declarations.variable_declaration(c, linkage, line, column, self.operands)
+            for v in found:
+                self._declare(scope, "variable", v.name, (line, column))
+            statements += found
+        elif value == ".pragma":
+            statements.append(self._pragma(line, column))
+        elif value in _LABELLED:
+            c.fail("S106", f"directive {value!r} needs a label before it", fix=f"write 'name: {value} ...;'")
+        else:
+            self._unknown(c.value, inside=True)
         return c.end
 
     def _label(self, m: re.Match[str], scope: Scope, statements: list[Statement], line: int, column: int) -> int:

@@ -170,10 +170,11 @@ def _common_hints(raw: int, d: Descriptor, major: Major | None) -> Iterator[Hint
 
 def _legal(i: InstructionDescriptor) -> tuple[list[Finding], list[str]]:
     """Findings of the variant that has the fewest, and the variants (cta_group, .ws) that have none."""
-    tried = []
-    for ws, group in ((False, 1), (False, 2), (True, 1)):
-        if (i.kind, ws, group, i.sparse) in SHAPES:
-            tried.append((i.findings(group, ws), f"cta_group::{group}{', .ws' if ws else ''}"))
+    tried = [
+        (i.findings(group, ws), f"cta_group::{group}{', .ws' if ws else ''}")
+        for ws, group in ((False, 1), (False, 2), (True, 1))
+        if (i.kind, ws, group, i.sparse) in SHAPES
+    ]
     fewest = min((found for found, _ in tried), key=len)
     return fewest, [name for found, name in tried if not found]
 
@@ -213,10 +214,7 @@ def read_mask(raw: int, m: int | None = None) -> Interpretation:
     """As a zero-column mask descriptor."""
     d = ZeroColumnMask.decode(raw)
     findings = tuple(d.findings(m))
-    layouts = []
-    for rows in (128, 64, 32) if m is None else (m,):
-        mask = zero_column_mask(d, rows, 64)
-        layouts.append((f"mask for M = {rows}, N = 64, column 0 on the right", "".join("01"[int(bit)] for bit in mask[::-1])))
+    masks = {rows: zero_column_mask(d, rows, 64)[::-1] for rows in ((128, 64, 32) if m is None else (m,))}
     exchanged = "the text of the specification's table exchanges Skip Span and Use Span; its examples do as here"
     return Interpretation(
         what="mask",
@@ -225,7 +223,9 @@ def read_mask(raw: int, m: int | None = None) -> Interpretation:
         decoded=d,
         score=(0.6 if d.non_zero or not raw else 0.2) - 0.15 * len(findings),
         fields=field_rows(ZERO_COLUMN_FORMAT, raw),
-        layouts=tuple(layouts),
+        layouts=tuple(
+            (f"mask for M = {rows}, N = 64, column 0 on the right", "".join("01"[int(bit)] for bit in mask)) for rows, mask in masks.items()
+        ),
         notes=(exchanged if d.non_zero else "Non-Zero Mask is 0: no column is zeroed",),
         findings=findings,
     )

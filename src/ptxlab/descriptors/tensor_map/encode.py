@@ -105,7 +105,11 @@ def encode_tensor_map(
         "oob_fill": oob_fill,
     }
     if not im2col:
-        fields = TensorMapFields(box=_box(box, steps, element), **common)
+        counts = _take("box", box, rank, range(1, 257), "the number is {}; it can be 1 to 256")
+        if element.padded and counts[0] != _PADDED_ROW:
+            raise TensorMapError("box[0]", f"the number is {counts[0]}; of elements of type {element.name} it must be {_PADDED_ROW}")
+        _copied("box", copied_bytes(element, counts, steps))
+        fields = TensorMapFields(box=counts, **common)
         _inner("box[0]", fields.box[0], element, interleave, swizzle)
     else:
         low, high = _corners(lower, upper, sizes, 0 if interleave else 1)
@@ -164,14 +168,6 @@ def _count(argument: str, value: int | None, most: int) -> int:
     if value is None or not 1 <= value <= most:
         raise TensorMapError(argument, f"the number is {value}; it can be 1 to {most}")
     return int(value)
-
-
-def _box(box: Iterable[int], steps: Sequence[int], element: ElementType) -> tuple[int, ...]:
-    sizes = _take("box", box, len(steps), range(1, 257), "the number is {}; it can be 1 to 256")
-    if element.padded and sizes[0] != _PADDED_ROW:
-        raise TensorMapError("box[0]", f"the number is {sizes[0]}; of elements of type {element.name} it must be {_PADDED_ROW}")
-    _copied("box", copied_bytes(element, sizes, steps))
-    return sizes
 
 
 def _copied(argument: str, size: int) -> None:

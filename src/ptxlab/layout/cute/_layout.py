@@ -6,7 +6,6 @@ CuTe writes ``((8,m),(T,2k)):((1T,SBO),(1,LBO))``, and ``Swizzle<3,4,3> o ...``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from html import escape
@@ -163,18 +162,14 @@ def _offset(point: Any, shape: Any, stride: Any) -> Any:
     if isinstance(point, tuple):
         if len(point) != len(shape):
             raise LayoutError(f"the coordinate {_text(point)} has {len(point)} parts, the layout {len(shape)} modes")
-        return _sum(_offset(*parts) for parts in zip(point, shape, stride, strict=True))
+        return reduce(add, (_offset(*parts) for parts in zip(point, shape, stride, strict=True)))
     terms = []
     for part, step in zip(shape[:-1], stride[:-1], strict=True):
         rest, within = _split(point, product(part))
         terms.append(_offset(within, part, step))
         point = rest
     # The last mode is open, as in CuTe.
-    return _sum([*terms, _offset(point, shape[-1], stride[-1])])
-
-
-def _sum(terms: Iterable[Any]) -> Any:
-    return reduce(add, terms)
+    return reduce(add, [*terms, _offset(point, shape[-1], stride[-1])])
 
 
 def _split(index: Any, size: int) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ptxlab.formats import FORMATS
 from ptxlab.native import address_of
 from ptxlab.numerics._steps import STEPS, NumericsError, Step, find_step, is_wide
-from ptxlab.numerics.ir._group import fill_groups
+from ptxlab.numerics.ir.group import fill_groups
 from ptxlab.numerics.ir.kernels import multiplier, preparer
 from ptxlab.numerics.ir.prepare import CHUNK, HEADER, NAN_SCALE, SIGN, absent_exponent
 
@@ -118,7 +118,7 @@ def _extent(role: str, rows: int, k: int, wide: bool, scaled: bool, groups: int)
 
 
 class Prepared:
-    """An operand ready to be multiplied: values, exponents and flags as `numerics.ir.prepare` or `numerics.ir._group` lays them out."""
+    """An operand ready to be multiplied: values, exponents and flags as `numerics.ir.prepare` or `numerics.ir.group` lays them out."""
 
     __slots__ = ("_buffer", "address", "fmt", "groups", "k", "padded", "role", "rows", "scale", "stored", "wide")
 

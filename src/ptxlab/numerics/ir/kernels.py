@@ -13,7 +13,7 @@ from ptxlab.native.builder import Function, Module, vector
 from ptxlab.numerics._double import double_kernel
 from ptxlab.numerics._steps import STEPS, Step, is_wide
 from ptxlab.numerics.ir._fused import fused_ir
-from ptxlab.numerics.ir._group import group_ir
+from ptxlab.numerics.ir.group import group_ir
 from ptxlab.numerics.ir.prepare import prepare_ir
 
 __all__ = ["multiplier", "multiplier_address", "preparer", "preparer_address", "warmup_parts"]

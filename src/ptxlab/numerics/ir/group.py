@@ -1,4 +1,9 @@
-"""Operands of steps on groups: what `numerics.ir._group` reads."""
+"""Steps on groups: operands, and LLVM code. Each group's sum is exact, is multiplied by its scales, and is then one term of the step.
+
+The sum of a group is a float32 integer of quarters below 2^12, its product with the significands of two scales has at most 20 bits: exact
+until it is truncated at the window's last bit. The sums of the truncated terms need float64. What the scales' exponents alone put outside
+float32's range, NaN scales, and C infinite or NaN go to ``general``, in float64 throughout.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +22,8 @@ from ptxlab.numerics.ir._general import DEAD, F32_INFINITY, LANES, accumulator, 
 
 __all__ = ["ARRAYS", "fill_groups", "group_ir"]
 
+ARRAYS = ("values", "scales", "exponents", "live", "flags")
+"""Pointers in a header: codes' values; for each group its scale, the scale's exponent and a bit for each product that is not zero."""
 MODEST = 50
 """Exponents of scales, up to which products of two scales stay inside float32's range."""
 
@@ -89,8 +96,6 @@ def fill_groups(
     flags[:rows], flags[rows:] = wild[scales].max(axis=1), 0
 
 
-ARRAYS = ("values", "scales", "exponents", "live", "flags")
-"""Pointers in a header: codes' values; for each group its scale, the scale's exponent and a bit for each product that is not zero."""
 LOWEST, HIGHEST = -74, 125
 VECTORS = 4
 STRIDES = len(ARRAYS)

@@ -29,19 +29,14 @@ def launch_options(kind: type[LaunchOptions], *without: str) -> Callable[[Comman
         @wraps(command)
         def gathered(**given: Any) -> Any:
             values = {name: given.pop(name) for name in described}
-            return command(options={name: _text(value) for name, value in values.items() if value is not None}, **given)
+            texts = {name: value if isinstance(value, str) else str(int(value)) for name, value in values.items() if value is not None}
+            return command(options=texts, **given)
 
         made: Command = gathered
         for name, each in reversed(described.items()):
             words = name.replace("_", "-")
-            if each.form is None:
-                made = click.option(f"--{words}/--no-{words}", name, default=None, help=each.help)(made)
-            else:
-                made = click.option(f"--{words}", name, metavar=each.form, help=each.help)(made)
+            switch = f"--{words}/--no-{words}" if each.form is None else f"--{words}"
+            made = click.option(switch, name, metavar=each.form, default=None, help=each.help)(made)
         return made
 
     return decorate
-
-
-def _text(value: str | bool) -> str:
-    return value if isinstance(value, str) else str(int(value))

@@ -13,7 +13,7 @@ import click
 
 from ptxlab.diagnostics import Diagnostic, PtxlabError, render_sarif, render_text
 
-__all__ = ["JSON", "SARIF", "emit", "findings", "refusing", "write_text"]
+__all__ = ["JSON", "SARIF", "emit", "findings", "refusing", "write_text", "writing"]
 
 JSON = click.option("--json", "form", flag_value="json", help="Print the result as JSON.")
 SARIF = click.option("--sarif", "form", flag_value="sarif", help="Print the findings as SARIF 2.1.0.")
@@ -48,9 +48,16 @@ def refusing(form: str | None, *, err: bool = False, interrupted: str = "interru
         sys.exit(130)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file; one that cannot be written is wrong use."""
+@contextmanager
+def writing(what: object) -> Iterator[None]:
+    """Report a file or folder that cannot be written as wrong use."""
     try:
-        path.write_text(text, encoding="utf-8")
+        yield
     except OSError as error:
-        raise click.UsageError(f"cannot write {path}: {error.strerror}") from None
+        raise click.UsageError(f"cannot write {what}: {error.strerror}") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file."""
+    with writing(path):
+        path.write_text(text, encoding="utf-8")

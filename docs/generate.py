@@ -85,8 +85,8 @@ def executed(name: str) -> str:
     """A page whose commands have the output that they print now.
 
     A block with a title is a file of that name. In a block ``console``, a line ``$ command`` is executed beside these files and the folder
-    ``examples``; the lines up to the next command are its output. ``| head -n N`` may end a command; ``exec`` prints its findings to standard error and
-    needs ``2>&1 | head -n N``.
+    ``examples``; the lines up to the next command are its output. ``| head -n N`` may end a command, and ``2>&1 | head -n N`` one of
+    ``exec``, which prints findings to standard error.
     """
     with TemporaryDirectory() as folder, chdir(folder):
         Path("examples").symlink_to(HERE.parent / "examples")

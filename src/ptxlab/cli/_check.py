@@ -52,7 +52,7 @@ def check(launch_file: Path, seeds: int, progress: bool | None, form: str | None
             diagnostics = list(result.diagnostics)
             if result.completed:
                 first = first or (name, spec.arrays)
-                diagnostics += [*_differences(*first, name, spec.arrays), *unexpected(spec)]
+                diagnostics += [*_differences(first[0], first[1], name, spec.arrays), *unexpected(spec)]
             for each in diagnostics:
                 found.setdefault((each.code, str(each.place)), (each, []))[1].append(name)
     listed = [replace(d, details=(*d.details, ("found under", ", ".join(names)))) for d, names in found.values()]

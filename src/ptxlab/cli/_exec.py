@@ -107,7 +107,8 @@ def _traceback(error: BaseException) -> int:
 
 
 def _summary(session: Session) -> str:
-    count, found = len(session.launches), findings(session.diagnostics)
+    count = len(session.launches)
+    found = findings(session.diagnostics)
     if not count:
         return "ptxlab: no kernel was launched"
     what = f"{found} finding{'s' * (found != 1)}" if found else "nothing found"

@@ -282,7 +282,7 @@ def read_launch_file(path: Path) -> LaunchFile:
     reader.known(table, KEYS, where)
     ptx = path.parent / reader.expect(table, "ptx", (str,), where)
     target, kernel = (reader.expect(table, key, (str,), where, default="") or None for key in ("target", "kernel"))
-    extents = {key: reader.expect(table, key, (int, list), where) for key in ("grid", "block", "cluster") if key in table}
+    extents: dict[str, Any] = {key: reader.expect(table, key, (int, list), where) for key in ("grid", "block", "cluster") if key in table}
     geometry = {key: tuple(value) if isinstance(value, list) else value for key, value in extents.items()}
     geometry["shared_bytes"] = reader.expect(table, "shared_bytes", (int,), where, default=0)
     options = reader.options(table)

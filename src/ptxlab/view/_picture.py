@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from ptxlab import diagnostics
 
-__all__ = ["EMPTY", "Panel", "Picture", "ranges"]
+__all__ = ["DARK_COLORS", "EMPTY", "Panel", "Picture", "ranges"]
 
 EMPTY = -1
 """Colour of a cell that holds nothing."""
-_BACKGROUNDS = ("#2f5f8c", "#96602a", "#3b7a43", "#8f4643", "#66508c", "#735b45", "#8a4671", "#77742f")
+DARK_COLORS = ("#2f5f8c", "#96602a", "#3b7a43", "#8f4643", "#66508c", "#735b45", "#8a4671", "#77742f")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Picture:
 
     def html(self) -> str:
         """A page with the picture and nothing else to load."""
-        from ptxlab.view._svg import escape, to_svg
+        from ptxlab.view._svg import to_svg
 
         style = ":root{color-scheme:light dark}body{margin:24px;background:Canvas}svg{max-width:100%;height:auto}"
         head = f'<meta charset="utf-8"><title>{escape(self.title)}</title><style>{style}</style>'
@@ -92,7 +93,7 @@ class Picture:
         for line in lines:
             text = Text()
             for part, hue in line:
-                text.append(part, Style() if hue == EMPTY else Style(color="#f1f3f5", bgcolor=_BACKGROUNDS[hue]))
+                text.append(part, Style() if hue == EMPTY else Style(color="#f1f3f5", bgcolor=DARK_COLORS[hue]))
             console.print(text)
         assert isinstance(console.file, io.StringIO)
         return console.file.getvalue().rstrip("\n")

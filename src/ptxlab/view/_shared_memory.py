@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, SupportsInt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,12 +66,9 @@ def draw_operand(
         "major": major,
         "unit": "bit" if bits < 8 else "byte",
         "addresses": found.tolist(),
+        **{name: getattr(descriptor, name) for name in ("start", "leading", "stride", "swizzle", "base_offset")},
+        "descriptor": f"{int(descriptor):#018x}" if isinstance(descriptor, SupportsInt) else None,
     }
-    data |= {name: getattr(descriptor, name) for name in ("start", "leading", "stride", "swizzle", "base_offset")}
-    try:
-        data["descriptor"] = f"{int(descriptor):#018x}"  # type: ignore[call-overload]
-    except TypeError:
-        data["descriptor"] = None
     return Picture(f"Operand of {rows} x {k} elements of {bits} bits, {major.upper()}-major, {where}", panels, data)
 
 

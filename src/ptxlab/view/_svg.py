@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape as _escape
+from html import escape
 from textwrap import wrap
 
-from ptxlab.view._picture import EMPTY, Panel, Picture
+from ptxlab.view._picture import DARK_COLORS, EMPTY, Panel, Picture
 
-__all__ = ["escape", "to_svg"]
+__all__ = ["to_svg"]
 
 _CELL_HEIGHT = 19
 _CHARACTER = 6.05
@@ -20,7 +20,6 @@ _PAGE = 1100
 """Panels that would go beyond it begin a new row."""
 
 _LIGHT = ("#9dc3e6", "#f5c08a", "#a9d8a5", "#eea3a0", "#c9b3e3", "#d9bfa5", "#f0b4d6", "#ddd98a")
-_DARK = ("#2f5f8c", "#96602a", "#3b7a43", "#8f4643", "#66508c", "#735b45", "#8a4671", "#77742f")
 
 
 def _style() -> str:
@@ -34,14 +33,9 @@ def _style() -> str:
     ]
     dark = [
         "text{fill:#f1f3f5}.n,.a{fill:#98a1ad}.p{fill:#1c2026}.e{fill:#262b32}",
-        *(f".c{i}{{fill:{color}}}" for i, color in enumerate(_DARK)),
+        *(f".c{i}{{fill:{color}}}" for i, color in enumerate(DARK_COLORS)),
     ]
     return f"<style>{''.join(rules)}@media (prefers-color-scheme:dark){{{''.join(dark)}}}</style>"
-
-
-def escape(text: str) -> str:
-    """Text for SVG and HTML."""
-    return _escape(text, quote=True)
 
 
 def _number(value: float) -> str:

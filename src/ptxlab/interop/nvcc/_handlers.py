@@ -74,14 +74,10 @@ class Runtime:
 
     def __init__(self, host: Host, library: Any) -> None:
         self.host = host
-        self._images: dict[int, Module] = {}
+        self.images: dict[int, Module] = {}
         self._error: BaseException | None = None
         self._table = Handlers(*(kind(self._guarded(getattr(self, f"_{name}"))) for name, kind in _HANDLERS))
         self._library = library
-
-    @property
-    def modules(self) -> list[Module]:
-        return list(self._images.values())
 
     def __enter__(self) -> None:
         self._error = None
@@ -107,11 +103,11 @@ class Runtime:
 
     def _module(self, image: int) -> Module:
         """The module of a fat binary in the memory of the library."""
-        found = self._images.get(image)
+        found = self.images.get(image)
         if found is None:
             size = 16 + int.from_bytes(ctypes.string_at(image + 8, 8), "little")
             text = ptx.embedded(ctypes.string_at(image, size), "host code")[-1]
-            found = self._images[image] = loads(text.text, file=text.file)
+            found = self.images[image] = loads(text.text, file=text.file)
         return found
 
     # ------------------------------------------------------------------------------------------ memory
@@ -167,13 +163,11 @@ class Runtime:
             return LAUNCH_FAILED
         kernel = self._module(image)[name.decode()]
         args = [ctypes.string_at(given[i], p.size) for i, p in enumerate(kernel.parameters)]
-        grid, block, cluster = (tuple(getattr(shape[0], field)) for field in ("grid", "block", "cluster"))
+        grid, block, named = (tuple(getattr(shape[0], field)) for field in ("grid", "block", "cluster"))
+        cluster = named if named[0] else None
         shared_bytes = shape[0].shared_bytes
-        cluster_given = cluster if cluster[0] else None
-        result = kernel.launch(
-            grid, block, cluster_given, shared_bytes=shared_bytes, args=args, device=self.host.device, **self.host.options
-        )
-        self.host.launches.append(Launch(kernel.name, grid, block, cluster_given, shared_bytes, result))
+        result = kernel.launch(grid, block, cluster, shared_bytes=shared_bytes, args=args, device=self.host.device, **self.host.options)
+        self.host.launches.append(Launch(kernel.name, grid, block, cluster, shared_bytes, result))
         if result.ok:
             return 0
         self._error = self._error or KernelError(*result.diagnostics)
@@ -188,16 +182,11 @@ class Runtime:
             f: getattr(a, f) for f in ("data_type", "rank", "address", "interleave", "swizzle", "l2_promotion", "oob_fill")
         }
         fields |= {"dims": a.dims[:rank], "strides": a.strides[: rank - 1], "element_strides": a.element_strides[:rank]}
-        if a.box:
-            fields["box"] = a.box[:rank]
-        else:
-            fields |= {
-                "im2col": True,
-                "lower": a.lower[: rank - 2],
-                "upper": a.upper[: rank - 2],
-                "channels": a.channels,
-                "pixels": a.pixels,
-            }
+        fields |= (
+            {"box": a.box[:rank]}
+            if a.box
+            else {"im2col": True, "lower": a.lower[: rank - 2], "upper": a.upper[: rank - 2], "channels": a.channels, "pixels": a.pixels}
+        )
         try:
             raw = encode_tensor_map(**fields, target=self.host.device.target or "sm_90a")
         except PtxlabError as error:

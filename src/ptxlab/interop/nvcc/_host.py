@@ -11,8 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ptxlab.diagnostics import diagnose
-from ptxlab.interop.nvcc._build import NvccError, Source, built, source_file
-from ptxlab.interop.nvcc._compile import Options, PathText, arguments
+from ptxlab.interop.nvcc._build import NvccError, Options, PathText, Source, arguments, built, source_file
 from ptxlab.interop.nvcc._handlers import Launch, Runtime
 from ptxlab.machine import Buffer, Device
 
@@ -47,7 +46,7 @@ class Host:
     @property
     def modules(self) -> list[Any]:
         """The PTX modules whose kernels were launched or whose variables were used."""
-        return self._runtime.modules
+        return list(self._runtime.images.values())
 
 
 class HostFunction:

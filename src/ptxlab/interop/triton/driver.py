@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from triton.backends import driver as triton_driver
 from triton.backends.compiler import GPUTarget
+
+from ptxlab.interop._host_memory import HostArray
+from ptxlab.interop._torch_cuda import FUNCTIONS
+from ptxlab.interop.session import require_triton
 
 __all__ = ["PtxlabDriver"]
 
@@ -19,8 +24,6 @@ class PtxlabDriver(triton_driver.DriverBase):  # type: ignore[misc]
     """
 
     def __init__(self) -> None:
-        from ptxlab.interop.triton.activation import require_triton
-
         require_triton()
         from ptxlab.interop.triton import runtime
         from ptxlab.interop.triton._launcher import Launcher
@@ -57,9 +60,7 @@ class PtxlabDriver(triton_driver.DriverBase):  # type: ignore[misc]
         return torch.device("cpu")
 
     def get_device_interface(self) -> Any:
-        from ptxlab.interop import _events
-
-        return _events
+        return SimpleNamespace(**FUNCTIONS)
 
     def get_benchmarker(self) -> Callable[..., Any]:
         from ptxlab.interop.triton._benchmark import do_bench
@@ -73,8 +74,6 @@ class PtxlabDriver(triton_driver.DriverBase):  # type: ignore[misc]
         pass
 
     def allocate_default_profile_scratch(self, size: int, alignment: int, stream: Any) -> Any:
-        from ptxlab.interop._host_memory import HostArray
-
         return HostArray.zeros(size)
 
     def map_python_to_cpp_type(self, ty: str) -> str:

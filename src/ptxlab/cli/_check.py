@@ -12,8 +12,7 @@ import click
 import numpy as np
 
 from ptxlab.cli._launch_file import read_launchable
-from ptxlab.cli._options import launch_options
-from ptxlab.cli._output import JSON, SARIF, emit, findings, refusing
+from ptxlab.cli._output import JSON, SARIF, emit, findings, launch_options, refusing
 from ptxlab.cli._run import unexpected
 from ptxlab.diagnostics import Diagnostic, diagnose
 from ptxlab.formats import bytes_of

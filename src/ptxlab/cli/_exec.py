@@ -12,8 +12,7 @@ from pathlib import Path
 
 import click
 
-from ptxlab.cli._options import launch_options
-from ptxlab.cli._output import emit, findings, refusing, write_text, writing
+from ptxlab.cli._output import emit, findings, launch_options, refusing, write_text, writing
 from ptxlab.diagnostics import PtxlabError, render_sarif
 from ptxlab.interop.cute import install_on_import
 from ptxlab.interop.optional_packages import EXTRAS, after_import, missing

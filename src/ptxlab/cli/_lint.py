@@ -110,8 +110,5 @@ def rule(code: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(asdict(info) | {"page": text}))
         return
-    click.echo(f"{info.severity}[{info.code}]: {info.title}")
-    if info.section:
-        click.echo(f"section: {info.section}")
-    if text:
-        click.echo("\n" + text.rstrip())
+    section = f"section: {info.section}\n" if info.section else ""
+    click.echo(f"{info.severity}[{info.code}]: {info.title}\n{section}\n{text}".rstrip())

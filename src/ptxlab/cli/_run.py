@@ -16,8 +16,7 @@ import click
 import numpy as np
 
 from ptxlab.cli._launch_file import Launchable, read_launchable
-from ptxlab.cli._options import launch_options
-from ptxlab.cli._output import JSON, SARIF, emit, findings, refusing, writing
+from ptxlab.cli._output import JSON, SARIF, emit, findings, launch_options, refusing, writing
 from ptxlab.diagnostics import Diagnostic, diagnose
 from ptxlab.machine import warmup_parts
 from ptxlab.machine.launch.options import LaunchOptions

@@ -53,11 +53,12 @@ def _panel(
 
     ``lane`` and ``column`` are flat, ``label`` gets the indices of the elements that a block holds.
     """
-    labels, colors = [], []
-    for low, high in lanes:
-        inside = [np.flatnonzero((low <= lane) & (lane < high) & (left <= column) & (column < right)) for left, right in columns]
-        labels.append([label(found) if len(found) else "" for found in inside])
-        colors.append([(hue(low) + rank) % 8 if len(found) else EMPTY for found in inside])
+    inside = [
+        [np.flatnonzero((low <= lane) & (lane < high) & (left <= column) & (column < right)) for left, right in columns]
+        for low, high in lanes
+    ]
+    labels = [[label(found) if len(found) else "" for found in row] for row in inside]
+    colors = [[(hue(low) + rank) % 8 if len(found) else EMPTY for found in row] for (low, _), row in zip(lanes, inside, strict=True)]
     names = [f"lanes {_span(b)}" if b[1] - b[0] > 1 else f"lane {b[0]}" for b in lanes]
     heads = [f"columns {_span(b)}" if b[1] - b[0] > 1 else f"column {b[0]}" for b in columns]
     return Panel(title, labels, colors, names, heads, note)

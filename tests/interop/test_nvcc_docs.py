@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ptxlab.interop import nvcc
+from tests.interop.nvcc_helpers import require_nvcc
 
 pytestmark = pytest.mark.compiler
 
@@ -21,12 +20,7 @@ PAGE = ROOT / "docs" / "cuda.md"
 
 @pytest.fixture(autouse=True)
 def compilers() -> None:
-    try:
-        nvcc.find_nvcc()
-    except nvcc.NvccError:
-        pytest.skip("needs nvcc")
-    if shutil.which("g++") is None:
-        pytest.skip("needs a host compiler")
+    require_nvcc()
 
 
 def execute(script: Path) -> subprocess.CompletedProcess[str]:

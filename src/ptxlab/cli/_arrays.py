@@ -45,8 +45,7 @@ def dtype_of(name: object) -> np.dtype[Any]:
     if name in EXTENDED_DTYPES:
         import ml_dtypes
 
-        extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-        return extended
+        return np.dtype(getattr(ml_dtypes, name))
     try:
         dtype = np.dtype(name)
     except (TypeError, ValueError, SyntaxError):

@@ -52,7 +52,7 @@ WGMMA_FORMAT = BitFormat(
 
 @dataclass(frozen=True, slots=True)
 class _MatrixDescriptor(BitDescriptor):
-    """What the two descriptors have in common."""
+    """The fields that both descriptors have."""
 
     start: int = 0
     leading: int = 0

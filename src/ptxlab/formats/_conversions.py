@@ -158,7 +158,7 @@ def _floats(x: F64, row: Format, rounding: Rounding, saturate: bool, random: F64
         finite = np.abs(finite)
         negative = np.zeros_like(negative)
     exponent = np.frexp(finite)[1] - 1
-    # With no fraction bits there are no subnormal numbers below 2^emin, and code 0 stands for 2^-bias.
+    # With no fraction bits there are no subnormal numbers below 2^emin, and code 0 means 2^-bias.
     lowest = -row.bias if row.mantissa == 0 else row.emin
     exponent = np.maximum(np.where(finite == 0, lowest, exponent), lowest)
     scaled = np.ldexp(finite, row.mantissa - exponent)

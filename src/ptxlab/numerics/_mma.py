@@ -17,7 +17,7 @@ __all__ = ["Call", "check_call", "mma"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What `mma` was asked: the step, its operands with equal leading dimensions, and options."""
+    """The checked arguments of `mma`: the step, its operands with equal leading dimensions, and options."""
 
     step: Step
     a: str

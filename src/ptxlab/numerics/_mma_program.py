@@ -78,7 +78,7 @@ class MmaProgram:
         self._run = mma_program_function()
 
     def run(self, bases: int, accumulate: bool, scale_input_d: int) -> None:
-        """Carry it out, given the host address of the int64 bases; accumulate and scale_input_d as for `mma`."""
+        """Run it, given the host address of the int64 bases; accumulate and scale_input_d as for `mma`."""
         self._run(self._address, self._count, bases, -1 if accumulate else 0, scale_input_d)
 
 
@@ -89,7 +89,7 @@ def move(unit: int, source: tuple[int, int, NDArray[np.int64]], target: tuple[in
 
 
 def prepare(function: int, codes: int, source: OperandGather, ready: Any, flip: int) -> tuple[int, ...]:
-    """The row that prepares gathered codes, which stand at the host address ``codes``."""
+    """The row that prepares gathered codes at the host address ``codes``."""
     over_rows, over_k, rows, k = source.over_rows, source.over_k, ready.rows, ready.k
     lines = (over_k, over_rows, k, rows) if ready.role == "a" else (over_rows, over_k, rows, k)
     return _PREPARE, function, 0, codes + source.first * over_rows, 0, ready.address, *lines, ready.padded, flip
@@ -102,7 +102,7 @@ def multiply(function: int, base: int, offset: int, stride: int, a: Any, b: Any,
 
 @cache
 def mma_program_function() -> Any:
-    """The compiled function that carries out programs.
+    """The compiled function that runs programs.
 
     It keeps the interpreter's lock to the end, so that no two calls share the buffers that programs work in.
     """

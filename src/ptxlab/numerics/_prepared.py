@@ -134,7 +134,7 @@ class Prepared:
         return f"Prepared({self.fmt} {self.role.upper()}, {self.rows} rows, k = {self.k}{sparse})"
 
     def words(self) -> NDArray[np.uint8]:
-        """What is laid out, from the header on."""
+        """The bytes of the operand, from the header on."""
         return self._buffer[self.address - address_of(self._buffer) :]
 
     def _lines(self) -> tuple[int, int]:
@@ -326,7 +326,7 @@ def mma_prepared(
     ----------
     kind, d, arch : as for `mma`
     a, b : from `prepare`
-    acc : [N, M] uint32 cells, contiguous along M; an f16 result stands in the low half of its cell, the high half becomes 0
+    acc : [N, M] uint32 cells, contiguous along M; an f16 result is in the low half of its cell, the high half becomes 0
     accumulate : whether what ``acc`` holds is added (enable-input-d)
     saturate, negate_a, negate_b, scale_input_d : as for `mma`
 
@@ -356,7 +356,7 @@ def mma_prepared(
 
 
 def check_options(step: Step, saturate: bool, negate: bool, scale_input_d: int) -> None:
-    """Refuse what this step does not have."""
+    """Refuse options that this step does not have."""
     if saturate and step.output != "s32":
         raise NumericsError(f"saturate belongs to s32 accumulators; this one is {step.d}")
     if negate and not step.negates:

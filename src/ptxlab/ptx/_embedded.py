@@ -170,7 +170,7 @@ def is_binary(raw: bytes) -> bool:
 
 
 def embedded(raw: bytes, file: str) -> list[Embedded]:
-    """Every PTX text that a fat binary or an ELF file carries.
+    """Every PTX text in a fat binary or an ELF file.
 
     Raises
     ------

@@ -127,7 +127,7 @@ class SourceMap:
     r"""The source places of a module's instructions.
 
     A ``.loc`` holds for the instructions after it in the text, up to the next ``.loc`` or the end of its function. A
-    ``.loc`` of line 0 (code that belongs to no line) leaves the one before it in force; so does one in the midst of inline
+    ``.loc`` of line 0 (code without a line) leaves the one before it in force; so does one inside inline
     assembly, where LLVM counts the lines of the assembly as lines of the source.
 
     Examples

@@ -58,7 +58,7 @@ def fill_groups(
 ) -> None:
     """Write header and arrays into ``words``, which begin at ``address``; ``codes`` [rows, k] and ``scales`` [rows, groups]."""
     rows, k = codes.shape
-    value, exponent, zero, wild = _scales(scale)
+    value, exponent, zero, needs_general = _scales(scale)
     sizes = [padded * k, *[padded * groups] * 3, padded]
     offsets = 64 + 4 * np.cumsum([0, *sizes])
     header = np.zeros(8, np.int64)
@@ -93,7 +93,7 @@ def fill_groups(
         across = lines[3].view(np.int32).reshape(-1, padded)
         across[:, :rows], across[:, rows:] = bits.T, 0
     flags = lines[4].view(np.int32)
-    flags[:rows], flags[rows:] = wild[scales].max(axis=1), 0
+    flags[:rows], flags[rows:] = needs_general[scales].max(axis=1), 0
 
 
 LOWEST, HIGHEST = -74, 125

@@ -4,7 +4,6 @@ from ptxlab.isa.scalar import (
     _alternate,
     _approx,
     _bits,
-    _carry,
     _compare,
     _convert,
     _float,
@@ -13,7 +12,6 @@ from ptxlab.isa.scalar import (
     _move,
     _narrow,
     _packed,
-    _packed_integer,
     _sign,
     _video,
 )
@@ -22,7 +20,6 @@ __all__ = [
     "_alternate",
     "_approx",
     "_bits",
-    "_carry",
     "_compare",
     "_convert",
     "_float",
@@ -31,7 +28,6 @@ __all__ = [
     "_move",
     "_narrow",
     "_packed",
-    "_packed_integer",
     "_sign",
     "_video",
 ]

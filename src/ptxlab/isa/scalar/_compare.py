@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
-from ptxlab.isa.scalar._packed_integer import each_integer
+from ptxlab.isa.scalar._integer import each_integer
 from ptxlab.isa.scalar.float_helpers import flush, flush_half, half_kind, join, split, widen_half
 
 _SETP = "Comparison and Selection Instructions: setp"

@@ -6,6 +6,8 @@ NaN operand, quieted.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ptxlab.isa._vocabulary import Value, Vocabulary
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "half_kind",
     "join",
     "narrow_half",
+    "operation",
     "quiet",
     "saturate",
     "split",
@@ -27,6 +30,11 @@ __all__ = [
 NAN16 = 0x7FFF
 NAN32 = 0x7FFFFFFF
 NAN64 = 0xFFF8000000000000
+
+
+def operation(x: Vocabulary, name: str) -> Callable[..., Value]:
+    """The operation of an instruction's name, rounded to nearest even."""
+    return {"add": x.fadd, "sub": x.fsub, "mul": x.fmul, "fma": x.fma, "mad": x.fma}[name]
 
 
 def canonical(x: Vocabulary, a: Value) -> Value:
@@ -48,7 +56,7 @@ def _quiet(x: Vocabulary, result: Value, *operands: Value) -> Value:
     return x.select(x.isnan(result), nan, result)
 
 
-def flush(x: Vocabulary, on: bool, a: Value) -> Value:
+def flush(x: Vocabulary, on: bool | None, a: Value) -> Value:
     """``.ftz``: an f32 with subnormals replaced by zero of the same sign."""
     if not on:
         return a
@@ -56,7 +64,7 @@ def flush(x: Vocabulary, on: bool, a: Value) -> Value:
     return x.fmul(a, x.select(subnormal, x.const(0.0, "f32"), x.const(1.0, "f32")))
 
 
-def saturate(x: Vocabulary, on: bool, a: Value) -> Value:
+def saturate(x: Vocabulary, on: bool | None, a: Value) -> Value:
     """``.sat``: clamp to [0, 1]; NaN and -0 give +0."""
     if not on:
         return a
@@ -108,7 +116,7 @@ def narrow_half(x: Vocabulary, kind: str, a: Value) -> Value:
     return x.select(x.isnan(a), x.const(NAN16, "i16"), rounded)
 
 
-def flush_half(x: Vocabulary, on: bool, a: Value) -> Value:
+def flush_half(x: Vocabulary, on: bool | None, a: Value) -> Value:
     """``.ftz`` for f16: subnormals become zero of the same sign."""
     if not on:
         return a

@@ -252,7 +252,9 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
 
         def decorate(semantics: Any) -> Any:
             for given in syntax:
-                parsed = _narrowed(given, condition) if isinstance(given, Form) else _compact(given, ordered, operands, section, requires, rules)
+                parsed = (
+                    _narrowed(given, condition) if isinstance(given, Form) else _compact(given, ordered, operands, section, requires, rules)
+                )
                 for form, line, slots, pattern in parsed:
                     listed = tuple(_listed(form, line))
                     row = Row(form, line, pattern, slots, listed, count, kind, semantics, fidelity, condition, lookups, updates, effects)

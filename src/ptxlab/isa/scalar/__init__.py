@@ -9,9 +9,7 @@ from ptxlab.isa.scalar import (
     _float,
     _half,
     _integer,
-    _move,
     _narrow,
-    _packed,
     _sign,
     _video,
 )
@@ -25,9 +23,7 @@ __all__ = [
     "_float",
     "_half",
     "_integer",
-    "_move",
     "_narrow",
-    "_packed",
     "_sign",
     "_video",
 ]

@@ -10,8 +10,9 @@ from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar._rounding import narrow_odd
 from ptxlab.isa.scalar._small import decoder, encoder
+from ptxlab.isa.scalar.float_helpers import operation
 
-_SECTION = "Alternate Floating Point Instructions: "
+_SECTION = "Alternate Floating Point Instructions: {base}"
 _SOURCES = "e5m2x4|e4m3x4|e3m2x4|e2m3x4|e2m1x4|e2m1p4x4|ue8m0x4"
 _WORDS = {source: "b16" if source == "e2m1x4" else "b32" for source in _SOURCES.split("|")}
 _TO = "{.rnd=rn}{.satfinite}.(to=e5m2x4|e4m3x4)"
@@ -41,42 +42,26 @@ def _rounded(x: Vocabulary, q: Qualifiers, values: list[Value]) -> Value:
 _NEEDS = needs("9.4", "sm_100a sm_103a")
 
 
-@pure(
-    f"add{_TO}.(source={_SOURCES})",
-    d="b32",
-    a="word",
-    c="b32",
-    derived={"word": ("source", _WORDS)},
-    requires=_NEEDS,
-    section=_SECTION + "add",
-)
-def add_small(x: Vocabulary, q: Qualifiers, a: Value, c: Value) -> Value:
-    return _rounded(x, q, [x.fadd(m, n) for m, n in zip(_values(x, q.source, a), _values(x, q.to, c), strict=True)])
-
-
-@pure(
-    f"sub{_TO}.(source={_SOURCES})",
-    d="b32",
-    a="word",
-    c="b32",
-    derived={"word": ("source", _WORDS)},
-    requires=_NEEDS,
-    section=_SECTION + "sub",
-)
-def sub_small(x: Vocabulary, q: Qualifiers, a: Value, c: Value) -> Value:
-    return _rounded(x, q, [x.fsub(m, n) for m, n in zip(_values(x, q.source, a), _values(x, q.to, c), strict=True)])
-
-
 _BOTH = {"word": ("source", _WORDS), "second": ("other", _WORDS)}
 _PRODUCT = f"{_TO}.(source={_SOURCES}).(other={_SOURCES})"
 
 
-@pure("mul" + _PRODUCT, d="b32", a="word", c="second", derived=_BOTH, requires=_NEEDS, section=_SECTION + "mul")
-def mul_small(x: Vocabulary, q: Qualifiers, a: Value, c: Value) -> Value:
-    return _rounded(x, q, [x.fmul(m, n) for m, n in zip(_values(x, q.source, a), _values(x, q.other, c), strict=True)])
+@pure(
+    f"add|sub{_TO}.(source={_SOURCES})",
+    d="b32",
+    a="word",
+    c="b32",
+    derived={"word": ("source", _WORDS)},
+    requires=_NEEDS,
+    section=_SECTION,
+)
+@pure("mul" + _PRODUCT, d="b32", a="word", c="second", derived=_BOTH, requires=_NEEDS, section=_SECTION)
+def arithmetic_small(x: Vocabulary, q: Qualifiers, a: Value, c: Value) -> Value:
+    pairs = zip(_values(x, q.source, a), _values(x, q.get("other") or q.to, c), strict=True)
+    return _rounded(x, q, [operation(x, q.base)(m, n) for m, n in pairs])
 
 
-@pure("fma" + _PRODUCT, d="b32", a="word", b="second", c="b32", derived=_BOTH, requires=_NEEDS, section=_SECTION + "fma")
+@pure("fma" + _PRODUCT, d="b32", a="word", b="second", c="b32", derived=_BOTH, requires=_NEEDS, section=_SECTION)
 def fma_small(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     terms = zip(_values(x, q.source, a), _values(x, q.other, b), _values(x, q.to, c), strict=True)
     return _rounded(x, q, [x.fadd(x.fmul(m, n), addend) for m, n, addend in terms])

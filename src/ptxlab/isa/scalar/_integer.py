@@ -46,15 +46,15 @@ def each_integer(x: Vocabulary, type: str, function: Callable[..., Value], *word
 
 
 @pure("add|sub" + _TYPES, d="type", a="type", b="type", section=_SECTION, fidelity="hardware")
-@pure("add|sub.sat.(type=s32)", d="type", a="type", b="type", section=_SECTION, fidelity="hardware")
+@pure("add|sub.sat.s32", d="s32", a="s32", b="s32", section=_SECTION, fidelity="hardware")
 @pure("add.sat.(type=u32)", d="type", a="type", b="type", requires=_NEW, section=_SECTION)
 @pure("add{.sat}.(type=u16x2|s16x2|u8x4|s8x4)", d="type", a="type", b="type", requires=_PACKED_NEEDS, section=_SECTION)
 @pure("sub{.sat}.(type=u8x4|s8x4)", d="type", a="type", b="type", requires=_NEW, section=_SECTION)
 def add(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    subtract = q.base == "sub"
+    subtract, type = q.base == "sub", q.get("type") or "s32"
 
     def element(x: Vocabulary, m: Value, n: Value) -> Value:
-        if q.get("sat") and q.type[0] == "s":
+        if q.get("sat") and type[0] == "s":
             return _clamped_sum(x, m, n, subtract)
         result = x.sub(m, n) if subtract else x.add(m, n)
         if not q.get("sat"):
@@ -62,7 +62,7 @@ def add(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
         overflow = x.ult(m, n) if subtract else x.ult(result, m)
         return x.select(overflow, x.const(0 if subtract else -1, x.type(m)), result)
 
-    return each_integer(x, q.type, element, a, b)
+    return each_integer(x, type, element, a, b)
 
 
 # ------------------------------------------------------------------------------------------------ products
@@ -81,7 +81,9 @@ def _product(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
 @pure("mul.(mode=lo|hi)" + _TYPES, d="type", a="type", b="type", section=_SECTION, fidelity="hardware")
 @pure("mul.(mode=wide).(type=u16|s16|u32|s32)", d="wide", a="type", b="type", derived=_WIDE, section=_SECTION, fidelity="hardware")
 @pure("mad.(mode=lo|hi)" + _TYPES, d="type", a="type", b="type", c="type", section=_SECTION, fidelity="hardware")
-@pure("mad.(mode=wide).(type=u16|s16|u32|s32)", d="wide", a="type", b="type", c="wide", derived=_WIDE, section=_SECTION, fidelity="hardware")
+@pure(
+    "mad.(mode=wide).(type=u16|s16|u32|s32)", d="wide", a="type", b="type", c="wide", derived=_WIDE, section=_SECTION, fidelity="hardware"
+)
 def mul(x: Vocabulary, q: Qualifiers, a: Value, b: Value, *c: Value) -> Value:
     product = _product(x, q, a, b)
     return x.add(product, *c) if c else product

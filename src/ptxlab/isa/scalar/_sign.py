@@ -10,24 +10,15 @@ from ptxlab.isa.scalar.float_helpers import NAN32, canonical, flush, quiet
 _SIGNS = "Floating Point Instructions: abs, neg, copysign"
 
 
-@pure("abs{.ftz}.f32", d="f32", a="f32", section=_SIGNS, fidelity="hardware")
-def abs_f32(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    return canonical(x, x.fabs(flush(x, q.ftz, a)))
+@pure("abs|neg{.ftz}.f32", d="f32", a="f32", section=_SIGNS, fidelity="hardware")
+def change_sign_f32(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    a = flush(x, q.ftz, a)
+    return canonical(x, x.fabs(a) if q.base == "abs" else x.fneg(a))
 
 
-@pure("neg{.ftz}.f32", d="f32", a="f32", section=_SIGNS, fidelity="hardware")
-def neg_f32(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    return canonical(x, x.fneg(flush(x, q.ftz, a)))
-
-
-@pure("abs.f64", d="f64", a="f64", section=_SIGNS, fidelity="hardware")
-def abs_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    return quiet(x, x.fabs(a), a)
-
-
-@pure("neg.f64", d="f64", a="f64", section=_SIGNS, fidelity="hardware")
-def neg_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    return quiet(x, x.fneg(a), a)
+@pure("abs|neg.f64", d="f64", a="f64", section=_SIGNS, fidelity="hardware")
+def change_sign_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    return quiet(x, x.fabs(a) if q.base == "abs" else x.fneg(a), a)
 
 
 @pure("copysign.(type=f32|f64)", d="type", a="type", b="type", section=_SIGNS, fidelity="hardware")
@@ -68,7 +59,7 @@ def testp(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 # ------------------------------------------------------------------------------------------------ min, max
 
 
-def extreme(x: Vocabulary, largest: bool, a: Value, b: Value) -> Value:
+def _extreme(x: Vocabulary, largest: bool, a: Value, b: Value) -> Value:
     """The smaller or larger of two floats; -0 is below +0; a NaN yields to a number."""
     type = x.type(a)
     integer = f"i{type[1:]}"
@@ -79,60 +70,35 @@ def extreme(x: Vocabulary, largest: bool, a: Value, b: Value) -> Value:
     return x.select(x.feq(a, b), both, chosen)
 
 
-def _extreme32(x: Vocabulary, q: Qualifiers, largest: bool, *values: Value) -> Value:
-    nan = x.bits(NAN32, "f32")
+_EXTREMES = "Floating Point Instructions: min, max"
+
+
+@pure(
+    "min|max{.ftz}{.NaN}.f32",
+    "min|max{.ftz}{.NaN}.xorsign.abs.f32",
+    d="f32",
+    a="f32",
+    b="f32",
+    requires=(needs("7.0", "sm_80", when={"NaN": "NaN"}), needs("7.2", "sm_86", when={"xorsign": "xorsign"})),
+    section=_EXTREMES,
+    fidelity="hardware",
+)
+@pure("min|max{.ftz}{.NaN}{.abs}.f32", d="f32", a="f32", b="f32", c="f32", requires=needs("8.8", "sm_100"), section=_EXTREMES)
+def extreme_f32(x: Vocabulary, q: Qualifiers, *values: Value) -> Value:
     values = tuple(flush(x, q.ftz, v) for v in values)
-    xorsign = bool(q.__dict__.get("xorsign"))
-    sizes = tuple(x.fabs(v) for v in values) if q.__dict__.get("abs") else values
-    result = sizes[0]
-    for size in sizes[1:]:
-        result = extreme(x, largest, result, size)
+    result, *others = (x.fabs(v) for v in values) if q.get("abs") else values
+    for other in others:
+        result = _extreme(x, q.base == "max", result, other)
     spoiled = x.isnan(result)
     if q.NaN:
         for value in values:
             spoiled = x.or_(spoiled, x.isnan(value))
-    if xorsign:
+    if q.get("xorsign"):
         signs = x.xor(x.bitcast(values[0], "i32"), x.bitcast(values[1], "i32"))
-        sign = x.and_(signs, x.const(1 << 31, "i32"))
-        result = x.bitcast(x.or_(x.bitcast(result, "i32"), sign), "f32")
-    return x.select(spoiled, nan, result)
+        result = x.bitcast(x.or_(x.bitcast(result, "i32"), x.and_(signs, x.const(1 << 31, "i32"))), "f32")
+    return x.select(spoiled, x.bits(NAN32, "f32"), result)
 
 
-_EXTREMES = "Floating Point Instructions: min, max"
-
-
-def _two(name: str) -> tuple[str, str]:
-    return name + "{.ftz}{.NaN}.f32", name + "{.ftz}{.NaN}.xorsign.abs.f32"
-
-
-_EXTREME_NEEDS = (needs("7.0", "sm_80", when={"NaN": "NaN"}), needs("7.2", "sm_86", when={"xorsign": "xorsign"}))
-
-
-@pure(*_two("min"), d="f32", a="f32", b="f32", requires=_EXTREME_NEEDS, section=_EXTREMES, fidelity="hardware")
-def min_f32(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _extreme32(x, q, False, a, b)
-
-
-@pure(*_two("max"), d="f32", a="f32", b="f32", requires=_EXTREME_NEEDS, section=_EXTREMES, fidelity="hardware")
-def max_f32(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _extreme32(x, q, True, a, b)
-
-
-@pure("min{.ftz}{.NaN}{.abs}.f32", d="f32", a="f32", b="f32", c="f32", requires=needs("8.8", "sm_100"), section=_EXTREMES)
-def min_of_three(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    return _extreme32(x, q, False, a, b, c)
-
-
-@pure("max{.ftz}{.NaN}{.abs}.f32", d="f32", a="f32", b="f32", c="f32", requires=needs("8.8", "sm_100"), section=_EXTREMES)
-def max_of_three(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    return _extreme32(x, q, True, a, b, c)
-
-
-@pure("min.f64", d="f64", a="f64", b="f64", section=_EXTREMES, fidelity="hardware")
-def min_f64(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return quiet(x, extreme(x, False, a, b), a, b)
-
-
-@pure("max.f64", d="f64", a="f64", b="f64", section=_EXTREMES, fidelity="hardware")
-def max_f64(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return quiet(x, extreme(x, True, a, b), a, b)
+@pure("min|max.f64", d="f64", a="f64", b="f64", section=_EXTREMES, fidelity="hardware")
+def extreme_f64(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    return quiet(x, _extreme(x, q.base == "max", a, b), a, b)

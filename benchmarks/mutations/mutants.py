@@ -15,7 +15,7 @@ from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.operands import Op
 from ptxlab.isa.sync import _mbarrier as mbarrier
-from ptxlab.isa.sync._mbarrier_address import mbarrier_at, targets
+from ptxlab.isa.sync._mbarrier import mbarrier_at, targets
 
 Handler = Callable[[Any], Any]
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 
-from ptxlab.isa.form import find_forms
+from ptxlab.isa.form import find_forms, form
+from ptxlab.isa.kinds import WORDS, Kind, Register
+from ptxlab.isa.requirements import Condition
 
 __all__ = ["is_known"]
 
@@ -36,3 +38,27 @@ def is_known(opcode: str) -> bool:
     (True, False)
     """
     return _PATTERN.fullmatch(opcode) is not None or any(form.takes(opcode) for form in find_forms(opcode))
+
+
+_SECTION = "Scalar Video Instructions: "
+_PARTS = ("b0", "b1", "b2", "b3", "h0", "h1")
+_SOURCE = Register(WORDS, "a 32-bit integer register, or a part of one, or an integer", immediate=True, integers=True, parts=_PARTS)
+_KINDS: dict[str, Kind] = {
+    "d": Register(WORDS, "a 32-bit integer register, or a part of one", parts=_PARTS),
+    **dict.fromkeys(("a", "b", "c"), _SOURCE),
+}
+_TYPES = ".(dtype=u32|s32).(atype=u32|s32)"
+_THREE = _TYPES + ".(btype=u32|s32)"
+_SECOND = "{.second=add|min|max}"
+_LINES: tuple[tuple[str, Condition, Condition, str] | str, ...] = (("d a b", {"second": (None,)}, {}, ""), "d a b c")
+
+for _name in ("vadd", "vsub", "vabsdiff", "vmin", "vmax"):
+    form(
+        _name,
+        _THREE + "{.sat}" + _SECOND,
+        *_LINES,
+        kinds=_KINDS,
+        section=_SECTION + "vadd, vsub, vabsdiff, vmin, vmax",
+    )
+form("vmad", _THREE + "{.po}{.sat}{.scale=shr7|shr15}", "d a b c", kinds=_KINDS, section=_SECTION + "vmad")
+form("vset", _TYPES + ".(compare=eq|ne|lt|le|gt|ge)" + _SECOND, *_LINES, kinds=_KINDS, section=_SECTION + "vset")

@@ -1,7 +1,6 @@
 """Scalar instructions: integers, bits, floats, comparison, conversion, moves. Importing the package enters them into the catalogue."""
 
 from ptxlab.isa.scalar import (
-    _alternate,
     _approx,
     _bits,
     _compare,
@@ -10,12 +9,9 @@ from ptxlab.isa.scalar import (
     _half,
     _integer,
     _narrow,
-    _sign,
-    _video,
 )
 
 __all__ = [
-    "_alternate",
     "_approx",
     "_bits",
     "_compare",
@@ -24,6 +20,4 @@ __all__ = [
     "_half",
     "_integer",
     "_narrow",
-    "_sign",
-    "_video",
 ]

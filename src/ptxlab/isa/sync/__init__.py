@@ -1,7 +1,7 @@
 """Synchronisation: barriers, mbarriers, fences, completion of non-bulk copies, thread control."""
 
 from ptxlab.isa.sync import _barriers, _cp_async, _fences, _mbarrier
-from ptxlab.isa.sync._mbarrier_address import mbarrier_at, missing_mbarrier
+from ptxlab.isa.sync._mbarrier import mbarrier_at, missing_mbarrier
 
 __all__ = ["mbarrier_at", "missing_mbarrier"]
 

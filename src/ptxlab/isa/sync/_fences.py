@@ -51,10 +51,6 @@ def _proxy_fence(q: Qualifiers) -> Effect:
     return ProxyFence(Space.NONE)
 
 
-def _grid_control(q: Qualifiers) -> Effect:
-    return GridWait() if q.action == "wait" else GridLaunch()
-
-
 @native(FENCE, outputs=0, effects=_thread_fence)
 @native(MEMBAR, outputs=0, effects=lambda q: Fence(order_of("sc", q.level)))
 @native(MEMBAR_PROXY, outputs=0, effects=_proxy_fence)
@@ -71,7 +67,7 @@ def _grid_control(q: Qualifiers) -> Effect:
     section="Parallel Synchronization and Communication Instructions: griddepcontrol",
     requires=needs("7.8", "sm_90", what="griddepcontrol"),
     outputs=0,
-    effects=_grid_control,
+    effects=lambda q: GridWait() if q.action == "wait" else GridLaunch(),
 )
 def nothing(q: Qualifiers, op: Op) -> Nothing:
     """Has no effect on values: memory operations perform in order, and launches run one after the other."""

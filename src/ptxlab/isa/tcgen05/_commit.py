@@ -30,11 +30,17 @@ _COMMIT = form(
 )
 
 
-def _commit(warp: context.WarpContext, multicast: bool) -> None:
+@service(_COMMIT, outputs=0, effects=CompletionArrival(Completion.COMMIT))
+def commit(warp: context.WarpContext) -> None:
+    """Arrive on an mbarrier when the thread's earlier tcgen05 operations are complete.
+
+    It is one mbarrier of any CTA in the cluster. With a multicast, it is the one at the same shared offset in each CTA of the mask, and the
+    rank bits of the address are ignored.
+    """
     state, _ = enter(warp)
     for lane in lanes(warp):
         cta, offset = warp.machine.shared_at(warp, warp.lane_value(warp.op.operands[0], 64, lane))
-        ctas = masked(warp, 1, lane) if multicast else [cta]
+        ctas = masked(warp, 1, lane) if warp.q.multicast else [cta]
         barriers = [c.mbarrier(warp, offset) for c in ctas]
         thread = thread_of(warp, lane)
         if thread not in state.issuers:
@@ -56,15 +62,3 @@ def _arrive(barriers: list[context.Mbarrier]) -> None:
     """Arrive; called when all operations that the commit tracks are complete."""
     for barrier in barriers:
         barrier.arrive(1)
-
-
-@service(_COMMIT, only={"multicast": None}, outputs=0, effects=CompletionArrival(Completion.COMMIT))
-def commit(warp: context.WarpContext) -> None:
-    """Arrive on one mbarrier, of any CTA in the cluster, when the thread's earlier tcgen05 operations are complete."""
-    _commit(warp, False)
-
-
-@service(_COMMIT, only={"multicast": "multicast::cluster"}, outputs=0, effects=CompletionArrival(Completion.COMMIT))
-def commit_multicast(warp: context.WarpContext) -> None:
-    """Arrive at the same shared offset in each CTA of the mask; the rank bits of the address are ignored."""
-    _commit(warp, True)

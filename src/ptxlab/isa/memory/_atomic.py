@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptxlab.isa.catalogue import Qualifiers, native
 from ptxlab.isa.effects import Access, order_of
 from ptxlab.isa.form import only
-from ptxlab.isa.memory._modifiers import ATOMIC_ORDER, CACHE_HINT, HINT_RULES, MODIFIER_NEEDS, SCOPE, WIDE_ADDRESS, space_of
+from ptxlab.isa.memory._modifiers import ACCESS_ADDRESS, ATOMIC_ORDER, CACHE_HINT, HINT_RULES, MODIFIER_NEEDS, POLICY, SCOPE, space_of
 from ptxlab.isa.native_ops import Atomic
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import needs
@@ -61,9 +61,9 @@ def _atomic(q: Qualifiers, destination: int, sources: tuple[int, ...]) -> Atomic
 @native(
     *("atom" + ATOMIC_ORDER + _SPACE + CACHE_HINT + form for form in (*_REDUCTIONS, ".exch.(type=b32|b64|b128)")),
     d="type",
-    a=WIDE_ADDRESS,
+    a=ACCESS_ADDRESS,
     b="type",
-    policy="b64?hint",
+    policy=POLICY,
     ordered=False,
     rules=HINT_RULES,
     effects=_order,
@@ -74,9 +74,9 @@ def _atomic(q: Qualifiers, destination: int, sources: tuple[int, ...]) -> Atomic
 @native(
     *("atom" + ATOMIC_ORDER + _GLOBAL + CACHE_HINT + form for form in _VECTORS),
     d="vec.type",
-    a=WIDE_ADDRESS,
+    a=ACCESS_ADDRESS,
     b="vec.type",
-    policy="b64?hint",
+    policy=POLICY,
     ordered=False,
     rules=HINT_RULES,
     effects=_order,
@@ -91,10 +91,10 @@ def atom(q: Qualifiers, op: Op) -> Atomic:
 @native(
     "atom" + ATOMIC_ORDER + _SPACE + CACHE_HINT + ".cas.(type=b16|b32|b64|b128)",
     d="type",
-    a=WIDE_ADDRESS,
+    a=ACCESS_ADDRESS,
     b="type",
     c="type",
-    policy="b64?hint",
+    policy=POLICY,
     ordered=False,
     rules=(only("hint", None),),
     effects=_order,
@@ -108,9 +108,9 @@ def compare_and_swap(q: Qualifiers, op: Op) -> Atomic:
 
 @native(
     *("red" + _RED_ORDER + _SPACE + CACHE_HINT + form for form in _REDUCTIONS),
-    a=WIDE_ADDRESS,
+    a=ACCESS_ADDRESS,
     b="type",
-    policy="b64?hint",
+    policy=POLICY,
     outputs=0,
     ordered=False,
     rules=HINT_RULES,
@@ -121,9 +121,9 @@ def compare_and_swap(q: Qualifiers, op: Op) -> Atomic:
 )
 @native(
     *("red" + _RED_ORDER + _GLOBAL + CACHE_HINT + form for form in _VECTORS),
-    a=WIDE_ADDRESS,
+    a=ACCESS_ADDRESS,
     b="vec.type",
-    policy="b64?hint",
+    policy=POLICY,
     outputs=0,
     ordered=False,
     rules=HINT_RULES,

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ptxlab.isa.catalogue import Qualifiers, native
 from ptxlab.isa.effects import WEAK, Access, Asynchronous, Completion, Proxy, Space, Unit, order_of
 from ptxlab.isa.form import only
 from ptxlab.isa.kinds import Typed
-from ptxlab.isa.memory._modifiers import ACCESS_RULES, CACHE_HINT, EVICTION, MODIFIER_NEEDS, PREFETCH, SCOPE, SPACE, WIDE_ADDRESS, space_of
+from ptxlab.isa.memory._modifiers import (
+    ACCESS_ADDRESS,
+    ACCESS_RULES,
+    CACHE_HINT,
+    EVICTION,
+    MODIFIER_NEEDS,
+    POLICY,
+    PREFETCH,
+    SCOPE,
+    SPACE,
+    space_of,
+)
 from ptxlab.isa.native_ops import CopyAsync, LaneAccess
 from ptxlab.isa.operands import Addr, Const, Op, SymbolAddress, Unused
 from ptxlab.isa.requirements import needs
@@ -54,8 +67,8 @@ def _order(q: Qualifiers) -> Access:
     + _VECTOR
     + _TYPE,
     d="vec.type",
-    a=WIDE_ADDRESS,
-    policy="b64?hint",
+    a=ACCESS_ADDRESS,
+    policy=POLICY,
     ordered=False,
     rules=(
         *ACCESS_RULES,
@@ -70,7 +83,7 @@ def _order(q: Qualifiers) -> Access:
 @native(
     "ldu{.space=global|const}" + _VECTOR + _TYPE,
     d="vec.type",
-    a="addr",
+    a=replace(ACCESS_ADDRESS, wide=None),
     ordered=False,
     effects=Access(WEAK),
     rules=(only("space", (None, "global")), *_VECTOR_RULES),
@@ -83,9 +96,9 @@ def load(q: Qualifiers, op: Op) -> LaneAccess:
 
 @native(
     "st{.order=weak|volatile|relaxed|release}{.mmio}" + SCOPE + SPACE + "{.cop=wb|cg|cs|wt}" + EVICTION + CACHE_HINT + _VECTOR + _TYPE,
-    a=WIDE_ADDRESS,
+    a=ACCESS_ADDRESS,
     b="vec.type",
-    policy="b64?hint",
+    policy=POLICY,
     outputs=0,
     ordered=False,
     rules=(*ACCESS_RULES, only("space", (None, "global", "shared", "shared::cta", "shared::cluster", "local", "param", "param::func"))),
@@ -125,11 +138,11 @@ for _caches, _sizes in (("ca", (4, 8, 16)), ("cg", (16,))):
     for _copy, _operand, _more in ((copy, {"source_size": "?u32"}, ()), (copy_unless, {"ignore": "pred"}, (needs("7.5"),))):
         native(
             f"cp.async.(cop={_caches}){_COPY_SPACES}",
-            d="addr",
-            a="addr",
+            d=Typed("addr", space="shared", short=True),
+            a=Typed("addr", space="global", short=True),
             size=Typed("any", _sizes, constant=True),
             **_operand,
-            policy="b64?hint",
+            policy=POLICY,
             outputs=0,
             effects=_COPY_EFFECTS,
             requires=(*_COPY_NEEDS, *_more),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ptxlab.isa.catalogue import Qualifiers, native
+from ptxlab.isa.kinds import Typed
 from ptxlab.isa.native_ops import Collective
 from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import needs
@@ -93,7 +94,7 @@ def activemask(q: Qualifiers, op: Op) -> Collective:
 
 @native(
     "elect.sync",
-    d="u32|pred",
+    d=Typed("u32|pred", both=True),
     member="u32",
     section=_SYNC + "elect.sync",
     ordered=False,

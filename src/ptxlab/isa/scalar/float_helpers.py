@@ -34,7 +34,8 @@ NAN64 = 0xFFF8000000000000
 
 def operation(x: Vocabulary, name: str) -> Callable[..., Value]:
     """The operation of an instruction's name, rounded to nearest even."""
-    return {"add": x.fadd, "sub": x.fsub, "mul": x.fmul, "fma": x.fma, "mad": x.fma}[name]
+    functions: dict[str, Callable[..., Value]] = {"add": x.fadd, "sub": x.fsub, "mul": x.fmul, "fma": x.fma, "mad": x.fma}
+    return functions[name]
 
 
 def canonical(x: Vocabulary, a: Value) -> Value:

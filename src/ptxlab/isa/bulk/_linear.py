@@ -8,16 +8,13 @@ from functools import partial
 import numpy as np
 
 from ptxlab.isa import context
-from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start
-from ptxlab.isa.bulk._groups import track
+from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start, track
 from ptxlab.isa.bulk._linear_syntax import COPY, MULTICAST, PREFETCH, REDUCE, TO_CLUSTER, TO_CTA, TO_GLOBAL, TO_PEER
-from ptxlab.isa.bulk._reduce import FLOATS, Combine, combiner, watched
+from ptxlab.isa.bulk._reduce import FLOATS, Combine, combiner, put, watched
 from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
-
-__all__: list[str] = []
 
 _TO_SHARED = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED)
 _TO_GLOBAL = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL)
@@ -83,10 +80,7 @@ def exchange(warp: context.WarpContext) -> None:
 def _deliver(source: context.U8, size: int, targets: list[Target], combine: Combine | None) -> None:
     for cta, offset, barrier in targets:
         target = cta.shared[offset : offset + size]
-        if combine is None:
-            target[:] = source
-        else:
-            combine(target, source)
+        put(target, source, combine)
         barrier.complete_tx(size)
 
 
@@ -104,14 +98,7 @@ def write(warp: context.WarpContext) -> None:
         each = combine and watched(warp, warp.q.redOp, warp.q.type, combine)
         if warp.q.get("cp_mask"):
             each = _masked(warp.lane_value(warp.op.operands[4], 16, lane))
-        track(warp, lane, start(warp, lane, partial(_put, target, source, each), partial(moved, source, target)))
-
-
-def _put(target: context.U8, source: context.U8, combine: Combine | None) -> None:
-    if combine is None:
-        target[:] = source
-    else:
-        combine(target, source)
+        track(warp, lane, start(warp, lane, partial(put, target, source, each), partial(moved, source, target)))
 
 
 def _masked(mask: int) -> Combine:

@@ -22,10 +22,10 @@ from ptxlab.isa.bulk._endpoints import (
     signal_targets,
     start,
     targets_of,
+    track,
     used_maps,
     window_of,
 )
-from ptxlab.isa.bulk._groups import track
 from ptxlab.isa.bulk._linear_syntax import MULTICAST, TO_CLUSTER, TO_CTA, TO_GLOBAL
 from ptxlab.isa.bulk._map_cache import TileMap, map_of, raw_map, tile_map
 from ptxlab.isa.bulk._prepared_copy import PreparedTmaCopy

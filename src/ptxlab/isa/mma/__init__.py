@@ -1,5 +1,3 @@
 """mma.sync and mma.sp. Importing the package registers them in the catalogue."""
 
-from ptxlab.isa.mma import _products
-
-__all__ = ["_products"]
+from ptxlab.isa.mma import _products  # noqa: F401  (declare the rows)

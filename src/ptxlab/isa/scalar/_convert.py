@@ -9,14 +9,24 @@ from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.requirements import needs
-from ptxlab.isa.scalar._rounding import narrow_directed, narrow_odd, step, sum_odd, two_sum
-from ptxlab.isa.scalar.float_helpers import canonical, flush, narrow_half, saturate, widen_half
+from ptxlab.isa.scalar.float_helpers import (
+    canonical,
+    flush,
+    narrow_directed,
+    narrow_half,
+    narrow_odd,
+    quiet,
+    saturate,
+    step,
+    sum_odd,
+    two_sum,
+    widen_half,
+)
 
 __all__ = ["narrow_half_directed"]
 
 _SECTION = "Data Movement and Conversion Instructions: cvt"
 _INTEGERS = "u8|s8|u16|s16|u32|s32|u64|s64"
-_FLOATS = "f16|bf16|f32|f64"
 _BF16_SOURCE = needs("7.8", "sm_90", when={"source": "bf16"})
 _BF16_RESULT = needs("7.8", "sm_90", when={"to": "bf16"})
 
@@ -328,25 +338,16 @@ def cvt_f64_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 
 
 @pure("cvt{.rnd=rni|rzi|rmi|rpi}{.ftz}{.sat}.(to=f32).f32", d="to", a="to", section=_SECTION, fidelity="hardware")
-def cvt_f32_f32(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """Without a modifier it is a move, of NaN too."""
-    if not (q.rnd or q.ftz or q.sat):
-        return a
-    a = flush(x, q.ftz, a)
-    a = x.fround(a, q.rnd) if q.rnd else a
-    return saturate(x, True, a) if q.sat else canonical(x, a)
-
-
 @pure("cvt{.rnd=rni|rzi|rmi|rpi}{.sat}.(to=f64).f64", d="to", a="to", section=_SECTION, fidelity="hardware")
-def cvt_f64_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+def cvt_integral(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Without a modifier it is a move, of NaN too."""
-    if not (q.rnd or q.sat):
+    if not (q.rnd or q.get("ftz") or q.sat):
         return a
+    a = flush(x, q.get("ftz"), a)
     result = x.fround(a, q.rnd) if q.rnd else a
     if q.sat:
         return saturate(x, True, result)
-    quieted = x.or_(x.bitcast(a, "i64"), x.const(1 << 51, "i64"))
-    return x.select(x.isnan(a), x.bitcast(quieted, "f64"), result)
+    return canonical(x, result) if q.to == "f32" else quiet(x, result, a)
 
 
 @pure(

@@ -8,8 +8,21 @@ from typing import Any
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
-from ptxlab.isa.scalar._rounding import directed_div64, directed_fma64, directed_sqrt64, narrow_directed, sum_odd, zero_sign
-from ptxlab.isa.scalar.float_helpers import NAN32, canonical, flush, operation, quiet, saturate, widen_half
+from ptxlab.isa.scalar.float_helpers import (
+    NAN32,
+    canonical,
+    directed_div64,
+    directed_fma64,
+    directed_sqrt64,
+    flush,
+    narrow_directed,
+    operation,
+    quiet,
+    saturate,
+    sum_odd,
+    widen_half,
+    zero_sign,
+)
 
 _RND = "{.rnd=rn|rz|rm|rp}"
 _MUST_ROUND = ".(rnd=rn|rz|rm|rp)"

@@ -13,8 +13,7 @@ from typing import Any
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
-from ptxlab.isa.scalar._rounding import narrow_odd, sum_odd
-from ptxlab.isa.scalar.float_helpers import NAN16, flush_half, half_kind, narrow_half, operation, saturate, widen_half
+from ptxlab.isa.scalar.float_helpers import NAN16, flush_half, half_kind, narrow_half, narrow_odd, operation, saturate, sum_odd, widen_half
 
 _SECTION = "Half Precision Floating Point Instructions: {base}"
 _F16 = "{.rnd=rn}{.ftz}{.sat}.(type=f16|f16x2)"

@@ -317,10 +317,8 @@ def cvt_half_pair_random(x: Vocabulary, q: Qualifiers, a: Value, b: Value, rbits
     """The upper half of ``rbits`` is for a, the lower for b."""
     kind = half_kind(q.to)
     encode = stochastic(kind, _RANDOM_BITS[kind], q.satfinite)
-    halves = []
-    for value, random in ((b, rbits), (a, x.lshr(rbits, x.const(16, "i32")))):
-        halves.append(relu_half(x, q.relu, kind, x.trunc(x.call(encode, value, random), "i16")))
-    return join(x, *halves)
+    pairs = ((b, rbits), (a, x.lshr(rbits, x.const(16, "i32"))))
+    return join(x, *(relu_half(x, q.relu, kind, x.trunc(x.call(encode, value, random), "i16")) for value, random in pairs))
 
 
 # ------------------------------------------------------------------------------------------------ tf32

@@ -13,8 +13,7 @@ from functools import cache
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
-from ptxlab.isa.scalar._rounding import narrow_odd
-from ptxlab.isa.scalar.float_helpers import operation
+from ptxlab.isa.scalar.float_helpers import narrow_odd, operation
 
 __all__ = ["FORMATS", "decoder", "encoder", "scale_value", "stochastic"]
 

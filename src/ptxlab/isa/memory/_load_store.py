@@ -120,22 +120,16 @@ _COPY_NEEDS = (
 )
 
 
-def _size(op: Op) -> int:
-    size = op.operands[2]
-    return size.value if isinstance(size, Const) else 0
-
-
 def copy(q: Qualifiers, op: Op) -> CopyAsync:
-    given = not isinstance(op.operands[3], Unused)
-    return CopyAsync(_size(op), 0, 1, source_size=3 if given else -1)
-
-
-def copy_unless(q: Qualifiers, op: Op) -> CopyAsync:
-    return CopyAsync(_size(op), 0, 1, ignore=3)
+    size, last = op.operands[2:4]
+    count = size.value if isinstance(size, Const) else 0
+    if op.row.operands[3][0] == "ignore":
+        return CopyAsync(count, 0, 1, ignore=3)
+    return CopyAsync(count, 0, 1, source_size=-1 if isinstance(last, Unused) else 3)
 
 
 for _caches, _sizes in (("ca", (4, 8, 16)), ("cg", (16,))):
-    for _copy, _operand, _more in ((copy, {"source_size": "?u32"}, ()), (copy_unless, {"ignore": "pred"}, (needs("7.5"),))):
+    for _operand, _more in (({"source_size": "?u32"}, ()), ({"ignore": "pred"}, (needs("7.5"),))):
         native(
             f"cp.async.(cop={_caches}){_COPY_SPACES}",
             d=Typed("addr", space="shared", short=True),
@@ -147,4 +141,4 @@ for _caches, _sizes in (("ca", (4, 8, 16)), ("cg", (16,))):
             effects=_COPY_EFFECTS,
             requires=(*_COPY_NEEDS, *_more),
             section=_COPY_SECTION,
-        )(_copy)
+        )(copy)

@@ -7,7 +7,7 @@ differ from silicon in the last bits. Special values follow the tables of the IS
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
@@ -71,12 +71,6 @@ def _ex2(ftz: bool) -> Any:
     return ex2_f32
 
 
-@pure("ex2.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION)
-def ex2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """2 to the power of a; the ISA bounds the distance from the correctly rounded result by 2 ulp."""
-    return x.call(_ex2(q.ftz), a)
-
-
 # ------------------------------------------------------------------------------------------------ lg2
 
 _ATANH = [2.0 / _LN2 / (2 * i + 1) for i in range(9)]
@@ -105,12 +99,6 @@ def _lg2(ftz: bool) -> Any:
         return x.select(x.fle(zero, a), result, x.bits(NAN32, "f32"))
 
     return lg2_f32
-
-
-@pure("lg2.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION)
-def lg2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """Logarithm to base 2; the ISA bounds the error by 2**-22, absolute near 1 and relative elsewhere."""
-    return x.call(_lg2(q.ftz), a)
 
 
 # ------------------------------------------------------------------------------------------------ sin, cos
@@ -146,10 +134,17 @@ def _periodic(quarter: int, ftz: bool) -> Any:
     return sine_f32
 
 
-@pure("sin|cos.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION)
-def sin(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """Sine or cosine; the ISA bounds the absolute error by 2**-20.5 and 2**-20.4 in [-2 pi, 2 pi]."""
-    return x.call(_periodic(int(q.base == "cos"), q.ftz), a)
+_FUNCTIONS = {"ex2": _ex2, "lg2": _lg2, "sin": partial(_periodic, 0), "cos": partial(_periodic, 1)}
+
+
+@pure("ex2|lg2|sin|cos.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION)
+def approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    """2 to the power of a, the logarithm to base 2, sine or cosine.
+
+    The ISA bounds the distance from the correctly rounded result by 2 ulp for ex2; the error of lg2 by 2**-22, absolute near 1 and relative
+    elsewhere; and the absolute error of sin and cos by 2**-20.5 and 2**-20.4 in [-2 pi, 2 pi].
+    """
+    return x.call(_FUNCTIONS[q.base](q.ftz), a)
 
 
 # ------------------------------------------------------------------------------------------------ tanh

@@ -6,7 +6,7 @@ differ from silicon in the last bits. Special values follow the tables of the IS
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -134,7 +134,7 @@ def _periodic(quarter: int, ftz: bool) -> Any:
     return sine_f32
 
 
-_FUNCTIONS = {"ex2": _ex2, "lg2": _lg2, "sin": partial(_periodic, 0), "cos": partial(_periodic, 1)}
+_FUNCTIONS: dict[str, Callable[[bool], Any]] = {"ex2": _ex2, "lg2": _lg2, "sin": partial(_periodic, 0), "cos": partial(_periodic, 1)}
 
 
 @pure("ex2|lg2|sin|cos.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION)

@@ -8,6 +8,7 @@ A row's syntax has one of two notations. The compact one is a pattern, the dotte
     add{.rnd=rn|rz|rm|rp}{.ftz}.f32        optional choice             q.rnd is "rn" ... or None
     mul.(mode=lo|hi).(type=u32|s32)        one of the choices          q.mode, q.type
     mbarrier.init{.shared::cta=shared}.b64 a flag under another name   (name stands left of =, spellings right)
+    min|max.(type=u32|s32)                 one row for each name       q.base; a section may contain {base}
 
 Modifiers of pure instructions and of rows with ``ordered=False`` may stand in any order, as for the assembler. But types keep theirs,
 and a first group named ``mode`` belongs to the instruction's name (``mul.wide.u32``).
@@ -42,7 +43,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from ptxlab.isa.effects import Effects
 from ptxlab.isa.form import FORMS, Form, Operands, Order, Rule, Slot, find_forms, is_there, operand, parse_slots
@@ -56,10 +57,14 @@ RowKind = Literal["pure", "native", "service", "control"]
 
 
 class Qualifiers:
-    """What the pattern's groups matched, as attributes."""
+    """What the pattern's groups matched, as attributes; ``base`` is the first word of the opcode."""
 
     def __init__(self, values: Mapping[str, str | bool | None]) -> None:
         self.__dict__.update(values)
+
+    def get(self, name: str) -> Any:
+        """What a group matched, or None if this pattern of the row has no such group."""
+        return self.__dict__.get(name)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"the pattern has no group {name!r}")
@@ -121,7 +126,7 @@ class Row:
             return None
         if any(rule.is_broken(values) and not (rule.ignored or rule.executed) for rule in form.rules):
             return None
-        found: dict[str, str | bool | None] = {**values}
+        found: dict[str, str | bool | None] = {"base": self.base, **values}
         for slot in form.slots:
             if slot.flag:
                 found[slot.name] = values[slot.name] is not None
@@ -156,7 +161,11 @@ def _kind_of(form: Form, name: str) -> Kind:
 
 CATALOGUE: dict[str, list[Row]] = {}
 
-_NAME = re.compile(r"[\w]+(?:::\w+)?")
+_NAMES = re.compile(r"\w+(?:\|\w+)*")
+
+
+_Parsed: TypeAlias = tuple[Form, Operands, tuple[Slot, ...], str]
+"""What a row executes: a form, one of its lines of operands, the slots with their choices, and these as a pattern."""
 
 
 def _typed(given: str | Typed) -> tuple[Typed, str]:
@@ -173,25 +182,31 @@ def _compact(
     section: str,
     requires: Needs | tuple[Needs, ...],
     rules: tuple[Rule, ...],
-) -> Form:
-    """A form in the compact notation."""
-    base = _NAME.match(pattern)
-    if base is None:
+) -> Iterator[_Parsed]:
+    """One row for each name of a pattern in the compact notation."""
+    names = _NAMES.match(pattern)
+    if names is None:
         raise ValueError(f"bad pattern {pattern!r}")
+    modifiers = pattern[names.end() :]
     typed = {name: _typed(given) for name, given in operands.items()}
     line = " ".join(name + there for name, (_, there) in typed.items())
     kinds: dict[str, Kind] = {name: kind for name, (kind, _) in typed.items()}
     needed = requires if isinstance(requires, tuple) else (requires,)
     order: Order = "fixed" if ordered else "types"
-    return Form(base.group(), parse_slots(pattern[base.end() :]), (Operands(line),), kinds, section, rules, needed, order=order)
+    for base in names.group().split("|"):
+        title = section.replace("{base}", base)
+        form = Form(base, parse_slots(modifiers), (Operands(line),), kinds, title, rules, needed, order=order)
+        yield form, form.operands[0], form.slots, base + modifiers
 
 
-def _lines(form: Form, only: Condition) -> Iterator[Operands]:
-    """The lines of the specification that go with a condition."""
+def _narrowed(form: Form, only: Condition) -> Iterator[_Parsed]:
+    """One row for each line of a form that goes with a condition."""
     for line in form.operands:
         fits = all(set(only.get(group, values)) & set(values) for group, values in line.when.items())
         if fits and not line.note and all(value in only.get(group, (value,)) for group, value in line.gives.items()):
-            yield line
+            slots = form.narrowed(line.when, conditions(line.gives), only)
+            if slots is not None:
+                yield form, line, slots, form.name + "".join(slot.pattern() for slot in slots)
 
 
 def _type_text(kind: Kind) -> str:
@@ -237,12 +252,10 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
 
         def decorate(semantics: Any) -> Any:
             for given in syntax:
-                form = _compact(given, ordered, operands, section, requires, rules) if isinstance(given, str) else given
-                for line in _lines(form, condition):
-                    slots = form.narrowed(line.when, conditions(line.gives), condition) if isinstance(given, Form) else form.slots
-                    if slots is None:
-                        continue
-                    pattern = given if isinstance(given, str) else form.name + "".join(slot.pattern() for slot in slots)
+                parsed = (
+                    _narrowed(given, condition) if isinstance(given, Form) else _compact(given, ordered, operands, section, requires, rules)
+                )
+                for form, line, slots, pattern in parsed:
                     listed = tuple(_listed(form, line))
                     row = Row(form, line, pattern, slots, listed, count, kind, semantics, fidelity, condition, lookups, updates, effects)
                     CATALOGUE.setdefault(row.base, []).append(row)

@@ -48,6 +48,12 @@ class Typed:
     """Whether a special register may stand here."""
     wide: Condition | None = None
     """Where the register of an address has 64 bits: at generic and global addresses."""
+    space: str = ""
+    """The state space of an address, where no modifier of the instruction names it."""
+    short: bool = False
+    """Whether the assembler takes an address in a 16-bit register, which the specification does not have."""
+    both: bool = False
+    """Whether the second part of a pair must be there, in a register."""
 
     @property
     def says(self) -> str:

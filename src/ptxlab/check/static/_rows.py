@@ -6,6 +6,7 @@ The lowering finds the row, and refuses what cannot be executed. Here stands wha
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +15,7 @@ from ptxlab.check.static._legality import check_needs, weight
 from ptxlab.check.static._operands import Finding, Symbols
 from ptxlab.isa import load_all
 from ptxlab.isa.catalogue import Row
-from ptxlab.isa.kinds import HIDDEN, WORDS, Kind, Typed
+from ptxlab.isa.kinds import HIDDEN, SHORTS, WORDS, Kind, Typed
 from ptxlab.isa.requirements import Values, holds
 
 if TYPE_CHECKING:
@@ -54,8 +55,26 @@ def check_row(instruction: ptx.Instruction, target: str, version: tuple[int, int
             wrong = _operand(operand, place, fit, symbols)
             if wrong:
                 found.append(Finding("L111", wrong, at, fit.row.section))
+            elif _is_short(operand, place.kind, symbols):
+                found.append(Finding("L124", "the specification has an address in a 32-bit or 64-bit register", at, fit.row.section))
         tried.append(found)
-    return min(tried, key=weight, default=[])
+    best = min(tried, key=weight, default=[])
+    if version < _WIDEST_SINCE and not any(f.code == "L107" for f in best):
+        best = [*best, *_widest(instruction, version, symbols)]
+    return best
+
+
+_WIDEST_SINCE = (8, 3)
+"""The first version with registers of type .b128."""
+
+
+def _widest(instruction: ptx.Instruction, version: tuple[int, int], symbols: Symbols) -> Iterator[Finding]:
+    """A finding if an operand is a register of type .b128."""
+    for at, operand in enumerate(instruction.operands):
+        items = operand.items if isinstance(operand, ptx.Vector) else (operand,)
+        if any(isinstance(item, ptx.Name) and symbols(item.text) == "b128" for item in items):
+            yield Finding("L107", f"a register of type .b128 needs PTX ISA 8.3; the module has {version[0]}.{version[1]}", at)
+            return
 
 
 @lru_cache(maxsize=4096)
@@ -99,6 +118,8 @@ def _operand(operand: ptx.Operand, place: _Place, fit: _Fit, symbols: Symbols) -
         return ""
     if isinstance(operand, ptx.Sink) and place.written and fit.row.kind == "pure" and spec.type != "pred":
         return "the destination cannot be dropped"
+    if kind.both and not (isinstance(operand, ptx.Pair) and isinstance(operand.second, ptx.Name)):
+        return f"the destination is a pair, {spec.name}|p, with a predicate register"
     parts: list[tuple[ptx.Operand, str]] = [(operand, spec.type)]
     if isinstance(operand, ptx.Pair) and spec.kind == "pair":
         parts = [(operand.first, spec.type), (operand.second, spec.second)]
@@ -111,11 +132,29 @@ def _address(operand: ptx.Operand, kind: Typed, values: Values, symbols: Symbols
     if not isinstance(operand, ptx.Memory) or not isinstance(operand.base, ptx.Name):
         return ""
     found = symbols(operand.base.text) or ""
+    if found[:1] == ".":
+        return _variable(operand.base.text, found[1:], kind, values)
     if found[:1] == "f" or found == "pred":
         return f"{operand.base.text} is .{found}: an address stands in an integer register or one without a type"
     if found in WORDS and kind.wide is not None and holds(kind.wide, values):
         return f"{operand.base.text} has 32 bits: a generic or global address has 64"
     return ""
+
+
+def _variable(name: str, space: str, kind: Typed, values: Values) -> str:
+    """What is wrong with the state space of a variable; a generic address is not that of a constant variable."""
+    named = kind.space or values.get("space") or values.get("global")
+    if named is not None:
+        return "" if named.split("::")[0] == space else f"{name} lies in the state space .{space}; the instruction accesses .{named}"
+    generic = space == "const" and not {"space", "global"}.isdisjoint(values)
+    return f"{name} lies in the state space .const, which a generic address does not reach here" if generic else ""
+
+
+def _is_short(operand: ptx.Operand, kind: Kind, symbols: Symbols) -> bool:
+    """Whether it is an address in a 16-bit register, which only the assembler takes."""
+    if not (isinstance(kind, Typed) and kind.short and isinstance(operand, ptx.Memory) and isinstance(operand.base, ptx.Name)):
+        return False
+    return symbols(operand.base.text) in SHORTS
 
 
 _PACKED = re.compile(r"\w+x[24]|tf32")

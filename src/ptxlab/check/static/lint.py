@@ -71,7 +71,7 @@ def lint_instruction(text: str, target: str = _DEFAULT_TARGET, version: str | tu
         findings = check_instruction(instruction, target, number, symbols)
         if findings is None:
             others = [_placed(module, instruction, f) for f in check_row(instruction, target, number, symbols)]
-            others += _other(module, kernel, instruction)
+            others += _without_taken(_other(module, kernel, instruction), others)
             found += [_shift(d, lines) for d in others]
             continue
         findings = [*findings, *_guard(instruction, symbols)]
@@ -121,7 +121,7 @@ def lint_module(text: str, file: str, target: str | None, version: str | tuple[i
     found += [_placed(module, instruction, f) for instruction, f in mixed_groups(module)]
     for function in module.functions.values():
         if function.kind == "entry" and function.body is not None:
-            found += [d for d in _lowering(module, function) if not _is_checked(d, checked)]
+            found += _without_taken([d for d in _lowering(module, function) if not _is_checked(d, checked)], found)
     found = _sourced(module, dict.fromkeys(found))
     return sorted(found, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0))
 
@@ -149,6 +149,12 @@ def _lowering(module: ptx.Module, function: ptx.Function) -> list[Diagnostic]:
         # That ptxlab cannot execute an instruction says nothing about its legality.
         return [d if d.code != "U201" else diagnose("L129", d.message).at(d.place, d.excerpt, d.source) for d in error.diagnostics]
     return []
+
+
+def _without_taken(lowered: list[Diagnostic], found: list[Diagnostic]) -> list[Diagnostic]:
+    """What the lowering says, but for the operands that only the assembler takes."""
+    taken = [d.place for d in found if d.code == "L124"]
+    return [d for d in lowered if d.code != "U206" or d.place not in taken]
 
 
 def _other(module: ptx.Module, kernel: ptx.Function, instruction: ptx.Instruction) -> list[Diagnostic]:

@@ -1,4 +1,4 @@
-"""prefetch, prefetchu, applypriority, discard, createpolicy: what tells caches something."""
+"""prefetch, prefetchu, applypriority, discard, createpolicy: hints for caches."""
 
 from __future__ import annotations
 

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from ptxlab import numerics
 from ptxlab.isa import context
 from ptxlab.isa.tcgen05._accesses import block, cells, common, operand
+from ptxlab.isa.tcgen05._cp import shift_down
 from ptxlab.isa.tcgen05._descriptors import Gather
-from ptxlab.isa.tcgen05._element_types import Format
-from ptxlab.isa.tcgen05._mma_units import Lanes, Unit, shared_operand, tensor_operand
-from ptxlab.isa.tcgen05._shift import shift_down
+from ptxlab.isa.tcgen05._mma_units import Format, Lanes, Unit, shared_operand, tensor_operand
 from ptxlab.isa.tcgen05._side_operands import Scaling, TensorBitFields, legal_metadata
 from ptxlab.isa.tcgen05._state import CtaGroup
 from ptxlab.native import BoundedCache

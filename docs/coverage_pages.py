@@ -87,11 +87,11 @@ class Form(NamedTuple):
 
 
 def family_of(row: Any) -> str:
-    """The subpackage of `ptxlab.isa` that declares a row; the engine executes control flow itself, by name."""
+    """The subpackage of `ptxlab.isa` that declares a row; the engine executes control flow itself."""
     semantics = row.semantics
     while isinstance(semantics, partial):
         semantics = semantics.func
-    return "control" if isinstance(semantics, str) else semantics.__module__.split(".")[2]
+    return "control" if row.kind == "control" else semantics.__module__.split(".")[2]
 
 
 def requirements_of(row: Any) -> str:

@@ -41,6 +41,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -49,10 +50,21 @@ from ptxlab.isa.form import FORMS, Form, Operands, Order, Rule, Slot, find_forms
 from ptxlab.isa.kinds import Address, Immediate, Kind, Predicate, Register, TensorAddress, Typed, Vector
 from ptxlab.isa.requirements import Condition, Needs, Values, conditions, holds
 
-__all__ = ["CATALOGUE", "Fidelity", "Qualifiers", "Row", "control", "forms_of", "match", "native", "pure", "service"]
+__all__ = ["CATALOGUE", "Control", "Fidelity", "Qualifiers", "Row", "control", "forms_of", "match", "native", "pure", "service"]
 
 Fidelity = Literal["hardware", "two-models", "spec", "deduced"]
 RowKind = Literal["pure", "native", "service", "control"]
+
+
+class Control(Enum):
+    """What a control-flow instruction does."""
+
+    BRANCH = auto()
+    INDEXED_BRANCH = auto()
+    RETURN = auto()
+    EXIT = auto()
+    CALL = auto()
+    TRAP = auto()
 
 
 class Qualifiers:
@@ -166,21 +178,29 @@ def _typed(given: str | Typed) -> tuple[Typed, str]:
     return replace(kind, text=text), "?" if kind.text[0] == "?" else mark + group
 
 
+_WIDENING = frozenset({"ld", "ldu", "st", "cvt"})
+"""Instructions whose register operands may be wider than the type: section "Operand Size Exceeding Instruction-Type Size"."""
+
+
 def _compact(
     pattern: str,
     ordered: bool,
     operands: Mapping[str, str | Typed],
+    kept: int,
     section: str,
     requires: Needs | tuple[Needs, ...],
     rules: tuple[Rule, ...],
 ) -> Form:
-    """A form in the compact notation."""
+    """A form in the compact notation; the first ``kept`` operands are destinations that cannot be dropped."""
     base = _NAME.match(pattern)
     if base is None:
         raise ValueError(f"bad pattern {pattern!r}")
     typed = {name: _typed(given) for name, given in operands.items()}
     line = " ".join(name + there for name, (_, there) in typed.items())
-    kinds: dict[str, Kind] = {name: kind for name, (kind, _) in typed.items()}
+    wider = base.group() in _WIDENING
+    kinds: dict[str, Kind] = {
+        name: replace(kind, name=name, wider=wider, sink=at >= kept) for at, (name, (kind, _)) in enumerate(typed.items())
+    }
     needed = requires if isinstance(requires, tuple) else (requires,)
     order: Order = "fixed" if ordered else "types"
     return Form(base.group(), parse_slots(pattern[base.end() :]), (Operands(line),), kinds, section, rules, needed, order=order)
@@ -237,7 +257,8 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
 
         def decorate(semantics: Any) -> Any:
             for given in syntax:
-                form = _compact(given, ordered, operands, section, requires, rules) if isinstance(given, str) else given
+                kept = count if kind == "pure" else 0
+                form = _compact(given, ordered, operands, kept, section, requires, rules) if isinstance(given, str) else given
                 for line in _lines(form, condition):
                     slots = form.narrowed(line.when, conditions(line.gives), condition) if isinstance(given, Form) else form.slots
                     if slots is None:
@@ -273,7 +294,7 @@ service = _decorator("service")
 """Declare a function ``f(warp: WarpContext) -> Wait | None`` that the machine calls, once for converged lanes of a warp."""
 
 control = _decorator("control")
-"""Declare a control-flow instruction; the semantics is its name: bra, brx, exit, ret, call, trap."""
+"""Declare a control-flow instruction; the semantics is a `Control`."""
 
 
 def forms_of(name: str) -> list[Form]:

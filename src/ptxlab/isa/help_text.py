@@ -51,7 +51,7 @@ def help_text(form: Form) -> str:
 def _in_the_text(form: Form, operands: Operands) -> str:
     """A line of operands without implicit operands."""
     words = operands.line.split()
-    return Operands(" ".join(word for word in words if form.kinds.get(word) not in HIDDEN)).text()
+    return Operands(" ".join(word for word in words if getattr(form.kinds.get(word), "text", "") not in HIDDEN)).text()
 
 
 def _may_hold(when: Condition, form: Form) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 from ptxlab import ptx
-from ptxlab.check.static._granularity import mixed_groups
-from ptxlab.check.static._legality import check_header, check_instruction
+from ptxlab.check.static._legality import check_header, check_instruction, check_row
 from ptxlab.check.static._operands import Finding, Symbols
-from ptxlab.check.static._rows import check_row
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
+from ptxlab.isa.form import find_forms
 
 __all__ = ["lint", "lint_instruction"]
 
@@ -118,12 +118,39 @@ def lint_module(text: str, file: str, target: str | None, version: str | tuple[i
             else:
                 findings = check_row(instruction, goal, number, symbols)
             found += [_placed(module, instruction, f) for f in findings]
-    found += [_placed(module, instruction, f) for instruction, f in mixed_groups(module)]
+    found += [_placed(module, instruction, f) for instruction, f in _mixed_groups(module)]
     for function in module.functions.values():
         if function.kind == "entry" and function.body is not None:
             found += [d for d in _lowering(module, function) if not _is_checked(d, checked)]
     found = _sourced(module, dict.fromkeys(found))
     return sorted(found, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0))
+
+
+@cache
+def _issue_group(opcode: str) -> str | None:
+    """The .cta_group of an instruction that must have one."""
+    for form in find_forms(opcode):
+        if any(slot.name == "cta_group" and not slot.optional for slot in form.slots):
+            return form.place(form.modifiers(opcode)).values["cta_group"]
+    return None
+
+
+def _mixed_groups(module: ptx.Module) -> Iterator[tuple[ptx.Instruction, Finding]]:
+    """For each entry whose instructions, those of called functions included, have both groups: the first of the second group."""
+    from ptxlab.engine.lowering.functions import called_functions, instructions
+
+    for function in module.functions.values():
+        if function.kind != "entry":
+            continue
+        called = [each.body for each in called_functions(module, function) if each.body is not None]
+        uses = [(i, group) for body in called for i in instructions(body) if (group := _issue_group(i.opcode)) is not None]
+        for instruction, group in uses:
+            first, other = uses[0]
+            if group != other:
+                message = f"kernel {function.name} uses .{group} here and .{other} at line {first.line}"
+                fix = "give all tcgen05 instructions of a kernel and of the functions it calls one .cta_group"
+                yield instruction, Finding("L115", message, section="Issue Granularity", fix=fix)
+                break
 
 
 def _sourced(module: ptx.Module, found: Iterable[Diagnostic]) -> list[Diagnostic]:

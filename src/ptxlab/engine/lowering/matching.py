@@ -6,22 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ptxlab.engine.lowering.scope import TYPE_BITS
 from ptxlab.engine.program import Register
 from ptxlab.isa import kinds
 from ptxlab.isa.catalogue import Qualifiers, Row, match
+from ptxlab.isa.kinds import HIDDEN, TYPE_BITS
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.isa.requirements import Values
 
-__all__ = ["HIDDEN", "Candidate", "Mismatch", "OperandSpec", "candidates", "fit", "operand_specs"]
-
-_WIDENING = frozenset({"ld", "ldu", "st", "cvt"})
-"""Instructions whose register operands may be wider than the type: section "Operand Size Exceeding Instruction-Type Size"."""
+__all__ = ["Candidate", "Mismatch", "OperandSpec", "candidates", "fit", "operand_specs"]
 
 _NO_ADDRESS = ("label", "func")
-
-HIDDEN = {"carry": ("pred", "the carry flag"), "stack": ("u64", "the stack pointer")}
-"""Implicit operand kinds: the type and name of a register that each thread has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +30,7 @@ class OperandSpec:
     second: str = ""
     optional: bool = False
     wider: bool = False
+    parts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +55,14 @@ class Mismatch:
     position: int
 
 
-def _spelt(text: str, q: Qualifiers) -> str:
-    """An operand type with the names of pattern groups replaced by what they matched."""
-    parts = []
-    for part in text.split("."):
-        value = q.__dict__.get(part, part)
-        if isinstance(value, str):
-            parts.append(value)
-        elif value is True:
-            parts.append(part)
-    return ".".join(parts)
-
-
-def _spec_of(name: str, kind: kinds.Kind, there: bool | None, values: Values, q: Qualifiers, wider: bool) -> OperandSpec:
+def _spec_of(name: str, kind: kinds.Kind, there: bool | None, values: Values) -> OperandSpec:
     """The operand of a kind; ``there`` is None where it may be missing."""
     optional = there is None
     if there is False:
         return OperandSpec(name, "absent")
     match kind:
-        case kinds.Typed(text):
-            return _spec(name, text, optional, q, wider)
+        case kinds.Typed():
+            return _typed(name, kind, kind.spelt(values), optional)
         case kinds.Address() | kinds.TensorAddress():
             return OperandSpec(name, "addr", optional=optional)
         case kinds.Vector(width=width):
@@ -101,25 +84,15 @@ def _common_type(types: tuple[str, ...], width: int) -> str:
     return f"b{width}" if signs == {"b"} or {"f", "u"} <= signs else f"f{width}" if "f" in signs else f"u{width}"
 
 
-def _spec(name: str, text: str, optional: bool, q: Qualifiers, wider: bool) -> OperandSpec:
-    if text in HIDDEN:
-        type, _ = HIDDEN[text]
-        return OperandSpec(name, "scalar", type, TYPE_BITS[type])
+def _typed(name: str, kind: kinds.Typed, text: str, optional: bool) -> OperandSpec:
     if text in ("addr", "label", "any"):
         return OperandSpec(name, text, optional=optional)
-    if "|" in text:
-        first, second = (_spelt(part, q) for part in text.split("|"))
-        return OperandSpec(name, "pair", first, TYPE_BITS[first], second=second, optional=optional)
-    type = _spelt(text, q)
-    if type in ("addr", "label", "any"):
-        return OperandSpec(name, type, optional=optional)
-    count = 1
-    kind = "scalar"
-    if type[0] == "v" and "." in type:
-        vector, type = type.split(".")
-        count, kind = int(vector[1:]), "vector"
+    text, _ = HIDDEN.get(text, (text, ""))
+    type, _, second = text.partition("|")
+    vector, _, type = type.rpartition(".")
     bits = TYPE_BITS[type]
-    return OperandSpec(name, kind, type, bits, count, optional=optional, wider=wider or bits == 8)
+    shape = "pair" if second else "vector" if vector else "scalar"
+    return OperandSpec(name, shape, type, bits, int(vector[1:] or 1), second, optional, kind.wider or bits == 8, kind.parts)
 
 
 @lru_cache(maxsize=65536)
@@ -127,9 +100,8 @@ def candidates(opcode: str) -> tuple[Candidate, ...]:
     """Rows that the opcode fits, in the order of the catalogue."""
     found = []
     for row, q in match(opcode):
-        wider = row.base in _WIDENING
         values = row.values(q)
-        specs = tuple(_spec_of(name, kind, there, values, q, wider) for name, kind, there in row.shown(values))
+        specs = tuple(_spec_of(*shown, values) for shown in row.shown(values))
         hidden = tuple((i, text) for i, (_, text) in enumerate(row.operands) if text in HIDDEN)
         given = [spec for spec in specs if spec.kind != "absent"]
         found.append(Candidate(row, q, specs, sum(not spec.optional for spec in given), len(given), hidden))
@@ -152,7 +124,7 @@ def _register_fits(register: Register, type: str, bits: int, wider: bool) -> str
     return None
 
 
-def _scalar(operand: Resolved, type: str, bits: int, wider: bool, registers: Sequence[Register], write: bool, moves: bool) -> str | None:
+def _scalar(operand: Resolved, type: str, bits: int, wider: bool, registers: Sequence[Register], write: bool, parts: bool) -> str | None:
     if isinstance(operand, Reg):
         register = registers[operand.index]
         if write and register.special:
@@ -162,7 +134,7 @@ def _scalar(operand: Resolved, type: str, bits: int, wider: bool, registers: Seq
         return _register_fits(register, type, bits, wider)
     if isinstance(operand, Unused):
         return None if write else "the bit bucket _ stands only for a destination"
-    if isinstance(operand, Group) and moves:
+    if isinstance(operand, Group) and parts:
         width = bits // len(operand.items) if operand.items else 0
         if width * len(operand.items) != bits or width < 8:
             return f"a vector of {len(operand.items)} cannot make up {bits} bits"
@@ -182,10 +154,10 @@ def _scalar(operand: Resolved, type: str, bits: int, wider: bool, registers: Seq
     return f"a register or constant of type .{type} is expected"
 
 
-def _fits(spec: OperandSpec, operand: Resolved, registers: Sequence[Register], write: bool, moves: bool) -> str | None:
+def _fits(spec: OperandSpec, operand: Resolved, registers: Sequence[Register], write: bool) -> str | None:
     kind = spec.kind
     if kind == "scalar":
-        return _scalar(operand, spec.type, spec.bits, spec.wider, registers, write, moves)
+        return _scalar(operand, spec.type, spec.bits, spec.wider, registers, write, spec.parts)
     if kind == "any":
         return None
     if kind == "addr":
@@ -220,7 +192,6 @@ def fit(candidate: Candidate, operands: Sequence[Resolved], registers: Sequence[
     if not candidate.least <= given <= candidate.most:
         want = str(candidate.most) if candidate.least == candidate.most else f"{candidate.least} to {candidate.most}"
         return Mismatch("U207", f"{given} operands are given, {want} are expected", -1)
-    moves = candidate.row.base == "mov"
     spare = given - candidate.least
     missing = candidate.most - given
     taken: list[Resolved] = []
@@ -238,7 +209,9 @@ def fit(candidate: Candidate, operands: Sequence[Resolved], registers: Sequence[
             operand = operands[at]
             if spec.kind == "scalar" and isinstance(operand, Group) and len(operand.items) == 1:
                 operand = operand.items[0]
-            message = _fits(spec, operand, registers, i < outputs, moves)
+            if spec.parts and isinstance(operand, SymbolAddress) and operand.space == "func":
+                operand = Const(operand.offset)
+            message = _fits(spec, operand, registers, i < outputs)
             if message is None:
                 taken.append(operand)
                 at += 1

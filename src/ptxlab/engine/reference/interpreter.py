@@ -14,12 +14,13 @@ from ptxlab.engine.llvm.region import deciding_registers
 from ptxlab.engine.llvm.segment import element_type
 from ptxlab.engine.lowering.matching import OperandSpec, operand_specs
 from ptxlab.engine.lowering.register_use import constant_bits, is_inline
-from ptxlab.engine.lowering.scope import type_bits
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import Program
 from ptxlab.engine.reference._native_ops import Stop, bytes_at, drain_copies, fault_at, perform_native
 from ptxlab.engine.reference._vocabulary import NumpyVocabulary
+from ptxlab.isa.catalogue import Control
 from ptxlab.isa.effects import Masking, Selection
+from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.operands import Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress
 
 __all__ = ["Interpreter", "Warp"]
@@ -255,16 +256,16 @@ class Interpreter:
         return self.nodes.at(start)
 
     def _control(self, warp: Warp, node: Node, op: Op, active: int) -> int:
-        name = op.row.semantics
+        does = op.row.semantics
         mask = warp.word(Word.MASK)
         behind = self.nodes.behind(node, op.index) if self.program.blocks[node.block].fall >= 0 else -1
         if op.guard is not None and not active:
             return self._go(warp, behind)
-        if name == "bra":
+        if does is Control.BRANCH:
             if active == mask or op.targets[0] == behind:
                 return self._go(warp, op.targets[0])
             raise self._diverge(warp, op, active, op.targets[0], behind)
-        if name == "brx":
+        if does is Control.INDEXED_BRANCH:
             if active != mask:
                 raise self._diverge(warp, op, active, op.index, behind)
             indices = warp.bits(op.operands[0], 32)
@@ -276,7 +277,7 @@ class Interpreter:
             if same == active:
                 return self._go(warp, op.targets[index])
             raise self._diverge(warp, op, same, op.targets[index], op.index)
-        if name in ("exit", "ret"):
+        if does in (Control.EXIT, Control.RETURN):
             warp.words[Word.EXITED] |= np.uint64(active)
             warp.words[Word.LIVE] &= np.uint64(~active & _ALL)
             warp.words[Word.MASK] = mask & ~active

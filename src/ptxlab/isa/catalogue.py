@@ -145,6 +145,13 @@ class Row:
         """The values of the groups for what a pattern matched: a flag has its spelling."""
         return {name: _spelling(self, name) if value is True else value or None for name, value in q.__dict__.items()}
 
+    def sample(self) -> Qualifiers:
+        """What the pattern matches with the first choice of each group, and without what may be missing."""
+        values: dict[str, str | bool | None] = {
+            slot.name: not slot.optional if slot.flag else None if slot.optional else slot.choices[0] for slot in self.slots
+        }
+        return Qualifiers(values | {name: table[str(values[group])] for name, group, table in self.derived})
+
     def shown(self, values: Values) -> Iterator[tuple[str, Kind, bool | None]]:
         """The operands with their kinds, and whether each is there: None where it may be missing."""
         for name, condition in map(operand, self.line.line.split()):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 from ptxlab.engine.program import Register
 from ptxlab.isa import kinds
@@ -16,6 +17,7 @@ from ptxlab.isa.requirements import Values
 __all__ = ["Candidate", "Mismatch", "OperandSpec", "candidates", "fit", "operand_specs"]
 
 _NO_ADDRESS = ("label", "func")
+_ABSENT = Unused()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,8 @@ class Candidate:
     row: Row
     q: Qualifiers
     specs: tuple[OperandSpec, ...]
-    least: int
-    most: int
+    lines: Mapping[int, list[tuple[int, ...]]]
+    """Number of operands -> which ones may be given, by position; those that leave out late ones come first."""
     hidden: tuple[tuple[int, str], ...] = ()
     """Positions of registers that the text does not name, and their kinds (`HIDDEN`)."""
 
@@ -103,8 +105,12 @@ def candidates(opcode: str) -> tuple[Candidate, ...]:
         values = row.values(q)
         specs = tuple(_spec_of(*shown, values) for shown in row.shown(values))
         hidden = tuple((i, text) for i, (_, text) in enumerate(row.operands) if text in HIDDEN)
-        given = [spec for spec in specs if spec.kind != "absent"]
-        found.append(Candidate(row, q, specs, sum(not spec.optional for spec in given), len(given), hidden))
+        choices = [((i,), ()) if spec.optional else ((i,),) for i, spec in enumerate(specs) if spec.kind != "absent"]
+        lines: dict[int, list[tuple[int, ...]]] = {}
+        for chosen in product(*choices):
+            line = sum(chosen, ())
+            lines.setdefault(len(line), []).append(line)
+        found.append(Candidate(row, q, specs, lines, hidden))
     return tuple(found)
 
 
@@ -186,42 +192,27 @@ def _fits(spec: OperandSpec, operand: Resolved, registers: Sequence[Register], w
 
 def fit(candidate: Candidate, operands: Sequence[Resolved], registers: Sequence[Register]) -> tuple[Resolved, ...] | Mismatch:
     """The operands in the order of the row, absent ones as `Unused`; or why they do not fit."""
-    specs = candidate.specs
-    outputs = candidate.row.outputs
-    given = len(operands)
-    if not candidate.least <= given <= candidate.most:
-        want = str(candidate.most) if candidate.least == candidate.most else f"{candidate.least} to {candidate.most}"
-        return Mismatch("U207", f"{given} operands are given, {want} are expected", -1)
-    spare = given - candidate.least
-    missing = candidate.most - given
-    taken: list[Resolved] = []
-    at = 0
+    lines = candidate.lines.get(len(operands))
+    if lines is None:
+        least, most = min(candidate.lines), max(candidate.lines)
+        want = str(most) if least == most else f"{least} to {most}"
+        return Mismatch("U207", f"{len(operands)} operands are given, {want} are expected", -1)
     trouble: Mismatch | None = None
-    for i, spec in enumerate(specs):
-        if spec.kind == "absent":
-            taken.append(Unused())
-            continue
-        if spec.optional and (missing and not spare):
-            taken.append(Unused())
-            missing -= 1
-            continue
-        if at < given:
-            operand = operands[at]
+    for line in lines:
+        taken: list[Resolved] = [_ABSENT] * len(candidate.specs)
+        for at, (i, operand) in enumerate(zip(line, operands, strict=True)):
+            spec = candidate.specs[i]
             if spec.kind == "scalar" and isinstance(operand, Group) and len(operand.items) == 1:
                 operand = operand.items[0]
             if spec.parts and isinstance(operand, SymbolAddress) and operand.space == "func":
                 operand = Const(operand.offset)
-            message = _fits(spec, operand, registers, i < outputs)
-            if message is None:
-                taken.append(operand)
-                at += 1
-                spare -= spec.optional
-                continue
-            trouble = Mismatch("U206", f"operand {at + 1}: {message}", at)
-        if not (spec.optional and missing):
-            return trouble or Mismatch("U207", f"operand {i + 1} ({spec.name}) is missing", -1)
-        taken.append(Unused())
-        missing -= 1
-    if at < given:
-        return trouble or Mismatch("U207", "too many operands", -1)
-    return tuple(taken)
+            message = _fits(spec, operand, registers, i < candidate.row.outputs)
+            if message is not None:
+                if trouble is None or at >= trouble.position:
+                    trouble = Mismatch("U206", f"operand {at + 1}: {message}", at)
+                break
+            taken[i] = operand
+        else:
+            return tuple(taken)
+    assert trouble is not None
+    return trouble

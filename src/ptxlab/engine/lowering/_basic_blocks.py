@@ -20,50 +20,41 @@ _DEEPEST = 24
 """Loops nested deeper than this keep the order of the text, so that no text takes quadratic time."""
 
 
-def _components(nodes: list[int], successors: Sequence[Sequence[int]], inside: list[int], mark: int) -> list[list[int]]:
-    """Strongly connected components of the subgraph whose nodes have ``inside[n] == mark`` (Tarjan, without recursion)."""
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    on_stack: set[int] = set()
-    found: list[list[int]] = []
+Edges = Sequence[Sequence[int]]
+
+
+def _components(nodes: list[int], successors: Edges, predecessors: Edges, inside: list[int], mark: int) -> list[list[int]]:
+    """Strongly connected components of the subgraph whose nodes have ``inside[n] == mark`` (Kosaraju, without recursion)."""
+    left: set[int] = set()
+    finished: list[int] = []
     for root in nodes:
-        if root in index:
-            continue
-        work = [(root, iter(successors[root]))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        on_stack.add(root)
+        work = [] if root in left else [(root, iter(successors[root]))]
+        left.add(root)
         while work:
             node, rest = work[-1]
             for to in rest:
-                if inside[to] != mark:
-                    continue
-                if to not in index:
-                    index[to] = low[to] = len(index)
-                    stack.append(to)
-                    on_stack.add(to)
+                if inside[to] == mark and to not in left:
+                    left.add(to)
                     work.append((to, iter(successors[to])))
                     break
-                if to in on_stack and index[to] < low[node]:
-                    low[node] = index[to]
             else:
+                finished.append(node)
                 work.pop()
-                if work and low[node] < low[work[-1][0]]:
-                    low[work[-1][0]] = low[node]
-                if low[node] == index[node]:
-                    component = []
-                    while True:
-                        member = stack.pop()
-                        on_stack.discard(member)
-                        component.append(member)
-                        if member == node:
-                            break
-                    found.append(component)
+    found = []
+    for root in reversed(finished):
+        if root in left:
+            left.discard(root)
+            component = [root]
+            for node in component:
+                for before in predecessors[node]:
+                    if before in left:
+                        left.discard(before)
+                        component.append(before)
+            found.append(component)
     return found
 
 
-def _arrange(components: list[list[int]], successors: Sequence[Sequence[int]], inside: list[int], mark: int) -> list[list[int]]:
+def _arrange(components: list[list[int]], successors: Edges, inside: list[int], mark: int) -> list[list[int]]:
     """Components in topological order; among those that are ready, the first in the text."""
     of = {node: i for i, component in enumerate(components) for node in component}
     waiting = [0] * len(components)
@@ -87,7 +78,7 @@ def _arrange(components: list[list[int]], successors: Sequence[Sequence[int]], i
     return ordered
 
 
-def order_blocks(successors: Sequence[Sequence[int]]) -> tuple[list[int], list[int], list[int]]:
+def order_blocks(successors: Edges) -> tuple[list[int], list[int], list[int]]:
     """Order the blocks reachable from block 0.
 
     Returns
@@ -119,7 +110,7 @@ def order_blocks(successors: Sequence[Sequence[int]]) -> tuple[list[int], list[i
     tasks: list[tuple[list[int], int, int]] = []
 
     def push(nodes: list[int], mark: int, depth: int, header: int) -> None:
-        found = _arrange(_components(sorted(nodes), successors, inside, mark), successors, inside, mark)
+        found = _arrange(_components(sorted(nodes), successors, predecessors, inside, mark), successors, inside, mark)
         tasks.extend((component, depth, header) for component in reversed(found))
 
     push(reached, 0, 0, -1)

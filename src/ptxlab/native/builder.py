@@ -37,6 +37,13 @@ class Module:
         self._globals: dict[str, str] = {}
         self._arrays: dict[str, str] = {}
 
+    def define(self, prototype: str, *, internal: bool = False) -> tuple[Function, tuple[Value, ...]]:
+        """Begin a function of which a prototype is given, such as ``i32 name(ptr frame, i32 mask)``; returned with its parameters."""
+        head, _, parameters = prototype.removesuffix(")").partition("(")
+        result, _, name = head.rpartition(" ")
+        function = Function(self, name, result, parameters, internal=internal)
+        return function, function.parameters
+
     def declare(self, name: str, text: str) -> None:
         """Enter a global definition or declaration once."""
         self._globals.setdefault(name, text)

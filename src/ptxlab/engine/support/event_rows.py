@@ -8,7 +8,7 @@ the number of ops more.
 from __future__ import annotations
 
 from ptxlab.engine.context import Word
-from ptxlab.native.builder import Function, Module
+from ptxlab.native.builder import Module
 
 __all__ = ["ROW_WORDS", "SAVED_BYTES", "emit_record", "emit_save", "emit_unchanged"]
 
@@ -20,8 +20,7 @@ SAVED_BYTES = 32 * _WIDEST
 
 def emit_save(module: Module) -> None:
     """``void save(context, mask, hosts, size)``: save the bytes that stores are about to overwrite."""
-    c = Function(module, "save", "void", "ptr context, i32 mask, ptr hosts, i32 size")
-    context, mask, hosts, size = c.parameters
+    c, (context, mask, hosts, size) = module.define("void save(ptr context, i32 mask, ptr hosts, i32 size)")
     saved = context.pointer(Word.EVENT_SAVED)
     with c.each_bit(mask) as lane:
         host, place = hosts.load("ptr", lane), saved.at(lane * _WIDEST)
@@ -33,8 +32,7 @@ def emit_save(module: Module) -> None:
 
 def emit_unchanged(module: Module) -> None:
     """``i32 unchanged(context, mask, hosts, size)``: the lanes whose memory holds what was kept."""
-    c = Function(module, "unchanged", "i32", "ptr context, i32 mask, ptr hosts, i32 size")
-    context, mask, hosts, size = c.parameters
+    c, (context, mask, hosts, size) = module.define("i32 unchanged(ptr context, i32 mask, ptr hosts, i32 size)")
     saved = context.pointer(Word.EVENT_SAVED)
     same = c.variable("i32", mask)
     with c.each_bit(mask) as lane:
@@ -50,8 +48,7 @@ def emit_unchanged(module: Module) -> None:
 
 def emit_record(module: Module) -> None:
     """``void record(context, mask, op, number, hosts)``; ``hosts`` may be null. A full buffer is drained on the spot."""
-    c = Function(module, "record", "void", "ptr context, i32 mask, i32 op, i64 number, ptr hosts")
-    context, mask, op, number, hosts = c.parameters
+    c, (context, mask, op, number, hosts) = module.define("void record(ptr context, i32 mask, i32 op, i64 number, ptr hosts)")
     with c.when(mask.eq(0)):
         c.ret()
     with c.when(context.word(Word.EVENT_COUNT).eq(context.word(Word.EVENT_CAPACITY))):

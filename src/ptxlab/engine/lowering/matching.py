@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from typing import Any
 
 from ptxlab.engine.program import Register
 from ptxlab.isa import kinds
@@ -14,7 +15,7 @@ from ptxlab.isa.kinds import HIDDEN, TYPE_BITS
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.isa.requirements import Values
 
-__all__ = ["Candidate", "Mismatch", "OperandSpec", "candidates", "fit", "operand_specs"]
+__all__ = ["Candidate", "Mismatch", "OperandSpec", "candidates", "fit", "operand_specs", "read_source", "write_result"]
 
 _NO_ADDRESS = ("label", "func")
 _ABSENT = Unused()
@@ -120,6 +121,26 @@ def operand_specs(op: Op) -> tuple[OperandSpec, ...]:
         if candidate.row is op.row:
             return candidate.specs
     return ()
+
+
+def read_source(read: Callable[[Resolved, str], Any], operand: Resolved, spec: OperandSpec) -> Any:
+    """A source as the semantics take it: a value that ``read`` returns, a tuple of them for a vector, None if absent."""
+    if spec.kind == "vector" and isinstance(operand, Group):
+        return tuple(read(item, spec.type) for item in operand.items)
+    return read(operand, spec.type) if spec.kind in ("scalar", "vector", "pair") else operand
+
+
+def write_result(write: Callable[[Resolved, str, Any], None], operand: Resolved, spec: OperandSpec, value: Any) -> None:
+    """Give each part of a destination its value."""
+    if spec.kind == "pair":
+        write(operand.first if isinstance(operand, PairOf) else operand, spec.type, value[0])
+        if isinstance(operand, PairOf):
+            write(operand.second, spec.second, value[1])
+    elif spec.kind == "vector" and isinstance(operand, Group):
+        for item, part in zip(operand.items, value, strict=True):
+            write(item, spec.type, part)
+    else:
+        write(operand, spec.type, value)
 
 
 def _register_fits(register: Register, type: str, bits: int, wider: bool) -> str | None:

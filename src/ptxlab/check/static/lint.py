@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
 from ptxlab import ptx
@@ -71,7 +71,7 @@ def lint_instruction(text: str, target: str = _DEFAULT_TARGET, version: str | tu
         findings = check_instruction(instruction, target, number, symbols)
         if findings is None:
             others = [_placed(module, instruction, f) for f in check_row(instruction, target, number, symbols)]
-            others += _other(module, kernel, instruction)
+            others += [d for d in _lowering(module, kernel) if d.place is None or d.place.line == instruction.line]
             found += [_shift(d, lines) for d in others]
             continue
         findings = [*findings, *_guard(instruction, symbols)]
@@ -111,7 +111,7 @@ def lint_module(text: str, file: str, target: str | None, version: str | tuple[i
         if not isinstance(function, ptx.Function) or function.body is None:
             continue
         scope = {p.name: "." + p.space for p in (*function.params, *function.returns)}
-        for instruction, symbols in _instructions(function.body, outer, scope):
+        for instruction, symbols in _instructions(function.body, outer | scope, {}):
             findings = check_instruction(instruction, goal, number, symbols)
             if findings is not None:
                 checked[instruction.line, instruction.column] = True
@@ -178,10 +178,6 @@ def _lowering(module: ptx.Module, function: ptx.Function) -> list[Diagnostic]:
     return []
 
 
-def _other(module: ptx.Module, kernel: ptx.Function, instruction: ptx.Instruction) -> list[Diagnostic]:
-    return [d for d in _lowering(module, kernel) if d.place is None or d.place.line == instruction.line]
-
-
 def _guard(instruction: ptx.Instruction, symbols: Symbols) -> list[Finding]:
     if instruction.guard is None or symbols(instruction.guard.predicate) == "pred":
         return []
@@ -192,10 +188,11 @@ def _module_symbols(module: ptx.Module) -> dict[str, str]:
     return {item.name: "." + item.space for item in module.items if isinstance(item, ptx.Variable)}
 
 
-def _instructions(block: ptx.Block, outer: dict[str, str], scope: dict[str, str]) -> Iterator[tuple[ptx.Instruction, Symbols]]:
+def _instructions(
+    block: ptx.Block, outer: Mapping[str, str], above: Mapping[str, tuple[str, int]]
+) -> Iterator[tuple[ptx.Instruction, Symbols]]:
     """The instructions of a block with what their names stand for; a family ``%r<10>`` is kept as its stem and count."""
-    names = {**outer, **scope}
-    families: dict[str, tuple[str, int]] = {}
+    names, families = dict(outer), dict(above)
 
     def symbols(name: str) -> str | None:
         found = names.get(name)
@@ -207,31 +204,17 @@ def _instructions(block: ptx.Block, outer: dict[str, str], scope: dict[str, str]
                 found = names[name] = known[0]
         return found
 
-    yield from _walk(block, names, families, symbols)
-
-
-def _walk(
-    block: ptx.Block, names: dict[str, str], families: dict[str, tuple[str, int]], symbols: Symbols
-) -> Iterator[tuple[ptx.Instruction, Symbols]]:
-    # Inner declarations hide outer ones only inside their block: what they replace is put back.
-    before = dict(names), dict(families)
     for statement in block.statements:
         match statement:
             case ptx.Instruction():
                 yield statement, symbols
             case ptx.RegisterDeclaration():
-                for name, count in statement.names:
-                    if count is None:
-                        names[name] = statement.type
-                    else:
-                        families[name] = statement.type, count
+                names.update((name, statement.type) for name, count in statement.names if count is None)
+                families.update((name, (statement.type, count)) for name, count in statement.names if count is not None)
             case ptx.Variable():
                 names[statement.name] = "." + statement.space
             case ptx.Block():
-                yield from _walk(statement, names, families, symbols)
-    for old, now in zip(before, (names, families), strict=True):
-        now.clear()  # type: ignore[attr-defined]
-        now.update(old)  # type: ignore[attr-defined]
+                yield from _instructions(statement, names, families)
 
 
 def _diagnostic(finding: Finding) -> Diagnostic:

@@ -32,13 +32,7 @@ _UNUSED = Unused()
 
 
 class _Undeclared(Exception):
-    """A name that is not defined here."""
-
-    def __init__(self, code: str, name: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.name = name
-        self.message = message
+    """A name that is not defined here; the arguments are the code of the diagnostic, the name, and the message."""
 
 
 def lower(module: ast.Module, function: ast.Function, *, contract: bool = False) -> Program:
@@ -214,7 +208,8 @@ class Lowering:
             operands = [self.operand(operand, scope, number) for operand in statement.operands]
         except _Undeclared as error:
             branches = rows[0].row.semantics in (Control.BRANCH, Control.INDEXED_BRANCH)
-            self.error(statement, *self._explained(error, branches, scope), error.name)
+            code, name, message = error.args
+            self.error(statement, *self._explained(code, name, message, branches, scope), name)
             return
         registers = self.table.registers
         trouble: Mismatch | None = None
@@ -288,21 +283,20 @@ class Lowering:
         """A variable that may hold addresses of functions."""
         return next((each.variables[name] for each in scope.outwards() if name in each.variables), self.globals.get(name))
 
-    def _explained(self, error: _Undeclared, branches: bool, scope: Scope) -> tuple[str, str, str]:
+    def _explained(self, code: str, name: str, message: str, branches: bool, scope: Scope) -> tuple[str, str, str]:
         """Code, message and fix for a name that is not defined; of a label, where the instruction ``branches``."""
-        name = error.name
-        if error.code == "U205" and branches:
+        if code == "U205" and branches:
             labels = [label for each in scope.outwards() for label in each.labels]
             return "U204", f"the label {name} is not declared", near(name, labels)
-        if error.code == "U203":
+        if code == "U203":
             ranges = [f"{stem}0 to {stem}{count - 1}" for each in scope.outwards() for stem, (_, count) in each.ranges.items() if count]
             stem = name.rstrip("0123456789")
             fitting = [text for text in ranges if text.startswith(f"{stem}0 ")]
-            return error.code, error.message, f"{fitting[0]} are declared" if fitting else "declare it with .reg"
-        if error.code == "U205":
+            return code, message, f"{fitting[0]} are declared" if fitting else "declare it with .reg"
+        if code == "U205":
             known = [*self.parameters, *self.globals, *(v for each in scope.outwards() for v in each.variables)]
-            return error.code, error.message, near(name, known)
-        return error.code, error.message, ""
+            return code, message, near(name, known)
+        return code, message, ""
 
     def guard(self, statement: ast.Instruction, scope: Scope) -> Reg | None:
         guard = statement.guard

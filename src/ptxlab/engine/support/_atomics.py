@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ptxlab.engine.addition_table import note_addition
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.vocabulary import LlvmVocabulary
 from ptxlab.engine.lowering.register_use import atomic_bits
 from ptxlab.engine.support._lanes import float_extreme
 from ptxlab.engine.support.accesses import frame_row
+from ptxlab.engine.support.event_rows import note_addition
 from ptxlab.isa.scalar.float_helpers import NAN64
 from ptxlab.native.builder import Module, Value
 

@@ -33,11 +33,13 @@ def _library(name: str) -> native.Library:
 def _ir(name: str) -> str:
     module = Module()
     first, *rest = name.split("_")
-    _EMIT.get(first, lambda module, name, rest: emit_move(module, name))(module, name, rest)
+    emit: Emit = _EMIT.get(first, lambda module, name, rest: emit_move(module, name))
+    emit(module, name, rest)
     return module.text()
 
 
-_EMIT: dict[str, Callable[[Module, str, list[str]], None]] = {
+Emit = Callable[[Module, str, list[str]], None]
+_EMIT: dict[str, Emit] = {
     "dispatch": lambda module, name, rest: emit_dispatch(module),
     **dict.fromkeys(
         ("shfl", "vote", "match", "redux", "elect", "members", "together"),

@@ -100,7 +100,9 @@ def _masked(mask: int) -> Combine:
 
 def _combine(warp: context.WarpContext) -> Combine:
     combine = combiner(warp.q.redOp, warp.q.type)
-    assert combine is not None
+    values = warp.op.row.values(warp.q)
+    if combine is None or any(rule.executed and rule.is_broken(values) for rule in REDUCE.rules):
+        warp.fault("D726", f".{warp.q.redOp} is not available for .{warp.q.type}")
     return combine
 
 

@@ -94,7 +94,7 @@ class Word(IntEnum):
     EVENT_DRAIN = 39
     """in: address of ``void drain(context)``, which empties the rows"""
     ADDITIONS = 40
-    """in: address of the table that floating-point atomics note additions in (`addition_table`); 0 if they are not recorded"""
+    """in: address of the table that floating-point atomics note additions in (`support.event_rows`); 0 if they are not recorded"""
     AGENT = 41
     """in: 32 times a number that only this warp has"""
     EVENT_SAVED = 42

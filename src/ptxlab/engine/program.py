@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ptxlab.isa.native_ops import Native
 from ptxlab.isa.operands import Op
@@ -26,6 +30,16 @@ class Register:
     offset: int = -1
     special: str = ""
     shadow: int = -1
+
+    def view(self, frame: NDArray[np.uint8]) -> NDArray[Any]:
+        """The row in a frame: uint32[1] of lane bits for a predicate, else 32 unsigned integers ([2, 32] uint64 for 128 bits)."""
+        if self.offset < 0:
+            raise ValueError(f"{self.name} has no row")
+        if self.bits == 1:
+            return frame[self.offset : self.offset + 4].view(np.uint32)
+        bits = max(self.bits, 16)
+        row = frame[self.offset : self.offset + 4 * bits].view(f"u{min(bits, 64) // 8}")
+        return row.reshape(2, 32) if bits == 128 else row
 
 
 @dataclass(slots=True)

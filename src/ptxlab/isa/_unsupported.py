@@ -6,12 +6,14 @@ The forms of a family in `isa.form.FORMS` are known without a pattern here.
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 
+from ptxlab.isa.catalogue import CATALOGUE
 from ptxlab.isa.form import find_forms, form
 from ptxlab.isa.kinds import WORDS, Kind, Register
 from ptxlab.isa.requirements import Condition
 
-__all__ = ["is_known"]
+__all__ = ["is_known", "refusal"]
 
 _NOT_EXECUTED = (
     # matrix instructions of earlier generations
@@ -42,6 +44,19 @@ def is_known(opcode: str) -> bool:
     (True, False)
     """
     return _PATTERN.fullmatch(opcode) is not None or any(form.takes(opcode) for form in find_forms(opcode))
+
+
+def refusal(opcode: str) -> tuple[str, str, str]:
+    """Code, message and fix for an opcode that no row takes."""
+    base, *modifiers = opcode.split(".")
+    if is_known(opcode):
+        return "U201", f"{opcode} is not executed by this version of ptxlab", ""
+    if base not in CATALOGUE:
+        close = get_close_matches(base, CATALOGUE, 1)
+        return "U202", f"there is no instruction {opcode}", f"did you mean {close[0]}?" if close else ""
+    wanted = {base, *modifiers}
+    forms = sorted({row.pattern for row in CATALOGUE[base]}, key=lambda p: (-len(wanted & set(re.findall(r"[\w:]+", p))), p))
+    return "U202", f"{base} does not exist with the modifiers of {opcode}", f"forms like {' or '.join(forms[:2])} exist"
 
 
 _SECTION = "Scalar Video Instructions: "

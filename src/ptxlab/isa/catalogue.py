@@ -42,6 +42,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
@@ -50,10 +51,21 @@ from ptxlab.isa.form import FORMS, Form, Operands, Order, Rule, Slot, find_forms
 from ptxlab.isa.kinds import Address, Immediate, Kind, Predicate, Register, TensorAddress, Typed, Vector
 from ptxlab.isa.requirements import Condition, Needs, Values, conditions, holds
 
-__all__ = ["CATALOGUE", "Fidelity", "Qualifiers", "Row", "control", "forms_of", "match", "native", "pure", "service"]
+__all__ = ["CATALOGUE", "Control", "Fidelity", "Qualifiers", "Row", "control", "forms_of", "match", "native", "pure", "service"]
 
 Fidelity = Literal["hardware", "two-models", "spec", "deduced"]
 RowKind = Literal["pure", "native", "service", "control"]
+
+
+class Control(Enum):
+    """What a control-flow instruction does."""
+
+    BRANCH = auto()
+    INDEXED_BRANCH = auto()
+    RETURN = auto()
+    EXIT = auto()
+    CALL = auto()
+    TRAP = auto()
 
 
 class Qualifiers:
@@ -138,6 +150,13 @@ class Row:
         """The values of the groups for what a pattern matched: a flag has its spelling."""
         return {name: _spelling(self, name) if value is True else value or None for name, value in q.__dict__.items()}
 
+    def sample(self) -> Qualifiers:
+        """What the pattern matches with the first choice of each group, and without what may be missing."""
+        values: dict[str, str | bool | None] = {"base": self.base} | {
+            slot.name: not slot.optional if slot.flag else None if slot.optional else slot.choices[0] for slot in self.slots
+        }
+        return Qualifiers(values | {name: table[str(values[group])] for name, group, table in self.derived})
+
     def shown(self, values: Values) -> Iterator[tuple[str, Kind, bool | None]]:
         """The operands with their kinds, and whether each is there: None where it may be missing."""
         for name, condition in map(operand, self.line.line.split()):
@@ -175,26 +194,33 @@ def _typed(given: str | Typed) -> tuple[Typed, str]:
     return replace(kind, text=text), "?" if kind.text[0] == "?" else mark + group
 
 
+_WIDENING = frozenset({"ld", "ldu", "st", "cvt"})
+"""Instructions whose register operands may be wider than the type: section "Operand Size Exceeding Instruction-Type Size"."""
+
+
 def _compact(
     pattern: str,
     ordered: bool,
     operands: Mapping[str, str | Typed],
+    kept: int,
     section: str,
     requires: Needs | tuple[Needs, ...],
     rules: tuple[Rule, ...],
 ) -> Iterator[_Parsed]:
-    """One row for each name of a pattern in the compact notation."""
+    """One row for each name of a pattern in the compact notation; the first ``kept`` operands are destinations that cannot be dropped."""
     names = _NAMES.match(pattern)
     if names is None:
         raise ValueError(f"bad pattern {pattern!r}")
     modifiers = pattern[names.end() :]
     typed = {name: _typed(given) for name, given in operands.items()}
     line = " ".join(name + there for name, (_, there) in typed.items())
-    kinds: dict[str, Kind] = {name: kind for name, (kind, _) in typed.items()}
     needed = requires if isinstance(requires, tuple) else (requires,)
     order: Order = "fixed" if ordered else "types"
     for base in names.group().split("|"):
-        title = section.replace("{base}", base)
+        title, wider = section.replace("{base}", base), base in _WIDENING
+        kinds: dict[str, Kind] = {
+            name: replace(kind, name=name, wider=wider, sink=at >= kept) for at, (name, (kind, _)) in enumerate(typed.items())
+        }
         form = Form(base, parse_slots(modifiers), (Operands(line),), kinds, title, rules, needed, order=order)
         yield form, form.operands[0], form.slots, base + modifiers
 
@@ -252,9 +278,10 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
 
         def decorate(semantics: Any) -> Any:
             for given in syntax:
-                parsed = (
-                    _narrowed(given, condition) if isinstance(given, Form) else _compact(given, ordered, operands, section, requires, rules)
-                )
+                if isinstance(given, Form):
+                    parsed = _narrowed(given, condition)
+                else:
+                    parsed = _compact(given, ordered, operands, count if kind == "pure" else 0, section, requires, rules)
                 for form, line, slots, pattern in parsed:
                     listed = tuple(_listed(form, line))
                     row = Row(form, line, pattern, slots, listed, count, kind, semantics, fidelity, condition, lookups, updates, effects)
@@ -286,7 +313,7 @@ service = _decorator("service")
 """Declare a function ``f(warp: WarpContext) -> Wait | None`` that the machine calls, once for converged lanes of a warp."""
 
 control = _decorator("control")
-"""Declare a control-flow instruction; the semantics is its name: bra, brx, exit, ret, call, trap."""
+"""Declare a control-flow instruction; the semantics is a `Control`."""
 
 
 def forms_of(name: str) -> list[Form]:

@@ -94,22 +94,21 @@ class Caller:
 
     def resolve(self, frame: Value, mask: Value, space: str, operand: Resolved, size: int, write: bool, op: Op, out: Value) -> Value:
         """Host addresses of a bracketed operand; the status."""
+        source, row, offset = self.address(frame, operand)
+        numbers = (self.number(size), self.number(int(write)), self.number(op.index))
+        return self.must(f"resolve_{_SPACES.get(space, space)}_{source}", self.context, mask, row, offset, *numbers, out)
+
+    def address(self, frame: Value, operand: Resolved) -> tuple[str, Value, Value]:
+        """An address in brackets: the width of its register or ``u`` (uniform), the row of the register, and what is added."""
         code = self.code
-        space = _SPACES.get(space, space)
         base = operand.base if isinstance(operand, Addr) else operand
-        offset = operand.offset if isinstance(operand, Addr) else 0
-        tail = (self.number(size), self.number(int(write)), self.number(op.index), out)
+        offset = code.const("i64", operand.offset if isinstance(operand, Addr) else 0)
         if isinstance(base, Reg):
             info = self.program.registers[base.index]
-            row = frame.at(info.offset)
-            return self.must(f"resolve_{space}_{info.bits}", self.context, mask, row, code.const("i64", offset), *tail)
+            return str(info.bits), frame.at(info.offset), offset
         if isinstance(base, SymbolAddress):
-            address = symbol_address(code, self.program, self.context, base)
-            if offset:
-                address = address + offset
-        else:
-            address = code.const("i64", offset)
-        return self.must(f"resolve_{space}_u", self.context, mask, code.const("ptr", 0), address, *tail)
+            offset = symbol_address(code, self.program, self.context, base) + offset
+        return "u", code.const("ptr", 0), offset
 
     # --------------------------------------------------------------------------------------------------------- natives
 
@@ -249,16 +248,9 @@ class Caller:
         sizes = code.const("ptr", 0)
         if native.source_size >= 0 and not isinstance(op.operands[native.source_size], Unused):
             sizes = self.row(frame, op.operands[native.source_size], 32)
-        source = op.operands[native.source]
-        base = source.base if isinstance(source, Addr) else None
-        offset: Value = code.const("i64", source.offset if isinstance(source, Addr) else 0)
-        row, bits = code.const("ptr", 0), 0
-        if isinstance(base, Reg):
-            row, bits = frame.at(self.program.registers[base.index].offset), self.program.registers[base.index].bits
-        elif isinstance(base, SymbolAddress):
-            offset = symbol_address(code, self.program, self.context, base) + offset
+        source, row, offset = self.address(frame, op.operands[native.source])
         numbers = (sizes, ignored, self.number(native.size), self.number(op.index))
-        check(self.must(f"copy_async_{bits or 'u'}", self.context, mask, self.hosts, row, offset, *numbers))
+        check(self.must(f"copy_async_{source}", self.context, mask, self.hosts, row, offset, *numbers))
         if self.program.recorded:
             self._record_source(op, native, frame, mask & ~ignored, sizes, check)
 

@@ -19,6 +19,7 @@ from ptxlab.engine.lowering.frame import members
 from ptxlab.engine.lowering.register_use import is_inline, operand_registers
 from ptxlab.engine.program import Program
 from ptxlab.engine.support.accesses import fail
+from ptxlab.isa.catalogue import Control
 from ptxlab.isa.effects import Asynchronous
 from ptxlab.isa.effects import Unit as AsyncUnit
 from ptxlab.isa.operands import Addr, Op
@@ -197,17 +198,16 @@ class Region:
 
     def control(self, node: Node, op: Op) -> None:
         """A branch, exit or trap."""
-        name = op.row.semantics
-        if name == "bra":
-            self.bra(node, op)
-        elif name == "brx":
-            self.brx(node, op)
-        elif name in ("exit", "ret"):
-            self.exit(node, op)
-        else:
-            self.trap(node, op)
+        emit = {
+            Control.BRANCH: self.branch,
+            Control.INDEXED_BRANCH: self.indexed_branch,
+            Control.EXIT: self.exit,
+            Control.RETURN: self.exit,
+            Control.TRAP: self.trap,
+        }
+        emit[op.row.semantics](node, op)
 
-    def bra(self, node: Node, op: Op) -> None:
+    def branch(self, node: Node, op: Op) -> None:
         """All lanes go one way, or they diverge."""
         code = self.code
         target = op.targets[0]
@@ -226,7 +226,7 @@ class Region:
         self.context.set_words({Word.ACTIVE: active, Word.TAKEN: taken, Word.NEXT: otherwise, Word.INFO: op.index})
         self.code.ret(int(Status.DIVERGE))
 
-    def brx(self, node: Node, op: Op) -> None:
+    def indexed_branch(self, node: Node, op: Op) -> None:
         """Lanes with the same index branch together; the others come back to this op."""
         code = self.code
         mask = self.context.load("i32", 2 * Word.MASK)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptxlab.engine.lowering.scope import type_bits
 from ptxlab.engine.program import Parameter, SharedLayout
 from ptxlab.isa.address_space import SHARED_RESERVED
+from ptxlab.isa.kinds import type_bits
 from ptxlab.ptx import ast
 
 __all__ = ["align_up", "local_layout", "parameter_layout", "shared_layout", "variable_alignment", "variable_size"]

@@ -54,6 +54,12 @@ def fault_at(warp: Warp, op: Op | None, fault: Fault, lane: int, address: int) -
     return Stop(Status.FAULT)
 
 
+def _refuse(wrong: object, warp: Warp, op: Op | None, fault: Fault, lane: int, address: int) -> None:
+    """Note a fault and stop, if something is wrong."""
+    if wrong:
+        raise fault_at(warp, op, fault, lane, address)
+
+
 # ------------------------------------------------------------------------------------------------------------- addresses
 
 
@@ -70,8 +76,7 @@ def _addresses(warp: Warp, operand: Resolved) -> list[int]:
 
 def _host(warp: Warp, op: Op | None, space: str, lane: int, address: int, size: int, align: int, write: bool) -> int:
     """The host address of an access, or a fault."""
-    if address % align:
-        raise fault_at(warp, op, Fault.MISALIGNED, lane, address)
+    _refuse(address % align, warp, op, Fault.MISALIGNED, lane, address)
     if space == "generic":
         window = address >> 32
         for base, name in ((SHARED_WINDOW, "shared::cluster"), (LOCAL_WINDOW, "local"), (PARAM_WINDOW, "param")):
@@ -90,13 +95,10 @@ def _host(warp: Warp, op: Op | None, space: str, lane: int, address: int, size: 
         raise fault_at(warp, op, Fault.SHARED_PEER if peer else Fault.SHARED_RANGE, lane, address)
     if space == "shared::cluster":
         named, inside = address >> 24, address & 0xFFFFFF
-        if named >= warp.word(Word.CLUSTER_SIZE):
-            raise fault_at(warp, op, Fault.SHARED_GONE, lane, address)
+        _refuse(named >= warp.word(Word.CLUSTER_SIZE), warp, op, Fault.SHARED_GONE, lane, address)
         base, total = (int(v) for v in bytes_at(warp.word(Word.CLUSTER) + 16 * named, 16).view(np.uint64))
-        if not total:
-            raise fault_at(warp, op, Fault.SHARED_GONE, lane, address)
-        if inside + size > total:
-            raise fault_at(warp, op, Fault.SHARED_RANGE, lane, address)
+        _refuse(not total, warp, op, Fault.SHARED_GONE, lane, address)
+        _refuse(inside + size > total, warp, op, Fault.SHARED_RANGE, lane, address)
         return base + inside
     if space in ("global", "const"):
         count = warp.word(Word.ALLOCATION_COUNT)
@@ -108,13 +110,10 @@ def _host(warp: Warp, op: Op | None, space: str, lane: int, address: int, size: 
         raise fault_at(warp, op, Fault.GLOBAL_WRITE if write else Fault.GLOBAL_READ, lane, address)
     if space == "local":
         total = warp.word(Word.LOCAL_SIZE)
-        if address + size > total:
-            raise fault_at(warp, op, Fault.LOCAL_RANGE, lane, address)
+        _refuse(address + size > total, warp, op, Fault.LOCAL_RANGE, lane, address)
         return warp.word(Word.LOCAL) + lane * total + address
-    if write:
-        raise fault_at(warp, op, Fault.PARAM_WRITE, lane, address)
-    if not 0 <= address - PARAM_BASE <= warp.word(Word.PARAM_SIZE) - size:
-        raise fault_at(warp, op, Fault.PARAM_RANGE, lane, address)
+    _refuse(write, warp, op, Fault.PARAM_WRITE, lane, address)
+    _refuse(not 0 <= address - PARAM_BASE <= warp.word(Word.PARAM_SIZE) - size, warp, op, Fault.PARAM_RANGE, lane, address)
     return warp.word(Word.PARAM) + address - PARAM_BASE
 
 
@@ -300,8 +299,7 @@ def _collective(warp: Warp, op: Op, native: Collective, mask: int) -> None:
         return
     members = _integers(warp, operands[native.member], 32)
     for lane in lanes:
-        if not members[lane] >> lane & 1:
-            raise fault_at(warp, op, Fault.NOT_MEMBER, lane, members[lane])
+        _refuse(not members[lane] >> lane & 1, warp, op, Fault.NOT_MEMBER, lane, members[lane])
     for lane in lanes:
         if members[lane] & warp.word(Word.LIVE) & ~mask:
             raise _converge(warp, op, mask)
@@ -379,27 +377,23 @@ def _tensor(warp: Warp, op: Op, native: TensorAccess, mask: int) -> None:
         if addresses[lane] != address:
             offset = operand.offset if isinstance(operand, Addr) else 0
             raise fault_at(warp, op, Fault.TENSOR_UNEQUAL, lane, address - offset)
-    if not warp.word(Word.TENSOR):
-        raise fault_at(warp, op, Fault.TENSOR_NONE, lanes[0], address)
-    if warp.word(Word.LIVE) & 0xFFFFFFFF != 0xFFFFFFFF:
-        raise fault_at(warp, op, Fault.TENSOR_PARTIAL, lanes[0], address)
+    _refuse(not warp.word(Word.TENSOR), warp, op, Fault.TENSOR_NONE, lanes[0], address)
+    _refuse(warp.word(Word.LIVE) & 0xFFFFFFFF != 0xFFFFFFFF, warp, op, Fault.TENSOR_PARTIAL, lanes[0], address)
     lane0, column0, quadrant = address >> 16, address & 0xFFFF, warp.word(Word.QUADRANT)
     inner = lane0 & 31
-    if lane0 >> 5 not in (0, quadrant) or (inner if native.shape == "32x32b" else inner & 15):
-        raise fault_at(warp, op, Fault.TENSOR_QUADRANT, lanes[0], address)
+    wrong = lane0 >> 5 not in (0, quadrant) or (inner if native.shape == "32x32b" else inner & 15)
+    _refuse(wrong, warp, op, Fault.TENSOR_QUADRANT, lanes[0], address)
     items = flatten(op.operands[native.value])
     half = _integers(warp, op.operands[native.split], 32)[0] if native.split >= 0 else 0
     parts = 2 if native.pack else 1
     width = int(fragment(native.shape, native.repeat, native.pack).column.max()) + parts
     starts = [column0, column0 + half] if native.split >= 0 else [column0]
     for start in starts:
-        if start + width > 512:
-            raise fault_at(warp, op, Fault.TENSOR_RANGE, lanes[0], address)
+        _refuse(start + width > 512, warp, op, Fault.TENSOR_RANGE, lanes[0], address)
     owned = bytes_at(warp.word(Word.TENSOR_OWNED), 512)
     for start in starts:
         for column in range(start, start + width):
-            if not owned[column]:
-                raise fault_at(warp, op, Fault.TENSOR_UNALLOCATED, lanes[0], column)
+            _refuse(not owned[column], warp, op, Fault.TENSOR_UNALLOCATED, lanes[0], column)
     words = bytes_at(warp.word(Word.TENSOR), 512 * 128 * 4).view(f"u{4 // parts}").reshape(512, 128, parts)
     cells = fragment(native.shape, native.repeat, native.pack, half)
     for r, item in enumerate(items):
@@ -427,8 +421,7 @@ def _copy(warp: Warp, op: Op, native: CopyAsync, mask: int) -> None:
     ignored = warp.bits(op.operands[native.ignore], 1) if native.ignore >= 0 else np.zeros(32, np.bool_)
     for lane in _lanes(mask):
         read = 0 if ignored[lane] else min(sizes[lane], native.size)
-        if read and addresses[lane] % native.size:
-            raise fault_at(warp, op, Fault.MISALIGNED, lane, addresses[lane])
+        _refuse(read and addresses[lane] % native.size, warp, op, Fault.MISALIGNED, lane, addresses[lane])
         count = warp.word(Word.PENDING_COUNT)
         if warp.word(Word.DEFERRED) and count < warp.word(Word.PENDING_CAPACITY):
             if read:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ptxlab.engine.addition_table import note_addition
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.vocabulary import LlvmVocabulary
 from ptxlab.engine.lowering.register_use import atomic_bits
 from ptxlab.engine.support._lanes import float_extreme
 from ptxlab.engine.support.accesses import frame_row
+from ptxlab.engine.support.event_rows import note_addition
 from ptxlab.isa.scalar.float_helpers import NAN64
-from ptxlab.native.builder import Function, Module, Value
+from ptxlab.native.builder import Module, Value
 
 __all__ = ["emit_atomic"]
 
@@ -19,8 +19,7 @@ def emit_atomic(module: Module, name: str) -> None:
     _, operation, type, *in_global = name.split("_")
     bits = atomic_bits(type)
     parameters = "ptr context, i32 op, ptr frame, i32 mask, ptr hosts, i32 count, ptr old, ptr a, ptr b"
-    c = Function(module, name, "void", parameters)
-    context, op, frame, mask, hosts, count, old_table, a_table, b_table = c.parameters
+    c, (context, op, frame, mask, hosts, count, old_table, a_table, b_table) = module.define(f"void {name}({parameters})")
     counted = operation == "add" and not (type[0] in "us" and type[1:].isdigit())
 
     def row(table: Value, k: Value) -> Value:

@@ -41,7 +41,13 @@ def _global(warp: context.WarpContext, position: int, lane: int, size: int, writ
 def _combine(warp: context.WarpContext) -> Combine | None:
     """The operation of a reduction; None for a copy."""
     operation: str | None = warp.q.get("redOp")
-    return None if operation is None else combiner(operation, warp.q.type)
+    if operation is None:
+        return None
+    combine = combiner(operation, warp.q.type)
+    values = warp.op.row.values(warp.q)
+    if combine is None or any(rule.executed and rule.is_broken(values) for rule in REDUCE.rules):
+        warp.fault("D726", f".{operation} is not available for .{warp.q.type}")
+    return combine
 
 
 def _reduction(q: Qualifiers) -> Asynchronous:

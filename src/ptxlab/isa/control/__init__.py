@@ -1,28 +1,30 @@
 """Control flow, the stack, and the functions that the system provides. Importing the package registers its rows in the catalogue.
 
 The stack grows down in local memory; the stack pointer is a register that does not appear in the PTX text.
+`inserted` names the instructions that the lowering adds to those of the text.
 """
 
 from __future__ import annotations
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.catalogue import Qualifiers, control, native, pure
+from ptxlab.isa.catalogue import Control, Qualifiers, control, native, pure
+from ptxlab.isa.control import inserted
 from ptxlab.isa.control._system import NO_FUNCTION, SYSTEM_CALLS
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Const, Op, Unused
 from ptxlab.isa.requirements import needs
 
-__all__ = ["NO_FUNCTION", "SYSTEM_CALLS"]
+__all__ = ["NO_FUNCTION", "SYSTEM_CALLS", "inserted"]
 
 _SECTION = "Control Flow Instructions: {base}"
 
-control("bra{.uni}", target="label", outputs=0, section=_SECTION)("bra")
-control("brx.idx{.uni}", index="u32", targets="label", outputs=0, section=_SECTION + ".idx")("brx")
-control("ret{.uni}", outputs=0, section=_SECTION)("ret")
-control("exit", outputs=0, section=_SECTION)("exit")
-control("trap", outputs=0, section="Miscellaneous Instructions: trap")("trap")
-control("call{.uni}", first="any", second="?any", third="?any", fourth="?any", outputs=0, section=_SECTION)("call")
+control("bra{.uni}", target="label", outputs=0, section=_SECTION)(Control.BRANCH)
+control("brx.idx{.uni}", index="u32", targets="label", outputs=0, section=_SECTION + ".idx")(Control.INDEXED_BRANCH)
+control("ret{.uni}", outputs=0, section=_SECTION)(Control.RETURN)
+control("exit", outputs=0, section=_SECTION)(Control.EXIT)
+control("trap", outputs=0, section="Miscellaneous Instructions: trap")(Control.TRAP)
+control("call{.uni}", first="any", second="?any", third="?any", fourth="?any", outputs=0, section=_SECTION)(Control.CALL)
 
 
 @native("pmevent", event=Typed("any", range(16), constant=True), outputs=0, section="Miscellaneous Instructions: pmevent")

@@ -37,8 +37,8 @@ def _bits(type: str) -> int:
 
 @pure(
     "mov.(type=pred|b128|b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64)",
-    d="type",
-    a=Typed("type", symbols=True, special=True),
+    d=Typed("type", parts=True),
+    a=Typed("type", symbols=True, special=True, parts=True),
     requires=needs("8.3", "sm_70", when={"type": "b128"}),
     section="Data Movement and Conversion Instructions: mov",
 )

@@ -10,8 +10,8 @@ from ptxlab import ptx
 from ptxlab.diagnostics import Diagnostic, Place, diagnose, ranges
 from ptxlab.engine.context import Word
 from ptxlab.engine.faults import FAULTS, FIXES, Fault
-from ptxlab.engine.lowering.scope import type_bits
 from ptxlab.isa.context import Misuse
+from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.native_ops import MatrixAccess, Native
 from ptxlab.isa.operands import Op
 from ptxlab.isa.tcgen05 import freed, leaks

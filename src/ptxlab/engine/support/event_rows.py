@@ -1,8 +1,8 @@
 """Recording: one row of fixed size for each access and each fence of a warp, for observers to read in bulk.
 
-A row is op index | lanes << 32, a number (the address of a tensor memory access; the lanes whose store changed nothing), and the host
-addresses of the 32 lanes. Where sources are watched, cp.async has a second row, of the lanes that read their whole source: its index is
-the number of ops more.
+A row is op index | lanes << 32, a number, and the host addresses of the 32 lanes. The number is the address of a tensor memory access, the
+lanes whose store changed nothing, or the bytes that each lane of a cp.async accesses. A cp.async whose source is watched has further rows
+for what it reads, one for each number of bytes; their index is larger by the number of ops.
 """
 
 from __future__ import annotations

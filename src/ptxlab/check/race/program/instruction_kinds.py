@@ -46,7 +46,7 @@ def waits_for_grid(program: Program) -> bool:
 
 
 def op_table(program: Program, reach: Reach, sources: bool) -> NDArray[np.uint64]:
-    """`OpWord` for each op, and behind them for the second row that each cp.async has, of what it reads: uint64[2 * ops, 2].
+    """`OpWord` for each op, and after them for the rows in which each cp.async says what it reads: uint64[2 * ops, 2].
 
     ``reach``: who can reach the memory of the launch; ``sources``: whether to watch what cp.async reads.
     """

@@ -29,6 +29,7 @@ def emit_drain(module: Module) -> None:
         copy = (how & 0x100).ne(0)
         slot = copy.select(state.word(StateWord.COPY_SLOT), state.word(StateWord.SLOT))
         clock = copy.select(state.word(StateWord.COPY_CLOCK), state.word(StateWord.CLOCK))
+        size = copy.select(row.load("i64", 1), size)
         who = (slot << 32) | clock
         with c.when(copy):
             state.set_word(StateWord.COPIED, 1)

@@ -68,7 +68,7 @@ class Lanes:
         if before is not None:
             rows = np.concatenate([before, rows])
         ops = (rows[:, 0] & np.uint64(0xFFFFFFFF)).astype(np.intp)
-        own = ops < len(self._synchronises)  # the second rows of cp.async are its own accesses, not the thread's
+        own = ops < len(self._synchronises)  # what cp.async reads is its own access, not the thread's
         rows, ops = rows[own], ops[own]
         start = 0
         for start, stop in self._stretches(ops.tolist()):

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
-from ptxlab.check.model import Component, Kind, Row, kind_of
+from ptxlab.check.model import TENSOR_PIPES, Component, Kind, Row, kind_of, rule
 from ptxlab.check.race._barriers import PendingCompletion
 from ptxlab.check.race._groups import WgmmaGroups
 from ptxlab.check.race._recorder import AccessRecorder
@@ -35,7 +35,10 @@ class Operations:
         self._recorder = recorder
         self._releases = releases
         self._tensor_memory = tensor_memory
-        self._accumulators = Accumulators(recorder.shadow) if recorder.launch.model == "spec" else None
+        model = recorder.launch.model
+        self._accumulators = Accumulators(recorder.shadow) if model == "spec" else None
+        self._numbered = [kind for kind in TENSOR_PIPES if rule(kind, True, kind, True, model).component is Component.DONE]
+        """The kinds of operations of which two are not pipelined: each has a number, so that one can be found to follow another."""
         self._by_completion: dict[Completion, Callable[[Warp, Clocks, Agent, AsyncOperation, Accesses], None]] = {
             Completion.COMMIT: self._pipe_operation,
             Completion.WGMMA_GROUP: wgmma.issue,
@@ -67,6 +70,8 @@ class Operations:
     def _pipe_operation(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
         effects, lane = _of(operation), _lane(operation)
         kind, slot = kind_of(effects), self._pipe(clocks, agent, lane)
+        if kind in self._numbered:
+            self._renumber(agent, slot)
         self._recorder.record(clocks, agent, slot, kind, operation.op, accesses)
         if kind is Kind.MMA and self._accumulators is not None:
             name, who = self._accumulators.name(warp, operation.op, effects.variant, lane), slot.name << 32 | slot.clock
@@ -79,16 +84,19 @@ class Operations:
         """The slot of a thread's operations on tensor memory."""
         slot = clocks.own(agent, (Completion.COMMIT, lane))
         if not slot.clock:
-            slot.clock = 1
-            agent.rows[Row.TENSOR, slot.number + Component.EARLY] = 1
+            self._renumber(agent, slot)
         return slot
 
-    def _commit(self, clocks: Clocks, agent: Agent, operation: AsyncOperation) -> None:
-        """All operations of a thread between two commits have one clock: only commits complete them."""
-        slot = self._pipe(clocks, agent, _lane(operation))
-        _arrives_for(clocks, agent, operation, slot)
+    def _renumber(self, agent: Agent, slot: Slot) -> None:
+        """Let the thread's operations on tensor memory that follow have the next number, as issued ones."""
         slot.clock += 1
         agent.rows[Row.TENSOR, slot.number + Component.EARLY] = slot.clock
+
+    def _commit(self, clocks: Clocks, agent: Agent, operation: AsyncOperation) -> None:
+        """Operations between two commits have one number if they execute in the order of issue: only commits complete them."""
+        slot = self._pipe(clocks, agent, _lane(operation))
+        _arrives_for(clocks, agent, operation, slot)
+        self._renumber(agent, slot)
 
     # ---------------------------------------------------------------------------------------------------------------- copies
 

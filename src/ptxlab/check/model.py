@@ -136,9 +136,11 @@ class Row(IntEnum):
     """the same for global memory"""
     TENSOR = 3
     """tcgen05 accesses that a tcgen05 access may follow"""
-    RELEASED = 4
+    ASYNC_RELEASED = 4
+    """spec: accesses that a fence of the generic and the async proxy has released, for a fence of these proxies that acquires"""
+    RELEASED = 5
     """spec: the part of TENSOR that the warp's next release publishes"""
-    ACQUIRED = 5
+    ACQUIRED = 6
     """spec: joined into TENSOR by the next tcgen05.fence::after_thread_sync"""
 
 

@@ -392,9 +392,14 @@ class Fence(Effect):
 
 @dataclass(frozen=True, slots=True)
 class ProxyFence(Effect):
-    """Makes generic accesses to ``spaces`` visible to the async proxy; no spaces: a proxy that ptxlab has nothing to order for."""
+    """Makes generic accesses to ``spaces`` visible to the async proxy; no spaces: a proxy that ptxlab has nothing to order for.
+
+    A fence for one direction only ``acquires`` or only ``releases``.
+    """
 
     spaces: Space
+    acquires: bool = True
+    releases: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
-from ptxlab.check.race.clocks.clocks import SHARED_ROWS, Agent, BarrierClock, Clocks, Rows, Slot, Use, join, joined
+from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, Rows, Slot, Use, join, joined
 from ptxlab.check.race.clocks.phases import check_overrun, note_wait
 from ptxlab.check.race.clocks.releases import relaxed_release, relaxed_wait
 from ptxlab.isa.context import MemoryAccess
@@ -31,7 +31,7 @@ from ptxlab.isa.operands import Op
 
 __all__ = ["Barriers", "PendingCompletion"]
 
-_PERFORMED = slice(Row.EXECUTION, SHARED_ROWS, Row.TENSOR - Row.EXECUTION)
+_PERFORMED = slice(Row.EXECUTION, Row.TENSOR + 1, Row.TENSOR - Row.EXECUTION)
 """Of the rows that synchronisation objects carry, those that the completion of an asynchronous operation advances."""
 _OBJECT = np.array([8], np.uint32)
 """Bytes of an mbarrier object."""

@@ -73,7 +73,7 @@ def _nothing(effect: Effect, clocks: Clocks, agent: Agent) -> None:
 _FENCES: dict[type[Effect], _Fence] = {
     Fence: fence,
     MbarrierInitFence: lambda effect, clocks, agent: mbarrier_init_fence(agent),
-    ProxyFence: lambda effect, clocks, agent: clocks.proxy_fence(agent, effect.spaces),
+    ProxyFence: lambda effect, clocks, agent: clocks.proxy_fence(agent, effect),
     TensorMapFence: lambda effect, clocks, agent: clocks.acquire_maps(agent) if effect.acquires else clocks.release_maps(agent),
     TensorFence: lambda effect, clocks, agent: clocks.before_thread_sync(agent) if effect.before else clocks.after_thread_sync(agent),
     TensorWait: wait_for_transfers,

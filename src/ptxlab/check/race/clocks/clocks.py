@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from ptxlab.check.model import Component, Row
 from ptxlab.check.race.clocks.join_clocks import Block
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
-from ptxlab.isa.effects import Space
+from ptxlab.isa.effects import ProxyFence, Space
 from ptxlab.native import address_of
 
-__all__ = ["SHARED_ROWS", "Agent", "BarrierClock", "Clocks", "Rows", "Slot", "Use", "join", "joined"]
+__all__ = ["Agent", "BarrierClock", "Clocks", "Rows", "Slot", "Use", "join", "joined"]
 
 Rows: TypeAlias = NDArray[np.uint32]
 
-SHARED_ROWS = 4
-"""Rows that synchronisation objects carry."""
 _FIRST_WIDTH = 64
 _MAPS = "tensor maps"
 
@@ -155,6 +153,8 @@ class Clocks:
     def __init__(self, serial: int, ctas: tuple[Any, ...], warps: int, model: str) -> None:
         self.serial = serial
         self.spec = model == "spec"
+        self._carried = slice(Row.ASYNC_RELEASED + 1 if self.spec else Row.TENSOR + 1)
+        """The rows that synchronisation objects carry."""
         self.rows: NDArray[np.uint32] = np.zeros((len(ctas) * warps, len(Row), _FIRST_WIDTH), np.uint32)
         self.owners: list[tuple[Agent | None, Hashable]] = []
         self.shared: dict[Hashable, Slot] = {}
@@ -181,11 +181,11 @@ class Clocks:
     def _place(self, agent: Agent) -> None:
         agent.rows = self.rows[agent.index]
         agent.address = address_of(agent.rows)
-        agent.shared = agent.rows[:SHARED_ROWS]
+        agent.shared = agent.rows[self._carried]
         agent.execution, agent.tensor = (agent.rows[row].data for row in (Row.EXECUTION, Row.TENSOR))
 
     def _place_blocks(self) -> None:
-        self.blocks = [Block(self.rows[first : first + self.warps, :SHARED_ROWS]) for first in range(0, len(self.agents), self.warps)]
+        self.blocks = [Block(self.rows[first : first + self.warps, self._carried]) for first in range(0, len(self.agents), self.warps)]
 
     def slot(self, agent: Agent | None, what: Hashable) -> Slot:
         """A new slot."""
@@ -238,6 +238,7 @@ class Clocks:
             return
         own = agent.rows
         join(own[: Row.TENSOR], rows[: Row.TENSOR])
+        join(own[Row.ASYNC_RELEASED], rows[Row.ASYNC_RELEASED])
         # Execution ordering is transitive: releasing again what was acquired needs no fences of its own.
         for row in (Row.ACQUIRED, Row.RELEASED):
             join(own[row], rows[Row.TENSOR])
@@ -260,11 +261,20 @@ class Clocks:
         """griddepcontrol.wait: the grid before is complete, and visible to all proxies."""
         agent.rows[:, self.before.number : self.before.number + 2] = 1
 
-    def proxy_fence(self, agent: Agent, spaces: Space) -> None:
-        """fence.proxy.async: section "Shared Memory Accesses". Compiled code does the same (`event_replay_ir`)."""
-        for space, row in ((Space.SHARED, Row.ASYNC_SHARED), (Space.GLOBAL, Row.ASYNC_GLOBAL)):
-            if space in spaces:
-                join(agent.rows[row], agent.rows[Row.EXECUTION])
+    def proxy_fence(self, agent: Agent, fence: ProxyFence) -> None:
+        """fence.proxy.async: section "Shared Memory Accesses". Compiled code does the same for both directions (`event_replay_ir`).
+
+        In practice a fence for one direction is enough; under spec a fence that acquires needs one that has released before.
+        """
+        known = agent.rows[Row.EXECUTION]
+        if self.spec and not fence.acquires:
+            join(agent.rows[Row.ASYNC_RELEASED], known)
+        else:
+            if self.spec and not fence.releases:
+                known = agent.rows[Row.ASYNC_RELEASED]
+            for space, row in ((Space.SHARED, Row.ASYNC_SHARED), (Space.GLOBAL, Row.ASYNC_GLOBAL)):
+                if space in fence.spaces:
+                    join(agent.rows[row], known)
         self.tick(agent)
 
     def change_map(self, agent: Agent, releases: bool) -> Slot:

@@ -32,7 +32,7 @@ def _describe(op: Op, native: Native, fenced: bool, reach: Reach) -> tuple[int, 
         return Kind.GENERIC << 1 | native.write, native.row
     if isinstance(native, CopyAsync):
         return Kind.COPY << 1 | 1 | _COPY, native.size
-    if isinstance(op.effects, ProxyFence):
+    if isinstance(op.effects, ProxyFence) and op.effects.acquires and op.effects.releases:
         spaces = op.effects.spaces
         return PROXY_FENCES[Row.ASYNC_SHARED] * (Space.SHARED in spaces) | PROXY_FENCES[Row.ASYNC_GLOBAL] * (Space.GLOBAL in spaces), 0
     if isinstance(native, TensorAccess) or (isinstance(native, Nothing) and op.effects is not None):

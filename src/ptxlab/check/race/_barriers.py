@@ -10,7 +10,6 @@ from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
 from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, Rows, Slot, Use, join, joined
-from ptxlab.check.race.clocks.phases import check_overrun, note_wait
 from ptxlab.check.race.clocks.releases import relaxed_release, relaxed_wait
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
@@ -58,7 +57,7 @@ def _join_parked(barrier_clock: BarrierClock) -> None:
     cta = parked[0].cta
     clocks: Clocks = cta.state["race"]
     if barrier_clock.gathered is None and len(parked) == clocks.warps:
-        barrier_clock.gathered = clocks.blocks[cta.rank].join()
+        barrier_clock.gathered = clocks.join_cta(cta.rank)
     else:
         rows: Rows = np.maximum.reduce([agent.shared for agent in parked])
         if barrier_clock.gathered is not None:
@@ -237,14 +236,28 @@ class Barriers:
             operation = self._recorder.launch.scheduler.performing
             running = self._recorder.running()
             if operation is not None:
-                check_overrun(self._findings, barrier, barrier_clock, operation.op)
+                self._check_waits(barrier, barrier_clock, operation.op)
             elif running is not None:
                 warp, _, agent = running
                 barrier_clock.waits.pop(agent.index, None)  # expect_tx releases nothing, but is behind its own wait
-                check_overrun(self._findings, barrier, barrier_clock, warp.op)
+                self._check_waits(barrier, barrier_clock, warp.op)
         if barrier_clock.parked:
             _join_parked(barrier_clock)
         barrier_clock.complete()
+
+    def _check_waits(self, barrier: Any, barrier_clock: BarrierClock, op: Op) -> None:
+        """An arrival completes a phase: report the waits for the phase before that nothing orders before the arrival.
+
+        A wait by parity can tell a phase only from its neighbours. If the next phase completes before a warp has seen that its phase is
+        complete, the parity in the wait means the phase after that one, and the wait ends too early or never.
+        """
+        gathered, waits = barrier_clock.gathered, barrier_clock.waits
+        if gathered is not None:
+            for wait in waits.values():
+                late = wait.slot >= gathered.shape[1] or gathered[Row.EXECUTION, wait.slot] < wait.clock
+                if late and not _before_cluster_barrier(wait):
+                    self._findings.overrun(barrier, wait, op)
+        waits.clear()
 
     # ----------------------------------------------------------------------------------------------------------------- waits
 
@@ -255,7 +268,8 @@ class Barriers:
             warp, clocks, agent = running
             barrier_clock: BarrierClock = barrier.clock
             self._check_initialised(barrier, agent, agent.rows, warp.op)
-            note_wait(clocks, barrier_clock, agent, warp.op)
+            clocks.tick(agent)  # what the warp has issued before does not include the wait
+            barrier_clock.waits[agent.index] = Use(agent, agent.main.number + Component.EARLY, agent.main.clock, warp.op)
             order = _relaxed_order(warp.op.effects)
             if barrier_clock.done is not None and order is not None:
                 relaxed_wait(clocks, agent, order, barrier_clock.done)
@@ -271,6 +285,12 @@ class Barriers:
         _acquire(clocks, agent, barrier_clock)
         if barrier_clock.relaxed is not None:
             clocks.relaxed[agent.cta.rank] = joined(clocks.relaxed.get(agent.cta.rank), barrier_clock.relaxed)
+
+
+def _before_cluster_barrier(wait: Use) -> bool:
+    """Whether the warp has arrived at the barrier of the cluster after the wait."""
+    clocks: Clocks = wait.agent.cta.state["race"]
+    return any(wait.slot < len(row) and row[wait.slot] >= wait.clock for row in clocks.relaxed.values())
 
 
 def _no_handler(effect: Effect) -> Handler | None:

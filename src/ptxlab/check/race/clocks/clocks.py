@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab import native
 from ptxlab.check.model import Component, Row
-from ptxlab.check.race.clocks.join_clocks import Block
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
 from ptxlab.isa.effects import ProxyFence, Space
 from ptxlab.native import address_of
 
-__all__ = ["Agent", "BarrierClock", "Clocks", "Rows", "Slot", "Use", "join", "joined"]
+__all__ = ["Agent", "BarrierClock", "Clocks", "Rows", "Slot", "Use", "join", "join_warps_function", "joined"]
 
 Rows: TypeAlias = NDArray[np.uint32]
 
 _FIRST_WIDTH = 64
+_LANES = 16
+"""Clocks that compiled code joins at a time; the width of the rows is a multiple."""
 _MAPS = "tensor maps"
 
 
@@ -40,6 +44,27 @@ def joined(first: Rows | None, second: Rows) -> Rows:
     made = wide.copy()
     join(made, narrow)
     return made
+
+
+def _join_ir() -> str:
+    """``void join(rows, warps, stride, known, count)``."""
+    module, clocks = native.Module(), native.vector("i32", _LANES)
+    code = native.Function(module, "join", "void", "ptr rows, i64 warps, i64 stride, ptr known, i64 count")
+    with code.loop(code["count"], _LANES, entered=True) as i:
+        latest, first = code.variable(clocks, 0), code["rows"].at(i, "i32")
+        with code.loop(code["warps"], entered=True) as warp:
+            latest.set(latest.get().intrinsic("umax", first.at(warp * code["stride"]).load(clocks)))
+        code["known"].store(latest.get(), i)
+        with code.loop(code["warps"], entered=True) as warp:
+            first.at(warp * code["stride"]).store(latest.get())
+    return module.text()
+
+
+@cache
+def join_warps_function() -> Any:
+    """The function that joins the clocks of neighbouring warps, compiled or from the cache."""
+    library = native.compile_ir(_join_ir(), ["join"], opt=1)
+    return library.function("join", None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 
 
 @dataclass(slots=True)
@@ -148,6 +173,13 @@ class Clocks:
     ----------
     rows : uint32[warp, row, slot component]
     agents : the warps, by rank * warps of a CTA + warp
+
+    Examples
+    --------
+    >>> clocks = Clocks(1, (None,), 2, "practice")
+    >>> clocks.agents[0].rows[1, 5], clocks.agents[1].rows[1, 6] = 7, 8
+    >>> clocks.join_cta(0)[1, 4:8].tolist(), clocks.agents[0].rows[1, 4:8].tolist()
+    ([0, 7, 8, 0], [0, 7, 8, 0])
     """
 
     def __init__(self, serial: int, ctas: tuple[Any, ...], warps: int, model: str) -> None:
@@ -167,8 +199,7 @@ class Clocks:
         self.maps: list[int] = []
         """The slots that number changes of tensor maps."""
         self.warps = warps
-        self.blocks: list[Block] = []
-        """By rank: the rows of a CTA's warps that synchronisation objects carry."""
+        self._join_warps = join_warps_function()
         for cta in ctas:
             for warp in range(warps):
                 agent = Agent(len(self.agents), cta, warp, self.slot(None, "main"))
@@ -176,16 +207,12 @@ class Clocks:
                 self.agents.append(agent)
                 self._place(agent)
                 self.tick(agent)
-        self._place_blocks()
 
     def _place(self, agent: Agent) -> None:
         agent.rows = self.rows[agent.index]
         agent.address = address_of(agent.rows)
         agent.shared = agent.rows[self._carried]
         agent.execution, agent.tensor = (agent.rows[row].data for row in (Row.EXECUTION, Row.TENSOR))
-
-    def _place_blocks(self) -> None:
-        self.blocks = [Block(self.rows[first : first + self.warps, self._carried]) for first in range(0, len(self.agents), self.warps)]
 
     def slot(self, agent: Agent | None, what: Hashable) -> Slot:
         """A new slot."""
@@ -197,7 +224,6 @@ class Clocks:
             self.rows = wider
             for each in self.agents:
                 self._place(each)
-            self._place_blocks()
         return Slot(number, self.serial << CLUSTER_SHIFT | number)
 
     def own(self, agent: Agent, what: Hashable) -> Slot:
@@ -208,6 +234,13 @@ class Clocks:
         return found
 
     # --------------------------------------------------------------------------------------------------- release and acquire
+
+    def join_cta(self, rank: int) -> Rows:
+        """Raise the carried clocks of all warps of a CTA to their componentwise maximum, which is returned."""
+        first = self.agents[rank * self.warps]
+        made = np.empty(first.shared.shape, np.uint32)
+        self._join_warps(first.address, self.warps, first.rows.nbytes, address_of(made), made.size)
+        return made
 
     def tick(self, agent: Agent) -> None:
         """Advance the warp's clock: what was released before does not cover the accesses that follow."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ptxlab.check.model import Component, Kind, Row
-from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
+from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
 from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, Rows, Slot, Use, join, joined
 from ptxlab.check.race.clocks.releases import relaxed_release, relaxed_wait
@@ -34,6 +34,8 @@ _PERFORMED = slice(Row.EXECUTION, Row.TENSOR + 1, Row.TENSOR - Row.EXECUTION)
 """Of the rows that synchronisation objects carry, those that the completion of an asynchronous operation advances."""
 _OBJECT = np.array([8], np.uint32)
 """Bytes of an mbarrier object."""
+_BY_EVENT = (ClusterArrive, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, CompletionArrival)
+"""What the events of barriers handle."""
 
 
 class PendingCompletion:
@@ -91,14 +93,8 @@ class Barriers:
         """Barriers of a CTA and of a cluster acquire when the wait is over; mbarriers call `acquired`."""
         return {
             CtaBarrier: lambda effect: self._acquire_barrier if effect.waits else None,
-            ClusterArrive: _no_handler,
             ClusterWait: lambda effect: self._acquire_cluster_barrier,
-            MbarrierArrive: _no_handler,
-            MbarrierInit: _no_handler,
-            MbarrierInval: _no_handler,
-            MbarrierTransactions: _no_handler,
-            MbarrierWait: _no_handler,
-            CompletionArrival: _no_handler,
+            **dict.fromkeys(_BY_EVENT, lambda effect: None),
         }
 
     # ---------------------------------------------------------------------------------------------- life of mbarrier objects
@@ -291,10 +287,6 @@ def _before_cluster_barrier(wait: Use) -> bool:
     """Whether the warp has arrived at the barrier of the cluster after the wait."""
     clocks: Clocks = wait.agent.cta.state["race"]
     return any(wait.slot < len(row) and row[wait.slot] >= wait.clock for row in clocks.relaxed.values())
-
-
-def _no_handler(effect: Effect) -> Handler | None:
-    return None
 
 
 def _acquire(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | None) -> None:

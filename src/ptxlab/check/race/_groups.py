@@ -15,7 +15,7 @@ from ptxlab.isa.operands import Const, Op
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["CopyGroups", "WgmmaGroups", "group_handlers"]
+__all__ = ["WgmmaGroups", "group_handlers"]
 
 _WARPS = 4
 """Of a warpgroup."""
@@ -47,43 +47,38 @@ def _complete_groups(clocks: Clocks, agent: Agent, slot: Slot, pending: int, com
             del slot.groups[: complete - 1]
 
 
-class CopyGroups:
-    """Groups of cp.async, one sequence for a warp, and of bulk copies, one for each lane."""
+def _commit_copies(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    """cp.async.commit_group: one sequence of groups for a warp."""
+    slot = clocks.own(agent, Completion.COPY_GROUP)
+    slot.clock += 1
+    slot.groups.append(slot.clock)
 
-    def commit_copies(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
-        """cp.async.commit_group."""
-        slot = clocks.own(agent, Completion.COPY_GROUP)
-        slot.clock += 1
-        slot.groups.append(slot.clock)
 
-    def wait_copies(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
-        """cp.async.wait_group."""
-        _complete_groups(clocks, agent, clocks.own(agent, Completion.COPY_GROUP), _count(warp, op), (Component.DONE,))
+def _wait_copies(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    """cp.async.wait_group."""
+    _complete_groups(clocks, agent, clocks.own(agent, Completion.COPY_GROUP), _count(warp, op), (Component.DONE,))
 
-    def wait_all_copies(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
-        """cp.async.wait_all."""
-        self.commit_copies(warp, clocks, agent, op)
-        _complete_groups(clocks, agent, clocks.own(agent, Completion.COPY_GROUP), 0, (Component.DONE,))
 
-    def commit_bulk(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
-        """cp.async.bulk.commit_group."""
-        for what, slot in agent.slots.items():
-            if _is_grouped(what, warp.mask):
-                slot.groups.append(slot.clock)
+def _wait_all_copies(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    """cp.async.wait_all."""
+    _commit_copies(warp, clocks, agent, op)
+    _complete_groups(clocks, agent, clocks.own(agent, Completion.COPY_GROUP), 0, (Component.DONE,))
 
-    def wait_bulk(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
-        """cp.async.bulk.wait_group."""
-        self._wait_bulk(warp, clocks, agent, op, tuple(Component))
 
-    def wait_bulk_sources(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
-        """cp.async.bulk.wait_group.read."""
-        self._wait_bulk(warp, clocks, agent, op, (Component.EARLY,))
+def _commit_bulk(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    """cp.async.bulk.commit_group: one sequence of groups for each lane."""
+    for what, slot in agent.slots.items():
+        if _is_grouped(what, warp.mask):
+            slot.groups.append(slot.clock)
 
-    def _wait_bulk(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op, components: tuple[Component, ...]) -> None:
-        pending = _count(warp, op)
-        for what, slot in list(agent.slots.items()):
-            if _is_grouped(what, warp.mask):
-                _complete_groups(clocks, agent, slot, pending, components)
+
+def _wait_bulk(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    """cp.async.bulk.wait_group, or with ``.read``: only until the sources have been read."""
+    assert isinstance(op.effects, WaitGroup)
+    pending, components = _count(warp, op), [Component.EARLY] if op.effects.sources else Component
+    for what, slot in agent.slots.items():
+        if _is_grouped(what, warp.mask):
+            _complete_groups(clocks, agent, slot, pending, components)
 
 
 class WgmmaGroups:
@@ -157,26 +152,13 @@ class WgmmaGroups:
                     row[at] = max(row[at], reached[at])
 
 
-def group_handlers(copies: CopyGroups, wgmma: WgmmaGroups) -> Handlers:
-    """The handlers of commits and waits, by what they are of."""
-    commits: dict[Completion, Handler] = {
-        Completion.COPY_GROUP: copies.commit_copies,
-        Completion.BULK_GROUP: copies.commit_bulk,
-        Completion.WGMMA_GROUP: wgmma.commit,
-    }
-    waits: dict[tuple[Completion, bool, bool], Handler] = {
-        (Completion.COPY_GROUP, False, False): copies.wait_copies,
-        (Completion.COPY_GROUP, False, True): copies.wait_all_copies,
-        (Completion.BULK_GROUP, False, False): copies.wait_bulk,
-        (Completion.BULK_GROUP, True, False): copies.wait_bulk_sources,
-        (Completion.WGMMA_GROUP, False, False): wgmma.wait,
-    }
-
-    def asynchronous(effect: Asynchronous) -> Handler | None:
-        return wgmma.share if effect.completion is Completion.WGMMA_GROUP else None
-
+def group_handlers(wgmma: WgmmaGroups) -> Handlers:
+    """The handlers of commits and waits, by what completes the operations."""
+    copies, bulk = Completion.COPY_GROUP, Completion.BULK_GROUP
+    commits: dict[Completion, Handler] = {copies: _commit_copies, bulk: _commit_bulk, Completion.WGMMA_GROUP: wgmma.commit}
+    waits: dict[Completion, Handler] = {copies: _wait_copies, bulk: _wait_bulk, Completion.WGMMA_GROUP: wgmma.wait}
     return {
-        Asynchronous: asynchronous,
+        Asynchronous: lambda effect: wgmma.share if effect.completion is Completion.WGMMA_GROUP else None,
         CommitGroup: lambda effect: commits[effect.of],
-        WaitGroup: lambda effect: waits[effect.of, effect.sources, effect.everything],
+        WaitGroup: lambda effect: _wait_all_copies if effect.everything else waits[effect.of],
     }

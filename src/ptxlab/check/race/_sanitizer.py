@@ -1,4 +1,4 @@
-"""The race sanitizer as an observer: passes on what a launch does to the parts that handle it.
+"""The race sanitizer as an observer: each event of a launch goes to the part of the sanitizer that handles it.
 
 Service instructions and fences have handlers by the class of their effect (`ptxlab.isa.effects`); an effect without a handler is an error.
 """
@@ -13,23 +13,20 @@ import numpy as np
 
 from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._barriers import Barriers
-from ptxlab.check.race._exits import Exits
-from ptxlab.check.race._groups import CopyGroups, WgmmaGroups, group_handlers
+from ptxlab.check.race._exits import Aligned, Exits
+from ptxlab.check.race._groups import WgmmaGroups, group_handlers
 from ptxlab.check.race._operations import Operations
 from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses, wait_for_transfers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
-from ptxlab.check.race.clocks.grids import GridBefore
-from ptxlab.check.race.clocks.releases import Releases, fence, mbarrier_init_fence
-from ptxlab.check.race.clocks.scopes import access_order
-from ptxlab.check.race.program.aligned import Aligned
-from ptxlab.check.race.program.instruction_kinds import waits_for_grid
+from ptxlab.check.race.clocks.clusters import GridBefore, waits_for_grid
+from ptxlab.check.race.clocks.releases import Releases, access_order, fence, mbarrier_init_fence
 from ptxlab.check.race.shadow.lanes import Lanes
 from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, StateWord
 from ptxlab.engine.context import Word
 from ptxlab.engine.support.event_rows import ROW_WORDS
-from ptxlab.isa.context import AsyncOperation, MemoryAccess
+from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
     Access,
     Completion,
@@ -95,15 +92,17 @@ class Sanitizer(Observer):
         self._recorder = recorder = AccessRecorder(launch, shadow)
         self._shadow, self._findings = recorder.shadow, recorder.findings
         self._tensor_memory = TensorMemoryAccesses(recorder)
-        self._barriers = Barriers(recorder, self._tensor_memory)
+        barriers = Barriers(recorder, self._tensor_memory)
+        for event in ("initialised", "invalidated", "expected", "arrived", "completed", "acquired"):
+            setattr(self, event, getattr(barriers, event))
         wgmma = WgmmaGroups(recorder)
         self._releases = Releases(launch.program)
-        self._operations = Operations(recorder, self._tensor_memory, wgmma, self._releases)
+        self.issued = Operations(recorder, self._tensor_memory, wgmma, self._releases).issued  # type: ignore[method-assign]
         self._handlers: Handlers = {
             **_ACCESSES_ONLY,
-            **self._barriers.handlers(),
+            **barriers.handlers(),
             **self._tensor_memory.handlers(),
-            **group_handlers(CopyGroups(), wgmma),
+            **group_handlers(wgmma),
         }
         self._ops, self._natives = launch.program.ops, launch.program.natives
         self._buffer = EventBuffer(launch, self.drain)
@@ -126,41 +125,12 @@ class Sanitizer(Observer):
         ]
         self._seed(launch.before)
 
-    def initialised(self, barrier: Any) -> None:
-        self._barriers.initialised(barrier)
-
-    def invalidated(self, barrier: Any) -> None:
-        self._barriers.invalidated(barrier)
-
-    def expected(self, barrier: Any) -> None:
-        self._barriers.expected(barrier)
-
-    def arrived(self, barrier: Any) -> None:
-        self._barriers.arrived(barrier)
-
-    def completed(self, barrier: Any) -> None:
-        self._barriers.completed(barrier)
-
-    def acquired(self, barrier: Any) -> None:
-        self._barriers.acquired(barrier)
-
-    def issued(self, operation: AsyncOperation) -> None:
-        self._operations.issued(operation)
-
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         """The handler of a service instruction's effect; most have none."""
         if op.row.kind != "service" or op.effects is None:
             return None
         handler: Handler | None = self._handlers[type(op.effects)](op.effects)
-        if handler is None:
-            return None
-        handle = handler
-
-        def retired(warp: Warp, op: Op) -> None:
-            clocks, agent = warp.state["race"]
-            handle(warp, clocks, agent, op)
-
-        return retired
+        return None if handler is None else lambda warp, op: handler(warp, *warp.state["race"], op)
 
     # ------------------------------------------------------------------------------------------------------- life of CTAs
 

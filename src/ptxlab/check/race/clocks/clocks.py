@@ -165,6 +165,10 @@ class Agent:
     shared: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
     """The rows that synchronisation objects carry."""
 
+    def describe(self) -> str:
+        """The warp's name in reports."""
+        return f"warp {self.warp} of CTA {self.cta.describe()}"
+
 
 class Clocks:
     """The clocks of one cluster.

@@ -14,12 +14,17 @@ import numpy as np
 from ptxlab.check.model import Row
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, join, joined
 from ptxlab.engine.program import Program
-from ptxlab.isa.effects import Access, Asynchronous, Fence, MbarrierInit, Order, Scope
+from ptxlab.isa.effects import WEAK, Access, Asynchronous, Fence, MbarrierInit, Order, Scope
+from ptxlab.isa.operands import Op
 
-__all__ = ["Releases", "fence", "mbarrier_init_fence", "relaxed_release", "relaxed_wait"]
-
+__all__ = ["Releases", "access_order", "fence", "mbarrier_init_fence", "relaxed_release", "relaxed_wait"]
 
 _ORDERED = Access | Asynchronous | Fence
+
+
+def access_order(op: Op) -> Order:
+    """The order of an instruction's accesses."""
+    return op.effects.order if isinstance(op.effects, Access | Asynchronous) else WEAK
 
 
 class Releases:

@@ -124,54 +124,44 @@ MISSING = {
     "X118": "nothing has waited for the copy",
     "X115": "a tcgen05.fence is missing between",
 }
+_THREADS = (
+    "synchronise the threads between line {0} and line {1}{2}: bar.sync, or mbarrier.arrive behind the one and "
+    "mbarrier.try_wait before the other"
+)
+_COMMIT = "insert tcgen05.commit behind line {0}, and wait on its mbarrier before line {1}"
+_LOADED = "insert tcgen05.wait::ld.sync.aligned behind line {0}, before the barrier that lets line {1} go on"
+_GROUP = "insert cp.async.commit_group and cp.async.wait_group 0 (or cp.async.wait_all) and a barrier between line {0} and line {1}"
+_FIXES = {
+    "X101": _THREADS,
+    "X102": "insert fence.proxy.async behind line {0}, before the barrier that lets line {1} go on",
+    "X103": "wait with mbarrier.try_wait on the mbarrier of line {0} before line {1}",
+    "X104": "insert cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0 between line {0} and line {1}, and bar.sync "
+    "if another warp writes",
+    "X105": _COMMIT,
+    "X106": _COMMIT,
+    "X107": "insert tcgen05.wait::st.sync.aligned behind line {0}, before the threads synchronise",
+    "X108": _LOADED,
+    "X109": _LOADED,
+    "X110": "insert wgmma.commit_group and wgmma.wait_group 0 between line {0} and line {1}, and a barrier if another warp writes",
+    "X111": _GROUP,
+    "X112": "let the thread of line {0} arrive on a barrier behind it, and wait on that barrier before line {1}",
+    "X113": "synchronise all warps with a barrier between line {0} and line {1}",
+    "X114": _THREADS,
+    "X115": "insert tcgen05.fence::before_thread_sync behind line {0} before the threads synchronise, and "
+    "tcgen05.fence::after_thread_sync before line {1}",
+    "X117": "release the map with tensormap.cp_fenceproxy or fence.proxy.tensormap::generic.release behind line {0}, and insert "
+    "fence.proxy.tensormap::generic.acquire before line {1}",
+    "X118": "wait for the copy of line {0} before line {1}: its mbarrier, or cp.async.bulk.wait_group",
+}
 
 
 def fix_of(code: str, earlier: Access, later: Access, waited: bool) -> str:
-    first, second = earlier.op.line, later.op.line
-    if code in ("X101", "X114") or (waited and code in ("X107", "X108")):
-        behind = {"X107": ", behind tcgen05.wait::st", "X108": ", behind tcgen05.wait::ld"}.get(code, "")
-        return (
-            f"synchronise the threads between line {first} and line {second}{behind}: bar.sync, or mbarrier.arrive behind the one and "
-            "mbarrier.try_wait before the other"
-        )
-    if code == "X117":
-        return (
-            f"release the map with tensormap.cp_fenceproxy or fence.proxy.tensormap::generic.release behind line {first}, and insert "
-            f"fence.proxy.tensormap::generic.acquire before line {second}"
-        )
-    if code == "X118":
-        return f"wait for the copy of line {first} before line {second}: its mbarrier, or cp.async.bulk.wait_group"
-    if code == "X102":
-        return f"insert fence.proxy.async behind line {first}, before the barrier that lets line {second} go on"
-    if code == "X103":
-        if completion_of(earlier.op) is Completion.BULK_GROUP:
-            return f"insert cp.async.bulk.commit_group and cp.async.bulk.wait_group 0 between line {first} and line {second}"
-        return f"wait with mbarrier.try_wait on the mbarrier of line {first} before line {second}"
-    if code == "X111" or (code == "X104" and earlier.kind is Kind.COPY):
-        return (
-            "insert cp.async.commit_group and cp.async.wait_group 0 (or cp.async.wait_all) and a barrier between "
-            f"line {first} and line {second}"
-        )
-    if code == "X104":
-        return (
-            f"insert cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0 between line {first} and line {second}, and bar.sync "
-            "if another warp writes"
-        )
-    if code in ("X105", "X106"):
-        return f"insert tcgen05.commit behind line {first}, and wait on its mbarrier before line {second}"
-    if code == "X107":
-        return f"insert tcgen05.wait::st.sync.aligned behind line {first}, before the threads synchronise"
-    if code in ("X108", "X109"):
-        return f"insert tcgen05.wait::ld.sync.aligned behind line {first}, before the barrier that lets line {second} go on"
-    if code == "X110":
-        return (
-            f"insert wgmma.commit_group and wgmma.wait_group 0 between line {first} and line {second}, and a barrier if another warp writes"
-        )
-    if code == "X112":
-        return f"let the thread of line {first} arrive on a barrier behind it, and wait on that barrier before line {second}"
-    if code == "X113":
-        return f"synchronise all warps with a barrier between line {first} and line {second}"
-    return (
-        f"insert tcgen05.fence::before_thread_sync behind line {first} before the threads synchronise, and "
-        f"tcgen05.fence::after_thread_sync before line {second}"
-    )
+    """What to insert between two accesses; ``waited``: the warp of the earlier one has itself waited for it."""
+    text, more = _FIXES[code], ""
+    if waited and code in ("X107", "X108"):
+        text, more = _THREADS, f", behind tcgen05.wait::{'st' if code == 'X107' else 'ld'}"
+    elif code == "X103" and completion_of(earlier.op) is Completion.BULK_GROUP:
+        text = "insert cp.async.bulk.commit_group and cp.async.bulk.wait_group 0 between line {0} and line {1}"
+    elif code == "X104" and earlier.kind is Kind.COPY:
+        text = _GROUP
+    return text.format(earlier.op.line, later.op.line, more)

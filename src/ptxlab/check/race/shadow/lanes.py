@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.model import Kind
-from ptxlab.check.race.clocks.scopes import access_order
+from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow_ir import OpWord
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, Nothing

@@ -1,8 +1,7 @@
 """The machine: device memory, launches, the scheduler."""
 
 from ptxlab.machine._device import Buffer, Device
-from ptxlab.machine._module import Kernel, Module, load, loads
-from ptxlab.machine._warmup import warmup_parts
+from ptxlab.machine._module import Kernel, Module, load, loads, warmup_parts
 from ptxlab.machine.launch.options import CHECKS, LaunchError
 from ptxlab.machine.launch.result import KernelError, Result, Stats
 from ptxlab.machine.observe.provenance import Provenance, Writer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,7 @@ from ptxlab.machine.observe.addition_order import additions_for
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, tracing
 from ptxlab.machine.replay.replay import Replay
 from ptxlab.machine.schedule.scheduler import Scheduler
-from ptxlab.machine.warp.special_registers import cta_values, fill_specials, launch_values
-from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words
+from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words, cta_values, fill_specials, launch_values
 
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
@@ -133,7 +132,11 @@ class Launch:
         unit = self._free_sms()
         if unit is None:
             if not self.resident:
-                self._impossible()
+                raise refuse(
+                    "A308",
+                    f"a cluster of {self.cluster_size} CTAs does not fit on a device with {len(self._sms)} SMs",
+                    fix="use a Device with more sms",
+                )
             return False
         index = self._order[self._next]
         self._next += 1
@@ -158,13 +161,6 @@ class Launch:
             if best is None or unit[0].ctas < best[0].ctas:
                 best = unit
         return best
-
-    def _impossible(self) -> NoReturn:
-        raise refuse(
-            "A308",
-            f"a cluster of {self.cluster_size} CTAs does not fit on a device with {len(self._sms)} SMs",
-            fix="use a Device with more sms",
-        )
 
     def print(self, text: str) -> None:
         """Add to what the kernel has printed."""

@@ -20,7 +20,6 @@ from ptxlab.isa.native_ops import Atomic, LaneAccess, MatrixAccess, Native
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.launch.reports import lane_text
-from ptxlab.machine.observe._element_origin import shared_source
 from ptxlab.machine.observe.event_buffer import CAPACITY, EventBuffer
 from ptxlab.machine.observe.observer import Observer
 
@@ -333,7 +332,7 @@ class _Watch(Observer):
 
     def _ask(self, operation: AsyncOperation) -> None:
         """Find out what the operation that has just written the element copied there."""
-        offsets = shared_source(operation, self.memory)
+        offsets = _shared_source(operation, self.memory)
         self.copied = _Copied(self._performed, operation.cta.ctaid, offsets) if offsets else None
 
     def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
@@ -385,3 +384,46 @@ class _SharedWatch(_Watch):
         stops = starts + sizes.astype(np.uint64)
         for byte in self._bytes[((starts[:, None] <= self._bytes) & (self._bytes < stops[:, None])).any(axis=0)].tolist():
             self.owners[byte] = self.writers[-1]
+
+
+def _shared_source(operation: AsyncOperation, element: NDArray[np.uint8]) -> tuple[int, ...]:
+    """The offsets, in the shared memory of the operation's CTA, of the bytes that it has just copied to ``element``.
+
+    The bytes that it reads are filled with the bits of their own numbers, one bit at a time, and the operation performs again each time.
+    Then all bytes are restored. () for an operation that does more than copy.
+    """
+    effects = operation.op.effects
+    copies = isinstance(effects, Asynchronous) and Space.GLOBAL in effects.writes and not effects.atomic
+    read = _shared_reads(operation) if copies else None
+    if read is None:
+        return ()
+    start, source = read
+    kept, numbers = source.copy(), np.arange(source.size)
+
+    def with_bytes(values: NDArray[np.integer] | int) -> NDArray[np.intp]:
+        source[:] = values
+        operation.perform()
+        return element.astype(np.intp)
+
+    try:
+        copied = (with_bytes(0) == 0) & (with_bytes(1) == 1)
+        found = sum(with_bytes(numbers >> bit & 1) << bit for bit in range(int(source.size).bit_length()))
+    finally:
+        with_bytes(kept)
+    return tuple((start + np.asarray(found)[copied]).tolist())
+
+
+def _shared_reads(operation: AsyncOperation) -> tuple[int, NDArray[np.uint8]] | None:
+    """The part of its CTA's shared memory that it reads: the offset and the bytes."""
+    shared = operation.cta.shared
+    low, high = shared.ctypes.data, shared.ctypes.data + shared.size
+    reads = [access for access in operation.accesses() if not access.write] if operation.accesses is not None else []
+    if not reads:
+        return None
+    starts = np.concatenate([access.starts for access in reads]).astype(np.int64)
+    stops = starts + np.concatenate([np.broadcast_to(access.sizes, access.starts.shape) for access in reads]).astype(np.int64)
+    inside = (starts >= low) & (stops <= high)
+    if not inside.any():
+        return None
+    first, last = int(starts[inside].min()) - low, int(stops[inside].max()) - low
+    return first, shared[first:last]

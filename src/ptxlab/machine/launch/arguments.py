@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.program import Parameter
 from ptxlab.formats import ArrayError, array_of
 from ptxlab.machine._device import Buffer, Device
 from ptxlab.machine.launch.options import LaunchError, refuse
@@ -20,6 +19,7 @@ from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.descriptors import TensorMap
+    from ptxlab.engine.program import Parameter
 
 __all__ = ["Arguments", "array_extent", "as_array", "bind_arguments"]
 

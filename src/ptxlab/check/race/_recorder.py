@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.model import TENSOR_SPACE, Kind, Row, Rules
+from ptxlab.check.model import TENSOR_SPACE, Kind, Row, rule_table
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, Slot
 from ptxlab.check.race.clocks.clusters import waits_for_grid
 from ptxlab.check.race.clocks.releases import access_order
@@ -47,7 +47,7 @@ class AccessRecorder:
         self.launch = launch
         self.watches_sources = sources_change(launch)
         self.table = _op_table(launch, self.watches_sources)
-        self.shadow = shadow(self.table, Rules(launch.model).table)
+        self.shadow = shadow(self.table, rule_table(launch.model))
         self.findings = Findings(launch, self.shadow)
         self._words = self.shadow.words
         self._loaded = 0

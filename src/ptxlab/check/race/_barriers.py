@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -38,15 +39,13 @@ _BY_EVENT = (ClusterArrive, MbarrierArrive, MbarrierInit, MbarrierInval, Mbarrie
 """What the events of barriers handle."""
 
 
+@dataclass(slots=True, eq=False)
 class PendingCompletion:
     """An asynchronous operation in flight: the rows that its completion releases, and its slots by the mbarrier it signals (0: any)."""
 
-    __slots__ = ("issuer", "rows", "slots")
-
-    def __init__(self, issuer: Agent, rows: Rows) -> None:
-        self.issuer = issuer
-        self.rows = rows
-        self.slots: dict[int, tuple[Slot, int]] = {}
+    issuer: Agent
+    rows: Rows
+    slots: dict[int, tuple[Slot, int]] = field(default_factory=dict)
 
     def covers(self, slot: Slot, clock: int) -> None:
         """Let every completion of the operation release a slot's accesses up to a clock."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,17 +28,15 @@ POISON = 0xFF
 """The contents of fresh shared memory: a NaN in every floating-point format."""
 
 
+@dataclass(slots=True, eq=False)
 class Sm:
     """One SM: the resources that its CTAs share."""
 
-    __slots__ = ("ctas", "index", "shared_used", "tensor", "threads_used")
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.ctas = 0
-        self.threads_used = 0
-        self.shared_used = 0
-        self.tensor: TensorMemory | None = None
+    index: int
+    ctas: int = 0
+    threads_used: int = 0
+    shared_used: int = 0
+    tensor: TensorMemory | None = None
 
 
 class Cluster:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ptxlab.isa.context import Supplied
 from ptxlab.isa.effects import Supply
@@ -57,7 +57,8 @@ def explain(launch: Launch, groups: list[ConvergedLanes]) -> Explanation:
         elif isinstance(on, NamedBarrier | ClusterBarrier):
             found = _barrier(launch, group, on)
         elif isinstance(on, Supplied):
-            found = Explanation(tuple(_sources(launch, on, groups)), on.advice())
+            able = [s for s in groups if _awaited(s) is not on and on.supplied_by(s.warp.cta, s.warp.warp_id)]
+            found = Explanation(tuple(("could come from", text) for text in _suppliers(launch, on.awaits, able)), on.advice())
         else:
             continue
         facts += found.facts
@@ -68,7 +69,7 @@ def explain(launch: Launch, groups: list[ConvergedLanes]) -> Explanation:
 
 def _mbarrier(launch: Launch, group: ConvergedLanes, barrier: MbarrierState, groups: list[ConvergedLanes]) -> Explanation:
     where = f"mbarrier at shared offset {barrier.offset:#x} of CTA rank {barrier.rank}"
-    line = _op(launch, group).line
+    line = group.instruction.line
     if barrier.transactions < 0 < barrier.pending:
         missing = f"{barrier.pending} arrivals and the announcement of {-barrier.transactions} bytes that have arrived"
         fix = f"insert mbarrier.arrive.expect_tx of {-barrier.transactions} bytes on the mbarrier that line {line} waits on"
@@ -110,9 +111,9 @@ def _suppliers(launch: Launch, supply: Supply, groups: list[ConvergedLanes]) -> 
     ops = [op for op in launch.program.ops if _supplies(op, supply)]
     ops.sort(key=lambda op: (counts[op.index] > 0, op.line))
     for op in ops[:_MOST]:
-        reach = [s for s in groups if _reaches(launch, s, op.index)]
+        reach = [s for s in groups if _reaches(s, op.index)]
         ahead = (
-            f"{_who(reach[0].warp)} would reach it, but waits at line {_op(launch, reach[0]).line}" if reach else "no thread will reach it"
+            f"{_who(reach[0].warp)} would reach it, but waits at line {reach[0].instruction.line}" if reach else "no thread will reach it"
         )
         times = counts[op.index]
         yield (
@@ -120,12 +121,6 @@ def _suppliers(launch: Launch, supply: Supply, groups: list[ConvergedLanes]) -> 
             if times
             else f"line {op.line}: {op.short}, never executed; {ahead}"
         )
-
-
-def _sources(launch: Launch, on: Supplied, groups: list[ConvergedLanes]) -> Iterator[tuple[str, str]]:
-    able = [s for s in groups if _awaited(s) is not on and on.supplied_by(s.warp.cta, s.warp.warp_id)]
-    for text in _suppliers(launch, on.awaits, able):
-        yield "could come from", text
 
 
 def _barrier_first(launch: Launch, group: ConvergedLanes, groups: list[ConvergedLanes]) -> str:
@@ -136,8 +131,8 @@ def _barrier_first(launch: Launch, group: ConvergedLanes, groups: list[Converged
         return ""
     what = "the cluster barrier" if isinstance(on, ClusterBarrier) else f"barrier {on.id}"
     return (
-        f"; or let {_who(group.warp)} arrive at {what} before line {_op(launch, group).line}: "
-        f"{_who(other.warp)}, which could end the wait, waits there for it at line {_op(launch, other).line}"
+        f"; or let {_who(group.warp)} arrive at {what} before line {group.instruction.line}: "
+        f"{_who(other.warp)}, which could end the wait, waits there for it at line {other.instruction.line}"
     )
 
 
@@ -150,8 +145,8 @@ def _absent(group: ConvergedLanes, barrier: NamedBarrier | ClusterBarrier) -> li
 def _barrier(launch: Launch, group: ConvergedLanes, barrier: NamedBarrier | ClusterBarrier) -> Explanation:
     absent = _absent(group, barrier)
     what = "the cluster barrier" if isinstance(barrier, ClusterBarrier) else f"barrier {barrier.id}"
-    facts = [(what, f"{_who(w)} has not arrived: it {_standing(launch, w)}") for w in absent[:_MOST]]
-    line = _op(launch, group).line
+    facts = [(what, f"{_who(w)} has not arrived: it {_standing(w)}") for w in absent[:_MOST]]
+    line = group.instruction.line
     if not absent:
         text = f"more threads are expected at {what} than there are: correct the thread count at line {line}"
     else:
@@ -172,7 +167,7 @@ def _cycle(launch: Launch, groups: list[ConvergedLanes]) -> Iterator[tuple[str, 
             chain.append(at)
             at = nexts.get(id(at))
         if at is start and len(chain) > 1:
-            steps = " -> ".join(f"{_who(s.warp)} (line {_op(launch, s).line})" for s in (*chain, start))
+            steps = " -> ".join(f"{_who(s.warp)} (line {s.instruction.line})" for s in (*chain, start))
             yield "may wait for each other", steps
             return
 
@@ -190,17 +185,17 @@ def _supplier(launch: Launch, group: ConvergedLanes, groups: list[ConvergedLanes
         supply, others = on.awaits, [s for s in others if on.supplied_by(s.warp.cta, s.warp.warp_id)]
     else:
         return None
-    return next((s for op in launch.program.ops if _supplies(op, supply) for s in others if _reaches(launch, s, op.index)), None)
+    return next((s for op in launch.program.ops if _supplies(op, supply) for s in others if _reaches(s, op.index)), None)
 
 
 def _awaited(group: ConvergedLanes) -> object:
     return group.wait.on if group.wait is not None else None
 
 
-def _reaches(launch: Launch, group: ConvergedLanes, index: int) -> bool:
+def _reaches(group: ConvergedLanes, index: int) -> bool:
     """Whether converged lanes can still reach an op, by the control-flow graph."""
-    blocks = launch.program.blocks
-    here = _op(launch, group).index
+    blocks = group.warp.launch.program.blocks
+    here = group.instruction.index
     block = next(n for n, b in enumerate(blocks) if b.start <= here < b.stop)
     if here <= index < blocks[block].stop:
         return True
@@ -216,16 +211,10 @@ def _reaches(launch: Launch, group: ConvergedLanes, index: int) -> bool:
     return False
 
 
-def _op(launch: Launch, group: ConvergedLanes) -> Op:
-    if group.state or group.again:
-        return launch.program.ops[group.op]
-    return launch.program.ops[min(group.pc, len(launch.program.ops) - 1)]
-
-
 def _who(warp: Warp) -> str:
     return f"warp {warp.warp_id} of CTA {warp.cta.describe()}"
 
 
-def _standing(launch: Launch, warp: Warp) -> str:
-    waits: Any = [s for s in warp.converged if s.state or s.wait is not None]
-    return f"waits at line {_op(launch, waits[0]).line}" if waits else "is not waiting"
+def _standing(warp: Warp) -> str:
+    waits = [s for s in warp.converged if s.state or s.wait is not None]
+    return f"waits at line {waits[0].instruction.line}" if waits else "is not waiting"

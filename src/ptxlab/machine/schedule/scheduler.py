@@ -117,12 +117,9 @@ class Scheduler:
 
     def _poll(self) -> bool:
         """Test the waits that have no list of waiters; return whether one is over."""
-        if not self.polling:
-            return False
-        still = self._still_waiting(self.polling)
-        woken = len(still) < len(self.polling)
-        self.polling = still
-        return woken
+        waiting = self.polling
+        self.polling = self._still_waiting(waiting)
+        return len(self.polling) < len(waiting)
 
     # -------------------------------------------------------------------------------------------- asynchronous operations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
 from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.context import MemoryAccess, Wait
+from ptxlab.isa.operands import Op
 from ptxlab.machine.warp._registers import ALL_LANES, Registers
 from ptxlab.native import address_of
 
@@ -59,6 +61,7 @@ def context_words(launch: Launch, cta: CtaState) -> NDArray[np.uint64]:
     return words
 
 
+@dataclass(slots=True, eq=False)
 class ConvergedLanes:
     """A group of lanes of one warp that execute together, at one program counter.
 
@@ -67,20 +70,23 @@ class ConvergedLanes:
     the other groups of the warp run while one spins.
     """
 
-    __slots__ = ("active", "again", "expired", "mask", "op", "pc", "retried", "state", "turn", "wait", "warp")
+    warp: Warp
+    pc: int
+    mask: int
+    turn: int = 0
+    state: int = RUN
+    wait: Wait | None = None
+    op: int = -1
+    active: int = 0
+    again: bool = False
+    expired: bool = False
+    retried: bool = False
 
-    def __init__(self, warp: Warp, pc: int, mask: int, turn: int = 0) -> None:
-        self.warp = warp
-        self.pc = pc
-        self.mask = mask
-        self.turn = turn
-        self.state = RUN
-        self.wait: Wait | None = None
-        self.op = -1
-        self.active = 0
-        self.again = False
-        self.expired = False
-        self.retried = False
+    @property
+    def instruction(self) -> Op:
+        """The instruction that the lanes stand at, wait in, or execute next."""
+        ops = self.warp.launch.program.ops
+        return ops[self.op if self.state or self.again else min(self.pc, len(ops) - 1)]
 
 
 class Warp(Registers):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
+from operator import or_
 
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import TensorTransfer
+from ptxlab.machine.warp.pending_registers import entry_states
 
 __all__ = ["Consumption"]
 
@@ -54,31 +56,16 @@ class Consumption:
         return self._read(index, unread) | self._loads.get(index, 0)
 
     @cached_property
-    def _entries(self) -> list[int]:
-        blocks = self._program.blocks
-        entries = [-1] * len(blocks)
-        entries[0] = 0
-        work = [0]
-        while work:
-            at = work.pop()
-            unread = entries[at]
-            for index in range(blocks[at].start, blocks[at].stop):
-                unread = self._after(index, unread)
-            for to in blocks[at].successors:
-                new = unread if entries[to] < 0 else entries[to] | unread
-                if new != entries[to]:
-                    entries[to] = new
-                    work.append(to)
-        return entries
+    def _entries(self) -> dict[int, int]:
+        return entry_states(self._program, 0, lambda op, unread: self._after(op.index, unread), or_)
 
     def unread(self, index: int) -> int:
         """The bits that may be unread before an op."""
         found = self._at.get(index)
         if found is None:
-            blocks = self._program.blocks
-            at = next(n for n, b in enumerate(blocks) if b.start <= index < b.stop)
-            found = max(self._entries[at], 0)
-            for i in range(blocks[at].start, index):
+            at, block = next((n, b) for n, b in enumerate(self._program.blocks) if b.start <= index < b.stop)
+            found = self._entries.get(at, 0)
+            for i in range(block.start, index):
                 found = self._after(i, found)
             self._at[index] = found
         return found

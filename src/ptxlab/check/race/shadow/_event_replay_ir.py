@@ -16,6 +16,7 @@ _CLOCKS = "<16 x i32>"
 
 def emit_drain(module: Module) -> None:
     """``i64 drain(state, rows, first, count)``: recorded rows in order; the index of one that Python has to see, or ``count``."""
+    _accesses(module)
     c = Function(module, "drain", "i64", "ptr state, ptr rows, i64 first, i64 count")
     state, rows, start, count = c.parameters
     ops = state.pointer(StateWord.OPS)
@@ -34,7 +35,7 @@ def emit_drain(module: Module) -> None:
         with c.when(copy):
             state.set_word(StateWord.COPIED, 1)
         with c.when(((how & 0x10000).eq(0) | (how & 0x20000).ne(0)) & size.ne(0)):
-            _lanes(c, state, row, (who, op, how & 31, size))
+            c.call("accesses", "void", state, row, who, op, how & 31, size)
         fence, suspect = (how & sum(PROXY_FENCES.values())).ne(0), state.word(StateWord.SUSPECT_COUNT).ne(0)
         with c.when((how & 0x10000).ne(0) | (fence & suspect)):
             c.ret(index)
@@ -59,23 +60,17 @@ def _proxy_fence(c: Function, state: Value, how: Value) -> None:
         own.store(clock.to("i32"), component)
 
 
-def _lanes(c: Function, state: Value, row: Value, access: tuple[Value, Value, Value, Value]) -> None:
-    """The accesses of a row's lanes; neighbours in memory are one range."""
-    who, op, how, size = access
+def _accesses(module: Module) -> None:
+    """``void accesses(state, row, who, op, how, size)``: the accesses of a row's lanes; neighbours in memory are one range."""
+    c = Function(module, "accesses", "void", "ptr state, ptr row, i64 who, i64 op, i64 how, i64 size", internal=True)
+    state, row, who, op, how, size = c.parameters
     lanes, silent = row.load("i64") >> 32, row.load("i64", 1)
-    whole, apart, done = c.label("whole"), c.label("apart"), c.label("done")
-    c.branch(lanes.eq(0xFFFFFFFF) & (how.ne(_STORE) | silent.eq(0)), whole, apart)
-    c.begin(whole)
-    first, length = _block(c, row, size)
-    together = c.label("together")
-    c.branch(length.ne(0), together, apart)
-    c.begin(together)
-    c.call("span", "void", state, first, length, who, op | (how << HOW_SHIFT))
-    c.jump(done)
-    c.begin(apart)
-    _each_lane(c, state, row, access, lanes, silent)
-    c.jump(done)
-    c.begin(done)
+    with c.when(lanes.eq(0xFFFFFFFF) & (how.ne(_STORE) | silent.eq(0))):
+        first, length = _block(c, row, size)
+        with c.when(length.ne(0)):
+            c.call("span", "void", state, first, length, who, op | (how << HOW_SHIFT))
+            c.ret()
+    _each_lane(c, state, row, (who, op, how, size), lanes, silent)
 
 
 def _block(c: Function, row: Value, size: Value) -> tuple[Value, Value]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
-from ptxlab.check.race.program.consumption import Consumption
+from ptxlab.check.race.program.value_flow import Consumption
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import Alloc, Dealloc, TensorWait

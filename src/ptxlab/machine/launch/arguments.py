@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.diagnostics import diagnose
 from ptxlab.formats import ArrayError, array_of
 from ptxlab.machine._device import Buffer, Device
 from ptxlab.machine.launch.options import LaunchError, refuse
@@ -95,9 +96,7 @@ class Arguments:
     def _array_of(value: Any, name: str) -> NDArray[Any] | None:
         if _is_tensor_map(value):
             value = value.base
-            if isinstance(value, Buffer):
-                return None
-        elif isinstance(value, Buffer):
+        if isinstance(value, Buffer):
             return None
         found = as_array(value, name)
         if found is not None and found.dtype.hasobject:
@@ -200,8 +199,6 @@ def bind_arguments(parameters: Sequence[Parameter], param_bytes: int, args: Iter
 
 
 def _count_error(parameters: Sequence[Parameter], values: list[Any], kernel: str) -> Any:
-    from ptxlab.diagnostics import diagnose
-
     names = ", ".join(f"{_label(i, p)} {_type_text(p)}" for i, p in enumerate(parameters)) or "none"
     plural = "parameter" if len(parameters) == 1 else "parameters"
     given = "1 argument was given" if len(values) == 1 else f"{len(values)} arguments were given"

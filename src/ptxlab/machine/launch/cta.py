@@ -112,20 +112,17 @@ class CtaState:
         """Return the initialised mbarrier at a window offset; a fault if there is none."""
         found = self.mbarriers.get(offset)
         if found is None or self.tokens[offset >> 3] != MBARRIER_TOKEN:
-            self._no_mbarrier(offset)
-        return found  # type: ignore[return-value]
+            from ptxlab.isa.sync import missing_mbarrier
 
-    def _no_mbarrier(self, offset: int) -> None:
-        from ptxlab.isa.sync import missing_mbarrier
-
-        raise missing_mbarrier(
-            offset,
-            len(self.shared),
-            overwritten=offset in self.mbarriers,
-            invalidated=self.invalidated.get(offset),
-            rank=self.rank,
-            alone=len(self.cluster) == 1,
-        )
+            raise missing_mbarrier(
+                offset,
+                len(self.shared),
+                overwritten=offset in self.mbarriers,
+                invalidated=self.invalidated.get(offset),
+                rank=self.rank,
+                alone=len(self.cluster) == 1,
+            )
+        return found
 
     def live_mbarrier(self, offset: int) -> MbarrierState | None:
         """Return the valid mbarrier object at a window offset, None if there is none."""

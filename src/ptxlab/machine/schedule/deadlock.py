@@ -1,10 +1,18 @@
-"""The report of a hang: for each wait, what is missing, and which instructions could supply it."""
+"""Hangs: whether a launch still makes progress, and the report of one that does not.
+
+The report says for each wait what is missing, and which instructions could supply it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from ptxlab.engine.lowering.special_registers import CLOCKS
+from ptxlab.engine.program import Program
 from ptxlab.isa.context import Supplied
 from ptxlab.isa.effects import Supply
 from ptxlab.isa.operands import Op
@@ -14,7 +22,7 @@ from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["Explanation", "explain", "most_relevant"]
+__all__ = ["Explanation", "Watch", "explain", "most_relevant"]
 
 _ARRIVALS = Supply.ARRIVAL | Supply.COMPLETION_ARRIVAL
 _MOST = 6
@@ -197,18 +205,8 @@ def _reaches(group: ConvergedLanes, index: int) -> bool:
     blocks = group.warp.launch.program.blocks
     here = group.instruction.index
     block = next(n for n, b in enumerate(blocks) if b.start <= here < b.stop)
-    if here <= index < blocks[block].stop:
-        return True
-    seen, work = set(), list(blocks[block].successors)
-    while work:
-        at = work.pop()
-        if at in seen:
-            continue
-        seen.add(at)
-        if blocks[at].start <= index < blocks[at].stop:
-            return True
-        work += blocks[at].successors
-    return False
+    following = _reachable([b.successors for b in blocks], block)
+    return here <= index < blocks[block].stop or any(blocks[n].start <= index < blocks[n].stop for n in following)
 
 
 def _who(warp: Warp) -> str:
@@ -218,3 +216,138 @@ def _who(warp: Warp) -> str:
 def _standing(warp: Warp) -> str:
     waits = [s for s in warp.converged if s.state or s.wait is not None]
     return f"waits at line {waits[0].instruction.line}" if waits else "is not waiting"
+
+
+# ---------------------------------------------------------------------------------------------------------------- progress
+
+Places = tuple[tuple[int, int, int], ...]
+
+_PATIENCE = 4
+"""Rounds without progress before states are compared."""
+
+
+@dataclass(slots=True)
+class _Mark:
+    """A state to compare later ones with; memory is recorded only when program counters and registers were found equal once."""
+
+    round: int
+    places: Places
+    registers: bytes
+    memory: bytes | None
+
+
+class Watch:
+    """Finds out whether a launch that executes instructions without end repeats itself: compares its whole state between rounds.
+
+    The machine is deterministic: a state that occurs twice proves that the launch repeats itself forever. States are compared by Brent's
+    method, cheapest part first: a counter of what barriers and asynchronous operations do, then program counters, then registers, then
+    memory.
+    """
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._round = 0
+        self._progress = -1
+        self._mark: _Mark | None = None
+        self._blocked: set[bytes] = set()
+        self._blocked_progress = -1
+
+    def repeats(self) -> bool:
+        """Return whether a state has occurred before; called after a round in which all warps have used up their slices."""
+        if self._progress != self._launch.progress:
+            self._progress = self._launch.progress
+            self._round = 0
+            self._mark = None
+        self._round += 1
+        if self._round < _PATIENCE or self._reads_clock():
+            return False
+        places = self._places()
+        mark = self._mark
+        if mark is not None:
+            age = self._round - mark.round
+            if places == mark.places and age & (age - 1) == 0 and self._registers() == mark.registers:
+                memory = self._memory()
+                if mark.memory == memory:
+                    self._mark = None
+                    return True
+                self._mark = _Mark(self._round, places, mark.registers, memory)
+                return False
+        if mark is None or self._round >= 2 * mark.round:
+            self._mark = _Mark(self._round, places, self._registers(), None)
+        return False
+
+    def is_new(self) -> bool:
+        """Record the state in which all warps wait; return False if it has occurred since the last progress."""
+        if self._blocked_progress != self._launch.progress:
+            self._blocked_progress = self._launch.progress
+            self._blocked.clear()
+            return True
+        if self._reads_clock():
+            return True
+        state = repr(self._places()).encode() + self._registers() + self._memory()
+        if state in self._blocked:
+            return False
+        self._blocked.add(state)
+        return True
+
+    @cached_property
+    def _clock_loops(self) -> frozenset[int]:
+        return _clocked(self._launch.program)
+
+    def _reads_clock(self) -> bool:
+        """Return whether some lanes run in a loop that reads a clock: the time is a part of their state and never repeats."""
+        return bool(self._clock_loops) and any(
+            (s.op if s.state else s.pc) in self._clock_loops for cta in self._launch.resident for warp in cta.warps for s in warp.converged
+        )
+
+    def _places(self) -> Places:
+        return tuple((s.pc, s.mask, s.state) for cta in self._launch.resident for w in cta.warps for s in w.converged)
+
+    def _registers(self) -> bytes:
+        digest = hashlib.blake2b(digest_size=16)
+        for cta in self._launch.resident:
+            for warp in cta.warps:
+                if warp.converged:
+                    digest.update(warp.memory())
+        return digest.digest()
+
+    def _memory(self) -> bytes:
+        digest = hashlib.blake2b(digest_size=16)
+        for cta in self._launch.resident:
+            digest.update(cta.shared.data)
+            for first, columns in cta.tensor.allocations_of(cta):
+                digest.update(cta.tensor.words[first : first + columns].data)
+        for allocation in self._launch.device.memory.live():
+            if allocation.writable:
+                digest.update(allocation.data.data)
+        return digest.digest()
+
+
+def _clocked(program: Program) -> frozenset[int]:
+    """Return the ops in loops that read a clock."""
+    clocks = {number for number, register in enumerate(program.registers) if register.special in CLOCKS}
+    if not clocks:
+        return frozenset()
+    behind = [block.successors for block in program.blocks]
+    before: list[list[int]] = [[] for _ in behind]
+    for number, successors in enumerate(behind):
+        for successor in successors:
+            before[successor].append(number)
+    found: set[int] = set()
+    for number, block in enumerate(program.blocks):
+        if any(clocks.intersection(registers) for registers in program.reads[block.start : block.stop]):
+            for n in _reachable(behind, number) & _reachable(before, number):
+                found.update(range(program.blocks[n].start, program.blocks[n].stop))
+    return frozenset(found)
+
+
+def _reachable(edges: Sequence[Sequence[int]], start: int) -> set[int]:
+    """The blocks to which edges lead from one; itself only if it is in a loop."""
+    seen: set[int] = set()
+    work = list(edges[start])
+    while work:
+        at = work.pop()
+        if at not in seen:
+            seen.add(at)
+            work += edges[at]
+    return seen

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ptxlab.engine.context import Context, Status, Word
 from ptxlab.isa.context import AsyncOperation, Misuse, Wait
 from ptxlab.machine.observe.observer import overridden_hook
-from ptxlab.machine.schedule._progress import Watch
+from ptxlab.machine.schedule.deadlock import Watch
 from ptxlab.machine.warp.convergence import NO_LIMIT, choose, converge
 from ptxlab.machine.warp.warp import CONVERGE, RUN, WAIT, ConvergedLanes, Warp
 

@@ -264,18 +264,15 @@ class Registers:
         """Return several operands (with their widths in bits) in one lane, 0 for an absent one; an instruction always asks for the same."""
         parts = self.launch.fetches[self.op.index]
         if parts is None:
-            parts = self.launch.fetches[self.op.index] = self._parts(operands)
+            found = [self._part(operand, _LIMITS[bits]) for operand, bits in operands]
+            parts = self.launch.fetches[self.op.index] = () if None in found else tuple(found)
         if not parts:
             return tuple([0 if type(each) is Unused else self.lane_value(each, bits, lane) for each, bits in operands])
         views = self._views
         return tuple([views[view][at + lane] + more & limit for view, at, more, limit in parts])
 
-    def _parts(self, operands: Sequence[tuple[Resolved, int]]) -> tuple[tuple[int, int, int, int], ...]:
-        """Return for `fetch` the view, index, addend and mask of each operand; empty if an operand needs more than that."""
-        found = [self._part(operand, _LIMITS[bits]) for operand, bits in operands]
-        return () if None in found else tuple(part for part in found if part is not None)
-
     def _part(self, operand: Resolved, limit: int) -> tuple[int, int, int, int] | None:
+        """Return for `fetch` the view, index, addend and mask of an operand; None if it needs more than that."""
         more = 0
         if isinstance(operand, Addr):
             more = operand.offset

@@ -12,8 +12,20 @@ from ptxlab.check.race.clocks.clocks import Agent, Clocks, Use
 from ptxlab.check.race.clocks.clusters import Clusters, GridBefore, waits_for_grid
 from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.program.value_flow import allocation_awaited, dead_loads
-from ptxlab.check.race.report._messages import MISSING, Access, code_of, completion_of, fix_of, join_of, past_of, shortened
-from ptxlab.check.race.report._overlap import granules, lanes_at, overlap, where_text
+from ptxlab.check.race.report._messages import (
+    MISSING,
+    Access,
+    code_of,
+    completion_of,
+    fix_of,
+    granules,
+    join_of,
+    lanes_at,
+    overlap,
+    past_of,
+    shortened,
+    where_text,
+)
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, FORMAL, HOW_SHIFT, UNWRITTEN
 from ptxlab.diagnostics import Place as SourcePlace

@@ -116,7 +116,7 @@ class Lanes:
         shared = np.flatnonzero(several & np.logical_or.reduceat(writes, starts))[:_MOST]
         conflicts: dict[tuple[int, int], dict[str, Any]] = defaultdict(lambda: {"bytes": set(), "earlier": 0, "later": 0})
         for start, stop in zip(starts[shared].tolist(), np.append(starts[1:], len(words))[shared].tolist(), strict=True):
-            for other, one in ((other, one) for other in range(start, stop) for one in range(start, other)):
+            for other, one in ((k, i) for k in range(start, stop) for i in range(start, k)):
                 mask = int(masks[one] & masks[other])
                 if at[one] == at[other] or lanes[one] == lanes[other] or not mask or not (writes[one] or writes[other]):
                     continue

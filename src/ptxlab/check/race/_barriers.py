@@ -250,7 +250,8 @@ class Barriers:
         if gathered is not None:
             for wait in waits.values():
                 late = wait.slot >= gathered.shape[1] or gathered[Row.EXECUTION, wait.slot] < wait.clock
-                if late and not _before_cluster_barrier(wait):
+                relaxed = wait.agent.cta.state["race"].relaxed.values()  # what the CTAs have released at the barrier of the cluster
+                if late and not any(wait.slot < len(row) and row[wait.slot] >= wait.clock for row in relaxed):
                     self._findings.overrun(barrier, wait, op)
         waits.clear()
 
@@ -280,12 +281,6 @@ class Barriers:
         _acquire(clocks, agent, barrier_clock)
         if barrier_clock.relaxed is not None:
             clocks.relaxed[agent.cta.rank] = joined(clocks.relaxed.get(agent.cta.rank), barrier_clock.relaxed)
-
-
-def _before_cluster_barrier(wait: Use) -> bool:
-    """Whether the warp has arrived at the barrier of the cluster after the wait."""
-    clocks: Clocks = wait.agent.cta.state["race"]
-    return any(wait.slot < len(row) and row[wait.slot] >= wait.clock for row in clocks.relaxed.values())
 
 
 def _acquire(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | None) -> None:

@@ -123,7 +123,12 @@ class Sanitizer(Observer):
             for allocation in launch.device.memory.live()
             if allocation.size and allocation.writable
         ]
-        self._seed(launch.before)
+        before = launch.before
+        if isinstance(before, GridBefore) and waits_for_grid(launch.program):
+            # This launch may have started before the last one was complete: memory starts with that one's accesses.
+            self._findings.before = before
+            for made in self._global:
+                before.seed(made)
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         """The handler of a service instruction's effect; most have none."""
@@ -153,13 +158,6 @@ class Sanitizer(Observer):
             cta.state["race"] = clocks
             self._shared[id(cta)] = self._shadow.watch(cta.shared, MEMORY_GRANULE, _SHARED_ENTRIES, Row.ASYNC_SHARED, cta, fresh=True)
             self._tensor_memory.started(cta)
-
-    def _seed(self, before: Any) -> None:
-        """If this launch may have started before the last one was complete, memory starts with that one's accesses."""
-        if isinstance(before, GridBefore) and waits_for_grid(self.launch.program):
-            self._findings.before = before
-            for made in self._global:
-                before.seed(made)
 
     def ended(self, cta: CtaState) -> None:
         """Check what is in flight at the exit of a CTA, and stop watching its shared memory."""

@@ -207,7 +207,7 @@ def _count_error(parameters: Sequence[Parameter], values: list[Any], kernel: str
         first = _label(len(values), missing)
         fix = f"the first one without an argument is {first}; Triton kernels take None for each trailing scratch pointer"
     else:
-        fix = "leave out the arguments behind the last parameter; Triton's constexpr values are no parameters"
+        fix = "leave out the arguments after the last parameter; Triton's constexpr values are no parameters"
     return diagnose("A302", f"kernel {kernel} has {len(parameters)} {plural}, but {given}", fix=fix, details=[("parameters", names)])
 
 

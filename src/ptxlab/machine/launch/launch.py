@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
-from ptxlab.isa.context import AsyncOperation, Misuse
+from ptxlab.isa.context import Misuse
 from ptxlab.machine.launch.arguments import bind_arguments
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, LaunchConfiguration, shared_bytes
 from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
@@ -66,6 +66,7 @@ class Launch:
         self.pending_capacity = _PENDING_ROWS
         self.progress = 0
         self.printed: list[str] = []
+        self.print = self.printed.append
         self.registers = options.registers
         x, y, z = options.block
         self.threads = x * y * z
@@ -110,7 +111,7 @@ class Launch:
         self.reports = Reports(self)
         self.scheduler = Scheduler(self, executable.run)
         self._template = executable.new_frame()
-        self.wake = self.scheduler.wake
+        self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue
         self._frames: list[NDArray[np.uint8]] = []
         self._shared: list[NDArray[np.uint8]] = []
 
@@ -161,10 +162,6 @@ class Launch:
             if best is None or unit[0].ctas < best[0].ctas:
                 best = unit
         return best
-
-    def print(self, text: str) -> None:
-        """Add to what the kernel has printed."""
-        self.printed.append(text)
 
     def cancel_cluster(self) -> tuple[int, int, int] | None:
         """Cancel the next cluster that has not started; return the coordinates of its first CTA, None if all have started."""
@@ -271,10 +268,6 @@ class Launch:
         self._shared.append(cta.shared)
 
     # ---------------------------------------------------------------------------------------- the machine for handlers
-
-    def enqueue(self, operation: AsyncOperation) -> None:
-        """Issue an asynchronous operation; under ``eager`` it performs at once."""
-        self.scheduler.issue(operation)
 
     def perform_copies(self, cta: CtaState, rows: NDArray[np.uint64]) -> None:
         """Perform deferred non-bulk copies: rows as in ``Word.PENDING``."""

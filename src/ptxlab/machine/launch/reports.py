@@ -134,7 +134,7 @@ class Reports:
                 unfenced,
                 "R807",
                 "{} uses {}, which other instructions may have written since the last wgmma.fence",
-                "execute wgmma.fence.sync.aligned behind the last write to the registers",
+                "execute wgmma.fence.sync.aligned after the last write to the registers",
             ),
         ):
             for op, registers in found(self._launch.program):

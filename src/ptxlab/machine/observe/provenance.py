@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ _MOST = 16
 _LANES = np.arange(32, dtype=np.uint64)
 _WATCHED = Space.SHARED | Space.GLOBAL
 """Spaces that elements lie in."""
+W = TypeVar("W", bound="_Watch")
 
 
 def trace(replay: Replay, placed: Placed, index: Any) -> Provenance:
@@ -52,27 +53,26 @@ def trace(replay: Replay, placed: Placed, index: Any) -> Provenance:
 
 
 def _watched(replay: Replay, address: int, dtype: np.dtype[Any], slowly: tuple[tuple[int, int], ...]) -> _Watch:
-    made: list[_Watch] = []
-
-    def observe(launch: Launch) -> _Watch:
-        made.append(_Watch(launch, launch.device.memory.view(address, dtype.itemsize), dtype, slowly))
-        return made[0]
-
-    replay.run(observe, check="none", progress=None)
-    return made[0]
+    return _observed(replay, lambda launch: _Watch(launch, launch.device.memory.view(address, dtype.itemsize), dtype, slowly))
 
 
 def _behind(replay: Replay, copied: _Copied) -> tuple[Writer, ...]:
     """Who wrote the bytes that an operation copied: a run that watches them until it performs."""
-    made: list[_SharedWatch] = []
+    watch = _observed(replay, lambda launch: _SharedWatch(launch, np.zeros(0, np.uint8), np.dtype(np.uint8), (), until=copied))
+    owners = {id(writer) for writer in watch.owners.values()}
+    return tuple(replace(writer, value=None) for writer in reversed(watch.writers) if id(writer) in owners)
 
-    def observe(launch: Launch) -> _SharedWatch:
-        made.append(_SharedWatch(launch, np.zeros(0, np.uint8), np.dtype(np.uint8), (), until=copied))
+
+def _observed(replay: Replay, make: Callable[[Launch], W]) -> W:
+    """Run the launch again and return its observer."""
+    made: list[W] = []
+
+    def observe(launch: Launch) -> W:
+        made.append(make(launch))
         return made[0]
 
     replay.run(observe, check="none", progress=None)
-    owners = {id(writer): writer for writer in made[0].owners.values()}
-    return tuple(replace(writer, value=None) for writer in reversed(made[0].writers) if id(writer) in owners)
+    return made[0]
 
 
 def _index(placed: Placed, index: Any) -> tuple[int, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from operator import mul
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -183,12 +185,6 @@ def placed_arguments(names: Iterable[str], values: Iterable[Any], arguments: Arg
 
 
 def _buffer(name: str, buffer: Any) -> Placed:
-    return Placed(name, buffer.address, tuple(buffer.shape), buffer.dtype, _contiguous(buffer.shape, buffer.dtype.itemsize))
-
-
-def _contiguous(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
-    strides = []
-    for length in reversed(shape):
-        strides.append(size)
-        size *= length
-    return tuple(reversed(strides))
+    """A buffer, whose strides are those of a contiguous array."""
+    sizes = tuple(accumulate(reversed(buffer.shape), mul, initial=buffer.dtype.itemsize))
+    return Placed(name, buffer.address, tuple(buffer.shape), buffer.dtype, sizes[-2::-1])

@@ -96,7 +96,7 @@ def _mbarrier(launch: Launch, group: ConvergedLanes, barrier: MbarrierState, gro
     else:
         missing = f"{barrier.pending} of {barrier.expected} arrivals in phase {barrier.phase} (parity {barrier.phase & 1})"
         fix = (
-            f"insert the missing arrival on the mbarrier that line {line} waits on: tcgen05.commit behind tcgen05 operations, "
+            f"insert the missing arrival on the mbarrier that line {line} waits on: tcgen05.commit after tcgen05 operations, "
             "mbarrier.arrive.expect_tx before copies, else mbarrier.arrive"
         )
         if barrier.phase and barrier.pending == barrier.expected:
@@ -328,15 +328,15 @@ def _clocked(program: Program) -> frozenset[int]:
     clocks = {number for number, register in enumerate(program.registers) if register.special in CLOCKS}
     if not clocks:
         return frozenset()
-    behind = [block.successors for block in program.blocks]
-    before: list[list[int]] = [[] for _ in behind]
-    for number, successors in enumerate(behind):
+    after = [block.successors for block in program.blocks]
+    before: list[list[int]] = [[] for _ in after]
+    for number, successors in enumerate(after):
         for successor in successors:
             before[successor].append(number)
     found: set[int] = set()
     for number, block in enumerate(program.blocks):
         if any(clocks.intersection(registers) for registers in program.reads[block.start : block.stop]):
-            for n in _reachable(behind, number) & _reachable(before, number):
+            for n in _reachable(after, number) & _reachable(before, number):
                 found.update(range(program.blocks[n].start, program.blocks[n].stop))
     return frozenset(found)
 

@@ -151,31 +151,31 @@ MISSING = {
     "X115": "a tcgen05.fence is missing between",
 }
 _THREADS = (
-    "synchronise the threads between line {0} and line {1}{2}: bar.sync, or mbarrier.arrive behind the one and "
-    "mbarrier.try_wait before the other"
+    "synchronise the threads between line {0} and line {1}{2}: bar.sync, or mbarrier.arrive after line {0} and "
+    "mbarrier.try_wait before line {1}"
 )
-_COMMIT = "insert tcgen05.commit behind line {0}, and wait on its mbarrier before line {1}"
-_LOADED = "insert tcgen05.wait::ld.sync.aligned behind line {0}, before the barrier that lets line {1} go on"
+_COMMIT = "insert tcgen05.commit after line {0}, and wait on its mbarrier before line {1}"
+_LOADED = "insert tcgen05.wait::ld.sync.aligned after line {0}, before the barrier that lets line {1} go on"
 _GROUP = "insert cp.async.commit_group and cp.async.wait_group 0 (or cp.async.wait_all) and a barrier between line {0} and line {1}"
 _FIXES = {
     "X101": _THREADS,
-    "X102": "insert fence.proxy.async behind line {0}, before the barrier that lets line {1} go on",
+    "X102": "insert fence.proxy.async after line {0}, before the barrier that lets line {1} go on",
     "X103": "wait with mbarrier.try_wait on the mbarrier of line {0} before line {1}",
     "X104": "insert cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0 between line {0} and line {1}, and bar.sync "
     "if another warp writes",
     "X105": _COMMIT,
     "X106": _COMMIT,
-    "X107": "insert tcgen05.wait::st.sync.aligned behind line {0}, before the threads synchronise",
+    "X107": "insert tcgen05.wait::st.sync.aligned after line {0}, before the threads synchronise",
     "X108": _LOADED,
     "X109": _LOADED,
     "X110": "insert wgmma.commit_group and wgmma.wait_group 0 between line {0} and line {1}, and a barrier if another warp writes",
     "X111": _GROUP,
-    "X112": "let the thread of line {0} arrive on a barrier behind it, and wait on that barrier before line {1}",
+    "X112": "let the thread of line {0} arrive on a barrier after it, and wait on that barrier before line {1}",
     "X113": "synchronise all warps with a barrier between line {0} and line {1}",
     "X114": _THREADS,
-    "X115": "insert tcgen05.fence::before_thread_sync behind line {0} before the threads synchronise, and "
+    "X115": "insert tcgen05.fence::before_thread_sync after line {0} before the threads synchronise, and "
     "tcgen05.fence::after_thread_sync before line {1}",
-    "X117": "release the map with tensormap.cp_fenceproxy or fence.proxy.tensormap::generic.release behind line {0}, and insert "
+    "X117": "release the map with tensormap.cp_fenceproxy or fence.proxy.tensormap::generic.release after line {0}, and insert "
     "fence.proxy.tensormap::generic.acquire before line {1}",
     "X118": "wait for the copy of line {0} before line {1}: its mbarrier, or cp.async.bulk.wait_group",
 }
@@ -185,7 +185,7 @@ def fix_of(code: str, earlier: Access, later: Access, waited: bool) -> str:
     """What to insert between two accesses; ``waited``: the warp of the earlier one has itself waited for it."""
     text, more = _FIXES[code], ""
     if waited and code in ("X107", "X108"):
-        text, more = _THREADS, f", behind tcgen05.wait::{'st' if code == 'X107' else 'ld'}"
+        text, more = _THREADS, f", after tcgen05.wait::{'st' if code == 'X107' else 'ld'}"
     elif code == "X103" and completion_of(earlier.op) is Completion.BULK_GROUP:
         text = "insert cp.async.bulk.commit_group and cp.async.bulk.wait_group 0 between line {0} and line {1}"
     elif code == "X104" and earlier.kind is Kind.COPY:

@@ -175,13 +175,13 @@ class Findings:
         )
 
     def outlived(self, cta: Any, agent: Agent, op: Op) -> None:
-        """A CTA exits, and nothing orders that behind what another CTA does in its shared memory."""
+        """A CTA exits, and nothing orders an access of another CTA to its shared memory before that."""
         self._launch.reports.add(
             "M407",
             f"{op.short} of CTA {agent.cta.describe()} uses the shared memory of CTA {cta.describe()}, "
             "which may have exited by then: nothing orders the two",
             op=op,
-            fix=f"insert barrier.cluster.arrive and barrier.cluster.wait behind line {op.line}, before the CTAs of the cluster exit"
+            fix=f"insert barrier.cluster.arrive and barrier.cluster.wait after line {op.line}, before the CTAs of the cluster exit"
             + (
                 f"; or let CTA {cta.describe()} wait on its mbarrier for that arrival before it exits"
                 if isinstance(op.effects, MbarrierArrive)
@@ -200,11 +200,11 @@ class Findings:
             f"{use.op.short} waits for a phase of the mbarrier at shared offset {barrier.offset:#x}, and nothing keeps the next phase, "
             f"which {op.short} at line {op.line} completes, from being complete before the wait",
             op=use.op,
-            fix=f"behind line {use.op.line} arrive on an mbarrier, and wait on that mbarrier before line {op.line}; "
+            fix=f"after line {use.op.line} arrive on an mbarrier, and wait on that mbarrier before line {op.line}; "
             f"or synchronise the threads with a barrier between the two{other}",
             details=(
                 ("waits", use.agent.describe()),
-                ("what then happens", "the parity that the wait names stands for the phase after, and the wait goes on"),
+                ("what then happens", "the parity in the wait means the phase after that one, and the wait ends"),
             ),
             cta=use.agent.cta,
         )
@@ -230,7 +230,7 @@ class Findings:
             "complete: it counts as two warps",
             op=op,
             fix=f"arrive once in a phase: drop line {op.line}, give it another barrier, or let the warp wait between line {first.line} and "
-            f"line {op.line} for a barrier behind barrier {barrier.id}",
+            f"line {op.line} for a barrier after barrier {barrier.id}",
             cta=agent.cta,
         )
 
@@ -256,16 +256,16 @@ class Findings:
         )
 
     def uninitialised(self, barrier: Any, agent: Agent, op: Op, made: Use) -> None:
-        """A warp uses an mbarrier object, and nothing orders the use behind its initialisation."""
+        """A warp uses an mbarrier object, and nothing orders the use after its initialisation."""
         if (made.op.index, op.index, -1) in self._seen:
             return
         self._seen.add((made.op.index, op.index, -1))
         first, owner = made.op.line, made.agent.cta
         fix = (
-            f"insert bar.sync 0{' (barrier.cluster, if other CTAs use it, too)' if len(owner.cluster) > 1 else ''} behind line {first}, "
+            f"insert bar.sync 0{' (barrier.cluster, if other CTAs use it, too)' if len(owner.cluster) > 1 else ''} after line {first}, "
             f"which all threads pass before line {op.line}"
             if owner is agent.cta
-            else f"insert fence.mbarrier_init.release.cluster behind line {first}, then barrier.cluster.arrive and barrier.cluster.wait, "
+            else f"insert fence.mbarrier_init.release.cluster after line {first}, then barrier.cluster.arrive and barrier.cluster.wait, "
             f"all before line {op.line}"
         )
         self._add_pair(

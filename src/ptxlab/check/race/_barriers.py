@@ -119,7 +119,7 @@ class Barriers:
         barrier_clock: BarrierClock = barrier.clock
         if not self._check_initialised(barrier, agent, agent.rows, warp.op):
             return
-        # Compilers invalidate an mbarrier behind one warp's wait, while others may still poll: only the letter asks for an order.
+        # Compilers invalidate an mbarrier after one warp's wait, while others may still poll: only spec requires an order.
         waits = barrier_clock.waits.values() if clocks.spec else ()
         for use in (*barrier_clock.uses.values(), *waits):
             if use.agent is not agent and agent.rows[Row.EXECUTION, use.slot] < use.clock:
@@ -139,7 +139,7 @@ class Barriers:
         self._recorder.record(clocks, agent, agent.main, Kind.GENERIC, warp.op, [MemoryAccess(start, _OBJECT, True)])
 
     def _check_initialised(self, barrier: Any, agent: Agent, rows: Rows, op: Op) -> bool:
-        """Whether a use of an mbarrier object is ordered behind its initialisation; each warp is checked once, and reported if not."""
+        """Whether a use of an mbarrier object is ordered after its initialisation; each warp is checked, and reported, only once."""
         barrier_clock: BarrierClock = barrier.clock
         if barrier_clock.users >> agent.index & 1:
             return True
@@ -197,7 +197,7 @@ class Barriers:
         order = _relaxed_order(effects)
         if order is not None:
             rows = relaxed_release(clocks, agent, order)
-            barrier_clock.waits.pop(agent.index, None)  # the phase waits for this arrival, which is behind the wait, whatever it releases
+            barrier_clock.waits.pop(agent.index, None)  # the phase needs this arrival, which follows the wait in program order
             if barrier_clock.init is None:
                 barrier_clock.relaxed = joined(barrier_clock.relaxed, agent.rows[Row.EXECUTION])
         elif isinstance(effects, CompletionArrival) and effects.of is Completion.COPY_GROUP:
@@ -234,7 +234,7 @@ class Barriers:
                 self._check_waits(barrier, barrier_clock, operation.op)
             elif running is not None:
                 warp, _, agent = running
-                barrier_clock.waits.pop(agent.index, None)  # expect_tx releases nothing, but is behind its own wait
+                barrier_clock.waits.pop(agent.index, None)  # expect_tx releases nothing, but follows the warp's own wait
                 self._check_waits(barrier, barrier_clock, warp.op)
         if barrier_clock.parked:
             _join_parked(barrier_clock)

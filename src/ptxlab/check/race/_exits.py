@@ -6,6 +6,7 @@ The clocks of the CTA's warps when the last of them exits decide, not whether an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +52,8 @@ class Exits:
         self._wgmma(clocks, cta, ordered)
         if self._copies and any(_is_copying(agent, ordered) for agent in own):
             for op, agent in self._entries(clocks, shared, _COPY, ordered):
-                self._findings.in_flight_at_exit(agent, op, reads=False, grouped=_is_grouped(agent))
+                slot = agent.slots[Completion.COPY_GROUP]
+                self._findings.in_flight_at_exit(agent, op, reads=False, grouped=bool(slot.groups) and slot.groups[-1] >= slot.newest)
         if len(clocks.agents) > len(own):
             self._remote(clocks, cta, shared, joined(clocks.relaxed.get(cta.rank), ordered))
 
@@ -108,17 +110,10 @@ def _reaches_others(op: Op, native: Native | None) -> bool:
 def _of_kinds(cells: NDArray[np.uint64], kinds: tuple[Kind, ...]) -> NDArray[np.uint64]:
     """The entries of accesses of these kinds."""
     wanted = np.zeros(256, bool)
-    for kind in kinds:
-        wanted[[kind << 1, kind << 1 | 1]] = True
+    wanted[[kind << 1 | write for kind in kinds for write in (0, 1)]] = True
     how = cells.view(np.uint8).reshape(len(cells), 16)[:, 8 + HOW_SHIFT // 8]
     used: NDArray[np.uint64] = cells[wanted[how] & (cells[:, 1] != 0)]
     return used
-
-
-def _is_grouped(agent: Agent) -> bool:
-    """Whether the last cp.async of a warp is in a group."""
-    slot = agent.slots[Completion.COPY_GROUP]
-    return bool(slot.groups) and slot.groups[-1] >= slot.newest
 
 
 def _is_copying(agent: Agent, ordered: NDArray[np.uint32]) -> bool:
@@ -127,6 +122,7 @@ def _is_copying(agent: Agent, ordered: NDArray[np.uint32]) -> bool:
     return slot is not None and bool(ordered[slot.number] < slot.newest)
 
 
+@dataclass(slots=True, eq=False)
 class Aligned:
     """Waits and fences with ``.aligned`` that compiled code executes: reports those that some threads of the warp do not execute.
 
@@ -134,10 +130,9 @@ class Aligned:
     that has not executed it when the CTA ends, or when another part executes it again, never executes it.
     """
 
-    def __init__(self, launch: Launch) -> None:
-        self._launch = launch
-        self._parts: dict[tuple[Warp, int], tuple[Op, int, int]] = {}
-        """By warp and op index: the instruction, the lanes that have executed it, and those that have to."""
+    _launch: Launch
+    _parts: dict[tuple[Warp, int], tuple[Op, int, int]] = field(default_factory=dict)
+    """By warp and op index: the instruction, the lanes that have executed it, and those that have to."""
 
     def executed(self, warp: Warp, op: Op, lanes: int) -> None:
         """Some lanes of a warp have executed an instruction."""

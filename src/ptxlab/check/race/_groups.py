@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ptxlab.check.model import Component, Kind, Row
@@ -38,7 +39,7 @@ def _is_grouped(what: Hashable, mask: int) -> bool:
 
 
 def _complete_groups(clocks: Clocks, agent: Agent, slot: Slot, pending: int, components: Iterable[Component]) -> None:
-    """All groups of a slot but the newest ones are complete."""
+    """All groups of a slot are complete, except the ``pending`` newest ones."""
     complete = len(slot.groups) - pending
     if complete > 0:
         for component in components:
@@ -81,13 +82,13 @@ def _wait_bulk(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
             _complete_groups(clocks, agent, slot, pending, components)
 
 
+@dataclass(slots=True, eq=False)
 class WgmmaGroups:
     """Operations of warpgroups: each of the four warps executes its share, the operation follows all of them."""
 
-    def __init__(self, recorder: AccessRecorder) -> None:
-        self._recorder = recorder
-        self._shares: dict[tuple[int, int, int], Rows] = {}
-        """By CTA, warpgroup and number of the operation: the joined rows of the warps that have executed their shares."""
+    _recorder: AccessRecorder
+    _shares: dict[tuple[int, int, int], Rows] = field(default_factory=dict)
+    """By CTA, warpgroup and number of the operation: the joined rows of the warps that have executed their shares."""
 
     def _slot(self, clocks: Clocks, warp: Warp) -> Slot:
         key = (Completion.WGMMA_GROUP, warp.cta.rank, warp.warp_id // _WARPS)
@@ -112,16 +113,13 @@ class WgmmaGroups:
         slot.op = operation.op
         rows = joined(self._shares.pop((id(warp.cta), warp.warp_id // _WARPS, slot.clock), None), agent.rows)
         self._recorder.record(clocks, agent, slot, Kind.WGMMA, operation.op, accesses, rows)
-        self._keep_progress(warp, clocks, slot.clock, rows)
-
-    def _keep_progress(self, warp: Warp, clocks: Clocks, number: int, rows: Rows) -> None:
-        """Keep how far the four warps had come at their shares; of a group's operations only the last is needed."""
+        # Keep the clocks of the four warps at their shares of the operation; only the last operation of a group is needed.
         first = warp.cta.rank * clocks.warps + warp.warp_id // _WARPS * _WARPS
         counts = [clocks.own(agent, _SHARES) for agent in clocks.agents[first : first + _WARPS]]
         progress = clocks.progress.setdefault((warp.cta.rank, warp.warp_id // _WARPS), {})
-        if not any(number - 1 in count.groups for count in counts):
-            progress.pop(number - 1, None)
-        progress[number] = rows[Row.EXECUTION].copy()
+        if not any(slot.clock - 1 in count.groups for count in counts):
+            progress.pop(slot.clock - 1, None)
+        progress[slot.clock] = rows[Row.EXECUTION].copy()
         waited = min(count.groups[0] if count.groups else 0 for count in counts)
         for old in [at for at in progress if at < waited]:
             del progress[old]
@@ -142,7 +140,7 @@ class WgmmaGroups:
             del counted.groups[: complete - 1]
 
     def _acquire_progress(self, warp: Warp, clocks: Clocks, agent: Agent, number: int) -> None:
-        """A complete operation implies that each warp of the warpgroup has reached its share; it does not release their accesses."""
+        """A complete operation implies that each warp of the warpgroup has executed its share; it does not release their accesses."""
         reached = clocks.progress.get((warp.cta.rank, warp.warp_id // _WARPS), {}).get(number)
         if reached is not None:
             row = agent.rows[Row.EXECUTION]

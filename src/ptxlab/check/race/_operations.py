@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -183,16 +184,16 @@ def _digest(accesses: Iterable[MemoryAccess]) -> int:
     return digest
 
 
+@dataclass(slots=True, eq=False)
 class _Accumulators:
     """The accumulator that each cell belongs to, and who wrote it last.
 
     Under spec, two tcgen05.mma that write the same cells are a pipeline only if they have the same accumulator and shape.
     """
 
-    def __init__(self, shadow: Shadow) -> None:
-        self._shadow = shadow
-        self._names: dict[tuple[Any, ...], int] = {}
-        self._held: dict[int, NDArray[np.uint64]] = {}
+    _shadow: Shadow
+    _names: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    _held: dict[int, NDArray[np.uint64]] = field(default_factory=dict)
 
     def name(self, warp: Any, op: Op, variant: str, lane: int) -> int:
         """A number for the accumulator, the shape and the variant of an instruction that the warp executes."""

@@ -63,10 +63,6 @@ _CLOCK_WORD, _SUSPECTS_WORD = int(StateWord.CLOCK), int(StateWord.SUSPECT_COUNT)
 _Fence: TypeAlias = Callable[[Any, Clocks, Agent], None]
 
 
-def _nothing(effect: Effect, clocks: Clocks, agent: Agent) -> None:
-    """It orders nothing that is watched."""
-
-
 _FENCES: dict[type[Effect], _Fence] = {
     Fence: fence,
     MbarrierInitFence: lambda effect, clocks, agent: mbarrier_init_fence(agent),
@@ -75,8 +71,7 @@ _FENCES: dict[type[Effect], _Fence] = {
     TensorFence: lambda effect, clocks, agent: clocks.before_thread_sync(agent) if effect.before else clocks.after_thread_sync(agent),
     TensorWait: wait_for_transfers,
     GridWait: lambda effect, clocks, agent: clocks.grid_wait(agent),
-    GridLaunch: _nothing,
-    WgmmaFence: _nothing,
+    **dict.fromkeys((GridLaunch, WgmmaFence), lambda effect, clocks, agent: None),
 }
 """What fences, and waits that are not services, do to the clocks of the warp that executes them."""
 
@@ -135,7 +130,14 @@ class Sanitizer(Observer):
         if op.row.kind != "service" or op.effects is None:
             return None
         handler: Handler | None = self._handlers[type(op.effects)](op.effects)
-        return None if handler is None else lambda warp, op: handler(warp, *warp.state["race"], op)
+        if handler is None:
+            return None
+
+        def retired(warp: Warp, op: Op) -> None:
+            clocks, agent = warp.state["race"]
+            handler(warp, clocks, agent, op)
+
+        return retired
 
     # ------------------------------------------------------------------------------------------------------- life of CTAs
 

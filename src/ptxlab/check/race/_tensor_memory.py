@@ -100,7 +100,7 @@ class TensorMemoryAccesses:
     def _alloc(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
         """Fresh columns have no earlier accesses: section "Tensor Memory Allocation and Management Instructions".
 
-        A pair of CTAs allocates together: the first warp that continues records both CTAs' columns, and the other one is ordered behind.
+        A pair of CTAs allocates together: the first warp that continues records the columns of both CTAs, before the other one.
         """
         assert isinstance(op.effects, Alloc)
         cta = warp.cta

@@ -39,20 +39,18 @@ class Sm:
     tensor: TensorMemory | None = None
 
 
+@dataclass(slots=True, eq=False)
 class Cluster:
     """The CTAs of one cluster, which start together and may reach each other's shared memory.
 
     ``table`` holds (address, size) of each CTA's shared memory by rank; size 0 once the CTA has exited.
     """
 
-    __slots__ = ("barrier", "ctas", "index", "live_threads", "table")
-
-    def __init__(self, launch: Launch, index: int, size: int) -> None:
-        self.index = index
-        self.ctas: tuple[CtaState, ...] = ()
-        self.barrier = ClusterBarrier(launch)
-        self.live_threads = 0
-        self.table: NDArray[np.uint64] = np.zeros((size, 2), np.uint64)
+    index: int
+    barrier: ClusterBarrier
+    table: NDArray[np.uint64]
+    live_threads: int
+    ctas: tuple[CtaState, ...] = ()
 
 
 class CtaState:

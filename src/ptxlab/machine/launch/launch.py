@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from ptxlab.machine.memory.tensor_memory import TensorMemory
 from ptxlab.machine.observe.addition_order import additions_for
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, tracing
 from ptxlab.machine.replay.replay import Replay
+from ptxlab.machine.schedule.barriers import ClusterBarrier
 from ptxlab.machine.schedule.scheduler import Scheduler
 from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words, cta_values, fill_specials, launch_values
 
@@ -68,16 +70,13 @@ class Launch:
         self.printed: list[str] = []
         self.print = self.printed.append
         self.registers = options.registers
-        x, y, z = options.block
-        self.threads = x * y * z
+        self.threads = prod(options.block)
         self.warps_per_cta = -(-self.threads // 32)
-        self.cluster_size = options.cluster[0] * options.cluster[1] * options.cluster[2]
+        self.cluster_size = prod(options.cluster)
         self.shared_bytes = shared_bytes(program, options.shared_bytes)
         self.ctas_per_sm = device.ctas_per_sm or CTAS_PER_SM
-        clusters = tuple(-(-g // c) for g, c in zip(options.grid, options.cluster, strict=True))
-        self._across = clusters
-        count = clusters[0] * clusters[1] * clusters[2]
-        self._order = range(count) if options.clusters is None else sorted(options.clusters)
+        self.grid_of_clusters = tuple(-(-g // c) for g, c in zip(options.grid, options.cluster, strict=True))
+        self._order = range(prod(self.grid_of_clusters)) if options.clusters is None else sorted(options.clusters)
         self._next = 0
         self._clusters = len(self._order)
         self.total_ctas = self._clusters * self.cluster_size
@@ -120,9 +119,7 @@ class Launch:
         p = self.program
         found: dict[tuple[str, str], int] = {("shared", name): 0 for name in p.shared.variables}
         found |= {("param", q.name): 0 for q in p.parameters} | {("local", name): 0 for name in p.local_variables}
-        for name, address in globals_.items():
-            found["global", name] = found["const", name] = address
-        return found
+        return found | {(space, name): address for name, address in globals_.items() for space in ("global", "const")}
 
     # --------------------------------------------------------------------------------------------------- residency
 
@@ -176,12 +173,12 @@ class Launch:
 
     def _cluster_at(self, index: int) -> tuple[int, int, int]:
         """Return the coordinates of a cluster in the grid of clusters."""
-        across, down, _ = self._across
+        across, down, _ = self.grid_of_clusters
         return index % across, index // across % down, index // (across * down)
 
     def _start(self, index: int, unit: list[Sm]) -> None:
         size = self.options.cluster
-        group = Cluster(self, index, self.cluster_size)
+        group = Cluster(index, ClusterBarrier(self), np.zeros((self.cluster_size, 2), np.uint64), self.threads * self.cluster_size)
         at = self._cluster_at(index)
         grid = self.options.grid
         ctas = []
@@ -201,7 +198,6 @@ class Launch:
                 self.additions.forget(shared)
             ctas.append(cta)
         group.ctas = tuple(ctas)
-        group.live_threads = self.threads * self.cluster_size
         if self.observer is not None:
             self.observer.started(group.ctas)
         for cta in ctas:

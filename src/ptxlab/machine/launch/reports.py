@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -70,16 +71,11 @@ class Reports:
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All findings in the order in which they were made."""
-        done = []
-        for key, found in self._found.items():
-            times = self._times[key]
-            details = (*found.details, ("occurrences", str(times))) if times > 1 else found.details
-            done.append(
-                Diagnostic(
-                    found.code, found.severity, found.message, found.reason, found.fix, found.place, found.source, found.excerpt, details
-                )
-            )
-        return tuple(done)
+        found = [(diagnostic, self._times[key]) for key, diagnostic in self._found.items()]
+        return tuple(
+            replace(diagnostic, details=(*diagnostic.details, ("occurrences", str(times)))) if times > 1 else diagnostic
+            for diagnostic, times in found
+        )
 
     # --------------------------------------------------------------------------------------------------------- places
 

@@ -24,9 +24,8 @@ from ptxlab.native import address_of
 if TYPE_CHECKING:
     from ptxlab.machine._module import Kernel
     from ptxlab.machine.launch.launch import Launch
-    from ptxlab.machine.launch.result import Result
+    from ptxlab.machine.launch.result import Provenance, Result
     from ptxlab.machine.observe.observer import Observer
-    from ptxlab.machine.observe.provenance import Provenance
 
 __all__ = ["Expectation", "Placed", "Replay", "placed_arguments"]
 
@@ -179,7 +178,7 @@ def placed_arguments(names: Iterable[str], values: Iterable[Any], arguments: Arg
         base = getattr(value, "base", None)
         if i in arguments.arrays:
             array = arguments.arrays[i]
-            yield Placed(name, arguments.address_of(i), array.shape, array.dtype, array.strides, array)
+            yield Placed(name, arguments.address_of(array), array.shape, array.dtype, array.strides, array)
         elif isinstance(value, Buffer) or isinstance(base, Buffer):
             yield _buffer(name, value if isinstance(value, Buffer) else base)
 

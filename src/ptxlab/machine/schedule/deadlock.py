@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -236,6 +236,7 @@ class _Mark:
     memory: bytes | None
 
 
+@dataclass(eq=False)
 class Watch:
     """Finds out whether a launch that executes instructions without end repeats itself: compares its whole state between rounds.
 
@@ -244,13 +245,12 @@ class Watch:
     memory.
     """
 
-    def __init__(self, launch: Launch) -> None:
-        self._launch = launch
-        self._round = 0
-        self._progress = -1
-        self._mark: _Mark | None = None
-        self._blocked: set[bytes] = set()
-        self._blocked_progress = -1
+    _launch: Launch
+    _round: int = 0
+    _progress: int = -1
+    _mark: _Mark | None = None
+    _blocked: set[bytes] = field(default_factory=set)
+    _blocked_progress: int = -1
 
     def repeats(self) -> bool:
         """Return whether a state has occurred before; called after a round in which all warps have used up their slices."""

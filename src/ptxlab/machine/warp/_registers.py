@@ -348,7 +348,9 @@ class Registers:
             view = self._views[2]
             view[at >> 2] = (view[at >> 2] & ~mask & ALL_LANES) | (new & mask)
         elif width == 128:
-            self._write_wide(at, values)
+            wide = self._arrays[3][at >> 3 : (at >> 3) + 64].reshape(2, 32)
+            source = values if isinstance(values, np.ndarray) else self._spread(values, 128)
+            wide[:, lanes_of(mask)] = source[:, lanes_of(mask)]
         else:
             shift = _VIEWS[width]
             target: NDArray[Any] = self._arrays[shift][at >> shift : (at >> shift) + 32]
@@ -363,9 +365,3 @@ class Registers:
             else:
                 lanes = lanes_of(mask)
                 target[lanes] = values[lanes]
-
-    def _write_wide(self, at: int, values: NDArray[Any] | int) -> None:
-        target = self._arrays[3][at >> 3 : (at >> 3) + 64].reshape(2, 32)
-        source = values if isinstance(values, np.ndarray) else self._spread(values, 128)
-        lanes = lanes_of(self.mask)
-        target[:, lanes] = source[:, lanes]

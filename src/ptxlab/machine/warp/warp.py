@@ -232,12 +232,11 @@ def _axes(name: str, values: tuple[int, ...]) -> dict[str, int]:
 def launch_values(launch: Launch) -> dict[str, int]:
     """Special registers that are the same in the whole launch."""
     o = launch.options
-    clusters = tuple(-(-g // c) for g, c in zip(o.grid, o.cluster, strict=True))
     shared = -(-(launch.shared_bytes - SHARED_RESERVED) // _SHARED_UNIT) * _SHARED_UNIT
     return {
         **_axes("%ntid", o.block),
         **_axes("%nctaid", o.grid),
-        **_axes("%nclusterid", clusters),
+        **_axes("%nclusterid", launch.grid_of_clusters),
         **_axes("%cluster_nctaid", o.cluster),
         "%cluster_nctarank": launch.cluster_size,
         "%is_explicit_cluster": int(o.explicit_cluster),
@@ -270,7 +269,7 @@ def cta_values(launch: Launch, cta: CtaState) -> dict[str, int]:
     }
 
 
-def warp_value(name: str, block: tuple[int, int, int], warp: int) -> Any:
+def _warp_value(name: str, block: tuple[int, int, int], warp: int) -> Any:
     """A special register that differs between the warps of a CTA or between their lanes."""
     if name in _LANE_VALUES:
         return _LANE_VALUES[name]
@@ -286,7 +285,7 @@ def fill_specials(launch: Launch, cta_table: dict[str, int], warp: int, frame: N
             continue
         value: Any = 0 if name in _NOT_SET else cta_table.get(name, launch.special_values.get(name))
         if value is None:
-            value = warp_value(name, launch.options.block, warp)
+            value = _warp_value(name, launch.options.block, warp)
         if bits == 1:
             frame[offset : offset + 4].view(np.uint32)[0] = ALL_LANES if value else 0
         elif bits <= 16:

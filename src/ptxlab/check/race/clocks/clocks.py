@@ -105,7 +105,7 @@ class BarrierClock:
     init: Use | None = None
     """The initialisation of the mbarrier object."""
     users: int = 0
-    """A bit for each warp of the cluster whose order behind the initialisation has been checked."""
+    """A bit for each warp of the cluster that has been checked for a use before the initialisation."""
     uses: dict[int, Use] = field(default_factory=dict)
     """Of an mbarrier object, by slot: the last arrival."""
     waits: dict[int, Use] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class BarrierClock:
 
 @dataclass(slots=True, eq=False)
 class Agent:
-    """A warp: its slots by what they number, its clock, and what it has yet to wait for."""
+    """A warp: its clock, its slots by what they number, and the operations that it has not waited for."""
 
     index: int
     cta: Any
@@ -145,7 +145,7 @@ class Agent:
     main: Slot
     slots: dict[Hashable, Slot] = field(default_factory=dict)
     barrier: Any = None
-    """The barrier that the warp has arrived at last."""
+    """The barrier at which the warp has last arrived."""
     fenced: dict[int, Rows] = field(default_factory=dict)
     """By scope: the rows at its last releasing fence, which its relaxed writes and arrivals release."""
     observed: dict[tuple[int, int], Rows] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class Agent:
     foreign: dict[int, Rows] = field(default_factory=dict)
     """By other clusters: what the warp has acquired of them."""
     copies: Slot | None = None
-    """That of cp.async, where the program has any."""
+    """The slot of cp.async, if the program has any."""
     loads: list[tuple[int, int]] = field(default_factory=list)
     """tcgen05.ld whose registers may not have been read: op index and clock."""
     rows: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
@@ -199,7 +199,7 @@ class Clocks:
         self.relaxed: dict[int, Rows] = {}
         """By rank: what relaxed arrivals at the cluster barrier have released (`BarrierClock.relaxed`)."""
         self.progress: dict[tuple[int, int], dict[int, Rows]] = {}
-        """By rank and warpgroup: how far the four warps had come at their shares of a wgmma.mma_async, by its number."""
+        """By rank and warpgroup: the clocks of the four warps when they executed their shares of a wgmma.mma_async, by its number."""
         self.maps: list[int] = []
         """The slots that number changes of tensor maps."""
         self.warps = warps
@@ -249,7 +249,7 @@ class Clocks:
     def tick(self, agent: Agent) -> None:
         """Advance the warp's clock: what was released before does not cover the accesses that follow."""
         agent.main.clock += 1
-        # The early component counts program order alone: how far a warp has come, whether or not others may rely on its accesses.
+        # The early component counts program order alone: what the warp has executed, even if other warps may not rely on its accesses.
         row, number = agent.execution, agent.main.number
         row[number] = row[number + 1] = agent.main.clock
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -37,15 +37,15 @@ class _Exited(NamedTuple):
     owners: tuple[int, ...]
 
 
+@dataclass(slots=True, eq=False)
 class Clusters:
     """The clusters of a launch by their numbers."""
 
-    def __init__(self) -> None:
-        self._running: dict[int, Clocks] = {}
-        self._exited: dict[int, _Exited] = {}
-        self._owners: dict[tuple[int, ...], tuple[int, ...]] = {}
-        self._stores: dict[int, dict[tuple[int, int], tuple[int, int]]] = {}
-        """By cluster: the newest bulk copies from shared memory of each slot, as their clocks and digests."""
+    _running: dict[int, Clocks] = field(default_factory=dict)
+    _exited: dict[int, _Exited] = field(default_factory=dict)
+    _owners: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
+    _stores: dict[int, dict[tuple[int, int], tuple[int, int]]] = field(default_factory=dict)
+    """By cluster: the newest bulk copies from shared memory of each slot, as their clocks and digests."""
 
     def start(self, clocks: Clocks) -> None:
         """A cluster starts."""
@@ -104,7 +104,7 @@ class GridBefore:
 
     @classmethod
     def of(cls, launch: Launch, memory: Iterable[Object]) -> GridBefore | None:
-        """What a complete launch leaves behind, if dependents can start early."""
+        """The accesses of a complete launch, if dependent grids can start before it is complete."""
         if not any(isinstance(op.effects, GridLaunch) for op in launch.program.ops):
             return None
         return cls(launch.program.name, launch.program.ops, {made.owner: made.cells for made in memory})

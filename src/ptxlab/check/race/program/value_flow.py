@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -207,15 +208,15 @@ def _tensor_addresses(op: Op) -> list[int]:
 # ------------------------------------------------------------------------------------------------ registers of tcgen05.ld
 
 
+@dataclass(eq=False)
 class Consumption:
     """Which tcgen05.ld may still have destination registers that nothing has read: section "Register dependencies, same thread".
 
     A forward analysis over the basic blocks. A register is unread if it is unread on some path.
     """
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._at: dict[int, int] = {}
+    _program: Program
+    _at: dict[int, int] = field(default_factory=dict)
 
     @cached_property
     def _loads(self) -> dict[int, int]:

@@ -34,9 +34,9 @@ __all__ = [
 
 _LONGEST = 120
 _MOST_RANGES = 4
-"""Ranges that are written out."""
+"""At most so many ranges are listed."""
 _IDENTITY = np.uint64(0xFFFFFF | 0xFF << HOW_SHIFT)
-"""Instruction and kind of an entry, without its mask."""
+"""The bits of instruction and kind in the second word of an entry."""
 _COLUMN_BYTES, _LANE_BYTES = 512, 4
 
 Words = NDArray[np.uint64]
@@ -197,7 +197,7 @@ def fix_of(code: str, earlier: Access, later: Access, waited: bool) -> str:
 
 
 def overlap(suspects: Words, row: int) -> tuple[Words, Words]:
-    """The granules, and the masks of what is shared there, of all suspects for the two accesses of one."""
+    """The granules of all suspects for the same two accesses as suspect ``row``, and the bits of each granule that both access."""
     one = suspects[row]
     same = (suspects[:, [0, 2, 5]] == one[[0, 2, 5]]).all(axis=1) & (((suspects[:, [1, 3]] ^ one[[1, 3]]) & _IDENTITY) == 0).all(axis=1)
     found = suspects[same]
@@ -205,7 +205,7 @@ def overlap(suspects: Words, row: int) -> tuple[Words, Words]:
 
 
 def granules(found: Object, addresses: set[int]) -> tuple[Words, Words]:
-    """The granules, and their masks, of bytes of an object's memory."""
+    """The granules that hold some bytes of an object's memory, and the bits of these bytes."""
     masks: dict[int, int] = {}
     for address in addresses:
         granule, byte = divmod(address - found.start, 1 << found.granule[0])
@@ -215,13 +215,13 @@ def granules(found: Object, addresses: set[int]) -> tuple[Words, Words]:
 
 
 def _addresses(places: Words, masks: Words, unit: int) -> Words:
-    """The addresses of the units of memory that masks select, in rising order."""
+    """The addresses of the units of memory that masks select, sorted."""
     chosen = (masks[:, None] >> np.arange(32, dtype=np.uint64) & np.uint64(1)).astype(bool)
     return np.unique((places[:, None] + np.arange(32, dtype=np.uint64) * np.uint64(unit))[chosen])
 
 
 def where_text(found: Object, places: Words, masks: Words) -> str:
-    """The part of an object that granules and masks select."""
+    """The part of an object that granules and masks select, in words: bytes, or columns and lanes."""
     inside = (places >= found.start) & (places < found.start + found.data.nbytes)
     addresses = _addresses(places[inside], masks[inside], 1 << found.granule[1]) - np.uint64(found.start)
     if found.granule == TENSOR_GRANULE:
@@ -258,7 +258,7 @@ def _some(parts: list[str], between: str = ", ") -> str:
 
 
 def lanes_at(rows: Words, op: int, size: int, places: Words, masks: Words) -> str:
-    """The lanes whose accesses, as recorded rows, reach bytes that granules and masks select; "" where no row tells."""
+    """The lanes that access bytes which granules and masks select, according to recorded rows; "" if no row tells."""
     addresses = _addresses(places, masks, 1)
     reaching = 0
     for row in rows[(rows[:, 0] & np.uint64(0xFFFFFFFF)) == op]:

@@ -366,7 +366,5 @@ def _is_acquired(agent: Agent, earlier: Access) -> bool:
 
 def _acquired(agent: Agent, earlier: Access) -> bool:
     """Whether only tcgen05.fence is missing."""
-    rows = agent.rows
-    components = list(Component) if earlier.kind in TENSOR_PIPES else [Component.DONE]
-    columns = earlier.column + np.array(components)
-    return bool((rows[np.array([Row.ACQUIRED, Row.EXECUTION])][:, columns] >= earlier.clock).any())
+    columns = earlier.column + np.array(list(Component) if earlier.kind in TENSOR_PIPES else [Component.DONE])
+    return bool((agent.rows[[Row.ACQUIRED, Row.EXECUTION]][:, columns] >= earlier.clock).any())

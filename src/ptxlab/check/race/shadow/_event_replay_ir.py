@@ -1,4 +1,4 @@
-"""The compiled part of the sanitizer that goes through what warps have recorded."""
+"""The compiled part of the sanitizer that processes the rows which warps have recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CLOCKS = "<16 x i32>"
 
 
 def emit_drain(module: Module) -> None:
-    """``i64 drain(state, rows, first, count)``: recorded rows in order; the index of one that Python has to see, or ``count``."""
+    """``i64 drain(state, rows, first, count)``: process rows in order; return the index of a row that Python handles, or ``count``."""
     _accesses(module)
     c = Function(module, "drain", "i64", "ptr state, ptr rows, i64 first, i64 count")
     state, rows, start, count = c.parameters
@@ -45,7 +45,7 @@ def emit_drain(module: Module) -> None:
 
 
 def _proxy_fence(c: Function, state: Value, how: Value) -> None:
-    """`Clocks.proxy_fence`."""
+    """The same as `Clocks.proxy_fence`."""
     rows, width = state.pointer(StateWord.ROWS), state.word(StateWord.WIDTH)
     known = rows.at(width * (4 * Row.EXECUTION))
     for row, bit in PROXY_FENCES.items():
@@ -61,7 +61,7 @@ def _proxy_fence(c: Function, state: Value, how: Value) -> None:
 
 
 def _accesses(module: Module) -> None:
-    """``void accesses(state, row, who, op, how, size)``: the accesses of a row's lanes; neighbours in memory are one range."""
+    """``void accesses(state, row, who, op, how, size)``: record the accesses of a row; contiguous ones are one range."""
     c = Function(module, "accesses", "void", "ptr state, ptr row, i64 who, i64 op, i64 how, i64 size", internal=True)
     state, row, who, op, how, size = c.parameters
     lanes, silent = row.load("i64") >> 32, row.load("i64", 1)
@@ -74,7 +74,7 @@ def _accesses(module: Module) -> None:
 
 
 def _block(c: Function, row: Value, size: Value) -> tuple[Value, Value]:
-    """The first byte and the bytes of what 32 lanes reach, in whatever order, if that is one block; else 0 bytes."""
+    """The address and the size of the bytes that 32 lanes access, in any order, if they are contiguous; otherwise the size is 0."""
     addresses = row.load("<32 x i64>", 2)
     first = addresses.reduce("umin")
     offsets = addresses - first
@@ -100,12 +100,12 @@ def _each_lane(c: Function, state: Value, row: Value, access: tuple[Value, Value
         what = op | (is_silent.select(_SILENT, how) << HOW_SHIFT)
         address = row.at(16).load("i64", lane)
         first, known = begin.get(), length.get()
-        # Swizzled neighbours change places.
-        below, behind = (address + size).eq(first), address.eq(first + known)
-        with c.when(~(below | behind) | what.ne(kind.get())):
+        # Swizzles exchange neighbouring addresses.
+        below, above = (address + size).eq(first), address.eq(first + known)
+        with c.when(~(below | above) | what.ne(kind.get())):
             end_range()
             length.set(0)
             kind.set(what)
-        begin.set((behind & length.get().ne(0)).select(first, address))
+        begin.set((above & length.get().ne(0)).select(first, address))
         length.set(length.get() + size)
     end_range()

@@ -1,7 +1,8 @@
-"""Under ``spec``: races between the threads of one warp, as program order is that of each thread.
+"""Under ``spec``: races between the threads of one warp. Section "Program Order": program order exists only within one thread.
 
-Section "Program Order". What a warp records is divided into stretches: a new one begins where, on a path from one access to the next, any
-of its threads may have synchronised with others: at a service instruction, a fence, an acquiring or releasing access, or a warp collective.
+The rows that a warp records are divided into segments. A new segment begins where, on a path from one access to the next, threads of the
+warp may have synchronised: at a service instruction, a fence, an acquiring or releasing access, or a warp collective. Only accesses of one
+segment are compared.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ _LANES = np.arange(32, dtype=np.uint64)
 _WORD = 4
 _LAST = np.iinfo(np.int64).max
 _MOST = 256
-"""Words of one stretch that are compared where several threads access them."""
+"""At most so many words of one segment, which several threads access, are compared."""
 _CARRIED = 64
-"""Rows of a stretch that are compared with those of the next drain."""
+"""Rows of the last segment that are compared with the rows of the next drain."""
 
 Words = NDArray[np.uint64]
 
@@ -52,7 +53,7 @@ class Lanes:
         self._between: dict[tuple[int, int], bool] = {}
 
     def drained(self, warp: Warp, rows: Words) -> None:
-        """Look at what a warp has recorded, and at the end of what it had before."""
+        """Compare the rows that a warp has recorded with each other, and with the last rows of the drain before."""
         before: Words | None = warp.state.get("race lanes")
         if before is not None:
             rows = np.concatenate([before, rows])
@@ -60,16 +61,16 @@ class Lanes:
         own = ops < len(self._synchronises)  # what cp.async reads is its own access, not the thread's
         rows, ops = rows[own], ops[own]
         start = 0
-        for start, stop in self._stretches(ops.tolist()):
+        for start, stop in self._segments(ops.tolist()):
             part = rows[start:stop]
             chosen = self._sizes[ops[start:stop]] > 0
             mine = ops[start:stop][chosen]
-            if len(mine) > 1 and self._writes[mine].any() and _touching(part[chosen], self._sizes[mine]):
+            if len(mine) > 1 and self._writes[mine].any() and _overlapping(part[chosen], self._sizes[mine]):
                 self._compare(warp, part[chosen], mine)
         warp.state["race lanes"] = rows[max(start, len(rows) - _CARRIED) :].copy()
 
-    def _stretches(self, ops: list[int]) -> Iterator[tuple[int, int]]:
-        """Neighbouring rows between which nothing can have synchronised threads."""
+    def _segments(self, ops: list[int]) -> Iterator[tuple[int, int]]:
+        """The first row of each segment, and the row after its last."""
         start = 0
         for at in range(1, len(ops) + 1):
             if at == len(ops) or self._apart(ops[at - 1], ops[at]):
@@ -104,7 +105,7 @@ class Lanes:
                 work += following
         return False
 
-    # ------------------------------------------------------------------------------------------------------ one stretch
+    # ------------------------------------------------------------------------------------------------------ one segment
 
     def _compare(self, warp: Warp, rows: Words, ops: NDArray[np.intp]) -> None:
         """Report the pairs of accesses of different threads to the same bytes that are a race."""
@@ -142,14 +143,14 @@ def _synchronises(program: Program, op: Op) -> bool:
     return op.row.kind == "service" or not quiet
 
 
-def _touching(rows: Words, sizes: NDArray[np.int64]) -> bool:
-    """Whether the ranges of memory of two rows touch."""
+def _overlapping(rows: Words, sizes: NDArray[np.int64]) -> bool:
+    """Whether the ranges of memory of two rows overlap."""
     active = (rows[:, :1] >> np.uint64(32) >> _LANES & np.uint64(1)).astype(bool)
     hosts = rows[:, 2:].astype(np.int64)
     first = np.where(active, hosts, _LAST).min(axis=1)
     order = np.argsort(first)
-    behind = np.maximum.accumulate((np.where(active, hosts, 0).max(axis=1) + sizes)[order])
-    return bool((first[order][1:] < behind[:-1]).any())
+    ends = np.maximum.accumulate((np.where(active, hosts, 0).max(axis=1) + sizes)[order])
+    return bool((first[order][1:] < ends[:-1]).any())
 
 
 def _expand(rows: Words, sizes: NDArray[np.int64]) -> tuple[Words, Words, NDArray[np.intp], NDArray[np.intp]]:

@@ -231,13 +231,11 @@ class Launch:
         cta.group.barrier.check(cta.group.live_threads)
 
     def warp_ended(self, warp: Warp) -> None:
-        """Record that all threads of a warp have exited."""
+        """Record that all threads of a warp have exited; the last warp of a CTA ends it, and the last CTA of a cluster frees the SMs."""
         cta = warp.cta
         self.progress += 1
-        if cta.live_threads == 0:
-            self._end(cta)
-
-    def _end(self, cta: CtaState) -> None:
+        if cta.live_threads:
+            return
         self.scheduler.finish_operations(cta)
         cta.exited = True
         self.done_ctas += 1
@@ -251,17 +249,14 @@ class Launch:
         self.reports.cta_ended(cta)
         if all(other.exited for other in cta.group.ctas):
             for other in cta.group.ctas:
-                self._vacate(other)
+                sm = other.sm
+                sm.ctas -= 1
+                sm.threads_used -= self.warps_per_cta * 32
+                sm.shared_used -= self.shared_bytes
+                other.tensor.release(other)
+                self._shared.append(other.shared)
         if self.options.progress is not None:
             self.options.progress(self.done_ctas, self.total_ctas)
-
-    def _vacate(self, cta: CtaState) -> None:
-        sm = cta.sm
-        sm.ctas -= 1
-        sm.threads_used -= self.warps_per_cta * 32
-        sm.shared_used -= self.shared_bytes
-        cta.tensor.release(cta)
-        self._shared.append(cta.shared)
 
     # ---------------------------------------------------------------------------------------- the machine for handlers
 

@@ -355,8 +355,7 @@ def _narrow(clocks: Clocks, held: int, earlier: Access, what: int, later: Access
     """Of two strong accesses, those whose scope leaves the other's thread out; None if scopes do not matter."""
     if not scoped(*(Kind(entry >> HOW_SHIFT + 1 & 15) for entry in (held, what))):
         return None
-    wide = _apart(clocks, earlier, later)
-    return [op for op in (earlier.op, later.op) if access_order(op).scope < wide]
+    return [op for op in (earlier.op, later.op) if access_order(op).scope < _apart(clocks, earlier, later)]
 
 
 def _is_acquired(agent: Agent, earlier: Access) -> bool:

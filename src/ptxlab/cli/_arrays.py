@@ -45,7 +45,8 @@ def dtype_of(name: object) -> np.dtype[Any]:
     if name in EXTENDED_DTYPES:
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, name))
+        extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return extended
     try:
         dtype = np.dtype(name)
     except (TypeError, ValueError, SyntaxError):

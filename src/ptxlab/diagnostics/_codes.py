@@ -118,7 +118,7 @@ _CODES = (
     CodeInfo("T623", "error", "access to lanes that belong to another warp", "Tensor Memory and Register Load/Store Instructions"),
     CodeInfo("T624", "error", "a tensor-memory address that differs between threads", "Tensor Memory and Register Load/Store Instructions"),
     CodeInfo("T625", "error", "a target without tensor memory", "Tensor Memory"),
-    CodeInfo("T626", "error", "a warp that is not whole accesses tensor memory", "Tensor Memory and Register Load/Store Instructions"),
+    CodeInfo("T626", "error", "a partial warp accesses tensor memory", "Tensor Memory and Register Load/Store Instructions"),
     # Values, formats and layouts (N1xx, L2xx).
     CodeInfo("D741", "error", "an operation on layouts that is not defined", "Canonical Layouts"),
     CodeInfo("D742", "error", "text that is not a layout in CuTe notation", "Canonical Layouts"),

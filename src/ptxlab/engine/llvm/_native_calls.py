@@ -244,7 +244,7 @@ class Caller:
         code = self.code
         ignored = self.predicate(frame, op.operands[native.ignore]) if native.ignore >= 0 else self.number(0)
         check(self.resolve(frame, mask, "shared", op.operands[native.destination], native.size, True, op, self.hosts))
-        self._record(op, mask, hosts=self.hosts)
+        self._record(op, mask, code.const("i64", native.size), self.hosts)
         sizes = code.const("ptr", 0)
         if native.source_size >= 0 and not isinstance(op.operands[native.source_size], Unused):
             sizes = self.row(frame, op.operands[native.source_size], 32)
@@ -255,9 +255,18 @@ class Caller:
             self._record_source(op, native, frame, mask & ~ignored, sizes, check)
 
     def _record_source(self, op: Op, native: CopyAsync, frame: Value, mask: Value, sizes: Value, check: Check) -> None:
-        """Record for the observer, if there is one, what a copy reads in the lanes that read all bytes."""
-        with self.code.when(self.context.word(Word.SOURCES).ne(0)):
-            if sizes.ref != "null":
-                mask = mask & sizes.load("<32 x i32>", align=64).uge(native.size).cast("i32")
-            check(self.resolve(frame, mask, "global", op.operands[native.source], native.size, False, op, self.hosts))
-            self._record(op, mask, hosts=self.hosts, source=True)
+        """Record for the observer, if it wants that, what the lanes of a copy read: one row for all lanes that read the same size."""
+        code, source = self.code, op.operands[native.source]
+        with code.when(self.context.word(Word.SOURCES).ne(0)):
+            if sizes.ref == "null":
+                check(self.resolve(frame, mask, "global", source, native.size, False, op, self.hosts))
+                self._record(op, mask, code.const("i64", native.size), self.hosts, source=True)
+                return
+            read = sizes.load("<32 x i32>", align=64)
+            # The copy itself has checked its source: one byte is enough to find the memory.
+            check(self.resolve(frame, mask & read.ne(0).cast("i32"), "global", source, 1, False, op, self.hosts))
+            whole = mask & read.uge(native.size).cast("i32")
+            self._record(op, whole, code.const("i64", native.size), self.hosts, source=True)
+            with code.when(mask.ne(whole)), code.loop(code.const("i64", native.size - 1)) as before:
+                size = before + 1
+                self._record(op, mask & read.eq(size.to("i32").splat(32)).cast("i32"), size, self.hosts, source=True)

@@ -188,7 +188,7 @@ def _proxy_fence(q: Qualifiers) -> Effect:
         case "async":
             return ProxyFence(_BOTH if q.space is None else Space.GLOBAL if q.space == "global" else Space.SHARED)
         case "async::generic":
-            return ProxyFence(_BOTH)
+            return ProxyFence(_BOTH, acquires=q.sem == "acquire", releases=q.sem == "release")
         case "tensormap::generic":
             return TensorMapFence(acquires=q.sem == "acquire")
     return ProxyFence(Space.NONE)

@@ -167,7 +167,7 @@ def whole_warp(warp: context.WarpContext) -> None:
     if warp.live != _ALL_LANES:
         warp.fault(
             "T626",
-            f"{warp.op.opcode}: the warp is not whole: some of its 32 threads have exited, or were never there",
+            f"{warp.op.opcode}: some of the warp's 32 threads have exited or do not exist",
             fix="execute it in a warp of 32 threads, none of which has exited",
         )
 

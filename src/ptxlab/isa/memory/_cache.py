@@ -21,12 +21,19 @@ _LINE = Typed("any", (128,), constant=True)
     "prefetchu.L1",
     a=WIDE_ADDRESS,
     outputs=0,
+    ordered=False,
     requires=needs("7.4", "sm_80", when={"level": "L2::evict_last|L2::evict_normal"}),
     section=_SECTION + "prefetch, prefetchu",
 )
-@native("discard{.global}.L2", a=WIDE_ADDRESS, size=_LINE, outputs=0, requires=_NEEDS, section=_SECTION + "discard")
+@native("discard{.global}.L2", a=WIDE_ADDRESS, size=_LINE, outputs=0, ordered=False, requires=_NEEDS, section=_SECTION + "discard")
 @native(
-    "applypriority{.global}.L2::evict_normal", a=WIDE_ADDRESS, size=_LINE, outputs=0, requires=_NEEDS, section=_SECTION + "applypriority"
+    "applypriority{.global}.L2::evict_normal",
+    a=WIDE_ADDRESS,
+    size=_LINE,
+    outputs=0,
+    ordered=False,
+    requires=_NEEDS,
+    section=_SECTION + "applypriority",
 )
 def prefetch(q: Qualifiers, op: Op) -> Nothing:
     return Nothing()
@@ -62,8 +69,8 @@ _POLICY = {
     "createpolicy.range{.global}" + _PRIMARY + _SECONDARY + ".b64",
     d="b64",
     a="any",
-    primary="b32",
-    total="b32",
+    primary="u32",
+    total="u32",
     requires=_NEEDS,
     section=_SECTION + "createpolicy",
     fidelity="deduced",

@@ -66,6 +66,9 @@ CASES = [
     ("cvta.to.global.u64 %rd1, %rd2;", "sm_90", "9.4", ""),
     ("cvta.u64.to.global %rd1, %rd2;", "sm_90", "9.4", "cvta does not exist with the modifiers of cvta.u64.to.global"),
     ("st.L2::cache_hint.u16 [%rd7], %h0, %rd1;", "sm_90", "9.4", ""),
+    ("discard.L2.global [%rd1], 128;", "sm_90", "9.4", ""),
+    ("isspacep.global %p1, %fd1;", "sm_90", "9.4", "operand 2: %fd1 is .f64, but .u64 is expected"),
+    ("createpolicy.range.global.L2::evict_last.b64 %rd2, [%rd9], %f1, %r1;", "sm_90", "9.4", "%f1 is .f32, but .u32 is expected"),
     ("st.L2::cache_hint.u16 [%rd7], %h0, %fd1;", "sm_90", "9.4", "operand 3: %fd1 is .f64, but .u64 is expected"),
 ]
 

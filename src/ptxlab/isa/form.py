@@ -49,7 +49,7 @@ MAP_FIELDS = frozenset(
 IGNORED = MAP_FIELDS | {
     "acc::f32", "b4x16_p64", "b6x16_p32", "b8x16", "finite", "infinite", "normal", "notanumber", "number", "subnormal"
 }  # fmt: skip
-"""Modifiers of other instructions that the assembler takes without a word on any instruction of the families in `FORMS`."""
+"""Modifiers of other instructions that the assembler accepts without a diagnostic on any instruction of the families in `FORMS`."""
 
 Order = Literal["fixed", "types", "any"]
 """Which modifiers keep the pattern's order: all, those that are types, or none."""
@@ -193,9 +193,9 @@ class Rule:
     message: str
     section: str
     ignored: bool = False
-    """Whether the assembler lets another value pass."""
+    """Whether the assembler accepts another value."""
     executed: bool = False
-    """Whether a launch meets another value: the semantics refuses it."""
+    """Whether the semantics refuses another value when the instruction executes, so that a row matches it."""
 
     def is_broken(self, values: Values) -> bool:
         """Whether the modifiers break it."""

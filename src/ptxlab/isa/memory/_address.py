@@ -43,7 +43,7 @@ def from_generic(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 @pure(
     "isspacep.(space=const|global|local|shared::cluster|param|param::entry)",
     p="pred",
-    a="b64",
+    a="u64",
     outputs=1,
     requires=SPACE_NEEDS,
     section=_SECTION + "isspacep",
@@ -61,7 +61,7 @@ def isspacep(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 @service(
     "isspacep.(space=shared|shared::cta)",
     p="pred",
-    a="b64",
+    a="u64",
     outputs=1,
     effects=LOCAL,
     requires=SPACE_NEEDS,

@@ -26,11 +26,18 @@ _LINE = Typed("any", (_LINE_BYTES,), constant=True)
     "prefetchu.L1",
     a=WIDE_ADDRESS,
     outputs=0,
+    ordered=False,
     requires=needs("7.4", "sm_80", when={"level": "L2::evict_last|L2::evict_normal"}),
     section=_SECTION + "prefetch, prefetchu",
 )
 @native(
-    "applypriority{.global}.L2::evict_normal", a=WIDE_ADDRESS, size=_LINE, outputs=0, requires=_NEEDS, section=_SECTION + "applypriority"
+    "applypriority{.global}.L2::evict_normal",
+    a=WIDE_ADDRESS,
+    size=_LINE,
+    outputs=0,
+    ordered=False,
+    requires=_NEEDS,
+    section=_SECTION + "applypriority",
 )
 def prefetch(q: Qualifiers, op: Op) -> Nothing:
     return Nothing()
@@ -41,6 +48,7 @@ def prefetch(q: Qualifiers, op: Op) -> Nothing:
     a=WIDE_ADDRESS,
     size=_LINE,
     outputs=0,
+    ordered=False,
     requires=_NEEDS,
     effects=Access(writes=Space.GLOBAL),
     section=_SECTION + "discard",
@@ -81,8 +89,8 @@ _POLICY = {
     "createpolicy.range{.global}" + _PRIMARY + _SECONDARY + ".b64",
     d="b64",
     a="any",
-    primary="b32",
-    total="b32",
+    primary="u32",
+    total="u32",
     requires=_NEEDS,
     section=_SECTION + "createpolicy",
     fidelity="deduced",

@@ -210,7 +210,7 @@ def _inline(
             elif isinstance(actual, SymbolAddress):
                 inner.bound[formal.name] = actual
             else:
-                place = low.local_address(formal)
+                place = SymbolAddress("local", formal.name, low.local_at[id(formal)])
                 inner.bound[formal.name] = place
                 bits = type_bits(formal.type)
                 if out:

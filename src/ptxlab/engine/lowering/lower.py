@@ -63,7 +63,6 @@ class Lowering:
         self.items: list[Item] = []
         self.labels: list[int] = []  # label number -> index of the item behind it
         self.symbols: dict[str, None] = {}
-        self.top = Scope()
         self.globals: dict[str, ast.Variable] = {}
         self.local_at: dict[int, int] = {}
         self.shared_at: dict[int, int] = {}
@@ -126,7 +125,7 @@ class Lowering:
         self.local_at = {id(v): offset for v, offset in zip(local_variables, offsets, strict=True)}
         if any(uses_stack(body) for body in bodies):
             local_bytes = begin_stack(self, function, bodies, local_bytes)
-        self.block(function.body, self.top)
+        self.block(function.body, Scope())
         if not self.items or self.items[-1].falls or len(self.items) in self.labels:
             last = self.insert(inserted.EXIT, line=self.items[-1].op.line if self.items else function.line, column=1)
             last.ends, last.falls = True, False
@@ -270,10 +269,6 @@ class Lowering:
     def place(self, label: int) -> None:
         """Bind a label to the next instruction."""
         self.labels[label] = len(self.items)
-
-    def local_address(self, variable: ast.Variable) -> SymbolAddress:
-        """Where a local variable lies."""
-        return SymbolAddress("local", variable.name, self.local_at[id(variable)])
 
     def find_targets(self, scope: Scope, name: str) -> ast.Targets | ast.CallPrototype | None:
         """The list of targets or the prototype of a label."""

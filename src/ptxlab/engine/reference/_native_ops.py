@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.context import Status, Word
 from ptxlab.engine.faults import Fault
-from ptxlab.engine.lowering.register_use import atomic_bits, flatten
+from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_WINDOW
+from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, TensorAccess, matrix_layout
 from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, Unused
 from ptxlab.isa.scalar.float_helpers import NAN64
@@ -169,7 +170,7 @@ def _lane_access(warp: Warp, op: Op, native: LaneAccess, mask: int) -> None:
 
 
 def _atomic(warp: Warp, op: Op, native: Atomic, mask: int) -> None:
-    bits = atomic_bits(native.type)
+    bits = TYPE_BITS[native.type]
     step = bits // 8
     hosts = _hosts(warp, op, native.space, op.operands[native.address], step * native.count, True, mask)
     sources = [[_integers(warp, item, bits) for item in flatten(op.operands[p])] for p in native.sources]
@@ -187,7 +188,7 @@ def _atomic(warp: Warp, op: Op, native: Atomic, mask: int) -> None:
 
 
 def _combine(operation: str, type: str, old: int, a: int, b: int = 0, *, in_global: bool = False) -> int:
-    bits = atomic_bits(type)
+    bits = TYPE_BITS[type]
     most = (1 << bits) - 1
     if operation == "exch":
         return a
@@ -325,7 +326,7 @@ def _collective(warp: Warp, op: Op, native: Collective, mask: int) -> None:
             modes = {"ballot": agree, "all": agree == group, "any": agree != 0, "uni": agree in (0, group)}
             result[lane] = int(modes[native.mode])
     elif native.name == "match":
-        values = _integers(warp, operands[1], atomic_bits(native.type))
+        values = _integers(warp, operands[1], TYPE_BITS[native.type])
         for lane, group in groups.items():
             same = sum(1 << i for i in _lanes(group) if values[i] == values[lane])
             flags[lane] = int(same == group)

@@ -9,9 +9,9 @@ from ptxlab.check.model import Kind, Row
 from ptxlab.check.race.clocks.scopes import Reach, access_order, strong_kind
 from ptxlab.check.race.program.dead_loads import dead_loads
 from ptxlab.check.race.shadow.shadow_ir import OP_WORDS, PROXY_FENCES, OpWord
-from ptxlab.engine.lowering.register_use import atomic_bits
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import Fence, GridWait, ProxyFence, Space
+from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Op
 
@@ -27,7 +27,7 @@ def _describe(op: Op, native: Native, fenced: bool, reach: Reach) -> tuple[int, 
         kind = strong_kind(order, native.space, reach) if order.strong else Kind.GENERIC
         orders = order.strong and (fenced or order.synchronises)
         how = kind << 1 | (isinstance(native, Atomic) or native.write) | (_PYTHON | _BOTH if orders else 0)
-        return how, (native.bits if isinstance(native, LaneAccess) else atomic_bits(native.type)) // 8 * native.count
+        return how, (native.bits if isinstance(native, LaneAccess) else TYPE_BITS[native.type]) // 8 * native.count
     if isinstance(native, MatrixAccess):
         return Kind.GENERIC << 1 | native.write, native.row
     if isinstance(native, CopyAsync):

@@ -132,6 +132,7 @@ class Lowering:
         if self.errors:
             raise PtxlabError(*sorted(self.errors, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0)))
         ops, blocks = link(self.items, self.labels)
+        text = f"{function.name}\0{contracted}\0{self.module.text}"
         program = Program(
             name=function.name,
             ops=ops,
@@ -145,7 +146,7 @@ class Lowering:
             symbols=list(self.symbols),
             directives=dict(function.directives),
             local_variables={v.name: offset for v, offset in zip(local_variables, offsets, strict=True)},
-            digest=_digest(self.module.text, function.name, contracted),
+            digest=hashlib.sha256(text.encode()).hexdigest() if self.module.text else "",
         )
         if contracted:
             contract_program(program)
@@ -274,10 +275,6 @@ class Lowering:
         """The list of targets or the prototype of a label."""
         return next((each.targets[name] for each in scope.outwards() if name in each.targets), None)
 
-    def call_table(self, scope: Scope, name: str) -> ast.Variable | None:
-        """A variable that may hold addresses of functions."""
-        return next((each.variables[name] for each in scope.outwards() if name in each.variables), self.globals.get(name))
-
     def _explained(self, code: str, name: str, message: str, branches: bool, scope: Scope) -> tuple[str, str, str]:
         """Code, message and fix for a name that is not defined; of a label, where the instruction ``branches``."""
         if code == "U205" and branches:
@@ -402,7 +399,3 @@ class Lowering:
             return SymbolAddress("local", name, self.local_at[id(variable)] + offset)
         self.symbols[name] = None
         return SymbolAddress("const" if space == "const" else "global", name, offset)
-
-
-def _digest(text: str, name: str, contracted: bool) -> str:
-    return hashlib.sha256(f"{name}\0{contracted}\0{text}".encode()).hexdigest() if text else ""

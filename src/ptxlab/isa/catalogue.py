@@ -154,7 +154,7 @@ class Row:
         """What the pattern matches with the first choice of each group, and without what may be missing."""
         values: dict[str, str | bool | None] = {"base": self.base}
         for slot in self.slots:
-            values[slot.name] = not slot.optional if slot.flag else None if slot.optional else slot.choices[0]
+            values[slot.name] = None if slot.optional else slot.flag or slot.choices[0]
         return Qualifiers(values | {name: table[str(values[group])] for name, group, table in self.derived})
 
     def shown(self, values: Values) -> Iterator[tuple[str, Kind, bool | None]]:

@@ -8,9 +8,10 @@ from typing import TypeAlias
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.segment import symbol_address
-from ptxlab.engine.lowering.register_use import atomic_bits, constant_bits, flatten
+from ptxlab.engine.lowering.register_use import constant_bits, flatten
 from ptxlab.engine.program import Program
 from ptxlab.engine.support.accesses import COUNTS
+from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Addr, Const, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.native.builder import Function, Value
@@ -154,7 +155,7 @@ class Caller:
             self._record(op, mask, None if unchanged is None else unchanged.to("i64"), self.hosts)
 
     def _atomic(self, op: Op, native: Atomic, frame: Value, mask: Value, check: Check) -> None:
-        bits = atomic_bits(native.type)
+        bits = TYPE_BITS[native.type]
         size = bits // 8 * native.count
         check(self.resolve(frame, mask, native.space, op.operands[native.address], size, True, op, self.hosts))
         self._record(op, mask, hosts=self.hosts)
@@ -193,7 +194,7 @@ class Caller:
             target = self.row(frame, first, 32 if native.mode == "ballot" else 1)
             check(self.must(f"vote_{native.mode}", self.context, mask, members, target, value, index))
         elif name == "match":
-            bits = atomic_bits(native.type)
+            bits = TYPE_BITS[native.type]
             source = self.row(frame, operands[1], bits)
             check(self.must(f"match_{native.mode}_{bits}", self.context, mask, members, target, predicate, source, index))
         elif name == "redux":

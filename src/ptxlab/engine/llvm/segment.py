@@ -188,8 +188,6 @@ class Segment:
     def pack(self, items: list[Any], bits: int) -> Any:
         """Join narrow values into a wide one, the first lowest."""
         if bits == 128:
-            if len(items) == 2:
-                return tuple(items)
             half = len(items) // 2
             return self.pack(items[:half], 64), self.pack(items[half:], 64)
         kind = self.x.vectors[f"i{bits}"]
@@ -203,8 +201,6 @@ class Segment:
     def unpack(self, value: Any, count: int, bits: int) -> list[Any]:
         """Cut a wide value into narrow ones."""
         if bits == 128:
-            if count == 2:
-                return list(value)
             return [*self.unpack(value[0], count // 2, 64), *self.unpack(value[1], count // 2, 64)]
         step = bits // count
         value = value.cast(self.x.vectors[f"i{bits}"])

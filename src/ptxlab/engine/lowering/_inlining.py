@@ -101,12 +101,13 @@ def _possible(low: Lowering, statement: ast.Instruction, scope: Scope, given: Gi
     through = parts(statement)[3]
     name = through.text if isinstance(through, ast.Name) else ""
     listed = low.find_targets(scope, name)
+    table = next((each.variables[name] for each in scope.outwards() if name in each.variables), low.globals.get(name))
     if isinstance(listed, ast.CallPrototype):
         if not _fits(low, statement, listed, name, given):
             return None
         every = (f for f in low.module.functions.values() if f.kind == "func" and f.body is not None)
         return [f for f in every if _signature(f) == _signature(listed)]
-    names = listed.names if listed is not None and listed.kind == "calltargets" else _table(low.call_table(scope, name))
+    names = listed.names if listed is not None and listed.kind == "calltargets" else _table(table)
     if not names:
         fix = "name a label of .calltargets or .callprototype, or an array of functions"
         message = (
@@ -210,7 +211,7 @@ def _inline(
             elif isinstance(actual, SymbolAddress):
                 inner.bound[formal.name] = actual
             else:
-                place = low.local_address(formal)
+                place = SymbolAddress("local", formal.name, low.local_at[id(formal)])
                 inner.bound[formal.name] = place
                 bits = type_bits(formal.type)
                 if out:

@@ -63,7 +63,6 @@ class Lowering:
         self.items: list[Item] = []
         self.labels: list[int] = []  # label number -> index of the item behind it
         self.symbols: dict[str, None] = {}
-        self.top = Scope()
         self.globals: dict[str, ast.Variable] = {}
         self.local_at: dict[int, int] = {}
         self.shared_at: dict[int, int] = {}
@@ -126,13 +125,14 @@ class Lowering:
         self.local_at = {id(v): offset for v, offset in zip(local_variables, offsets, strict=True)}
         if any(uses_stack(body) for body in bodies):
             local_bytes = begin_stack(self, function, bodies, local_bytes)
-        self.block(function.body, self.top)
+        self.block(function.body, Scope())
         if not self.items or self.items[-1].falls or len(self.items) in self.labels:
             last = self.insert(inserted.EXIT, line=self.items[-1].op.line if self.items else function.line, column=1)
             last.ends, last.falls = True, False
         if self.errors:
             raise PtxlabError(*sorted(self.errors, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0)))
         ops, blocks = link(self.items, self.labels)
+        text = f"{function.name}\0{contracted}\0{self.module.text}"
         program = Program(
             name=function.name,
             ops=ops,
@@ -146,7 +146,7 @@ class Lowering:
             symbols=list(self.symbols),
             directives=dict(function.directives),
             local_variables={v.name: offset for v, offset in zip(local_variables, offsets, strict=True)},
-            digest=_digest(self.module.text, function.name, contracted),
+            digest=hashlib.sha256(text.encode()).hexdigest() if self.module.text else "",
         )
         if contracted:
             contract_program(program)
@@ -271,17 +271,9 @@ class Lowering:
         """Bind a label to the next instruction."""
         self.labels[label] = len(self.items)
 
-    def local_address(self, variable: ast.Variable) -> SymbolAddress:
-        """Where a local variable lies."""
-        return SymbolAddress("local", variable.name, self.local_at[id(variable)])
-
     def find_targets(self, scope: Scope, name: str) -> ast.Targets | ast.CallPrototype | None:
         """The list of targets or the prototype of a label."""
         return next((each.targets[name] for each in scope.outwards() if name in each.targets), None)
-
-    def call_table(self, scope: Scope, name: str) -> ast.Variable | None:
-        """A variable that may hold addresses of functions."""
-        return next((each.variables[name] for each in scope.outwards() if name in each.variables), self.globals.get(name))
 
     def _explained(self, code: str, name: str, message: str, branches: bool, scope: Scope) -> tuple[str, str, str]:
         """Code, message and fix for a name that is not defined; of a label, where the instruction ``branches``."""
@@ -407,7 +399,3 @@ class Lowering:
             return SymbolAddress("local", name, self.local_at[id(variable)] + offset)
         self.symbols[name] = None
         return SymbolAddress("const" if space == "const" else "global", name, offset)
-
-
-def _digest(text: str, name: str, contracted: bool) -> str:
-    return hashlib.sha256(f"{name}\0{contracted}\0{text}".encode()).hexdigest() if text else ""

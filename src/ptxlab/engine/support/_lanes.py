@@ -150,17 +150,11 @@ def _redux(module: Module, mode: str, type: str) -> None:
             if "abs" in flags:
                 value = value & 0x7FFFFFFF
             known = got.get().ne(0)
-            total.set(known.select(join(total.get(), value), _single(value, type)))
+            alone = (value & 0x7FFFFFFF).ugt(0x7F800000).select(0x7FFFFFFF, value) if type == "f32" else value
+            total.set(known.select(join(total.get(), value), alone))
             got.set(1)
         target.store(total.get(), lane)
     c.ret(0)
-
-
-def _single(value: Value, type: str) -> Value:
-    """A value alone; a NaN becomes the canonical one."""
-    if type != "f32":
-        return value
-    return (value & 0x7FFFFFFF).ugt(0x7F800000).select(0x7FFFFFFF, value)
 
 
 def _join(mode: str, type: str) -> Callable[[Value, Value], Value]:

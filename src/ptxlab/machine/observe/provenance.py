@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from ptxlab.diagnostics import Place
 from ptxlab.engine.context import Word
-from ptxlab.engine.lowering.register_use import atomic_bits
 from ptxlab.engine.support.event_rows import SAVED_BYTES
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, Space
+from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, LaneAccess, MatrixAccess, Native
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.options import refuse
@@ -89,7 +89,7 @@ def _written_bytes(native: Native | None) -> int:
         return native.bits // 8 * native.count
     if isinstance(native, MatrixAccess) and native.write:
         return native.row
-    return atomic_bits(native.type) // 8 * native.count if isinstance(native, Atomic) else 0
+    return TYPE_BITS[native.type] // 8 * native.count if isinstance(native, Atomic) else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -337,8 +337,8 @@ def cvt_f64_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return saturate(x, True, wide) if q.get("sat") else _widen_nan(x, wide, a, 10 if q.source == "f16" else 7)
 
 
-@pure("cvt{.rnd=rni|rzi|rmi|rpi}{.ftz}{.sat}.(to=f32).f32", d="to", a="to", section=_SECTION, fidelity="hardware")
 @pure("cvt{.rnd=rni|rzi|rmi|rpi}{.sat}.(to=f64).f64", d="to", a="to", section=_SECTION, fidelity="hardware")
+@pure("cvt{.rnd=rni|rzi|rmi|rpi}{.ftz}{.sat}.(to=f32).f32", d="to", a="to", section=_SECTION, fidelity="hardware")
 def cvt_integral(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Without a modifier it is a move, of NaN too."""
     if not (q.rnd or q.get("ftz") or q.sat):

@@ -73,17 +73,6 @@ def _upper_lower(x: Vocabulary, type: str, values: Sequence[Value]) -> tuple[Val
 
 
 @pure(
-    f"cvt.rn.satfinite{{.relu}}.(to={_RECORDED}).f32",
-    d="word",
-    a="f32",
-    b="f32",
-    derived=_TO,
-    requires=_FP8,
-    section=_SECTION,
-    fidelity="hardware",
-)
-@pure(f"cvt.rn.satfinite{{.relu}}.(to={_OTHERS}).f32", d="word", a="f32", b="f32", derived=_TO, requires=_FP6_FP4, section=_SECTION)
-@pure(
     f"cvt.rn.satfinite{{.relu}}.(to={_RECORDED}).(source=f16x2)",
     d="word",
     a="source",
@@ -101,6 +90,17 @@ def _upper_lower(x: Vocabulary, type: str, values: Sequence[Value]) -> tuple[Val
     requires=needs("9.1", _FAMILY),
     section=_SECTION,
 )
+@pure(
+    f"cvt.rn.satfinite{{.relu}}.(to={_RECORDED}).f32",
+    d="word",
+    a="f32",
+    b="f32",
+    derived=_TO,
+    requires=_FP8,
+    section=_SECTION,
+    fidelity="hardware",
+)
+@pure(f"cvt.rn.satfinite{{.relu}}.(to={_OTHERS}).f32", d="word", a="f32", b="f32", derived=_TO, requires=_FP6_FP4, section=_SECTION)
 def cvt_small(x: Vocabulary, q: Qualifiers, *values: Value) -> Value:
     """Put the first value into the upper element, the second into the lower."""
     encode = encoder(_kind(q.to))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from ptxlab._observers import PROVIDERS, TRACE, Provider
+from ptxlab._observers import PROVIDERS, TRACE
 from ptxlab._version import __version__
 
 if TYPE_CHECKING:
     from ptxlab import descriptors, layout, numerics
+    from ptxlab._observers import Provider
     from ptxlab.check import lint, lint_instruction
     from ptxlab.descriptors import TensorMap, explain
     from ptxlab.diagnostics import Diagnostic, Place, PtxlabError
@@ -81,7 +82,7 @@ _HOME = {name: package for package, names in _HOMES.items() for name in names}
 """The package of each name. Everything is imported when it is first used, so that ``import ptxlab`` is fast."""
 
 
-PROVIDERS["race"] = lambda: cast(Provider, import_module("ptxlab.check.race"))
+PROVIDERS["race"] = lambda: cast("Provider", import_module("ptxlab.check.race"))
 TRACE[:] = [lambda path: import_module("ptxlab.view.trace").Trace(path)]
 
 

@@ -114,7 +114,7 @@ def test_memory_that_a_kernel_must_not_touch(session: Session) -> None:
     with pytest.raises(ptxlab.KernelError) as caught:
         kernels.add[(1,)](torch.ones(60), x, np.zeros(64, np.float32), 64, BLOCK=64)
     assert caught.value.diagnostic.code == "M402"
-    assert "0 bytes behind the end of argument x (float32[60])" in caught.value.diagnostic.message
+    assert "0 bytes past the end of argument x (float32[60])" in caught.value.diagnostic.message
     assert not session.ok
     assert [d.code for d in session.diagnostics] == ["M404", "M402"]
     assert dict(session.diagnostics[0].details)["launched at"].startswith(f"{__file__}:")

@@ -236,7 +236,7 @@ _CODES = (
     CodeInfo(
         "R807",
         "warning",
-        "registers of wgmma.mma_async are written without a wgmma.fence behind",
+        "registers of wgmma.mma_async are written without a wgmma.fence after the write",
         "Asynchronous wgmma Instructions: wgmma.fence",
     ),
     CodeInfo("R805", "warning", "a register is used while wgmma.mma_async may still write to it", _WARPGROUPS_MMA),

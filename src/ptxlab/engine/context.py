@@ -26,7 +26,7 @@ class Word(IntEnum):
     PC = 2
     """in/out: index of the next op"""
     LIMIT = 3
-    """in: stop before a block that starts at or behind this op index (the earliest pc of the warp's other converged lanes)"""
+    """in: stop before a block that starts at or after this op index (the earliest pc of the warp's other converged lanes)"""
     FUEL = 4
     """in/out: warp-instructions left in this slice (signed)"""
     STATUS = 5

@@ -56,7 +56,7 @@ class BasicBlock:
     depth: int = 0
     loop: int = -1
     fall: int = -1
-    """Position of the block behind it, where lanes go that do not branch or exit."""
+    """Position of the block after it, where lanes go that do not branch or exit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Parameter:
 class SharedLayout:
     """Window offsets of shared variables.
 
-    ``dynamic`` is where dynamic shared memory starts, ``static_end`` the first free offset behind the static part.
+    ``dynamic`` is where dynamic shared memory starts, ``static_end`` the first free offset after the static part.
     """
 
     variables: dict[str, int]

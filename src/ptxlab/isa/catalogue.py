@@ -188,7 +188,7 @@ _Parsed: TypeAlias = tuple[Form, Operands, tuple[Slot, ...], str]
 
 
 def _typed(given: str | Typed) -> tuple[Typed, str]:
-    """The kind of an operand of the compact notation, and what stands behind its name in the line: a question mark with its condition."""
+    """The kind of an operand of the compact notation, and what follows its name in the line: a question mark with its condition."""
     kind = given if isinstance(given, Typed) else Typed(given)
     text, mark, group = kind.text.removeprefix("?").partition("?")
     return replace(kind, text=text), "?" if kind.text[0] == "?" else mark + group

@@ -110,7 +110,7 @@ class Pipe(Enum):
     MMA = "mma"
     COPY = "cp"
     COPY_4X256B = "cp.4x256b"
-    """the only shape of tcgen05.cp that forms a pipeline behind tcgen05.shift"""
+    """the only shape of tcgen05.cp that forms a pipeline after tcgen05.shift"""
     SHIFT = "shift"
     __hash__ = object.__hash__  # Enum's own is Python code, and the race check looks up pipes and completions at each operation
 
@@ -464,7 +464,7 @@ class GridWait(Effect):
 
 @dataclass(frozen=True, slots=True)
 class GridLaunch(Effect):
-    """griddepcontrol.launch_dependents: the grid behind may start."""
+    """griddepcontrol.launch_dependents: the dependent grid may start."""
 
 
 @dataclass(frozen=True, slots=True)

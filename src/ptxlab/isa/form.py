@@ -159,7 +159,7 @@ def _parts(name: str) -> list[str]:
 
 
 def operand(word: str) -> tuple[str, str | None]:
-    """An operand's name and the condition behind its question mark; None without one."""
+    """An operand's name and the condition after its question mark; None without one."""
     if word.endswith("]"):
         return word, None
     name, mark, there = word.partition("?")
@@ -256,11 +256,11 @@ class Form:
         return self.name + "".join(slot.text() for slot in self.slots)
 
     def modifiers(self, opcode: str) -> tuple[str, ...]:
-        """The modifiers of an opcode behind the name."""
+        """The modifiers of an opcode, which follow the name."""
         return tuple(opcode.split("."))[len(self.words) :]
 
     def place(self, modifiers: tuple[str, ...]) -> Placed:
-        """Give the modifiers behind the name their slots."""
+        """Give the modifiers after the name their slots."""
         return place(self.slots, modifiers, self.order)
 
     def takes(self, opcode: str) -> bool:

@@ -78,7 +78,7 @@ def type_bits(name: str) -> int:
 class Typed:
     """An operand of the compact notation: a type, a vector of it (``v4.b32``), a pair (``b32|pred``), ``addr``, ``label`` or ``any``.
 
-    The name of a pattern group stands for the type that it has matched. The fields behind the text say what the linter looks at besides.
+    The name of a pattern group stands for the type that it has matched. The other fields say what the linter checks in addition.
     """
 
     text: str
@@ -182,7 +182,7 @@ class Register:
     braces: tuple[str, ...] = ()
     """The types that the assembler takes in braces, as a vector of one; constants then too."""
     parts: tuple[str, ...] = ()
-    """What may stand behind the register's name: a part of it, ``.b0``."""
+    """What may follow the register's name: a part of it, ``.b0``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class Vector:
     """Which types the registers may have, if all have one; registers of several types count as .b32."""
     width: int = 32
     mixed: bool = False
-    """Whether the assembler takes registers of another width behind an integer constant at the beginning."""
+    """Whether the assembler takes registers of another width after an integer constant at the beginning."""
 
 
 Kind: TypeAlias = Typed | TensorAddress | Address | Register | Sink | Immediate | Predicate | Vector

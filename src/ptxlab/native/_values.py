@@ -239,7 +239,7 @@ class Value:
     # ------------------------------------------------------------------------------------------------- memory (pointers)
 
     def at(self, index: Value | int, element: str = "i8") -> Value:
-        """The address of an element, by default of a byte, behind this one."""
+        """The address of an element, by default of a byte, after this one."""
         if isinstance(index, Value):
             return self.function.emit(f"getelementptr {element}, ptr {self.ref}, {index.type} {index.ref}", "ptr")
         return self.function.emit(f"getelementptr {element}, ptr {self.ref}, i64 {index}", "ptr") if index else self

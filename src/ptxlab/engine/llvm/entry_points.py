@@ -30,7 +30,7 @@ class Node:
 class Nodes:
     """All nodes of a program in order.
 
-    A node starts with every block, behind every service, elect and bar.warp.sync, at every exchange between lanes and at every indexed
+    A node starts with every block, after every service, elect and bar.warp.sync, at every exchange between lanes and at every indexed
     branch (where groups of converged lanes wait for each other), and where a node would become too long to compile quickly.
     """
 

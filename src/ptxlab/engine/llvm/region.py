@@ -80,7 +80,7 @@ class Region:
         return f"to{start}"
 
     def arrive(self, start: int) -> None:
-        """Stop before a block at or behind LIMIT, or without fuel; else enter it, here or in another region."""
+        """Stop before a block at or after LIMIT, or without fuel; else enter it, here or in another region."""
         code = self.code
         code.begin(f"to{start}")
         stop = code.label("stop")
@@ -104,11 +104,11 @@ class Region:
         return self.fall(node)
 
     def fall(self, node: Node) -> str:
-        """The label of the block behind a node's block."""
+        """The label of the block after a node's block."""
         return self.go(self.program.blocks[self.program.blocks[node.block].fall].start)
 
     def fall_if(self, condition: Value, node: Node) -> None:
-        """Go to the block behind a node's block if a condition holds."""
+        """Go to the block after a node's block if a condition holds."""
         behind, here = self.fall(node), self.code.label()
         self.code.branch(condition, behind, here)
         self.code.begin(here)
@@ -140,7 +140,7 @@ class Region:
             code.jump(self.continue_at(node))
 
     def live_behind(self, node: Node) -> dict[int, set[int]]:
-        """For the last op of each run of inline ops, the registers needed behind it."""
+        """For the last op of each run of inline ops, the registers needed after it."""
         program = self.program
         block = program.blocks[node.block]
         live = set(members(program.live_out[node.block], program.crossing))

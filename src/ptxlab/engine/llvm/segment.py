@@ -35,7 +35,7 @@ def element_type(type: str) -> str:
 def emit_segment(
     code: Function, program: Program, width: int, context: Value, frame: Value, ops: list[Op], live: frozenset[int] | set[int]
 ) -> None:
-    """Emit a run of inline ops; ``live``: the registers that are needed behind it."""
+    """Emit a run of inline ops; ``live``: the registers that are needed after it."""
     if not any(op.row.kind == "pure" or not isinstance(program.natives[op.index], Nothing) for op in ops):
         return
     with code.loop(32 // width, entered=True) as index:

@@ -1,6 +1,6 @@
 """Control flow: from instructions in the order of the text to basic blocks in scheduling order.
 
-Blocks are ordered so that every loop is contiguous and its exits come behind it (a weak topological order), text order
+Blocks are ordered so that every loop is contiguous and its exits come after it (a weak topological order), text order
 deciding among equals. A group of converged lanes at a smaller position then always runs first, and groups join again where control flow
 joins.
 """
@@ -158,8 +158,8 @@ def link(items: list[Item], labels: list[int]) -> tuple[list[Op], list[BasicBloc
 
     Parameters
     ----------
-    items : the last one ends a block, and no lane goes on behind it
-    labels : label number -> index of the item behind it, -1 for a label that stands nowhere
+    items : the last one ends a block, and no lane continues after it
+    labels : label number -> index of the item after it, -1 for a label that stands nowhere
     """
     leaders = {0, *labels} - {-1}
     leaders.update(i + 1 for i, item in enumerate(items) if item.ends)

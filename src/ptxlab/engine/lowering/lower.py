@@ -61,12 +61,12 @@ class Lowering:
         self.table = Table()
         self.errors: list[Diagnostic] = []
         self.items: list[Item] = []
-        self.labels: list[int] = []  # label number -> index of the item behind it
+        self.labels: list[int] = []  # label number -> index of the item after it
         self.symbols: dict[str, None] = {}
         self.globals: dict[str, ast.Variable] = {}
         self.local_at: dict[int, int] = {}
         self.shared_at: dict[int, int] = {}
-        self.calling: dict[str, int] = {}  # functions that are being inlined -> label number behind their body
+        self.calling: dict[str, int] = {}  # functions that are being inlined -> label number after their body
         self.cache: dict[tuple[int, ast.Operand], Resolved] = {}
         self.scopes = 0
 

@@ -51,7 +51,7 @@ def parameter_layout(params: Iterable[ast.Variable]) -> tuple[list[Parameter], i
 
 
 def shared_layout(variables: Iterable[ast.Variable]) -> tuple[SharedLayout, dict[int, int]]:
-    """Static variables from the first free offset on, dynamic shared memory behind them; and the offsets by identity."""
+    """Static variables from the first free offset on, dynamic shared memory after them; and the offsets by identity."""
     end = SHARED_RESERVED
     offsets: dict[str, int] = {}
     places: dict[int, int] = {}

@@ -21,7 +21,7 @@ def emit_copies(module: Module, source: str) -> None:
 
 
 def _perform(module: Module) -> None:
-    """``i32 perform_copy(context, lane, host, address, size, read, op)``: read bytes, zeros behind them."""
+    """``i32 perform_copy(context, lane, host, address, size, read, op)``: read bytes, then zeros."""
     c, (context, lane, host, address, size, read, op) = module.define(
         "i32 perform_copy(ptr context, i64 lane, ptr host, i64 address, i64 size, i64 read, i32 op)", internal=True
     )

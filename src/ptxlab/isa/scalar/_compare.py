@@ -80,7 +80,7 @@ _BF16 = (needs("7.8", "sm_90", when={"type": "bf16|bf16x2"}), needs("7.8", "sm_9
 
 
 def _rows(name: str, forms: Sequence[str], section: str, outputs: int, **destination: str) -> Callable[[Any], Any]:
-    """Declare forms, and the same with a boolean operator behind the comparison and the predicate that it takes."""
+    """Declare forms, and the same with a boolean operator after the comparison and the predicate that it takes."""
     common: dict[str, Any] = {"outputs": outputs, "requires": _BF16, "section": section, "fidelity": "hardware"}
 
     def declare(semantics: Any) -> Any:

@@ -227,7 +227,7 @@ def nanosleep(warp: WarpContext) -> None:
 def brkpt(warp: WarpContext) -> None:
     """End the launch with a fault, because no debugger is attached."""
     warp.fault(
-        "H604", "the kernel executed brkpt", fix="look for the condition that leads here; compilers put brkpt behind failed assertions"
+        "H604", "the kernel executed brkpt", fix="look for the condition that leads here; compilers put brkpt after failed assertions"
     )
 
 

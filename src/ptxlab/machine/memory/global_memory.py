@@ -181,7 +181,7 @@ class DeviceMemory:
                 return AccessError("M404", f"{verb}, in read-only memory: {found}")
             if address - end < _GUARD:
                 state = "freed " if found.freed else ""
-                return AccessError("M402", f"{verb}, {address - end} bytes behind the end of {state}{found}")
+                return AccessError("M402", f"{verb}, {address - end} bytes past the end of {state}{found}")
         at = bisect_right(self._bases, address)
         if at < len(self._all) and self._bases[at] - address <= _GUARD:
             return AccessError("M401", f"{verb}, {self._bases[at] - address} bytes before the start of {self._all[at]}")

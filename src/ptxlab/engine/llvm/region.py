@@ -19,6 +19,7 @@ from ptxlab.engine.lowering.frame import members
 from ptxlab.engine.lowering.register_use import is_inline, operand_registers
 from ptxlab.engine.program import Program
 from ptxlab.engine.support.accesses import fail
+from ptxlab.isa.catalogue import Control
 from ptxlab.isa.effects import Asynchronous
 from ptxlab.isa.effects import Unit as AsyncUnit
 from ptxlab.isa.operands import Addr, Op
@@ -79,7 +80,7 @@ class Region:
         return f"to{start}"
 
     def arrive(self, start: int) -> None:
-        """Stop before a block at or behind LIMIT, or without fuel; else enter it, here or in another region."""
+        """Stop before a block at or after LIMIT, or without fuel; else enter it, here or in another region."""
         code = self.code
         code.begin(f"to{start}")
         stop = code.label("stop")
@@ -103,11 +104,11 @@ class Region:
         return self.fall(node)
 
     def fall(self, node: Node) -> str:
-        """The label of the block behind a node's block."""
+        """The label of the block after a node's block."""
         return self.go(self.program.blocks[self.program.blocks[node.block].fall].start)
 
     def fall_if(self, condition: Value, node: Node) -> None:
-        """Go to the block behind a node's block if a condition holds."""
+        """Go to the block after a node's block if a condition holds."""
         behind, here = self.fall(node), self.code.label()
         self.code.branch(condition, behind, here)
         self.code.begin(here)
@@ -139,7 +140,7 @@ class Region:
             code.jump(self.continue_at(node))
 
     def live_behind(self, node: Node) -> dict[int, set[int]]:
-        """For the last op of each run of inline ops, the registers needed behind it."""
+        """For the last op of each run of inline ops, the registers needed after it."""
         program = self.program
         block = program.blocks[node.block]
         live = set(members(program.live_out[node.block], program.crossing))
@@ -197,17 +198,16 @@ class Region:
 
     def control(self, node: Node, op: Op) -> None:
         """A branch, exit or trap."""
-        name = op.row.semantics
-        if name == "bra":
-            self.bra(node, op)
-        elif name == "brx":
-            self.brx(node, op)
-        elif name in ("exit", "ret"):
-            self.exit(node, op)
-        else:
-            self.trap(node, op)
+        emit = {
+            Control.BRANCH: self.branch,
+            Control.INDEXED_BRANCH: self.indexed_branch,
+            Control.EXIT: self.exit,
+            Control.RETURN: self.exit,
+            Control.TRAP: self.trap,
+        }
+        emit[op.row.semantics](node, op)
 
-    def bra(self, node: Node, op: Op) -> None:
+    def branch(self, node: Node, op: Op) -> None:
         """All lanes go one way, or they diverge."""
         code = self.code
         target = op.targets[0]
@@ -226,7 +226,7 @@ class Region:
         self.context.set_words({Word.ACTIVE: active, Word.TAKEN: taken, Word.NEXT: otherwise, Word.INFO: op.index})
         self.code.ret(int(Status.DIVERGE))
 
-    def brx(self, node: Node, op: Op) -> None:
+    def indexed_branch(self, node: Node, op: Op) -> None:
         """Lanes with the same index branch together; the others come back to this op."""
         code = self.code
         mask = self.context.load("i32", 2 * Word.MASK)

@@ -5,19 +5,20 @@ Values stay in LLVM registers; rows of the frame are read when first needed and 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.vocabulary import LlvmVocabulary
-from ptxlab.engine.lowering.matching import OperandSpec, operand_specs
+from ptxlab.engine.lowering.matching import operand_specs, read_source, write_result
 from ptxlab.engine.lowering.register_use import constant_bits, flatten
-from ptxlab.engine.lowering.scope import type_bits
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import Program
 from ptxlab.isa.address_space import PARAM_BASE
 from ptxlab.isa.effects import Masking, Selection
+from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.native_ops import LaneAccess, Nothing
-from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
+from ptxlab.isa.operands import Addr, Const, Group, Op, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.native.builder import Function, Value
 
 __all__ = ["Segment", "element_type", "emit_segment"]
@@ -34,7 +35,7 @@ def element_type(type: str) -> str:
 def emit_segment(
     code: Function, program: Program, width: int, context: Value, frame: Value, ops: list[Op], live: frozenset[int] | set[int]
 ) -> None:
-    """Emit a run of inline ops; ``live``: the registers that are needed behind it."""
+    """Emit a run of inline ops; ``live``: the registers that are needed after it."""
     if not any(op.row.kind == "pure" or not isinstance(program.natives[op.index], Nothing) for op in ops):
         return
     with code.loop(32 // width, entered=True) as index:
@@ -187,8 +188,6 @@ class Segment:
     def pack(self, items: list[Any], bits: int) -> Any:
         """Join narrow values into a wide one, the first lowest."""
         if bits == 128:
-            if len(items) == 2:
-                return tuple(items)
             half = len(items) // 2
             return self.pack(items[:half], 64), self.pack(items[half:], 64)
         kind = self.x.vectors[f"i{bits}"]
@@ -202,20 +201,18 @@ class Segment:
     def unpack(self, value: Any, count: int, bits: int) -> list[Any]:
         """Cut a wide value into narrow ones."""
         if bits == 128:
-            if count == 2:
-                return list(value)
             return [*self.unpack(value[0], count // 2, 64), *self.unpack(value[1], count // 2, 64)]
         step = bits // count
         value = value.cast(self.x.vectors[f"i{bits}"])
         return [(value >> step * i if i else value).to(self.x.vectors[f"i{step}"]) for i in range(count)]
 
-    def write(self, operand: Resolved, spec_type: str, value: Any, guard: Value | None) -> None:
+    def write(self, operand: Resolved, spec_type: str, value: Any, *, guard: Value | None) -> None:
         """Give a destination its value."""
         if isinstance(operand, Group):
             bits = type_bits(spec_type)
             narrow = f"b{bits // len(operand.items)}"
             for item, part in zip(operand.items, self.unpack(value, len(operand.items), bits), strict=True):
-                self.write(item, narrow, part, guard)
+                self.write(item, narrow, part, guard=guard)
             return
         if not isinstance(operand, Reg):
             return
@@ -250,38 +247,16 @@ class Segment:
         registers = self.program.registers
         tainted = any(registers[r].shadow >= 0 for r in self.program.writes[op.index])
         guard = None if op.guard is None else self.read(op.guard, "pred")
-        sources = [self.source(operand, spec) for operand, spec in zip(op.operands[outputs:], specs[outputs:], strict=True)]
-        shadow = self.shadow_of(op, specs, sources, guard) if tainted else None
+        sources = [read_source(self.read, operand, spec) for operand, spec in zip(op.operands[outputs:], specs[outputs:], strict=True)]
+        shadow = self.shadow_of(op, sources, guard) if tainted else None
         result = op.row.semantics(self.x, op.q, *sources)
         results = (result,) if outputs == 1 else result
         for operand, spec, value in zip(op.operands[:outputs], specs, results, strict=False):
-            self.result(operand, spec, value, guard)
+            write_result(partial(self.write, guard=guard), operand, spec, value)
         if shadow is not None:
             for register in self.program.writes[op.index]:
                 self.shadows[register] = shadow
                 self.dirty_shadows[register] = None
-
-    def source(self, operand: Resolved, spec: OperandSpec) -> Any:
-        """A source as the semantics take it: a value, a tuple of them for a vector, None if absent."""
-        if spec.kind == "vector" and isinstance(operand, Group):
-            return tuple(self.read(item, spec.type) for item in operand.items)
-        if spec.kind in ("scalar", "vector", "pair"):
-            return self.read(operand, spec.type)
-        return operand
-
-    def result(self, operand: Resolved, spec: OperandSpec, value: Any, guard: Value | None) -> None:
-        """A destination of any kind."""
-        if spec.kind == "pair":
-            if isinstance(operand, PairOf):
-                self.write(operand.first, spec.type, value[0], guard)
-                self.write(operand.second, spec.second, value[1], guard)
-            else:
-                self.write(operand, spec.type, value[0], guard)
-        elif spec.kind == "vector" and isinstance(operand, Group):
-            for item, part in zip(operand.items, value, strict=True):
-                self.write(item, spec.type, part, guard)
-        else:
-            self.write(operand, spec.type, value, guard)
 
     def parameter(self, op: Op, native: LaneAccess) -> None:
         """A load from a constant address in the param space: the same value in all lanes."""
@@ -297,7 +272,7 @@ class Segment:
                 continue
             scalar = base.at(at + k * native.bits // 8).load(f"i{native.bits}", align=native.bits // 8)
             value = scalar.splat(self.width)
-            self.write(item, f"{'s' if native.signed else 'u'}{native.bits}", value, guard)
+            self.write(item, f"{'s' if native.signed else 'u'}{native.bits}", value, guard=guard)
         for register in self.program.writes[op.index]:
             if self.program.registers[register].shadow >= 0:
                 self.shadows[register] = guard if guard is not None else self.code.const(self.x.vectors["i1"], 1)
@@ -315,7 +290,7 @@ class Segment:
             known = self.shadows[register] = self.lanes(self.row(info.shadow, 1))
         return known
 
-    def shadow_of(self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Any], guard: Value | None) -> Value:
+    def shadow_of(self, op: Op, sources: list[Any], guard: Value | None) -> Value:
         """Where the result of an op is defined: where its sources are, selections and masking by constants taken exactly."""
         everywhere = self.code.const(self.x.vectors["i1"], 1)
         parts = [self.operand_defined(operand) for operand in op.operands[op.row.outputs :]]

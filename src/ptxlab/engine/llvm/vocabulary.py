@@ -78,8 +78,10 @@ class LlvmVocabulary:
     # ---------------------------------------------------------------------------------- integers
 
     add, sub, mul = staticmethod(Value.__add__), staticmethod(Value.__sub__), staticmethod(Value.__mul__)
-    and_, or_, xor = staticmethod(Value.__and__), staticmethod(Value.__or__), staticmethod(Value.__xor__)
-    not_ = staticmethod(Value.__invert__)
+    and_, xor, not_ = staticmethod(Value.__and__), staticmethod(Value.__xor__), staticmethod(Value.__invert__)
+
+    def or_(self, a: Value, b: Value) -> Value:
+        return a | b
 
     def umulhi(self, a: Value, b: Value) -> Value:
         return self.call(_umulhi, a, b) if self.type(a) == "i64" else _umulhi(self, a, b)

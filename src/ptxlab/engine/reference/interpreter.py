@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,16 @@ from ptxlab.engine.faults import Fault
 from ptxlab.engine.llvm.entry_points import Node, Nodes
 from ptxlab.engine.llvm.region import deciding_registers
 from ptxlab.engine.llvm.segment import element_type
-from ptxlab.engine.lowering.matching import OperandSpec, operand_specs
+from ptxlab.engine.lowering.matching import operand_specs, read_source, write_result
 from ptxlab.engine.lowering.register_use import constant_bits, is_inline
-from ptxlab.engine.lowering.scope import type_bits
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import Program
 from ptxlab.engine.reference._native_ops import Stop, bytes_at, drain_copies, fault_at, perform_native
 from ptxlab.engine.reference._vocabulary import NumpyVocabulary
+from ptxlab.isa.catalogue import Control
 from ptxlab.isa.effects import Masking, Selection
-from ptxlab.isa.operands import Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress
+from ptxlab.isa.kinds import type_bits
+from ptxlab.isa.operands import Const, Group, Op, Reg, Resolved, SymbolAddress
 
 __all__ = ["Interpreter", "Warp"]
 
@@ -54,10 +56,6 @@ class Warp:
         """A word of the context."""
         return int(self.words[word])
 
-    def row(self, offset: int, bits: int) -> NDArray[Any]:
-        """The row at a frame offset: 32 unsigned integers of ``bits``."""
-        return self.frame[offset : offset + 4 * bits].view(f"u{bits // 8}")
-
     def mask_at(self, offset: int) -> int:
         """A 32-bit lane mask in the frame."""
         return int(self.frame[offset : offset + 4].view("<u4")[0])
@@ -67,37 +65,24 @@ class Warp:
         self.frame[offset : offset + 4].view("<u4")[0] = mask & _ALL
 
     def get(self, register: int) -> Any:
-        """A register in all lanes: booleans, unsigned integers, or a pair of uint64 arrays."""
+        """A register in all lanes: booleans, or unsigned integers of at least 16 bits, [2, 32] uint64 for 128 bits."""
         info = self.program.registers[register]
         if info.special in CLOCKS:
             clock = self.word(Word.CLOCK) >> CLOCKS[info.special]
             return np.full(32, clock & (1 << info.bits) - 1, f"u{info.bits // 8}")
         if info.offset < 0:
-            if register not in self.loose:
-                self.loose[register] = zero_row(info.bits)
-            return self.loose[register]
-        if info.bits == 1:
-            return lanes_of(self.mask_at(info.offset))
-        if info.bits == 128:
-            return self.row(info.offset, 64).copy(), self.row(info.offset + 256, 64).copy()
-        return self.row(info.offset, max(info.bits, 16)).copy()
+            return self.loose.setdefault(register, filled(0, info.bits))
+        row = info.view(self.frame)
+        return lanes_of(int(row[0])) if info.bits == 1 else row.copy()
 
     def put(self, register: int, value: Any, lanes: NDArray[np.bool_]) -> None:
         """Write a register in some lanes."""
         info = self.program.registers[register]
-        old = self.get(register)
-        if info.bits == 128:
-            value = tuple(np.where(lanes, n, o) for n, o in zip(value, old, strict=True))
-        else:
-            value = np.where(lanes, value, old)
+        value = np.where(lanes, value, self.get(register))
         if info.offset < 0:
             self.loose[register] = value
-        elif info.bits == 1:
-            self.set_mask(info.offset, mask_of(value))
-        elif info.bits == 128:
-            self.row(info.offset, 64)[:], self.row(info.offset + 256, 64)[:] = value
         else:
-            self.row(info.offset, max(info.bits, 16))[:] = value
+            info.view(self.frame)[:] = mask_of(value) if info.bits == 1 else value
 
     def bits(self, operand: Resolved, bits: int) -> Any:
         """A source as unsigned integers of ``bits`` in all lanes."""
@@ -107,17 +92,12 @@ class Warp:
                 return ~value if operand.negated else value
             return value if bits == 128 else value.astype(f"u{bits // 8}")
         if isinstance(operand, Const):
-            pattern = constant_bits(operand, bits)
-            if bits == 1:
-                return np.full(32, bool(pattern))
-            if bits == 128:
-                return np.full(32, pattern & (1 << 64) - 1, np.uint64), np.full(32, pattern >> 64, np.uint64)
-            return np.full(32, pattern, f"u{bits // 8}")
+            return filled(constant_bits(operand, bits), bits)
         if isinstance(operand, SymbolAddress):
-            return np.full(32, self.symbol(operand) & (1 << bits) - 1, f"u{bits // 8}")
+            return filled(self.symbol(operand) & (1 << bits) - 1, bits)
         if isinstance(operand, Group):
             return pack([self.bits(item, bits // len(operand.items)) for item in operand.items], bits)
-        return zero_row(bits)
+        return filled(0, bits)
 
     def symbol(self, symbol: SymbolAddress) -> int:
         """The address of a variable in its space."""
@@ -128,12 +108,12 @@ class Warp:
             return int(bytes_at(self.word(Word.SYMBOLS) + 8 * slot, 8).view(np.uint64)[0]) + symbol.offset
         return symbol.offset
 
-    def write(self, operand: Resolved, type: str, value: Any, lanes: NDArray[np.bool_]) -> None:
+    def write(self, operand: Resolved, type: str, value: Any, *, lanes: NDArray[np.bool_]) -> None:
         """Give a destination a value of a PTX type."""
         if isinstance(operand, Group):
             width = type_bits(type) // len(operand.items)
             for item, part in zip(operand.items, unpack(value, len(operand.items), type_bits(type)), strict=True):
-                self.write(item, f"b{width}", part, lanes)
+                self.write(item, f"b{width}", part, lanes=lanes)
         elif isinstance(operand, Reg):
             bits = self.program.registers[operand.index].bits
             if bits not in (1, 128):
@@ -144,13 +124,13 @@ class Warp:
             self.put(operand.index, value, lanes)
 
 
-def zero_row(bits: int) -> Any:
-    """Zeros in all lanes."""
+def filled(pattern: int, bits: int) -> NDArray[Any]:
+    """A value in all lanes."""
     if bits == 1:
-        return np.zeros(32, np.bool_)
+        return np.full(32, bool(pattern))
     if bits == 128:
-        return np.zeros(32, np.uint64), np.zeros(32, np.uint64)
-    return np.zeros(32, f"u{max(bits, 16) // 8}")
+        return np.stack([filled(pattern & (1 << 64) - 1, 64), filled(pattern >> 64, 64)])
+    return np.full(32, pattern, f"u{bits // 8}")
 
 
 def as_integers(value: NDArray[Any]) -> NDArray[Any]:
@@ -158,24 +138,21 @@ def as_integers(value: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(value).view(f"u{value.itemsize}") if value.dtype.kind in "fi" else value
 
 
-def pack(items: list[Any], bits: int) -> Any:
+def pack(items: list[Any], bits: int) -> NDArray[Any]:
     """Join narrow values, the first lowest."""
     if bits == 128:
-        if len(items) == 2:
-            return tuple(items)
         half = len(items) // 2
-        return pack(items[:half], 64), pack(items[half:], 64)
-    kind = np.dtype(f"u{bits // 8}")
-    made = np.zeros(32, kind)
+        return np.stack([pack(items[:half], 64), pack(items[half:], 64)])
+    made = filled(0, bits)
     for i, item in enumerate(items):
-        made |= item.astype(kind) << kind.type(bits // len(items) * i)
+        made |= item.astype(made.dtype) << made.dtype.type(bits // len(items) * i)
     return made
 
 
 def unpack(value: Any, count: int, bits: int) -> list[Any]:
     """Cut a wide value into narrow ones."""
     if bits == 128:
-        return list(value) if count == 2 else [*unpack(value[0], count // 2, 64), *unpack(value[1], count // 2, 64)]
+        return [*unpack(value[0], count // 2, 64), *unpack(value[1], count // 2, 64)]
     step = bits // count
     value = as_integers(value)
     return [(value >> value.dtype.type(step * i)).astype(f"u{step // 8}") for i in range(count)]
@@ -255,16 +232,16 @@ class Interpreter:
         return self.nodes.at(start)
 
     def _control(self, warp: Warp, node: Node, op: Op, active: int) -> int:
-        name = op.row.semantics
+        does = op.row.semantics
         mask = warp.word(Word.MASK)
         behind = self.nodes.behind(node, op.index) if self.program.blocks[node.block].fall >= 0 else -1
         if op.guard is not None and not active:
             return self._go(warp, behind)
-        if name == "bra":
+        if does is Control.BRANCH:
             if active == mask or op.targets[0] == behind:
                 return self._go(warp, op.targets[0])
             raise self._diverge(warp, op, active, op.targets[0], behind)
-        if name == "brx":
+        if does is Control.INDEXED_BRANCH:
             if active != mask:
                 raise self._diverge(warp, op, active, op.index, behind)
             indices = warp.bits(op.operands[0], 32)
@@ -276,7 +253,7 @@ class Interpreter:
             if same == active:
                 return self._go(warp, op.targets[index])
             raise self._diverge(warp, op, same, op.targets[index], op.index)
-        if name in ("exit", "ret"):
+        if does in (Control.EXIT, Control.RETURN):
             warp.words[Word.EXITED] |= np.uint64(active)
             warp.words[Word.LIVE] &= np.uint64(~active & _ALL)
             warp.words[Word.MASK] = mask & ~active
@@ -294,7 +271,7 @@ class Interpreter:
     def _pure(self, warp: Warp, op: Op) -> None:
         specs = operand_specs(op)
         outputs = op.row.outputs
-        sources = [self._source(warp, o, s) for o, s in zip(op.operands[outputs:], specs[outputs:], strict=True)]
+        sources = [read_source(partial(self._read, warp), o, s) for o, s in zip(op.operands[outputs:], specs[outputs:], strict=True)]
         guard = None if op.guard is None else warp.bits(op.guard, 1)
         lanes = lanes_of(warp.word(Word.MASK)) & (True if guard is None else guard)
         written = self.program.writes[op.index]
@@ -303,26 +280,10 @@ class Interpreter:
             result = op.row.semantics(self.x, op.q, *sources)
         results = (result,) if outputs == 1 else result
         for operand, spec, value in zip(op.operands[:outputs], specs, results, strict=False):
-            if spec.kind == "pair":
-                pair = operand if isinstance(operand, PairOf) else PairOf(operand, operand)
-                warp.write(pair.first, spec.type, value[0], lanes)
-                if isinstance(operand, PairOf):
-                    warp.write(pair.second, spec.second, value[1], lanes)
-            elif spec.kind == "vector" and isinstance(operand, Group):
-                for item, part in zip(operand.items, value, strict=True):
-                    warp.write(item, spec.type, part, lanes)
-            else:
-                warp.write(operand, spec.type, value, lanes)
+            write_result(partial(warp.write, lanes=lanes), operand, spec, value)
         if shadow is not None:
             for register in written:
                 self._set_shadow(warp, register, mask_of(shadow), warp.word(Word.MASK))
-
-    def _source(self, warp: Warp, operand: Resolved, spec: OperandSpec) -> Any:
-        if spec.kind == "vector" and isinstance(operand, Group):
-            return tuple(self._read(warp, item, spec.type) for item in operand.items)
-        if spec.kind in ("scalar", "vector", "pair"):
-            return self._read(warp, operand, spec.type)
-        return operand
 
     def _read(self, warp: Warp, operand: Resolved, type: str) -> Any:
         if not isinstance(operand, Reg | Const | SymbolAddress | Group):

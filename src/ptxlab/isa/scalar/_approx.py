@@ -6,8 +6,8 @@ differ from silicon in the last bits. Special values follow the tables of the IS
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
@@ -16,7 +16,8 @@ from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar._half import each_half
 from ptxlab.isa.scalar.float_helpers import NAN32, canonical, flush, half_kind, narrow_half, quiet, widen_half
 
-_SECTION = "Floating Point Instructions: "
+_SECTION = "Floating Point Instructions: {base}"
+_HALF_SECTION = "Half Precision Floating Point Instructions: {base}"
 _LN2 = 0.6931471805599453
 
 
@@ -70,30 +71,6 @@ def _ex2(ftz: bool) -> Any:
     return ex2_f32
 
 
-@pure("ex2.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "ex2")
-def ex2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """2 to the power of a; the ISA bounds the distance from the correctly rounded result by 2 ulp."""
-    return x.call(_ex2(q.ftz), a)
-
-
-@pure(
-    "ex2.approx.(type=f16|f16x2)",
-    "ex2.approx.ftz.(type=bf16|bf16x2)",
-    d="type",
-    a="type",
-    requires=needs("7.8", "sm_90", when={"type": "bf16|bf16x2"}),
-    section="Half Precision Floating Point Instructions: ex2",
-)
-def ex2_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """Relative error within 2**-9.9 (f16) or 2**-7 (bf16)."""
-    kind = half_kind(q.type)
-
-    def element(x: Vocabulary, m: Value) -> Value:
-        return narrow_half(x, kind, x.call(_ex2(kind == "bf16"), widen_half(x, kind, m)))
-
-    return each_half(x, q.type, element, a)
-
-
 # ------------------------------------------------------------------------------------------------ lg2
 
 _ATANH = [2.0 / _LN2 / (2 * i + 1) for i in range(9)]
@@ -122,12 +99,6 @@ def _lg2(ftz: bool) -> Any:
         return x.select(x.fle(zero, a), result, x.bits(NAN32, "f32"))
 
     return lg2_f32
-
-
-@pure("lg2.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "lg2")
-def lg2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """Logarithm to base 2; the ISA bounds the error by 2**-22, absolute near 1 and relative elsewhere."""
-    return x.call(_lg2(q.ftz), a)
 
 
 # ------------------------------------------------------------------------------------------------ sin, cos
@@ -163,16 +134,17 @@ def _periodic(quarter: int, ftz: bool) -> Any:
     return sine_f32
 
 
-@pure("sin.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "sin")
-def sin(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """Sine; the ISA bounds the absolute error by 2**-20.5 in [-2 pi, 2 pi]."""
-    return x.call(_periodic(0, q.ftz), a)
+_FUNCTIONS: dict[str, Callable[[bool], Any]] = {"ex2": _ex2, "lg2": _lg2, "sin": partial(_periodic, 0), "cos": partial(_periodic, 1)}
 
 
-@pure("cos.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "cos")
-def cos(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """Cosine; the ISA bounds the absolute error by 2**-20.4 in [-2 pi, 2 pi]."""
-    return x.call(_periodic(1, q.ftz), a)
+@pure("ex2|lg2|sin|cos.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION)
+def approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    """2 to the power of a, the logarithm to base 2, sine or cosine.
+
+    The ISA bounds the distance from the correctly rounded result by 2 ulp for ex2; the error of lg2 by 2**-22, absolute near 1 and relative
+    elsewhere; and the absolute error of sin and cos by 2**-20.5 and 2**-20.4 in [-2 pi, 2 pi].
+    """
+    return x.call(_FUNCTIONS[q.base](q.ftz), a)
 
 
 # ------------------------------------------------------------------------------------------------ tanh
@@ -187,27 +159,22 @@ def _tanh(x: Vocabulary, a: Value) -> Value:
     return x.select(x.isnan(a), x.bits(NAN32, "f32"), result)
 
 
-@pure("tanh.approx.f32", d="f32", a="f32", section=_SECTION + "tanh")
+@pure("tanh.approx.f32", d="f32", a="f32", section=_SECTION)
 def tanh(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Hyperbolic tangent; the ISA bounds the relative error by 2**-11."""
     return x.call(_tanh, a)
 
 
-@pure(
-    "tanh.approx.(type=f16|f16x2|bf16|bf16x2)",
-    d="type",
-    a="type",
-    requires=needs("7.8", "sm_90", when={"type": "bf16|bf16x2"}),
-    section="Half Precision Floating Point Instructions: tanh",
-)
-def tanh_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """Absolute error within 2**-10.987 (f16) or 2**-8 (bf16)."""
+_BF16 = needs("7.8", "sm_90", when={"type": "bf16|bf16x2"})
+
+
+@pure("ex2.approx.(type=f16|f16x2)", "ex2.approx.ftz.(type=bf16|bf16x2)", d="type", a="type", requires=_BF16, section=_HALF_SECTION)
+@pure("tanh.approx.(type=f16|f16x2|bf16|bf16x2)", d="type", a="type", requires=_BF16, section=_HALF_SECTION)
+def approx_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    """ex2: relative error within 2**-9.9 (f16) or 2**-7 (bf16). tanh: absolute error within 2**-10.987 (f16) or 2**-8 (bf16)."""
     kind = half_kind(q.type)
-
-    def element(x: Vocabulary, m: Value) -> Value:
-        return narrow_half(x, kind, x.call(_tanh, widen_half(x, kind, m)))
-
-    return each_half(x, q.type, element, a)
+    function = _tanh if q.base == "tanh" else _ex2(kind == "bf16")
+    return each_half(x, q.type, lambda x, m: narrow_half(x, kind, x.call(function, widen_half(x, kind, m))), a)
 
 
 # ------------------------------------------------------------------------------------------------ roots and quotients
@@ -217,31 +184,22 @@ def _reciprocal_root(x: Vocabulary, a: Value) -> Value:
     return x.fnarrow(x.fdiv(x.const(1.0, "f64"), x.fsqrt(x.fext(a))))
 
 
-@pure("rcp.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "rcp")
-def rcp_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """1/a; the ISA bounds the error by 1 ulp."""
-    return canonical(x, flush(x, q.ftz, x.fdiv(x.const(1.0, "f32"), flush(x, q.ftz, a))))
-
-
-@pure("sqrt.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "sqrt")
+@pure("sqrt|rsqrt.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION)
 def sqrt_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """The square root; the ISA bounds the relative error by 2**-23."""
-    return canonical(x, x.fsqrt(flush(x, q.ftz, a)))
+    """The square root or its reciprocal; the ISA bounds the relative error by 2**-23 and 2**-22.9."""
+    a = flush(x, q.ftz, a)
+    return canonical(x, x.fsqrt(a) if q.base == "sqrt" else x.call(_reciprocal_root, a))
 
 
-@pure("rsqrt.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "rsqrt")
-def rsqrt_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """1/sqrt(a); the ISA bounds the relative error by 2**-22.9."""
-    return canonical(x, x.call(_reciprocal_root, flush(x, q.ftz, a)))
-
-
-@pure("div.full{.ftz}.f32", d="f32", a="f32", b="f32", section=_SECTION + "div")
-def div_full(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    """a/b; the ISA bounds the error by 2 ulp."""
+@pure("rcp.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION)
+@pure("div.full{.ftz}.f32", d="f32", a="f32", b="f32", section=_SECTION)
+def div_full(x: Vocabulary, q: Qualifiers, *operands: Value) -> Value:
+    """1/a or a/b; the ISA bounds the error by 1 and 2 ulp."""
+    a, b = (x.const(1.0, "f32"), *operands)[-2:]
     return canonical(x, flush(x, q.ftz, x.fdiv(flush(x, q.ftz, a), flush(x, q.ftz, b))))
 
 
-@pure("div.approx{.ftz}.f32", d="f32", a="f32", b="f32", section=_SECTION + "div")
+@pure("div.approx{.ftz}.f32", d="f32", a="f32", b="f32", section=_SECTION)
 def div_approx(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     """a/b; 2 ulp for 2**-126 <= abs(b) <= 2**126; for larger b the quotient is zero, or NaN for an infinite a."""
     a, b = flush(x, q.ftz, a), flush(x, q.ftz, b)
@@ -262,21 +220,15 @@ def _flush64(x: Vocabulary, a: Value) -> Value:
 
 
 _NAN64 = 0x7FFFFFFF00000000
-"""The NaN of an H200 of the two instructions below."""
+"""The NaN of an H200 of rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64."""
 
 
-@pure("rcp.approx.ftz.f64", d="f64", a="f64", section=_SECTION + "rcp.approx.ftz.f64")
+@pure("rcp|rsqrt.approx.ftz.f64", d="f64", a="f64", section=_SECTION + ".approx.ftz.f64")
 def rcp_approx_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """1/a from the high word of a; the low word of the result is zero."""
-    result = x.fdiv(x.const(1.0, "f64"), _flush64(x, _high_word(x, a)))
+    """1/a or 1/sqrt(a) from the high word of a; the low word of the result is zero."""
+    number = _flush64(x, _high_word(x, a))
+    result = x.fdiv(x.const(1.0, "f64"), number if q.base == "rcp" else x.fsqrt(number))
     return x.select(x.isnan(result), x.bits(_NAN64, "f64"), _high_word(x, _flush64(x, result)))
-
-
-@pure("rsqrt.approx.ftz.f64", d="f64", a="f64", section=_SECTION + "rsqrt.approx.ftz.f64")
-def rsqrt_approx_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """1/sqrt(a) from the high word of a; the low word of the result is zero."""
-    result = x.fdiv(x.const(1.0, "f64"), x.fsqrt(_flush64(x, _high_word(x, a))))
-    return x.select(x.isnan(result), x.bits(_NAN64, "f64"), _high_word(x, result))
 
 
 def _root_of_reciprocal(x: Vocabulary, a: Value) -> Value:
@@ -298,7 +250,7 @@ def _root_of_reciprocal(x: Vocabulary, a: Value) -> Value:
     return x.select(ordinary, refined, root)
 
 
-@pure("rsqrt.approx.f64", d="f64", a="f64", section=_SECTION + "rsqrt")
+@pure("rsqrt.approx.f64", d="f64", a="f64", section=_SECTION)
 def rsqrt_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """1/sqrt(a), correctly rounded, as the assembler's code for it is on an H200."""
     return quiet(x, x.call(_root_of_reciprocal, a), a)

@@ -182,7 +182,13 @@ class LlvmVocabulary:
         return a.convert("uitofp", self.vectors[type])
 
     def ftosi(self, a: Value, type: str) -> Value:
-        return a.intrinsic("fptosi.sat", result=ELEMENTS[type])
+        # LLVM takes the saturating conversion of a vector apart into scalars.
+        least = -(1 << _bits_of(type) - 1)
+        low, high = self.const(float(least), self.type(a)), self.const(float(-least), self.type(a))
+        inside = self.fle(low, a) & self.flt(a, high)
+        found = self.select(inside, a, self.const(0.0, self.type(a))).convert("fptosi", self.vectors[type])
+        found = self.select(self.fle(high, a), self.const(-least - 1, type), found)
+        return self.select(self.flt(a, low), self.const(least, type), found)
 
     def ftoui(self, a: Value, type: str) -> Value:
         return a.intrinsic("fptoui.sat", result=ELEMENTS[type])
@@ -198,18 +204,12 @@ class LlvmVocabulary:
         return a.convert("fptrunc", f"<{self.width} x half>").cast(self.vectors["i16"])
 
     def table(self, index: Value, table: tuple[int, ...], type: str) -> Value:
-        def lookup(x: LlvmVocabulary, index: Value) -> Value:
-            code = x.code
-            entries = code.constants(type, table)
-            result = Value(code, x.vectors[type], "poison")
-            for lane in range(x.width):
-                one = code.emit(f"extractelement {index.type} {index.ref}, i32 {lane}", "i32")
-                found = entries.load(type, one)
-                result = code.emit(f"insertelement {result.type} {result.ref}, {type} {found.ref}, i32 {lane}", result.type)
-            return result
-
-        found: Value = self._outlined(("table", table, type), f"table{len(table)}.{type}", lookup, (index,))
-        return found
+        pointers, found, name = f"<{self.width} x ptr>", self.vectors[type], f"@llvm.masked.gather.v{self.width}{type}.v{self.width}p0"
+        self.code.module.declare(name, f"declare {found} {name}({pointers}, i32, {self.vectors['i1']}, {found})")
+        address = f"getelementptr {type}, {self.code.constants(type, table)}, {index}"
+        places = self.code.emit(address, pointers)
+        every = f"{self.vectors['i1']} splat (i1 true)"
+        return self.code.emit(f"call {found} {name}({places}, i32 {_bits_of(type) // 8}, {every}, {found} poison)", found)
 
     def each(self, function: Callable[..., Value], type: str, *packed: Value) -> Value:
         x = LlvmVocabulary(self.code, 2 * self.width)

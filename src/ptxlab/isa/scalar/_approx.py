@@ -9,8 +9,8 @@ The instructions without ``.ftz`` scale their operand and result around the unit
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -30,23 +30,29 @@ _NORMAL = 0x800000
 _HIGH_NORMAL = 0x100000
 """The high word of the least normal f64."""
 
-Table = tuple[tuple[int, ...], tuple[int, ...]]
+
+@dataclass(frozen=True)
+class _Function:
+    """What the unit computes in its intervals: ``(value << scale) + offset + slope * rest + curvature * square``."""
+
+    entries: tuple[int, ...]
+    scale: int
+    offset: int
 
 
-def _table(coefficients: rows.Rows, scale: int, offset: int = 0, slope: float = 1, curvature: int = 1) -> Table:
-    """For each interval the bits of an f64, the value; and those of two f32, the slope and the curvature."""
-    values = [struct.pack("<d", (value << scale) + offset) for value, _, _ in coefficients]
-    pairs = [struct.pack("<ff", first * slope, second * curvature) for _, first, second in coefficients]
-    return tuple(int.from_bytes(v, "little") for v in values), tuple(int.from_bytes(p, "little") for p in pairs)
+def _function(coefficients: rows.Rows, scale: int, offset: int, curvature: int = 1) -> _Function:
+    """An entry has 26 bits of the value, 20 of the slope and 18 of the curvature, from the lowest bit on; signed ones are biased."""
+    entries = (v | (first + (1 << 19)) << 26 | (second * curvature + (1 << 17)) << 46 for v, first, second in coefficients)
+    return _Function(tuple(entries), scale, offset)
 
 
 # The offsets make the truncation of the sum round it.
-_RCP = _table(rows.RCP, 13, 0x47E7, slope=0.5)
-_RSQRT = _table(rows.RSQRT, 14, 0x7FFF, curvature=4)
-_SQRT = _table(rows.SQRT, 15, 0x7FFF, curvature=2)
-_EX2 = _table(rows.EX2, 13, 0x77E2)
-_LG2 = _table(rows.LG2, 12, 0x3345, curvature=2)
-_SIN = _table(rows.SIN, 11)
+_RCP = _function(rows.RCP, 14, 0x8FCE, curvature=2)
+_RSQRT = _function(rows.RSQRT, 14, 0x7FFF, curvature=4)
+_SQRT = _function(rows.SQRT, 15, 0x7FFF, curvature=2)
+_EX2 = _function(rows.EX2, 13, 0x77E2)
+_LG2 = _function(rows.LG2, 12, 0x3345, curvature=2)
+_SIN = _function(rows.SIN, 11, 0)
 
 
 def _square(x: Vocabulary, rest: Value) -> Value:
@@ -54,21 +60,32 @@ def _square(x: Vocabulary, rest: Value) -> Value:
     low = x.trunc(x.and_(rest, x.const(511, "i32")), "i16")
     high = x.trunc(x.lshr(rest, x.const(9, "i32")), "i16")
     square = x.lshr(x.mul(high, high), x.const(1, "i16"))
-    for bit in range(1, 8):
-        chosen = x.ashr(x.shl(high, x.const(15 - bit, "i16")), x.const(15, "i16"))
-        square = x.add(square, x.and_(chosen, x.lshr(low, x.const(9 - bit, "i16"))))
+    # Of the products with ``low``, each bit of ``high`` drops what it must; two neighbouring bits do so in one product.
+    for bit in (0, 2, 4, 6):
+        product = x.mul(x.and_(high, x.const(3 << bit, "i16")), x.lshr(low, x.const(8 - bit, "i16")))
+        square = x.add(square, x.lshr(product, x.const(bit + 1, "i16")))
     return x.zext(square, "i32")
 
 
-def _interpolated(x: Vocabulary, table: Table, place: Value) -> Value:
-    """The sum in f64 for an i32 whose low 17 bits are the rest, and whose other bits select the row."""
-    index = x.lshr(place, x.const(17, "i32"))
-    rest = x.and_(place, x.const(0x1FFFF, "i32"))
-    value = x.bitcast(x.table(index, table[0], "i64"), "f64")
-    pair = x.table(index, table[1], "i64")
-    slope, curvature = (x.fext(x.bitcast(x.trunc(half, "i32"), "f32")) for half in (pair, x.lshr(pair, x.const(32, "i64"))))
-    value = x.fadd(value, x.fmul(slope, x.sitof(rest, "f64")))
-    return x.fadd(value, x.fmul(curvature, x.sitof(x.call(_square, rest), "f64")))
+def _interpolated(x: Vocabulary, function: _Function, place: Value) -> Value:
+    """The sum in f64 for an i32 whose low 17 bits are the rest, and whose other bits select the interval."""
+    entry = x.table(x.lshr(place, x.const(17, "i32")), function.entries, "i64")
+    rest = _masked(x, place, 0x1FFFF)
+
+    def field(shift: int, bits: int, scale: int = 0, bias: int = 0) -> Value:
+        """Some bits of the entry as an f64: they are put below a number whose last place has the size of the lowest."""
+        large = x.const(2.0 ** (52 + scale), "f64")
+        field = x.lshr(entry, x.const(shift, "i64")) if shift else entry
+        if shift + bits < 64:
+            field = x.and_(field, x.const((1 << bits) - 1, "i64"))
+        number = x.bitcast(x.or_(field, x.bitcast(large, "i64")), "f64")
+        return x.fsub(number, x.const(2.0 ** (52 + scale) + bias, "f64"))
+
+    sum = field(0, 26, function.scale)
+    if function.offset:
+        sum = x.fadd(sum, x.const(float(function.offset), "f64"))
+    sum = x.fadd(sum, x.fmul(field(26, 20, bias=1 << 19), x.sitof(rest, "f64")))
+    return x.fadd(sum, x.fmul(field(46, 18, bias=1 << 17), x.sitof(_square(x, rest), "f64")))
 
 
 def _truncated(x: Vocabulary, sum: Value, scale: int) -> Value:
@@ -265,7 +282,7 @@ def _tanh_rows() -> rows.Rows:
     return tuple(found)
 
 
-_TANH = _table(_tanh_rows(), 16)
+_TANH = _function(_tanh_rows(), 15, 0)
 
 
 def _tanh(x: Vocabulary, a: Value) -> Value:
@@ -279,7 +296,7 @@ def _tanh(x: Vocabulary, a: Value) -> Value:
     bits = _masked(x, x.lshr(x.const(sum(b << 3 * i for i, b in enumerate(_TANH_BITS)), "i32"), three), 7)
     rest = _masked(x, x.lshr(place, x.sub(x.const(6, "i32"), bits)), 0x1FFFF)
     found = _interpolated(x, _TANH, x.or_(x.shl(row, x.const(17, "i32")), rest))
-    result = x.select(small, magnitude, x.select(large, x.const(0x3F800000, "i32"), _truncated(x, found, 40)))
+    result = x.select(small, magnitude, x.select(large, x.const(0x3F800000, "i32"), _truncated(x, found, 39)))
     return _settled(x, a, x.or_(result, _masked(x, word, _SIGN)))
 
 
@@ -309,7 +326,7 @@ def _rcp(x: Vocabulary, a: Value) -> Value:
     word = x.bitcast(a, "i32")
     sum = _interpolated(x, _RCP, x.shl(_masked(x, word, 0x7FFFFF), x.const(1, "i32")))
     exponent = x.sub(x.const(126 << 23, "i32"), _masked(x, word, _INFINITY))
-    result = _at_least(x, x.add(_truncated(x, sum, 38), exponent), _NORMAL)
+    result = _at_least(x, x.add(_truncated(x, sum, 39), exponent), _NORMAL)
     result = x.select(x.eq(_masked(x, word, _INFINITY), x.const(0, "i32")), x.const(_INFINITY, "i32"), result)
     return _settled(x, a, x.or_(result, _masked(x, word, _SIGN)))
 
@@ -425,7 +442,7 @@ def _rcp_high(x: Vocabulary, a: Value) -> Value:
     magnitude = _masked(x, word, _MAGNITUDE)
     sum = _interpolated(x, _RCP, x.shl(_masked(x, word, 0xFFFFF), x.const(4, "i32")))
     exponent = x.sub(x.const(1022 << 20, "i32"), _masked(x, word, _HIGH_INFINITY))
-    result = _at_least(x, x.add(_truncated_high(x, sum, 38), exponent), _HIGH_NORMAL)
+    result = _at_least(x, x.add(_truncated_high(x, sum, 39), exponent), _HIGH_NORMAL)
     result = x.select(x.ult(magnitude, x.const(_HIGH_NORMAL, "i32")), x.const(_HIGH_INFINITY, "i32"), result)
     return _settled_high(x, magnitude, x.or_(result, _masked(x, word, _SIGN)))
 

@@ -183,12 +183,11 @@ class LlvmVocabulary:
 
     def ftosi(self, a: Value, type: str) -> Value:
         # LLVM takes the saturating conversion of a vector apart into scalars.
-        least = -(1 << _bits_of(type) - 1)
-        low, high = self.const(float(least), self.type(a)), self.const(float(-least), self.type(a))
-        inside = self.fle(low, a) & self.flt(a, high)
-        found = self.select(inside, a, self.const(0.0, self.type(a))).convert("fptosi", self.vectors[type])
-        found = self.select(self.fle(high, a), self.const(-least - 1, type), found)
-        return self.select(self.flt(a, low), self.const(least, type), found)
+        size = 1 << _bits_of(type) - 1
+        low, high = self.const(-float(size), self.type(a)), self.const(float(size), self.type(a))
+        raised = self.select(self.flt(a, low), low, a)
+        inside = self.select(self.flt(raised, high), raised, self.const(0.0, self.type(a)))
+        return self.select(self.fle(high, a), self.const(size - 1, type), inside.convert("fptosi", self.vectors[type]))
 
     def ftoui(self, a: Value, type: str) -> Value:
         return a.intrinsic("fptoui.sat", result=ELEMENTS[type])

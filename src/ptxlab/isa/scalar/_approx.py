@@ -167,13 +167,10 @@ def _narrow_half(x: Vocabulary, kind: str, a: Value) -> Value:
     """f32 to f16 or bf16, truncated, canonical NaN."""
     if kind == "bf16":
         return x.trunc(x.lshr(x.bitcast(a, "i32"), x.const(16, "i32")), "i16")
-    size = x.fabs(a)
-    size = x.select(x.flt(size, x.const(65536.0, "f32")), size, x.bits(_INFINITY, "f32"))
-    rounded = x.f32_to_half(size)
-    above = x.flt(size, x.half_to_f32(rounded))
+    rounded = x.f32_to_half(a)
+    above = x.and_(x.flt(x.fabs(a), x.fabs(x.half_to_f32(rounded))), x.flt(x.fabs(a), x.const(65536.0, "f32")))
     result = x.sub(rounded, x.select(above, x.const(1, "i16"), x.const(0, "i16")))
-    sign = x.trunc(x.lshr(_masked(x, x.bitcast(a, "i32"), _SIGN), x.const(16, "i32")), "i16")
-    return x.select(x.isnan(a), x.const(NAN16, "i16"), x.or_(result, sign))
+    return x.select(x.isnan(a), x.const(NAN16, "i16"), result)
 
 
 def _of_halves(x: Vocabulary, type: str, function: Callable[..., Value], a: Value) -> Value:

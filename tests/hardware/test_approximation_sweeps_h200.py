@@ -21,8 +21,8 @@ from .approximation_sweeps import SWEEPS, THREADS, Sweep
 
 SHOWS = {
     "test_blocks": (
-        "cos.approx*", "div.approx*", "div.full*", "ex2.approx*", "lg2.approx*", "rcp.approx*", "rsqrt.approx*", "sin.approx*", "sqrt.approx*",
-        "tanh.approx*",
+        "cos.approx*", "div.approx*", "div.full*", "ex2.approx*", "lg2.approx*", "rcp.approx*", "rsqrt.approx*", "sin.approx*",
+        "sqrt.approx*", "tanh.approx*",
     ),
 }  # fmt: skip
 

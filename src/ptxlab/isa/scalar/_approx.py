@@ -17,7 +17,7 @@ from typing import Any
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
-from ptxlab.isa.scalar import _approx_tables as rows
+from ptxlab.isa.scalar import approximation_tables as rows
 from ptxlab.isa.scalar._half import each_half
 from ptxlab.isa.scalar.float_helpers import NAN16, NAN32, NAN64, canonical, flush, half_kind, quiet, widen_half
 

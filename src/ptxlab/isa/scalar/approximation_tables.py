@@ -1,7 +1,7 @@
 """The coefficients of the unit that computes the approximate functions, recovered from sweeps of every f32 input on an H200.
 
-A row is the value, the slope and the curvature of a function at the start of an interval, as integers whose scale `_approx` states. Each
-row is the only one with which all results of its interval are those of the H200 (`python -m tests.hardware.recover_approximations`).
+A row is the value, the slope and the curvature of a function at the start of an interval, as integers whose scale `_approx` states. No
+other slope or curvature near those of a row gives the results of the H200 in its interval.
 """
 
 from __future__ import annotations

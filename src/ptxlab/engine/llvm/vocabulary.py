@@ -2,7 +2,7 @@
 
 Code is meant for opt level 0, where the time to compile grows with the number of instructions and vectors of the native
 width are cheapest: constants are splats, a known shift amount costs one instruction, and what LLVM would expand into long
-scalar code (64-bit division, tables) stands once in a module, out of line. LLVM's undefined cases never arise: shifts
+scalar code (64-bit division) stands once in a module, out of line. LLVM's undefined cases never arise: shifts
 clamp, division is guarded, conversions saturate.
 """
 
@@ -18,6 +18,7 @@ from ptxlab.native.builder import Constant, Function, Value
 __all__ = ["ELEMENTS", "LlvmVocabulary"]
 
 T = TypeVar("T")
+
 
 ELEMENTS = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i128": "i128", "f32": "float", "f64": "double"}
 """LLVM's names of the element types."""
@@ -219,20 +220,17 @@ class LlvmVocabulary:
 
     def call(self, function: Callable[..., T], *args: Value) -> T:
         """Evaluate ``function(x, *args)``, compiled once in a module for each list of argument types."""
-        found: T = self._outlined((function,), function.__name__.strip("_<>"), function, args)
-        return found
-
-    def _outlined(self, key: tuple[object, ...], name: str, body: Callable[..., Any], args: tuple[Value, ...]) -> Any:
         module = self.code.module
-        key = (self.width, *key, *(a.type for a in args))
+        key = (self.width, function, *(a.type for a in args))
         if key not in module.outlined:
-            module.outlined[key] = self._define(f"x{len(module.outlined)}.{name}.v{self.width}", body, args)
+            name = f"x{len(module.outlined)}.{function.__name__.strip('_<>')}.v{self.width}"
+            module.outlined[key] = self._define(name, function, args)
         defined, types = module.outlined[key]
-        if isinstance(types, str):
-            return self.code.call(defined, types, *args)
-        joined = f"{{{', '.join(types)}}}"
-        made = self.code.call(defined, joined, *args)
-        return tuple(self.code.emit(f"extractvalue {joined} {made.ref}, {i}", type) for i, type in enumerate(types))
+        made: Any = self.code.call(defined, types if isinstance(types, str) else f"{{{', '.join(types)}}}", *args)
+        if not isinstance(types, str):
+            made = tuple(self.code.emit(f"extractvalue {made}, {i}", type) for i, type in enumerate(types))
+        found: T = made
+        return found
 
     def _define(self, name: str, body: Callable[..., Any], args: tuple[Value, ...]) -> tuple[str, str | tuple[str, ...]]:
         parameters = ", ".join(f"{a.type} %p{i}" for i, a in enumerate(args))

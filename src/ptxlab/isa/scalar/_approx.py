@@ -60,7 +60,8 @@ def _square(x: Vocabulary, rest: Value) -> Value:
     low = x.trunc(x.and_(rest, x.const(511, "i32")), "i16")
     high = x.trunc(x.lshr(rest, x.const(9, "i32")), "i16")
     square = x.lshr(x.mul(high, high), x.const(1, "i16"))
-    # Of the products with ``low``, each bit of ``high`` drops what it must; two neighbouring bits do so in one product.
+    # Each bit of ``high`` adds ``low`` without the bits that are left out. Two neighbouring bits leave out the same when they multiply
+    # together and the last bit of the product is dropped.
     for bit in (0, 2, 4, 6):
         product = x.mul(x.and_(high, x.const(3 << bit, "i16")), x.lshr(low, x.const(8 - bit, "i16")))
         square = x.add(square, x.lshr(product, x.const(bit + 1, "i16")))
@@ -73,13 +74,12 @@ def _interpolated(x: Vocabulary, function: _Function, place: Value) -> Value:
     rest = _masked(x, place, 0x1FFFF)
 
     def field(shift: int, bits: int, scale: int = 0, bias: int = 0) -> Value:
-        """Some bits of the entry as an f64: they are put below a number whose last place has the size of the lowest."""
-        large = x.const(2.0 ** (52 + scale), "f64")
-        field = x.lshr(entry, x.const(shift, "i64")) if shift else entry
+        """Some bits of the entry, times ``2**scale``, as an f64: they become the last bits of a large number, which is subtracted."""
+        large = 2.0 ** (52 + scale)
+        word = x.lshr(entry, x.const(shift, "i64")) if shift else entry
         if shift + bits < 64:
-            field = x.and_(field, x.const((1 << bits) - 1, "i64"))
-        number = x.bitcast(x.or_(field, x.bitcast(large, "i64")), "f64")
-        return x.fsub(number, x.const(2.0 ** (52 + scale) + bias, "f64"))
+            word = x.and_(word, x.const((1 << bits) - 1, "i64"))
+        return x.fsub(x.bitcast(x.or_(word, x.bitcast(x.const(large, "f64"), "i64")), "f64"), x.const(large + bias, "f64"))
 
     sum = field(0, 26, function.scale)
     if function.offset:

@@ -1,6 +1,6 @@
 """Approximate instructions against an H200: a sum over the results of every block of operands, recorded by `record_approximations`.
 
-All 2**32 operands of each f32 form take half an hour: ``python -m pytest tests/hardware/test_approximation_sweeps_h200.py -m slow``.
+All 2**32 operands of each f32 form take about ten minutes: ``python -m pytest tests/hardware/test_approximation_sweeps_h200.py -m slow``.
 """
 
 from __future__ import annotations

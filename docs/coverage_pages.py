@@ -44,6 +44,12 @@ FAMILIES = {
 }
 """The families, in the order of the index: the subpackages of `ptxlab.isa`."""
 
+NOTES = {
+    "scalar": "`.approx` and `div.full` are recorded on an H200. That other architectures give the same bits is\n"
+    "deduced: [the approximate functions](../approximations.md).",
+}
+"""What holds for some forms of a family."""
+
 
 class Claim(NamedTuple):
     """A test function and a glob of the forms that it shows."""
@@ -190,6 +196,7 @@ def page(family: str) -> str:
         "opcode is refused by name. `sm_100f family` means `sm_100f`, `sm_100a` and the same of later members of the family. Targets",
         "sm_101 are not listed beside sm_110, their newer name.",
     ]
+    lines += ["", NOTES[family]] if family in NOTES else []
     said = list(claims())
     columns = ["form", "requires", "executed as", "fidelity", "test"]
     section = None

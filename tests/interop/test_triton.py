@@ -150,7 +150,7 @@ def test_pointers_in_memory_and_in_integers(session: Session) -> None:
     assert out.tolist() == [3.0, 5.0]
     kernels.at_address[(1,)](b.data_ptr() + 4, out)
     assert out[0].item() == 5.0
-    with pytest.raises(ptxlab.KernelError, match="behind the end of tensor behind a pointer"):
+    with pytest.raises(ptxlab.KernelError, match="past the end of tensor behind a pointer"):
         kernels.at_address[(1,)](b.data_ptr() + 8, torch.tensor([b.data_ptr()]))
 
 

@@ -23,7 +23,7 @@ def _sum(x: Vocabulary, a: Value, b: Value, carry: Value | None = None) -> tuple
 
 
 def _difference(x: Vocabulary, a: Value, b: Value, carry: Value | None = None) -> tuple[Value, Value]:
-    """A + ~b + carry, and the carry out: the flag is set where nothing is borrowed, also between additions and subtractions."""
+    """The sum a + ~b + carry, and its carry: the flag is set where nothing is borrowed, also between additions and subtractions."""
     return _sum(x, a, x.not_(b), x.const(1, "i1") if carry is None else carry)
 
 

@@ -22,14 +22,6 @@ IN_FLIGHT = {name for name in CASES if name.startswith(("triton_mm_f16_sums", "t
 """They read registers of a wgmma before they wait for it, under ``eager`` what it gives; the assembler inserts the wait."""
 FINDINGS = {"triton_sort_and_select": "X101", **dict.fromkeys(IN_FLIGHT, "R805")}
 """What is found: besides those, two warps that store equal bits to one place."""
-APPROXIMATE = {
-    "activations", "activations.full", "activations_fast", "activations_fast.full", "approximations", "approximations.full", "attention",
-    "attention.special", "attention_backward", "attention_causal", "cluster_softmax", "cluster_softmax.special", "cross_entropy",
-    "cross_entropy.large", "cross_entropy.special", "log_softmax_fast", "log_softmax_fast.large", "log_softmax_fast.special",
-    "paged_decode", "random_normal", "rotary_fast", "selective_scan", "softmax_online", "softmax_online.large", "softmax_online.special",
-    "triton_attention_dkdv", "triton_attention_dkdv.special", "triton_cross_entropy", "triton_decode_split", "triton_random_numbers",
-}  # fmt: skip
-"""They differ in the last bits of approximate functions."""
 
 
 @cache
@@ -39,9 +31,8 @@ def record() -> Record:
 
 def marked(name: str) -> object:
     """A case, and why its bits differ."""
-    reasons = [(APPROXIMATE, "approximate functions"), (IN_FLIGHT, "registers of a wgmma are read before the wait")]
-    marks = [pytest.mark.xfail(strict=True, reason=reason) for names, reason in reasons if name in names]
-    return pytest.param(name, marks=marks)
+    differs = pytest.mark.xfail(strict=True, reason="registers of a wgmma are read before the wait")
+    return pytest.param(name, marks=[differs] if name in IN_FLIGHT else [])
 
 
 @pytest.mark.parametrize("name", [marked(name) for name in CASES])

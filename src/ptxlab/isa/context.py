@@ -254,6 +254,8 @@ class Machine(Protocol):
     observed: bool
     """Whether an observer receives accesses (`AsyncOperation.accesses`, `WarpContext.access`)."""
 
+    early_results: bool
+    """Whether wgmma.mma_async writes D at issue: under ``eager``, in a program that uses D before it waits. Others cannot tell."""
     policy: str
     model: str
     target: str

@@ -8,7 +8,7 @@ from ptxlab.isa.effects import CommitGroup, Completion, WaitGroup, WgmmaFence
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.wgmma._fragments import WARPS
-from ptxlab.isa.wgmma._state import Warpgroup, warpgroup_of
+from ptxlab.isa.wgmma._state import warpgroup_of
 from ptxlab.isa.wgmma._syntax import COMMIT_GROUP, FENCE, WAIT_GROUP
 
 __all__: list[str] = []
@@ -41,18 +41,7 @@ def wait_group(warp: context.WarpContext) -> context.Wait | None:
         return None
     end = ends[complete - 1]
     if group.performed < end:
-        return _wait(group, end, operand.value)
+        return group.wait_for(end, f"wgmma.wait_group {operand.value} waits for operations of its warpgroup", retry=True)
     del ends[:complete]
     group.write_back(end)
     return None
-
-
-def _wait(group: Warpgroup, end: int, count: int) -> context.Wait:
-    def describe() -> tuple[str, tuple[tuple[str, str], ...]]:
-        absent = group.missing() if group.first < end else ""
-        facts = [("not yet performed", f"{end - group.performed} wgmma.mma_async")]
-        if absent:
-            facts.append(("warps that have not executed the next of them", absent))
-        return f"wgmma.wait_group {count} waits for operations of its warpgroup", tuple(facts)
-
-    return context.Wait(ready=lambda: group.performed >= end, describe=describe, retry=True, on=group)

@@ -71,7 +71,7 @@ def _differs(warp: context.WarpContext, group: Warpgroup, share: Share, what: st
     )
 
 
-def _multiply(warp: context.WarpContext, text: Text) -> None:
+def _multiply(warp: context.WarpContext, text: Text) -> context.Wait | None:
     op = warp.op
     group = warpgroup_of(warp)
     if warp.mask != _ALL_LANES:
@@ -109,6 +109,9 @@ def _multiply(warp: context.WarpContext, text: Text) -> None:
         if warp.machine.observed:
             operation.accesses = partial(share.operands.accesses, warp.cta)
         warp.machine.enqueue(operation)
+    if warp.machine.early_results and group.performed <= number:
+        return group.wait_for(number + 1, "wgmma.mma_async waits for the other warps of its warpgroup", retry=False)
+    return None
 
 
 def _metadata(warp: context.WarpContext, form: Form) -> NDArray[np.uint8]:

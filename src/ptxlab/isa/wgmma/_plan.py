@@ -228,6 +228,8 @@ def perform(group: Warpgroup, share: Share, cta: context.Cta, launch: context.Ma
         assert operands.a is not None
         codes = operands.a.read(cta.shared)
     _product(form, codes, operands.b.read(cta.shared), share.metadata, found.cells, share.accumulate)
+    if launch.early_results:
+        group.evict(form.registers)
     group.performed = share.number + 1
     if group.waiters:
         launch.wake(group.waiters)

@@ -25,6 +25,7 @@ from ptxlab.machine.observe.addition_order import additions_for
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, tracing
 from ptxlab.machine.replay.replay import Replay
 from ptxlab.machine.schedule.scheduler import Scheduler
+from ptxlab.machine.warp.pending_registers import early_uses
 from ptxlab.machine.warp.special_registers import cta_values, fill_specials, launch_values
 from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words
 
@@ -62,6 +63,7 @@ class Launch:
         self.options = options
         self.policy = options.policy
         self.model = options.model
+        self.early_results = options.policy == "eager" and any(True for _ in early_uses(program))
         self.target = device.target or module.target
         self.deferred = options.policy != "eager"
         self.pending_capacity = _PENDING_ROWS

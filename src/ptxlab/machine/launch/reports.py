@@ -18,7 +18,7 @@ from ptxlab.isa.tcgen05 import freed, leaks
 from ptxlab.machine.launch.cta import CtaState
 from ptxlab.machine.launch.options import CHECKS
 from ptxlab.machine.schedule.deadlock import explain, most_relevant
-from ptxlab.machine.warp.pending_registers import early_uses, overwritten_sources, unfenced
+from ptxlab.machine.warp.pending_registers import Early, early_uses, overwritten_sources, unfenced
 from ptxlab.machine.warp.warp import CONVERGE, RUN, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Reports:
             self._times[key] = 1
 
     def early_uses(self) -> None:
-        """Report registers that are used while a wgmma.mma_async may still work on them."""
+        """Report registers that are used while a wgmma.mma_async may still work on them: once for what is in flight at one time."""
         names = self._launch.program.registers
         wait = "execute wgmma.commit_group and wgmma.wait_group before"
         for found, code, text, fix in (
@@ -137,9 +137,14 @@ class Reports:
                 "execute wgmma.fence.sync.aligned behind the last write to the registers",
             ),
         ):
-            for op, registers in found(self._launch.program):
+            groups: dict[frozenset[int], list[Early]] = {}
+            for early in found(self._launch.program):
+                groups.setdefault(early.held, []).append(early)
+            for (op, registers, _), *others in groups.values():
                 listed = ", ".join(names[r].name for r in registers[:_MOST_NAMES]) + (", ..." if len(registers) > _MOST_NAMES else "")
-                self.add(code, text.format(op.opcode, listed), op, fix=fix)
+                lines = sorted({str(other.op.line) for other in others}, key=int)
+                more = "other uses", "lines " + ", ".join(lines[:_MOST_NAMES]) + (", ..." if len(lines) > _MOST_NAMES else "")
+                self.add(code, text.format(op.opcode, listed), op, fix=fix, details=(more,) if others else ())
 
     def fault(self, code: str, message: str, op: Op | None = None, **fields: Any) -> NoReturn:
         """Keep a finding and end the launch."""

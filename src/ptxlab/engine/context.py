@@ -102,6 +102,13 @@ class Word(IntEnum):
     SOURCES = 43
     """in: non-zero where recorded regions note what cp.async reads, too"""
 
+    OBSERVE = 44
+    """in: address of ``void observe(context)``, which learns that undefined bits leave a thread; 0 if nobody wants to know"""
+    OBSERVE_OP = 45
+    """out: the op by which they do"""
+    OBSERVE_MASK = 46
+    """out: the lanes"""
+
 
 WORDS = 48
 

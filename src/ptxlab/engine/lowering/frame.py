@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from ptxlab.engine.lowering.register_use import constant_operands, find_effects, is_inline, operand_registers
+from ptxlab.engine.lowering.register_use import constant_operands, find_effects, is_inline, operand_registers, passes_undefined_bits
 from ptxlab.engine.lowering.variable_layout import align_up
 from ptxlab.engine.program import Program
 
@@ -114,12 +114,13 @@ def members(bits: int, crossing: list[int]) -> list[int]:
 
 def _mark_undefined(program: Program, live_in: int) -> None:
     """Give a shadow to registers that some path reads before writing, and to what is computed from them."""
-    tainted = {r for r in members(live_in, program.crossing) if not program.registers[r].special}
+    program.unwritten = [r for r in members(live_in, program.crossing) if not program.registers[r].special]
+    tainted = set(program.unwritten)
     if not tainted:
         return
     readers: dict[int, list[int]] = {}
     for op in program.ops:
-        if op.row.kind == "pure":
+        if passes_undefined_bits(program, op):
             for register in program.reads[op.index]:
                 readers.setdefault(register, []).append(op.index)
             if op.guard is not None:
@@ -195,8 +196,9 @@ def _allocate(program: Program, framed: set[int], live_in: list[int]) -> None:
         program.registers[register].offset = base[size] + size * row
     for info in program.registers:
         if info.shadow >= 0:
-            info.shadow = end
-            end += 4
+            info.shadow = align_up(end, 64)
+            info.origin = align_up(info.shadow + row_bytes(info.bits), 64)
+            end = info.origin + row_bytes(32)
     end = align_up(end, 64)
     for value, bits in sorted(constant_operands(program), key=lambda c: (-c[1], c[0])):
         program.constants[value, bits] = end

@@ -14,7 +14,7 @@ from ptxlab.engine.support._copies import emit_copies
 from ptxlab.engine.support._lanes import emit_lanes, emit_matrix
 from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_move
-from ptxlab.engine.support.event_rows import emit_record, emit_save, emit_unchanged
+from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_save, emit_unchanged
 from ptxlab.native.builder import Function, Module
 
 __all__ = ["address_of", "emit_dispatch"]
@@ -66,6 +66,7 @@ _EMIT: dict[str, Callable[[Module, str, list[str]], None]] = {
     **dict.fromkeys(("ldmatrix", "stmatrix"), _emit_matrix),
     **dict.fromkeys(("copy", "drain"), _emit_copies),
     "record": lambda module, name, rest: emit_record(module),
+    "observe": lambda module, name, rest: emit_observe(module),
     "save": lambda module, name, rest: emit_save(module),
     "unchanged": lambda module, name, rest: emit_unchanged(module),
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),

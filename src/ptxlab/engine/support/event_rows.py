@@ -10,12 +10,22 @@ from __future__ import annotations
 from ptxlab.engine.context import Word
 from ptxlab.native.builder import Function, Module
 
-__all__ = ["ROW_WORDS", "SAVED_BYTES", "emit_record", "emit_save", "emit_unchanged"]
+__all__ = ["ROW_WORDS", "SAVED_BYTES", "emit_observe", "emit_record", "emit_save", "emit_unchanged"]
 
 ROW_WORDS = 34
 _WIDEST = 32
 """Bytes of the widest access of a thread."""
 SAVED_BYTES = 32 * _WIDEST
+
+
+def emit_observe(module: Module) -> None:
+    """``void observe(context, op, mask)``: undefined bits leave the thread in these lanes."""
+    c = Function(module, "observe", "void", "ptr context, i32 op, i32 mask")
+    context, op, mask = c.parameters
+    with c.when(context.word(Word.OBSERVE).ne(0)):
+        context.set_words({Word.OBSERVE_OP: op.to("i64"), Word.OBSERVE_MASK: mask.to("i64")})
+        c.call(context.pointer(Word.OBSERVE), "void", context)
+    c.ret()
 
 
 def emit_save(module: Module) -> None:

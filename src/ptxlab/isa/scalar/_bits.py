@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
-from ptxlab.isa.effects import Masking
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.operands import Const
 from ptxlab.isa.requirements import needs
@@ -24,12 +23,12 @@ def _int(type: str) -> str:
 # ------------------------------------------------------------------------------------------------ logic
 
 
-@pure("and" + _B, d="type", a="type", b="type", section=_LOGIC + "and", effects=Masking(decisive=False), fidelity="hardware")
+@pure("and" + _B, d="type", a="type", b="type", section=_LOGIC + "and", fidelity="hardware")
 def and_(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return x.and_(a, b)
 
 
-@pure("or" + _B, d="type", a="type", b="type", section=_LOGIC + "or", effects=Masking(decisive=True), fidelity="hardware")
+@pure("or" + _B, d="type", a="type", b="type", section=_LOGIC + "or", fidelity="hardware")
 def or_(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return x.or_(a, b)
 

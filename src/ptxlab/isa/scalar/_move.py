@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
-from ptxlab.isa.effects import Selection
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar.float_helpers import flush
@@ -31,7 +30,6 @@ def mov(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     b="type",
     c="pred",
     section="Comparison and Selection Instructions: selp",
-    effects=Selection(),
     fidelity="hardware",
 )
 def selp(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:

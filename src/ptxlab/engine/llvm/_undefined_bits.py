@@ -1,0 +1,160 @@
+"""Undefined bits between the runs of pure instructions: where they are observed, and what natives make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+from ptxlab.engine.context import Word
+from ptxlab.engine.llvm._native_calls import Caller, Check
+from ptxlab.engine.lowering.register_use import operand_registers
+from ptxlab.engine.program import UNWRITTEN_REGISTER, Program
+from ptxlab.isa.native_ops import Collective, LaneAccess
+from ptxlab.isa.operands import Const, Op, PairOf, Resolved
+from ptxlab.native.builder import Function, Value
+
+__all__ = ["UndefinedBits"]
+
+
+class UndefinedBits:
+    """Code for the registers of a frame whose bits may be undefined."""
+
+    def __init__(self, caller: Caller, frame: Value) -> None:
+        self.caller = caller
+        self.code: Function = caller.code
+        self.program: Program = caller.program
+        self.frame = frame
+
+    def tracked(self, operands: Iterable[Resolved]) -> list[int]:
+        """The registers of operands whose bits may be undefined."""
+        return self.of(r for operand in operands for r in operand_registers(operand))
+
+    def of(self, registers: Iterable[int]) -> list[int]:
+        """Those of some registers whose bits may be undefined."""
+        return [r for r in registers if self.program.registers[r].shadow >= 0]
+
+    def lanes(self, register: int) -> Value:
+        """The lanes in which some bit of a register is undefined."""
+        info = self.program.registers[register]
+        if info.bits == 1:
+            return self.frame.at(info.shadow).load("i32")
+        found: Value | None = None
+        for offset, kind in self._rows(register):
+            some = self.frame.at(offset).load(kind, align=64).ne(0).cast("i32")
+            found = some if found is None else found | some
+        assert found is not None
+        return found
+
+    def any_lane(self, registers: list[int]) -> Value:
+        """The lanes in which some bit of some register is undefined."""
+        return reduce(Value.__or__, map(self.lanes, registers))
+
+    def _rows(self, register: int) -> list[tuple[int, str]]:
+        """Offsets and types of the rows of a shadow wider than a bit."""
+        info = self.program.registers[register]
+        if info.bits == 128:
+            return [(info.shadow, "<32 x i64>"), (info.shadow + 256, "<32 x i64>")]
+        return [(info.shadow, f"<32 x i{max(info.bits, 16)}>")]
+
+    def set(self, register: int, undefined: Value, mask: Value) -> None:
+        """Make all bits of a register undefined in the lanes ``undefined`` of ``mask``, and defined in the others of it."""
+        info = self.program.registers[register]
+        if info.bits == 1:
+            place = self.frame.at(info.shadow)
+            place.store((place.load("i32") & ~mask) | (undefined & mask))
+            return
+        for offset, kind in self._rows(register):
+            place = self.frame.at(offset)
+            ones, zeros = self.code.const(kind, -1), self.code.const(kind, 0)
+            new = undefined.cast("<32 x i1>").select(ones, zeros)
+            place.store(mask.cast("<32 x i1>").select(new, place.load(kind, align=64)), align=64)
+
+    def define(self, op: Op, mask: Value) -> None:
+        """The registers that an op writes are defined in the lanes of ``mask``."""
+        for register in self.of(self.program.writes[op.index]):
+            self.set(register, self.code.const("i32", 0), mask)
+
+    def left_by_load(self, op: Op, lanes: Value) -> None:
+        """In these lanes the guard of a load is false: what nothing else has written is undefined because of it."""
+        for register in self.of(self.program.writes[op.index]):
+            place = self.frame.at(self.program.registers[register].origin)
+            old = place.load("<32 x i32>", align=64)
+            fresh = old.uge(self.code.const("<32 x i32>", UNWRITTEN_REGISTER)).cast("i32") & lanes
+            new = self.code.const("<32 x i32>", op.index + 1)
+            place.store(fresh.cast("<32 x i1>").select(new, old), align=64)
+
+    def observe(self, op: Op, registers: list[int], mask: Value) -> None:
+        """Report the lanes in which undefined bits of these registers leave the thread."""
+        found = self.any_lane(registers) & mask
+        with self.code.when(found.ne(0)):
+            self.caller.helper("observe", "void", self.caller.context, self.caller.number(op.index), found)
+
+    # ----------------------------------------------------------------------------------------------------- natives
+
+    def perform(self, op: Op, native: object, mask: Value, check: Check) -> None:
+        """Before a native op executes in the lanes of ``mask``: what it makes of the undefined bits of its operands."""
+        if isinstance(native, Collective) and native.name in ("shfl", "vote", "match", "redux"):
+            if self.tracked(op.operands):
+                self._exchange(op, native, mask, check)
+            return
+        if isinstance(native, LaneAccess) and not native.write and op.guard is not None:
+            self.left_by_load(op, self.caller.context.load("i32", 2 * Word.MASK) & ~mask)
+        self.define(op, mask)
+
+    def _exchange(self, op: Op, native: Collective, mask: Value, check: Check) -> None:
+        """An exchange between lanes: shfl moves the undefined bits, ballot has one for each lane, the others mix all."""
+        destination, source, *rest = op.operands
+        pair = destination if isinstance(destination, PairOf) else PairOf(destination, Const(0))
+        if native.name == "shfl":
+            chooses = self.tracked(rest[:2])
+            open_lanes = self.any_lane(chooses) & mask if chooses else self.code.const("i32", 0)
+            if self.tracked([source]):
+                self._shuffle(op, native, mask, check)
+            else:
+                self._spread(pair.first, self.code.const("i32", 0), mask)
+            self._open(pair.first, open_lanes, chooses)
+            self._spread(pair.second, open_lanes, mask)
+            return
+        registers = self.tracked([source])
+        bad = self.any_lane(registers) & mask if registers else self.code.const("i32", 0)
+        everywhere = bad.ne(0).select(mask, 0)
+        ballot = native.name == "vote" and native.mode == "ballot"
+        for target in self.tracked([destination]):
+            if ballot:
+                place = self.frame.at(self.program.registers[target].shadow)
+                old = place.load("<32 x i32>", align=64)
+                place.store(mask.cast("<32 x i1>").select(bad.splat(32), old), align=64)
+            else:
+                self.set(target, everywhere, mask)
+            if registers:
+                came = self.frame.at(self.program.registers[registers[0]].origin).load("i32", (bad.lowest_bit() & 31).to("i64"))
+                self._set_origin(target, came.splat(32), everywhere)
+
+    def _shuffle(self, op: Op, native: Collective, mask: Value, check: Check) -> None:
+        caller, frame, registers = self.caller, self.frame, self.program.registers
+        destination, source, *rest = op.operands
+        first = destination.first if isinstance(destination, PairOf) else destination
+        members = caller.row(frame, op.operands[native.member], 32)
+        sink = frame.at(self.program.sink + 256)
+        rows = [caller.row(frame, operand, 32) for operand in rest[:2]]
+        (came,) = operand_registers(source)
+        for target in self.tracked([first]):
+            for row in ("shadow", "origin"):
+                into, out_of = (frame.at(getattr(registers[r], row)) for r in (target, came))
+                check(
+                    caller.must(f"shfl_{native.mode}", caller.context, mask, members, into, sink, out_of, *rows, caller.number(op.index))
+                )
+
+    def _spread(self, operand: Resolved, undefined: Value, mask: Value) -> None:
+        for register in self.tracked([operand]):
+            self.set(register, undefined, mask)
+
+    def _open(self, operand: Resolved, lanes: Value, because: list[int]) -> None:
+        """All bits are undefined in these lanes, since the bits of other registers are."""
+        for register in self.tracked([operand]) if because else ():
+            self.set(register, lanes, lanes)
+            self._set_origin(register, self.frame.at(self.program.registers[because[0]].origin).load("<32 x i32>", align=64), lanes)
+
+    def _set_origin(self, register: int, origin: Value, lanes: Value) -> None:
+        place = self.frame.at(self.program.registers[register].origin)
+        place.store(lanes.cast("<32 x i1>").select(origin, place.load("<32 x i32>", align=64)), align=64)

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
-
-from ptxlab.isa._vocabulary import Value, Vocabulary
+from typing import Any, TypeAlias, TypeVar
 
 __all__ = ["ShadowVocabulary", "Shadowed"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+Value: TypeAlias = Any
+Vocabulary: TypeAlias = Any
+"""`LlvmVocabulary` or `NumpyVocabulary`."""
 
 _INTEGER = {"f32": "i32", "f64": "i64"}
 

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from ptxlab import numerics
 from ptxlab.isa import context
-from ptxlab.isa.catalogue import Fidelity, service
+from ptxlab.isa.catalogue import Fidelity, Flow, service
 from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.mma._arithmetic import Scales, bit_product, float_product, integer_product
 from ptxlab.isa.mma._fragments import gather_ab, gather_cd, scatter_d
 from ptxlab.isa.mma._registers import immediate, read, selectors, write
+from ptxlab.isa.mma._undefined import product_of, undefined
 from ptxlab.isa.requirements import Needs, needs
 from ptxlab.isa.targets import at_least
 from ptxlab.layout import metadata_fragment
@@ -164,6 +165,17 @@ def _multiply(warp: context.WarpContext, types: Types, sparse: bool, scale: tupl
     write(warp, scatter_d(d, half), wide)
 
 
+def _undefined_bits(warp: context.WarpContext, types: Types) -> NDArray[Any]:
+    """The undefined bits of the registers of D."""
+    q, half = warp.q, warp.q.d == "f16"
+    m = int(re.findall(r"\d+", q.shape)[0])
+    a = _elements(gather_ab(undefined(warp, "a"), m, types.bits), q.a, types)
+    b = _elements(gather_ab(undefined(warp, "b"), 8, types.bits), q.b, types)
+    c = gather_cd(undefined(warp, "c"), m, half)
+    scales = any(undefined(warp, name).any() for name in ("scale_a", "scale_b")) if types.scales else False
+    return scatter_d(product_of(a, b, c, scales), half)
+
+
 def _vector(registers: int, type: str) -> str:
     return f"v{registers}.{type}"
 
@@ -216,6 +228,7 @@ def _declare(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, s
         outputs=1,
         ordered=False,
         effects=LOCAL,
+        flow=Flow(("a", "b", "c", "scale_a", "scale_b"), partial(_undefined_bits, types=types)),
         d=accumulator,
         a=_vector(m * stored * types.bits // (32 * lane), element),
         b=_vector(n * k * types.bits // (32 * lane), element),

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa import context
-from ptxlab.isa.catalogue import service
+from ptxlab.isa.catalogue import Flow, service
 from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.mma._arithmetic import quad_product
 from ptxlab.isa.mma._registers import read, write
+from ptxlab.isa.mma._undefined import product_of, undefined
 from ptxlab.layout import matrix_fragment, matrix_fragment_layout
 
 __all__: list[str] = []
@@ -47,10 +48,24 @@ def _multiply(warp: context.WarpContext) -> None:
     b = _gather(_values(read(warp, "b"), True), {"row": "col", "col": "row"}[q.blayout], 4)
     c = _gather(_values(read(warp, "c"), q.c == "f16"), q.c, 8)
     d = np.stack([quad_product(warp.machine.target, q.d, q.c, a[i], b[i], c[i]) for i in range(4)])
-    half = q.d == "f16"
-    at = matrix_fragment(f"m8n8k4 {q.d}")
-    values = np.ascontiguousarray(d[_PRODUCT, at.row, at.column], np.uint16 if half else np.uint32)
-    write(warp, values.view(np.uint32).T)
+    write(warp, _registers(d, q.d))
+
+
+def _undefined_bits(warp: context.WarpContext) -> NDArray[Any]:
+    """The undefined bits of the registers of D."""
+    q = warp.q
+    a = _gather(_values(undefined(warp, "a"), True), q.alayout, 4)
+    b = _gather(_values(undefined(warp, "b"), True), {"row": "col", "col": "row"}[q.blayout], 4)
+    c = _gather(_values(undefined(warp, "c"), q.c == "f16"), q.c, 8)
+    return _registers(product_of(a, b, c) != 0, q.d)
+
+
+def _registers(matrices: NDArray[Any], d: str) -> NDArray[Any]:
+    """The registers of matrices [4, 8, 8] of bits of elements of D; a truth value stands for all bits."""
+    at, kind = matrix_fragment(f"m8n8k4 {d}"), np.uint16 if d == "f16" else np.uint32
+    values = matrices[_PRODUCT, at.row, at.column]
+    bits = np.where(values, ~kind(0), kind(0)) if values.dtype == np.bool_ else values.astype(kind)
+    return np.ascontiguousarray(bits).view(np.uint32).T
 
 
 for _d, _c in (("f16", "f16"), ("f32", "f16"), ("f32", "f32")):
@@ -60,6 +75,7 @@ for _d, _c in (("f16", "f16"), ("f32", "f16"), ("f32", "f32")):
         fidelity="hardware",
         outputs=1,
         effects=LOCAL,
+        flow=Flow(("a", "b", "c"), _undefined_bits),
         d="v4.b32" if _d == "f16" else "v8.f32",
         a="v2.b32",
         b="v2.b32",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa import context
-from ptxlab.isa.catalogue import service
+from ptxlab.isa.catalogue import Flow, service
 from ptxlab.isa.effects import Asynchronous, Completion, Unit
 from ptxlab.isa.operands import Op
 from ptxlab.isa.wgmma._fragments import WARPS
@@ -91,8 +91,6 @@ def _multiply(warp: context.WarpContext, text: Text) -> context.Wait | None:
         if share.op is not op or share.given != given:
             _compare(warp, group, share, text)
     form = share.form
-    if share.accumulate and form.unsure:
-        warp.require_defined(form.unsure)
     share.frames[member] = warp.rows
     if share.a_words is not None and form.a_rows is not None:
         warp.rows.take(form.a_rows, axis=0, out=share.a_words[member])
@@ -112,6 +110,21 @@ def _multiply(warp: context.WarpContext, text: Text) -> context.Wait | None:
     if warp.machine.early_results and group.performed <= number:
         return group.wait_for(number + 1, "wgmma.mma_async waits for the other warps of its warpgroup", retry=False)
     return None
+
+
+def _undefined_bits(warp: context.WarpContext, text: Text) -> NDArray[np.uint32]:
+    """The undefined bits of the registers of D: of elements that add to some, and of the rows of A in registers that have some."""
+    halves = warp.q.types.startswith("f16")
+    d = warp.undefined(0)
+    elements = np.ascontiguousarray(d).view(np.uint16) if halves else d
+    open_ = (elements != 0) & bool(warp.uniform(text.enable, 1))
+    if text.in_registers:
+        # A register of A and one of D, or two of them, hold elements of row t/4, and the next ones of row t/4 + 8.
+        a = (warp.undefined(1) != 0).reshape(2, 2, 8, 4).any(axis=(0, 3))
+        rows = np.arange(len(d)) // (1 if halves else 2) % 2
+        open_ |= np.repeat(a, elements.shape[1] // 8, axis=1)[rows]
+    masks = np.where(open_, ~elements.dtype.type(0), elements.dtype.type(0))
+    return masks.view(np.uint32)
 
 
 def _metadata(warp: context.WarpContext, form: Form) -> NDArray[np.uint8]:
@@ -140,5 +153,6 @@ for _kind, _row in WGMMA_KINDS.items():
                     fidelity="spec" if _kind == "b1" else "hardware",
                     outputs=1,
                     updates=1,
+                    flow=Flow(("a",), partial(_undefined_bits, text=Text(_place == "registers", _sparse))),
                     effects=Asynchronous(Unit.WARPGROUP, Completion.WGMMA_GROUP),
                 )(partial(_multiply, text=Text(_place == "registers", _sparse)))

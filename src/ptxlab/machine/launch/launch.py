@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
-from ptxlab.isa.context import AsyncOperation, Misuse
+from ptxlab.isa.context import AsyncOperation, Misuse, Wait
 from ptxlab.machine.launch.arguments import bind_arguments
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, LaunchConfiguration, shared_bytes
+from ptxlab.machine.launch.indeterminate import Contents, Observations
 from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.launch.reports import LaunchEnded, Reports
@@ -32,6 +33,7 @@ from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
     from ptxlab.engine.program import Program
+    from ptxlab.isa.operands import Op
     from ptxlab.machine._device import Device
     from ptxlab.machine._module import Kernel
     from ptxlab.ptx import Module
@@ -108,14 +110,32 @@ class Launch:
         """By instruction: where its operands are (`Registers.fetch`)."""
         self.known: defaultdict[int, dict[Any, Any]] = defaultdict(dict)
         """By instruction: data that its handler keeps for this launch."""
-        self.handlers = [op.row.semantics for op in program.ops]
+        self.handlers = [self._handler(op) for op in program.ops]
         self.together = [op.row.kind == "service" and op.aligned for op in program.ops]
         self.reports = Reports(self)
         self.scheduler = Scheduler(self, executable.run)
         self._template = executable.new_frame()
+        self._contents = Contents(self)
+        self.observations = Observations(self)
         self.wake = self.scheduler.wake
         self._frames: list[NDArray[np.uint8]] = []
         self._shared: list[NDArray[np.uint8]] = []
+
+    def _handler(self, op: Op) -> Callable[[Warp], Wait | None]:
+        """The function of a service, which also passes on undefined bits where its operands may have some."""
+        semantics: Callable[[Warp], Wait | None] = op.row.semantics
+        flow, reads = op.row.flow, self.program.reads[op.index]
+        if flow is None or not any(self.register_shadows[r] >= 0 for r in (*reads, *self.program.writes[op.index])):
+            return semantics
+
+        def handle(warp: Warp) -> Wait | None:
+            origin = warp.origin(reads, warp.mask)
+            masks = flow.masks(warp) if origin else None
+            wait = semantics(warp)
+            warp.set_undefined(op.operands[0], masks, origin)
+            return wait
+
+        return handle
 
     def _addresses(self, globals_: dict[str, int]) -> dict[tuple[str, str], int]:
         """Return the addresses of variables by state space and name, for `Warp.symbol`, which adds offsets."""
@@ -202,8 +222,9 @@ class Launch:
             sm.threads_used += self.warps_per_cta * 32
             sm.shared_used += self.shared_bytes
             if sm.tensor is None:
-                sm.tensor = TensorMemory(self.options.tmem_offset)
+                sm.tensor = TensorMemory(self.options.tmem_offset, self._contents.fill)
             shared = self._shared.pop() if self._shared else aligned_bytes(self.shared_bytes, 1024)
+            self._contents.fill(shared)
             cta = CtaState(self, group, rank, (x, y, z), x + grid[0] * (y + grid[1] * z), sm, shared, sm.tensor)
             group.table[rank] = cta.shared_address, len(shared)
             if self.additions is not None:
@@ -225,6 +246,7 @@ class Launch:
             mask = ALL_LANES if left >= 32 else (1 << left) - 1
             frame = self._frames.pop() if self._frames else aligned_bytes(len(self._template), 64)
             frame[:] = self._template
+            self._contents.fill_registers(frame)
             fill_specials(self, table, index, frame)
             warp = Warp(self, cta, index, mask, frame)
             cta.warps.append(warp)
@@ -337,6 +359,7 @@ class Launch:
         if "register" in self.options.checks:
             self.reports.early_uses()
         self.scheduler.run()
+        self.observations.finish()
         if self.additions is not None:
             self.additions.report()
 
@@ -349,7 +372,7 @@ def run(
     started: float,
 ) -> Result:
     """Bind the arguments, run, and write arrays back if the kernel ran to its end."""
-    program, executable = kernel.variant(options.contract, "race" in options.checks)
+    program, executable = kernel.variant(options.contract, "race" in options.checks, options.tracked)
     trace = tracing(options.trace)
     shared_bytes(program, options.shared_bytes)
     addresses = device.module_addresses(kernel.module)

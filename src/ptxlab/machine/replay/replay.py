@@ -130,7 +130,7 @@ class Replay:
         device = Device(target, sms, ctas_per_sm)
         device.launches = launches
         device.memory = self.memory.copy()
-        program, executable = self.kernel.variant(options.contract, observe is not None or "race" in options.checks)
+        program, executable = self.kernel.variant(options.contract, observe is not None or "race" in options.checks, options.tracked)
         trace = tracing(options.trace)
         launch = Launch(device, self.kernel.module.ast, program, executable, options, self.parameters, self.variables, observe, trace)
         return execute(launch, started, replace(self, options=options)), device.memory

@@ -12,14 +12,14 @@ from ptxlab.engine.context import Context, Word
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.context import MemoryAccess, Wait
-from ptxlab.machine.warp._registers import ALL_LANES, Registers
+from ptxlab.machine.warp._registers import ALL_LANES, Registers, lanes_of
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["ALL_LANES", "CONVERGE", "RUN", "WAIT", "ConvergedLanes", "Warp", "context_words"]
+__all__ = ["ALL_LANES", "CONVERGE", "RUN", "WAIT", "ConvergedLanes", "Warp", "context_words", "lanes_of"]
 
 RUN, WAIT, CONVERGE = 0, 1, 2
 """The state of a group of converged lanes: it can run; it waits for a `Wait`; it stands at an instruction until other lanes arrive."""
@@ -122,6 +122,7 @@ class Warp(Registers):
         words[Word.FRAME] = address_of(self._frame)
         words[Word.QUADRANT] = self.warp_id % 4
         words[Word.LIVE] = self.live
+        words[Word.OBSERVE] = launch.observations.address
         if launch.additions is not None:
             launch.warps_started += 1
             words[Word.ADDITIONS] = address_of(launch.additions.table)

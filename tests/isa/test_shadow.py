@@ -21,7 +21,17 @@ FAMILIES: dict[str, list[Form]] = defaultdict(list)
 for _row in pure_rows():
     FAMILIES[_row.semantics.__module__.rsplit(".", 1)[1]] += [f for f in forms(_row, 12) if "b128" not in f.sources and f.sources]
 
-EXACT = {"mov.b32": 1, "not.b64": 1, "xor.b32": 2, "and.b32": 2, "or.b64": 2, "brev.b32": 1, "cvt.u64.u32": 1, "cvt.s64.s32": 1, "selp.b32": 3}
+EXACT = {
+    "mov.b32": 1,
+    "not.b64": 1,
+    "xor.b32": 2,
+    "and.b32": 2,
+    "or.b64": 2,
+    "brev.b32": 1,
+    "cvt.u64.u32": 1,
+    "cvt.s64.s32": 1,
+    "selp.b32": 3,
+}
 """Instructions -> their sources: here every bit that is called undefined does depend on an undefined bit of an operand."""
 
 

@@ -262,7 +262,9 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
                         continue
                     pattern = given if isinstance(given, str) else form.name + "".join(slot.pattern() for slot in slots)
                     listed = tuple(_listed(form, line))
-                    row = Row(form, line, pattern, slots, listed, count, kind, semantics, fidelity, condition, lookups, updates, effects, flow)
+                    row = Row(
+                        form, line, pattern, slots, listed, count, kind, semantics, fidelity, condition, lookups, updates, effects, flow
+                    )
                     CATALOGUE.setdefault(row.base, []).append(row)
             return semantics
 

@@ -214,10 +214,14 @@ class Caller:
         check(self.must("together", self.context, mask, self.number(op.index)))
         rows = mask & ((1 << 8 * native.registers) - 1)
         check(self.resolve(frame, rows, native.space, op.operands[native.address], native.row, native.write, op, self.hosts))
-        self._record(op, rows, hosts=self.hosts)
+        watched = self.program.recorded and native.write
+        where = self.context, rows, self.hosts, self.number(native.row)
+        if watched:
+            self.helper("save", "void", *where)
         table, count = self.table(op.operands[native.value], 32)
         kind = f"{'st' if native.write else 'ld'}matrix_{native.element}{'t' if native.transposed else ''}"
         self.helper(kind, "void", frame, mask, self.hosts, code.const("i32", count), table)
+        self._record(op, rows, self.helper("unchanged", "i32", *where).to("i64") if watched else None, self.hosts)
 
     def _tensor(self, op: Op, native: TensorAccess, frame: Value, mask: Value, check: Check) -> None:
         code = self.code

@@ -141,9 +141,7 @@ class UndefinedBits:
         for target in self.tracked([first]):
             for row in ("shadow", "origin"):
                 into, out_of = (frame.at(getattr(registers[r], row)) for r in (target, came))
-                check(
-                    caller.must(f"shfl_{native.mode}", caller.context, mask, members, into, sink, out_of, *rows, caller.number(op.index))
-                )
+                check(caller.must(f"shfl_{native.mode}", caller.context, mask, members, into, sink, out_of, *rows, caller.number(op.index)))
 
     def _spread(self, operand: Resolved, undefined: Value, mask: Value) -> None:
         for register in self.tracked([operand]):

@@ -429,7 +429,9 @@ class Interpreter:
             mask = mask | self.x.neg(mask)
         return Shadowed(source, mask)
 
-    def _follow(self, warp: Warp, op: Op, specs: tuple[OperandSpec, ...], sources: list[Any], lanes: NDArray[np.bool_]) -> Callable[[], None]:
+    def _follow(
+        self, warp: Warp, op: Op, specs: tuple[OperandSpec, ...], sources: list[Any], lanes: NDArray[np.bool_]
+    ) -> Callable[[], None]:
         """What an op makes of undefined bits: a function that writes them, to be called when the values are written."""
         shadow, outputs = ShadowRows(warp), op.row.outputs
         x = ShadowVocabulary(self.x)

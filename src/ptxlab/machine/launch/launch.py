@@ -15,8 +15,8 @@ from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT
 from ptxlab.isa.context import AsyncOperation, Misuse, Wait
 from ptxlab.machine.launch.arguments import bind_arguments
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, LaunchConfiguration, shared_bytes
-from ptxlab.machine.launch.indeterminate import Contents, Observations
 from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
+from ptxlab.machine.launch.indeterminate import Contents, Observations
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.launch.reports import LaunchEnded, Reports
 from ptxlab.machine.launch.result import Result, Stats
@@ -224,8 +224,8 @@ class Launch:
             if sm.tensor is None:
                 sm.tensor = TensorMemory(self.options.tmem_offset, self._contents.fill)
             shared = self._shared.pop() if self._shared else aligned_bytes(self.shared_bytes, 1024)
-            self._contents.fill(shared)
             cta = CtaState(self, group, rank, (x, y, z), x + grid[0] * (y + grid[1] * z), sm, shared, sm.tensor)
+            self._contents.fill(shared)
             group.table[rank] = cta.shared_address, len(shared)
             if self.additions is not None:
                 self.additions.forget(shared)

@@ -55,8 +55,7 @@ def shadow_of(body: Body) -> Body:
     def function(x: Any, *given: Any) -> Any:
         inner = ShadowVocabulary(x)
         result = body.function(inner, *map(Shadowed, given[:count], given[count:]))
-        found = tuple(map(inner.mask, result)) if isinstance(result, tuple) else inner.mask(result)
-        return found
+        return tuple(map(inner.mask, result)) if isinstance(result, tuple) else inner.mask(result)
 
     def integer(type: str) -> str:
         return type if type == "pred" else f"b{TYPE_BITS[type]}"

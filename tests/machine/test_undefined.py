@@ -48,8 +48,8 @@ DEFINED = {
 @pytest.mark.parametrize("name", DEFINED)
 def test_defined_bits_may_decide(name: str) -> None:
     """LLVM packs a value that it has with one that it has not; a branch and an address then depend on the first."""
-    body = f"""{DEFINED[name]} setp.ge.u32 p, r1, 32; @p bra END; mul.wide.u32 rd2, r1, 4; add.u64 rd2, rd2, out; st.global.u32 [rd2], r1; END:"""
-    out, result = run(body)
+    use = "setp.ge.u32 p, r1, 32; @p bra END; mul.wide.u32 rd2, r1, 4; add.u64 rd2, rd2, out; st.global.u32 [rd2], r1; END:"
+    out, result = run(f"{DEFINED[name]} {use}")
     assert result.diagnostics == ()
     if name != "a funnel shift":
         assert out.tolist() == list(range(32))

@@ -19,8 +19,9 @@ class Register:
 
     ``offset`` is its byte offset in the frame: predicates are one 32-bit lane mask, 8- and 16-bit registers uint16[32],
     32-bit uint32[32], 64-bit uint64[32], 128-bit uint64[2][32] (low halves first). It is -1 where the register never
-    leaves one run of pure instructions. ``shadow`` is the offset of a row of the same form with its undefined bits, -1 if all bits
-    are always defined, and ``origin`` that of a row uint32[32] that says where they come from (`UNWRITTEN_REGISTER`). ``special`` names a special register (``%tid.x``) that the machine fills in before the warp starts.
+    leaves one run of pure instructions. ``shadow`` is the offset of a row of the same form with its undefined bits, -1 if
+    all bits are always defined, and ``origin`` that of a row uint32[32] that says where they come from
+    (`UNWRITTEN_REGISTER`). ``special`` names a special register (``%tid.x``) that the machine fills in before the warp starts.
     """
 
     name: str

@@ -105,7 +105,7 @@ class ShadowVocabulary:
         return Shadowed(self.x.bits(pattern, type), None)
 
     def type(self, a: Shadowed) -> str:
-        return self.x.type(a.value)
+        return str(self.x.type(a.value))
 
     def known(self, a: Shadowed) -> int | None:
         return None if a.undefined is not None else self.x.known(a.value)

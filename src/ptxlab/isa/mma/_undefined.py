@@ -20,4 +20,5 @@ def undefined(warp: context.WarpContext, name: str) -> NDArray[Any]:
 def product_of(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], others: bool = False) -> NDArray[Any]:
     """The masks of the elements of D, from those of A [M, K], B [N, K] and C [M, N]; ``others``: all depend on something undefined."""
     open_ = (a != 0).any(axis=-1)[..., :, None] | (b != 0).any(axis=-1)[..., None, :] | (c != 0) | others
-    return open_ * ~c.dtype.type(0)
+    masks: NDArray[Any] = open_ * ~c.dtype.type(0)
+    return masks

@@ -88,9 +88,10 @@ class Observations:
             lanes, bits = warp.undefined_bits(register, mask)
             self._seen.add(origin)
             info = program.registers[register]
+            verb = "stores" if isinstance(native, LaneAccess) else "uses"
             self._launch.reports.add(
                 "R808",
-                f"{op.opcode} {'stores' if isinstance(native, LaneAccess) else 'uses'} {info.name}, {_bits_text(bits, info.bits)} undefined",
+                f"{op.opcode} {verb} {info.name}, {_bits_text(bits, info.bits)} undefined",
                 op=op,
                 warp=warp,
                 mask=lanes,

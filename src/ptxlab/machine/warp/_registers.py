@@ -116,9 +116,11 @@ class Registers:
         if width == 1:
             return (np.uint32(self._views[2][at >> 2]) & _LANE_BITS) != 0
         if width == 128:
-            return self._arrays[3][at >> 3 : (at >> 3) + 64].reshape(2, 32)
+            wide: NDArray[Any] = self._arrays[3][at >> 3 : (at >> 3) + 64].reshape(2, 32)
+            return wide
         shift = _VIEWS[width]
-        return self._arrays[shift][at >> shift : (at >> shift) + 32]
+        row: NDArray[Any] = self._arrays[shift][at >> shift : (at >> shift) + 32]
+        return row
 
     def origin(self, registers: Iterable[int], mask: int) -> int:
         """Where the first undefined bits of these registers in these lanes come from (`ptxlab.engine.program`); 0 if all are defined."""

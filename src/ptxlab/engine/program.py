@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 
 from ptxlab.isa.native_ops import Native
 from ptxlab.isa.operands import Op
 
-__all__ = ["UNWRITTEN_REGISTER", "BasicBlock", "Parameter", "Program", "Register", "SharedLayout"]
+__all__ = ["HOW_SHIFT", "UNWRITTEN_REGISTER", "BasicBlock", "Observed", "Parameter", "Program", "Register", "SharedLayout"]
 
 UNWRITTEN_REGISTER = 1 << 31
 """An origin of undefined bits is the index of an op plus one (a load whose guard is false), or this plus the number of a register."""
+
+
+HOW_SHIFT = 28
+"""Where `Observed` stands in `Word.OBSERVE_OP`, above the index of the op."""
+
+
+class Observed(IntEnum):
+    """What compiled code tells of undefined bits; the first alone unless the program is mirrored."""
+
+    LEAVE = 0
+    """they go to memory that others read"""
+    DECIDED = 1
+    """they decide an address, a branch or a descriptor"""
+    LOADED = 2
+    STORED = 3
+    ATOMIC = 4
+    """an atomic op has executed, which may have read some"""
 
 
 @dataclass(slots=True)
@@ -108,6 +126,12 @@ class Program:
     """Frame offset of a row that takes what goes to the bit bucket."""
     digest: str = ""
     """Digest of the PTX text and the function's name; empty if the text is not known."""
+    mirrored: bool = False
+    """Whether compiled code follows the undefined bits of all registers, and those of memory in its mirrors."""
+    zeros: int = 0
+    """Frame offset of zeros, the undefined bits of what always is defined, and of room for 32 addresses; of mirrored programs."""
+    told: frozenset[int] = frozenset()
+    """Loads of a mirrored program that are told even if what they load is defined."""
     recorded: bool = False
     """Whether compiled code notes accesses and fences for observers."""
 

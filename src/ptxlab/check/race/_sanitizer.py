@@ -55,6 +55,7 @@ from ptxlab.machine.observe.observer import Observer
 if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.replay.replay import Replay
     from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["Sanitizer"]
@@ -125,6 +126,9 @@ class Sanitizer(Observer):
             if allocation.size and allocation.writable
         ]
         self._seed(launch.before)
+
+    def unfounded(self, replay: Replay) -> set[tuple[str, int]]:
+        return self._findings.doubts.unfounded(replay)
 
     def initialised(self, barrier: Any) -> None:
         self._barriers.initialised(barrier)

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from functools import reduce
 
 from ptxlab.engine.context import Word
-from ptxlab.engine.llvm._native_calls import Caller, Check
-from ptxlab.engine.lowering.register_use import operand_registers
-from ptxlab.engine.program import UNWRITTEN_REGISTER, Program
-from ptxlab.isa.native_ops import Collective, LaneAccess
-from ptxlab.isa.operands import Const, Op, PairOf, Resolved
+from ptxlab.engine.llvm._native_calls import Caller, Check, move_name
+from ptxlab.engine.lowering.register_use import flatten, operand_registers
+from ptxlab.engine.program import HOW_SHIFT, UNWRITTEN_REGISTER, Observed, Program
+from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, TensorAccess
+from ptxlab.isa.operands import Const, Op, PairOf, Reg, Resolved, Unused
 from ptxlab.native.builder import Function, Value
 
-__all__ = ["UndefinedBits"]
+__all__ = ["Observed", "UndefinedBits"]
 
 
 class UndefinedBits:
@@ -83,11 +83,75 @@ class UndefinedBits:
             new = self.code.const("<32 x i32>", op.index + 1)
             place.store(fresh.cast("<32 x i1>").select(new, old), align=64)
 
-    def observe(self, op: Op, registers: list[int], mask: Value) -> None:
-        """Report the lanes in which undefined bits of these registers leave the thread."""
-        found = self.any_lane(registers) & mask
+    def observe(self, op: Op, registers: list[int], mask: Value, how: int = 0) -> None:
+        """Report the lanes in which undefined bits of these registers leave the thread, or what else happens to them (`Observed`)."""
+        self._notify(op, self.any_lane(registers) & mask, how)
+
+    def _notify(self, op: Op, found: Value, how: int) -> None:
         with self.code.when(found.ne(0)):
-            self.caller.helper("observe", "void", self.caller.context, self.caller.number(op.index), found)
+            self.caller.helper("observe", "void", self.caller.context, self.caller.number(op.index | how << HOW_SHIFT), found)
+
+    # ----------------------------------------------------------------------------------------------------- mirrors
+
+    def mirror(self, op: Op, native: object, mask: Value, check: Check) -> None:
+        """Behind a native op of a mirrored program: move undefined bits between registers and mirrors of memory like the data."""
+        caller, code = self.caller, self.code
+        if isinstance(native, LaneAccess) and native.space not in ("param", "const"):
+            self._mirror_lanes(op, native, mask)
+        elif isinstance(native, MatrixAccess):
+            rows = mask & ((1 << 8 * native.registers) - 1)
+            mirrors = self._mirrors(rows, native.write)
+            kind = f"{'st' if native.write else 'ld'}matrix_{native.element}{'t' if native.transposed else ''}"
+            table, count = self._table(op.operands[native.value], 32)
+            caller.helper(kind, "void", self.frame, mask, mirrors, code.const("i32", count), table)
+            self._moved(op, native.value, native.write, mask)
+        elif isinstance(native, TensorAccess):
+            caller.context.set_word(Word.OBSERVE_HOSTS, 0)
+            data = caller.context.word(Word.TENSOR)
+            caller.context.set_word(Word.TENSOR, caller.context.word(Word.TENSOR_MIRROR))
+            caller.tensor(op, native, self.frame, mask, self._table(op.operands[native.value], 32), check)
+            caller.context.set_word(Word.TENSOR, data)
+            self._moved(op, native.value, native.write, mask)
+        elif isinstance(native, CopyAsync):
+            caller.helper("defined", "void", mask, self._mirrors(mask, True), caller.number(native.size))
+        elif isinstance(native, Atomic):
+            caller.context.set_word(Word.OBSERVE_HOSTS, caller.hosts.convert("ptrtoint", "i64"))
+            self._notify(op, mask, Observed.ATOMIC)
+
+    def _mirrors(self, mask: Value, write: bool) -> Value:
+        caller = self.caller
+        caller.context.set_word(Word.OBSERVE_HOSTS, caller.hosts.convert("ptrtoint", "i64"))
+        caller.helper("mirrors", "void", caller.context, mask, caller.hosts, self.addresses, caller.number(int(write)))
+        return self.addresses
+
+    @property
+    def addresses(self) -> Value:
+        """Room for the addresses of a row of lanes."""
+        return self.frame.at(self.program.zeros + 512)
+
+    def _table(self, operand: Resolved, bits: int) -> tuple[Value, int]:
+        """A table of the frame offsets of the undefined bits of a vector's elements, and their number."""
+        offsets = []
+        for item in flatten(operand):
+            tracked = isinstance(item, Reg) and self.program.registers[item.index].shadow >= 0
+            sink = self.program.sink if isinstance(item, Unused) else self.program.zeros
+            offsets.append(self.program.registers[item.index].shadow if tracked and isinstance(item, Reg) else sink)
+        return self.code.constants("i32", offsets), len(offsets)
+
+    def _mirror_lanes(self, op: Op, native: LaneAccess, mask: Value) -> None:
+        operand = op.operands[native.value]
+        bits = self.caller.register_bits(operand, max(native.bits, 16))
+        mirrors = self._mirrors(mask, native.write)
+        table, count = self._table(operand, bits)
+        self.caller.helper(move_name(native, bits, count), "void", self.frame, mask, mirrors, self.caller.number(count), table)
+        self._moved(op, native.value, native.write, mask)
+
+    def _moved(self, op: Op, position: int, write: bool, mask: Value) -> None:
+        """Undefined bits have been loaded or stored; loads of registers are always told, since they may be in a race."""
+        registers = self.tracked([op.operands[position]])
+        if registers:
+            found = mask if op.index in self.program.told else self.any_lane(registers) & mask
+            self._notify(op, found, Observed.STORED if write else Observed.LOADED)
 
     # ----------------------------------------------------------------------------------------------------- natives
 

@@ -12,7 +12,7 @@ from typing import Any
 from ptxlab.engine.context import Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.llvm._native_calls import Caller
-from ptxlab.engine.llvm._undefined_bits import UndefinedBits
+from ptxlab.engine.llvm._undefined_bits import Observed, UndefinedBits
 from ptxlab.engine.llvm.entry_points import Node, Nodes
 from ptxlab.engine.llvm.segment import emit_segment
 from ptxlab.engine.llvm.vocabulary import WIDE
@@ -185,6 +185,8 @@ class Region:
             native = self.program.natives[op.index]
             bits.perform(op, native, mask, self.check)
             self.caller.emit(op, native, self.frame, mask, self.check)
+            if self.program.mirrored:
+                bits.mirror(op, native, mask, self.check)
             return False
         if op.guard is not None:
             with code.when(mask.eq(0)):
@@ -279,7 +281,7 @@ class Region:
     def check_defined(self, op: Op) -> None:
         """Fault if a register that decides something has undefined bits in an executing lane; only for those that may."""
         code, bits = self.code, UndefinedBits(self.caller, self.frame)
-        for register in bits.of(deciding_registers(op)):
+        for register in () if self.program.mirrored else bits.of(deciding_registers(op)):
             guarding = op.guard is not None and op.guard.index == register
             missing = bits.lanes(register) & (self.context.load("i32", 2 * Word.MASK) if guarding else self.executing(op))
             with code.when(missing.ne(0)):
@@ -287,3 +289,6 @@ class Region:
         observed = bits.of(observed_registers(self.program, op))
         if observed:
             bits.observe(op, observed, self.executing(op))
+        deciding = bits.of(deciding_registers(op)) if self.program.mirrored else []
+        if deciding:
+            bits.observe(op, deciding, self.context.load("i32", 2 * Word.MASK), Observed.DECIDED)

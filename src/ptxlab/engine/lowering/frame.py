@@ -8,6 +8,7 @@ is written at no particular op.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heappop, heappush
 
 import numpy as np
@@ -16,7 +17,7 @@ from ptxlab.engine.lowering.register_use import constant_operands, find_effects,
 from ptxlab.engine.lowering.variable_layout import align_up
 from ptxlab.engine.program import Program
 
-__all__ = ["assign_frame", "members", "row_bytes"]
+__all__ = ["assign_frame", "members", "mirrored", "row_bytes"]
 
 
 def row_bytes(bits: int) -> int:
@@ -166,6 +167,19 @@ def _intervals(program: Program, framed: set[int], live_in: list[int]) -> list[t
             for register in operand_registers(operand):
                 first[register], last[register] = -1, len(program.ops)
     return sorted((first[r], last[r], r) for r in framed)
+
+
+def mirrored(program: Program, told: frozenset[int]) -> Program:
+    """The same program, which follows the undefined bits of all registers, and those of memory. No compiled code of it is kept."""
+    end = align_up(program.frame_bytes, 64)
+    registers = []
+    for info in program.registers:
+        if info.shadow < 0 and not info.special:
+            origin = align_up(end + row_bytes(info.bits), 64)
+            info = replace(info, shadow=end, origin=origin)
+            end = align_up(origin + row_bytes(32), 64)
+        registers.append(info)
+    return replace(program, registers=registers, frame_bytes=end + 1024, zeros=end, told=told, mirrored=True, digest="")
 
 
 def _allocate(program: Program, framed: set[int], live_in: list[int]) -> None:

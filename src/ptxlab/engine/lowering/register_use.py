@@ -89,6 +89,8 @@ def observed_registers(program: Program, op: Op) -> list[int]:
     match program.natives.get(op.index):
         case LaneAccess(write=True, space="global" | "generic", value=value):
             found = [op.operands[value]]
+        case LaneAccess(write=True, space="local", value=value) if program.mirrored:
+            found = [op.operands[value]]
         case Atomic(sources=sources):
             found = [op.operands[position] for position in sources]
         case CopyAsync(source_size=size, ignore=ignore):

@@ -12,6 +12,7 @@ from ptxlab.engine.llvm.region import CHAIN, COMPILE
 from ptxlab.engine.support._atomics import emit_atomic
 from ptxlab.engine.support._copies import emit_copies
 from ptxlab.engine.support._lanes import emit_lanes, emit_matrix
+from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors
 from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_move
 from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_save, emit_unchanged
@@ -66,6 +67,8 @@ _EMIT: dict[str, Callable[[Module, str, list[str]], None]] = {
     **dict.fromkeys(("ldmatrix", "stmatrix"), _emit_matrix),
     **dict.fromkeys(("copy", "drain"), _emit_copies),
     "record": lambda module, name, rest: emit_record(module),
+    "mirrors": lambda module, name, rest: emit_mirrors(module),
+    "defined": lambda module, name, rest: emit_defined(module),
     "observe": lambda module, name, rest: emit_observe(module),
     "save": lambda module, name, rest: emit_save(module),
     "unchanged": lambda module, name, rest: emit_unchanged(module),

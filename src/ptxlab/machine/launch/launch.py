@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["Launch", "execute", "run"]
 
 _PENDING_ROWS = 4096
+_MOST_KEPT = 1 << 28
+"""Bytes of device memory that are copied for a second run."""
 _WINDOW = 1 << 32
 
 
@@ -380,9 +382,10 @@ def run(
     arguments = bind_arguments(program.parameters, program.param_bytes, values, device, kernel.name)
     try:
         device.launches += 1
-        replay = Replay.of(kernel, options, device, values, arguments, addresses) if options.keep_inputs else None
+        again = "race" in options.checks and options.undefined == "report" and device.memory.used <= _MOST_KEPT
+        replay = Replay.of(kernel, options, device, values, arguments, addresses) if options.keep_inputs or again else None
         launch = Launch(device, kernel.module.ast, program, executable, options, arguments.packed, addresses, trace=trace)
-        result = execute(launch, started, replay)
+        result = execute(launch, started, replay, again)
         if result.completed:
             arguments.write_back()
         return result
@@ -390,8 +393,11 @@ def run(
         arguments.release()
 
 
-def execute(launch: Launch, started: float, replay: Replay | None) -> Result:
-    """Run a launch until it ends, or until a finding ends it, and make its result."""
+def execute(launch: Launch, started: float, replay: Replay | None, again: bool = False) -> Result:
+    """Run a launch until it ends, or until a finding ends it, and make its result.
+
+    ``again``: findings that hold only if a value is used are tested by a second run.
+    """
     notes: tuple[Diagnostic, ...] = ()
     completed = False
     try:
@@ -402,6 +408,10 @@ def execute(launch: Launch, started: float, replay: Replay | None) -> Result:
     finally:
         if launch.observer is not None:
             notes = launch.observer.finished()
+    if completed and again and replay is not None and launch.observer is not None:
+        launch.reports.drop(launch.observer.unfounded(replay))
+    if not launch.options.keep_inputs:
+        replay = None
     return Result((*launch.reports.diagnostics(), *notes), _stats(launch, started), completed, "".join(launch.printed), replay)
 
 

@@ -125,6 +125,11 @@ class Reports:
             self._found[key] = self._make(code, message, op, **fields)
             self._times[key] = 1
 
+    def drop(self, keys: Iterable[tuple[str, int]]) -> None:
+        """Forget findings, by code and instruction."""
+        for code, index in keys:
+            self._found.pop((code, index, 0), None)
+
     def early_uses(self) -> None:
         """Report registers that are used while a wgmma.mma_async may still work on them: once for what is in flight at one time."""
         names = self._launch.program.registers

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.replay.replay import Replay
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = ["Observer", "Tracing", "observer_for", "overridden_hook", "tracing", "warm_observers"]
@@ -82,6 +83,10 @@ class Observer:
     def acquired(self, barrier: Any) -> None:
         """The running warp has observed that a phase of an mbarrier is complete."""
 
+    def unfounded(self, replay: Replay) -> set[tuple[str, int]]:
+        """Findings of the launch, by code and instruction, that hold only if a value is used that is not; ``replay`` runs it again."""
+        return set()
+
     def finished(self) -> tuple[Diagnostic, ...]:
         """The launch has ended, complete or not; return diagnostics about the observer's own work."""
         return ()
@@ -93,12 +98,15 @@ class _Together(Observer):
     def __init__(self, observers: list[Observer]) -> None:
         self._observers = observers
         for name in vars(Observer):
-            if not name.startswith("_") and name not in ("finished", "retire_hook"):
+            if not name.startswith("_") and name not in ("finished", "retire_hook", "unfounded"):
                 setattr(self, name, _each([getattr(observer, name) for observer in observers]))
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         hooks = [hook for observer in self._observers if (hook := observer.retire_hook(op)) is not None]
         return _each(hooks) if hooks else None
+
+    def unfounded(self, replay: Replay) -> set[tuple[str, int]]:
+        return {key for observer in self._observers for key in observer.unfounded(replay)}
 
     def finished(self) -> tuple[Diagnostic, ...]:
         return tuple(found for observer in self._observers for found in observer.finished())

@@ -115,8 +115,10 @@ class Replay:
         arrays = tuple(placed_arguments(names, values, arguments))
         return cls(kernel, options, arguments.packed, device.memory.copy(), dict(variables), about, arrays)
 
-    def run(self, observe: Callable[[Launch], Observer] | None = None, **changes: Any) -> tuple[Result, DeviceMemory]:
-        """Run the launch again on a copy of the memory, with some options changed.
+    def run(
+        self, observe: Callable[[Launch], Observer] | None = None, mirrored: frozenset[int] | None = None, **changes: Any
+    ) -> tuple[Result, DeviceMemory]:
+        """Run the launch again on a copy of the memory, with some options changed; ``mirrored`` as for `Kernel.mirrored`.
 
         Returns
         -------
@@ -130,7 +132,11 @@ class Replay:
         device = Device(target, sms, ctas_per_sm)
         device.launches = launches
         device.memory = self.memory.copy()
-        program, executable = self.kernel.variant(options.contract, observe is not None or "race" in options.checks, options.tracked)
+        if mirrored is not None:
+            program, executable = self.kernel.mirrored(options.contract, mirrored)
+        else:
+            recorded = observe is not None or "race" in options.checks
+            program, executable = self.kernel.variant(options.contract, recorded, options.tracked)
         trace = tracing(options.trace)
         launch = Launch(device, self.kernel.module.ast, program, executable, options, self.parameters, self.variables, observe, trace)
         return execute(launch, started, replace(self, options=options)), device.memory

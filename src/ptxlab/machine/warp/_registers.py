@@ -129,9 +129,32 @@ class Registers:
                 some = (self._undefined_row(register) != 0).reshape(-1, 32).any(axis=0)
                 lanes = np.flatnonzero(some & ((np.uint32(mask) & _LANE_BITS) != 0))
                 if lanes.size:
-                    at = self.launch.program.registers[register].origin >> 2
-                    return int(self._views[2][at + int(lanes[0])])
+                    return int(self._origin_row(register)[lanes[0]])
         return 0
+
+    def origins(self, registers: Iterable[int], mask: int) -> set[int]:
+        """Where all undefined bits of these registers in these lanes come from."""
+        found: set[int] = set()
+        for register in registers:
+            if self._shadows[register] >= 0:
+                some = (self._undefined_row(register) != 0).reshape(-1, 32).any(axis=0)
+                found.update(self._origin_row(register)[some & ((np.uint32(mask) & _LANE_BITS) != 0)].tolist())
+        return found
+
+    def _origin_row(self, register: int) -> NDArray[np.uint32]:
+        at = self.launch.program.registers[register].origin >> 2
+        row: NDArray[np.uint32] = self._arrays[2][at : at + 32]
+        return row
+
+    def set_origin(self, register: int, origin: int, mask: int) -> None:
+        """Say where the undefined bits of a register in these lanes come from."""
+        if self._shadows[register] >= 0:
+            self._origin_row(register)[lanes_of(mask)] = origin
+
+    def undefine(self, register: int, lane: int) -> None:
+        """Make all bits of a register wider than a bit undefined in a lane."""
+        row = self._undefined_row(register)
+        row[..., lane] = ~row.dtype.type(0)
 
     def undefined_bits(self, register: int, mask: int) -> tuple[int, int]:
         """The lanes of a mask in which a register has undefined bits, and those bits of all of them together."""
@@ -148,8 +171,7 @@ class Registers:
         for number, item in enumerate(flatten(operand)):
             if isinstance(item, Reg) and self._shadows[item.index] >= 0:
                 self._undefined_row(item.index)[lanes] = 0 if masks is None else masks[number][lanes]
-                at = self.launch.program.registers[item.index].origin >> 2
-                self._arrays[2][at : at + 32][lanes] = origin
+                self._origin_row(item.index)[lanes] = origin
 
     def values(self, operand: Resolved | int, bits: int = 32) -> NDArray[Any]:
         """The operand in all 32 lanes; see `ptxlab.isa.WarpContext`. 128 bits: uint64[2, 32], low halves first."""

@@ -12,6 +12,7 @@ from ptxlab.check.race.clocks.clocks import Agent, Clocks, Use
 from ptxlab.check.race.clocks.clusters import Clusters
 from ptxlab.check.race.clocks.grids import GridBefore
 from ptxlab.check.race.clocks.scopes import excluded, lines_of, widening
+from ptxlab.check.race.confirm import Doubts, place_of
 from ptxlab.check.race.program.dead_loads import dead_loads
 from ptxlab.check.race.program.instruction_kinds import waits_for_grid
 from ptxlab.check.race.program.tensor_addresses import allocation_awaited
@@ -49,6 +50,9 @@ class Findings:
         self._shadow = shadow
         self._seen: set[tuple[int, int, int]] = set()
         self.clusters = Clusters()
+        self.doubts = Doubts()
+        self._raced: set[tuple[int, int, int]] = set()
+        """The pairs of instructions whose finding holds only if what one of them reads is used."""
         self.before: GridBefore | None = None
         """The grid that may still run, if there is one."""
         self._redundant = dead_loads(launch.program) if waits_for_grid(launch.program) else frozenset()
@@ -65,10 +69,12 @@ class Findings:
     def judge(self, clocks: Clocks, agent: Agent, suspects: NDArray[np.uint64], rows: NDArray[np.uint64] | None = None) -> None:
         """Report the suspects that are no order of another cluster's; ``rows`` recorded the later accesses."""
         cleared: set[tuple[int, ...]] = set()
-        for number, (whose, held, who, what, _, wrong) in enumerate(suspects.tolist()):
+        for number, (whose, held, who, what, place, wrong) in enumerate(suspects.tolist()):
             grid = self.before is not None and whose >> 32 + CLUSTER_SHIFT == BEFORE and wrong != UNWRITTEN
             key = (held & _PAIR, what & _PAIR, _GRID if grid else wrong)
             pair = whose, who, *key
+            if key in self._raced:
+                self._collect(clocks, agent, self._access(whose, held), self._access(who, what), place)
             if key in self._seen or pair in cleared:
                 continue
             later = self._access(who, what)
@@ -91,7 +97,26 @@ class Findings:
                 cleared.add(pair)
                 continue
             self._seen.add(key)
-            self._report(clocks, agent, earlier, later, self._place(later, suspects, number, rows), wrong == FORMAL, narrow)
+            code = self._report(clocks, agent, earlier, later, self._place(later, suspects, number, rows), wrong == FORMAL, narrow)
+            reader = _reader(clocks, earlier, later)
+            if code != "X114" or reader is None:
+                self.doubts.firm.add((code, later.op.index))
+            else:
+                self.doubts.readers[code, later.op.index].add(reader.op.index)
+                self._raced.add(key)
+                self._collect(clocks, agent, earlier, later, place)
+
+    def _collect(self, clocks: Clocks, agent: Agent, earlier: Access, later: Access, granule: int) -> None:
+        """Note the bytes of a granule that are read in a race, and by which warp."""
+        reader = _reader(clocks, earlier, later)
+        found = self._shadow.find(granule)
+        if reader is None or found is None:
+            return
+        owner = agent if reader is later else clocks.owners[earlier.column // 2][0]
+        if owner is not None:
+            inside, mask = granule - found.start, earlier.mask & later.mask
+            bytes_ = {place_of(found.owner, inside + byte) for byte in range(32) if mask >> byte & 1}
+            self.doubts.raced[reader.op.index, owner.cta.ctaid, owner.warp] |= bytes_
 
     def _place(self, later: Access, suspects: NDArray[np.uint64], number: int, rows: NDArray[np.uint64] | None) -> Place:
         """Where the two accesses of a suspect overlap."""
@@ -124,6 +149,7 @@ class Findings:
     def _unwritten(self, reader: Access, agent: Agent, place: Place) -> None:
         """Memory of the SM starts with whatever the last kernel left there."""
         tensor = place.found.granule == TENSOR_GRANULE
+        self.doubts.readers["T614" if tensor else "M411", reader.op.index].add(reader.op.index)
         self._launch.reports.add(
             "T614" if tensor else "M411",
             f"{reader.op.short} reads {place.text}, which nothing has written",
@@ -293,7 +319,7 @@ class Findings:
 
     def _report(
         self, clocks: Clocks, agent: Agent, earlier: Access, later: Access, place: Place, formal: bool, narrow: list[Op] | None
-    ) -> None:
+    ) -> str:
         ordered = earlier.serial == clocks.serial and agent.rows[Row.EXECUTION, earlier.column] >= earlier.clock
         fences = clocks.spec and _acquired(clocks, agent, earlier)
         waited = _waited(clocks, earlier)
@@ -319,6 +345,7 @@ class Findings:
             ("order that exists", _existing(clocks, agent, earlier, ordered)),
         ]
         self._launch.reports.add(code, message, op=later.op, fix=fix, details=tuple(details), cta=agent.cta)
+        return code
 
     def _agent_text(self, access: Access, lanes: str = "") -> str:
         text = self.clusters.owner(access.serial, access.column // 2)
@@ -326,6 +353,15 @@ class Findings:
             return access.op.short
         text = f"lanes {lanes} of {text}" if lanes else text
         return f"{access.op.short} issued by {text}" if access.kind in ASYNC_PROXY or access.kind in TENSOR_PIPES else text
+
+
+def _reader(clocks: Clocks, earlier: Access, later: Access) -> Access | None:
+    """The one of two accesses that is a load of a warp of this cluster, if the other one writes."""
+    if earlier.write == later.write:
+        return None
+    reader = earlier if later.write else later
+    plain = reader.kind is Kind.GENERIC and isinstance(reader.op.row.kind, str) and reader.op.row.base in ("ld", "ldu")
+    return reader if plain and earlier.serial == clocks.serial else None
 
 
 def _apart(clocks: Clocks, earlier: Access, later: Access) -> Scope:

@@ -111,7 +111,7 @@ class Word(IntEnum):
     OBSERVE_HOSTS = 47
     """out, of mirrored programs: address of the host addresses of the lanes"""
     MIRRORS = 48
-    """in, of mirrored programs: address of the number of mirrors, and of rows (host address, bytes, address of the mirror) sorted by host"""
+    """in, of mirrored programs: address of the number of mirrors, and of rows (host address, bytes, address of the mirror)"""
     NO_MIRROR = 49
     """in: address of `NO_MIRROR_BYTES` bytes, zeros first"""
     TENSOR_MIRROR = 50

@@ -50,7 +50,7 @@ from ptxlab.isa.effects import (
 from ptxlab.isa.native_ops import CopyAsync, LaneAccess, Nothing, TensorAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.observe.event_buffer import EventBuffer
-from ptxlab.machine.observe.observer import Observer
+from ptxlab.machine.observe.observer import Observer, Uses
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
@@ -127,8 +127,8 @@ class Sanitizer(Observer):
         ]
         self._seed(launch.before)
 
-    def unfounded(self, replay: Replay) -> set[tuple[str, int]]:
-        return self._findings.doubts.unfounded(replay)
+    def uses(self, replay: Replay) -> Uses:
+        return self._findings.doubts.uses(replay)
 
     def initialised(self, barrier: Any) -> None:
         self._barriers.initialised(barrier)

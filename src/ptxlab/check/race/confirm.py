@@ -26,7 +26,7 @@ from ptxlab.isa.effects import Alloc, Asynchronous, Space
 from ptxlab.isa.native_ops import Atomic, LaneAccess
 from ptxlab.isa.operands import Op, Reg
 from ptxlab.machine.memory.global_memory import aligned_bytes
-from ptxlab.machine.observe.observer import Observer
+from ptxlab.machine.observe.observer import Observer, Uses
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ class Doubts:
     firm: set[tuple[str, int]] = field(default_factory=set)
     raced: dict[Reader, set[Place]] = field(default_factory=lambda: defaultdict(set))
 
-    def unfounded(self, replay: Replay) -> set[tuple[str, int]]:
-        """The keys of the findings about values that nothing uses; none if the second run does not tell."""
+    def uses(self, replay: Replay) -> Uses:
+        """What uses the values, by the key of a finding: None if nothing does. Nothing is said of findings that the run does not decide."""
         open_ = {key: readers for key, readers in self.readers.items() if key not in self.firm}
         if not open_:
-            return set()
+            return {}
         found: list[_Follower] = []
 
         def observe(launch: Launch) -> Observer:
@@ -81,9 +81,9 @@ class Doubts:
         result, _ = replay.run(observe, mirrored=frozenset(op for op, _, _ in self.raced), check="none")
         (follower,) = found
         if not result.completed or follower.raised is not None:
-            return set()
+            return {}
         used = follower.used()
-        return {key for key, readers in open_.items() if not readers & used}
+        return {key: next((used[reader] for reader in sorted(readers) if reader in used), None) for key, readers in open_.items()}
 
 
 @dataclass(slots=True, eq=False)
@@ -107,7 +107,8 @@ class _Follower(Observer):
         self._launch = launch
         self._raced = raced
         self.raised: BaseException | None = None
-        self._used: set[int] = set()
+        self._used: dict[int, Op] = {}
+        """By the origin of undefined bits the first op that uses them."""
         self._through: dict[int, set[int]] = defaultdict(set)
         """By the op that has loaded undefined bits: the ops from which they come besides."""
         self._objects: list[_Object] = []
@@ -124,16 +125,21 @@ class _Follower(Observer):
                 self._watch(allocation.data, allocation, 0)
         self._tabulate()
 
-    def used(self) -> set[int]:
-        """The ops that have read undefined bits on which something depends."""
-        found: set[int] = set()
-        work = [origin - 1 for origin in self._used]
+    def used(self) -> dict[int, Op]:
+        """The ops that have read undefined bits on which something depends, each with one that uses them."""
+        found: dict[int, Op] = {}
+        work = [(origin - 1, op) for origin, op in self._used.items()]
         while work:
-            op = work.pop()
-            if op not in found:
-                found.add(op)
-                work += self._through.get(op, ())
+            reader, op = work.pop()
+            if reader not in found:
+                found[reader] = op
+                work += ((other, op) for other in self._through.get(reader, ()))
         return found
+
+    def _note(self, origins: Iterable[int], op: Op) -> None:
+        """Undefined bits with these origins are used."""
+        for origin in origins:
+            self._used.setdefault(origin, op)
 
     # ------------------------------------------------------------------------------------------------------------- objects
 
@@ -217,11 +223,11 @@ class _Follower(Observer):
         effects = operation.op.effects
         writes = effects.writes if isinstance(effects, Asynchronous) else Space.NONE
         if origins and (Space.GLOBAL in writes or writes is Space.NONE):
-            self._used |= {op + 1 for op in origins}
+            self._note((reader + 1 for reader in origins), operation.op)
 
     def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         listed = tuple(accesses)
-        self._used |= {op + 1 for op in self._read(listed, warp.op)}
+        self._note((reader + 1 for reader in self._read(listed, warp.op)), warp.op)
         self._write(listed, set())
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
@@ -262,7 +268,7 @@ class _Follower(Observer):
                 hosts = self._hosts(warp, mask)
                 if all(held is not None and hasattr(held.owner, "ctaid") for held in map(self._find, hosts.values())):
                     return
-            self._used |= warp.origins(registers, mask)
+            self._note(warp.origins(registers, mask), op)
             return
         hosts = self._hosts(warp, mask)
         if how is Observed.ATOMIC:
@@ -295,7 +301,7 @@ class _Follower(Observer):
         for host in hosts.values():
             held = self._find(host)
             if held is not None and held.mirror[host - held.start : host - held.start + 4].any():
-                self._used |= {op.index + 1, *(origin + 1 for origin in held.origins)}
+                self._note((op.index + 1, *(reader + 1 for reader in held.origins)), op)
 
     def _loaded(self, warp: Warp, op: Op, native: Any, mask: int, hosts: dict[int, int]) -> None:
         self._race(warp, op, native, hosts)

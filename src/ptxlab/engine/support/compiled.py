@@ -12,10 +12,10 @@ from ptxlab.engine.llvm.region import CHAIN, COMPILE
 from ptxlab.engine.support._atomics import emit_atomic
 from ptxlab.engine.support._copies import emit_copies
 from ptxlab.engine.support._lanes import emit_lanes, emit_matrix
-from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors
 from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_move
 from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_save, emit_unchanged
+from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors
 from ptxlab.native.builder import Function, Module
 
 __all__ = ["address_of", "emit_dispatch"]

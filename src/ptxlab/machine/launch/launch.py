@@ -409,7 +409,7 @@ def execute(launch: Launch, started: float, replay: Replay | None, again: bool =
         if launch.observer is not None:
             notes = launch.observer.finished()
     if completed and again and replay is not None and launch.observer is not None:
-        launch.reports.drop(launch.observer.unfounded(replay))
+        launch.reports.review(launch.observer.uses(replay))
     if not launch.options.keep_inputs:
         replay = None
     return Result((*launch.reports.diagnostics(), *notes), _stats(launch, started), completed, "".join(launch.printed), replay)

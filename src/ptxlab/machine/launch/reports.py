@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,6 +26,7 @@ from ptxlab.machine.warp.warp import CONVERGE, RUN, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.observe.observer import Uses
 
 __all__ = ["LaunchEnded", "Reports"]
 
@@ -125,10 +127,15 @@ class Reports:
             self._found[key] = self._make(code, message, op, **fields)
             self._times[key] = 1
 
-    def drop(self, keys: Iterable[tuple[str, int]]) -> None:
-        """Forget findings, by code and instruction."""
-        for code, index in keys:
-            self._found.pop((code, index, 0), None)
+    def review(self, uses: Uses) -> None:
+        """Forget findings about values that nothing uses; say what uses the others."""
+        for (code, index), op in uses.items():
+            key = code, index, 0
+            if op is None:
+                self._found.pop(key, None)
+            elif key in self._found:
+                details = (*self._found[key].details, ("used by", self._op_text(op)))
+                self._found[key] = replace(self._found[key], details=details)
 
     def early_uses(self) -> None:
         """Report registers that are used while a wgmma.mma_async may still work on them: once for what is in flight at one time."""

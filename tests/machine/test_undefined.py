@@ -230,8 +230,8 @@ def test_wgmma_keeps_undefined_rows_of_a_apart() -> None:
     assert details(found.diagnostics[0])["lanes"] == "16-31"
 
 
-def test_padding_of_narrow_elements_is_not_read() -> None:
-    """4-bit elements of kind::f8f6f4 stand in 8 of 16 bytes, and nothing writes the others."""
+def narrow(use: str, half_of_b: bool = False) -> ptxlab.Result:
+    """A product of 4-bit elements of kind::f8f6f4, which stand in 8 of 16 bytes; nothing writes the others."""
     descriptor = int(SharedMemoryDescriptor(start=0, leading=128, stride=256))
     idesc = int(InstructionDescriptor(kind="f8f6f4", m=128, n=16, a="e2m1", b="e2m1", d="f32"))
     body = f"""@%warp0 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [tensor_slot], 32;
@@ -254,13 +254,37 @@ setp.ne.u32 %enable, %tid, %tid;
 @%first tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%mbar];
 WAIT: mbarrier.try_wait.parity.shared::cta.b64 %done, [%mbar], 0;
 @!%done bra WAIT;
+tcgen05.fence::after_thread_sync;
+{use}
+tcgen05.fence::before_thread_sync;
 bar.sync 0;
+tcgen05.fence::after_thread_sync;
 @%warp0 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %tmem, 32;
 """
-    for text, found in ((body, []), (body.replace("@%warp0 st.shared.v2.b32 [%t+4096], {%zero, %zero};", ""), ["M411"])):
-        loaded = ptxlab.loads(FRAME.format(target="sm_100a", body=text, use="")).kernel()
-        result = loaded.launch(block=128, shared_bytes=8192, args=[np.zeros(65536, np.uint8), bytes(128)])
-        assert codes(result) == found
+    text = body.replace("@%warp0 st.shared.v2.b32 [%t+4096], {%zero, %zero};", "") if half_of_b else body
+    loaded = ptxlab.loads(FRAME.format(target="sm_100a", body=text, use="")).kernel()
+    return loaded.launch(block=128, shared_bytes=8192, args=[np.zeros(65536, np.uint8), bytes(128)])
+
+
+LOADED = """and.b32 %at, %warp, 3;
+shl.b32 %at, %at, 21;
+add.u32 %at, %at, %tmem;
+tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r9}, [%at];
+tcgen05.wait::ld.sync.aligned;
+"""
+SAVED_PRODUCT = LOADED + "st.global.b32 [%out], %r9;"
+
+
+def test_padding_of_narrow_elements_is_not_read() -> None:
+    assert narrow(SAVED_PRODUCT).diagnostics == ()
+    (found,) = narrow(SAVED_PRODUCT, half_of_b=True).diagnostics
+    assert (found.code, found.message.partition(" ")[0]) == ("M411", "tcgen05.mma")
+    assert "st.global.b32 [%out], %r9;" in details(found)["used by"]
+
+
+@pytest.mark.parametrize("use", ["", LOADED])
+def test_a_product_that_nothing_uses(use: str) -> None:
+    assert narrow(use, half_of_b=True).diagnostics == ()
 
 
 def stored_twice(value: str, instruction: str) -> ptxlab.Result:

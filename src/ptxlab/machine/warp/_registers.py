@@ -114,7 +114,8 @@ class Registers:
         if at < 0:
             return np.zeros(32, _TYPES.get(max(width, 16), np.uint32))
         if width == 1:
-            return (np.uint32(self._views[2][at >> 2]) & _LANE_BITS) != 0
+            lanes: NDArray[np.bool_] = (np.uint32(self._views[2][at >> 2]) & _LANE_BITS) != 0
+            return lanes
         if width == 128:
             wide: NDArray[Any] = self._arrays[3][at >> 3 : (at >> 3) + 64].reshape(2, 32)
             return wide

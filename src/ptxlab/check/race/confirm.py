@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.replay.replay import Replay
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["Doubts", "Place"]
+__all__ = ["Doubts", "Follower", "place_of"]
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _MOST_OBJECTS = 1 << 14
@@ -72,10 +72,10 @@ class Doubts:
         open_ = {key: readers for key, readers in self.readers.items() if key not in self.firm}
         if not open_:
             return {}
-        found: list[_Follower] = []
+        found: list[Follower] = []
 
         def observe(launch: Launch) -> Observer:
-            found.append(_Follower(launch, self.raced))
+            found.append(Follower(launch, self.raced))
             return found[0]
 
         result, _ = replay.run(observe, mirrored=frozenset(op for op, _, _ in self.raced), check="none")
@@ -100,7 +100,7 @@ class _Object:
         return address_of(self.data)
 
 
-class _Follower(Observer):
+class Follower(Observer):
     """Keeps the mirrors of memory, and notes from where undefined bits come that are used."""
 
     def __init__(self, launch: Launch, raced: dict[Reader, set[Place]]) -> None:
@@ -140,6 +140,10 @@ class _Follower(Observer):
         """Undefined bits with these origins are used."""
         for origin in origins:
             self._used.setdefault(origin, op)
+
+    def mirror_of(self, name: str) -> NDArray[np.uint8]:
+        """The undefined bits of the allocation of global memory whose name this is a part of."""
+        return next(each.mirror for each in self._objects if name in getattr(each.owner, "name", ""))
 
     # ------------------------------------------------------------------------------------------------------------- objects
 

@@ -377,25 +377,36 @@ class Segment:
         results = (result,) if outputs == 1 else result
         origin = self.joined_origin(op)
         undecided = None if op.guard is None else self.shadow(op.guard.index)
-        masks: list[tuple[int, Any]] = []
+        masks: list[tuple[int, Any, Any]] = []
         for operand, spec, made in zip(op.operands[:outputs], specs, results, strict=False):
             values = self.targets(operand, spec, _values(made))
             for (target, type, value), (_, _, mask) in zip(values, self.targets(operand, spec, _masks(x, made)), strict=True):
                 if isinstance(target, Reg) and self.program.registers[target.index].shadow >= 0:
                     mask = self.fitted(mask, type, target.index)
+                    change = None
                     if undecided is not None:
-                        mask = self.either(undecided, mask, self.fitted(value, type, target.index), self.get(target.index))
-                    masks.append((target.index, mask))
-        for register, mask in masks:
+                        change = self.change(mask, self.shadow(target.index), self.fitted(value, type, target.index), self.get(target.index))
+                    masks.append((target.index, mask, change))
+        for register, mask, change in masks:
             self.set_shadow(register, mask, origin, guard)
+            if undecided is not None:
+                self.open(register, change, origin, undecided)
         return _values(result)
 
-    def either(self, undecided: Value, mask: Any, new: Any, old: Any) -> Any:
-        """The undefined bits of a register that is written or not: besides those of the value, all bits that would change."""
+    def change(self, mask: Any, old_mask: Any, new: Any, old: Any) -> Any:
+        """The bits that depend on whether a register is written: those undefined before or behind it, and those that change."""
         if isinstance(mask, tuple):
-            return tuple(self.either(undecided, m, n, o) for m, n, o in zip(mask, new, old, strict=True))
-        change = new.cast(mask.type) ^ old.cast(mask.type)
-        return mask | undecided.select(change, self.code.const(mask.type, 0))
+            return tuple(map(self.change, mask, old_mask, new, old))
+        return mask | old_mask | (new.cast(mask.type) ^ old.cast(mask.type))
+
+    def open(self, register: int, change: Any, origin: Value, undecided: Value) -> None:
+        """Where it is undefined whether a register is written, the bits that depend on it are undefined."""
+        mask = self.shadows[register]
+        if isinstance(mask, tuple):
+            self.shadows[register] = tuple(m | undecided.select(c, self.code.const(c.type, 0)) for m, c in zip(mask, change, strict=True))
+        else:
+            self.shadows[register] = mask | undecided.select(change, self.code.const(change.type, 0))
+        self.origins[register] = undecided.select(origin, self.origins[register])
 
     def set_shadow(self, register: int, mask: Any, origin: Value, guard: Value | None) -> None:
         """Give a register its undefined bits."""

@@ -181,13 +181,13 @@ class ShadowRows(Warp):
         mask = mask[0] | mask[1] if isinstance(mask, tuple) else mask
         return np.asarray(mask != 0)
 
-    def add(self, register: int, old: Any, new: Any, lanes: NDArray[np.bool_]) -> None:
-        """The bits in which two values differ are undefined, too."""
+    def add(self, register: int, old: Any, new: Any, more: Any, lanes: NDArray[np.bool_]) -> None:
+        """The bits in which two values differ are undefined, too, and those of another mask."""
         mask = self.get(register)
         if isinstance(mask, tuple):
-            self.put(register, tuple(m | (o ^ n) for m, o, n in zip(mask, old, new, strict=True)), lanes)
+            self.put(register, tuple(m | (o ^ n) | k for m, o, n, k in zip(mask, old, new, more, strict=True)), lanes)
         else:
-            self.put(register, mask | (old ^ new), lanes)
+            self.put(register, mask | (old ^ new) | more, lanes)
 
     def joined_origin(self, registers: Sequence[int]) -> NDArray[np.uint32]:
         """The origin of the undefined bits of the first register that has some."""
@@ -443,17 +443,19 @@ class Interpreter:
             result = op.row.semantics(x, op.q, *given)
         masks = _masks(x, result)
         origin = shadow.joined_origin([*self.program.reads[op.index], *(() if op.guard is None else (op.guard.index,))])
-        before = {register: warp.get(register) for register in self.program.writes[op.index]}
+        before = {register: (warp.get(register), shadow.get(register)) for register in self.program.writes[op.index]}
         undecided = np.zeros(32, np.bool_) if op.guard is None else shadow.bits(Reg(op.guard.index), 1)
         running = lanes_of(warp.word(Word.MASK))
 
         def write() -> None:
             for operand, spec, mask in zip(op.operands[:outputs], specs, (masks,) if outputs == 1 else masks, strict=False):
                 _give(shadow, operand, spec, mask, lanes)
-            for register, old in before.items():
-                shadow.set_origin(register, origin, lanes)
+            for operand, spec, mask in zip(op.operands[:outputs], specs, (masks,) if outputs == 1 else masks, strict=False):
+                _give(shadow, operand, spec, mask, undecided & running)
+            for register, (old, old_mask) in before.items():
+                shadow.set_origin(register, origin, lanes | undecided & running)
                 if undecided.any():
-                    shadow.add(register, old, self._other(warp, op, specs, register, sources), undecided & running)
+                    shadow.add(register, old, self._other(warp, op, specs, register, sources), old_mask, undecided & running)
 
         return write
 

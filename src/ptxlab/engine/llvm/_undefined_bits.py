@@ -13,7 +13,7 @@ from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, Mat
 from ptxlab.isa.operands import Const, Op, PairOf, Reg, Resolved, Unused
 from ptxlab.native.builder import Function, Value
 
-__all__ = ["Observed", "UndefinedBits"]
+__all__ = ["UndefinedBits"]
 
 
 class UndefinedBits:
@@ -83,8 +83,8 @@ class UndefinedBits:
             new = self.code.const("<32 x i32>", op.index + 1)
             place.store(fresh.cast("<32 x i1>").select(new, old), align=64)
 
-    def observe(self, op: Op, registers: list[int], mask: Value, how: int = 0) -> None:
-        """Report the lanes in which undefined bits of these registers leave the thread, or what else happens to them (`Observed`)."""
+    def observe(self, op: Op, registers: list[int], mask: Value, how: Observed) -> None:
+        """Tell in which lanes these registers have undefined bits, and what happens to them."""
         self._notify(op, self.any_lane(registers) & mask, how)
 
     def _notify(self, op: Op, found: Value, how: int) -> None:
@@ -161,7 +161,9 @@ class UndefinedBits:
             if self.tracked(op.operands):
                 self._exchange(op, native, mask, check)
             return
-        if isinstance(native, LaneAccess) and not native.write and op.guard is not None:
+        if not self.of(self.program.writes[op.index]):
+            return
+        if isinstance(native, LaneAccess) and op.guard is not None:
             self.left_by_load(op, self.caller.context.load("i32", 2 * Word.MASK) & ~mask)
         self.define(op, mask)
 

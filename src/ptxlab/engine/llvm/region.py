@@ -12,13 +12,13 @@ from typing import Any
 from ptxlab.engine.context import Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.llvm._native_calls import Caller
-from ptxlab.engine.llvm._undefined_bits import Observed, UndefinedBits
+from ptxlab.engine.llvm._undefined_bits import UndefinedBits
 from ptxlab.engine.llvm.entry_points import Node, Nodes
 from ptxlab.engine.llvm.segment import emit_segment
 from ptxlab.engine.llvm.vocabulary import WIDE
 from ptxlab.engine.lowering.frame import members
 from ptxlab.engine.lowering.register_use import deciding_registers, is_inline, observed_registers
-from ptxlab.engine.program import Program
+from ptxlab.engine.program import Observed, Program
 from ptxlab.engine.support.accesses import fail
 from ptxlab.isa.operands import Op
 from ptxlab.native.builder import Function, Module, Value
@@ -279,16 +279,20 @@ class Region:
     # ------------------------------------------------------------------------------------------------- undefined bits
 
     def check_defined(self, op: Op) -> None:
-        """Fault if a register that decides something has undefined bits in an executing lane; only for those that may."""
+        """Fault if a register that decides something has undefined bits in an executing lane; only for those that may.
+
+        Mirrored programs tell of it and go on.
+        """
         code, bits = self.code, UndefinedBits(self.caller, self.frame)
-        for register in () if self.program.mirrored else bits.of(deciding_registers(op)):
-            guarding = op.guard is not None and op.guard.index == register
-            missing = bits.lanes(register) & (self.context.load("i32", 2 * Word.MASK) if guarding else self.executing(op))
-            with code.when(missing.ne(0)):
-                self.fault(op, Fault.UNDEFINED, missing.lowest_bit(), register)
         observed = bits.of(observed_registers(self.program, op))
         if observed:
-            bits.observe(op, observed, self.executing(op))
-        deciding = bits.of(deciding_registers(op)) if self.program.mirrored else []
-        if deciding:
-            bits.observe(op, deciding, self.context.load("i32", 2 * Word.MASK), Observed.DECIDED)
+            bits.observe(op, observed, self.executing(op), Observed.LEAVE)
+        for register in bits.of(deciding_registers(op)):
+            guarding = op.guard is not None and op.guard.index == register
+            active = self.context.load("i32", 2 * Word.MASK) if guarding else self.executing(op)
+            if self.program.mirrored:
+                bits.observe(op, [register], active, Observed.DECIDED)
+                continue
+            missing = bits.lanes(register) & active
+            with code.when(missing.ne(0)):
+                self.fault(op, Fault.UNDEFINED, missing.lowest_bit(), register)

@@ -68,13 +68,6 @@ class Kernel:
             found = self._variants[contract, recorded, tracked] = program, executable
         return found
 
-    def mirrored(self, contract: bool, told: frozenset[int]) -> tuple[Any, Any]:
-        """Return the program that follows all undefined bits (`ptxlab.engine.lowering.frame.mirrored`), and its executable."""
-        from ptxlab.engine import Executable, mirrored
-
-        program = mirrored(self.variant(contract, False)[0], told)
-        return program, Executable(program)
-
     def launch(
         self,
         grid: Any = 1,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import ptxlab
 from ptxlab.check.race.confirm import Follower
+from ptxlab.engine import mirrored
 from ptxlab.machine.launch.launch import Launch
 
 REGISTERS, FLOATS, PREDICATES = 12, 4, 4
@@ -148,7 +149,7 @@ def undefined_of(loaded: ptxlab.Kernel, out: NDArray[np.uint8]) -> NDArray[np.ui
         made.append(Follower(launch, {}))
         return made[0]
 
-    result, _ = replay.run(observe, mirrored=frozenset(), check="none")
+    result, _ = replay.run(observe, mirrored(loaded.program, frozenset()), check="none")
     assert result.completed
     return made[0].mirror_of("result")
 

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import Word
+from ptxlab.engine.lowering.frame import mirrored
 from ptxlab.engine.lowering.register_use import deciding_registers, flatten, observed_registers
-from ptxlab.engine.program import HOW_SHIFT, Observed
+from ptxlab.engine.program import HOW_SHIFT, Observed, Program
 from ptxlab.engine.support.mirrors import MIRROR_ROW, NO_MIRROR_BYTES
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
@@ -67,8 +68,11 @@ class Doubts:
     firm: set[tuple[str, int]] = field(default_factory=set)
     raced: dict[Reader, set[Place]] = field(default_factory=lambda: defaultdict(set))
 
-    def uses(self, replay: Replay) -> Uses:
-        """What uses the values, by the key of a finding: None if nothing does. Nothing is said of findings that the run does not decide."""
+    def uses(self, replay: Replay, program: Program) -> Uses:
+        """What uses the values, by the key of a finding: None if nothing does. Nothing is said of findings that the run does not decide.
+
+        ``program`` is what the first run has executed.
+        """
         open_ = {key: readers for key, readers in self.readers.items() if key not in self.firm}
         if not open_:
             return {}
@@ -78,7 +82,7 @@ class Doubts:
             found.append(Follower(launch, self.raced))
             return found[0]
 
-        result, _ = replay.run(observe, mirrored=frozenset(op for op, _, _ in self.raced), check="none")
+        result, _ = replay.run(observe, mirrored(program, frozenset(op for op, _, _ in self.raced)), check="none")
         (follower,) = found
         if not result.completed or follower.raised is not None:
             return {}
@@ -177,7 +181,7 @@ class Follower(Observer):
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         for cta in ctas:
             made = self._of_cta[id(cta)] = self._watch(cta.shared, cta, _UNDEFINED)
-            made.mirror[: SHARED_RESERVED] = 0
+            made.mirror[:SHARED_RESERVED] = 0
             if id(cta.tensor) not in self._tensors:
                 words = cta.tensor.words.reshape(-1).view(np.uint8)
                 self._tensors[id(cta.tensor)] = self._watch(words, cta.tensor, _UNDEFINED)

@@ -385,7 +385,9 @@ class Segment:
                     mask = self.fitted(mask, type, target.index)
                     change = None
                     if undecided is not None:
-                        change = self.change(mask, self.shadow(target.index), self.fitted(value, type, target.index), self.get(target.index))
+                        change = self.change(
+                            mask, self.shadow(target.index), self.fitted(value, type, target.index), self.get(target.index)
+                        )
                     masks.append((target.index, mask, change))
         for register, mask, change in masks:
             self.set_shadow(register, mask, origin, guard)

@@ -179,7 +179,7 @@ def mirrored(program: Program, told: frozenset[int]) -> Program:
             info = replace(info, shadow=end, origin=origin)
             end = align_up(origin + row_bytes(32), 64)
         registers.append(info)
-    return replace(program, registers=registers, frame_bytes=end + 1024, zeros=end, told=told, mirrored=True, digest="")
+    return replace(program, registers=registers, frame_bytes=end + 1024, zeros=end, told=told, mirrored=True, recorded=False, digest="")
 
 
 def _allocate(program: Program, framed: set[int], live_in: list[int]) -> None:

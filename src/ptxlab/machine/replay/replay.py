@@ -20,6 +20,7 @@ from ptxlab.machine.observe.observer import tracing
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
+    from ptxlab.engine.program import Program
     from ptxlab.machine._module import Kernel
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.launch.result import Result
@@ -116,14 +117,15 @@ class Replay:
         return cls(kernel, options, arguments.packed, device.memory.copy(), dict(variables), about, arrays)
 
     def run(
-        self, observe: Callable[[Launch], Observer] | None = None, mirrored: frozenset[int] | None = None, **changes: Any
+        self, observe: Callable[[Launch], Observer] | None = None, program: Program | None = None, **changes: Any
     ) -> tuple[Result, DeviceMemory]:
-        """Run the launch again on a copy of the memory, with some options changed; ``mirrored`` as for `Kernel.mirrored`.
+        """Run the launch again on a copy of the memory, with another ``program`` and some options changed.
 
         Returns
         -------
         the result, and the memory afterwards
         """
+        from ptxlab.engine import Executable
         from ptxlab.machine.launch.launch import Launch, execute
 
         started = time.perf_counter()
@@ -132,8 +134,8 @@ class Replay:
         device = Device(target, sms, ctas_per_sm)
         device.launches = launches
         device.memory = self.memory.copy()
-        if mirrored is not None:
-            program, executable = self.kernel.mirrored(options.contract, mirrored)
+        if program is not None:
+            executable = Executable(program)
         else:
             recorded = observe is not None or "race" in options.checks
             program, executable = self.kernel.variant(options.contract, recorded, options.tracked)

@@ -96,7 +96,8 @@ def test_a_generic_store_to_shared_memory_is_not_seen() -> None:
 
 
 def test_not_followed_without_the_check() -> None:
-    for options in ({"check": "none"}, {"check": "memory,race"}, {"undefined": "zero"}):
+    every: tuple[dict[str, Any], ...] = ({"check": "none"}, {"check": "memory,race"}, {"undefined": "zero"})
+    for options in every:
         out, result = run("setp.lt.u32 p, r9, 5; @p bra END; trap; END: " + store("r9"), **options)
         assert result.diagnostics == ()
         assert (out == 0).all()
@@ -312,7 +313,7 @@ MEMORY = f"mad.lo.u32 r1, lane, 4, s; ld.shared.u32 r2, [r1]; xor.b32 r2, r2, r9
 
 
 def test_random_values_are_repeatable() -> None:
-    shared = {"shared": ".shared .b32 s[32];", "check": "none"}
+    shared: dict[str, Any] = {"shared": ".shared .b32 s[32];", "check": "none"}
     first, again, other = (filled(seed, MEMORY, **shared) for seed in (1, 1, 2))
     assert (first == again).all()
     assert (first != other).mean() > 0.9

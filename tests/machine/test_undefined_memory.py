@@ -76,8 +76,8 @@ def test_no_uses(use: str) -> None:
 def test_ways_of_a_value(load: str) -> None:
     _, result = run(LOADS[load] + store("r1"), shared=LOCAL)
     assert codes(result) == ["M411"]
-    assert "st.global.u32 [at], r1;" in used_by(result) or load == "through local memory"
-    assert run(LOADS[load] + store("tid"), shared=LOCAL)[1].diagnostics == () or load == "through local memory"
+    assert "st.global.u32 [at], r1;" in used_by(result)
+    assert run(LOADS[load] + store("tid"), shared=LOCAL)[1].diagnostics == ()
 
 
 def test_bytes_of_a_word() -> None:
@@ -154,3 +154,34 @@ def test_writes_of_different_bits_race() -> None:
     result = kernel("st.global.u32 [out], tid;").launch(block=64, args=[np.zeros(64, np.uint32)])
     assert codes(result) == ["X114"]
     assert kernel("st.global.u32 [out], 5;").launch(block=64, args=[np.zeros(64, np.uint32)]).diagnostics == ()
+
+
+# ----------------------------------------------------------------------------------------- undefined registers, by way of memory
+KEPT = {
+    "shared memory": "mad.lo.u32 r4, lane, 4, s; st.shared.u32 [r4], r1; bar.sync 0; ld.shared.u32 r3, [r4];",
+    "stmatrix and ldmatrix": (
+        "mad.lo.u32 r4, lane, 16, s; stmatrix.sync.aligned.m8n8.x1.shared.b16 [r4], {r1}; bar.sync 0;"
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {r3}, [r4];"
+    ),
+    "a generic address": "mov.u64 rd3, s; cvta.shared.u64 rd3, rd3; st.u32 [rd3], r1; bar.sync 0; ld.shared.u32 r3, [s];",
+}
+KEPT["local memory"] = "st.local.u32 [l], r1; ld.local.u32 r3, [l];"
+MASKED = "setp.lt.u32 p, lane, 16;\n@p ld.global.u32 r1, [at];\n"
+
+
+@pytest.mark.parametrize("way", KEPT)
+def test_a_masked_load_by_way_of_memory(way: str) -> None:
+    (found,) = run(f"{MASKED}{KEPT[way]}\n{store('r3')}", shared=LOCAL)[1].diagnostics
+    assert (found.code, found.message) == ("R808", "st.global.u32 stores r3, which is undefined")
+    assert "`@p ld.global.u32 r1, [at];`: its guard is false" in dict(found.details)["origin"]
+    (decides,) = run(f"{MASKED}{KEPT[way]}\nsetp.eq.u32 q, r3, 5;\n@q bra L; L:", shared=LOCAL)[1].diagnostics
+    assert (decides.code, decides.message) == ("R802", "q is used here but has no value in this thread")
+    assert run(f"{MASKED}{KEPT[way]}\n{store('tid')}", shared=LOCAL)[1].diagnostics == ()
+
+
+def test_the_defined_rows_of_a_product_by_way_of_memory() -> None:
+    """tl.load with a mask, shared memory, ldmatrix, tl.dot, and a store with the same mask."""
+    load = f"{MASKED}{KEPT['stmatrix and ldmatrix']} mov.u32 r5, 0; .reg .b32 d<4>;"
+    product = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {d0, d1, d2, d3}, {r3, r5, r3, r5}, {r5, r5}, {r5, r5, r5, r5};"
+    assert run(f"{load}\n{product}\n@p {store('d0')}", shared=LOCAL)[1].diagnostics == ()
+    assert codes(run(f"{load}\n{product}\n{store('d0')}", shared=LOCAL)[1]) == ["R808"]

@@ -128,7 +128,7 @@ class Sanitizer(Observer):
         self._seed(launch.before)
 
     def uses(self, replay: Replay) -> Uses:
-        return self._findings.doubts.uses(replay, self.launch.program)
+        return self._findings.doubts.uses(replay, self.launch)
 
     def initialised(self, barrier: Any) -> None:
         self._barriers.initialised(barrier)

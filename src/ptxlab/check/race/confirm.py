@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ctypes
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from ptxlab.engine.context import Word
 from ptxlab.engine.lowering.frame import mirrored
 from ptxlab.engine.lowering.register_use import deciding_registers, flatten, observed_registers
-from ptxlab.engine.program import HOW_SHIFT, Observed, Program
+from ptxlab.engine.program import HOW_SHIFT, UNWRITTEN_REGISTER, Observed
 from ptxlab.engine.support.mirrors import MIRROR_ROW, NO_MIRROR_BYTES
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Alloc, Asynchronous, Space
 from ptxlab.isa.native_ops import Atomic, LaneAccess
 from ptxlab.isa.operands import Op, Reg
+from ptxlab.machine.launch.indeterminate import Sighting, reaches_global, sighting
 from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.machine.observe.observer import Observer, Uses
 from ptxlab.native import address_of
@@ -41,6 +42,14 @@ __all__ = ["Doubts", "Follower", "place_of"]
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _MOST_OBJECTS = 1 << 14
 _UNDEFINED = 0xFF
+_READ = 1 << 30
+"""An origin: this and the op that has read undefined bits of memory. Others are those of the first run."""
+_T = TypeVar("_T")
+
+
+def _is_read(origin: int) -> bool:
+    return _READ <= origin < UNWRITTEN_REGISTER
+
 
 Place = tuple[Any, int]
 """A byte of memory in all runs: a global address, or an offset in the shared memory of a CTA."""
@@ -68,13 +77,13 @@ class Doubts:
     firm: set[tuple[str, int]] = field(default_factory=set)
     raced: dict[Reader, set[Place]] = field(default_factory=lambda: defaultdict(set))
 
-    def uses(self, replay: Replay, program: Program) -> Uses:
+    def uses(self, replay: Replay, launch: Launch) -> Uses:
         """What uses the values, by the key of a finding: None if nothing does. Nothing is said of findings that the run does not decide.
 
-        ``program`` is what the first run has executed.
+        ``launch`` is the first run. What it has lost by way of shared memory, the second one reports.
         """
         open_ = {key: readers for key, readers in self.readers.items() if key not in self.firm}
-        if not open_:
+        if not open_ and not launch.observations.kept:
             return {}
         found: list[Follower] = []
 
@@ -82,17 +91,19 @@ class Doubts:
             found.append(Follower(launch, self.raced))
             return found[0]
 
-        result, _ = replay.run(observe, mirrored(program, frozenset(op for op, _, _ in self.raced)), check="none")
+        result, _ = replay.run(observe, mirrored(launch.program, frozenset(op for op, _, _ in self.raced)), check="none")
         (follower,) = found
         if not result.completed or follower.raised is not None:
             return {}
+        for origin, use in follower.static_uses():
+            launch.observations.report(use, origin)
         used = follower.used()
         return {key: next((used[reader] for reader in sorted(readers) if reader in used), None) for key, readers in open_.items()}
 
 
 @dataclass(slots=True, eq=False)
 class _Object:
-    """Memory with its mirror, and the ops from which undefined bits in it come."""
+    """Memory with its mirror, and the origins of undefined bits in it."""
 
     data: NDArray[np.uint8]
     mirror: NDArray[np.uint8]
@@ -113,10 +124,14 @@ class Follower(Observer):
         self.raised: BaseException | None = None
         self._used: dict[int, Op] = {}
         """By the origin of undefined bits the first op that uses them."""
+        self._sightings: dict[int, Sighting] = {}
+        """The same for undefined bits of registers alone."""
         self._through: dict[int, set[int]] = defaultdict(set)
-        """By the op that has loaded undefined bits: the ops from which they come besides."""
+        """By the origin of undefined bits that an op has loaded: the origins that they had in memory."""
         self._objects: list[_Object] = []
         self._of_cta: dict[int, _Object] = {}
+        self._of_warp: dict[int, _Object] = {}
+        """Local memory."""
         self._tensors: dict[int, _Object] = {}
         self._owned: dict[int, set[tuple[int, int]]] = {}
         self._table: NDArray[np.uint64] = np.zeros(1 + _MOST_OBJECTS * (MIRROR_ROW // 8), np.uint64)
@@ -131,13 +146,22 @@ class Follower(Observer):
 
     def used(self) -> dict[int, Op]:
         """The ops that have read undefined bits on which something depends, each with one that uses them."""
-        found: dict[int, Op] = {}
-        work = [(origin - 1, op) for origin, op in self._used.items()]
+        closed = self._closed(self._used)
+        return {origin ^ _READ: op for origin, op in closed.items() if _is_read(origin)}
+
+    def static_uses(self) -> Iterator[tuple[int, Sighting]]:
+        """Uses of undefined bits of registers that no instruction has written, or a load whose guard is false."""
+        return ((origin, found) for origin, found in self._closed(self._sightings).items() if not _is_read(origin))
+
+    def _closed(self, first: Mapping[int, _T]) -> dict[int, _T]:
+        """With an origin also those of what it has loaded."""
+        found: dict[int, _T] = {}
+        work = list(first.items())
         while work:
-            reader, op = work.pop()
-            if reader not in found:
-                found[reader] = op
-                work += ((other, op) for other in self._through.get(reader, ()))
+            origin, use = work.pop()
+            if origin not in found:
+                found[origin] = use
+                work += ((other, use) for other in self._through.get(origin, ()))
         return found
 
     def _note(self, origins: Iterable[int], op: Op) -> None:
@@ -177,6 +201,9 @@ class Follower(Observer):
         words[Word.MIRRORS] = address_of(self._table)
         words[Word.NO_MIRROR] = address_of(self._nowhere)
         words[Word.TENSOR_MIRROR] = address_of(self._tensors[id(warp.cta.tensor)].mirror)
+        if warp.local is not None:
+            self._of_warp[id(warp)] = self._watch(warp.local, warp, 0)
+            self._tabulate()
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         for cta in ctas:
@@ -190,18 +217,21 @@ class Follower(Observer):
 
     def ended(self, cta: CtaState) -> None:
         self._objects.remove(self._of_cta.pop(id(cta)))
+        for warp in cta.warps:
+            if id(warp) in self._of_warp:
+                self._objects.remove(self._of_warp.pop(id(warp)))
         self._tabulate()
 
     # -------------------------------------------------------------------------------------------------- ranges of services
 
     def _read(self, accesses: Iterable[MemoryAccess], op: Op) -> set[int]:
-        """The ops from which undefined bits come that are read; empty if all are defined."""
+        """The origins of undefined bits that are read, those of memory alone; empty if all are defined."""
         found: set[int] = set()
         for access in accesses:
             if not access.write or access.reads:
                 for held, first, stop in self._ranges(access):
                     if held.mirror[first:stop].any():
-                        found |= held.origins | {op.index}
+                        found |= {origin for origin in held.origins if _is_read(origin)} | {_READ | op.index}
         return found
 
     def _write(self, accesses: Iterable[MemoryAccess], origins: set[int]) -> None:
@@ -231,11 +261,11 @@ class Follower(Observer):
         effects = operation.op.effects
         writes = effects.writes if isinstance(effects, Asynchronous) else Space.NONE
         if origins and (Space.GLOBAL in writes or writes is Space.NONE):
-            self._note((reader + 1 for reader in origins), operation.op)
+            self._note(origins, operation.op)
 
     def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         listed = tuple(accesses)
-        self._note((reader + 1 for reader in self._read(listed, warp.op)), warp.op)
+        self._note(self._read(listed, warp.op), warp.op)
         self._write(listed, set())
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
@@ -272,17 +302,19 @@ class Follower(Observer):
         native = program.natives.get(op.index)
         if how in (Observed.LEAVE, Observed.DECIDED):
             registers = observed_registers(program, op) if how is Observed.LEAVE else deciding_registers(op)
-            if isinstance(native, LaneAccess) and native.space == "generic" and how is Observed.LEAVE:
-                hosts = self._hosts(warp, mask)
-                if all(held is not None and hasattr(held.owner, "ctaid") for held in map(self._find, hosts.values())):
-                    return
+            if how is Observed.LEAVE and not reaches_global(warp, op, native, mask):
+                return
             self._note(warp.origins(registers, mask), op)
+            for register in registers:
+                for origin in warp.origins((register,), mask):
+                    if origin not in self._sightings:
+                        self._sightings[origin] = sighting(warp, op, register, mask, decides=how is Observed.DECIDED)
             return
         hosts = self._hosts(warp, mask)
         if how is Observed.ATOMIC:
             self._atomic(native, op, hosts)
         elif how is Observed.STORED:
-            origins = {origin - 1 for origin in warp.origins(program.reads[op.index], mask)}
+            origins = warp.origins(program.reads[op.index], mask)
             for held in self._reached(warp, op, hosts):
                 held.origins |= origins
         else:
@@ -309,15 +341,15 @@ class Follower(Observer):
         for host in hosts.values():
             held = self._find(host)
             if held is not None and held.mirror[host - held.start : host - held.start + 4].any():
-                self._note((op.index + 1, *(reader + 1 for reader in held.origins)), op)
+                self._note((_READ | op.index, *held.origins), op)
 
     def _loaded(self, warp: Warp, op: Op, native: Any, mask: int, hosts: dict[int, int]) -> None:
         self._race(warp, op, native, hosts)
         for held in self._reached(warp, op, hosts):
-            self._through[op.index] |= held.origins
+            self._through[_READ | op.index] |= held.origins
         for item in flatten(op.operands[native.value]):
             if isinstance(item, Reg):
-                warp.set_origin(item.index, op.index + 1, mask)
+                warp.set_origin(item.index, _READ | op.index, mask)
 
     def _race(self, warp: Warp, op: Op, native: Any, hosts: dict[int, int]) -> None:
         """Bytes that are read in a race are undefined in the registers."""

@@ -7,7 +7,7 @@ from functools import reduce
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm._native_calls import Caller, Check, move_name
-from ptxlab.engine.lowering.register_use import flatten, operand_registers
+from ptxlab.engine.lowering.register_use import flatten, kept_operands, operand_registers
 from ptxlab.engine.program import HOW_SHIFT, UNWRITTEN_REGISTER, Observed, Program
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, TensorAccess
 from ptxlab.isa.operands import Const, Op, PairOf, Reg, Resolved, Unused
@@ -161,6 +161,9 @@ class UndefinedBits:
             if self.tracked(op.operands):
                 self._exchange(op, native, mask, check)
             return
+        stored = () if self.program.mirrored else self.tracked(kept_operands(op, native))
+        if stored:
+            self.observe(op, list(stored), mask, Observed.STORED)
         if not self.of(self.program.writes[op.index]):
             return
         if isinstance(native, LaneAccess) and op.guard is not None:

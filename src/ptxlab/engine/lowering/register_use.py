@@ -17,6 +17,7 @@ __all__ = [
     "find_effects",
     "flatten",
     "is_inline",
+    "kept_operands",
     "observed_registers",
     "operand_bits",
     "operand_registers",
@@ -89,8 +90,6 @@ def observed_registers(program: Program, op: Op) -> list[int]:
     match program.natives.get(op.index):
         case LaneAccess(write=True, space="global" | "generic", value=value):
             found = [op.operands[value]]
-        case LaneAccess(write=True, space="local", value=value) if program.mirrored:
-            found = [op.operands[value]]
         case Atomic(sources=sources):
             found = [op.operands[position] for position in sources]
         case CopyAsync(source_size=size, ignore=ignore):
@@ -98,6 +97,16 @@ def observed_registers(program: Program, op: Op) -> list[int]:
         case None if _is_store(op):
             found = [operand for operand in op.operands if not isinstance(operand, Addr)]
     return [register for operand in found for register in operand_registers(operand)]
+
+
+def kept_operands(op: Op, native: object) -> tuple[Resolved, ...]:
+    """What an op stores in the memory of its CTA or thread, where the CTA itself may read it again."""
+    match native:
+        case LaneAccess(write=True, space=space, value=value) if space not in ("global", "generic"):
+            return (op.operands[value],)
+        case MatrixAccess(write=True, value=value) | TensorAccess(write=True, value=value):
+            return (op.operands[value],)
+    return ()
 
 
 def _is_store(op: Op) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from ptxlab.diagnostics import ranges
 from ptxlab.engine.context import Word
 from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.engine.lowering.register_use import observed_registers
-from ptxlab.engine.program import UNWRITTEN_REGISTER
+from ptxlab.engine.program import HOW_SHIFT, UNWRITTEN_REGISTER, Observed
 from ptxlab.isa.address_space import GLOBAL_BASE
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["Contents", "Observations"]
+__all__ = ["Contents", "Observations", "Sighting", "fix_of", "reaches_global", "sighting"]
 
 _OBSERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -54,11 +54,14 @@ class Observations:
     Attributes
     ----------
     address : of the function that compiled code calls (`Word.OBSERVE`)
+    kept : whether undefined bits have been stored where the CTA may read them again
+    seen : the origins of which there is a finding
     """
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
-        self._seen: set[int] = set()
+        self.seen: set[int] = set()
+        self.kept = False
         self._raised: BaseException | None = None
         self._callback = _OBSERVE(self._called)
         self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
@@ -71,7 +74,9 @@ class Observations:
     def _called(self, context: int) -> None:
         warp = self._launch.scheduler.current
         try:
-            if warp is not None:
+            if warp is not None and warp.words[Word.OBSERVE_OP] >> HOW_SHIFT == Observed.STORED:
+                self.kept = True
+            elif warp is not None:
                 self._observe(warp, self._launch.program.ops[warp.words[Word.OBSERVE_OP]], warp.words[Word.OBSERVE_MASK])
         except BaseException as error:
             self._raised = error
@@ -79,30 +84,50 @@ class Observations:
     def _observe(self, warp: Warp, op: Op, mask: int) -> None:
         program = self._launch.program
         native = program.natives.get(op.index)
-        if isinstance(native, LaneAccess) and native.space == "generic" and not self._reaches_global(warp, op, native, mask):
+        if not reaches_global(warp, op, native, mask):
+            self.kept = True
             return
         for register in observed_registers(program, op):
             origin = warp.origin((register,), mask)
-            if not origin or origin in self._seen:
-                continue
-            lanes, bits = warp.undefined_bits(register, mask)
-            self._seen.add(origin)
-            info = program.registers[register]
-            verb = "stores" if isinstance(native, LaneAccess) else "uses"
-            self._launch.reports.add(
-                "R808",
-                f"{op.opcode} {verb} {info.name}, {_bits_text(bits, info.bits)} undefined",
-                op=op,
-                warp=warp,
-                mask=lanes,
-                part=origin,
-                details=(("origin", self._launch.reports.origin_text(origin)),),
-                fix=fix_of(origin),
+            if origin and origin not in self.seen:
+                self.report(sighting(warp, op, register, mask), origin)
+
+    def report(self, found: Sighting, origin: int) -> None:
+        """Report a use of undefined bits with an origin of which there is no finding yet."""
+        if origin not in self.seen:
+            self.seen.add(origin)
+            reports = self._launch.reports
+            details = (("origin", reports.origin_text(origin)),)
+            reports.add(
+                found.code, found.message, op=found.op, warp=found.warp, mask=found.lanes, part=origin, details=details, fix=fix_of(origin)
             )
 
-    def _reaches_global(self, warp: Warp, op: Op, native: LaneAccess, mask: int) -> bool:
-        """Whether a generic address lies in global memory in some lane."""
-        return bool((warp.addresses(op.operands[native.address])[lanes_of(mask)] >= GLOBAL_BASE).any())
+
+def reaches_global(warp: Warp, op: Op, native: object, mask: int) -> bool:
+    """Whether an access is not known to go to shared or local memory: by a generic address in some lane it may go to global memory."""
+    if not isinstance(native, LaneAccess) or native.space != "generic":
+        return True
+    return bool((warp.addresses(op.operands[native.address])[lanes_of(mask)] >= GLOBAL_BASE).any())
+
+
+class Sighting(NamedTuple):
+    """A use of undefined bits, as a finding."""
+
+    code: str
+    message: str
+    op: Op
+    warp: Warp
+    lanes: int
+
+
+def sighting(warp: Warp, op: Op, register: int, mask: int, decides: bool = False) -> Sighting:
+    """The use of a register with undefined bits in some lanes."""
+    lanes, bits = warp.undefined_bits(register, mask)
+    info = warp.launch.program.registers[register]
+    if decides:
+        return Sighting("R802", f"{info.name} is used here but has no value in this thread", op, warp, lanes)
+    verb = "stores" if isinstance(warp.launch.program.natives.get(op.index), LaneAccess) else "uses"
+    return Sighting("R808", f"{op.opcode} {verb} {info.name}, {_bits_text(bits, info.bits)} undefined", op, warp, lanes)
 
 
 def _bits_text(bits: int, width: int) -> str:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ptxlab import isa
-from ptxlab.isa.targets import RENAMED, TARGETS, at_least, parse_targets
+from ptxlab.isa.help_text import effects_text
+from ptxlab.isa.targets import name_targets
 
 TESTS = Path(__file__).parents[1] / "tests"
 
@@ -42,6 +43,12 @@ FAMILIES = {
     "control": "branches, calls, the stack, `exit`, `trap`",
 }
 """The families, in the order of the index: the subpackages of `ptxlab.isa`."""
+
+NOTES = {
+    "scalar": "`.approx` and `div.full` are recorded on an H200. That other architectures give the same bits is\n"
+    "deduced: [the approximate functions](../approximations.md).",
+}
+"""What holds for some forms of a family."""
 
 
 class Claim(NamedTuple):
@@ -84,14 +91,15 @@ class Form(NamedTuple):
     requires: str
     kind: str
     fidelity: str
+    effects: str
 
 
 def family_of(row: Any) -> str:
-    """The subpackage of `ptxlab.isa` that declares a row; the engine executes control flow itself, by name."""
+    """The subpackage of `ptxlab.isa` that declares a row; the engine executes control flow itself."""
     semantics = row.semantics
     while isinstance(semantics, partial):
         semantics = semantics.func
-    return "control" if isinstance(semantics, str) else semantics.__module__.split(".")[2]
+    return "control" if row.kind == "control" else semantics.__module__.split(".")[2]
 
 
 def requirements_of(row: Any) -> str:
@@ -125,7 +133,7 @@ def _values(row: Any, group: str) -> set[str | None]:
 
 def _requirement(since: tuple[int, int], targets: frozenset[str] | None) -> str:
     parts = [f"PTX ISA {since[0]}.{since[1]}"] if since > (0, 0) else []
-    return ", ".join(parts + ([short_targets(targets)] if targets is not None else []))
+    return ", ".join(parts + ([name_targets(targets)] if targets is not None else []))
 
 
 def _condition(when: Any) -> str:
@@ -139,25 +147,6 @@ def _condition(when: Any) -> str:
     return ", ".join(parts)
 
 
-def short_targets(targets: frozenset[str]) -> str:
-    """A set of targets in few words, as `ptxlab.isa.targets.parse_targets` reads them; old names of renamed targets are left out."""
-    renamed = {old for old, new in RENAMED.items() if new in targets}
-    numbers = sorted({int(re.findall(r"\d+", target)[0]) for target in TARGETS})
-    newer = next((n for n in numbers if at_least(n) <= targets | set(RENAMED)), None)
-    words = [] if newer is None else [f"sm_{newer}"]
-    left = set(targets) - renamed - (set() if newer is None else at_least(newer))
-    for number in numbers:
-        family = parse_targets(f"sm_{number}f") if f"sm_{number}f" in TARGETS else frozenset()
-        if family and f"sm_{number}f" in left and family - renamed <= targets:
-            words.append(f"sm_{number}f")
-            left -= family
-    texts = [
-        f"{word} and newer" if word == f"sm_{newer}" else f"{word} family" if word.endswith("f") else word
-        for word in [*words, *sorted(left)]
-    ]
-    return ", ".join(texts)
-
-
 @cache
 def forms() -> dict[str, list[Form]]:
     """The forms of each family, sorted by section and pattern. Rows that differ in their operands only are one form."""
@@ -165,10 +154,10 @@ def forms() -> dict[str, list[Form]]:
     found: dict[str, dict[tuple[str, ...], set[str]]] = {family: {} for family in FAMILIES}
     for rows in isa.CATALOGUE.values():
         for row in rows:
-            key = (row.section, row.pattern, row.kind, row.fidelity)
+            key = (row.section, row.pattern, row.kind, row.fidelity, effects_text(row))
             found[family_of(row)].setdefault(key, set()).add(requirements_of(row))
     return {
-        family: sorted(Form(section, pattern, _joined(texts), kind, fidelity) for (section, pattern, kind, fidelity), texts in rows.items())
+        family: sorted(Form(section, pattern, _joined(texts), *rest) for (section, pattern, *rest), texts in rows.items())
         for family, rows in found.items()
     }
 
@@ -207,6 +196,7 @@ def page(family: str) -> str:
         "opcode is refused by name. `sm_100f family` means `sm_100f`, `sm_100a` and the same of later members of the family. Targets",
         "sm_101 are not listed beside sm_110, their newer name.",
     ]
+    lines += ["", NOTES[family]] if family in NOTES else []
     said = list(claims())
     columns = ["form", "requires", "executed as", "fidelity", "test"]
     section = None
@@ -216,7 +206,8 @@ def page(family: str) -> str:
             lines += ["", f"## {section}", "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
         pattern = shown(form.pattern).replace("|", "\\|")
         links = "<br>".join(dict.fromkeys(claim.link for claim in tests_of(form.pattern, said)))
-        cells = [f"`{pattern}`", form.requires, form.kind, form.fidelity, links]
+        executed = f"{form.kind}<br>{form.effects}" if form.effects else form.kind
+        cells = [f"`{pattern}`", form.requires, executed, form.fidelity, links]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -85,7 +85,8 @@ def executed(name: str) -> str:
     """A page whose commands have the output that they print now.
 
     A block with a title is a file of that name. In a block ``console``, a line ``$ command`` is executed beside these files and the folder
-    ``examples``; the lines up to the next command are its output. ``| head -n N`` may end a command.
+    ``examples``; the lines up to the next command are its output. A filter may end a command (``| head -n 5``); ``exec`` prints its
+    findings to standard error and needs ``2>&1`` before a filter.
     """
     with TemporaryDirectory() as folder, chdir(folder):
         Path("examples").symlink_to(HERE.parent / "examples")
@@ -103,9 +104,11 @@ def _answers(text: str) -> Iterator[str]:
     for line in text.splitlines():
         if not line.startswith("$ "):
             continue
-        command, _, first = line[2:].partition(" | head -n ")
-        shown = _output(shlex.split(command)).splitlines()[: int(first) if first else None]
-        yield "".join(f"{text.rstrip()}\n" for text in (line, *shown))
+        command, _, filter = line[2:].partition(" | ")
+        shown = _output(shlex.split(command.removesuffix(" 2>&1")))
+        if filter:
+            shown = subprocess.run(filter, shell=True, check=True, input=shown, capture_output=True, text=True).stdout
+        yield "".join(f"{text.rstrip()}\n" for text in (line, *shown.splitlines()))
 
 
 def _output(words: list[str]) -> str:

@@ -22,8 +22,8 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.lowering.register_use import atomic_bits
 from ptxlab.isa.context import AsyncOperation
+from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, LaneAccess, MatrixAccess
 from ptxlab.machine.launch import launch
 from ptxlab.machine.schedule import scheduler as scheduling
@@ -146,7 +146,7 @@ def _written(native: Any) -> int:
         return native.bits // 8 * native.count if native.write else 0
     if isinstance(native, MatrixAccess):
         return native.row if native.write else 0
-    return atomic_bits(native.type) // 8 * native.count if isinstance(native, Atomic) else 0
+    return TYPE_BITS[native.type] // 8 * native.count if isinstance(native, Atomic) else 0
 
 
 class _Restless(Scheduler):

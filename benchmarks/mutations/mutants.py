@@ -15,7 +15,7 @@ from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.operands import Op
 from ptxlab.isa.sync import _mbarrier as mbarrier
-from ptxlab.isa.sync._mbarrier_address import mbarrier_at, targets
+from ptxlab.isa.sync._mbarrier import mbarrier_at, targets
 
 Handler = Callable[[Any], Any]
 
@@ -40,17 +40,24 @@ def _pass(t: Any) -> None:
 
 
 class _Flipped:
-    """Waits for the other parity."""
+    """An execution of a wait by parity, whose operand is the other parity."""
 
-    @staticmethod
-    def done(barrier: Any, operand: int) -> bool:
-        return bool(barrier.completed(operand & 1 ^ 1))
+    def __init__(self, t: Any) -> None:
+        self._t = t
 
-    text = staticmethod(lambda barrier, operand: f"waits for the phase of parity {operand & 1 ^ 1} to complete")
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._t, name)
+
+    def common(self, operand: int, bits: int) -> int | None:
+        value: int | None = self._t.common(operand, bits)
+        return None if value is None else value ^ 1
+
+    def values(self, operand: int, bits: int) -> Any:
+        return self._t.values(operand, bits) ^ 1
 
 
 def _other_parity(t: Any) -> Any:
-    return mbarrier._try_wait(t, _Flipped, 32)
+    return mbarrier._try_wait(_Flipped(t), parity=True)  # type: ignore[arg-type]
 
 
 def _bytes(original: Handler, more: int) -> Handler:

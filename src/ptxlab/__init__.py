@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from ptxlab._observers import PROVIDERS, TRACE, Provider
+from ptxlab._observers import PROVIDERS, TRACE
 from ptxlab._version import __version__
 
 if TYPE_CHECKING:
     from ptxlab import descriptors, layout, numerics
+    from ptxlab._observers import Provider
     from ptxlab.check import lint, lint_instruction
     from ptxlab.descriptors import TensorMap, explain
     from ptxlab.diagnostics import Diagnostic, Place, PtxlabError
@@ -58,6 +59,7 @@ __all__ = [
 
 _PACKAGES = ("descriptors", "layout", "numerics")
 _HOMES = {
+    "check": ("lint", "lint_instruction"),
     "descriptors": ("TensorMap", "explain"),
     "diagnostics": ("Diagnostic", "Place", "PtxlabError"),
     "machine": (
@@ -77,33 +79,19 @@ _HOMES = {
     "view.trace": ("Trace",),
 }
 _HOME = {name: package for package, names in _HOMES.items() for name in names}
+"""The package of each name. Everything is imported when it is first used, so that ``import ptxlab`` is fast."""
 
 
-def _race_checker() -> Provider:
-    from ptxlab.check import race
-
-    return race
-
-
-def _open_trace(path: Any) -> Any:
-    from ptxlab.view.trace import Trace
-
-    return Trace(path)
-
-
-PROVIDERS["race"] = _race_checker
-TRACE[:] = [_open_trace]
+PROVIDERS["race"] = lambda: cast("Provider", import_module("ptxlab.check.race"))
+TRACE[:] = [lambda path: import_module("ptxlab.view.trace").Trace(path)]
 
 
 def __getattr__(name: str) -> Any:
-    # Everything is imported when it is first named: `import ptxlab` costs next to nothing.
     if name in _PACKAGES:
         return import_module(f"ptxlab.{name}")
     if name in _HOME:
         value = globals()[name] = getattr(import_module(f"ptxlab.{_HOME[name]}"), name)
         return value
-    if name in ("lint", "lint_instruction"):
-        return getattr(import_module("ptxlab.check"), name)
     raise AttributeError(f"module 'ptxlab' has no attribute {name!r}")
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["PROVIDERS", "TRACE", "Provider"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    class Provider(Protocol):
+        """What provides the observer of a check: a module with these functions."""
+
+        def observe(self, launch: Any, /) -> Any:
+            """Return the observer of a launch."""
+
+        def warm(self) -> None:
+            """Compile what the observer needs into the cache."""
 
 
-class Provider(Protocol):
-    """What provides the observer of a check: a module with these functions."""
-
-    def observe(self, launch: Any, /) -> Any:
-        """Return the observer of a launch."""
-
-    def warm(self) -> None:
-        """Compile what the observer needs into the cache."""
-
+__all__ = ["PROVIDERS", "TRACE"]
 
 PROVIDERS: dict[str, Callable[[], Provider]] = {}
 """By the name of the check; called when a launch asks for it, so that nothing is imported before."""

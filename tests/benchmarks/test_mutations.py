@@ -333,7 +333,12 @@ def test_kernels_whose_compiler_is_absent_are_left_out(monkeypatch: pytest.Monke
 def test_kernels_of_every_source() -> None:
     found, skipped = sources.kernels()
     assert {"Triton and Gluon", "CuTe DSL", "CUDA C++"} >= set(skipped)
-    for name, source in (("cute_hopper_mn", "CuTe DSL"), ("cuda_copy", "CUDA C++")):
+    for name, source in (
+        ("gl_mm_i8", "Triton and Gluon"),
+        ("sm90_softmax_fp32", "Triton and Gluon"),
+        ("cute_hopper_mn", "CuTe DSL"),
+        ("cuda_copy", "CUDA C++"),
+    ):
         if source not in skipped:
             made = found[name]()
             assert all(launch.launch(check=RACE)[0].ok for launch in made.launches.values())

@@ -114,7 +114,7 @@ tcgen05.ld.red.sync.aligned.shape.num.redOp{.abs}{.NaN}.type r, redval, [taddr],
   with .abs: .abs is only for .f32
   with .NaN: .NaN is only for .f32
 
-  .red: sm_101a, sm_101f, sm_103a, sm_103f, sm_107a, sm_107f, sm_110a, sm_110f; PTX ISA 8.8
+  .red: sm_103f family, sm_110f family; PTX ISA 8.8
 
   PTX ISA: Tensorcore 5th Generation Instructions: tcgen05.ld
 """

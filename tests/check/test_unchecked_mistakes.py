@@ -196,8 +196,8 @@ SHOWN: dict[str, Mistake] = {
     "cta_group::2 in a cluster of 3": Mistake(TWO, "T609", "CTA (2, 0, 0)", threads=32, ctas=3, options={"cluster": 3}),
     "alloc in divergent code": Mistake(f"@!one bra L;\n{ALLOC}L:\nbar.sync 0;\n", "H605", "lanes 0 only"),
     "ld in divergent code": access(f"@!one bra L;\n{LOAD}L:\n", "H605", "lanes 0 only"),
-    "alloc with .reqntid 16": Mistake(ALLOC, "T626", "not whole", threads=16, directives=".reqntid 16"),
-    "ld after threads have exited": access(f"setp.eq.u32 q, lane, 5;\n@q exit;\n{LOAD}", "T626", "not whole"),
+    "alloc with .reqntid 16": Mistake(ALLOC, "T626", "32 threads", threads=16, directives=".reqntid 16"),
+    "ld after threads have exited": access(f"setp.eq.u32 q, lane, 5;\n@q exit;\n{LOAD}", "T626", "32 threads"),
 }
 
 FRAGMENT = "{" + ", ".join(f"f{i}" for i in range(8)) + "}"

@@ -156,7 +156,7 @@ def test_fault(launch: Path) -> None:
     (found,) = json.loads(done.stdout)["diagnostics"]
     assert done.returncode == 1
     assert (found["code"], found["place"]["line"]) == ("M402", 12)
-    assert found["message"].endswith("0 bytes behind the end of argument 0 (in) [0x801000000000, 0x801000000080), 128 bytes")
+    assert found["message"].endswith("0 bytes past the end of argument 0 (in) [0x801000000000, 0x801000000080), 128 bytes")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import reduce
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -53,6 +54,31 @@ def sections() -> dict[str, list[tuple[str, str, str]]]:
     """The blocks of code of each section that adds an instruction."""
     parts = re.split(r"^### (.*)$", PAGE.partition("## Add an instruction")[2], flags=re.MULTILINE)
     return {title: generate.BLOCK.findall(text) for title, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+OF_TESTS = {
+    "A scalar instruction": "{test}\ntest_gray()",
+    "An asynchronous instruction": """
+from tests.check.race.order_table.copies import *
+from tests.check.race.test_every_instruction import launch
+{test}
+((pair, form),) = [(pair, form) for pair in FILLS for form in pair.forms]
+assert launch(pair, form, ordered=True).diagnostics == ()
+assert pair.code in [found.code for found in launch(pair, form, ordered=False).diagnostics]
+""",
+}
+"""Programs that execute the tests which the page shows."""
+
+
+@pytest.mark.parametrize("title", sections())
+def test_the_tests_of_the_instruction_pass(title: str, tmp_path: Path) -> None:
+    text = PAGE.partition(f"### {title}\n")[2].partition("\n### ")[0]
+    (test,) = re.findall(r"^    ```py\n(.*?)^    ```$", text, re.MULTILINE | re.DOTALL)
+    ((name, module),) = [(name, text) for _, name, text in sections()[title] if name]
+    (tmp_path / name).write_text(module)
+    program = f"import sys\nsys.path.append({str(tmp_path)!r})\nimport {Path(name).stem}\n{OF_TESTS[title].format(test=dedent(test))}"
+    done = subprocess.run([sys.executable, "-c", program], cwd=DOCS.parent, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("title", sections())

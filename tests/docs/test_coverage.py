@@ -105,9 +105,9 @@ def with_old_names(targets: frozenset[str]) -> set[str]:
     return {*targets, *(old for old, new in RENAMED.items() if new in targets)}
 
 
-@pytest.mark.parametrize("targets", TARGET_SETS, ids=lambda targets: coverage["short_targets"](targets))
+@pytest.mark.parametrize("targets", TARGET_SETS, ids=lambda targets: coverage["name_targets"](targets))
 def test_the_short_form_of_targets_names_all_of_them(targets: frozenset[str]) -> None:
-    words = coverage["short_targets"](targets).replace(" and newer", "").replace(" family", "").replace(",", "")
+    words = coverage["name_targets"](targets).replace(" and newer", "").replace(" family", "").replace(",", "")
     assert with_old_names(parse_targets(words)) == with_old_names(targets)
 
 

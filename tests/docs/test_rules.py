@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 from click.testing import CliRunner
 
 from ptxlab.cli._main import cli
 from ptxlab.diagnostics import CODES
+from tests.interop.nvcc_helpers import require_nvcc
 
 from .rule_page_helpers import RULES, findings, read
 
@@ -24,17 +23,6 @@ def test_every_code_has_its_page() -> None:
     assert pages == set(CODES)
 
 
-def needs_nvcc() -> None:
-    from ptxlab.interop import nvcc
-
-    try:
-        nvcc.find_nvcc()
-    except nvcc.NvccError:
-        pytest.skip("needs nvcc")
-    if shutil.which("g++") is None:
-        pytest.skip("needs a host compiler")
-
-
 COMPILERS = ("I1", "I2", "I30")
 """Pages with programs of CuTe DSL, CUDA C++ and Triton."""
 
@@ -45,7 +33,7 @@ COMPILERS = ("I1", "I2", "I30")
 def test_page(path) -> None:
     page, info = read(path), CODES[path.stem]
     if path.stem.startswith("I2"):
-        needs_nvcc()
+        require_nvcc()
     assert (page.title, page.section) == (info.title, info.section)
     assert len(page.prose) > 60
     assert [example.heading for example in page.examples] == ["Wrong", "Right"]

@@ -86,7 +86,7 @@ class Bench:
             c.words[word] = value
         for register in self.program.registers:
             if register.special and register.offset >= 0:
-                view = self.executable.register_view(self.frame, register)
+                view = register.view(self.frame)
                 view[...] = np.arange(32) if register.special in ("%tid.x", "%laneid") else 0
 
     def set_param(self, name: str, value: int) -> None:
@@ -97,7 +97,7 @@ class Bench:
 
     def row(self, name: str) -> np.ndarray:
         register = next(r for r in self.program.registers if r.name == name)
-        return self.executable.register_view(self.frame, register)
+        return register.view(self.frame)
 
     def run(self) -> Status:
         """Run all splits to the end, the earliest first; stops at a fault."""

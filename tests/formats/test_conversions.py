@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptxlab.formats import FORMATS, FormatError, decode, encode
-from ptxlab.formats._encode import RANDOM_BITS
+from ptxlab.formats._conversions import RANDOM_BITS
 
 FLOATS = ["f32", "f16", "bf16", "tf32", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1"]
 

@@ -220,7 +220,7 @@ REFUSALS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         scale_with(A, B, 1.0, device=ptxlab.Device("sm_90a")), "A312", "the module is for sm_100a, the device is sm_90a",
     ),
     "an address that is not aligned": (
-        scale_with(WHOLE[:300], WHOLE[1:301], 1.0), "I103", "argument target: the array starts 4 bytes behind a multiple of 16",
+        scale_with(WHOLE[:300], WHOLE[1:301], 1.0), "I103", "argument target: the array starts 4 bytes after a multiple of 16",
     ),
     "an element type that the DSL lacks": (
         lambda programs: cute.compile(programs.scale, A.astype(np.complex64), B, 1.0), "I103",

@@ -27,15 +27,12 @@ import ptxlab.interop.triton  # noqa: E402
 from ptxlab.interop.session import Session, Settings  # noqa: E402
 from tests.interop import triton_kernels as kernels  # noqa: E402
 
-pytestmark = [pytest.mark.compiler, pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")]
+pytestmark = [
+    pytest.mark.compiler,
+    pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION"),
+    pytest.mark.usefixtures("triton_cache"),
+]
 TARGETS = ("sm_90a", "sm_100a", "sm_103a")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def triton_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
-        yield
 
 
 @pytest.fixture
@@ -117,7 +114,7 @@ def test_memory_that_a_kernel_must_not_touch(session: Session) -> None:
     with pytest.raises(ptxlab.KernelError) as caught:
         kernels.add[(1,)](torch.ones(60), x, np.zeros(64, np.float32), 64, BLOCK=64)
     assert caught.value.diagnostic.code == "M402"
-    assert "0 bytes behind the end of argument x (float32[60])" in caught.value.diagnostic.message
+    assert "0 bytes past the end of argument x (float32[60])" in caught.value.diagnostic.message
     assert not session.ok
     assert [d.code for d in session.diagnostics] == ["M404", "M402"]
     assert dict(session.diagnostics[0].details)["launched at"].startswith(f"{__file__}:")
@@ -153,7 +150,7 @@ def test_pointers_in_memory_and_in_integers(session: Session) -> None:
     assert out.tolist() == [3.0, 5.0]
     kernels.at_address[(1,)](b.data_ptr() + 4, out)
     assert out[0].item() == 5.0
-    with pytest.raises(ptxlab.KernelError, match="behind the end of tensor behind a pointer"):
+    with pytest.raises(ptxlab.KernelError, match="past the end of tensor behind a pointer"):
         kernels.at_address[(1,)](b.data_ptr() + 8, torch.tensor([b.data_ptr()]))
 
 

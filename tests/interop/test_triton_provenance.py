@@ -20,14 +20,11 @@ import ptxlab.interop.triton  # noqa: E402
 from ptxlab.interop.session import Session  # noqa: E402
 from tests.interop import triton_kernels as kernels  # noqa: E402
 
-pytestmark = [pytest.mark.compiler, pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def triton_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
-        yield
+pytestmark = [
+    pytest.mark.compiler,
+    pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION"),
+    pytest.mark.usefixtures("triton_cache"),
+]
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.llvm.vocabulary import WIDE, LlvmVocabulary
-from ptxlab.engine.lowering.scope import TYPE_BITS
 from ptxlab.engine.reference._vocabulary import NumpyVocabulary
 from ptxlab.isa import CATALOGUE, load_all
 from ptxlab.isa.catalogue import Qualifiers, Row, match
+from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.operands import Const
 from ptxlab.native import compile_ir
 from ptxlab.native.builder import Function, Module

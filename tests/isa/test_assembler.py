@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ptxlab.engine.lowering.matching import HIDDEN
-from ptxlab.engine.lowering.scope import TYPE_BITS
+from ptxlab.isa.kinds import TYPE_BITS
 
 from .form_helpers import Form, forms, pure_rows
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptxlab.isa import CATALOGUE, is_known, load_all
-from ptxlab.isa.catalogue import Row, match
+from ptxlab.isa.catalogue import Control, Row, match
 
 load_all()
 OPCODES = Path(__file__).with_name("data").joinpath("opcodes.txt").read_text().split()
@@ -86,4 +86,4 @@ def test_rows_are_complete() -> None:
     for row in rows():
         assert row.section, row.pattern
         assert row.outputs <= len(row.operands), row.pattern
-        assert row.kind != "control" or isinstance(row.semantics, str)
+        assert row.kind != "control" or isinstance(row.semantics, Control)

@@ -296,7 +296,7 @@ FAULTS: list[tuple[str, str, str]] = [
     (
         "st.global.u32 [at+4], tid;",
         "M402",
-        "write of 4 bytes at {end:#x}, 0 bytes behind the end of argument 0 (result) [{base:#x}, {end:#x}), 128 bytes",
+        "write of 4 bytes at {end:#x}, 0 bytes past the end of argument 0 (result) [{base:#x}, {end:#x}), 128 bytes",
     ),
     ("mov.u64 rd1, 16; ld.global.u32 r1, [rd1]; st.global.u32 [at], r1;", "M401", "read of 4 bytes at 0x10: a null pointer with an offset"),
     ("st.global.u32 [at+2], tid;", "M405", "the address {odd:#x} is not a multiple of the size of the access, 4 bytes"),

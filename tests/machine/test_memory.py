@@ -42,7 +42,7 @@ def test_refusals_say_what_is_wrong() -> None:
     base = GLOBAL_BASE
     text = f"a [{base:#x}, {base + 16:#x}), 16 bytes"
     assert refused(memory, base + 12, 8) == ("M402", f"read of 8 bytes at {base + 12:#x} runs 4 bytes past the end of {text}")
-    assert refused(memory, base + 20, 4, True) == ("M402", f"write of 4 bytes at {base + 20:#x}, 4 bytes behind the end of {text}")
+    assert refused(memory, base + 20, 4, True) == ("M402", f"write of 4 bytes at {base + 20:#x}, 4 bytes past the end of {text}")
     assert refused(memory, b.base, 4, True)[0] == "M404"
     assert refused(memory, base - 4, 4) == ("M401", f"read of 4 bytes at {base - 4:#x}, 4 bytes before the start of {text}")
     assert refused(memory, 8, 4) == ("M401", "read of 4 bytes at 0x8: a null pointer with an offset")
@@ -102,7 +102,7 @@ def test_host_memory_at_its_own_address() -> None:
     assert [row[0] for row in memory.rows.tolist()] == [host.ctypes.data, own.base], "sorted, as compiled code searches it"
     memory.view(attached.base + 10, 2, write=True)[:] = 7
     assert host[9:13].tolist() == [9, 7, 7, 12]
-    assert str(memory.refusal(attached.base + 100, 4, False)).split(", in")[0].endswith(f"0 bytes behind the end of {attached}")
+    assert str(memory.refusal(attached.base + 100, 4, False)).split(", in")[0].endswith(f"0 bytes past the end of {attached}")
     assert memory.used == 64
     memory.detach(attached)
     assert memory.find(host.ctypes.data) is None

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ptxlab import numerics
-from ptxlab.numerics._call import check_call
+from ptxlab.numerics._mma import check_call
 
 from .wild_value_helpers import (
     FORMS,

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from ptxlab import native, numerics
 from ptxlab.formats import encode
 from ptxlab.numerics import _prepared
-from ptxlab.numerics._call import check_call
-from ptxlab.numerics.ir import _fused, _group, kernels
+from ptxlab.numerics._mma import check_call
+from ptxlab.numerics.ir import _fused, kernels
+from ptxlab.numerics.ir import group as group_steps
 
 from .wild_value_helpers import FORMS, NARROW, SCALED, SPARSE, SPARSE_SYNC, SYNC, Case, Form, case, edges, reaches_floor
 
@@ -146,9 +147,9 @@ def ordinary(form: Form) -> Case:
 @pytest.mark.parametrize("form", KERNELS, ids=str)
 def test_rows_without_specials_take_the_fast_path(form: Form, fresh_kernels: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """They have the right bits though the general path, here one with a window of two bits, has not."""
-    right, broken = _fused.general, _group._General
+    right, broken = _fused.general, group_steps._General
     monkeypatch.setattr(_fused, "general", lambda module, step, wide: right(module, replace(step, window=2), wide))
-    monkeypatch.setattr(_group, "_General", lambda module, step: broken(module, replace(step, window=2)))
+    monkeypatch.setattr(group_steps, "_General", lambda module, step: broken(module, replace(step, window=2)))
     lanes = native.host().vector_bits // 32
     monkeypatch.setattr(kernels, "_compile", lambda _, write, exports: native.compile_ir(write(lanes), exports, opt=1))
     one = ordinary(form)

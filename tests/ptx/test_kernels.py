@@ -25,8 +25,7 @@ from ptxlab.ptx import (
     to_text,
 )
 from ptxlab.ptx._cursor import Cursor
-from ptxlab.ptx._operands import operand
-from ptxlab.ptx._parser import _Parser
+from ptxlab.ptx._operands import instruction, operand
 
 KERNELS = sorted((Path(__file__).parents[1] / "end_to_end" / "triton").glob("*.ptx"))
 COMMENT = re.compile(r"^\s*\.loc\s+(\d+) (\d+) (\d+).*// (\S+):(\d+):(\d+)")
@@ -97,14 +96,14 @@ def test_operand_spans(module: Module) -> None:
 
 def test_exact_parser_agrees(module: Module) -> None:
     """The token-by-token parser reads every instruction as the regular expressions do."""
-    parser = _Parser(module.text, module.file)
+    cursor = Cursor(module.text, module.file)
     offsets = [0]
     for line in module.text.split("\n"):
         offsets.append(offsets[-1] + len(line) + 1)
     for i in instructions(module):
-        exact, end = parser._instruction(offsets[i.line - 1] + i.column - 1, i.line, i.column)
-        assert exact == i
-        assert module.text[end - 1] == ";"
+        cursor.seek(offsets[i.line - 1] + i.column - 1)
+        assert instruction(cursor, i.line, i.column) == i
+        assert module.text[cursor.end - 1] == ";"
 
 
 def test_source_map_agrees_with_the_compilers_comments(module: Module) -> None:

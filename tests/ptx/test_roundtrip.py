@@ -36,8 +36,7 @@ from ptxlab.ptx import (
     parse,
     to_text,
 )
-from ptxlab.ptx._declarations import TYPES
-from ptxlab.ptx._functions import FUNCTION_DIRECTIVES
+from ptxlab.ptx._declarations import FUNCTION_DIRECTIVES, TYPES
 
 identifiers = st.from_regex(r"([A-Za-z]|[%$_][A-Za-z0-9_$])[A-Za-z0-9_$]{0,6}", fullmatch=True).filter(
     lambda t: t not in ("WARP_SZ", "generic")

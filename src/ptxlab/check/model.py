@@ -22,6 +22,8 @@ compilers rely on less order than the specification requires, the model ``practi
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import cache
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +31,7 @@ from numpy.typing import NDArray
 
 from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Proxy, Unit
 
-__all__ = ["ASYNC_PROXY", "TENSOR_PIPES", "TENSOR_SPACE", "Component", "Kind", "Row", "Rule", "Rules", "kind_of", "rule", "scoped"]
+__all__ = ["ASYNC_PROXY", "TENSOR_PIPES", "TENSOR_SPACE", "Component", "Kind", "Row", "Rule", "kind_of", "rule", "rule_table", "scoped"]
 
 
 class Kind(IntEnum):
@@ -136,9 +138,11 @@ class Row(IntEnum):
     """the same for global memory"""
     TENSOR = 3
     """tcgen05 accesses that a tcgen05 access may follow"""
-    RELEASED = 4
+    ASYNC_RELEASED = 4
+    """spec: accesses that a fence of the generic and the async proxy has released, for a fence of these proxies that acquires"""
+    RELEASED = 5
     """spec: the part of TENSOR that the warp's next release publishes"""
-    ACQUIRED = 5
+    ACQUIRED = 6
     """spec: joined into TENSOR by the next tcgen05.fence::after_thread_sync"""
 
 
@@ -195,26 +199,20 @@ def scoped(earlier: Kind, later: Kind) -> bool:
     return earlier in _ATOMIC and later in _ATOMIC and Kind.NARROW in (earlier, later)
 
 
-class Rules:
-    """`rule` for all pairs as a table for compiled code.
+@cache
+def rule_table(model: str) -> NDArray[np.uint8]:
+    """`rule` for all pairs as a table for compiled code: uint8[1024].
 
-    Attributes
-    ----------
-    table : uint8[1024], index (kind << 1 | write) of the earlier access << 5 | the same of the later one; bits: 0 component, 1-2 row,
-        3 formal, 6 whether whatever conflicts with the earlier one conflicts with the later one, too (not if `scoped`, where both stay),
-        7 conflict
+    The index is (kind << 1 | write) of the earlier access << 5 | the same of the later one. Bits: 0 component, 1-2 row, 3 formal, 6 whether
+    whatever conflicts with the earlier one conflicts with the later one, too (not if `scoped`, where both stay), 7 conflict.
     """
-
-    def __init__(self, model: str) -> None:
-        self.table: NDArray[np.uint8] = np.zeros(1024, np.uint8)
-        for earlier in Kind:
-            for later in Kind:
-                for wrote in (False, True):
-                    for writes in (False, True):
-                        found = rule(earlier, wrote, later, writes, model)
-                        index = (earlier << 1 | wrote) << 5 | later << 1 | writes
-                        self.table[index] = found.component | found.row << 1 | found.formal << 3 | found.conflict << 7
-        conflicts = (self.table >> 7).reshape(32, 32).astype(bool)
-        covers = ~(conflicts[:, None] & ~conflicts[None, :]).any(axis=2)
-        covers &= ~np.array([[scoped(Kind(one >> 1), Kind(other >> 1)) for other in range(32)] for one in range(32)])
-        self.table |= covers.reshape(-1).astype(np.uint8) << 6
+    table: NDArray[np.uint8] = np.zeros(1024, np.uint8)
+    for earlier, wrote, later, writes in product(Kind, (False, True), Kind, (False, True)):
+        found = rule(earlier, wrote, later, writes, model)
+        index = (earlier << 1 | wrote) << 5 | later << 1 | writes
+        table[index] = found.component | found.row << 1 | found.formal << 3 | found.conflict << 7
+    conflicts = (table >> 7).reshape(32, 32).astype(bool)
+    covers = ~(conflicts[:, None] & ~conflicts[None, :]).any(axis=2)
+    covers &= ~np.array([[scoped(Kind(one >> 1), Kind(other >> 1)) for other in range(32)] for one in range(32)])
+    table |= covers.reshape(-1).astype(np.uint8) << 6
+    return table

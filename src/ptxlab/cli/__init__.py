@@ -1,12 +1,5 @@
-"""The command line: one module for each command."""
+"""The command line. A command's module is imported when the command is used."""
 
-from __future__ import annotations
+from ptxlab.cli._main import cli as main
 
 __all__ = ["main"]
-
-
-def main() -> None:
-    """Run the command line; the libraries it needs are imported here, not with the package."""
-    from ptxlab.cli._main import cli
-
-    cli()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +45,7 @@ def dtype_of(name: object) -> np.dtype[Any]:
     if name in EXTENDED_DTYPES:
         import ml_dtypes
 
-        extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-        return extended
+        return cast("np.dtype[Any]", np.dtype(getattr(ml_dtypes, name)))
     try:
         dtype = np.dtype(name)
     except (TypeError, ValueError, SyntaxError):

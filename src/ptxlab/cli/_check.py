@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,8 @@ import click
 import numpy as np
 
 from ptxlab.cli._launch_file import read_launchable
-from ptxlab.cli._options import launch_options
-from ptxlab.cli._output import JSON, SARIF, emit, findings, refusing
-from ptxlab.cli._run import compare
+from ptxlab.cli._output import JSON, SARIF, emit, findings, launch_options, refusing
+from ptxlab.cli._run import unexpected
 from ptxlab.diagnostics import Diagnostic, diagnose
 from ptxlab.formats import bytes_of
 from ptxlab.machine.launch.options import LaunchOptions
@@ -22,20 +22,6 @@ from ptxlab.machine.observe.observer import tracing
 __all__ = ["check"]
 
 _ORDER_DEPENDENT = "M410"
-
-
-@dataclass(slots=True)
-class _Found:
-    """Findings of several launches: equal ones (same code, same place) once, with the schedules that showed them."""
-
-    listed: dict[tuple[str, str], tuple[Diagnostic, list[str]]] = field(default_factory=dict)
-
-    def add(self, diagnostics: tuple[Diagnostic, ...], schedule: str) -> None:
-        for each in diagnostics:
-            self.listed.setdefault((each.code, str(each.place)), (each, []))[1].append(schedule)
-
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        return tuple(replace(d, details=(*d.details, ("found under", ", ".join(names)))) for d, names in self.listed.values())
 
 
 @click.command()
@@ -48,7 +34,10 @@ class _Found:
 def check(launch_file: Path, seeds: int, progress: bool | None, form: str | None, options: dict[str, str]) -> None:
     """Run LAUNCH_FILE with every check under several schedules, and compare the results."""
     schedules = [("eager", 0), ("lazy", 0), *(("random", seed) for seed in range(1, seeds + 1))]
-    found, first, trace = _Found(), None, None
+    # Findings of the same code and place are listed once, with the schedules that showed them.
+    found: dict[tuple[str, str], tuple[Diagnostic, list[str]]] = {}
+    first: tuple[str, dict[str, Any]] | None = None
+    trace = None
     shown = sys.stderr.isatty() and not form if progress is None else progress
     bar: Any = click.progressbar(schedules, label="schedules", file=sys.stderr, hidden=not shown)
     with refusing(form, schedules=len(schedules)), bar as steps:
@@ -59,15 +48,15 @@ def check(launch_file: Path, seeds: int, progress: bool | None, form: str | None
             trace = trace or tracing(spec.options.trace)
             spec.options = spec.options.changed(trace=trace)
             result = spec.launch()
-            found.add(result.diagnostics, name)
+            diagnostics = list(result.diagnostics)
             if result.completed:
-                arrays = spec.arrays
-                first = first or (name, arrays)
-                found.add(_differences(*first, name, arrays), name)
-                found.add(tuple(d for e in spec.expectations if (d := compare(e, spec)) is not None), name)
-    listed = found.diagnostics()
+                first = first or (name, spec.arrays)
+                diagnostics += [*_differences(first[0], first[1], name, spec.arrays), *unexpected(spec)]
+            for each in diagnostics:
+                found.setdefault((each.code, str(each.place)), (each, []))[1].append(name)
+    listed = [replace(d, details=(*d.details, ("found under", ", ".join(names)))) for d, names in found.values()]
     if any(d.code == _ORDER_DEPENDENT for d in listed):
-        listed = tuple(d for d in listed if d.code != "F106")
+        listed = [d for d in listed if d.code != "F106"]
     emit(listed, form, schedules=len(schedules))
     count = findings(listed)
     if not form:
@@ -75,19 +64,15 @@ def check(launch_file: Path, seeds: int, progress: bool | None, form: str | None
     sys.exit(1 if count else 0)
 
 
-def _differences(name: str, before: dict[str, Any], other: str, after: dict[str, Any]) -> tuple[Diagnostic, ...]:
+def _differences(name: str, before: dict[str, Any], other: str, after: dict[str, Any]) -> Iterator[Diagnostic]:
     """Outputs that are not the same bits under two schedules."""
-    made = []
     for array, old in before.items():
         wrong = np.flatnonzero(bytes_of(old) != bytes_of(after[array]))
         if len(wrong):
             element = np.unravel_index(int(wrong[0]) // old.itemsize, old.shape)
             index = ", ".join(str(int(i)) for i in element)
-            made.append(
-                diagnose(
-                    "F106",
-                    f"{array}[{index}] is {old[element]} under the schedule {name} and {after[array][element]} under {other}",
-                    fix="look at the other findings first; without any, the kernel depends on an order that nothing guarantees",
-                )
+            yield diagnose(
+                "F106",
+                f"{array}[{index}] is {old[element]} under the schedule {name} and {after[array][element]} under {other}",
+                fix="look at the other findings first; without any, the kernel depends on an order that nothing guarantees",
             )
-    return tuple(made)

@@ -66,7 +66,10 @@ class Difference:
 
 
 def differences(expected: Array, actual: Array, tile: tuple[int, int] | None, rtol: float, atol: float) -> Difference | None:
-    """Compare two arrays of one shape; NaN equals NaN. Without tolerances, the values must be equal."""
+    """Compare two arrays of one shape; NaN equals NaN. Without tolerances, the values must be equal.
+
+    Without ``tile``, a tile is a square whose side is the smallest power of two with which the picture fits.
+    """
     if rtol or atol:
         wrong = ~np.isclose(_wide(actual), _wide(expected), rtol=rtol, atol=atol, equal_nan=True)
     else:
@@ -77,7 +80,10 @@ def differences(expected: Array, actual: Array, tile: tuple[int, int] | None, rt
         return None
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
     plane = wrong[index[:-2]].reshape((1, 1, *wrong.shape)[-2:])
-    chosen = tile or _tile(plane.shape)
+    side = _SMALLEST
+    while -(-plane.shape[0] // side) > _MOST_ROWS or -(-plane.shape[1] // side) > _MOST_COLUMNS:
+        side *= 2
+    chosen = tile or (side, side)
     return Difference(int(wrong.sum()), wrong.size, index, chosen, _sums(plane, chosen), _sums(np.ones_like(plane), chosen))
 
 
@@ -88,14 +94,6 @@ def _raw(array: Array) -> bool:
 
 def _wide(array: Array) -> Array:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
-
-
-def _tile(shape: tuple[int, ...]) -> tuple[int, int]:
-    """The smallest power of two, for both directions, with which the picture fits."""
-    side = _SMALLEST
-    while -(-shape[0] // side) > _MOST_ROWS or -(-shape[1] // side) > _MOST_COLUMNS:
-        side *= 2
-    return side, side
 
 
 def _sums(plane: Array, tile: tuple[int, int]) -> NDArray[np.intp]:
@@ -133,9 +131,13 @@ def diff(
         raise click.UsageError("give ACTUAL.npy, or --launch and --name")
     sides = _sides(tile)
     with refusing("json" if as_json else None, err=True, equal=None):
-        expected = _read(expected_npy)
+        try:
+            expected = read_npy(expected_npy)
+            given = None if actual_npy is None else read_npy(actual_npy)
+        except ArrayError as error:
+            raise click.UsageError(str(error)) from None
         replay, computed = (None, None) if launch_file is None else _launched(launch_file, str(name))
-        actual = _read(actual_npy) if actual_npy is not None else computed
+        actual = computed if given is None else given
         assert actual is not None
         expected, actual = _alike(expected, actual, bool(rtol or atol))
         found = differences(expected, actual, sides, rtol, atol)
@@ -151,13 +153,6 @@ def _sides(tile: str | None) -> tuple[int, int] | None:
     if not (rows.isdecimal() and columns.isdecimal() and int(rows) and int(columns)):
         raise click.UsageError(f"--tile takes rows and columns as 128x64, not {tile!r}")
     return int(rows), int(columns)
-
-
-def _read(path: Path) -> Array:
-    try:
-        return read_npy(path)
-    except ArrayError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _launched(path: Path, name: str) -> tuple[Any, Array]:

@@ -7,12 +7,12 @@ import runpy
 import sys
 import traceback
 from contextlib import redirect_stdout
+from importlib import import_module
 from pathlib import Path
 
 import click
 
-from ptxlab.cli._options import launch_options
-from ptxlab.cli._output import emit, findings, refusing, write_text
+from ptxlab.cli._output import emit, findings, launch_options, refusing, write_text, writing
 from ptxlab.diagnostics import PtxlabError, render_sarif
 from ptxlab.interop.cute import install_on_import
 from ptxlab.interop.optional_packages import EXTRAS, after_import, missing
@@ -20,8 +20,6 @@ from ptxlab.interop.session import Session, Settings, activate, launched_at, rai
 from ptxlab.machine import KernelError
 
 __all__ = ["exec_"]
-
-Status = int
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -45,7 +43,13 @@ def exec_(script: str, arguments: tuple[str, ...], sarif: Path | None, keep: Pat
     with refusing(None, err=True):
         settings = Settings.from_environment().read(options).changed(keep_going=True)
         session = Session(settings, (lambda _: None) if as_json else lambda found: emit([found], None, err=True))
-    session.keep = None if keep is None else _folder(keep)
+    # Paths are absolute, because the script may change the directory.
+    if keep is not None:
+        session.keep = keep.absolute()
+        with writing(f"to {keep}"):
+            keep.mkdir(parents=True, exist_ok=True)
+            (keep / ".ptxlab").touch()
+            (keep / ".ptxlab").unlink()
     if sarif is not None:
         write_text(sarif, render_sarif(()))
         sarif = sarif.absolute()
@@ -60,28 +64,20 @@ def exec_(script: str, arguments: tuple[str, ...], sarif: Path | None, keep: Pat
     sys.exit(status or (0 if session.ok else 1))
 
 
-def _folder(path: Path) -> Path:
-    """Make a folder that can be written to; its absolute path stays valid if the script changes directory."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        (path / ".ptxlab").touch()
-        (path / ".ptxlab").unlink()
-    except OSError as error:
-        raise click.UsageError(f"cannot write to {path}: {error.strerror}") from None
-    return path.absolute()
-
-
-def _run(script: str, arguments: tuple[str, ...], session: Session) -> Status:
+def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
     """Run the script as ``python script`` does; return its exit status."""
     os.environ["TRITON_DEFAULT_BACKEND"] = "ptxlab"
     install_on_import()
-    after_import("torch", _redirect_torch)
+    after_import("torch", lambda: import_module("ptxlab.interop.torch_device").install())
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).resolve().parent))
     try:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as end:
-        return _exit_status(end)
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
     except ModuleNotFoundError as error:
@@ -100,20 +96,7 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> Status:
     return 0
 
 
-def _redirect_torch() -> None:
-    from ptxlab.interop.torch_device import install
-
-    install()
-
-
-def _exit_status(end: SystemExit) -> Status:
-    if end.code is None or isinstance(end.code, int):
-        return end.code or 0
-    print(end.code, file=sys.stderr)
-    return 1
-
-
-def _traceback(error: BaseException) -> Status:
+def _traceback(error: BaseException) -> int:
     """Print the traceback that Python would print: without the frames that started the script."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_globals.get("__name__") != "__main__":

@@ -56,6 +56,7 @@ def _parse(text: str) -> int | bytes:
     try:
         return bytes.fromhex(digits) if len(digits) == _MAP_DIGITS else int(digits, 0)
     except ValueError:
-        message = f"{text!r} is not a value"
-        fix = "give a number (0x..., 0b..., decimal), the 256 hexadecimal digits of a tensor map, or @FILE"
-        raise DescriptorError(message, fix=fix) from None
+        raise DescriptorError(
+            f"{text!r} is not a value",
+            fix="give a number (0x..., 0b..., decimal), the 256 hexadecimal digits of a tensor map, or @FILE",
+        ) from None

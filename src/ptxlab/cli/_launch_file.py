@@ -36,18 +36,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.cli._arrays import MAX_BYTES, ArrayError, dtype_of, generate, read_npy
-from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
+from ptxlab.diagnostics import Place, PtxlabError, diagnose
 from ptxlab.machine import Device, LaunchError, Replay, Result, is_bundle, load, read_bundle
 from ptxlab.machine.launch.options import LaunchOptions
-from ptxlab.machine.replay.bundle import write_bundle
 from ptxlab.machine.replay.replay import Expectation
 
-__all__ = ["Bundle", "LaunchFile", "LaunchFileError", "Launchable", "read_launch_file", "read_launchable", "save_bundle"]
+__all__ = ["Bundle", "LaunchFile", "LaunchFileError", "Launchable", "read_launch_file", "read_launchable"]
 
 Array = NDArray[Any]
 
@@ -55,8 +53,10 @@ KEYS = {"ptx", "target", "kernel", "grid", "block", "cluster", "shared_bytes", "
 KINDS = ("array", "npy", "value", "tensor_map", "bytes", "null")
 MAP_KEYS = {"array", "box", "swizzle", "dims", "strides", "element_strides", "interleave", "l2_promotion", "oob_fill", "dtype"}
 EXPECT_KEYS = {"name", "npy", "matmul", "transpose_a", "transpose_b", "equals", "rtol", "atol", "exact"}
-SCALARS = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64"}
-SCALARS |= {"f16": "float16", "f32": "float32", "f64": "float64"}
+SCALARS = {
+    "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+    "f16": "float16", "f32": "float32", "f64": "float64",
+}  # fmt: skip
 TYPE_NAMES = {int: "a whole number", float: "a number", str: "a text", list: "a list", bool: "true or false", dict: "a table"}
 MAX_TEXT = 16 << 20
 
@@ -116,8 +116,7 @@ class _Reader:
         self.bytes = 0
 
     def refuse(self, code: str, message: str, fix: str = "", line: int = 1, column: int = 1) -> LaunchFileError:
-        found: Diagnostic = diagnose(code, message, fix=fix)
-        return LaunchFileError(found.at(Place(str(self.path), line, column)))
+        return LaunchFileError(diagnose(code, message, fix=fix).at(Place(str(self.path), line, column)))
 
     def table(self) -> dict[str, Any]:
         try:
@@ -131,8 +130,7 @@ class _Reader:
         try:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            line, column = getattr(error, "lineno", 1), getattr(error, "colno", 1)
-            raise self.refuse("F102", f"not TOML: {error}", line=line, column=column) from None
+            raise self.refuse("F102", f"not TOML: {error}", "", getattr(error, "lineno", 1), getattr(error, "colno", 1)) from None
         except (RecursionError, ValueError) as error:
             raise self.refuse("F102", f"not TOML that can be read: {error}") from None
 
@@ -140,8 +138,7 @@ class _Reader:
         value = table.get(key, default)
         if value is None or (isinstance(value, bool) and bool not in kinds) or not isinstance(value, kinds):
             names = " or ".join(TYPE_NAMES[kind] for kind in kinds)
-            found = "nothing" if value is None else repr(value)
-            raise self.refuse("F103", f"{where}: {key} must be {names}, not {found}")
+            raise self.refuse("F103", f"{where}: {key} must be {names}, not {'nothing' if value is None else repr(value)}")
         return value
 
     def options(self, table: Mapping[str, Any]) -> LaunchOptions:
@@ -169,7 +166,7 @@ class _Reader:
         given = [kind for kind in KINDS if kind in table]
         if len(given) != 1:
             raise self.refuse("F103", f"{where}: exactly one of {', '.join(KINDS)} says what it is; found {', '.join(given) or 'none'}")
-        kind = given[0]
+        (kind,) = given
         self.known(table, {kind, "name", "dtype"} if kind == "value" else {kind, "name"}, where)
         name = self.expect(table, "name", (str,), where, default="") or None
         if name in self.arrays:
@@ -201,14 +198,13 @@ class _Reader:
         if name is None:
             return value
         dtype = dtype_of(SCALARS.get(name, name) if isinstance(name, str) else name)
-        if dtype.kind in "iu" and isinstance(value, int):
-            limits = np.iinfo(dtype)
-            if not limits.min <= value <= limits.max:
-                raise ArrayError(f"value {value} does not fit {name}")
-            return value
-        if dtype.kind in "iu":
+        if dtype.kind not in "iu":
+            return float(value)
+        if not isinstance(value, int):
             raise ArrayError(f"value {value} is no whole number, as {name} wants")
-        return float(value)
+        if not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+            raise ArrayError(f"value {value} does not fit {name}")
+        return value
 
     def tensor_map(self, table: Mapping[str, Any], where: str) -> Any:
         from ptxlab.descriptors import TensorMap
@@ -286,17 +282,13 @@ def read_launch_file(path: Path) -> LaunchFile:
     reader.known(table, KEYS, where)
     ptx = path.parent / reader.expect(table, "ptx", (str,), where)
     target, kernel = (reader.expect(table, key, (str,), where, default="") or None for key in ("target", "kernel"))
-    shape = ("grid", "block", "cluster")
-    geometry: dict[str, Any] = {key: _extent(reader.expect(table, key, (int, list), where)) for key in shape if key in table}
+    extents: dict[str, Any] = {key: reader.expect(table, key, (int, list), where) for key in ("grid", "block", "cluster") if key in table}
+    geometry = {key: tuple(value) if isinstance(value, list) else value for key, value in extents.items()}
     geometry["shared_bytes"] = reader.expect(table, "shared_bytes", (int,), where, default=0)
     options = reader.options(table)
     args = [reader.argument(t, f"args[{i}]") for i, t in enumerate(reader.expect(table, "args", (list,), where, default=[]))]
     expectations = [reader.expectation(t, f"expect[{i}]") for i, t in enumerate(reader.expect(table, "expect", (list,), where, default=[]))]
     return LaunchFile(ptx, target, kernel, geometry, args, reader.arrays, options, expectations)
-
-
-def _extent(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 class Bundle:
@@ -334,12 +326,3 @@ Launchable = LaunchFile | Bundle
 def read_launchable(path: Path) -> Launchable:
     """Read a launch file or a bundle."""
     return Bundle(read_bundle(path)) if is_bundle(path) else read_launch_file(path)
-
-
-def save_bundle(path: Path, spec: Launchable, result: Result) -> None:
-    """Write a launch that has kept its inputs to a bundle."""
-    assert result.replay is not None
-    try:
-        write_bundle(path, spec.named(result.replay))
-    except OSError as error:
-        raise click.UsageError(f"cannot write {path}: {error.strerror}") from None

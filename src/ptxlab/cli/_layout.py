@@ -6,22 +6,28 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import click
 
+from ptxlab import view
 from ptxlab.cli._output import refusing, write_text
-from ptxlab.tables import COPY_LAYOUTS, LOAD_REGISTERS, MMA_KINDS, SCALE_IDS, SWIZZLES, TENSOR_FRAGMENTS, TYPE_BITS
-
-if TYPE_CHECKING:
-    from ptxlab.view import Picture
+from ptxlab.descriptors import OperandTile, SharedMemoryDescriptor, WgmmaDescriptor
+from ptxlab.layout import matrix_rows
+from ptxlab.tables import COPY_LAYOUTS, LOAD_REGISTERS, MMA_KINDS, SCALE_IDS, SWIZZLES, TENSOR_FRAGMENTS, TYPE_BITS, data_path_of
+from ptxlab.view import Picture
 
 __all__ = ["layout"]
 
 _COPY_SHAPES = [".".join(filter(None, shape)) for shape in COPY_LAYOUTS]
 
 _file = click.Path(path_type=Path, dir_okay=False)
+
+
+def _as_integer(_context: click.Context, _parameter: click.Parameter, value: str) -> int:
+    return int(value)
 
 
 def integer(value: object) -> int:
@@ -32,17 +38,20 @@ def integer(value: object) -> int:
         raise click.BadParameter(f"{value!r} is not an integer") from None
 
 
-_TILE_OFFSETS = ("leading", "stride", "base_offset")
-
-
 @click.group()
 def layout() -> None:
     """Where is element (m, k)? Draw operands, accumulators and register fragments."""
 
 
+def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
+    """Several options as one decorator; the help lists them in this order."""
+    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
 def _picture(command: Callable[..., Picture]) -> click.Command:
     """A command that draws what the function returns."""
 
+    @wraps(command)
     def run(svg: Path | None, html: Path | None, as_json: bool, **options: Any) -> None:
         try:
             with refusing("json" if as_json else None):
@@ -57,31 +66,22 @@ def _picture(command: Callable[..., Picture]) -> click.Command:
         elif svg is None and html is None:
             click.echo(picture.text(color=sys.stdout.isatty()))
 
-    run.__doc__ = command.__doc__
-    run.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
-    decorated: Any = run
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON."),
-        click.option("--html", type=_file, help="Write a page with the picture to this file."),
+    outputs = _options(
         click.option("--svg", type=_file, help="Write the picture to this file."),
-    ):
-        decorated = option(decorated)
-    return layout.command(name=command.__name__.strip("_").replace("_", "-"))(decorated)
+        click.option("--html", type=_file, help="Write a page with the picture to this file."),
+        click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON."),
+    )
+    return layout.command(name=command.__name__.replace("_", "-"))(outputs(run))
 
 
-def _modes(command: Callable[..., Picture]) -> Callable[..., Picture]:
-    """Options that choose a data path layout."""
-    for option in (
-        click.option("--lane", type=click.Choice(["0", "16"]), default="0", callback=lambda _c, _p, v: int(v), help="Lane of the address."),
-        click.option("--sparse", is_flag=True, help="tcgen05.mma.sp."),
-        click.option("--ws", is_flag=True, help="tcgen05.mma.ws."),
-        click.option(
-            "--cta-group", type=click.Choice(["1", "2"]), default="1", callback=lambda _c, _p, v: int(v), help="CTAs of the instruction."
-        ),
-        click.option("--m", type=click.IntRange(32, 256), required=True, help="M of the instruction."),
-    ):
-        command = option(command)
-    return command
+_modes = _options(
+    click.option("--m", type=click.IntRange(32, 256), required=True, help="M of the instruction."),
+    click.option("--cta-group", type=click.Choice(["1", "2"]), default="1", callback=_as_integer, help="CTAs of the instruction."),
+    click.option("--ws", is_flag=True, help="tcgen05.mma.ws."),
+    click.option("--sparse", is_flag=True, help="tcgen05.mma.sp."),
+    click.option("--lane", type=click.Choice(["0", "16"]), default="0", callback=_as_integer, help="Lane of the address."),
+)
+"""Options that choose a data path layout."""
 
 
 @_picture
@@ -89,15 +89,11 @@ def _modes(command: Callable[..., Picture]) -> Callable[..., Picture]:
 @_modes
 def accumulator(m: int, n: int, cta_group: int, ws: bool, sparse: bool, lane: int) -> Picture:
     """Matrix D of tcgen05.mma in tensor memory."""
-    from ptxlab.view import draw_accumulator
-
     _whole_parts(m, n, cta_group, ws, sparse, lane)
-    return draw_accumulator(m, n, cta_group, ws, sparse, lane)
+    return view.draw_accumulator(m, n, cta_group, ws, sparse, lane)
 
 
 def _whole_parts(m: int, n: int, cta_group: int, ws: bool, sparse: bool, lane: int) -> None:
-    from ptxlab.tables import data_path_of
-
     path = data_path_of(m, cta_group, ws, sparse)
     if n % (8 * path.banks):
         raise ValueError(f"N = {n} with data path layout {path.letter}; N must be a multiple of {8 * path.banks}")
@@ -112,37 +108,23 @@ def _whole_parts(m: int, n: int, cta_group: int, ws: bool, sparse: bool, lane: i
 @_modes
 def matrix_a(m: int, k: int, type_: str, cta_group: int, ws: bool, sparse: bool, lane: int, rank: int) -> Picture:
     """Matrix A of tcgen05.mma in tensor memory; 4- and 6-bit types in bytes, as .kind::f8f6f4 has them."""
-    from ptxlab.view import draw_matrix_a
-
     _whole_parts(m, 256, cta_group, ws, sparse, lane)
-    return draw_matrix_a(m, k, max(TYPE_BITS[type_], 8), cta_group, ws, sparse, lane, rank)
+    return view.draw_matrix_a(m, k, max(TYPE_BITS[type_], 8), cta_group, ws, sparse, lane, rank)
 
 
-def _tile_options(command: Callable[..., Picture]) -> Callable[..., Picture]:
-    """Options that describe a tile in shared memory; the command gets them together, as arguments of `OperandTile`."""
-
-    def run(**options: Any) -> Picture:
-        tile = {name: options.pop(name) for name in ("rows", "k", "type", "major", "swizzle", "start", "padded", *_TILE_OFFSETS)}
-        return command(tile=tile, **options)
-
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    decorated: Any = run
-    for option in (
-        click.option("--padded", is_flag=True, help="4-bit elements in slots of 16 bytes, as .kind::f8f6f4 has them."),
-        click.option("--base-offset", type=click.IntRange(0, 7), default=0, help="Matrix base offset."),
-        click.option("--stride", type=integer, help="Stride dimension byte offset; default: a tile without gaps."),
-        click.option("--leading", type=integer, help="Leading dimension byte offset; default: a tile without gaps."),
-        click.option("--start", type=integer, default=0, help="Start address in shared memory."),
-        click.option("--swizzle", type=click.Choice(list(SWIZZLES)), default="128B", show_default=True, help="Swizzling mode."),
-        click.option("--major", type=click.Choice(["k", "mn"]), default="k", show_default=True, help="Major-ness."),
-        click.option("--type", type=click.Choice(list(TYPE_BITS)), required=True, help="Element type."),
-        click.option("--k", type=click.IntRange(1), required=True, help="Columns: elements along K."),
-        click.option("--rows", type=click.IntRange(1), required=True, help="Rows: M of matrix A, N of matrix B."),
-    ):
-        decorated = option(decorated)
-    # click lists options from the last to the first: those of the tile come first in the help.
-    decorated.__click_params__ = getattr(command, "__click_params__", []) + decorated.__click_params__
-    return cast("Callable[..., Picture]", decorated)
+_tile_options = _options(
+    click.option("--rows", type=click.IntRange(1), required=True, help="Rows: M of matrix A, N of matrix B."),
+    click.option("--k", type=click.IntRange(1), required=True, help="Columns: elements along K."),
+    click.option("--type", type=click.Choice(list(TYPE_BITS)), required=True, help="Element type."),
+    click.option("--major", type=click.Choice(["k", "mn"]), default="k", show_default=True, help="Major-ness."),
+    click.option("--swizzle", type=click.Choice(list(SWIZZLES)), default="128B", show_default=True, help="Swizzling mode."),
+    click.option("--start", type=integer, default=0, help="Start address in shared memory."),
+    click.option("--leading", type=integer, help="Leading dimension byte offset; default: a tile without gaps."),
+    click.option("--stride", type=integer, help="Stride dimension byte offset; default: a tile without gaps."),
+    click.option("--base-offset", type=click.IntRange(0, 7), default=0, help="Matrix base offset."),
+    click.option("--padded", is_flag=True, help="4-bit elements in slots of 16 bytes, as .kind::f8f6f4 has them."),
+)
+"""Options that describe a tile in shared memory; `OperandTile` has parameters of the same names."""
 
 
 @_picture
@@ -151,24 +133,21 @@ def _tile_options(command: Callable[..., Picture]) -> Callable[..., Picture]:
 @click.option("--descriptor", type=integer, help="A descriptor instead of start, offsets, swizzle and base offset.")
 @click.option("--wgmma", is_flag=True, help="The descriptor is one of wgmma.")
 @_tile_options
-def operand(tile: dict[str, Any], wgmma: bool, descriptor: int | None, lines: int, step: int | None) -> Picture:
+def operand(wgmma: bool, descriptor: int | None, lines: int, step: int | None, **tile: Any) -> Picture:
     """A matrix operand in shared memory."""
-    from ptxlab.descriptors import OperandTile, SharedMemoryDescriptor, WgmmaDescriptor
-    from ptxlab.view import draw_operand
-
     made = OperandTile(**tile)
     bits, shape = TYPE_BITS[made.type], (made.rows, made.k)
     if descriptor is not None:
         found = (WgmmaDescriptor if wgmma else SharedMemoryDescriptor).decode(descriptor)
         if found.swizzle not in SWIZZLES:
             raise ValueError(f"the descriptor's swizzling mode is the invalid {found.swizzle}")
-        return draw_operand(found, *shape, bits, made.major, made.padded, lines)
+        return view.draw_operand(found, *shape, bits, made.major, made.padded, lines)
     whole = made.wgmma_descriptor() if wgmma else made.descriptor()
     if step is None:
-        return draw_operand(whole, *shape, bits, made.major, made.padded, lines, addresses=made.addresses())
+        return view.draw_operand(whole, *shape, bits, made.major, made.padded, lines, addresses=made.addresses())
     width = 256 // made.container
     part = made.advance(k=step * width)
-    picture = draw_operand(whole, *shape, bits, made.major, made.padded, lines, (step * width, width), made.addresses())
+    picture = view.draw_operand(whole, *shape, bits, made.major, made.padded, lines, (step * width, width), made.addresses())
     title = f"MMA {step}, k {step * width}-{(step + 1) * width - 1}: start address {part.start:#x}, descriptor {int(part):#018x}"
     return replace(picture, title=title)
 
@@ -184,12 +163,8 @@ def operand(tile: dict[str, Any], wgmma: bool, descriptor: int | None, lines: in
     help="ldmatrix (or stmatrix) .x4 down the rows; ld or st of a warp along a row, or down a column.",
 )
 @_tile_options
-def banks(tile: dict[str, Any], access: str, size: str, at: tuple[int, int]) -> Picture:
+def banks(access: str, size: str, at: tuple[int, int], **tile: Any) -> Picture:
     """Bank conflicts of a warp's access to an operand."""
-    from ptxlab.descriptors import OperandTile
-    from ptxlab.layout import matrix_rows
-    from ptxlab.view import draw_banks
-
     made = OperandTile(**tile)
     addresses = made.addresses() // (8 if TYPE_BITS[made.type] < 8 else 1)
     row, k = at
@@ -197,24 +172,22 @@ def banks(tile: dict[str, Any], access: str, size: str, at: tuple[int, int]) -> 
         raise ValueError(f"element ({row}, {k}) is outside the tile of {made.rows} x {made.k}")
     if access == "ldmatrix":
         found = matrix_rows(addresses if made.major == "k" else addresses.T, *((row, k) if made.major == "k" else (k, row)))
-        return draw_banks(found, 16, f"ldmatrix, {len(found) // 8} matrices")
+        return view.draw_banks(found, 16, f"ldmatrix, {len(found) // 8} matrices")
     step = max(int(size) * 8 // made.container, 1)
     found = addresses[row : row + 32, k] if access == "column" else addresses[row, k : k + 32 * step : step]
-    return draw_banks(found, int(size), f"ld or st of {size} bytes by {len(found)} threads along a {access}")
+    return view.draw_banks(found, int(size), f"ld or st of {size} bytes by {len(found)} threads along a {access}")
 
 
 @_picture
 @click.option("--split", type=click.IntRange(0, 511), default=0, help="Columns from the first to the second half of .16x32bx2.")
 @click.option("--pack", is_flag=True, help=".pack::16b or .unpack::16b.")
-@click.option("--num", type=click.Choice([str(1 << i) for i in range(8)]), default="1", callback=lambda _c, _p, v: int(v), help="The .xN.")
+@click.option("--num", type=click.Choice([str(1 << i) for i in range(8)]), default="1", callback=_as_integer, help="The .xN.")
 @click.option("--shape", type=click.Choice(list(TENSOR_FRAGMENTS)), required=True, help="Shape of the access.")
 def fragment(shape: str, num: int, pack: bool, split: int) -> Picture:
     """Registers of tcgen05.ld and tcgen05.st."""
-    from ptxlab.view import draw_fragment
-
     if (shape, num) not in LOAD_REGISTERS:
         raise ValueError(f"tcgen05.ld has no .{shape}.x{num}: it would take more than 128 registers")
-    return draw_fragment(shape, num, pack, split)
+    return view.draw_fragment(shape, num, pack, split)
 
 
 @_picture
@@ -222,22 +195,18 @@ def fragment(shape: str, num: int, pack: bool, split: int) -> Picture:
 @click.option("--n", type=click.IntRange(8, 256), help="Draw matrix D: N of the instruction.")
 def wgmma(n: int | None, bits: str | None) -> Picture:
     """Registers of wgmma: matrix D, or matrix A."""
-    from ptxlab.view import draw_wgmma_fragment
-
     if (n is None) == (bits is None):
         raise ValueError("give either --n for matrix D or --bits for matrix A")
     if n is not None and n % 8:
         raise ValueError(f"N = {n}; N must be a multiple of 8")
-    return draw_wgmma_fragment(n, None if bits is None else int(bits))
+    return view.draw_wgmma_fragment(n, None if bits is None else int(bits))
 
 
 @_picture
 @click.option("--shape", type=click.Choice(_COPY_SHAPES), required=True, help="Shape with its multicast.")
 def copy(shape: str) -> Picture:
     """Lanes that tcgen05.cp writes."""
-    from ptxlab.view import draw_copy
-
-    return draw_copy(*shape.partition(".")[::2])
+    return view.draw_copy(*shape.partition(".")[::2])
 
 
 @_picture
@@ -247,17 +216,15 @@ def copy(shape: str) -> Picture:
     "--scales",
     type=click.Choice([str(n) for n in SCALE_IDS]),
     required=True,
-    callback=lambda _c, _p, v: int(v),
+    callback=_as_integer,
     help="Scale factors of a row.",
 )
 @click.option("--rows", type=click.IntRange(8, 256), required=True, help="Rows of the CTA's A, or N.")
 def scales(rows: int, scales: int, scale_id: int, split: bool) -> Picture:
     """Scale factors in tensor memory."""
-    from ptxlab.view import draw_scale_factors
-
     if scale_id not in SCALE_IDS[scales]:
         raise ValueError(f"ID {scale_id} with {scales} scale factors of a row; it can be {', '.join(map(str, SCALE_IDS[scales]))}")
-    return draw_scale_factors(rows, scales, scale_id, split)
+    return view.draw_scale_factors(rows, scales, scale_id, split)
 
 
 @_picture
@@ -266,17 +233,13 @@ def scales(rows: int, scales: int, scale_id: int, split: bool) -> Picture:
 @_modes
 def metadata(kind: str, m: int, cta_group: int, ws: bool, sparse: bool, lane: int, selector: int) -> Picture:
     """Sparsity metadata in tensor memory."""
-    from ptxlab.view import draw_metadata
-
     del sparse  # Metadata is there for sparse instructions only.
-    return draw_metadata(kind, m, cta_group, ws, selector, lane)
+    return view.draw_metadata(kind, m, cta_group, ws, selector, lane)
 
 
 @layout.command()
 @click.option("-o", "--output", type=_file, required=True, help="File to write.")
 def explorer(output: Path) -> None:
     """Write the layout explorer: one HTML page that works offline."""
-    from ptxlab.view import explorer_page
-
-    write_text(output, explorer_page())
+    write_text(output, view.explorer_page())
     click.echo(f"wrote {output}")

@@ -1,34 +1,41 @@
-"""``ptxlab lint``: what is wrong with a module, without running it."""
+"""``ptxlab lint``: what is wrong with a module, without running it; ``ptxlab rule``: what a diagnostic code means."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import asdict
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
 
-from ptxlab.diagnostics import Diagnostic, PtxlabError, render_json, render_sarif, render_text
+from ptxlab.diagnostics import CODES, Diagnostic, PtxlabError, render_json, render_sarif, render_text
 
-__all__ = ["lint"]
+__all__ = ["lint", "rule"]
 
 
-def _print_forms(context: click.Context, _: click.Parameter, name: str | None) -> None:
-    """Print the declared forms of an instruction, or of all whose names begin so, and end."""
-    if name is None or context.resilient_parsing:
-        return
-    from difflib import get_close_matches
-
+def _forms(name: str) -> str:
+    """The declared forms of an instruction, or of all whose names begin so, as help text; empty if there are none."""
     from ptxlab.isa import load_all
     from ptxlab.isa.catalogue import forms_of
-    from ptxlab.isa.form import FORMS
     from ptxlab.isa.help_text import help_text
 
     load_all()
-    found = forms_of(name)
+    return "\n\n".join(map(help_text, forms_of(name)))
+
+
+def _print_forms(context: click.Context, _: click.Parameter, name: str | None) -> None:
+    """Print the forms of an instruction and end."""
+    if name is None or context.resilient_parsing:
+        return
+    found = _forms(name)
     if not found:
+        from ptxlab.isa.form import FORMS
+
         near = get_close_matches(name, FORMS, 1)
         raise click.UsageError(f"no form of {name} is declared" + (f"; did you mean {near[0]}?" if near else ""))
-    click.echo("\n\n".join(map(help_text, found)))
+    click.echo(found)
     context.exit()
 
 
@@ -78,3 +85,30 @@ def _texts(file: Path, target: str | None) -> Iterator[tuple[str, str]]:
         yield from ((found.file, found.text) for found in ptx.embedded(raw, str(file)))
     else:
         yield str(file), raw.rstrip(b"\0").decode("utf-8", "replace")
+
+
+def _page(code: str) -> str:
+    """The page of a code, from the installed package or from a source tree; empty if it has none."""
+    package = Path(__file__).parents[1]
+    pages = [folder / "rules" / f"{code}.md" for folder in (package, package.parents[1] / "docs")]
+    return next((path.read_text() for path in pages if path.is_file()), "")
+
+
+@click.command()
+@click.argument("code")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def rule(code: str, as_json: bool) -> None:
+    """Explain a diagnostic code such as L113; for an instruction such as tcgen05.cp, print its legal forms."""
+    info = CODES.get(code.upper())
+    if info is None:
+        forms = _forms(code)
+        if not forms:
+            raise click.UsageError(f"there is no code {code!r}, and no instruction of this name is declared")
+        click.echo(forms)
+        return
+    text = _page(info.code)
+    if as_json:
+        click.echo(json.dumps(asdict(info) | {"page": text}))
+        return
+    section = f"section: {info.section}\n" if info.section else ""
+    click.echo(f"{info.severity}[{info.code}]: {info.title}\n{section}\n{text}".rstrip())

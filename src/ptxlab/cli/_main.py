@@ -19,7 +19,10 @@ COMMANDS = {
     "run": "Run the kernel that LAUNCH_FILE (TOML, or a replay bundle) describes.",
     "warmup": "Fill the code cache: the helpers of every launch, and every kernel of the PTX files.",
 }
-"""The commands by name, with the first line of their help. ``run`` is defined in ``ptxlab.cli._run``, and so on; ``exec`` is ``exec_``."""
+"""The commands by name, with the first line of their help."""
+
+_ELSEWHERE = {"exec": ("_exec", "exec_"), "rule": ("_lint", "rule"), "warmup": ("_run", "warmup")}
+"""Module and function of the commands whose module is not named after them."""
 
 
 class _Commands(click.Group):
@@ -31,8 +34,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"ptxlab.cli._{cmd_name}")
-        found: click.Command = getattr(module, "exec_" if cmd_name == "exec" else cmd_name)
+        module, function = _ELSEWHERE.get(cmd_name, (f"_{cmd_name}", cmd_name))
+        found: click.Command = getattr(import_module(f"ptxlab.cli.{module}"), function)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,19 +1,23 @@
-"""How commands print findings, and how they end when something is refused."""
+"""What commands share: options of launches, printing of findings, and the end when something is refused."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ptxlab.diagnostics import Diagnostic, PtxlabError, render_sarif, render_text
 
-__all__ = ["JSON", "SARIF", "emit", "findings", "refusing", "write_text"]
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.options import LaunchOptions
+
+__all__ = ["JSON", "SARIF", "emit", "findings", "launch_options", "refusing", "write_text", "writing"]
 
 JSON = click.option("--json", "form", flag_value="json", help="Print the result as JSON.")
 SARIF = click.option("--sarif", "form", flag_value="sarif", help="Print the findings as SARIF 2.1.0.")
@@ -48,9 +52,46 @@ def refusing(form: str | None, *, err: bool = False, interrupted: str = "interru
         sys.exit(130)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file; one that cannot be written is wrong use."""
+@contextmanager
+def writing(what: object) -> Iterator[None]:
+    """Report a file or folder that cannot be written as wrong use."""
     try:
-        path.write_text(text, encoding="utf-8")
+        yield
     except OSError as error:
-        raise click.UsageError(f"cannot write {path}: {error.strerror}") from None
+        raise click.UsageError(f"cannot write {what}: {error.strerror}") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file."""
+    with writing(path):
+        path.write_text(text, encoding="utf-8")
+
+
+Command = Callable[..., Any]
+
+
+def launch_options(kind: type[LaunchOptions], *without: str) -> Callable[[Command], Command]:
+    """Give a command the options of launches; it is called with the texts that were given, as ``options``.
+
+    Parameters
+    ----------
+    kind : the class whose fields become options
+    without : fields that the command sets itself
+    """
+    described = {name: each for name, each in kind.described().items() if name not in without}
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def gathered(**given: Any) -> Any:
+            values = {name: given.pop(name) for name in described}
+            texts = {name: value if isinstance(value, str) else str(int(value)) for name, value in values.items() if value is not None}
+            return command(options=texts, **given)
+
+        made: Command = gathered
+        for name, each in reversed(described.items()):
+            words = name.replace("_", "-")
+            switch = f"--{words}/--no-{words}" if each.form is None else f"--{words}"
+            made = click.option(switch, name, metavar=each.form, default=None, help=each.help)(made)
+        return made
+
+    return decorate

@@ -1,9 +1,13 @@
-"""``ptxlab run``: launch the kernel of a launch file or a bundle, report what was found, compare with what was expected."""
+"""``ptxlab run``: launch the kernel of a launch file or a bundle, report what was found, compare with what was expected.
+
+``ptxlab warmup``: compile ahead what a first launch would compile.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,16 +15,15 @@ from typing import Any
 import click
 import numpy as np
 
-from ptxlab.cli._launch_file import Launchable, read_launchable, save_bundle
-from ptxlab.cli._options import launch_options
-from ptxlab.cli._output import JSON, SARIF, emit, findings, refusing
+from ptxlab.cli._launch_file import Launchable, read_launchable
+from ptxlab.cli._output import JSON, SARIF, emit, findings, launch_options, refusing, writing
 from ptxlab.diagnostics import Diagnostic, diagnose
+from ptxlab.machine import warmup_parts
 from ptxlab.machine.launch.options import LaunchOptions
+from ptxlab.machine.replay.bundle import write_bundle
 from ptxlab.machine.replay.replay import Expectation
 
-__all__ = ["compare", "run"]
-
-Progress = Callable[[int, int], None]
+__all__ = ["compare", "run", "unexpected", "warmup"]
 
 
 @click.command()
@@ -49,11 +52,16 @@ def run(
             result = spec.launch(bar)
     found = list(result.diagnostics)
     if result.completed:
-        found += [d for e in spec.expectations if (d := compare(e, spec)) is not None]
+        found += unexpected(spec)
     if save is not None:
-        _save(spec, save)
+        with writing(f"to {save}"):
+            save.mkdir(parents=True, exist_ok=True)
+            for name, array in spec.arrays.items():
+                np.save(save / f"{Path(name).name}.npy", array)
     if bundle is not None:
-        save_bundle(bundle, spec, result)
+        assert result.replay is not None
+        with writing(bundle):
+            write_bundle(bundle, spec.named(result.replay))
     count = findings(found)
     if not form and result.stdout:
         click.echo(result.stdout, nl=not result.stdout.endswith("\n"))
@@ -79,6 +87,11 @@ def _progress_bar(name: str, show: bool) -> Any:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
+def unexpected(spec: Launchable) -> list[Diagnostic]:
+    """The outputs of a launch that differ from their expectations."""
+    return [found for expectation in spec.expectations if (found := compare(expectation, spec)) is not None]
+
+
 def compare(expectation: Expectation, spec: Launchable) -> Diagnostic | None:
     """Compare an output with its expectation; the first difference makes the diagnostic."""
     got = spec.arrays[expectation.name]
@@ -100,10 +113,18 @@ def compare(expectation: Expectation, spec: Launchable) -> Diagnostic | None:
     )
 
 
-def _save(spec: Launchable, folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, array in spec.arrays.items():
-            np.save(folder / f"{Path(name).name}.npy", array)
-    except OSError as error:
-        raise click.UsageError(f"cannot write to {folder}: {error.strerror}") from None
+@click.command()
+@click.argument("ptx", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the timings as JSON.")
+def warmup(ptx: tuple[Path, ...], as_json: bool) -> None:
+    """Fill the code cache: the helpers of every launch, and every kernel of the PTX files."""
+    timings: dict[str, float] = {}
+    with refusing("json" if as_json else None):
+        for name, compile_part in warmup_parts(ptx):
+            start = time.perf_counter()
+            compile_part()
+            timings[name] = time.perf_counter() - start
+            if not as_json:
+                click.echo(f"{timings[name]:8.3f} s  {name}")
+    if as_json:
+        click.echo(json.dumps(timings))

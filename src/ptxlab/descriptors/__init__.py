@@ -1,13 +1,11 @@
 """Bit-field codecs: descriptors of shared memory and instructions, and tensor maps."""
 
-from ptxlab.descriptors._bitfields import BitField, BitFormat
-from ptxlab.descriptors._errors import DescriptorError, Finding, TensorMapError
+from ptxlab.descriptors._bitfields import BitField, BitFormat, DescriptorError, Finding, TensorMapError
 from ptxlab.descriptors._instruction import InstructionDescriptor
 from ptxlab.descriptors._legality import check_fragment, check_mma
+from ptxlab.descriptors._register_operands import TensorMemoryAddress, ZeroColumnMask
 from ptxlab.descriptors._shared_memory import SharedMemoryDescriptor, WgmmaDescriptor
-from ptxlab.descriptors._tensor_address import TensorMemoryAddress
 from ptxlab.descriptors._tile import OperandTile
-from ptxlab.descriptors._zero_columns import ZeroColumnMask
 from ptxlab.descriptors.describe.explain import READINGS, explain, format_of
 from ptxlab.descriptors.describe.explanation import Explanation, FieldRow, Hint, Interpretation
 from ptxlab.descriptors.tensor_map.codec import TENSOR_MAP_BYTES, TensorMapFields, decode_tensor_map, replace_field

@@ -1,4 +1,4 @@
-"""Bit fields, declared once: a table of `BitField` encodes, decodes and checks."""
+"""Findings about descriptors, the errors that they raise, and bit fields: a table of `BitField` encodes, decodes and checks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,47 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from ptxlab.descriptors._errors import DescriptorError, Finding
+from ptxlab.diagnostics import PtxlabError, diagnose
 
-__all__ = ["BitDescriptor", "BitField", "BitFormat", "Descriptor", "html_of"]
+__all__ = ["BitDescriptor", "BitField", "BitFormat", "Descriptor", "DescriptorError", "Finding", "TensorMapError", "html_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One rule that a descriptor breaks.
+
+    Attributes
+    ----------
+    code : of the diagnostic that a run makes of it
+    field : the attribute at fault
+    message : what is wrong
+    section : title of the section, or table, with the rule
+    fix : what to do
+    """
+
+    code: str
+    field: str
+    message: str
+    section: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.section})"
+
+
+class DescriptorError(PtxlabError, ValueError):
+    """A descriptor that cannot be built."""
+
+    def __init__(self, message: str, reason: str = "", fix: str = "") -> None:
+        super().__init__(diagnose("D731", message, reason=reason, fix=fix))
+
+
+class TensorMapError(PtxlabError, ValueError):
+    """A tensor map that the driver refuses to encode; ``argument`` names the argument at fault."""
+
+    def __init__(self, argument: str, message: str, fix: str = "") -> None:
+        super().__init__(diagnose("D732", f"{argument}: {message}", fix=fix))
+        self.argument = argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +154,12 @@ class BitFormat:
         return raw
 
     def decode(self, raw: int) -> dict[str, Any]:
-        """Values of all fields, and ``reserved``."""
+        """Values of all fields, and ``reserved`` if there are unnamed bits."""
         if not 0 <= raw < 1 << self.bits:
             raise DescriptorError(f"{raw:#x} does not fit in the {self.bits} bits of a {self.name}")
         values = {item.name: item.get(raw) for item in self.fields}
-        values["reserved"] = raw & ~self.named ^ self.fixed
+        if self.named != (1 << self.bits) - 1:
+            values["reserved"] = raw & ~self.named ^ self.fixed
         return values
 
     def findings(self, values: Mapping[str, Any], code: str) -> Iterator[Finding]:
@@ -161,7 +200,8 @@ def html_of(descriptor: object) -> str:
 class Descriptor:
     """Base of descriptors: reports show their attributes, notebooks their explanation."""
 
-    __slots__: tuple[str, ...] = ()
+    __slots__ = ()
+    __match_args__: ClassVar[tuple[str, ...]]
 
     def _repr_html_(self) -> str:
         return html_of(self)
@@ -171,7 +211,7 @@ class Descriptor:
         return list(self._values().items())
 
     def _values(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__match_args__}
 
 
 class BitDescriptor(Descriptor):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ptxlab.descriptors._errors import Finding
+from collections.abc import Iterator
+
+from ptxlab.descriptors._bitfields import Finding
 from ptxlab.descriptors._instruction import InstructionDescriptor
+from ptxlab.descriptors._register_operands import TensorMemoryAddress, ZeroColumnMask
 from ptxlab.descriptors._shared_memory import SharedMemoryDescriptor
-from ptxlab.descriptors._tensor_address import TensorMemoryAddress
-from ptxlab.descriptors._zero_columns import ZeroColumnMask
 from ptxlab.layout import Major, fragment
 from ptxlab.tables import DATA_PATHS, FRAGMENT_LANES, K96_TARGETS, LOAD_REGISTERS, MMA_KINDS, TENSOR_MEMORY_COLUMNS, TYPE_BITS
 
@@ -79,32 +80,29 @@ def _check_lanes(
     ws: bool,
     sparse: bool,
     operands: tuple[tuple[str, SharedMemoryDescriptor | TensorMemoryAddress | None], ...],
-) -> list[Finding]:
+) -> Iterator[Finding]:
     path = DATA_PATHS.get((i.m, cta_group, ws, sparse))
     if path is None:
-        return []
-    found = []
+        return
     lanes = {}
     for name, address in operands:
         if not isinstance(address, TensorMemoryAddress):
             continue
         what = f"matrix {name}" if len(name) == 1 else name
-        found += address.findings()
+        yield from address.findings()
         if address.lane not in path.alignment:
             allowed = " or ".join(map(str, path.alignment))
             message = f"{what} begins at lane {address.lane}; with layout {path.letter} it must be {allowed}"
-            found.append(Finding("T611", "lane", message, _PATHS, "correct bits 16-31 of the address"))
+            yield Finding("T611", "lane", message, _PATHS, "correct bits 16-31 of the address")
         lanes[what] = address.lane
-        if name == "D" and address.column + i.n // path.banks > TENSOR_MEMORY_COLUMNS:
-            message = (
-                f"matrix D takes columns {address.column} to {address.column + i.n // path.banks - 1}; there are {TENSOR_MEMORY_COLUMNS}"
-            )
-            found.append(Finding("T607", "column", message, _PATHS))
+        end = address.column + i.n // path.banks
+        if name == "D" and end > TENSOR_MEMORY_COLUMNS:
+            message = f"matrix D takes columns {address.column} to {end - 1}; there are {TENSOR_MEMORY_COLUMNS}"
+            yield Finding("T607", "column", message, _PATHS)
     if len(set(lanes.values())) > 1:
         listed = ", ".join(f"{what} at {lane}" for what, lane in lanes.items())
         message = f"operands in tensor memory begin at different lanes: {listed}"
-        found.append(Finding("T611", "lane", message, f"{_PATHS}, Alignment restriction", "use one lane for all of them"))
-    return found
+        yield Finding("T611", "lane", message, f"{_PATHS}, Alignment restriction", "use one lane for all of them")
 
 
 def check_fragment(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
 
-from ptxlab.descriptors._bitfields import BitDescriptor, BitField, BitFormat
-from ptxlab.descriptors._errors import Finding
+from ptxlab.descriptors._bitfields import BitDescriptor, BitField, BitFormat, Finding
 from ptxlab.layout import Major
 from ptxlab.tables import SWIZZLES, TRANSPOSED_SWIZZLES
 
@@ -51,7 +51,18 @@ WGMMA_FORMAT = BitFormat(
 
 
 @dataclass(frozen=True, slots=True)
-class SharedMemoryDescriptor(BitDescriptor):
+class _MatrixDescriptor(BitDescriptor):
+    """The fields that both descriptors have."""
+
+    start: int = 0
+    leading: int = 0
+    stride: int = 0
+    swizzle: str = "none"
+    base_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemoryDescriptor(_MatrixDescriptor):
     """A 64-bit descriptor of tcgen05.mma and tcgen05.cp. Addresses and strides are in bytes.
 
     Attributes
@@ -74,11 +85,6 @@ class SharedMemoryDescriptor(BitDescriptor):
 
     FORMAT: ClassVar[BitFormat] = TCGEN05_FORMAT
 
-    start: int = 0
-    leading: int = 0
-    stride: int = 0
-    swizzle: str = "none"
-    base_offset: int = 0
     leading_mode: Literal["relative", "absolute"] = "relative"
     reserved: int = 0
 
@@ -92,31 +98,26 @@ class SharedMemoryDescriptor(BitDescriptor):
         found = list(TCGEN05_FORMAT.findings(self._values(), "D702"))
         # Without swizzling nothing depends on it: Triton sets it from the address there, and its kernels work.
         if self.base_offset and self.swizzle == "128B_32B":
-            found.append(
-                _finding("base_offset", f"the matrix base offset is {self.base_offset} with swizzling mode {self.swizzle}", _TABLE)
-            )
+            message = f"the matrix base offset is {self.base_offset} with swizzling mode {self.swizzle}"
+            found.append(_finding("base_offset", message, _TABLE))
         if self.leading_mode == "absolute":
             found += self._check_absolute(major)
-        if major == "mn" and bits is not None:
-            found += self._check_transposed(bits)
+        if major == "mn" and bits is not None and self.swizzle not in TRANSPOSED_SWIZZLES.get(bits, ()):
+            found.append(self._transposed(bits))
         return found
 
-    def _check_absolute(self, major: Major | None) -> list[Finding]:
-        found = []
+    def _check_absolute(self, major: Major | None) -> Iterator[Finding]:
         if self.swizzle != "128B":
-            found.append(_finding("leading_mode", f"the absolute leading dimension needs 128B swizzling, not {self.swizzle}", _ABSOLUTE))
+            yield _finding("leading_mode", f"the absolute leading dimension needs 128B swizzling, not {self.swizzle}", _ABSOLUTE)
         if major == "mn":
-            found.append(_finding("leading_mode", "the absolute leading dimension needs a K-major operand", _ABSOLUTE))
+            yield _finding("leading_mode", "the absolute leading dimension needs a K-major operand", _ABSOLUTE)
         if self.base_offset:
-            found.append(_finding("base_offset", "the matrix base offset must be 0 with an absolute leading dimension", _ABSOLUTE))
-        return found
+            yield _finding("base_offset", "the matrix base offset must be 0 with an absolute leading dimension", _ABSOLUTE)
 
-    def _check_transposed(self, bits: int) -> list[Finding]:
-        allowed = TRANSPOSED_SWIZZLES.get(bits, ())
-        if self.swizzle in allowed:
-            return []
+    def _transposed(self, bits: int) -> Finding:
+        """The finding about an MN-major operand that the swizzling mode does not allow."""
         message = f"a transposed (MN-major) operand of {bits}-bit elements"
-        if not allowed:
+        if bits not in TRANSPOSED_SWIZZLES:
             fix = "lay the operand out K-major"
         elif self.swizzle == "128B_32B":
             message += " with 128B swizzling of 32B atomicity"
@@ -124,11 +125,11 @@ class SharedMemoryDescriptor(BitDescriptor):
         else:
             message += f" with swizzling mode {self.swizzle}"
             fix = "use 128B swizzling with 32B atomicity (layout code 1), or a K-major operand"
-        return [Finding("D705", "swizzle", f"{message} is not supported", _COMBINATIONS, fix)]
+        return Finding("D705", "swizzle", f"{message} is not supported", _COMBINATIONS, fix)
 
 
 @dataclass(frozen=True, slots=True)
-class WgmmaDescriptor(BitDescriptor):
+class WgmmaDescriptor(_MatrixDescriptor):
     """A 64-bit matrix descriptor of wgmma.mma_async; attributes as in `SharedMemoryDescriptor`.
 
     Examples
@@ -139,11 +140,6 @@ class WgmmaDescriptor(BitDescriptor):
 
     FORMAT: ClassVar[BitFormat] = WGMMA_FORMAT
 
-    start: int = 0
-    leading: int = 0
-    stride: int = 0
-    swizzle: str = "none"
-    base_offset: int = 0
     reserved: int = 0
 
     def findings(self, major: Major | None = None, bits: int | None = None) -> list[Finding]:

@@ -8,8 +8,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.descriptors._bitfields import html_of
-from ptxlab.descriptors._errors import DescriptorError, Finding
+from ptxlab.descriptors._bitfields import DescriptorError, Finding, html_of
 from ptxlab.descriptors._shared_memory import SharedMemoryDescriptor, WgmmaDescriptor
 from ptxlab.layout import (
     ComposedLayout,
@@ -22,7 +21,7 @@ from ptxlab.layout import (
     operand_addresses,
     parse_layout,
 )
-from ptxlab.tables import SWIZZLES, TYPE_BITS
+from ptxlab.tables import SWIZZLES, TYPE_BITS, SwizzleMode
 
 __all__ = ["OperandTile"]
 
@@ -79,7 +78,7 @@ class OperandTile:
             raise DescriptorError(f"swizzling mode {self.swizzle!r} is unknown; it can be {', '.join(SWIZZLES)}")
         slot = 128 // self.container
         across, along = (self.rows, self.k) if self.major == "k" else (self.k, self.rows)
-        lines = 8 if self.major == "k" else SWIZZLES[self.swizzle].lines
+        lines = 8 if self.major == "k" else self._mode.lines
         if across <= 0 or along <= 0 or across % lines or along % slot:
             message = f"a tile of {self.rows} x {self.k} elements of type .{self.type}, {self.major.upper()}-major"
             need = f"{'rows' if self.major == 'k' else 'K'} must be a multiple of {lines}, {'K' if self.major == 'k' else 'rows'} of {slot}"
@@ -92,17 +91,17 @@ class OperandTile:
         return 8 if self.padded or bits == 6 else bits
 
     @property
-    def _swizzled(self) -> bool:
-        return SWIZZLES[self.swizzle].bits > 0
+    def _mode(self) -> SwizzleMode:
+        return SWIZZLES[self.swizzle]
 
     @property
-    def _width(self) -> int:
-        return SWIZZLES[self.swizzle].width
+    def _swizzled(self) -> bool:
+        return self._mode.bits > 0
 
     @property
     def _is_wide(self) -> bool:
         """Whether K-major rows have several widths of the swizzle."""
-        return self.major == "k" and self._swizzled and self._bytes(self.k) > self._width
+        return self.major == "k" and self._swizzled and self._bytes(self.k) > self._mode.width
 
     def _bytes(self, elements: int) -> int:
         return elements * self.container // 8
@@ -114,16 +113,15 @@ class OperandTile:
         The leading one of a swizzled K-major tile is not used inside one width of the swizzle, and is 16; in a wider tile it is the step
         from one width of K to the next.
         """
-        mode = SWIZZLES[self.swizzle]
         if self.major == "k" and self._swizzled:
-            stride = 8 * mode.width if self.stride is None else self.stride
+            stride = 8 * self._mode.width if self.stride is None else self.stride
             if self._is_wide:
                 return self.rows // 8 * stride if self.leading in _UNUSED else self.leading, stride
             leading = 16
         elif self.major == "k":
             leading, stride = self.rows * 16, 128
         elif self._swizzled:
-            leading, stride = self.k * mode.width, mode.lines * mode.width
+            leading, stride = self.k * self._mode.width, self._mode.lines * self._mode.width
         else:
             leading, stride = self._bytes(self.rows) * 8, 128
         return (leading if self.leading is None else self.leading, stride if self.stride is None else self.stride)
@@ -148,13 +146,11 @@ class OperandTile:
 
     def descriptor(self) -> SharedMemoryDescriptor:
         """The descriptor of tcgen05 for the whole tile; instructions take parts of it, see `advance`."""
-        leading, stride = self.strides
-        return SharedMemoryDescriptor(self.start, leading, stride, self.swizzle, self.base_offset)
+        return SharedMemoryDescriptor(self.start, *self.strides, self.swizzle, self.base_offset)
 
     def wgmma_descriptor(self) -> WgmmaDescriptor:
         """The matrix descriptor of wgmma."""
-        leading, stride = self.strides
-        return WgmmaDescriptor(self.start, leading, stride, self.swizzle, self.base_offset)
+        return WgmmaDescriptor(self.start, *self.strides, self.swizzle, self.base_offset)
 
     @classmethod
     def from_descriptor(
@@ -215,11 +211,10 @@ class OperandTile:
 
     def _with_strides(self, offsets: NDArray[np.int64]) -> OperandTile:
         """The strides that the offsets show, where the tile is large enough to show them."""
-        mode = SWIZZLES[self.swizzle]
         across, along = offsets if self.major == "k" else offsets.T, 128 // self.container
-        line = 8 if self.major == "k" else mode.lines
+        line = 8 if self.major == "k" else self._mode.lines
         by_line = int(across[line, 0]) if line < len(across) else None
-        step = along if not self._swizzled else along * mode.width // 16
+        step = along if not self._swizzled else along * self._mode.width // 16
         by_step = int(across[0, step]) if step < across.shape[1] else None
         if self.major == "k":
             return replace(self, stride=by_line, leading=by_step)
@@ -231,7 +226,7 @@ class OperandTile:
 
         Offsets are in elements, the swizzle is on bytes.
         """
-        k = min(self.k, self._width * 8 // self.container) if self.major == "k" and self._swizzled else self.k
+        k = min(self.k, self._mode.width * 8 // self.container) if self.major == "k" and self._swizzled else self.k
         return exact_layout(self.descriptor(), self.rows, k, self.container, self.major)
 
     def canonical(self) -> ComposedLayout:
@@ -275,7 +270,7 @@ class OperandTile:
         if start % 16:
             message = f"element ({mn}, {k}) is at {start:#x}; a start address is a multiple of 16 bytes"
             raise DescriptorError(message, _STRIDES, self._advice(k, mn, width, rows))
-        wide = self._width * 8 // self.container
+        wide = self._mode.width * 8 // self.container
         moved = replace(self.descriptor(), start=start)
         if self._is_wide and k % wide + width <= wide:
             moved = replace(moved, leading=16)
@@ -292,16 +287,15 @@ class OperandTile:
         raise DescriptorError(message, _STRIDES, self._advice(k, mn, width, rows))
 
     def _advice(self, k: int, mn: int, width: int, rows: int) -> str:
-        mode = SWIZZLES[self.swizzle]
-        wide = mode.width * 8 // self.container
+        wide = self._mode.width * 8 // self.container
         if self.major == "k":
             if self._swizzled and k % wide + width > wide:
-                inside = f"a part stays inside one width of {mode.width} bytes ({wide} elements) along K"
+                inside = f"a part stays inside one width of {self._mode.width} bytes ({wide} elements) along K"
                 return f"{inside}; the next begins {self.strides[0]:#x} bytes on"
             return f"advance along M or N by multiples of 8 rows, along K by multiples of {128 // self.container} elements"
         if mn % wide and mn % wide + rows > wide:
-            return f"a part that is not inside one width of {mode.width} bytes begins at a multiple of {wide} elements along M or N"
-        return f"advance along K by multiples of {mode.lines}, along M or N by multiples of {wide} elements"
+            return f"a part that is not inside one width of {self._mode.width} bytes begins at a multiple of {wide} elements along M or N"
+        return f"advance along K by multiples of {self._mode.lines}, along M or N by multiples of {wide} elements"
 
     def findings(self) -> list[Finding]:
         """What is not legal for tcgen05."""

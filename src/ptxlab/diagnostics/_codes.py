@@ -119,7 +119,7 @@ _CODES = (
     CodeInfo("T623", "error", "access to lanes that belong to another warp", "Tensor Memory and Register Load/Store Instructions"),
     CodeInfo("T624", "error", "a tensor-memory address that differs between threads", "Tensor Memory and Register Load/Store Instructions"),
     CodeInfo("T625", "error", "a target without tensor memory", "Tensor Memory"),
-    CodeInfo("T626", "error", "a warp that is not whole accesses tensor memory", "Tensor Memory and Register Load/Store Instructions"),
+    CodeInfo("T626", "error", "a partial warp accesses tensor memory", "Tensor Memory and Register Load/Store Instructions"),
     # Values, formats and layouts (N1xx, L2xx).
     CodeInfo("D741", "error", "an operation on layouts that is not defined", "Canonical Layouts"),
     CodeInfo("D742", "error", "text that is not a layout in CuTe notation", "Canonical Layouts"),
@@ -237,7 +237,7 @@ _CODES = (
     CodeInfo(
         "R807",
         "warning",
-        "registers of wgmma.mma_async are written without a wgmma.fence behind",
+        "registers of wgmma.mma_async are written without a wgmma.fence after the write",
         "Asynchronous wgmma Instructions: wgmma.fence",
     ),
     CodeInfo("R805", "warning", "a register is used while wgmma.mma_async may still write to it", _WARPGROUPS_MMA),

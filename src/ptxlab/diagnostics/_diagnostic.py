@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ptxlab.diagnostics._codes import CODES, Severity
@@ -61,18 +61,14 @@ class Diagnostic:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; empty fields are left out."""
-
-        def place(p: Place | None) -> dict[str, Any] | None:
-            return None if p is None else {"file": p.file, "line": p.line, "column": p.column, "length": p.length}
-
         fields: dict[str, Any] = {
             "code": self.code,
             "severity": self.severity,
             "message": self.message,
             "reason": self.reason,
             "fix": self.fix,
-            "place": place(self.place),
-            "source": place(self.source),
+            "place": self.place and asdict(self.place),
+            "source": self.source and asdict(self.source),
             "excerpt": self.excerpt,
             "details": self._named_details(),
         }
@@ -98,16 +94,12 @@ class Diagnostic:
         where = f"{self.place}: " if self.place else ""
         lines = [f"{where}{self.severity}[{self.code}]: {self.message}"]
         if self.excerpt and self.place:
-            lines.append(f"  {self.place.line} | {self.excerpt}")
-            caret = " " * (len(f"  {self.place.line} | ") + max(self.place.column - 1, 0)) + "^" * max(self.place.length, 1)
-            lines.append(caret)
+            start = f"  {self.place.line} | "
+            lines += [start + self.excerpt, " " * (len(start) + max(self.place.column - 1, 0)) + "^" * max(self.place.length, 1)]
         if self.source:
             lines.append(f"  source: {self.source}")
         lines += [f"  {name}: {value}" for name, value in self.shown_details()]
-        if self.reason:
-            lines.append(f"  why: {self.reason}")
-        if self.fix:
-            lines.append(f"  fix: {self.fix}")
+        lines += [f"  {name}: {value}" for name, value in (("why", self.reason), ("fix", self.fix)) if value]
         return "\n".join(lines)
 
 

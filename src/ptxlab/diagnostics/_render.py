@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from io import StringIO
 from pathlib import Path, PurePath
 from typing import Any
+from urllib.parse import quote
 
 from ptxlab.diagnostics._codes import CODES
 from ptxlab.diagnostics._diagnostic import Diagnostic, Place
@@ -45,9 +47,7 @@ def render_text(diagnostics: Iterable[Diagnostic], color: bool = False) -> str:
     """
     sources: dict[str, list[str]] = {}
     blocks = [list(_segments(d, sources)) for d in diagnostics]
-    if not color:
-        return "\n\n".join("".join(text for text, _ in block) for block in blocks)
-    return "\n\n".join(map(_colored, blocks))
+    return "\n\n".join(_colored(block) if color else "".join(text for text, _ in block) for block in blocks)
 
 
 def render_json(diagnostics: Iterable[Diagnostic]) -> str:
@@ -99,10 +99,8 @@ def _source_line(source: Place, place: Place | None, sources: dict[str, list[str
 
 
 def _read(file: str, place: Place | None) -> list[str]:
-    candidates = [Path(file)]
-    if place is not None:
-        candidates.append(Path(place.file).parent / file)
-    for path in candidates:
+    beside = [] if place is None else [Path(place.file).parent / file]
+    for path in (Path(file), *beside):
         try:
             if path.is_file() and path.stat().st_size <= _LARGEST_SOURCE:
                 return path.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -112,8 +110,6 @@ def _read(file: str, place: Place | None) -> list[str]:
 
 
 def _colored(block: list[Segment]) -> str:
-    from io import StringIO
-
     from rich.console import Console
     from rich.text import Text
 
@@ -224,8 +220,6 @@ def _location(place: Place, excerpt: str) -> Json:
             region["endColumn"] = place.column + place.length
     if excerpt.strip():
         region["snippet"] = {"text": excerpt}
-    from urllib.parse import quote
-
     path = PurePath(place.file)
     uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
     return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}

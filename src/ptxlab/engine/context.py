@@ -26,7 +26,7 @@ class Word(IntEnum):
     PC = 2
     """in/out: index of the next op"""
     LIMIT = 3
-    """in: stop before a block that starts at or behind this op index (the earliest pc of the warp's other converged lanes)"""
+    """in: stop before a block that starts at or after this op index (the earliest pc of the warp's other converged lanes)"""
     FUEL = 4
     """in/out: warp-instructions left in this slice (signed)"""
     STATUS = 5
@@ -94,7 +94,7 @@ class Word(IntEnum):
     EVENT_DRAIN = 39
     """in: address of ``void drain(context)``, which empties the rows"""
     ADDITIONS = 40
-    """in: address of the table that floating-point atomics note additions in (`addition_table`); 0 if they are not recorded"""
+    """in: address of the table that floating-point atomics note additions in (`support.event_rows`); 0 if they are not recorded"""
     AGENT = 41
     """in: 32 times a number that only this warp has"""
     EVENT_SAVED = 42

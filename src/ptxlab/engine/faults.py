@@ -50,7 +50,7 @@ FAULTS: dict[int, tuple[str, str]] = {
     ),
     Fault.TENSOR_UNEQUAL: ("T624", "the tensor-memory address differs between the threads of the warp (here {address:#x})"),
     Fault.TENSOR_NONE: ("T625", "the target has no tensor memory"),
-    Fault.TENSOR_PARTIAL: ("T626", "the warp is not whole: some of its 32 threads have exited, or were never there"),
+    Fault.TENSOR_PARTIAL: ("T626", "some of the warp's 32 threads have exited or do not exist"),
     Fault.UNDEFINED: ("R802", "{register} is used here but has no value in this thread"),
     Fault.NOT_MEMBER: ("R803", "the executing thread is not in the membermask {address:#x}"),
     Fault.TRAP: ("H603", "the kernel executed trap"),

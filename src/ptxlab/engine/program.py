@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ptxlab.isa.native_ops import Native
 from ptxlab.isa.operands import Op
@@ -50,6 +54,16 @@ class Register:
     shadow: int = -1
     origin: int = -1
 
+    def view(self, frame: NDArray[np.uint8]) -> NDArray[Any]:
+        """The row in a frame: uint32[1] of lane bits for a predicate, else 32 unsigned integers ([2, 32] uint64 for 128 bits)."""
+        if self.offset < 0:
+            raise ValueError(f"{self.name} has no row")
+        if self.bits == 1:
+            return frame[self.offset : self.offset + 4].view(np.uint32)
+        bits = max(self.bits, 16)
+        row = frame[self.offset : self.offset + 4 * bits].view(f"u{min(bits, 64) // 8}")
+        return row.reshape(2, 32) if bits == 128 else row
+
 
 @dataclass(slots=True)
 class BasicBlock:
@@ -65,7 +79,7 @@ class BasicBlock:
     depth: int = 0
     loop: int = -1
     fall: int = -1
-    """Position of the block behind it, where lanes go that do not branch or exit."""
+    """Position of the block after it, where lanes go that do not branch or exit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +99,7 @@ class Parameter:
 class SharedLayout:
     """Window offsets of shared variables.
 
-    ``dynamic`` is where dynamic shared memory starts, ``static_end`` the first free offset behind the static part.
+    ``dynamic`` is where dynamic shared memory starts, ``static_end`` the first free offset after the static part.
     """
 
     variables: dict[str, int]

@@ -1,8 +1,7 @@
 """Element types: bit patterns to values and back, and how they are packed."""
 
 from ptxlab.formats._arrays import ArrayError, array_of, bytes_of
-from ptxlab.formats._decode import decode
-from ptxlab.formats._encode import Rounding, Saturation, encode
+from ptxlab.formats._conversions import Rounding, Saturation, decode, encode
 from ptxlab.formats._pack import Packing, pack, unpack
 from ptxlab.formats._table import FORMATS, Format, FormatError
 

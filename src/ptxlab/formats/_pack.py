@@ -20,7 +20,7 @@ Bytes = NDArray[np.uint8]
 SLOT = 16
 """Elements, and bytes, of a padded slot."""
 CONTAINER_SHIFT = {4: 2, 6: 0}
-"""Where in its byte container a code stands: e2m1 in bits 5:2, six bits in bits 5:0."""
+"""Bits -> lowest bit of a code in its byte container: e2m1 in bits 5:2, six bits in bits 5:0."""
 PACKINGS = ("dense", "padded", "bytes")
 
 

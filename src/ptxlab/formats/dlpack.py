@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, py_object
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ def _view(tensor: Tensor, capsule: Any, flags: int) -> NDArray[Any]:
         raise BufferError("its memory is not the computer's")
     dtype = _dtype(tensor)
     shape = tuple(tensor.shape[: tensor.rank])
-    steps = tensor.strides[: tensor.rank] if tensor.strides else _packed(shape)
+    steps = tensor.strides[: tensor.rank] if tensor.strides else [prod(shape[axis + 1 :]) for axis in range(tensor.rank)]
     strides = tuple(step * dtype.itemsize for step in steps)
     spans = [(length - 1) * step for length, step in zip(shape, strides, strict=True)]
     low, high = sum(min(span, 0) for span in spans), sum(max(span, 0) for span in spans) + dtype.itemsize
@@ -108,13 +109,6 @@ def _view(tensor: Tensor, capsule: Any, flags: int) -> NDArray[Any]:
     array = np.ndarray(shape, dtype, memory, -low, strides)
     array.flags.writeable = not flags & _READ_ONLY
     return array
-
-
-def _packed(shape: tuple[int, ...]) -> list[int]:
-    steps = [1]
-    for length in reversed(shape[1:]):
-        steps.append(steps[-1] * length)
-    return steps[::-1][: len(shape)]
 
 
 def _dtype(tensor: Tensor) -> np.dtype[Any]:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ptxlab.machine import Device
 from ptxlab.machine.launch.arguments import as_array
 from ptxlab.machine.launch.options import refuse
-from ptxlab.machine.memory.global_memory import Allocation
 from ptxlab.machine.replay.replay import Placed
 
 __all__ = ["HostArray", "HostMemory", "attached", "placed"]
@@ -164,14 +163,12 @@ def attached(device: Device, values: Iterable[tuple[str, Any]]) -> Iterator[None
     pairs = list(values)
     pieces = [memory for name, value in pairs if (memory := memory_of(value, name)) is not None]
     numbers = [value for _, value in pairs if isinstance(value, int)]
-    allocations = [_attach(device, piece) for piece in _merged(pieces + _reached(pieces, numbers))]
+    allocations = []
+    for piece in _merged(pieces + _reached(pieces, numbers)):
+        data = np.ctypeslib.as_array((ctypes.c_uint8 * (piece.high - piece.low)).from_address(piece.low))
+        allocations.append(device.memory.attach(piece.low, data, piece.name, writable=piece.writable))
     try:
         yield
     finally:
         for allocation in allocations:
             device.memory.detach(allocation)
-
-
-def _attach(device: Device, piece: HostMemory) -> Allocation:
-    data = np.ctypeslib.as_array((ctypes.c_uint8 * (piece.high - piece.low)).from_address(piece.low))
-    return device.memory.attach(piece.low, data, piece.name, writable=piece.writable)

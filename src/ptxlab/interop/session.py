@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from traceback import walk_tb
 from types import FrameType
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic, Place, render_text
 from ptxlab.interop._device_properties import PRODUCTS
-from ptxlab.interop.optional_packages import after_import
-from ptxlab.machine import Device, Kernel, KernelError, Result
+from ptxlab.interop.optional_packages import after_import, missing
+from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Result
 from ptxlab.machine.launch.configuration import MOST_SMS, dimensions
 from ptxlab.machine.launch.options import LaunchOptions, Option, flag, option, refuse, whole
 from ptxlab.machine.observe.observer import Tracing, tracing
@@ -24,7 +25,24 @@ from ptxlab.machine.observe.observer import Tracing, tracing
 if TYPE_CHECKING:
     from ptxlab.machine.replay.replay import Placed
 
-__all__ = ["LaunchRecord", "Session", "Settings", "activate", "current", "launch_site", "launched_at", "raise_site", "switched"]
+__all__ = [
+    "LaunchRecord",
+    "Session",
+    "Settings",
+    "activate",
+    "current",
+    "launch_site",
+    "launched_at",
+    "raise_site",
+    "replace_attribute",
+    "require_triton",
+    "run_triton",
+    "switched",
+    "switched_by",
+]
+
+_OLDEST_TRITON, _NEXT_TRITON = (3, 9), (4, 0)
+"""The first version with the driver interface of `ptxlab.interop.triton`, and the first that may have another."""
 
 _launch = Kernel.launch
 """The method itself: `switched` may replace the attribute while a session is active."""
@@ -34,9 +52,6 @@ def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise refuse("A310", f"{name} must be a text, not {value!r}")
     return value
-
-
-_target = partial(Option, accept=_text, read=str, form="NAME")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +64,7 @@ class Settings(LaunchOptions):
     ((0, 0), (1, 0))
     """
 
-    target: str = option("sm_100a", "The architecture that kernels are compiled for.", _target)
+    target: str = option("sm_100a", "The architecture that kernels are compiled for.", partial(Option, accept=_text, read=str, form="NAME"))
     sms: int | None = option(
         None, "Streaming multiprocessors; default: as many as a product with the target has.", whole(1, MOST_SMS, optional=True)
     )
@@ -209,50 +224,69 @@ def _roots(packages: Iterable[str]) -> tuple[str, ...]:
     return "<", *(f"{Path(folder)}{os.sep}" for module in modules if module is not None for folder in module.__path__)
 
 
-def _triton() -> AbstractContextManager[None]:
-    from ptxlab.interop.triton.activation import require_triton
+Switch = Callable[[], AbstractContextManager[None]]
+"""Makes the kernels of a compiler run in ptxlab for a ``with`` statement."""
 
+
+def require_triton() -> None:
+    """Refuse a missing Triton, and versions that have, or may have, another driver interface."""
+    if find_spec("triton") is None:
+        raise LaunchError(missing("Triton is not installed", "triton"))
+    import triton
+
+    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    if not _OLDEST_TRITON <= version < _NEXT_TRITON:
+        raise LaunchError(missing(f"the driver needs Triton 3.9 or later, below 4, not {triton.__version__}", "triton"))
+
+
+def run_triton() -> AbstractContextManager[None]:
+    """The switch of Triton."""
     require_triton()
     from ptxlab.interop.triton.runtime import installed
 
     return installed()
 
 
-def _cute() -> AbstractContextManager[None]:
+def _run_cute() -> AbstractContextManager[None]:
     from ptxlab.interop.cute.scripts import installed
 
     return installed()
 
 
-_SWITCHES: dict[str, Callable[[], AbstractContextManager[None]]] = {"triton": _triton, "cutlass.cute": _cute}
+_SWITCHES: dict[str, Switch] = {"triton": run_triton, "cutlass.cute": _run_cute}
 """By the module that a program imports; nothing is done for a module that is not imported."""
 
 
-def _enter(stack: ExitStack, switch: Callable[[], AbstractContextManager[None]]) -> None:
+@contextmanager
+def switched_by(switch: Switch, target: str, report: Callable[[Diagnostic], None] | None, settings: Mapping[str, Any]) -> Iterator[Session]:
+    """Run the kernels of one compiler in a session of their own for a ``with`` statement."""
+    with activate(Session(Settings().changed(target=target, **settings), report)) as session, switch():
+        yield session
+
+
+def replace_attribute(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
+    """Set an attribute until the stack is closed."""
+    stack.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, value)
+
+
+def _enter(stack: ExitStack, switch: Switch) -> None:
     stack.enter_context(switch())
 
 
 @contextmanager
 def switched(session: Session) -> Iterator[Session]:
     """Run all kernels of a ``with`` statement in a session: with its settings, and its launches and findings are recorded there."""
-    with activate(session), _plain_launches(session), ExitStack() as stack:
-        for module, switch in _SWITCHES.items():
-            stack.callback(after_import(module, partial(_enter, stack, switch)))
-        yield session
-
-
-@contextmanager
-def _plain_launches(session: Session) -> Iterator[None]:
-    """Make the settings the defaults of `ptxlab.Kernel.launch`; findings are recorded and raised as for other kernels."""
     plain = Kernel.launch
 
     def launch(kernel: Kernel, grid: Any = 1, *args: Any, **options: Any) -> Result:
+        """Launch with the settings as defaults; findings are recorded and raised as for other kernels."""
         result = plain(kernel, grid, *args, **session.launch_options() | options)
         session.record(kernel, launch_site(), dimensions("grid", grid), result)
         return result
 
-    setattr(Kernel, "launch", launch)  # noqa: B010  (an assignment would be one to a method)
-    try:
-        yield
-    finally:
-        setattr(Kernel, "launch", plain)  # noqa: B010
+    with activate(session), ExitStack() as stack:
+        replace_attribute(stack, Kernel, "launch", launch)
+        for module, switch in _SWITCHES.items():
+            stack.callback(after_import(module, partial(_enter, stack, switch)))
+        yield session

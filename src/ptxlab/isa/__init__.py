@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from ptxlab.isa._unsupported import is_known
+from ptxlab.isa._unsupported import is_known, refusal
 from ptxlab.isa.catalogue import CATALOGUE
 
-__all__ = ["CATALOGUE", "is_known", "load_all"]
+__all__ = ["CATALOGUE", "is_known", "load_all", "refusal"]
 
 
 @cache

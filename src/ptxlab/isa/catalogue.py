@@ -8,6 +8,7 @@ A row's syntax has one of two notations. The compact one is a pattern, the dotte
     add{.rnd=rn|rz|rm|rp}{.ftz}.f32        optional choice             q.rnd is "rn" ... or None
     mul.(mode=lo|hi).(type=u32|s32)        one of the choices          q.mode, q.type
     mbarrier.init{.shared::cta=shared}.b64 a flag under another name   (name stands left of =, spellings right)
+    min|max.(type=u32|s32)                 one row for each name       q.base; a section may contain {base}
 
 Modifiers of pure instructions and of rows with ``ordered=False`` may stand in any order, as for the assembler. But types keep theirs,
 and a first group named ``mode`` belongs to the instruction's name (``mul.wide.u32``).
@@ -42,25 +43,41 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from ptxlab.isa.effects import Effects
 from ptxlab.isa.form import FORMS, Form, Operands, Order, Rule, Slot, find_forms, is_there, operand, parse_slots
 from ptxlab.isa.kinds import Address, Immediate, Kind, Predicate, Register, TensorAddress, Typed, Vector
 from ptxlab.isa.requirements import Condition, Needs, Values, conditions, holds
 
-__all__ = ["CATALOGUE", "Fidelity", "Flow", "Qualifiers", "Row", "control", "forms_of", "match", "native", "pure", "service"]
+__all__ = ["CATALOGUE", "Control", "Fidelity", "Flow", "Qualifiers", "Row", "control", "forms_of", "match", "native", "pure", "service"]
 
 Fidelity = Literal["hardware", "two-models", "spec", "deduced"]
 RowKind = Literal["pure", "native", "service", "control"]
 
 
+class Control(Enum):
+    """What a control-flow instruction does."""
+
+    BRANCH = auto()
+    INDEXED_BRANCH = auto()
+    RETURN = auto()
+    EXIT = auto()
+    CALL = auto()
+    TRAP = auto()
+
+
 class Qualifiers:
-    """What the pattern's groups matched, as attributes."""
+    """What the pattern's groups matched, as attributes; ``base`` is the first word of the opcode."""
 
     def __init__(self, values: Mapping[str, str | bool | None]) -> None:
         self.__dict__.update(values)
+
+    def get(self, name: str) -> Any:
+        """What a group matched, or None if this pattern of the row has no such group."""
+        return self.__dict__.get(name)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"the pattern has no group {name!r}")
@@ -138,7 +155,7 @@ class Row:
             return None
         if any(rule.is_broken(values) and not (rule.ignored or rule.executed) for rule in form.rules):
             return None
-        found: dict[str, str | bool | None] = {**values}
+        found: dict[str, str | bool | None] = {"base": self.base, **values}
         for slot in form.slots:
             if slot.flag:
                 found[slot.name] = values[slot.name] is not None
@@ -149,6 +166,13 @@ class Row:
     def values(self, q: Qualifiers) -> dict[str, str | None]:
         """The values of the groups for what a pattern matched: a flag has its spelling."""
         return {name: _spelling(self, name) if value is True else value or None for name, value in q.__dict__.items()}
+
+    def sample(self) -> Qualifiers:
+        """What the pattern matches with the first choice of each group, and without what may be missing."""
+        values: dict[str, str | bool | None] = {"base": self.base}
+        for slot in self.slots:
+            values[slot.name] = None if slot.optional else slot.flag or slot.choices[0]
+        return Qualifiers(values | {name: table[str(values[group])] for name, group, table in self.derived})
 
     def shown(self, values: Values) -> Iterator[tuple[str, Kind, bool | None]]:
         """The operands with their kinds, and whether each is there: None where it may be missing."""
@@ -173,42 +197,59 @@ def _kind_of(form: Form, name: str) -> Kind:
 
 CATALOGUE: dict[str, list[Row]] = {}
 
-_NAME = re.compile(r"[\w]+(?:::\w+)?")
+_NAMES = re.compile(r"\w+(?:\|\w+)*")
+
+
+_Parsed: TypeAlias = tuple[Form, Operands, tuple[Slot, ...], str]
+"""What a row executes: a form, one of its lines of operands, the slots with their choices, and these as a pattern."""
 
 
 def _typed(given: str | Typed) -> tuple[Typed, str]:
-    """The kind of an operand of the compact notation, and what stands behind its name in the line: a question mark with its condition."""
+    """The kind of an operand of the compact notation, and what follows its name in the line: a question mark with its condition."""
     kind = given if isinstance(given, Typed) else Typed(given)
     text, mark, group = kind.text.removeprefix("?").partition("?")
     return replace(kind, text=text), "?" if kind.text[0] == "?" else mark + group
+
+
+_WIDENING = frozenset({"ld", "ldu", "st", "cvt"})
+"""Instructions whose register operands may be wider than the type: section "Operand Size Exceeding Instruction-Type Size"."""
 
 
 def _compact(
     pattern: str,
     ordered: bool,
     operands: Mapping[str, str | Typed],
+    kept: int,
     section: str,
     requires: Needs | tuple[Needs, ...],
     rules: tuple[Rule, ...],
-) -> Form:
-    """A form in the compact notation."""
-    base = _NAME.match(pattern)
-    if base is None:
+) -> Iterator[_Parsed]:
+    """One row for each name of a pattern in the compact notation; the first ``kept`` operands are destinations that cannot be dropped."""
+    names = _NAMES.match(pattern)
+    if names is None:
         raise ValueError(f"bad pattern {pattern!r}")
+    modifiers = pattern[names.end() :]
     typed = {name: _typed(given) for name, given in operands.items()}
     line = " ".join(name + there for name, (_, there) in typed.items())
-    kinds: dict[str, Kind] = {name: kind for name, (kind, _) in typed.items()}
     needed = requires if isinstance(requires, tuple) else (requires,)
     order: Order = "fixed" if ordered else "types"
-    return Form(base.group(), parse_slots(pattern[base.end() :]), (Operands(line),), kinds, section, rules, needed, order=order)
+    for base in names.group().split("|"):
+        title, wider = section.replace("{base}", base), base in _WIDENING
+        kinds: dict[str, Kind] = {
+            name: replace(kind, name=name, wider=wider, sink=at >= kept) for at, (name, (kind, _)) in enumerate(typed.items())
+        }
+        form = Form(base, parse_slots(modifiers), (Operands(line),), kinds, title, rules, needed, order=order)
+        yield form, form.operands[0], form.slots, base + modifiers
 
 
-def _lines(form: Form, only: Condition) -> Iterator[Operands]:
-    """The lines of the specification that go with a condition."""
+def _narrowed(form: Form, only: Condition) -> Iterator[_Parsed]:
+    """One row for each line of a form that goes with a condition."""
     for line in form.operands:
         fits = all(set(only.get(group, values)) & set(values) for group, values in line.when.items())
         if fits and not line.note and all(value in only.get(group, (value,)) for group, value in line.gives.items()):
-            yield line
+            slots = form.narrowed(line.when, conditions(line.gives), only)
+            if slots is not None:
+                yield form, line, slots, form.name + "".join(slot.pattern() for slot in slots)
 
 
 def _type_text(kind: Kind) -> str:
@@ -255,12 +296,11 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
 
         def decorate(semantics: Any) -> Any:
             for given in syntax:
-                form = _compact(given, ordered, operands, section, requires, rules) if isinstance(given, str) else given
-                for line in _lines(form, condition):
-                    slots = form.narrowed(line.when, conditions(line.gives), condition) if isinstance(given, Form) else form.slots
-                    if slots is None:
-                        continue
-                    pattern = given if isinstance(given, str) else form.name + "".join(slot.pattern() for slot in slots)
+                if isinstance(given, Form):
+                    parsed = _narrowed(given, condition)
+                else:
+                    parsed = _compact(given, ordered, operands, count if kind == "pure" else 0, section, requires, rules)
+                for form, line, slots, pattern in parsed:
                     listed = tuple(_listed(form, line))
                     row = Row(
                         form, line, pattern, slots, listed, count, kind, semantics, fidelity, condition, lookups, updates, effects, flow
@@ -293,7 +333,7 @@ service = _decorator("service")
 """Declare a function ``f(warp: WarpContext) -> Wait | None`` that the machine calls, once for converged lanes of a warp."""
 
 control = _decorator("control")
-"""Declare a control-flow instruction; the semantics is its name: bra, brx, exit, ret, call, trap."""
+"""Declare a control-flow instruction; the semantics is a `Control`."""
 
 
 def forms_of(name: str) -> list[Form]:

@@ -108,8 +108,9 @@ class Pipe(Enum):
     MMA = "mma"
     COPY = "cp"
     COPY_4X256B = "cp.4x256b"
-    """the only shape of tcgen05.cp that forms a pipeline behind tcgen05.shift"""
+    """the only shape of tcgen05.cp that forms a pipeline after tcgen05.shift"""
     SHIFT = "shift"
+    __hash__ = object.__hash__  # Enum's own is Python code, and the race check looks up pipes and completions at each operation
 
 
 class Completion(Enum):
@@ -121,6 +122,7 @@ class Completion(Enum):
     BULK_GROUP = "bulk async-group"
     WGMMA_GROUP = "wgmma async-group"
     NONE = "nothing: a release makes it visible"
+    __hash__ = object.__hash__
 
 
 class Supply(Flag):
@@ -378,9 +380,14 @@ class Fence(Effect):
 
 @dataclass(frozen=True, slots=True)
 class ProxyFence(Effect):
-    """Makes generic accesses to ``spaces`` visible to the async proxy; no spaces: a proxy that ptxlab has nothing to order for."""
+    """Makes generic accesses to ``spaces`` visible to the async proxy; no spaces: a proxy that ptxlab has nothing to order for.
+
+    A fence for one direction only ``acquires`` or only ``releases``.
+    """
 
     spaces: Space
+    acquires: bool = True
+    releases: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,7 +450,7 @@ class GridWait(Effect):
 
 @dataclass(frozen=True, slots=True)
 class GridLaunch(Effect):
-    """griddepcontrol.launch_dependents: the grid behind may start."""
+    """griddepcontrol.launch_dependents: the dependent grid may start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ MAP_FIELDS = frozenset(
 IGNORED = MAP_FIELDS | {
     "acc::f32", "b4x16_p64", "b6x16_p32", "b8x16", "finite", "infinite", "normal", "notanumber", "number", "subnormal"
 }  # fmt: skip
-"""Modifiers of other instructions that the assembler takes without a word on any instruction of the families in `FORMS`."""
+"""Modifiers of other instructions that the assembler accepts without a diagnostic on any instruction of the families in `FORMS`."""
 
 Order = Literal["fixed", "types", "any"]
 """Which modifiers keep the pattern's order: all, those that are types, or none."""
@@ -159,7 +159,7 @@ def _parts(name: str) -> list[str]:
 
 
 def operand(word: str) -> tuple[str, str | None]:
-    """An operand's name and the condition behind its question mark; None without one."""
+    """An operand's name and the condition after its question mark; None without one."""
     if word.endswith("]"):
         return word, None
     name, mark, there = word.partition("?")
@@ -193,9 +193,9 @@ class Rule:
     message: str
     section: str
     ignored: bool = False
-    """Whether the assembler lets another value pass."""
+    """Whether the assembler accepts another value."""
     executed: bool = False
-    """Whether a launch meets another value: the semantics refuses it."""
+    """Whether the semantics refuses another value when the instruction executes, so that a row matches it."""
 
     def is_broken(self, values: Values) -> bool:
         """Whether the modifiers break it."""
@@ -243,6 +243,8 @@ class Form:
     repeatable: frozenset[str] = frozenset()
     """Modifiers that the assembler takes twice."""
     order: Order = "any"
+    length: str = ""
+    """A modifier that the assembler takes without meaning where it is the length of the instruction's vectors."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -253,13 +255,17 @@ class Form:
         """The opcode with its modifiers by name, in the specification's order."""
         return self.name + "".join(slot.text() for slot in self.slots)
 
+    def modifiers(self, opcode: str) -> tuple[str, ...]:
+        """The modifiers of an opcode, which follow the name."""
+        return tuple(opcode.split("."))[len(self.words) :]
+
     def place(self, modifiers: tuple[str, ...]) -> Placed:
-        """Give the modifiers behind the name their slots."""
+        """Give the modifiers after the name their slots."""
         return place(self.slots, modifiers, self.order)
 
     def takes(self, opcode: str) -> bool:
         """Whether the modifiers of an opcode that begins with the name are legal."""
-        placed = self.place(tuple(opcode.split("."))[len(self.words) :])
+        placed = self.place(self.modifiers(opcode))
         return not (placed.left or placed.missing or any(rule.is_broken(placed.values) for rule in self.rules))
 
     def narrowed(self, *when: Condition) -> tuple[Slot, ...] | None:
@@ -341,6 +347,7 @@ def form(
     requires: Needs | tuple[Needs, ...] = (),
     ignored: frozenset[str] = IGNORED,
     repeatable: frozenset[str] = frozenset(),
+    length: str = "",
 ) -> Form:
     """Declare a form: the name that cannot change, the modifiers, and the lines of operands (with their conditions).
 
@@ -351,11 +358,11 @@ def form(
     kinds : what each operand may be, by its name in the lines
     rules : which modifiers go together
     requires : PTX ISA versions and targets: see `isa.requirements`
-    ignored, repeatable : modifiers that the assembler takes without meaning, or twice
+    ignored, repeatable, length : modifiers that the assembler takes without meaning, twice, or as the length of vectors
     """
     lines = tuple(Operands(given) if isinstance(given, str) else Operands(*given) for given in operands or ("",))
     needed = requires if isinstance(requires, tuple) else (requires,)
-    made = Form(name, parse_slots(modifiers), lines, kinds or {}, section, rules, needed, ignored, repeatable)
+    made = Form(name, parse_slots(modifiers), lines, kinds or {}, section, rules, needed, ignored, repeatable, length=length)
     FORMS[name] = (*FORMS.get(name, ()), made)
     return made
 

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 from textwrap import wrap
 
+from ptxlab.isa.catalogue import CATALOGUE, Row
+from ptxlab.isa.effects import Asynchronous, resolve
 from ptxlab.isa.form import Form, Operands, Slot
 from ptxlab.isa.kinds import HIDDEN
 from ptxlab.isa.requirements import Condition, Needs
 from ptxlab.isa.targets import name_targets
 
-__all__ = ["help_text"]
+__all__ = ["effects_text", "help_text"]
 
 _WIDTH = 110
 _SHOWN = 4
@@ -30,7 +32,9 @@ def help_text(form: Form) -> str:
       .cta_group   = .cta_group::1, .cta_group::2
       [taddr]        a tensor-memory address in brackets, [%r1]
     <BLANKLINE>
-      tcgen05.shift: sm_100a, sm_101a, sm_103a, sm_107a, sm_110a; PTX ISA 8.6
+      asynchronous: unit tcgen05, async proxy, completed by tcgen05.commit on an mbarrier
+    <BLANKLINE>
+      tcgen05.shift: sm_100a, sm_103a, sm_107a, sm_110a; PTX ISA 8.6
     <BLANKLINE>
       PTX ISA: Tensorcore 5th Generation Instructions: tcgen05.shift
     """
@@ -43,15 +47,35 @@ def help_text(form: Form) -> str:
         syntax,
         list(_table([*groups, *operands])),
         list(_rules(form)),
+        list(_effects(form)),
         list(_requirements(form)),
     ]
     return "\n\n".join("\n".join(block) for block in [*blocks, [f"  PTX ISA: {form.section}"]] if block)
 
 
+def effects_text(row: Row) -> str:
+    """What performs an asynchronous operation, through which proxy, and what completes it; empty for another instruction."""
+    effects = resolve(row.effects, row.sample()) if row.effects is not None else None
+    if not isinstance(effects, Asynchronous):
+        return ""
+    return f"asynchronous: unit {effects.unit.value}, {effects.proxy.value} proxy, completed by {effects.completion.value}"
+
+
+def _effects(form: Form) -> Iterator[str]:
+    """The effects of the rows; where they differ, with what distinguishes the lines of operands."""
+    found: dict[str, list[str]] = {}
+    for row in CATALOGUE.get(form.words[0], ()):
+        if row.form is form and (text := effects_text(row)):
+            found.setdefault(text, []).append(_condition(row.line.when))
+    for text, conditions in found.items():
+        where = "; ".join(dict.fromkeys(filter(None, conditions))) if len(found) > 1 else ""
+        yield f"  {where}: {text}" if where else f"  {text}"
+
+
 def _in_the_text(form: Form, operands: Operands) -> str:
     """A line of operands without implicit operands."""
     words = operands.line.split()
-    return Operands(" ".join(word for word in words if form.kinds.get(word) not in HIDDEN)).text()
+    return Operands(" ".join(word for word in words if getattr(form.kinds.get(word), "text", "") not in HIDDEN)).text()
 
 
 def _may_hold(when: Condition, form: Form) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ __all__ = [
     "LONGS",
     "MAP_BYTES",
     "SHORTS",
+    "TYPE_BITS",
     "WORDS",
     "Address",
     "Immediate",
@@ -23,18 +24,61 @@ __all__ = [
     "TensorAddress",
     "Typed",
     "Vector",
+    "type_bits",
 ]
 
 SHORTS = ("b16", "u16", "s16")
 WORDS = ("b32", "u32", "s32")
 LONGS = ("b64", "u64", "s64")
 
+TYPE_BITS: Mapping[str, int] = {
+    "pred": 1,
+    **{f"{kind}{bits}": bits for kind in "bus" for bits in (8, 16, 32, 64)},
+    "b128": 128,
+    "f16": 16,
+    "bf16": 16,
+    "f16x2": 32,
+    "bf16x2": 32,
+    "f32": 32,
+    "f64": 64,
+    "f32x2": 64,
+    "u16x2": 32,
+    "s16x2": 32,
+    "u8x4": 32,
+    "s8x4": 32,
+    "tf32": 32,
+    "e4m3": 8,
+    "e5m2": 8,
+    "e4m3x2": 16,
+    "e5m2x2": 16,
+    "ue8m0x2": 16,
+    "e2m1x2": 8,
+    "e2m3x2": 16,
+    "e3m2x2": 16,
+    "e4m3x4": 32,
+    "e5m2x4": 32,
+    "e2m1x4": 16,
+    "e2m3x4": 32,
+    "e3m2x4": 32,
+    "s2f6x2": 16,
+    "b1024": 1024,
+    "texref": 64,
+    "samplerref": 64,
+    "surfref": 64,
+}
+"""Width in bits of every type that a register, variable or operand may have."""
+
+
+def type_bits(name: str) -> int:
+    """The width of a type in bits; 0 if there is no such type."""
+    return TYPE_BITS.get(name, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Typed:
     """An operand of the compact notation: a type, a vector of it (``v4.b32``), a pair (``b32|pred``), ``addr``, ``label`` or ``any``.
 
-    The name of a pattern group stands for the type that it has matched. The fields behind the text say what the linter looks at besides.
+    The name of a pattern group stands for the type that it has matched. The other fields say what the linter checks in addition.
     """
 
     text: str
@@ -48,15 +92,38 @@ class Typed:
     """Whether a special register may stand here."""
     wide: Condition | None = None
     """Where the register of an address has 64 bits: at generic and global addresses."""
+    space: str = ""
+    """The state space of an address, where no modifier of the instruction names it."""
+    short: bool = False
+    """Whether the assembler takes an address in a 16-bit register, which the specification does not have."""
+    both: bool = False
+    """Whether the second part of a pair must be there, in a register."""
+    parts: bool = False
+    """Whether a vector may make up the value, as for mov, which also reads the addresses of functions."""
+    wider: bool = False
+    """Whether a register may be wider than the type: section "Operand Size Exceeding Instruction-Type Size"."""
+    name: str = ""
+    """The operand's."""
+    sink: bool = True
+    """Whether a destination may be dropped: ``_``."""
 
     @property
     def says(self) -> str:
         """What help texts show."""
         return {"addr": "an address in brackets", "label": "a label", "any": "", "pred": "a predicate"}.get(self.text, f".{self.text}")
 
+    def spelt(self, values: Values) -> str:
+        """The text with the names of pattern groups replaced by what they have matched.
 
-HIDDEN = (Typed("carry"), Typed("stack"))
-"""One register of each thread, which stands in no text: the carry flag, the stack pointer."""
+        >>> Typed("vec.type").spelt({"vec": "v4", "type": "b32"}), Typed("vec.type").spelt({"vec": None, "type": "b32"})
+        ('v4.b32', 'b32')
+        """
+        types = ([values.get(part, part) for part in type.split(".")] for type in self.text.split("|"))
+        return "|".join(".".join(filter(None, parts)) for parts in types)
+
+
+HIDDEN: Mapping[str, tuple[str, str]] = {"carry": ("pred", "the carry flag"), "stack": ("u64", "the stack pointer")}
+"""Types of operands that stand in no text: the type and name of a register that each thread has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +182,7 @@ class Register:
     braces: tuple[str, ...] = ()
     """The types that the assembler takes in braces, as a vector of one; constants then too."""
     parts: tuple[str, ...] = ()
-    """What may stand behind the register's name: a part of it, ``.b0``."""
+    """What may follow the register's name: a part of it, ``.b0``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +228,7 @@ class Vector:
     """Which types the registers may have, if all have one; registers of several types count as .b32."""
     width: int = 32
     mixed: bool = False
-    """Whether the assembler takes registers of another width behind an integer constant at the beginning."""
+    """Whether the assembler takes registers of another width after an integer constant at the beginning."""
 
 
 Kind: TypeAlias = Typed | TensorAddress | Address | Register | Sink | Immediate | Predicate | Vector

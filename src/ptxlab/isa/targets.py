@@ -93,10 +93,19 @@ def parse_targets(text: str) -> frozenset[str]:
 
 
 def name_targets(targets: frozenset[str]) -> str:
-    """A set of targets in words.
+    """A set of targets in few words; old names of renamed targets are left out, where the new ones are there.
 
-    >>> name_targets(at_least(90)), name_targets(frozenset({"sm_90a", "sm_103a"}))
-    ('sm_90 and newer', 'sm_103a, sm_90a')
+    >>> name_targets(at_least(90)), name_targets(parse_targets("sm_90a sm_100f"))
+    ('sm_90 and newer', 'sm_100f family, sm_90a')
     """
-    numbers = sorted({int(found[1]) for target in targets if (found := re.match(r"sm_(\d+)", target))})
-    return f"sm_{numbers[0]} and newer" if numbers and targets == at_least(numbers[0]) else ", ".join(sorted(targets))
+    renamed = {old for old, new in RENAMED.items() if new in targets}
+    numbers = sorted({int(re.findall(r"\d+", target)[0]) for target in TARGETS})
+    newer = next((number for number in numbers if at_least(number) <= targets | set(RENAMED)), None)
+    words = [] if newer is None else [f"sm_{newer} and newer"]
+    left = targets - renamed - (frozenset() if newer is None else at_least(newer))
+    for number in numbers:
+        family = parse_targets(f"sm_{number}f") & TARGETS.keys()
+        if f"sm_{number}f" in left and family - renamed <= targets:
+            words.append(f"sm_{number}f family")
+            left -= family
+    return ", ".join([*words, *sorted(left)])

@@ -4,9 +4,6 @@ Shared-memory layouts of matrix operands, tensor memory and register fragments; 
 """
 
 from ptxlab.layout import cute
-from ptxlab.layout._banks import BANKS, BankConflicts, bank_conflicts, matrix_rows
-from ptxlab.layout._canonical import atom_shape, canonical_layout, exact_layout
-from ptxlab.layout._columns import Ownership, ZeroColumns, pair_ownership, zero_column_mask
 from ptxlab.layout._fragments import (
     Fragment,
     MatrixFragment,
@@ -23,9 +20,21 @@ from ptxlab.layout._operands import (
     OperandDescriptor,
     OperandIndex,
     PlacedOperand,
+    atom_shape,
+    canonical_layout,
+    exact_layout,
     linear_addresses,
     operand_addresses,
     operand_index,
+)
+from ptxlab.layout._shared_memory import (
+    BANKS,
+    BankConflicts,
+    bank_conflicts,
+    matrix_base_offset,
+    matrix_rows,
+    swizzle_addresses,
+    swizzle_bytes,
 )
 from ptxlab.layout._sparsity import (
     MetadataFragment,
@@ -35,21 +44,24 @@ from ptxlab.layout._sparsity import (
     metadata_location,
     metadata_positions,
 )
-from ptxlab.layout._swizzle import matrix_base_offset, swizzle_addresses, swizzle_bytes
 from ptxlab.layout._tensor_memory import (
     SCALE_TILE_BYTES,
     CopyDestination,
     Decompression,
     OperandLocation,
+    Ownership,
     ScaleLocation,
     TensorLocation,
+    ZeroColumns,
     a_location,
     accumulator_location,
     copy_destination,
     data_path_lanes,
     decompression,
+    pair_ownership,
     scale_factor_location,
     scale_factor_offset,
+    zero_column_mask,
 )
 from ptxlab.layout.cute import ComposedLayout, Layout, LayoutError, Swizzle, parse_layout
 

@@ -1,11 +1,9 @@
 """The machine: device memory, launches, the scheduler."""
 
 from ptxlab.machine._device import Buffer, Device
-from ptxlab.machine._module import Kernel, Module, load, loads
-from ptxlab.machine._warmup import warmup_parts
+from ptxlab.machine._module import Kernel, Module, load, loads, warmup_parts
 from ptxlab.machine.launch.options import CHECKS, LaunchError
-from ptxlab.machine.launch.result import KernelError, Result, Stats
-from ptxlab.machine.observe.provenance import Provenance, Writer
+from ptxlab.machine.launch.result import KernelError, Provenance, Result, Stats, Writer
 from ptxlab.machine.replay.bundle import is_bundle, read_bundle
 from ptxlab.machine.replay.replay import Replay
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,12 @@ from ptxlab.machine._device import Device
 from ptxlab.machine.launch.configuration import LaunchConfiguration
 from ptxlab.machine.launch.options import LaunchOptions, refuse
 from ptxlab.machine.launch.result import Result
-from ptxlab.machine.observe.observer import Tracing
+from ptxlab.machine.observe.observer import Tracing, warm_observers
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import Parameter
 
-__all__ = ["Kernel", "Module", "load", "loads"]
+__all__ = ["Kernel", "Module", "load", "loads", "warmup_parts"]
 
 
 class Kernel:
@@ -276,3 +276,27 @@ def _chosen(found: list[ptx.Embedded], target: str | None, name: str) -> ptx.Emb
         fix = "pass target=, or take them one by one from ptxlab.ptx.embedded"
         raise refuse("A315", f"{name} carries {len(found)} PTX texts, for {listed}", fix=fix)
     raise refuse("A315", f"{name} carries no PTX for {target}, only for {listed}")
+
+
+def warmup_parts(paths: Sequence[str | os.PathLike[str]] = ()) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Yield names of pieces of code, each with a function that compiles it into the cache.
+
+    Parameters
+    ----------
+    paths : PTX files whose kernels are compiled whole, beside the arithmetic of the tensor core
+
+    Raises
+    ------
+    PtxlabError
+        if a file cannot be read, parsed or lowered
+    """
+    from ptxlab import numerics
+
+    yield from numerics.warmup_parts()
+    yield "checks", warm_observers
+    for path in paths:
+        module = load(path)
+        for name in module:
+            for recorded, checks in ((True, "all"), (False, "none")):
+                executable = module[name].variant(False, recorded)[1]
+                yield f"{os.fspath(path)}: {name}, check={checks}", executable.compile_all

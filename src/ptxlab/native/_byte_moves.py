@@ -61,7 +61,7 @@ _word = ctypes.c_size_t.from_address
 _DATA = object.__basicsize__
 _PROBE = np.empty(4, np.uint8)[1::2]
 _IS_FIRST = _word(id(_PROBE) + _DATA).value == _PROBE.ctypes.data
-"""Whether the pointer to the first element is the first field behind what every object begins with, as in all versions of NumPy so far."""
+"""Whether the pointer to the first element is the first field after what every object begins with, as in all versions of NumPy so far."""
 
 
 def address_of(array: NDArray[Any]) -> int:

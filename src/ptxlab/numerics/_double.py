@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ptxlab.native import address_of, compile_or_load
 from ptxlab.native.builder import Function, Module, Value
-from ptxlab.numerics._errors import NumericsError
+from ptxlab.numerics._steps import NumericsError
 
 __all__ = ["double_ir", "double_kernel", "mma_f64"]
 

@@ -1,16 +1,142 @@
-"""The public multiplication on raw codes."""
+"""The public multiplication on raw codes, and the check of its arguments."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.numerics._call import Call, check_call
-from ptxlab.numerics._prepared import BLOCK, prepare, run_step
+from ptxlab.formats import FORMATS
+from ptxlab.numerics._prepared import BLOCK, check_codes, check_options, chunk_of, prepare, run_step
+from ptxlab.numerics._steps import NumericsError, Step, steps_of
 
-__all__ = ["mma"]
+__all__ = ["Call", "check_call", "mma"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The checked arguments of `mma`: the step, its operands with equal leading dimensions, and options."""
+
+    step: Step
+    a: str
+    b: str
+    a_codes: NDArray[Any]
+    b_codes: NDArray[Any]
+    c_bits: NDArray[np.uint32] | None
+    batch: tuple[int, ...]
+    saturate: bool
+    negate_a: bool
+    negate_b: bool
+    scale_input_d: int
+    scale: tuple[str, int] | None
+    a_scales: NDArray[np.uint8] | None
+    b_scales: NDArray[np.uint8] | None
+    metadata: NDArray[np.uint8] | None
+
+
+def check_call(arguments: dict[str, Any]) -> Call:
+    """Check the arguments of `mma`, by name."""
+    kind, a, b, d = (arguments[name] for name in ("kind", "a", "b", "d"))
+    where = f"kind {kind!r}" if kind else f"arch {arguments['arch']!r}"
+    steps = steps_of(arguments["arch"], kind, a, b, d)
+    lengths = tuple(sorted({length for step in steps for length in step.lengths}))
+    metadata = arguments["metadata"]
+    if metadata is not None:
+        if not steps[0].sparse:
+            raise NumericsError(f"{where}: sparse products are not offered; expected metadata=None")
+        # K = 96 is dense only.
+        lengths = tuple(length for length in lengths if length != 96)
+    a_codes = _codes(arguments["A"], a, "A", lengths, "M")
+    stored = a_codes.shape[-1]
+    step = next(step for step in steps if stored in step.lengths)
+    saturate, negate_a, negate_b = (bool(arguments[name]) for name in ("saturate", "negate_a", "negate_b"))
+    scale_input_d = int(arguments["scale_input_d"])
+    check_options(step, saturate, negate_a or negate_b, scale_input_d)
+    density = 1 if metadata is None else 2
+    b_codes = _codes(arguments["B"], b, "B", (stored * density,), "N")
+    m, n = a_codes.shape[-2], b_codes.shape[-2]
+    c_bits = None if arguments["C"] is None else _accumulator(arguments["C"], d, m, n)
+    scale = _scale(step, where, arguments)
+    a_scales = b_scales = None
+    if scale is not None:
+        a_scales, b_scales = (_scales(arguments, side, rows, stored // scale[1]) for side, rows in (("a", m), ("b", n)))
+    if metadata is not None:
+        metadata = _metadata(metadata, step, a, m, stored // chunk_of(a, step.group > 1)[0])
+    leading = [x.shape[:-2] for x in (a_codes, b_codes, c_bits, a_scales, b_scales, metadata) if x is not None]
+    try:
+        batch = np.broadcast_shapes(*leading)
+    except ValueError:
+        raise NumericsError(f"leading dimensions do not agree: {', '.join(map(str, leading))}") from None
+
+    def broadcast(x: Any) -> Any:
+        return x if x is None or x.shape[:-2] == batch else np.broadcast_to(x, (*batch, *x.shape[-2:]))
+
+    operands = broadcast(a_codes), broadcast(b_codes), broadcast(c_bits), batch
+    options = saturate, negate_a, negate_b, scale_input_d
+    return Call(step, a, b, *operands, *options, scale, broadcast(a_scales), broadcast(b_scales), broadcast(metadata))
+
+
+def _codes(given: Any, fmt: str, name: str, lengths: tuple[int, ...], rows: str) -> NDArray[Any]:
+    array = np.asarray(given)
+    row = FORMATS[fmt]
+    if array.dtype.kind != "u":
+        fix = f"pass the bit patterns: {name}.view(np.{row.dtype})"
+        raise NumericsError(f"{name} holds {fmt} codes: expected an unsigned integer dtype such as {row.dtype}, got {array.dtype}", fix)
+    if array.ndim < 2 or array.shape[-1] not in lengths or not array.shape[-2]:
+        raise NumericsError(f"{name}: expected [..., {rows}, {' or '.join(map(str, lengths))}], got shape {list(array.shape)}")
+    if array.dtype.itemsize * 8 > row.bits and array.size:
+        largest = int(array.max())
+        if largest >> row.bits:
+            raise NumericsError(f"{name} holds {fmt} codes: expected values below {1 << row.bits:#x}, got {largest:#x}")
+    if array.dtype.itemsize < row.dtype.itemsize:
+        raise NumericsError(f"{name} holds {fmt} codes: expected {row.dtype} or wider, got {array.dtype}")
+    return array.astype(row.dtype, copy=False)
+
+
+def _accumulator(given: Any, d: str, m: int, n: int) -> NDArray[np.uint32]:
+    array = np.asarray(given)
+    expected = np.dtype(np.uint16 if d == "f16" else np.uint32)
+    if array.dtype != expected and not (d == "f16" and array.dtype == np.uint32):
+        raise NumericsError(f"C holds the bits of {d}: expected {expected}, got {array.dtype}")
+    if array.ndim < 2 or array.shape[-2:] != (m, n):
+        raise NumericsError(f"C: expected [..., {m}, {n}], got shape {list(array.shape)}")
+    return array.astype(np.uint32, copy=False)
+
+
+def _scale(step: Step, where: str, arguments: dict[str, Any]) -> tuple[str, int] | None:
+    """The type of the scales and the block size; what only one combination can mean may be left out."""
+    scale, block = arguments["scale"], arguments["block"]
+    if not step.scales:
+        given = [name for name in ("scale_a", "scale_b", "scale", "block") if arguments[name] is not None]
+        if given:
+            raise NumericsError(f"{where} is not block-scaled: it takes no {', '.join(given)}")
+        return None
+    fitting = [pair for pair in step.scales if scale in (None, pair[0]) and block in (None, pair[1])]
+    if len(fitting) != 1:
+        offered = ", ".join(f"scale={name!r} with block={size}" for name, size in step.scales)
+        raise NumericsError(f"{where} is block-scaled: expected {offered}; got scale={scale!r}, block={block!r}")
+    return fitting[0]
+
+
+def _scales(arguments: dict[str, Any], side: str, rows: int, count: int) -> NDArray[np.uint8]:
+    name = f"scale_{side}"
+    given = arguments[name]
+    if given is None:
+        raise NumericsError(f"{name}: expected uint8 [..., {rows}, {count}], got None")
+    array = np.asarray(given)
+    if array.dtype != np.uint8 or array.ndim < 2 or array.shape[-2:] != (rows, count):
+        raise NumericsError(f"{name}: expected uint8 [..., {rows}, {count}], got {array.dtype} {list(array.shape)}")
+    return array
+
+
+def _metadata(given: Any, step: Step, fmt: str, m: int, chunks: int) -> NDArray[np.uint8]:
+    array = np.asarray(given)
+    if array.dtype.kind != "u" or array.ndim < 2 or array.shape[-2:] != (m, chunks):
+        raise NumericsError(f"metadata: expected unsigned [..., {m}, {chunks}], got {array.dtype} {list(array.shape)}")
+    check_codes(array, fmt, step.metadata)
+    return array.astype(np.uint8, copy=False)
 
 
 def mma(

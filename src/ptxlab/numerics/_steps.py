@@ -1,13 +1,22 @@
-"""What one instruction computes: the step's length, its window, its floor and how the sum is converted."""
+"""What a wrong argument raises."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ptxlab.numerics._errors import NumericsError
+from ptxlab.diagnostics import PtxlabError, diagnose
 
-__all__ = ["ARCHITECTURES", "STEPS", "Output", "Step", "find_step", "is_wide", "steps_of"]
+__all__ = ["ARCHITECTURES", "STEPS", "NumericsError", "Output", "Step", "find_step", "is_wide", "steps_of"]
+
+
+class NumericsError(PtxlabError, ValueError):
+    """An argument that an arithmetic function cannot take; the text says what was expected."""
+
+    def __init__(self, message: str, fix: str = "") -> None:
+        super().__init__(diagnose("N101", message, fix=fix))
+
 
 Output = Literal["f32", "e8m13", "f16", "s32"]
 Scale = tuple[str, int]
@@ -186,6 +195,5 @@ def find_step(arch: str, kind: str | None, a: str, b: str, d: str, k: int | None
     return next((row for row in rows if k in row.lengths), rows[0])
 
 
-def _list(names: object) -> str:
-    assert isinstance(names, (tuple, list))
+def _list(names: Iterable[str | None]) -> str:
     return ", ".join(repr(name) for name in names)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.formats import FORMATS, Format
-from ptxlab.numerics._call import Call, check_call
+from ptxlab.numerics._mma import Call, check_call
 from ptxlab.numerics._mma import mma as compiled_mma
 from ptxlab.numerics._steps import Step
 
@@ -141,11 +141,6 @@ def _scale(code: int, fmt: str) -> Number:
     return number(code & 0x7F, FORMATS["e4m3"])
 
 
-def _products(call: Call, a: list[int], b: list[int]) -> list[Number]:
-    rows = FORMATS[call.a], FORMATS[call.b]
-    return [_times(number(x, rows[0], call.negate_a), number(y, rows[1], call.negate_b)) for x, y in zip(a, b, strict=True)]
-
-
 def _group(products: list[Number], scale: Number) -> Number:
     """The exact sum of a group, times its scales: its exponent is that of the scales, wherever the sum's leading place is."""
     if scale.special:
@@ -163,8 +158,8 @@ def _float_dot(call: Call, a: list[int], b: list[int], c: int, a_scales: list[in
 
 
 def _one_step(call: Call, a: list[int], b: list[int], c: int, a_scales: list[int], b_scales: list[int]) -> int:
-    step = call.step
-    terms = _products(call, a, b)
+    step, left, right = call.step, FORMATS[call.a], FORMATS[call.b]
+    terms = [_times(number(x, left, call.negate_a), number(y, right, call.negate_b)) for x, y in zip(a, b, strict=True)]
     if call.scale is not None:
         fmt, block = call.scale
         scales = [_times(_scale(x, fmt), _scale(y, fmt)) for x, y in zip(a_scales, b_scales, strict=True)]

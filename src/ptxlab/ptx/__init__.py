@@ -1,10 +1,10 @@
 """The PTX front end: text to a typed syntax tree and back to text, and a map to source positions."""
 
 from ptxlab.ptx._cursor import PtxSyntaxError
-from ptxlab.ptx._instruction_places import line_text, opcode_span, operand_span, place
+from ptxlab.ptx._embedded import Embedded, embedded, is_binary
 from ptxlab.ptx._parser import parse
+from ptxlab.ptx._places import SourceMap, line_text, opcode_span, operand_span, place
 from ptxlab.ptx._printer import to_text
-from ptxlab.ptx._sourcemap import SourceMap
 from ptxlab.ptx.ast import (
     Alias,
     Arguments,
@@ -38,7 +38,6 @@ from ptxlab.ptx.ast import (
     Variable,
     Vector,
 )
-from ptxlab.ptx.binary.embedded import Embedded, embedded, is_binary
 
 __all__ = [
     "Alias",

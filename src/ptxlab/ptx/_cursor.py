@@ -133,6 +133,12 @@ class Cursor:
             self.expected(what)
         return self.advance()
 
+    def token(self, what: str, *kinds: str) -> str:
+        """Take a token of one of these kinds."""
+        if self.kind not in kinds:
+            self.expected(what)
+        return self.advance()
+
     def separated(self, item: Callable[[], T]) -> list[T]:
         """Take one or more items with commas between them; ``item`` takes one."""
         found = [item()]

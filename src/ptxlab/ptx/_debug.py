@@ -21,9 +21,7 @@ def file(c: Cursor, line: int, column: int) -> File:
     """Take ``.file index "name"``; the token after it is the current one."""
     c.advance()
     index = number(c, "a file index")
-    if c.kind != "string":
-        c.expected("a file name in quotes")
-    name = c.advance()[1:-1]
+    name = c.token("a file name in quotes", "string")[1:-1]
     timestamp = size = None
     if c.take(","):
         timestamp = number(c, "a timestamp")
@@ -39,16 +37,14 @@ def location(c: Cursor, line: int, column: int) -> Location:
     name, offset, inlined = "", 0, None
     while c.take(","):
         if c.take("function_name"):
-            if c.kind not in ("name", "directive"):
-                c.expected("a label of .debug_str")
-            name = c.advance()
+            name = c.token("a label of .debug_str", "name", "directive")
             if c.take("+"):
                 offset = integer(c, "an offset")
         elif c.take("inlined_at"):
             inlined = _position(c)
         else:
             c.expected("'function_name'", "'inlined_at'")
-    return Location(file, line_number, column_number, name, offset, inlined, None, line=line, column=column)
+    return Location(file, line_number, column_number, name, offset, inlined, None, line, column)
 
 
 def _position(c: Cursor) -> tuple[int, int, int]:
@@ -64,12 +60,8 @@ def intermediate_location(c: Cursor) -> tuple[int, int, int]:
 def section(c: Cursor, line: int, column: int) -> Section:
     """Take ``.section name { ... }``; the token after it is the current one."""
     c.advance()
-    if c.kind not in ("name", "directive"):
-        c.expected("a section name")
-    name = c.advance()
-    if not c.at("{"):
-        c.expected("'{'")
-    text, position = c.text, c.end
+    name = c.token("a section name", "name", "directive")
+    text, position = c.text, c.finish("{")
     entries: list[str] = []
     match = _ENTRY.match
     while m := match(text, position):
@@ -102,9 +94,7 @@ def dwarf_lines(c: Cursor, line: int, column: int) -> Section:
 def intermediate_source(c: Cursor, line: int, column: int) -> Section:
     """Take ``.nv_intermediate_source_section { ... }``, whose source text is kept unchanged."""
     start, name = c.start, c.advance()
-    if not c.at("{"):
-        c.expected("'{'")
-    begin = position = c.end
+    begin = position = c.finish("{")
     depth = 1
     while depth:
         m = _SOURCE_SECTION_PART.search(c.text, position)

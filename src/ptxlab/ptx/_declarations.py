@@ -1,25 +1,31 @@
-"""Declarations of registers and variables, with their attributes and initialisers."""
+"""Declarations of registers and variables, with their attributes and initialisers; parameters and directives of functions."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 from ptxlab.ptx._cursor import MAX_DEPTH, Cursor
 from ptxlab.ptx._expressions import constant, integer, number
 from ptxlab.ptx._operands import Irregular, OperandTable, address_offset
-from ptxlab.ptx.ast import Float, Initialiser, Integer, RegisterDeclaration, SymbolValue, Variable
+from ptxlab.ptx.ast import CallPrototype, Float, Initialiser, Integer, RegisterDeclaration, SymbolValue, Targets, Variable
 
 __all__ = [
+    "FUNCTION_DIRECTIVES",
     "LINKAGES",
     "SPACES",
     "TYPES",
     "attributes",
+    "call_prototype",
     "dimensions",
+    "function_directives",
     "modifiers",
+    "parameters",
     "register_declaration",
     "suggestion",
+    "targets",
     "variable_declaration",
 ]
 
@@ -46,17 +52,15 @@ def suggestion(word: str, known: frozenset[str] | set[str]) -> str:
 # ---------------------------------------------------------------------------------------- modifiers
 
 
+@dataclass(slots=True)
 class Modifiers:
     """The words between a state space and the declared name."""
 
-    __slots__ = ("align", "attributes", "ptr", "type", "vector")
-
-    def __init__(self) -> None:
-        self.align: int | None = None
-        self.attributes: tuple[str, ...] = ()
-        self.ptr: tuple[str, int] | None = None
-        self.type = ""
-        self.vector = 1
+    align: int | None = None
+    attributes: tuple[str, ...] = ()
+    ptr: tuple[str, int] | None = None
+    type: str = ""
+    vector: int = 1
 
 
 def modifiers(c: Cursor, *, parameter: bool = False) -> Modifiers:
@@ -115,9 +119,7 @@ def attributes(c: Cursor) -> tuple[str, ...]:
 
 
 def _attribute(c: Cursor) -> str:
-    if c.kind != "directive":
-        c.expected("an attribute")
-    text = c.advance()
+    text = c.token("an attribute", "directive")
     if c.take("("):
         values = c.separated(lambda: str(integer(c, "an attribute's argument")))
         c.expect(")", ",")
@@ -247,14 +249,12 @@ def _property(c: Cursor) -> Initialiser:
 
 def _symbol(c: Cursor) -> SymbolValue:
     name = c.name("a symbol")
-    generic = False
     if name == "generic" and c.take("("):
-        generic = True
         name = c.name("a symbol")
         inner = _offset(c)
         c.expect(")")
-        return SymbolValue(name, inner + _offset(c), generic)
-    return SymbolValue(name, _offset(c), generic)
+        return SymbolValue(name, inner + _offset(c), generic=True)
+    return SymbolValue(name, _offset(c))
 
 
 def _offset(c: Cursor) -> int:
@@ -279,3 +279,94 @@ def _masked(c: Cursor) -> SymbolValue | Integer:
         value = Integer((plain & mask) >> (mask.bit_length() - 8))
     c.expect(")")
     return value
+
+
+FUNCTION_DIRECTIVES: dict[str, tuple[int, int]] = {
+    "reqntid": (1, 3),
+    "maxntid": (1, 3),
+    "minnctapersm": (1, 1),
+    "maxnctapersm": (1, 1),
+    "maxnreg": (1, 1),
+    "reqnctapercluster": (1, 3),
+    "maxclusterrank": (1, 1),
+    "explicitcluster": (0, 0),
+    "blocksareclusters": (0, 0),
+    "noreturn": (0, 0),
+    "abi_preserve": (1, 1),
+    "abi_preserve_control": (1, 1),
+    "minperctamemory": (1, 1),
+    "pragma": (1, 1 << 16),
+    "language": (1, 1 << 16),
+}
+"""Directives between a function's header and its body: fewest and most arguments."""
+
+_TERMINATED = frozenset({"pragma", "minperctamemory"})
+
+
+def parameters(c: Cursor) -> tuple[Variable, ...]:
+    """Take a parenthesised parameter list."""
+    c.expect("(")
+    if c.take(")"):
+        return ()
+    found = c.separated(lambda: _parameter(c))
+    c.expect(")", ",")
+    return tuple(found)
+
+
+def _parameter(c: Cursor) -> Variable:
+    if c.value not in (".param", ".reg"):
+        c.expected("'.param'", "'.reg'")
+    line, column = c.locate(c.start)
+    space = c.advance()[1:]
+    m = modifiers(c, parameter=True)
+    name = c.advance() if c.kind == "sink" else c.name("a parameter name")
+    return Variable(space, m.type, name, m.align, m.vector, dimensions(c), None, "", m.ptr, m.attributes, line=line, column=column)
+
+
+def function_directives(c: Cursor) -> tuple[tuple[str, tuple[int | str, ...]], ...]:
+    """Take the performance, cluster and other directives of a function."""
+    found: list[tuple[str, tuple[int | str, ...]]] = []
+    while c.kind == "directive":
+        name = c.value[1:]
+        if name not in FUNCTION_DIRECTIVES:
+            c.fail("S106", f"unknown function directive {c.found()}", fix=suggestion(c.value, {f".{d}" for d in FUNCTION_DIRECTIVES}))
+        start = c.start
+        c.advance()
+        fewest, most = FUNCTION_DIRECTIVES[name]
+        values = tuple(c.separated(partial(_directive_value, c, name))) if most else ()
+        if not fewest <= len(values) <= most:
+            wanted = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+            c.fail("S101", f"'.{name}' takes {wanted} values, not {len(values)}", start, c.previous_end)
+        found.append((name, values))
+        # These two end in a semicolon, which does not make a prototype of the function.
+        if name in _TERMINATED and c.at(";") and (c.peek()[1] == "{" or c.peek()[1][1:] in FUNCTION_DIRECTIVES):
+            c.advance()
+    return tuple(found)
+
+
+def _directive_value(c: Cursor, name: str) -> int | str:
+    if name in ("pragma", "language") and c.kind == "string":
+        return c.advance()[1:-1]
+    if name == "pragma":
+        c.expected("a string")
+    return integer(c, f"a value of '.{name}'")
+
+
+def targets(c: Cursor, label: str, line: int, column: int) -> Targets:
+    """Take ``.branchtargets`` or ``.calltargets`` up to its semicolon, which stays the current token."""
+    kind = c.advance()[1:]
+    names = c.separated(lambda: c.name("a label" if kind == "branchtargets" else "a function name"))
+    c.finish(";", ",")
+    return Targets(kind, label, tuple(names), line=line, column=column)
+
+
+def call_prototype(c: Cursor, label: str, line: int, column: int) -> CallPrototype:
+    """Take ``.callprototype`` up to its semicolon, which stays the current token."""
+    c.advance()
+    returns = parameters(c) if c.at("(") else ()
+    c.expect("_")
+    params = parameters(c) if c.at("(") else ()
+    directives = function_directives(c)
+    c.finish(";")
+    words = tuple(" ".join(map(str, (name, *values))) for name, values in directives)
+    return CallPrototype(label, returns, params, words, line=line, column=column)

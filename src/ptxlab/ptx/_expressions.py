@@ -91,26 +91,15 @@ def number(c: Cursor, what: str) -> int:
 # ---------------------------------------------------------------------------------------- operators
 
 
-def _signed(value: int) -> int:
-    return ((value + _S63) & _M64) - _S63
-
-
 def _of(type: Type, value: int) -> _Value:
-    return _Value("u64", value & _M64) if type == "u64" else _Value("s64", _signed(value))
+    """The value with its low 64 bits, signed or unsigned."""
+    return _Value("u64", value & _M64) if type == "u64" else _Value("s64", ((value + _S63) & _M64) - _S63)
 
 
 def _quotient(a: int, b: int) -> int:
     """C's division, which rounds toward zero."""
     q = abs(a) // abs(b)
     return q if (a < 0) == (b < 0) else -q
-
-
-def _shift_left(a: int, b: int) -> int:
-    return a << b if b < 64 else 0
-
-
-def _shift_right(a: int, b: int) -> int:
-    return a >> min(b, 64)
 
 
 _PRECEDENCE = {
@@ -124,15 +113,8 @@ _CONVERTED: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": _quotient,
     "&": operator.and_, "|": operator.or_, "^": operator.xor,
 }  # fmt: skip
+_SHIFTS: dict[str, Callable[[int, int], int]] = {"<<": lambda a, b: a << b if b < 64 else 0, ">>": lambda a, b: a >> min(b, 64)}
 _FLOATING: dict[str, Callable[[float, float], float]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
-
-
-def _usual(a: _Value, b: _Value) -> tuple[Type, int, int]:
-    """The usual arithmetic conversions: unsigned if either is."""
-    x, y = int(a.value), int(b.value)
-    if "u64" in (a.type, b.type):
-        return "u64", x & _M64, y & _M64
-    return "s64", x, y
 
 
 def _apply(c: Cursor, symbol: str, a: _Value, b: _Value, span: tuple[int, int]) -> _Value:
@@ -149,10 +131,11 @@ def _apply(c: Cursor, symbol: str, a: _Value, b: _Value, span: tuple[int, int]) 
         c.fail("S109", "division by zero in a constant expression", *span)
     if symbol == "%":
         return _of("s64", (int(a.value) & _M64) % (int(b.value) & _M64))
-    if symbol in (">>", "<<"):
-        shift = _shift_left if symbol == "<<" else _shift_right
-        return _of(a.type, shift(int(a.value), int(b.value) & _M64))
-    type, x, y = _usual(a, b)
+    if symbol in _SHIFTS:
+        return _of(a.type, _SHIFTS[symbol](int(a.value), int(b.value) & _M64))
+    # The usual arithmetic conversions: unsigned if either is.
+    type: Type = "u64" if "u64" in (a.type, b.type) else "s64"
+    x, y = (int(v.value) & _M64 if type == "u64" else int(v.value) for v in (a, b))
     if symbol in _COMPARISONS:
         return _Value("s64", int(_COMPARISONS[symbol](x, y)))
     return _of(type, _CONVERTED[symbol](x, y))

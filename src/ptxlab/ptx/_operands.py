@@ -1,4 +1,4 @@
-"""Operands: an exact parser over tokens, and a table that reads the usual forms by one regular expression each.
+"""Instructions and operands: an exact parser over tokens, and tables that read the usual forms by one regular expression each.
 
 The table agrees with the exact parser on everything it accepts; what it does not accept goes to the exact parser, which
 also has the errors.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 
-from ptxlab.ptx._cursor import MAX_DEPTH, NAME, Cursor, PtxSyntaxError, short
+from ptxlab.ptx._cursor import MAX_DEPTH, NAME, OPCODE, Cursor, PtxSyntaxError, short
 from ptxlab.ptx._expressions import constant, integer
-from ptxlab.ptx.ast import Arguments, Float, Guard, Integer, Memory, Name, Negative, Not, Offset, Operand, Pair, Sink, Vector
+from ptxlab.ptx.ast import Arguments, Float, Guard, Instruction, Integer, Memory, Name, Negative, Not, Offset, Operand, Pair, Sink, Vector
 
-__all__ = ["GuardTable", "Irregular", "OperandTable", "address_offset", "operand", "operand_list"]
+__all__ = ["GuardTable", "Irregular", "OperandTable", "address_offset", "instruction", "operand"]
 
 _SINK = Sink()
 _WHITE = " \t\r\n\f\v"
@@ -26,13 +26,20 @@ def address_offset(value: int) -> int:
 # -------------------------------------------------------------------------------------------- exact
 
 
-def operand_list(c: Cursor, *, call: bool) -> tuple[Operand, ...]:
-    """Take operands up to the semicolon, which stays the current token."""
-    if c.at(";"):
-        return ()
-    items = c.separated(lambda: operand(c, call=call))
+def instruction(c: Cursor, line: int, column: int) -> Instruction:
+    """Take an instruction up to its semicolon, which stays the current token."""
+    guard = None
+    if c.take("@"):
+        negated = c.take("!")
+        guard = Guard(c.name("a predicate"), negated)
+    opcode = OPCODE.match(c.text, c.start)
+    if c.kind != "name" or opcode is None:
+        c.expected("an instruction")
+    c.seek(opcode.end())
+    call = opcode[0] == "call" or opcode[0].startswith("call.")
+    items = [] if c.at(";") else c.separated(lambda: operand(c, call=call))
     c.finish(";", ",")
-    return tuple(items)
+    return Instruction(opcode[0], tuple(items), guard, line, column)
 
 
 def operand(c: Cursor, depth: int = 0, *, call: bool = False) -> Operand:
@@ -139,10 +146,7 @@ class OperandTable(dict[str, Operand]):
 
     def __missing__(self, text: str) -> Operand:
         stripped = text.strip(_WHITE)
-        if stripped != text:
-            value = self[text] = self[stripped]
-            return value
-        value = self[text] = self._read(text)
+        value = self[text] = self._read(text) if stripped == text else self[stripped]
         return value
 
     def split(self, body: str, call: bool) -> tuple[Operand, ...]:
@@ -160,8 +164,7 @@ class OperandTable(dict[str, Operand]):
             return self[stripped]
         if stripped[-1] != ")":
             raise Irregular
-        inner = stripped[1:-1]
-        return Arguments(self._items(inner))
+        return Arguments(self._items(stripped[1:-1]))
 
     def _items(self, inner: str) -> tuple[Operand, ...]:
         comma = ", " if ", " in inner else ","

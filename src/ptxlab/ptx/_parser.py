@@ -9,11 +9,10 @@ from typing import NoReturn
 
 from ptxlab.ptx import _debug as debug
 from ptxlab.ptx import _declarations as declarations
-from ptxlab.ptx import _functions as functions
-from ptxlab.ptx._cursor import MAX_DEPTH, NAME, OPCODE, SPACE, Cursor, line_starts, short
-from ptxlab.ptx._operands import GuardTable, Irregular, OperandTable, operand_list
+from ptxlab.ptx._cursor import MAX_DEPTH, NAME, SPACE, Cursor, line_starts, short
+from ptxlab.ptx._operands import GuardTable, Irregular, OperandTable, instruction
 from ptxlab.ptx._scope import Scope
-from ptxlab.ptx.ast import Alias, Block, Function, Guard, Instruction, Label, Location, Module, Pragma, Statement, TopLevel
+from ptxlab.ptx.ast import Alias, Block, Function, Instruction, Label, Location, Module, Pragma, Statement, TopLevel
 
 __all__ = ["parse"]
 
@@ -41,6 +40,7 @@ _DEBUG: dict[str, Callable[[Cursor, int, int], TopLevel]] = {
     ".nv_intermediate_source_section": debug.intermediate_source,
 }
 _MODULE_DIRECTIVES = frozenset({".version", ".target", ".address_size", ".entry", ".func", ".pragma", ".alias", *_DEBUG})
+_AFTER_LABEL = re.compile(SPACE + r"(\.(?:branchtargets|calltargets|callprototype)\b)", re.ASCII)
 _BODY_DIRECTIVES = frozenset({".reg", ".loc", ".loc_intermediate", ".pragma"} | _LABELLED)
 _DEFAULT_ADDRESS_SIZE = 64
 """The section ".address_size" says 32, but no tool chain of ISA 8.0 or later builds for 32 bits."""
@@ -63,7 +63,7 @@ def parse(text: str, file: str = "<ptx>") -> Module:
     --------
     >>> module = parse(".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k() { ret; }")
     >>> module.functions["k"].body.statements
-    [Instruction(line=4, column=23, opcode='ret', operands=(), guard=None)]
+    [Instruction(opcode='ret', operands=(), guard=None, line=4, column=23)]
     """
     # The parser creates many objects and no cycles: the garbage collector would take half the time.
     collecting = gc.isenabled()
@@ -103,11 +103,9 @@ class _Parser:
         c = self.cursor
         before = "" if what == "the module" else " before it"
         if self.version is None:
-            fix = "begin the module with '.version 9.0' or another version"
-            c.fail("S104", f"{what} has no '.version' directive" + before, fix=fix)
+            c.fail("S104", f"{what} has no '.version' directive{before}", fix="begin the module with '.version 9.0' or another version")
         if not self.targets:
-            fix = "write '.target sm_100a' or another target after '.version'"
-            c.fail("S105", f"{what} has no '.target' directive" + before, fix=fix)
+            c.fail("S105", f"{what} has no '.target' directive{before}", fix="write '.target sm_100a' or another target after '.version'")
 
     def _item(self) -> None:
         c = self.cursor
@@ -122,16 +120,12 @@ class _Parser:
             if c.at("}"):
                 c.fail("S101", "this '}' has no matching '{'")
             c.expected("a directive")
-        value = c.value
-        if value == ".version":
-            self._version()
-        elif value == ".target":
-            self._target()
-        elif value == ".address_size":
-            self._address_size()
+        header = {".version": self._version, ".target": self._target, ".address_size": self._address_size}
+        if c.value in header:
+            header[c.value]()
         else:
-            self._check_header(repr(short(value)))
-            self._declaration(value, line, column)
+            self._check_header(repr(short(c.value)))
+            self._declaration(c.value, line, column)
 
     def _declaration(self, value: str, line: int, column: int) -> None:
         c = self.cursor
@@ -203,14 +197,9 @@ class _Parser:
         """Take ``.pragma "text"`` up to its semicolon, which stays the current token."""
         c = self.cursor
         c.advance()
-        texts = c.separated(self._string)
+        texts = c.separated(lambda: c.token("a string", "string")[1:-1])
         c.finish(";", ",")
         return Pragma(tuple(texts), line=line, column=column)
-
-    def _string(self) -> str:
-        if self.cursor.kind != "string":
-            self.cursor.expected("a string")
-        return self.cursor.advance()[1:-1]
 
     # ------------------------------------------------------------------------------------ variables
 
@@ -236,40 +225,17 @@ class _Parser:
         self.items += found
         c.advance()
 
-    def _local(self, value: str, line: int, column: int, scope: Scope) -> list[Statement]:
-        """A declaration or other directive in a body; its last token is the current one."""
-        c = self.cursor
-        if value == ".reg":
-            registers = declarations.register_declaration(c, line, column)
-            for name, count in registers.names:
-                self._declare(scope, "register", name, (line, column), count)
-            return [registers]
-        linkage = ""
-        if value == ".extern":
-            linkage = "extern"
-            c.advance()
-        if c.value in declarations.SPACES:
-            found = declarations.variable_declaration(c, linkage, line, column, self.operands)
-            for v in found:
-                self._declare(scope, "variable", v.name, (line, column))
-            return list(found)
-        if value == ".pragma":
-            return [self._pragma(line, column)]
-        if value in _LABELLED:
-            c.fail("S106", f"directive {value!r} needs a label before it", fix=f"write 'name: {value} ...;'")
-        return self._unknown(c.value, inside=True)
-
     # ------------------------------------------------------------------------------------ functions
 
     def _function(self, linkage: str, line: int, column: int) -> None:
         c = self.cursor
         kind = c.advance()[1:]
         attributes = declarations.attributes(c) if c.at(".attribute") else ()
-        returns = functions.parameters(c) if kind == "func" and c.at("(") else ()
+        returns = declarations.parameters(c) if kind == "func" and c.at("(") else ()
         start = c.start
         name = c.name("a function name")
-        params = functions.parameters(c) if c.at("(") else ()
-        directives = functions.function_directives(c)
+        params = declarations.parameters(c) if c.at("(") else ()
+        directives = declarations.function_directives(c)
         if attributes:
             directives = (("attribute", attributes), *directives)
         function = Function(kind, name, params, returns, linkage, directives, None, line=line, column=column)
@@ -335,17 +301,18 @@ class _Parser:
                     else:
                         items = ()
                 except Irregular:
-                    instruction, position = self._instruction(start, line, column)
-                    statements.append(instruction)
+                    c.seek(start)
+                    statements.append(instruction(c, line, column))
+                    position = c.end
                     continue
                 opcode = opcodes.setdefault(opcode, opcode)
-                statements.append(Instruction(opcode, items, guard, line=line, column=column))
+                statements.append(Instruction(opcode, items, guard, line, column))
                 position = m.end()
             elif kind == 6 or kind == 10:
                 assert m is not None
                 inlined = None if kind == 6 else (int(m[8]), int(m[9]), int(m[10]))
                 where = int(m[4]), int(m[5]), int(m[6])
-                statements.append(Location(*where, m[7] or "", 0, inlined, None, line=line, column=column))
+                statements.append(Location(*where, m[7] or "", 0, inlined, None, line, column))
                 position = m.end()
             elif kind == 11:
                 assert m is not None
@@ -372,8 +339,8 @@ class _Parser:
             elif c.at(";"):  # an empty statement, which inline assembly may leave
                 position = c.end
             elif c.kind == "name" or c.at("@"):
-                instruction, position = self._instruction(start, line, column)
-                statements.append(instruction)
+                statements.append(instruction(c, line, column))
+                position = c.end
             else:
                 c.expected("a statement", "'}'")
 
@@ -389,7 +356,24 @@ class _Parser:
                 c.fail("S106", "'.loc_intermediate' must directly follow a '.loc'")
             before.intermediate = debug.intermediate_location(c)
             return c.previous_end
-        statements += self._local(value, line, column, scope)
+        if value == ".reg":
+            registers = declarations.register_declaration(c, line, column)
+            for name, count in registers.names:
+                self._declare(scope, "register", name, (line, column), count)
+            statements.append(registers)
+            return c.end
+        linkage = c.advance()[1:] if value == ".extern" else ""
+        if c.value in declarations.SPACES:
+            found = declarations.variable_declaration(c, linkage, line, column, self.operands)
+            for v in found:
+                self._declare(scope, "variable", v.name, (line, column))
+            statements += found
+        elif value == ".pragma":
+            statements.append(self._pragma(line, column))
+        elif value in _LABELLED:
+            c.fail("S106", f"directive {value!r} needs a label before it", fix=f"write 'name: {value} ...;'")
+        else:
+            self._unknown(c.value, inside=True)
         return c.end
 
     def _label(self, m: re.Match[str], scope: Scope, statements: list[Statement], line: int, column: int) -> int:
@@ -404,32 +388,7 @@ class _Parser:
             return position
         c.seek(directive.start(1))
         if c.value == ".callprototype":
-            statements.append(functions.call_prototype(c, name, line, column))
+            statements.append(declarations.call_prototype(c, name, line, column))
         else:
-            statements.append(functions.targets(c, name, line, column))
+            statements.append(declarations.targets(c, name, line, column))
         return c.end
-
-    def _instruction(self, start: int, line: int, column: int) -> tuple[Instruction, int]:
-        """Parse one instruction token by token; return it with the offset after its semicolon."""
-        c = self.cursor
-        c.seek(start)
-        guard = None
-        if c.take("@"):
-            negated = c.take("!")
-            guard = Guard(c.name("a predicate"), negated)
-        opcode = opcode_at(c)
-        items = operand_list(c, call=opcode == "call" or opcode.startswith("call."))
-        return Instruction(opcode, items, guard, line=line, column=column), c.end
-
-
-_AFTER_LABEL = re.compile(SPACE + r"(\.(?:branchtargets|calltargets|callprototype)\b)", re.ASCII)
-
-
-def opcode_at(c: Cursor) -> str:
-    """Take a whole dotted opcode."""
-    m = OPCODE.match(c.text, c.start)
-    if c.kind != "name" or m is None:
-        c.expected("an instruction")
-    opcode: str = m[0]
-    c.seek(m.end())
-    return opcode

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from ptxlab.ptx import ast
 
@@ -36,98 +35,83 @@ def to_text(module: ast.Module) -> str:
         "",
     ]
     for item in module.items:
-        lines += _ITEMS[type(item)](item)
+        lines += _item(item)
     return "\n".join(lines) + "\n"
 
 
 # ----------------------------------------------------------------------------------------- operands
 
 
-def _float(value: ast.Float) -> str:
-    return f"0f{value.bits:08X}" if value.width == 32 else f"0d{value.bits:016X}"
+def _operand(value: ast.Operand) -> str:
+    match value:
+        case ast.Name(text):
+            return text
+        case ast.Integer(number):
+            return str(number)
+        case ast.Float(bits, width):
+            return f"0f{bits:08X}" if width == 32 else f"0d{bits:016X}"
+        case ast.Offset(base, offset):
+            return f"{base.text}+{offset}"
+        case ast.Not(operand):
+            return f"!{operand.text}"
+        case ast.Negative(operand):
+            return f"-{operand.text}"
+        case ast.Sink():
+            return "_"
+        case ast.Pair(first, second):
+            return f"{_operand(first)}|{_operand(second)}"
+        case ast.Vector(items):
+            return "{" + _join(items) + "}"
+        case ast.Arguments(items):
+            return f"({_join(items)})"
+        case ast.Memory(base, offset, extra, unified):
+            inner = [_operand(base) + _plus(offset), *map(_operand, extra)]
+            return f"[{', '.join(inner)}]" + (".unified" if unified else "")
 
 
 def _plus(offset: int) -> str:
     return f"+{offset}" if offset else ""
 
 
-def _memory(value: ast.Memory) -> str:
-    inner = [_operand(value.base) + _plus(value.offset), *map(_operand, value.extra)]
-    return f"[{', '.join(inner)}]" + (".unified" if value.unified else "")
-
-
 def _join(items: tuple[ast.Operand, ...]) -> str:
     return ", ".join(map(_operand, items))
-
-
-_OPERANDS: dict[type, Callable[[Any], str]] = {
-    ast.Name: lambda o: str(o.text),
-    ast.Integer: lambda o: str(o.value),
-    ast.Float: _float,
-    ast.Offset: lambda o: f"{o.base.text}+{o.offset}",
-    ast.Not: lambda o: f"!{o.operand.text}",
-    ast.Negative: lambda o: f"-{o.operand.text}",
-    ast.Sink: lambda o: "_",
-    ast.Pair: lambda o: f"{_operand(o.first)}|{_operand(o.second)}",
-    ast.Vector: lambda o: "{" + _join(o.items) + "}",
-    ast.Memory: _memory,
-    ast.Arguments: lambda o: f"({_join(o.items)})",
-}
-
-
-def _operand(value: ast.Operand) -> str:
-    return _OPERANDS[type(value)](value)
 
 
 # --------------------------------------------------------------------------------------- statements
 
 
-def _instruction(s: ast.Instruction, indent: str) -> Iterator[str]:
-    guard = f"@{'!' if s.guard.negated else ''}{s.guard.predicate} " if s.guard else ""
-    operands = " " + _join(s.operands) if s.operands else ""
-    yield f"{indent}{guard}{s.opcode}{operands};"
-
-
-def _registers(s: ast.RegisterDeclaration, indent: str) -> Iterator[str]:
-    names = ", ".join(name if count is None else f"{name}<{count}>" for name, count in s.names)
-    yield f"{indent}.reg {_vector(s.vector)}.{s.type} {names};"
-
-
-def _location(s: ast.Location, indent: str) -> Iterator[str]:
-    text = f"{indent}.loc {s.file} {s.line_number} {s.column_number}"
-    if s.function_name:
-        text += f", function_name {s.function_name}{_plus(s.function_offset)}"
-    if s.inlined_at:
-        text += ", inlined_at {} {} {}".format(*s.inlined_at)
-    yield text
-    if s.intermediate:
-        yield "{}.loc_intermediate {} {} {}".format(indent, *s.intermediate)
-
-
-def _targets(s: ast.Targets, indent: str) -> Iterator[str]:
-    yield f"{s.label}: .{s.kind} {', '.join(s.names)};"
-
-
-def _prototype(s: ast.CallPrototype, indent: str) -> Iterator[str]:
-    returns = f"({_parameters(s.returns)}) " if s.returns else ""
-    params = f" ({_parameters(s.params)})" if s.params else ""
-    attributes = "".join(f" .{a}" for a in s.attributes)
-    yield f"{s.label}: .callprototype {returns}_{params}{attributes};"
-
-
-def _block(s: ast.Block, indent: str) -> Iterator[str]:
-    yield indent + "{"
-    for statement in s.statements:
-        yield from _STATEMENTS[type(statement)](statement, indent + "    ")
-    yield indent + "}"
-
-
-def _label(s: ast.Label, indent: str) -> Iterator[str]:
-    yield f"{s.name}:"
-
-
-def _pragma(s: ast.Pragma, indent: str = "") -> Iterator[str]:
-    yield f"{indent}.pragma {_strings(s.texts)};"
+def _statement(s: ast.Statement, indent: str) -> Iterator[str]:
+    match s:
+        case ast.Instruction():
+            guard = f"@{'!' if s.guard.negated else ''}{s.guard.predicate} " if s.guard else ""
+            operands = " " + _join(s.operands) if s.operands else ""
+            yield f"{indent}{guard}{s.opcode}{operands};"
+        case ast.Label():
+            yield f"{s.name}:"
+        case ast.RegisterDeclaration():
+            names = ", ".join(name if count is None else f"{name}<{count}>" for name, count in s.names)
+            yield f"{indent}.reg {_vector(s.vector)}.{s.type} {names};"
+        case ast.Variable():
+            yield indent + _variable(s)
+        case ast.Location():
+            function = f", function_name {s.function_name}{_plus(s.function_offset)}" if s.function_name else ""
+            inlined = ", inlined_at {} {} {}".format(*s.inlined_at) if s.inlined_at else ""
+            yield f"{indent}.loc {s.file} {s.line_number} {s.column_number}{function}{inlined}"
+            if s.intermediate:
+                yield "{}.loc_intermediate {} {} {}".format(indent, *s.intermediate)
+        case ast.Pragma():
+            yield f"{indent}.pragma {_strings(s.texts)};"
+        case ast.Targets():
+            yield f"{s.label}: .{s.kind} {', '.join(s.names)};"
+        case ast.CallPrototype():
+            returns = f"({_parameters(s.returns)}) " if s.returns else ""
+            params = f" ({_parameters(s.params)})" if s.params else ""
+            yield f"{s.label}: .callprototype {returns}_{params}{''.join(f' .{a}' for a in s.attributes)};"
+        case ast.Block():
+            yield indent + "{"
+            for statement in s.statements:
+                yield from _statement(statement, indent + "    ")
+            yield indent + "}"
 
 
 def _strings(values: tuple[int | str, ...]) -> str:
@@ -158,28 +142,24 @@ def _parameters(values: tuple[ast.Variable, ...]) -> str:
     return ", ".join(map(_declarator, values))
 
 
-def _variable(v: ast.Variable, indent: str = "") -> Iterator[str]:
+def _variable(v: ast.Variable) -> str:
     linkage = f".{v.linkage} " if v.linkage else ""
     value = f" = {_initialiser(v.initialiser)}" if v.initialiser is not None else ""
-    yield f"{indent}{linkage}{_declarator(v)}{value};"
+    return f"{linkage}{_declarator(v)}{value};"
 
 
-def _initialiser(value: Any) -> str:
-    if isinstance(value, tuple):
-        return "{" + ", ".join(map(_element, value)) + "}"
-    if isinstance(value, ast.SymbolValue):
-        name = f"generic({value.symbol})" if value.generic else value.symbol
-        name += _plus(value.offset)
-        return name if value.mask is None else f"0x{value.mask:X}({name})"
-    return _operand(value)
-
-
-def _element(value: Any) -> str:
-    """An element of a list; a sampler's property is a pair that begins with its bare name."""
+def _initialiser(value: ast.Initialiser) -> str:
     match value:
+        # A sampler's property is a pair that begins with its bare name.
         case (ast.SymbolValue(symbol, 0, False, None), ast.SymbolValue() | ast.Integer() | ast.Float() as setting) if symbol in _PROPERTIES:
             return f"{symbol} = {_initialiser(setting)}"
-    return _initialiser(value)
+        case tuple():
+            return "{" + ", ".join(map(_initialiser, value)) + "}"
+        case ast.SymbolValue(symbol, offset, generic, mask):
+            name = (f"generic({symbol})" if generic else symbol) + _plus(offset)
+            return name if mask is None else f"0x{mask:X}({name})"
+        case _:
+            return _operand(value)
 
 
 _PROPERTIES = frozenset(
@@ -187,6 +167,28 @@ _PROPERTIES = frozenset(
     | {"channel_data_type", "channel_order", "normalized_coords", "force_unnormalized_coords"}
     | {"filter_mode", "addr_mode_0", "addr_mode_1", "addr_mode_2"}
 )
+
+
+# -------------------------------------------------------------------------------------------- items
+
+
+def _item(item: ast.TopLevel) -> Iterator[str]:
+    match item:
+        case ast.Function():
+            yield from _function(item)
+        case ast.Variable() | ast.Pragma():
+            yield from _statement(item, "")
+        case ast.File():
+            more = "".join(f", {v}" for v in (item.timestamp, item.size) if v is not None)
+            yield f'.file {item.index} "{item.name}"{more}'
+        case ast.Alias():
+            yield f".alias {item.name}, {item.target};"
+        case ast.Section("@@DWARF"):
+            yield from (f"@@DWARF {line}" for line in item.lines)
+        case ast.Section():
+            yield (item.name if item.name.startswith(".nv_") else f".section {item.name}") + " {"
+            yield from item.lines
+            yield "}"
 
 
 def _function(f: ast.Function) -> Iterator[str]:
@@ -208,44 +210,5 @@ def _function(f: ast.Function) -> Iterator[str]:
     if f.body is None:
         yield ";"
     else:
-        yield from _block(f.body, "")
+        yield from _statement(f.body, "")
         yield ""
-
-
-def _file(f: ast.File) -> Iterator[str]:
-    more = "".join(f", {v}" for v in (f.timestamp, f.size) if v is not None)
-    yield f'.file {f.index} "{f.name}"{more}'
-
-
-def _alias(a: ast.Alias) -> Iterator[str]:
-    yield f".alias {a.name}, {a.target};"
-
-
-def _section(s: ast.Section) -> Iterator[str]:
-    if s.name == "@@DWARF":
-        yield from (f"@@DWARF {line}" for line in s.lines)
-        return
-    yield (s.name if s.name.startswith(".nv_") else f".section {s.name}") + " {"
-    yield from s.lines
-    yield "}"
-
-
-_STATEMENTS: dict[type, Callable[[Any, str], Iterator[str]]] = {
-    ast.Instruction: _instruction,
-    ast.Label: _label,
-    ast.RegisterDeclaration: _registers,
-    ast.Variable: _variable,
-    ast.Location: _location,
-    ast.Pragma: _pragma,
-    ast.Targets: _targets,
-    ast.CallPrototype: _prototype,
-    ast.Block: _block,
-}
-_ITEMS: dict[type, Callable[[Any], Iterator[str]]] = {
-    ast.Function: _function,
-    ast.Variable: _variable,
-    ast.File: _file,
-    ast.Alias: _alias,
-    ast.Section: _section,
-    ast.Pragma: _pragma,
-}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 __all__ = ["Scope"]
 
@@ -21,17 +22,15 @@ def _splits(name: str) -> Iterator[tuple[str, int]]:
             yield name[:i], int(name[i:])
 
 
+@dataclass(slots=True)
 class Scope:
     """Names declared so far, each with the line that declared it."""
 
-    __slots__ = ("_lowest", "_ranges", "_stems", "_unsplit", "names")
-
-    def __init__(self) -> None:
-        self.names: dict[str, int] = {}
-        self._ranges: dict[str, tuple[int, int]] = {}
-        self._stems: set[str] = set()
-        self._lowest: dict[str, tuple[int, int]] = {}
-        self._unsplit: list[str] = []
+    names: dict[str, int] = field(default_factory=dict)
+    _ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _stems: set[str] = field(default_factory=set)
+    _lowest: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _unsplit: list[str] = field(default_factory=list)
 
     def declare(self, name: str, line: int) -> int | None:
         """Enter a name; the line of an earlier declaration, if there is one."""

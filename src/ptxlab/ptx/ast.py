@@ -119,12 +119,17 @@ class Placed:
 
 
 @dataclass(slots=True)
-class Instruction(Placed):
-    """One instruction. ``opcode`` is the whole dotted name (``ld.global.v4.b32``)."""
+class Instruction:
+    """One instruction. ``opcode`` is the whole dotted name (``ld.global.v4.b32``).
+
+    A module has many instructions and locations, and positional arguments are faster than the keywords of `Placed`.
+    """
 
     opcode: str
     operands: tuple[Operand, ...]
     guard: Guard | None = None
+    line: int = field(default=0, compare=False)
+    column: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
@@ -177,7 +182,7 @@ class Variable(Placed):
 
 
 @dataclass(slots=True)
-class Location(Placed):
+class Location:
     """``.loc``: source position of the instructions that follow.
 
     ``inlined_at`` and ``intermediate`` (a ``.loc_intermediate`` that follows at once) are (file, line, column).
@@ -190,6 +195,8 @@ class Location(Placed):
     function_offset: int = 0
     inlined_at: tuple[int, int, int] | None = None
     intermediate: tuple[int, int, int] | None = None
+    line: int = field(default=0, compare=False)
+    column: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)

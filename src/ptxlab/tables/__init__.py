@@ -1,25 +1,13 @@
 """The specification's tables as data. Each names the section of the specification that it comes from."""
 
-from ptxlab.tables._data_paths import (
-    DATA_PATHS,
-    TENSOR_MEMORY_COLUMNS,
-    TENSOR_MEMORY_LANES,
-    DataPath,
-    data_path_of,
-)
-from ptxlab.tables._fragments import (
-    COPY_LAYOUTS,
-    FRAGMENT_LANES,
-    FRAGMENT_REGISTERS,
-    LOAD_REGISTERS,
-    MATRIX_FRAGMENTS,
-    TENSOR_FRAGMENTS,
-)
 from ptxlab.tables._mma_kinds import (
     BLOCK_SCALED_KINDS,
     K96_TARGETS,
     KINDS,
     MMA_KINDS,
+    SCALE_IDS,
+    SCALE_VECTOR_TYPES,
+    SCALE_VECTORS,
     SHAPES,
     SPARSE_GRANULARITY,
     TENSOR_MEMORY_TARGETS,
@@ -28,28 +16,23 @@ from ptxlab.tables._mma_kinds import (
     WGMMA_KINDS,
     WGMMA_M,
     Kind,
+    ScaleVector,
     Shapes,
     WgmmaKind,
+    scale_vector_of,
 )
 from ptxlab.tables._operand_layouts import (
     CANONICAL_LAYOUTS,
+    DECOMPRESSIONS,
+    PACKINGS,
+    PHASE_SHIFT,
     STRIDE_ROLES,
     SWIZZLE_ATOMS,
-    TRANSPOSED_SWIZZLES,
-    Canonical,
-)
-from ptxlab.tables._packing import DECOMPRESSIONS, PACKINGS, Packing
-from ptxlab.tables._scaling import (
-    SCALE_IDS,
-    SCALE_VECTOR_TYPES,
-    SCALE_VECTORS,
-    ScaleVector,
-    scale_vector_of,
-)
-from ptxlab.tables._swizzles import (
-    PHASE_SHIFT,
     SWIZZLES,
     TENSOR_MAP_SWIZZLES,
+    TRANSPOSED_SWIZZLES,
+    Canonical,
+    Packing,
     SwizzleMode,
 )
 from ptxlab.tables._tensor_map import (
@@ -60,6 +43,19 @@ from ptxlab.tables._tensor_map import (
     OOB_FILLS,
     REPLACE_ELEMENT_TYPES,
     ElementType,
+)
+from ptxlab.tables._tensor_memory import (
+    COPY_LAYOUTS,
+    DATA_PATHS,
+    FRAGMENT_LANES,
+    FRAGMENT_REGISTERS,
+    LOAD_REGISTERS,
+    MATRIX_FRAGMENTS,
+    TENSOR_FRAGMENTS,
+    TENSOR_MEMORY_COLUMNS,
+    TENSOR_MEMORY_LANES,
+    DataPath,
+    data_path_of,
 )
 
 __all__ = [

@@ -1,7 +1,8 @@
-"""tcgen05.mma and wgmma.mma_async: kinds, element types and shapes.
+"""tcgen05.mma and wgmma.mma_async: kinds, element types, shapes and block scaling.
 
-Sections "Matrix Shape" (table "Various combinations of .kind and shapes"), "Instruction descriptor", "Transpose and Negate operations" and
-"Sparse Matrices"; "Matrix Shape" and "Matrix Data-types" of the warpgroup instructions.
+Sections "Matrix Shape" (table "Various combinations of .kind and shapes"), "Instruction descriptor", "Transpose and Negate operations",
+"Sparse Matrices" and "Valid combinations of scale_vectorsize with types and MMA-Kind"; "Matrix Shape" and "Matrix Data-types" of the
+warpgroup instructions.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ __all__ = [
     "K96_TARGETS",
     "KINDS",
     "MMA_KINDS",
+    "SCALE_IDS",
+    "SCALE_VECTORS",
+    "SCALE_VECTOR_TYPES",
     "SHAPES",
     "SPARSE_GRANULARITY",
     "TENSOR_MEMORY_TARGETS",
@@ -22,8 +26,10 @@ __all__ = [
     "WGMMA_KINDS",
     "WGMMA_M",
     "Kind",
+    "ScaleVector",
     "Shapes",
     "WgmmaKind",
+    "scale_vector_of",
 ]
 
 TENSOR_MEMORY_TARGETS = frozenset(f"sm_{number}{suffix}" for number in (100, 101, 103, 107, 110) for suffix in "af")
@@ -159,9 +165,6 @@ SPARSE_GRANULARITY: Mapping[str, tuple[int, int, int]] = {
 WGMMA_M = 64
 """Rows of every shape."""
 
-_STEP_8 = range(8, 257, 8)
-_INTEGER = (8, 16, 24, *range(32, 257, 16))
-
 
 @dataclass(frozen=True, slots=True)
 class WgmmaKind:
@@ -193,6 +196,63 @@ WGMMA_KINDS: Mapping[str, WgmmaKind] = {
     "bf16": WgmmaKind(("bf16",),         ("f32",),       False, 16,  16,  32, _STEP_8,  True),
     "tf32": WgmmaKind(("tf32",),         ("f32",),       False, 32,   8,  16, _STEP_8,  False),
     "f8":   WgmmaKind(("e4m3", "e5m2"),  ("f16", "f32"), True,   8,  32,  64, _STEP_8,  False),
-    "i8":   WgmmaKind(("u8", "s8"),      ("s32",),       True,   8,  32,  64, _INTEGER, False),
-    "b1":   WgmmaKind(("b1",),           ("s32",),       False,  1, 256,   0, _INTEGER, False),
+    "i8":   WgmmaKind(("u8", "s8"),      ("s32",),       True,   8,  32,  64, _I8, False),
+    "b1":   WgmmaKind(("b1",),           ("s32",),       False,  1, 256,   0, _I8, False),
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleVector:
+    """A row of table "Valid combinations of scale_vectorsize and shapes".
+
+    Attributes
+    ----------
+    name : the qualifier
+    kind : the kind that takes it
+    k : 96 for the row of K = 96; 0 for the other values of K (or all)
+    scales : scale factors of a row of A and of a column of B
+    """
+
+    name: str
+    kind: str
+    k: int
+    scales: int
+
+
+SCALE_VECTORS: tuple[ScaleVector, ...] = (
+    #           .scale_vectorsize kind       K  scales
+    ScaleVector("scale_vec::1X", "mxf8f6f4",  0, 1),
+    ScaleVector("scale_vec::2X", "mxf4",      0, 2),
+    ScaleVector("scale_vec::2X", "mxf4nvf4",  0, 2),
+    ScaleVector("scale_vec::4X", "mxf4nvf4",  0, 4),
+    ScaleVector("block16",       "mxf4nvf4", 96, 6),
+    ScaleVector("block16",       "mxf4nvf4",  0, 4),
+    ScaleVector("block32",       "mxf4",     96, 3),
+    ScaleVector("block32",       "mxf4nvf4", 96, 3),
+    ScaleVector("block32",       "mxf4",      0, 2),
+    ScaleVector("block32",       "mxf4nvf4",  0, 2),
+    ScaleVector("block32",       "mxf8f6f4",  0, 1),
+)  # fmt: skip
+
+SCALE_VECTOR_TYPES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("mxf8f6f4", "ue8m0"): ("scale_vec::1X", "block32"),
+    ("mxf4",     "ue8m0"): ("scale_vec::2X", "block32"),
+    ("mxf4nvf4", "ue8m0"): ("scale_vec::2X", "block32", "scale_vec::4X", "block16"),
+    ("mxf4nvf4", "ue4m3"): ("scale_vec::4X", "block16"),
+}  # fmt: skip
+"""(kind, type of the scale factors) -> qualifiers: table "Valid combinations of scale_vectorsize with types and MMA-Kind"."""
+
+SCALE_IDS: dict[int, tuple[int, ...]] = {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,), 3: (0, 1, 2, 3), 6: (0, 2)}
+"""Scale factors of a row -> values of the scale factor IDs: sections "Scale Factor A ID" and "Scale Factor B ID"."""
+
+
+def scale_vector_of(kind: str, name: str, k: int = 0) -> ScaleVector | None:
+    """The row for a kind, a qualifier and K; None if there is none.
+
+    >>> scale_vector_of("mxf4nvf4", "block16", 96).scales
+    6
+    """
+    for row in SCALE_VECTORS:
+        if (row.kind, row.name) == (kind, name) and row.k == (96 if k == 96 and name.startswith("block") else 0):
+            return row
+    return None

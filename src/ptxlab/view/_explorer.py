@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any, cast
 
 from ptxlab.descriptors import BitFormat, format_of
-from ptxlab.layout import Layout, canonical_layout, cute, parse_layout
+from ptxlab.layout import Layout, Major, canonical_layout, cute, parse_layout
 from ptxlab.tables import (
     CANONICAL_LAYOUTS,
     COPY_LAYOUTS,
@@ -84,7 +84,7 @@ def explorer_tables() -> dict[str, Any]:
         "fragments": {name: _modes(text) for name, text in {**TENSOR_FRAGMENTS, **_WGMMA_FRAGMENTS}.items()},
         "copies": {".".join(filter(None, shape)): _modes(text) for shape, text in COPY_LAYOUTS.items()},
         "transposed_swizzles": TRANSPOSED_SWIZZLES,
-        "canonical": {f"{major},{mode}": str(canonical_layout(_major(major), mode)) for major, mode in CANONICAL_LAYOUTS},
+        "canonical": {f"{major},{mode}": str(canonical_layout(cast(Major, major), mode)) for major, mode in CANONICAL_LAYOUTS},
         "formats": {name: _format(form) for name, form in formats.items()},
     }
 
@@ -105,10 +105,6 @@ def _part(size: Any, stride: Any) -> tuple[int, str, int]:
 
 def _key(key: tuple[object, ...]) -> str:
     return ",".join(str(int(part) if isinstance(part, bool) else part) for part in key)
-
-
-def _major(name: str) -> Any:
-    return name
 
 
 def _format(form: BitFormat) -> dict[str, Any]:

@@ -14,17 +14,18 @@ _COLUMNS = 16
 """Columns that are drawn."""
 
 
-def _grid(row: NDArray[np.int64], column: NDArray[np.int64], labels: list[list[str]], rows: int, columns: int) -> Panel:
-    """Cells by their place; ``labels`` is indexed like ``row`` and ``column``, [thread, register]."""
-    texts = [[""] * columns for _ in range(rows)]
-    colors = [[EMPTY] * columns for _ in range(rows)]
-    for thread in range(len(row)):
-        for register in range(row.shape[1]):
-            i, j = int(row[thread, register]), int(column[thread, register])
-            if i < rows and j < columns:
-                texts[i][j] = labels[thread][register]
-                colors[i][j] = thread // 4 % 8
-    return Panel("", texts, colors)
+def _panel(title: str, row: NDArray[np.int64], column: NDArray[np.int64], labels: list[list[str]], names: list[str], note: str) -> Panel:
+    """Cells by their place: ``labels`` is indexed like ``row`` and ``column``, [thread, register]; ``names`` are those of the rows."""
+    wide = int(column.max()) + 1
+    shown = min(wide, _COLUMNS)
+    texts = [[""] * shown for _ in names]
+    colors = [[EMPTY] * shown for _ in names]
+    for thread, register in np.ndindex(row.shape):
+        i, j = int(row[thread, register]), int(column[thread, register])
+        if i < len(names) and j < shown:
+            texts[i][j] = labels[thread][register]
+            colors[i][j] = thread // 4 % 8
+    return Panel(title, texts, colors, names, [f"{j}" for j in range(shown)], note + (f"; {wide} columns in all" if wide > shown else ""))
 
 
 def draw_fragment(shape: str, num: int = 1, pack: bool = False, split: int = 0) -> Picture:
@@ -41,18 +42,9 @@ def draw_fragment(shape: str, num: int = 1, pack: bool = False, split: int = 0) 
     if pack:
         row, column = np.repeat(row, 2, 1), np.stack([column, column + 1], 2).reshape(32, -1)
         labels = [[f"{text}{half}" for text in line for half in (".lo", ".hi")] for line in labels]
-    wide = int(column.max()) + 1
-    lanes, shown = int(row.max()) + 1, min(wide, _COLUMNS)
-    found = _grid(row, column, labels, lanes, shown)
-    note = f"t: thread, r: register{'; lo: bits 0-15, hi: bits 16-31' if pack else ''}{f'; {wide} columns in all' if wide > shown else ''}"
-    panel = Panel(
-        "Tensor memory, from the address",
-        found.labels,
-        found.colors,
-        [f"lane {i}" for i in range(lanes)],
-        [f"{j}" for j in range(shown)],
-        note,
-    )
+    note = f"t: thread, r: register{'; lo: bits 0-15, hi: bits 16-31' if pack else ''}"
+    lanes = [f"lane {i}" for i in range(int(row.max()) + 1)]
+    panel = _panel("Tensor memory, from the address", row, column, labels, lanes, note)
     data = {"shape": shape, "num": num, "pack": pack, "lane": at.lane.tolist(), "column": at.column.tolist()}
     return Picture(f"tcgen05.ld .{shape}.x{num}{'.pack::16b' if pack else ''}", [panel], data)
 
@@ -67,12 +59,8 @@ def draw_wgmma_fragment(n: int | None = None, bits: int | None = None) -> Pictur
     """
     at = wgmma_fragment(n) if n is not None else wgmma_a_fragment(bits or 16)
     labels = [[f"t{t} v{v}" for v in range(at.row.shape[1])] for t in range(128)]
+    note = "t: thread, v: value; warp w of the warpgroup has rows 16w to 16w+15"
+    panel = _panel("Matrix, rows of warp 0", at.row, at.column, labels, [f"row {i}" for i in range(16)], note)
     wide = int(at.column.max()) + 1
-    shown = min(wide, _COLUMNS)
-    found = _grid(at.row, at.column, labels, 16, shown)
-    note = f"t: thread, v: value; warp w of the warpgroup has rows 16w to 16w+15{f'; {wide} columns in all' if wide > shown else ''}"
     what = f"matrix D of 64 x {n}" if n is not None else f"matrix A of 64 x {wide} in registers, {bits}-bit elements"
-    panel = Panel(
-        "Matrix, rows of warp 0", found.labels, found.colors, [f"row {i}" for i in range(16)], [f"{j}" for j in range(shown)], note
-    )
     return Picture(f"wgmma: {what}", [panel], {"row": at.row.tolist(), "column": at.column.tolist()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, SupportsInt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,12 +66,9 @@ def draw_operand(
         "major": major,
         "unit": "bit" if bits < 8 else "byte",
         "addresses": found.tolist(),
+        **{name: getattr(descriptor, name) for name in ("start", "leading", "stride", "swizzle", "base_offset")},
+        "descriptor": f"{int(descriptor):#018x}" if isinstance(descriptor, SupportsInt) else None,
     }
-    data |= {name: getattr(descriptor, name) for name in ("start", "leading", "stride", "swizzle", "base_offset")}
-    try:
-        data["descriptor"] = f"{int(descriptor):#018x}"  # type: ignore[call-overload]
-    except TypeError:
-        data["descriptor"] = None
     return Picture(f"Operand of {rows} x {k} elements of {bits} bits, {major.upper()}-major, {where}", panels, data)
 
 
@@ -96,13 +93,13 @@ def _matrix(shown: dict[Place, int], step: int, major: Major, rows: int, k: int,
 
 
 def _memory(at: dict[int, list[Place]], seen: list[int], step: int, major: Major, rows: int, k: int, part: tuple[int, int] | None) -> Panel:
-    labels, colors = [], []
-    for line in seen:
-        chunks = [at.get(line * _LINE + c * _CHUNK, []) for c in range(_LINE // _CHUNK)]
-        labels.append(
-            [_element(found[0], step, major, rows, k) + f" +{len(found) - 1}" * (len(found) > 1) if found else "" for found in chunks]
-        )
-        colors.append([_hue(*found[0], major, part) if found else EMPTY for found in chunks])
+
+    def label(found: list[Place]) -> str:
+        return _element(found[0], step, major, rows, k) + f" +{len(found) - 1}" * (len(found) > 1) if found else ""
+
+    chunks = [[at.get(line * _LINE + c * _CHUNK, []) for c in range(_LINE // _CHUNK)] for line in seen]
+    labels = [[label(found) for found in row] for row in chunks]
+    colors = [[_hue(*found[0], major, part) if found else EMPTY for found in row] for row in chunks]
     notes = ["m:k in chunks of 16 bytes; above: the first of their 4 banks"]
     if any(len(found) > 1 for found in at.values()):
         notes.append("+n: n other chunks are at the same address")
@@ -137,12 +134,11 @@ def draw_banks(addresses: ArrayLike, size: int = 4, what: str = "access") -> Pic
     address = np.asarray(addresses, np.int64).reshape(-1)
     together = -(-len(address) // len(found.ways))
     words = address[:, None] // 4 + np.arange(max(size // 4, 1), dtype=np.int64)
-    labels, colors, names = [], [], []
-    for first in range(0, len(address), together):
-        counts = np.bincount(np.unique(words[first : first + together]) % BANKS, minlength=BANKS)
-        labels.append([str(n) if n else "" for n in counts.tolist()])
-        colors.append([EMPTY if not n else _FREE if n == 1 else _CONFLICT for n in counts.tolist()])
-        names.append(f"{first}-{min(first + together, len(address)) - 1}")
+    starts = range(0, len(address), together)
+    counts = [np.bincount(np.unique(words[first : first + together]) % BANKS, minlength=BANKS).tolist() for first in starts]
+    labels = [[str(n) if n else "" for n in row] for row in counts]
+    colors = [[(EMPTY, _FREE, _CONFLICT)[min(n, 2)] for n in row] for row in counts]
+    names = [f"{first}-{min(first + together, len(address)) - 1}" for first in starts]
     panel = Panel(
         "Words of each bank", labels, colors, names, [str(b) for b in range(BANKS)], "rows: threads (or rows of matrices) served together"
     )

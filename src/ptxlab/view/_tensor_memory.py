@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +33,11 @@ def _span(block: Block) -> str:
     return ranges(range(*block))
 
 
+def _numbers(at: Any) -> dict[str, Any]:
+    """The arrays of a location, for ``--json``."""
+    return {name: values.tolist() for name, values in at._asdict().items()}
+
+
 def _panel(
     title: str,
     lane: Array,
@@ -40,16 +47,31 @@ def _panel(
     columns: Sequence[Block],
     note: str = "",
     hue: Callable[[int], int] = lambda first: first // 32 * 2,
+    rank: int = 0,
 ) -> Panel:
-    """Blocks of tensor memory; ``lane`` and ``column`` are flat, ``label`` gets the indices of the elements that a block holds."""
-    labels, colors = [], []
-    for low, high in lanes:
-        inside = [np.flatnonzero((low <= lane) & (lane < high) & (left <= column) & (column < right)) for left, right in columns]
-        labels.append([label(found) if len(found) else "" for found in inside])
-        colors.append([hue(low) % 8 if len(found) else EMPTY for found in inside])
+    """Blocks of tensor memory of CTA ``rank``.
+
+    ``lane`` and ``column`` are flat, ``label`` gets the indices of the elements that a block holds.
+    """
+    inside = [
+        [np.flatnonzero((low <= lane) & (lane < high) & (left <= column) & (column < right)) for left, right in columns]
+        for low, high in lanes
+    ]
+    labels = [[label(found) if len(found) else "" for found in row] for row in inside]
+    colors = [[(hue(low) + rank) % 8 if len(found) else EMPTY for found in row] for (low, _), row in zip(lanes, inside, strict=True)]
     names = [f"lanes {_span(b)}" if b[1] - b[0] > 1 else f"lane {b[0]}" for b in lanes]
     heads = [f"columns {_span(b)}" if b[1] - b[0] > 1 else f"column {b[0]}" for b in columns]
     return Panel(title, labels, colors, names, heads, note)
+
+
+def _indices(text: str, shape: tuple[int, ...], own: Array | None = None) -> Callable[[Array], str]:
+    """Label elements with the ranges of their last two indices in an array; ``own`` are the positions of the elements of a panel."""
+
+    def label(found: Array) -> str:
+        indices = np.unravel_index(found if own is None else own[found], shape)
+        return text.format(*(ranges(index.tolist()) for index in indices[-2:]))
+
+    return label
 
 
 def _qualifiers(cta_group: int, ws: bool, sparse: bool) -> str:
@@ -97,21 +119,13 @@ def draw_accumulator(m: int, n: int, cta_group: int = 1, ws: bool = False, spars
     flat = [x.ravel() for x in at]
     for rank in range(cta_group):
         own = np.flatnonzero(flat[0] == rank)
-
-        def label(found: Array, own: Array = own) -> str:
-            i, j = np.divmod(own[found], n)
-            return f"m {ranges(i.tolist())}, n {ranges(j.tolist())}"
-
         title = f"Tensor memory of CTA {rank}" if pair else "Tensor memory"
         columns = [(0, n // path.banks)]
         note = "" if rank else "warp w of a warpgroup reaches lanes 32w to 32w+31, with lane 32w in its address"
-
-        def hue(low: int, rank: int = rank) -> int:
-            return low // 32 * 2 + rank
-
-        panels.append(_panel(title, flat[1][own], flat[2][own], label, _steps(TENSOR_MEMORY_LANES, 16), columns, note, hue))
-    data = {"layout": path.letter, "organization": path.organization, "m": m, "n": n, "cta_group": cta_group, "ws": ws, "sparse": sparse}
-    data |= {name: x.tolist() for name, x in zip(at._fields, at, strict=True)}
+        label = _indices("m {}, n {}", (m, n), own)
+        panels.append(_panel(title, flat[1][own], flat[2][own], label, _steps(TENSOR_MEMORY_LANES, 16), columns, note, rank=rank))
+    form = {"m": m, "n": n, "cta_group": cta_group, "ws": ws, "sparse": sparse}
+    data = {"layout": path.letter, "organization": path.organization, **form, **_numbers(at)}
     return Picture(f"Data path layout {path.letter}: D of {m} x {n}, {_qualifiers(cta_group, ws, sparse)}", panels, data)
 
 
@@ -123,22 +137,18 @@ def draw_matrix_a(
     at = a_location(m, k, bits, cta_group, ws, sparse, lane)
     own = np.flatnonzero(at.cta.ravel() == rank)
 
-    def label(found: Array) -> str:
-        _, i, j = np.unravel_index(own[found], at.cta.shape)
-        return f"m {ranges(i.tolist())}, k {ranges(j.tolist())}"
-
     columns = _steps(int(at.column.max()) + 1, 1)
     copies = "" if path.banks == 1 else f"{path.banks} copies: each part of N multiplies its own"
     panel = _panel(
         f"Tensor memory{f' of CTA {rank}' if cta_group == 2 else ''}",
         at.lane.ravel()[own],
         at.column.ravel()[own],
-        label,
+        _indices("m {}, k {}", at.cta.shape, own),
         _steps(TENSOR_MEMORY_LANES, 16),
         columns,
         copies,
     )
-    data = {"layout": path.letter, "bits": bits, **{name: x.tolist() for name, x in zip(at._fields, at, strict=True)}}
+    data = {"layout": path.letter, "bits": bits, **_numbers(at)}
     return Picture(
         f"Data path layout {path.letter}: A of {m} x {k}, {bits}-bit containers, {_qualifiers(cta_group, ws, sparse)}", [panel], data
     )
@@ -156,19 +166,14 @@ def draw_scale_factors(rows: int, scales: int, scale_id: int = 0, split: bool = 
     lane = at.lane.ravel()
     column = np.broadcast_to(at.column, at.lane.shape).ravel()
 
-    def label(found: Array) -> str:
-        _, i, j = np.unravel_index(found, at.lane.shape)
-        return f"rows {ranges(i.tolist())}, {ranges(j.tolist())}"
-
     width = int(at.column.max()) + 1
     used = _steps(width if split else -(-width // 4) * 4, 1)
     halves = "the halves of the rows take two quarters of the lanes each" if split else "every quarter of the lanes has a copy"
     note = f"in a cell: rows, scale factors; scale factor j is byte (ID + j) % 4 of its cell; {halves}"
+    label = _indices("rows {}, {}", at.lane.shape)
     panel = _panel("Tensor memory", lane, column, label, _steps(TENSOR_MEMORY_LANES, 32), used, note)
-    data = {name: x.tolist() for name, x in zip(at._fields, at, strict=True)}
-    return Picture(
-        f"{scales} scale factor{'s' * (scales > 1)} for each of {rows} rows, ID {scale_id}{', split' if split else ''}", [panel], data
-    )
+    title = f"{scales} scale factor{'s' * (scales > 1)} for each of {rows} rows, ID {scale_id}{', split' if split else ''}"
+    return Picture(title, [panel], _numbers(at))
 
 
 def draw_metadata(kind: str, m: int, cta_group: int = 1, ws: bool = False, selector: int = 0, lane: int = 0) -> Picture:
@@ -177,26 +182,13 @@ def draw_metadata(kind: str, m: int, cta_group: int = 1, ws: bool = False, selec
     mine = np.flatnonzero(at.cta.ravel() == 0)
     lanes, columns, bits = (x.ravel()[mine] for x in (at.lane, at.column, at.bit))
 
-    def label(found: Array) -> str:
-        _, i, j = np.unravel_index(mine[found], at.lane.shape)
-        return f"m{ranges(i.tolist())} c{ranges(j.tolist())}"
-
+    label = _indices("m{} c{}", at.lane.shape, mine)
     first, last = int(columns.min()), int(columns.max()) + 1
     places = _steps((last - first) * 8, 1)
-    panel = _panel(
-        "Tensor memory",
-        lanes,
-        (columns - first) * 8 + bits // 4,
-        label,
-        _steps(16, 1),
-        places,
-        "m: row of A; c: chunk along k, 4 bits each",
-        lambda low: low,
-    )
-    names = [f"{first + p // 8}: bits {p % 8 * 4}-{p % 8 * 4 + 3}" for p, _ in places]
-    panel = Panel(panel.title, panel.labels, panel.colors, panel.row_names, names, panel.note)
-    data = {name: x.tolist() for name, x in zip(at._fields, at, strict=True)}
-    return Picture(f"Sparsity metadata of .kind::{kind}, M = {m}, selector {selector}: the first 16 lanes", [panel], data)
+    note = "m: row of A; c: chunk along k, 4 bits each"
+    panel = _panel("Tensor memory", lanes, (columns - first) * 8 + bits // 4, label, _steps(16, 1), places, note, lambda low: low)
+    panel = replace(panel, column_names=[f"{first + p // 8}: bits {p % 8 * 4}-{p % 8 * 4 + 3}" for p, _ in places])
+    return Picture(f"Sparsity metadata of .kind::{kind}, M = {m}, selector {selector}: the first 16 lanes", [panel], _numbers(at))
 
 
 def draw_copy(shape: str, multicast: str = "") -> Picture:
@@ -213,7 +205,8 @@ def draw_copy(shape: str, multicast: str = "") -> Picture:
     def label(found: Array) -> str:
         return f"row{'s' * (len(found) > 1)} {ranges(source[found].tolist())}"
 
-    blocks = _steps(TENSOR_MEMORY_LANES, 32) if len(to.lanes) > 4 else list(_single(to.lanes[:, 0].tolist()))
+    few = [block for lane in to.lanes[:, 0].tolist() for block in ((lane, lane + 1), (lane + 1, lane + 32))]
+    blocks = _steps(TENSOR_MEMORY_LANES, 32) if len(to.lanes) > 4 else few
     quarter = {int(low): int(source[np.flatnonzero(to.lanes.ravel() == low)[0]]) // 32 for low in to.lanes.ravel()}
     panel = _panel(
         "Tensor memory",
@@ -227,8 +220,3 @@ def draw_copy(shape: str, multicast: str = "") -> Picture:
     )
     title = f"tcgen05.cp.{shape}{'.' + multicast if multicast else ''}"
     return Picture(title, [panel], {"lanes": to.lanes.tolist(), "columns": to.columns})
-
-
-def _single(lanes: Iterable[int]) -> Iterable[Block]:
-    for lane in lanes:
-        yield from ((lane, lane + 1), (lane + 1, lane + 32))

@@ -37,7 +37,7 @@ def test_the_report() -> None:
     )
     assert finding.fix == (
         "arrive once in a phase: drop line 21, give it another barrier, or let the warp wait between line 20 and line 21 "
-        "for a barrier behind barrier 1"
+        "for a barrier after barrier 1"
     )
 
 

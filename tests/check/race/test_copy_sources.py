@@ -136,6 +136,18 @@ def test_lanes_that_read_nothing(copy: str, reads: bool, schedule: dict[str, Any
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("size", "reads"), [("12", False), ("13", True), ("%r6", True)])
+def test_lanes_that_read_some_bytes(size: str, reads: bool, schedule: dict[str, Any]) -> None:
+    """Lane n reads 12 bytes, 13 bytes, or n modulo 16 bytes; the store writes bytes 12 to 15."""
+    copy = COPY.replace("16;", f"16, {size};")
+    body = f"and.b32 %r6, %r1, 15;\n{OWN.replace(COPY, copy).format(before='', write=STORE, behind='cp.async.wait_all;')}"
+    result = launch(body, block=32, **schedule)
+    assert found(result) == ([("X104", STORE)] if reads else [])
+    if size == "%r6":
+        assert "bytes 0xdc-0xdc, 0xec-0xed, 0xfc-0xfe and 3 more of argument 0" in result.diagnostics[0].message
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_what_was_written_before(schedule: dict[str, Any]) -> None:
     """By the thread itself, and by another warp with and without a barrier."""
     own = OWN.replace(COPY, f"{STORE}\n{COPY}").format(before="cp.async.wait_all;", write="", behind="")

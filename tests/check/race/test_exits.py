@@ -46,7 +46,7 @@ def test_the_report() -> None:
     assert finding.message == (
         "st.shared::cluster of CTA (0, 0, 0) uses the shared memory of CTA (1, 0, 0), which may have exited by then: nothing orders the two"
     )
-    assert finding.fix == "insert barrier.cluster.arrive and barrier.cluster.wait behind line 29, before the CTAs of the cluster exit"
+    assert finding.fix == "insert barrier.cluster.arrive and barrier.cluster.wait after line 29, before the CTAs of the cluster exit"
 
 
 COPY = "cp.async.ca.shared.global [%r2], [%rd1], 16;"

@@ -33,7 +33,7 @@ def test_the_report() -> None:
         "mbarrier.arrive uses the mbarrier at shared offset 0x400 of CTA (0, 0, 0), which mbarrier.init at line 18 initialises, "
         "and nothing orders the two"
     )
-    assert finding.fix == "insert bar.sync 0 behind line 18, which all threads pass before line 20"
+    assert finding.fix == "insert bar.sync 0 after line 18, which all threads pass before line 20"
     assert dict(finding.details)["earlier"] == "warp 0 of CTA (0, 0, 0): line 18: @%p1 mbarrier.init.shared::cta.b64 [%r7], 1;"
 
 
@@ -115,4 +115,4 @@ def test_across_ctas(order: str, clean: bool, schedule: dict[str, Any]) -> None:
     result = launch(REMOTE.format(order=order), grid=2, cluster=2, **schedule)
     assert found(result) == ([] if clean else [("X120", "@%p2 mbarrier.arrive.shared::cluster.b64 _, [%r3];")])
     if not clean:
-        assert result.diagnostics[0].fix.startswith("insert fence.mbarrier_init.release.cluster behind line 21")
+        assert result.diagnostics[0].fix.startswith("insert fence.mbarrier_init.release.cluster after line 21")

@@ -166,6 +166,6 @@ def test_the_report() -> None:
         "which mbarrier.arrive at line 26 completes, from being complete before the wait"
     )
     assert finding.fix == (
-        "behind line 29 arrive on an mbarrier, and wait on that mbarrier before line 26; or synchronise the threads with a barrier between "
+        "after line 29 arrive on an mbarrier, and wait on that mbarrier before line 26; or synchronise the threads with a barrier between "
         "the two; or wait with the other parity, if the phase that line 26 completes is meant"
     )

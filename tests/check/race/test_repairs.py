@@ -106,7 +106,7 @@ CASES = [
         "an asynchronous operation, perhaps before what it should follow",
         FILL + ALLOCATE + MEET + LOAD_ADDRESS + THREE + STORE + "bra DONE;\nCOPY:\n" + COPY + "DONE:",
         "X105",
-        "insert tcgen05.commit behind line {tcgen05.cp}, and wait on its mbarrier before line {tcgen05.st}; "
+        "insert tcgen05.commit after line {tcgen05.cp}, and wait on its mbarrier before line {tcgen05.st}; "
         "or, if line {tcgen05.st} is to execute first, synchronise the warps with a barrier (bar.sync) between the two",
         options={"block": 128, "policy": "random", "seed": 0},
     ),
@@ -134,7 +134,7 @@ CASES = [
         + "bar.sync 1, 64;\n@%p5 mbarrier.arrive.shared::cta.b64 _, [%r7];\nbra DONE;\n"
         + "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], 0;\n@!%p2 bra WAIT;\nbar.sync 1, 64;\nDONE:",
         "H601",
-        "insert the missing arrival on the mbarrier that line {try_wait} waits on: tcgen05.commit behind tcgen05 operations, "
+        "insert the missing arrival on the mbarrier that line {try_wait} waits on: tcgen05.commit after tcgen05 operations, "
         "mbarrier.arrive.expect_tx before copies, else mbarrier.arrive; or wait with parity 1, which a fresh mbarrier passes; "
         "or let warp 0 of CTA (0, 0, 0) arrive at barrier 1 before line {try_wait}: warp 1 of CTA (0, 0, 0), which could end the wait, "
         "waits there for it at line {bar.sync 1}",

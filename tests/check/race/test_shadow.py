@@ -10,7 +10,7 @@ from benchmarks.mutations.exact import ExactShadow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxlab.check.model import Component, Kind, Row, Rules, rule, scoped
+from ptxlab.check.model import Component, Kind, Row, rule, rule_table, scoped
 from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Shadow
 from ptxlab.check.race.shadow.shadow_ir import CONCURRENT, HOW_SHIFT, StateWord
 from ptxlab.engine.support.event_rows import ROW_WORDS
@@ -48,7 +48,7 @@ def shadow(kind: type[Shadow], data: np.ndarray) -> tuple[Shadow, np.ndarray]:
 
 
 def made_of(kind: type[Shadow], data: np.ndarray, ops: np.ndarray) -> tuple[Shadow, np.ndarray]:
-    made = kind(ops, Rules("practice").table)
+    made = kind(ops, rule_table("practice"))
     made.watch(data, MEMORY_GRANULE, 64, Row.ASYNC_SHARED, "memory")
     made.words[StateWord.WIDTH] = WIDTH
     return made, np.zeros((SLOTS, len(Row), WIDTH), np.uint32)
@@ -163,7 +163,7 @@ def test_many_small_accesses_to_one_granule(schedule: dict) -> None:
 
 @pytest.mark.parametrize("model", ["practice", "spec"])
 def test_the_table_is_the_rule(model: str) -> None:
-    table = Rules(model).table
+    table = rule_table(model)
     for earlier, wrote in KINDS:
         for later, writes in KINDS:
             found = rule(earlier, wrote, later, writes, model)

@@ -91,7 +91,7 @@ def test_a_wait_behind_the_second_access_is_no_wait_before_it() -> None:
     """
     result = launch(body)
     assert [(d.code, d.fix) for d in result.diagnostics] == [
-        ("X107", "insert tcgen05.wait::st.sync.aligned behind line 24, before the threads synchronise")
+        ("X107", "insert tcgen05.wait::st.sync.aligned after line 24, before the threads synchronise")
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 import ptxlab
 from ptxlab.interop import nvcc
+from tests.interop.nvcc_helpers import require_nvcc
 
 HERE = Path(__file__).parent
 
@@ -21,12 +21,7 @@ def cutlass() -> Path:
     spec = find_spec("cutlass_library")
     if spec is None or spec.origin is None:
         pytest.skip("needs nvidia-cutlass")
-    try:
-        nvcc.find_nvcc()
-    except nvcc.NvccError:
-        pytest.skip("needs nvcc")
-    if shutil.which("g++") is None:
-        pytest.skip("needs a host compiler")
+    require_nvcc()
     return Path(spec.origin).parent / "source"
 
 

@@ -24,20 +24,7 @@ def record() -> dict[str, NDArray[Any]]:
 
 @pytest.mark.parametrize(("name", "size"), LISTED)
 def test_recorded(name: str, size: str) -> None:
-    case = CASES[name](size)
-    _, found = case.launch(policy="eager")
+    _, found = CASES[name](size).launch(policy="eager")
     for output, array in found.items():
-        key = f"{name}/{size}/{output}"
-        expected = case.expected[output]
-        if expected.bits is not None:
-            raw = np.ascontiguousarray(array).tobytes()
-            assert hashlib.sha256(raw).digest() == bytes(record()[f"{key}/sha256"])
-            continue
-        # Approximate instructions: both are within the tolerance of the exact value.
-        assert expected.near is not None
-        rows = record()[f"{key}/rows"]
-        every = max(len(array) // 4, 1) if len(rows) < len(array) else 1
-        recorded = rows.view(array.dtype).reshape(array[::every].shape).astype(np.float64)
-        tolerance = np.broadcast_to(np.asarray(expected.atol), array.shape)[::every]
-        assert (np.abs(recorded - expected.near[::every]) <= tolerance).all()
-        assert (np.abs(recorded - array[::every].astype(np.float64)) <= tolerance).all()
+        raw = np.ascontiguousarray(array).tobytes()
+        assert hashlib.sha256(raw).digest() == bytes(record()[f"{name}/{size}/{output}/sha256"])

@@ -131,6 +131,18 @@ CASES = {
         "D726",
         ".xor is not available for the tensor map's element type f16",
     ),
+    "reduction of contiguous bytes": (
+        "@p cp.reduce.async.bulk.global.shared::cta.bulk_group.xor.f16 [out], [dst], 2048;\n",
+        {},
+        "D726",
+        ".xor is not available for .f16",
+    ),
+    "reduction of 64-bit integers": (
+        "@p cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s64 [out], [dst], 2048;\n",
+        {},
+        "D726",
+        ".add is not available for .s64",
+    ),
     "value of replace": (
         replaced("rank.shared::cta.b1024.b32 [dst+16384], 5"),
         {},

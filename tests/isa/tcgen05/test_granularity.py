@@ -128,7 +128,7 @@ def test_a_warp_that_is_not_whole(row: tuple[str, int | None], block: int) -> No
     leave = "" if block == 16 else "setp.lt.u32 p, tid, 16;\n@p exit;\n"
     found = run(f"{leave}@first {text(row)};\n", row[1], block=block)
     named = "" if row[0] in ("ld", "st") else f"{opcode(row)}: "
-    assert found[0] == ("T626", f"{named}the warp is not whole: some of its 32 threads have exited, or were never there")
+    assert found[0] == ("T626", f"{named}some of the warp's 32 threads have exited or do not exist")
 
 
 @pytest.mark.parametrize("row", ACCESSES, ids=str)

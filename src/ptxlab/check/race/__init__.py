@@ -20,8 +20,8 @@ def observe(launch: Launch) -> Sanitizer:
 
 def warm() -> None:
     """Compile the sanitizer's functions into the cache."""
-    from ptxlab.check.race.clocks.join_clocks import join_clocks_function
+    from ptxlab.check.race.clocks.clocks import join_warps_function
     from ptxlab.check.race.shadow.shadow import shadow_functions
 
     shadow_functions()
-    join_clocks_function()
+    join_warps_function()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ptxlab.check.model import Component, Kind, Row
-from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
+from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
-from ptxlab.check.race.clocks.clocks import SHARED_ROWS, Agent, BarrierClock, Clocks, Rows, Slot, Use, join, joined
-from ptxlab.check.race.clocks.phases import check_overrun, note_wait
+from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, Rows, Slot, Use, join, joined
 from ptxlab.check.race.clocks.releases import relaxed_release, relaxed_wait
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
@@ -31,21 +31,21 @@ from ptxlab.isa.operands import Op
 
 __all__ = ["Barriers", "PendingCompletion"]
 
-_PERFORMED = slice(Row.EXECUTION, SHARED_ROWS, Row.TENSOR - Row.EXECUTION)
+_PERFORMED = slice(Row.EXECUTION, Row.TENSOR + 1, Row.TENSOR - Row.EXECUTION)
 """Of the rows that synchronisation objects carry, those that the completion of an asynchronous operation advances."""
 _OBJECT = np.array([8], np.uint32)
 """Bytes of an mbarrier object."""
+_BY_EVENT = (ClusterArrive, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, CompletionArrival)
+"""What the events of barriers handle."""
 
 
+@dataclass(slots=True, eq=False)
 class PendingCompletion:
     """An asynchronous operation in flight: the rows that its completion releases, and its slots by the mbarrier it signals (0: any)."""
 
-    __slots__ = ("issuer", "rows", "slots")
-
-    def __init__(self, issuer: Agent, rows: Rows) -> None:
-        self.issuer = issuer
-        self.rows = rows
-        self.slots: dict[int, tuple[Slot, int]] = {}
+    issuer: Agent
+    rows: Rows
+    slots: dict[int, tuple[Slot, int]] = field(default_factory=dict)
 
     def covers(self, slot: Slot, clock: int) -> None:
         """Let every completion of the operation release a slot's accesses up to a clock."""
@@ -58,7 +58,7 @@ def _join_parked(barrier_clock: BarrierClock) -> None:
     cta = parked[0].cta
     clocks: Clocks = cta.state["race"]
     if barrier_clock.gathered is None and len(parked) == clocks.warps:
-        barrier_clock.gathered = clocks.blocks[cta.rank].join()
+        barrier_clock.gathered = clocks.join_cta(cta.rank)
     else:
         rows: Rows = np.maximum.reduce([agent.shared for agent in parked])
         if barrier_clock.gathered is not None:
@@ -92,14 +92,8 @@ class Barriers:
         """Barriers of a CTA and of a cluster acquire when the wait is over; mbarriers call `acquired`."""
         return {
             CtaBarrier: lambda effect: self._acquire_barrier if effect.waits else None,
-            ClusterArrive: _no_handler,
             ClusterWait: lambda effect: self._acquire_cluster_barrier,
-            MbarrierArrive: _no_handler,
-            MbarrierInit: _no_handler,
-            MbarrierInval: _no_handler,
-            MbarrierTransactions: _no_handler,
-            MbarrierWait: _no_handler,
-            CompletionArrival: _no_handler,
+            **dict.fromkeys(_BY_EVENT, lambda effect: None),
         }
 
     # ---------------------------------------------------------------------------------------------- life of mbarrier objects
@@ -125,7 +119,7 @@ class Barriers:
         barrier_clock: BarrierClock = barrier.clock
         if not self._check_initialised(barrier, agent, agent.rows, warp.op):
             return
-        # Compilers invalidate an mbarrier behind one warp's wait, while others may still poll: only the letter asks for an order.
+        # Compilers invalidate an mbarrier after one warp's wait, while others may still poll: only spec requires an order.
         waits = barrier_clock.waits.values() if clocks.spec else ()
         for use in (*barrier_clock.uses.values(), *waits):
             if use.agent is not agent and agent.rows[Row.EXECUTION, use.slot] < use.clock:
@@ -145,7 +139,7 @@ class Barriers:
         self._recorder.record(clocks, agent, agent.main, Kind.GENERIC, warp.op, [MemoryAccess(start, _OBJECT, True)])
 
     def _check_initialised(self, barrier: Any, agent: Agent, rows: Rows, op: Op) -> bool:
-        """Whether a use of an mbarrier object is ordered behind its initialisation; each warp is checked once, and reported if not."""
+        """Whether a use of an mbarrier object is ordered after its initialisation; each warp is checked, and reported, only once."""
         barrier_clock: BarrierClock = barrier.clock
         if barrier_clock.users >> agent.index & 1:
             return True
@@ -203,7 +197,7 @@ class Barriers:
         order = _relaxed_order(effects)
         if order is not None:
             rows = relaxed_release(clocks, agent, order)
-            barrier_clock.waits.pop(agent.index, None)  # the phase waits for this arrival, which is behind the wait, whatever it releases
+            barrier_clock.waits.pop(agent.index, None)  # the phase needs this arrival, which follows the wait in program order
             if barrier_clock.init is None:
                 barrier_clock.relaxed = joined(barrier_clock.relaxed, agent.rows[Row.EXECUTION])
         elif isinstance(effects, CompletionArrival) and effects.of is Completion.COPY_GROUP:
@@ -237,14 +231,29 @@ class Barriers:
             operation = self._recorder.launch.scheduler.performing
             running = self._recorder.running()
             if operation is not None:
-                check_overrun(self._findings, barrier, barrier_clock, operation.op)
+                self._check_waits(barrier, barrier_clock, operation.op)
             elif running is not None:
                 warp, _, agent = running
-                barrier_clock.waits.pop(agent.index, None)  # expect_tx releases nothing, but is behind its own wait
-                check_overrun(self._findings, barrier, barrier_clock, warp.op)
+                barrier_clock.waits.pop(agent.index, None)  # expect_tx releases nothing, but follows the warp's own wait
+                self._check_waits(barrier, barrier_clock, warp.op)
         if barrier_clock.parked:
             _join_parked(barrier_clock)
         barrier_clock.complete()
+
+    def _check_waits(self, barrier: Any, barrier_clock: BarrierClock, op: Op) -> None:
+        """An arrival completes a phase: report the waits for the phase before that nothing orders before the arrival.
+
+        A wait by parity can tell a phase only from its neighbours. If the next phase completes before a warp has seen that its phase is
+        complete, the parity in the wait means the phase after that one, and the wait ends too early or never.
+        """
+        gathered, waits = barrier_clock.gathered, barrier_clock.waits
+        if gathered is not None:
+            for wait in waits.values():
+                late = wait.slot >= gathered.shape[1] or gathered[Row.EXECUTION, wait.slot] < wait.clock
+                relaxed = wait.agent.cta.state["race"].relaxed.values()  # what the CTAs have released at the barrier of the cluster
+                if late and not any(wait.slot < len(row) and row[wait.slot] >= wait.clock for row in relaxed):
+                    self._findings.overrun(barrier, wait, op)
+        waits.clear()
 
     # ----------------------------------------------------------------------------------------------------------------- waits
 
@@ -255,7 +264,8 @@ class Barriers:
             warp, clocks, agent = running
             barrier_clock: BarrierClock = barrier.clock
             self._check_initialised(barrier, agent, agent.rows, warp.op)
-            note_wait(clocks, barrier_clock, agent, warp.op)
+            clocks.tick(agent)  # what the warp has issued before does not include the wait
+            barrier_clock.waits[agent.index] = Use(agent, agent.main.number + Component.EARLY, agent.main.clock, warp.op)
             order = _relaxed_order(warp.op.effects)
             if barrier_clock.done is not None and order is not None:
                 relaxed_wait(clocks, agent, order, barrier_clock.done)
@@ -271,10 +281,6 @@ class Barriers:
         _acquire(clocks, agent, barrier_clock)
         if barrier_clock.relaxed is not None:
             clocks.relaxed[agent.cta.rank] = joined(clocks.relaxed.get(agent.cta.rank), barrier_clock.relaxed)
-
-
-def _no_handler(effect: Effect) -> Handler | None:
-    return None
 
 
 def _acquire(clocks: Clocks, agent: Agent, barrier_clock: BarrierClock | None) -> None:

@@ -1,12 +1,13 @@
-"""What is in flight when a CTA exits: asynchronous operations on its shared memory, and accesses of other CTAs to it.
+"""What is incomplete when a CTA exits: asynchronous operations on its shared memory, accesses of other CTAs to it, aligned instructions.
 
-What counts is the clocks of the CTA's warps when the last of them exits, not whether the operation happens to be complete.
+The clocks of the CTA's warps when the last of them exits decide, not whether an operation happens to be complete.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,19 @@ from ptxlab.check.race.clocks.clocks import Agent, BarrierClock, Clocks, joined
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Object
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, HOW_SHIFT
+from ptxlab.engine.context import Word
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import Asynchronous, Completion, Space
 from ptxlab.isa.native_ops import Native
 from ptxlab.isa.operands import Op
+from ptxlab.machine.warp.warp import ConvergedLanes
 
-__all__ = ["Exits"]
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.warp import Warp
+
+__all__ = ["Aligned", "Exits"]
 
 _REMOTE = Kind.GENERIC, Kind.STRONG, Kind.NARROW, Kind.SILENT
 _COPY = (Kind.COPY,)
@@ -33,6 +41,7 @@ class Exits:
     def __init__(self, findings: Findings, copies: bool, program: Program) -> None:
         self._findings = findings
         self._copies = copies
+        self._ops = program.ops
         self._reaches = any(_reaches_others(op, program.natives.get(op.index)) for op in program.ops)
 
     def leave(self, clocks: Clocks, cta: Any, shared: Object) -> None:
@@ -43,7 +52,8 @@ class Exits:
         self._wgmma(clocks, cta, ordered)
         if self._copies and any(_is_copying(agent, ordered) for agent in own):
             for op, agent in self._entries(clocks, shared, _COPY, ordered):
-                self._findings.in_flight_at_exit(agent, op, reads=False, grouped=_is_grouped(agent))
+                slot = agent.slots[Completion.COPY_GROUP]
+                self._findings.in_flight_at_exit(agent, op, reads=False, grouped=bool(slot.groups) and slot.groups[-1] >= slot.newest)
         if len(clocks.agents) > len(own):
             self._remote(clocks, cta, shared, joined(clocks.relaxed.get(cta.rank), ordered))
 
@@ -86,7 +96,7 @@ class Exits:
         for column, index in sorted(set(zip(columns[late].tolist(), (cells[late, 1] & np.uint64(0xFFFFFF)).tolist(), strict=True))):
             agent = clocks.owners[column // 2][0]
             if agent is not None:
-                yield self._findings.op(index), agent
+                yield self._ops[index], agent
 
 
 def _reaches_others(op: Op, native: Native | None) -> bool:
@@ -100,26 +110,53 @@ def _reaches_others(op: Op, native: Native | None) -> bool:
 def _of_kinds(cells: NDArray[np.uint64], kinds: tuple[Kind, ...]) -> NDArray[np.uint64]:
     """The entries of accesses of these kinds."""
     wanted = np.zeros(256, bool)
-    for kind in kinds:
-        wanted[[kind << 1, kind << 1 | 1]] = True
-    found = cells[wanted[_hows(cells)]]
-    used: NDArray[np.uint64] = found[found[:, 1] != 0]
+    wanted[[kind << 1 | write for kind in kinds for write in (0, 1)]] = True
+    how = cells.view(np.uint8).reshape(len(cells), 16)[:, 8 + HOW_SHIFT // 8]
+    used: NDArray[np.uint64] = cells[wanted[how] & (cells[:, 1] != 0)]
     return used
-
-
-def _hows(cells: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """Kind << 1 | write of each entry, the highest byte of its second word."""
-    how: NDArray[np.uint8] = cells.view(np.uint8).reshape(len(cells), 16)[:, 8 + HOW_SHIFT // 8]
-    return how
-
-
-def _is_grouped(agent: Agent) -> bool:
-    """Whether the last cp.async of a warp is in a group."""
-    slot = agent.slots[Completion.COPY_GROUP]
-    return bool(slot.groups) and slot.groups[-1] >= slot.newest
 
 
 def _is_copying(agent: Agent, ordered: NDArray[np.uint32]) -> bool:
     """Whether a warp has a cp.async that is not ordered before the exit of its CTA."""
     slot = agent.slots.get(Completion.COPY_GROUP)
     return slot is not None and bool(ordered[slot.number] < slot.newest)
+
+
+@dataclass(slots=True, eq=False)
+class Aligned:
+    """Waits and fences with ``.aligned`` that compiled code executes: reports those that some threads of the warp do not execute.
+
+    Parts of a warp may execute such an instruction one after the other, for example after a loop that they leave at different times. A part
+    that has not executed it when the CTA ends, or when another part executes it again, never executes it.
+    """
+
+    _launch: Launch
+    _parts: dict[tuple[Warp, int], tuple[Op, int, int]] = field(default_factory=dict)
+    """By warp and op index: the instruction, the lanes that have executed it, and those that have to."""
+
+    def executed(self, warp: Warp, op: Op, lanes: int) -> None:
+        """Some lanes of a warp have executed an instruction."""
+        wanted = warp.live & ~warp.words[int(Word.EXITED)]
+        key = warp, op.index
+        held = self._parts.pop(key, None)
+        if held is not None:
+            _, done, wanted = held
+            if done & lanes:
+                self._report(warp, *held)
+            lanes |= done
+        if wanted & ~lanes:
+            self._parts[key] = op, lanes, wanted
+
+    def ended(self, cta: CtaState) -> None:
+        """The CTA has exited: report the instructions that only parts of its warps have executed."""
+        for (warp, _), part in self._parts.items():
+            if warp.cta is cta:
+                self._report(warp, *part)
+
+    def _report(self, warp: Warp, op: Op, done: int, wanted: int) -> None:
+        if op.guard is None:
+            split = ConvergedLanes(warp, op.index, done)
+            split.op = op.index
+            self._launch.reports.parted(warp, [split])
+        warp.op, warp.mask, warp.converged_mask = op, done, wanted
+        self._launch.reports.partial(warp)

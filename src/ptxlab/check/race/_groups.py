@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ptxlab.check.model import Component, Kind, Row
@@ -15,7 +16,7 @@ from ptxlab.isa.operands import Const, Op
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["CopyGroups", "WgmmaGroups", "group_handlers"]
+__all__ = ["WgmmaGroups", "group_handlers"]
 
 _WARPS = 4
 """Of a warpgroup."""
@@ -38,7 +39,7 @@ def _is_grouped(what: Hashable, mask: int) -> bool:
 
 
 def _complete_groups(clocks: Clocks, agent: Agent, slot: Slot, pending: int, components: Iterable[Component]) -> None:
-    """All groups of a slot but the newest ones are complete."""
+    """All groups of a slot are complete, except the ``pending`` newest ones."""
     complete = len(slot.groups) - pending
     if complete > 0:
         for component in components:
@@ -47,52 +48,47 @@ def _complete_groups(clocks: Clocks, agent: Agent, slot: Slot, pending: int, com
             del slot.groups[: complete - 1]
 
 
-class CopyGroups:
-    """Groups of cp.async, one sequence for a warp, and of bulk copies, one for each lane."""
-
-    def commit_copies(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
-        """cp.async.commit_group."""
-        slot = clocks.own(agent, Completion.COPY_GROUP)
-        slot.clock += 1
-        slot.groups.append(slot.clock)
-
-    def wait_copies(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
-        """cp.async.wait_group."""
-        _complete_groups(clocks, agent, clocks.own(agent, Completion.COPY_GROUP), _count(warp, op), (Component.DONE,))
-
-    def wait_all_copies(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
-        """cp.async.wait_all."""
-        self.commit_copies(warp, clocks, agent, op)
-        _complete_groups(clocks, agent, clocks.own(agent, Completion.COPY_GROUP), 0, (Component.DONE,))
-
-    def commit_bulk(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
-        """cp.async.bulk.commit_group."""
-        for what, slot in agent.slots.items():
-            if _is_grouped(what, warp.mask):
-                slot.groups.append(slot.clock)
-
-    def wait_bulk(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
-        """cp.async.bulk.wait_group."""
-        self._wait_bulk(warp, clocks, agent, op, tuple(Component))
-
-    def wait_bulk_sources(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
-        """cp.async.bulk.wait_group.read."""
-        self._wait_bulk(warp, clocks, agent, op, (Component.EARLY,))
-
-    def _wait_bulk(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op, components: tuple[Component, ...]) -> None:
-        pending = _count(warp, op)
-        for what, slot in list(agent.slots.items()):
-            if _is_grouped(what, warp.mask):
-                _complete_groups(clocks, agent, slot, pending, components)
+def _commit_copies(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    """cp.async.commit_group: one sequence of groups for a warp."""
+    slot = clocks.own(agent, Completion.COPY_GROUP)
+    slot.clock += 1
+    slot.groups.append(slot.clock)
 
 
+def _wait_copies(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    """cp.async.wait_group."""
+    _complete_groups(clocks, agent, clocks.own(agent, Completion.COPY_GROUP), _count(warp, op), (Component.DONE,))
+
+
+def _wait_all_copies(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    """cp.async.wait_all."""
+    _commit_copies(warp, clocks, agent, op)
+    _complete_groups(clocks, agent, clocks.own(agent, Completion.COPY_GROUP), 0, (Component.DONE,))
+
+
+def _commit_bulk(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    """cp.async.bulk.commit_group: one sequence of groups for each lane."""
+    for what, slot in agent.slots.items():
+        if _is_grouped(what, warp.mask):
+            slot.groups.append(slot.clock)
+
+
+def _wait_bulk(warp: Warp, clocks: Clocks, agent: Agent, op: Op) -> None:
+    """cp.async.bulk.wait_group, or with ``.read``: only until the sources have been read."""
+    assert isinstance(op.effects, WaitGroup)
+    pending, components = _count(warp, op), [Component.EARLY] if op.effects.sources else Component
+    for what, slot in agent.slots.items():
+        if _is_grouped(what, warp.mask):
+            _complete_groups(clocks, agent, slot, pending, components)
+
+
+@dataclass(slots=True, eq=False)
 class WgmmaGroups:
     """Operations of warpgroups: each of the four warps executes its share, the operation follows all of them."""
 
-    def __init__(self, recorder: AccessRecorder) -> None:
-        self._recorder = recorder
-        self._shares: dict[tuple[int, int, int], Rows] = {}
-        """By CTA, warpgroup and number of the operation: the joined rows of the warps that have executed their shares."""
+    _recorder: AccessRecorder
+    _shares: dict[tuple[int, int, int], Rows] = field(default_factory=dict)
+    """By CTA, warpgroup and number of the operation: the joined rows of the warps that have executed their shares."""
 
     def _slot(self, clocks: Clocks, warp: Warp) -> Slot:
         key = (Completion.WGMMA_GROUP, warp.cta.rank, warp.warp_id // _WARPS)
@@ -117,16 +113,13 @@ class WgmmaGroups:
         slot.op = operation.op
         rows = joined(self._shares.pop((id(warp.cta), warp.warp_id // _WARPS, slot.clock), None), agent.rows)
         self._recorder.record(clocks, agent, slot, Kind.WGMMA, operation.op, accesses, rows)
-        self._keep_progress(warp, clocks, slot.clock, rows)
-
-    def _keep_progress(self, warp: Warp, clocks: Clocks, number: int, rows: Rows) -> None:
-        """Keep how far the four warps had come at their shares; of a group's operations only the last is needed."""
+        # Keep the clocks of the four warps at their shares of the operation; only the last operation of a group is needed.
         first = warp.cta.rank * clocks.warps + warp.warp_id // _WARPS * _WARPS
         counts = [clocks.own(agent, _SHARES) for agent in clocks.agents[first : first + _WARPS]]
         progress = clocks.progress.setdefault((warp.cta.rank, warp.warp_id // _WARPS), {})
-        if not any(number - 1 in count.groups for count in counts):
-            progress.pop(number - 1, None)
-        progress[number] = rows[Row.EXECUTION].copy()
+        if not any(slot.clock - 1 in count.groups for count in counts):
+            progress.pop(slot.clock - 1, None)
+        progress[slot.clock] = rows[Row.EXECUTION].copy()
         waited = min(count.groups[0] if count.groups else 0 for count in counts)
         for old in [at for at in progress if at < waited]:
             del progress[old]
@@ -147,7 +140,7 @@ class WgmmaGroups:
             del counted.groups[: complete - 1]
 
     def _acquire_progress(self, warp: Warp, clocks: Clocks, agent: Agent, number: int) -> None:
-        """A complete operation implies that each warp of the warpgroup has reached its share; it does not release their accesses."""
+        """A complete operation implies that each warp of the warpgroup has executed its share; it does not release their accesses."""
         reached = clocks.progress.get((warp.cta.rank, warp.warp_id // _WARPS), {}).get(number)
         if reached is not None:
             row = agent.rows[Row.EXECUTION]
@@ -157,26 +150,13 @@ class WgmmaGroups:
                     row[at] = max(row[at], reached[at])
 
 
-def group_handlers(copies: CopyGroups, wgmma: WgmmaGroups) -> Handlers:
-    """The handlers of commits and waits, by what they are of."""
-    commits: dict[Completion, Handler] = {
-        Completion.COPY_GROUP: copies.commit_copies,
-        Completion.BULK_GROUP: copies.commit_bulk,
-        Completion.WGMMA_GROUP: wgmma.commit,
-    }
-    waits: dict[tuple[Completion, bool, bool], Handler] = {
-        (Completion.COPY_GROUP, False, False): copies.wait_copies,
-        (Completion.COPY_GROUP, False, True): copies.wait_all_copies,
-        (Completion.BULK_GROUP, False, False): copies.wait_bulk,
-        (Completion.BULK_GROUP, True, False): copies.wait_bulk_sources,
-        (Completion.WGMMA_GROUP, False, False): wgmma.wait,
-    }
-
-    def asynchronous(effect: Asynchronous) -> Handler | None:
-        return wgmma.share if effect.completion is Completion.WGMMA_GROUP else None
-
+def group_handlers(wgmma: WgmmaGroups) -> Handlers:
+    """The handlers of commits and waits, by what completes the operations."""
+    copies, bulk = Completion.COPY_GROUP, Completion.BULK_GROUP
+    commits: dict[Completion, Handler] = {copies: _commit_copies, bulk: _commit_bulk, Completion.WGMMA_GROUP: wgmma.commit}
+    waits: dict[Completion, Handler] = {copies: _wait_copies, bulk: _wait_bulk, Completion.WGMMA_GROUP: wgmma.wait}
     return {
-        Asynchronous: asynchronous,
+        Asynchronous: lambda effect: wgmma.share if effect.completion is Completion.WGMMA_GROUP else None,
         CommitGroup: lambda effect: commits[effect.of],
-        WaitGroup: lambda effect: waits[effect.of, effect.sources, effect.everything],
+        WaitGroup: lambda effect: _wait_all_copies if effect.everything else waits[effect.of],
     }

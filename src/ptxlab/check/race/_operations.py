@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ptxlab.check.model import Component, Kind, Row, kind_of
+from ptxlab.check.model import TENSOR_PIPES, Component, Kind, Row, kind_of, rule
 from ptxlab.check.race._barriers import PendingCompletion
 from ptxlab.check.race._groups import WgmmaGroups
 from ptxlab.check.race._recorder import AccessRecorder
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
 from ptxlab.check.race.clocks.releases import Releases
-from ptxlab.check.race.shadow.accumulators import Accumulators
+from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Shadow
+from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, CONCURRENT, HOW_SHIFT
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival
+from ptxlab.isa.operands import Op
 
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp
@@ -26,6 +30,12 @@ if TYPE_CHECKING:
 __all__ = ["Operations"]
 
 Accesses = tuple[MemoryAccess, ...]
+_UNIT = 64
+"""Bytes of the 16 lanes of a column that accumulators consist of."""
+_ROWS_AND_COLUMNS = 0x1F7E_0000
+"""M and N in an instruction descriptor of any kind."""
+_SLOT = (1 << CLUSTER_SHIFT) - 1
+_WRITE = (Kind.MMA << 1 | 1) << HOW_SHIFT
 
 
 class Operations:
@@ -35,7 +45,10 @@ class Operations:
         self._recorder = recorder
         self._releases = releases
         self._tensor_memory = tensor_memory
-        self._accumulators = Accumulators(recorder.shadow) if recorder.launch.model == "spec" else None
+        model = recorder.launch.model
+        self._accumulators = _Accumulators(recorder.shadow) if model == "spec" else None
+        self._numbered = [kind for kind in TENSOR_PIPES if rule(kind, True, kind, True, model).component is Component.DONE]
+        """The kinds of operations of which two are not pipelined: each has a number, so that one can be found to follow another."""
         self._by_completion: dict[Completion, Callable[[Warp, Clocks, Agent, AsyncOperation, Accesses], None]] = {
             Completion.COMMIT: self._pipe_operation,
             Completion.WGMMA_GROUP: wgmma.issue,
@@ -67,6 +80,8 @@ class Operations:
     def _pipe_operation(self, warp: Warp, clocks: Clocks, agent: Agent, operation: AsyncOperation, accesses: Accesses) -> None:
         effects, lane = _of(operation), _lane(operation)
         kind, slot = kind_of(effects), self._pipe(clocks, agent, lane)
+        if kind in self._numbered:
+            self._renumber(agent, slot)
         self._recorder.record(clocks, agent, slot, kind, operation.op, accesses)
         if kind is Kind.MMA and self._accumulators is not None:
             name, who = self._accumulators.name(warp, operation.op, effects.variant, lane), slot.name << 32 | slot.clock
@@ -79,16 +94,19 @@ class Operations:
         """The slot of a thread's operations on tensor memory."""
         slot = clocks.own(agent, (Completion.COMMIT, lane))
         if not slot.clock:
-            slot.clock = 1
-            agent.rows[Row.TENSOR, slot.number + Component.EARLY] = 1
+            self._renumber(agent, slot)
         return slot
 
-    def _commit(self, clocks: Clocks, agent: Agent, operation: AsyncOperation) -> None:
-        """All operations of a thread between two commits have one clock: only commits complete them."""
-        slot = self._pipe(clocks, agent, _lane(operation))
-        _arrives_for(clocks, agent, operation, slot)
+    def _renumber(self, agent: Agent, slot: Slot) -> None:
+        """Let the thread's operations on tensor memory that follow have the next number, as issued ones."""
         slot.clock += 1
         agent.rows[Row.TENSOR, slot.number + Component.EARLY] = slot.clock
+
+    def _commit(self, clocks: Clocks, agent: Agent, operation: AsyncOperation) -> None:
+        """Operations between two commits have one number if they execute in the order of issue: only commits complete them."""
+        slot = self._pipe(clocks, agent, _lane(operation))
+        _arrives_for(clocks, agent, operation, slot)
+        self._renumber(agent, slot)
 
     # ---------------------------------------------------------------------------------------------------------------- copies
 
@@ -164,3 +182,51 @@ def _digest(accesses: Iterable[MemoryAccess]) -> int:
             for start, size in zip(access.starts.tolist(), np.broadcast_to(access.sizes, access.starts.shape).tolist(), strict=True):
                 digest = crc32(ctypes.string_at(start, size), digest)
     return digest
+
+
+@dataclass(slots=True, eq=False)
+class _Accumulators:
+    """The accumulator that each cell belongs to, and who wrote it last.
+
+    Under spec, two tcgen05.mma that write the same cells are a pipeline only if they have the same accumulator and shape.
+    """
+
+    _shadow: Shadow
+    _names: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    _held: dict[int, NDArray[np.uint64]] = field(default_factory=dict)
+
+    def name(self, warp: Any, op: Op, variant: str, lane: int) -> int:
+        """A number for the accumulator, the shape and the variant of an instruction that the warp executes."""
+        at = {name: i for i, (name, _) in enumerate(op.row.operands)}
+        address = warp.lane_value(op.operands[at["d-tmem"]], 32, lane)
+        shape = warp.lane_value(op.operands[at["idesc"]], 32, lane) & _ROWS_AND_COLUMNS
+        return self._names.setdefault((address, shape, variant), len(self._names) + 1)
+
+    def write(self, access: MemoryAccess, name: int, who: int, op: Op, rows: NDArray[np.uint32]) -> NDArray[np.uint64] | None:
+        """Note that ``who`` writes cells; an incomplete write of another accumulator there, as a row of suspects."""
+        suspect, places = None, _units(access)
+        while len(places):
+            found = self._shadow.find(int(places[0]))
+            assert found is not None
+            inside = (places >= found.start) & (places < found.start + found.data.nbytes)
+            units = (places[inside] - found.start) // _UNIT
+            places = places[~inside]
+            held = self._held.setdefault(id(found), np.zeros((found.data.nbytes // _UNIT, 3), np.uint64))
+            for unit in units[(held[units, 0] != 0) & (held[units, 0] != name)].tolist():
+                _, whose, what = held[unit].tolist()
+                slot, clock = whose >> 32, whose & 0xFFFFFFFF
+                if slot >> CLUSTER_SHIFT == who >> 32 >> CLUSTER_SHIFT and rows[Row.TENSOR, (slot & _SLOT) + Component.DONE] < clock:
+                    mask = 0xFFFF << unit % 2 * 16 << 24
+                    place = found.start + (unit // 2 << TENSOR_GRANULE[0])
+                    suspect = np.array([[whose, what | mask | _WRITE, who, op.index | mask | _WRITE, place, CONCURRENT]], np.uint64)
+                    break
+            held[units] = name, who, op.index
+        return suspect
+
+
+def _units(access: MemoryAccess) -> NDArray[np.int64]:
+    """The host address of each unit."""
+    counts = -(-np.broadcast_to(access.sizes, access.starts.shape).astype(np.int64) // _UNIT)
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    places: NDArray[np.int64] = np.repeat(access.starts.astype(np.int64), counts) + _UNIT * within
+    return places

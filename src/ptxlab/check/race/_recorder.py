@@ -1,19 +1,25 @@
-"""Accesses on their way to the shadow: what all parts of the sanitizer share."""
+"""Records accesses in the shadow memory; all parts of the sanitizer share it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ptxlab.check.model import TENSOR_SPACE, Kind, Rules
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.model import TENSOR_SPACE, Kind, Row, rule_table
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, Slot
-from ptxlab.check.race.clocks.scopes import reach_of
-from ptxlab.check.race.program.copy_sources import sources_change
-from ptxlab.check.race.program.instruction_kinds import op_table
+from ptxlab.check.race.clocks.clusters import waits_for_grid
+from ptxlab.check.race.clocks.releases import access_order
+from ptxlab.check.race.program.value_flow import dead_loads, sources_change
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Shadow
-from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT, READS_TOO, StateWord
+from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT, OP_WORDS, PROXY_FENCES, READS_TOO, OpWord, StateWord
 from ptxlab.isa.context import MemoryAccess
+from ptxlab.isa.effects import Fence, ProxyFence, Scope, Space
+from ptxlab.isa.kinds import TYPE_BITS
+from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Op
 from ptxlab.native import address_of
 
@@ -26,6 +32,7 @@ __all__ = ["AccessRecorder", "Handler", "Handlers"]
 _ROWS_WORD, _WIDTH_WORD, _CLUSTER_WORD, _SLOT_WORD, _CLOCK_WORD = map(int, list(StateWord)[:5])
 _SUSPECTS_WORD = int(StateWord.SUSPECT_COUNT)
 _TRANSFERS = (Kind.LD, Kind.ST)
+_COPY, _PYTHON, _BOTH = 0x100, 0x10000, 0x20000
 
 Handler: TypeAlias = "Callable[[Warp, Clocks, Agent, Op], None]"
 """What a complete instruction does to the clocks of the warp that has executed it."""
@@ -39,8 +46,8 @@ class AccessRecorder:
     def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
         self.launch = launch
         self.watches_sources = sources_change(launch)
-        self.table = op_table(launch.program, reach_of(launch), self.watches_sources)
-        self.shadow = shadow(self.table, Rules(launch.model).table)
+        self.table = _op_table(launch, self.watches_sources)
+        self.shadow = shadow(self.table, rule_table(launch.model))
         self.findings = Findings(launch, self.shadow)
         self._words = self.shadow.words
         self._loaded = 0
@@ -90,3 +97,50 @@ class AccessRecorder:
         """Report the conflicts that the shadow has found."""
         if self._words[_SUSPECTS_WORD]:
             self.findings.judge(clocks, agent, self.shadow.suspects())
+
+
+def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
+    """`OpWord` for each op, and after them for the rows in which each cp.async says what it reads: uint64[2 * ops, 2].
+
+    ``sources``: whether to watch what cp.async reads.
+    """
+    program = launch.program
+    in_cluster = Scope.CLUSTER if launch.cluster_size > 1 else Scope.CTA
+    in_grid = Scope.GPU if launch.total_ctas > launch.cluster_size else in_cluster
+    fenced = any(isinstance(op.effects, Fence) for op in program.ops)
+    table: NDArray[np.uint64] = np.zeros((2 * max(len(program.ops), 1), OP_WORDS), np.uint64)
+    unwatched = frozenset() if waits_for_grid(program) else dead_loads(program)
+    for index, native in program.natives.items():
+        if index in unwatched:
+            continue
+        how, size = _describe(program.ops[index], native, fenced, (in_grid, in_cluster))
+        table[index, OpWord.HOW], table[index, OpWord.SIZE] = how, size
+        if sources and isinstance(native, CopyAsync):
+            table[len(program.ops) + index] = how & ~1, size
+    return table
+
+
+def _describe(op: Op, native: Native, fenced: bool, reaching: tuple[Scope, Scope]) -> tuple[int, int]:
+    """The two words of an op (`OpWord`); ``reaching``: the least scopes that include all threads which reach global and shared memory.
+
+    Section "Morally strong operations": two strong accesses to the same bytes are no race if the scope of each includes the thread of the
+    other one. Where a scope includes every thread that can reach the memory, this holds for all pairs. Other accesses are of the kind
+    NARROW, and each pair is checked (`Findings`).
+    """
+    if isinstance(native, LaneAccess | Atomic):
+        order, kind = access_order(op), Kind.GENERIC
+        if order.strong:
+            kind = Kind.NARROW if order.scope < reaching[native.space.startswith("shared")] else Kind.STRONG
+        orders = order.strong and (fenced or order.synchronises)
+        how = kind << 1 | (isinstance(native, Atomic) or native.write) | (_PYTHON | _BOTH if orders else 0)
+        return how, (native.bits if isinstance(native, LaneAccess) else TYPE_BITS[native.type]) // 8 * native.count
+    if isinstance(native, MatrixAccess):
+        return Kind.GENERIC << 1 | native.write, native.row
+    if isinstance(native, CopyAsync):
+        return Kind.COPY << 1 | 1 | _COPY, native.size
+    if isinstance(op.effects, ProxyFence) and op.effects.acquires and op.effects.releases:
+        spaces = op.effects.spaces
+        return PROXY_FENCES[Row.ASYNC_SHARED] * (Space.SHARED in spaces) | PROXY_FENCES[Row.ASYNC_GLOBAL] * (Space.GLOBAL in spaces), 0
+    if isinstance(native, TensorAccess) or (isinstance(native, Nothing) and op.effects is not None):
+        return _PYTHON, 0
+    return 0, 0

@@ -1,4 +1,4 @@
-"""The race sanitizer as an observer: passes on what a launch does to the parts that handle it.
+"""The race sanitizer as an observer: each event of a launch goes to the part of the sanitizer that handles it.
 
 Service instructions and fences have handlers by the class of their effect (`ptxlab.isa.effects`); an effect without a handler is an error.
 """
@@ -13,23 +13,20 @@ import numpy as np
 
 from ptxlab.check.model import Kind, Row
 from ptxlab.check.race._barriers import Barriers
-from ptxlab.check.race._exits import Exits
-from ptxlab.check.race._groups import CopyGroups, WgmmaGroups, group_handlers
+from ptxlab.check.race._exits import Aligned, Exits
+from ptxlab.check.race._groups import WgmmaGroups, group_handlers
 from ptxlab.check.race._operations import Operations
 from ptxlab.check.race._recorder import AccessRecorder, Handler, Handlers
 from ptxlab.check.race._tensor_memory import TensorMemoryAccesses, wait_for_transfers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
-from ptxlab.check.race.clocks.grids import GridBefore
-from ptxlab.check.race.clocks.releases import Releases, fence, mbarrier_init_fence
-from ptxlab.check.race.clocks.scopes import access_order
-from ptxlab.check.race.program.aligned import Aligned
-from ptxlab.check.race.program.instruction_kinds import waits_for_grid
+from ptxlab.check.race.clocks.clusters import GridBefore, waits_for_grid
+from ptxlab.check.race.clocks.releases import Releases, access_order, fence, mbarrier_init_fence
 from ptxlab.check.race.shadow.lanes import Lanes
 from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, StateWord
 from ptxlab.engine.context import Word
 from ptxlab.engine.support.event_rows import ROW_WORDS
-from ptxlab.isa.context import AsyncOperation, MemoryAccess
+from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
     Access,
     Completion,
@@ -67,20 +64,15 @@ _CLOCK_WORD, _SUSPECTS_WORD = int(StateWord.CLOCK), int(StateWord.SUSPECT_COUNT)
 _Fence: TypeAlias = Callable[[Any, Clocks, Agent], None]
 
 
-def _nothing(effect: Effect, clocks: Clocks, agent: Agent) -> None:
-    """It orders nothing that is watched."""
-
-
 _FENCES: dict[type[Effect], _Fence] = {
     Fence: fence,
     MbarrierInitFence: lambda effect, clocks, agent: mbarrier_init_fence(agent),
-    ProxyFence: lambda effect, clocks, agent: clocks.proxy_fence(agent, effect.spaces),
+    ProxyFence: lambda effect, clocks, agent: clocks.proxy_fence(agent, effect),
     TensorMapFence: lambda effect, clocks, agent: clocks.acquire_maps(agent) if effect.acquires else clocks.release_maps(agent),
     TensorFence: lambda effect, clocks, agent: clocks.before_thread_sync(agent) if effect.before else clocks.after_thread_sync(agent),
     TensorWait: wait_for_transfers,
     GridWait: lambda effect, clocks, agent: clocks.grid_wait(agent),
-    GridLaunch: _nothing,
-    WgmmaFence: _nothing,
+    **dict.fromkeys((GridLaunch, WgmmaFence), lambda effect, clocks, agent: None),
 }
 """What fences, and waits that are not services, do to the clocks of the warp that executes them."""
 
@@ -96,15 +88,17 @@ class Sanitizer(Observer):
         self._recorder = recorder = AccessRecorder(launch, shadow)
         self._shadow, self._findings = recorder.shadow, recorder.findings
         self._tensor_memory = TensorMemoryAccesses(recorder)
-        self._barriers = Barriers(recorder, self._tensor_memory)
+        barriers = Barriers(recorder, self._tensor_memory)
+        for event in ("initialised", "invalidated", "expected", "arrived", "completed", "acquired"):
+            setattr(self, event, getattr(barriers, event))
         wgmma = WgmmaGroups(recorder)
         self._releases = Releases(launch.program)
-        self._operations = Operations(recorder, self._tensor_memory, wgmma, self._releases)
+        self.issued = Operations(recorder, self._tensor_memory, wgmma, self._releases).issued  # type: ignore[method-assign]
         self._handlers: Handlers = {
             **_ACCESSES_ONLY,
-            **self._barriers.handlers(),
+            **barriers.handlers(),
             **self._tensor_memory.handlers(),
-            **group_handlers(CopyGroups(), wgmma),
+            **group_handlers(wgmma),
         }
         self._ops, self._natives = launch.program.ops, launch.program.natives
         self._buffer = EventBuffer(launch, self.drain)
@@ -125,31 +119,15 @@ class Sanitizer(Observer):
             for allocation in launch.device.memory.live()
             if allocation.size and allocation.writable
         ]
-        self._seed(launch.before)
+        before = launch.before
+        if isinstance(before, GridBefore) and waits_for_grid(launch.program):
+            # This launch may have started before the last one was complete: memory starts with that one's accesses.
+            self._findings.before = before
+            for made in self._global:
+                before.seed(made)
 
     def uses(self, replay: Replay) -> Uses:
         return self._findings.doubts.uses(replay, self.launch)
-
-    def initialised(self, barrier: Any) -> None:
-        self._barriers.initialised(barrier)
-
-    def invalidated(self, barrier: Any) -> None:
-        self._barriers.invalidated(barrier)
-
-    def expected(self, barrier: Any) -> None:
-        self._barriers.expected(barrier)
-
-    def arrived(self, barrier: Any) -> None:
-        self._barriers.arrived(barrier)
-
-    def completed(self, barrier: Any) -> None:
-        self._barriers.completed(barrier)
-
-    def acquired(self, barrier: Any) -> None:
-        self._barriers.acquired(barrier)
-
-    def issued(self, operation: AsyncOperation) -> None:
-        self._operations.issued(operation)
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         """The handler of a service instruction's effect; most have none."""
@@ -158,11 +136,10 @@ class Sanitizer(Observer):
         handler: Handler | None = self._handlers[type(op.effects)](op.effects)
         if handler is None:
             return None
-        handle = handler
 
         def retired(warp: Warp, op: Op) -> None:
             clocks, agent = warp.state["race"]
-            handle(warp, clocks, agent, op)
+            handler(warp, clocks, agent, op)
 
         return retired
 
@@ -187,13 +164,6 @@ class Sanitizer(Observer):
             cta.state["race"] = clocks
             self._shared[id(cta)] = self._shadow.watch(cta.shared, MEMORY_GRANULE, _SHARED_ENTRIES, Row.ASYNC_SHARED, cta, fresh=True)
             self._tensor_memory.started(cta)
-
-    def _seed(self, before: Any) -> None:
-        """If this launch may have started before the last one was complete, memory starts with that one's accesses."""
-        if isinstance(before, GridBefore) and waits_for_grid(self.launch.program):
-            self._findings.before = before
-            for made in self._global:
-                before.seed(made)
 
     def ended(self, cta: CtaState) -> None:
         """Check what is in flight at the exit of a CTA, and stop watching its shared memory."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from difflib import get_close_matches
+from functools import lru_cache
 
 from ptxlab import ptx
 from ptxlab.check.static._operands import Finding, Symbols, check_operand
 from ptxlab.diagnostics import CODES
 from ptxlab.isa import load_all
+from ptxlab.isa.catalogue import Row, match
 from ptxlab.isa.form import FORMS, Form, find_forms, is_declared
+from ptxlab.isa.kinds import HIDDEN, Kind, Typed
 from ptxlab.isa.requirements import Needs, Values, holds
 from ptxlab.isa.targets import LATEST_VERSION, RENAMED, TARGETS, VERSIONS
 
-__all__ = ["check_header", "check_instruction", "check_needs", "weight"]
+__all__ = ["check_header", "check_instruction", "check_row"]
 
 _Values = dict[str, str | None]
 
@@ -57,7 +61,73 @@ def check_instruction(instruction: ptx.Instruction, target: str, version: tuple[
         near = get_close_matches(instruction.opcode, FORMS, 1, 0.5)
         return [Finding("L101", f"there is no instruction {instruction.opcode}", fix=f"did you mean {near[0]}?" if near else "")]
     tried = [_check_form(form, instruction, target, version, symbols) for form in forms]
-    return min(tried, key=weight)
+    return min(tried, key=_weight)
+
+
+def check_row(instruction: ptx.Instruction, target: str, version: tuple[int, int], symbols: Symbols) -> list[Finding]:
+    """Findings about an instruction of the compact notation; none where no row takes the opcode with so many operands.
+
+    The lowering finds the row, and refuses what cannot be executed. Here stands what the assembler refuses besides.
+    """
+    tried = []
+    for row, values, kinds in _readings(instruction.opcode, len(instruction.operands)):
+        found = _beyond_syntax(row.form, instruction.opcode, values, target, version)
+        for at, (kind, operand) in enumerate(zip(kinds, instruction.operands, strict=True)):
+            found += [f._replace(operand=at, section=row.section) for f in check_operand(operand, kind, values, symbols)]
+        tried.append(found)
+    best = min(tried, key=_weight, default=[])
+    if version < _WIDEST_SINCE and not any(f.code == "L107" for f in best):
+        best = [*best, *_widest(instruction, version, symbols)]
+    return best
+
+
+_WIDEST_SINCE = (8, 3)
+"""The first version with registers of type .b128."""
+
+
+def _widest(instruction: ptx.Instruction, version: tuple[int, int], symbols: Symbols) -> Iterator[Finding]:
+    """A finding if an operand is a register of type .b128."""
+    for at, operand in enumerate(instruction.operands):
+        items = operand.items if isinstance(operand, ptx.Vector) else (operand,)
+        if any(isinstance(item, ptx.Name) and symbols(item.text) == "b128" for item in items):
+            yield Finding("L107", f"a register of type .b128 needs PTX ISA 8.3; the module has {version[0]}.{version[1]}", at)
+            return
+
+
+@lru_cache(maxsize=4096)
+def _readings(opcode: str, count: int) -> tuple[tuple[Row, Values, tuple[Kind, ...]], ...]:
+    """The rows that take an opcode with so many operands, with the values of their groups and the kinds of these operands."""
+    load_all()
+    found = []
+    for row, q in match(opcode):
+        values = row.values(q)
+        shown = [each for each in row.shown(values) if each[2] is not False and not _is_hidden(each[1])]
+        spare = count - sum(there is True for _, _, there in shown)
+        kinds: list[Kind] = []
+        for name, kind, there in shown:
+            if there or spare > 0:
+                kinds.append(kind)
+            if there is None and spare > 0:
+                values[name] = "given"
+                spare -= 1
+        if len(kinds) == count:
+            found.append((row, values, tuple(kinds)))
+    return tuple(found)
+
+
+def _is_hidden(kind: Kind) -> bool:
+    return isinstance(kind, Typed) and kind.text in HIDDEN
+
+
+def _beyond_syntax(form: Form, opcode: str, values: Values, target: str, version: tuple[int, int]) -> list[Finding]:
+    """The rules between modifiers, and the requirements."""
+    broken = [rule for rule in form.rules if rule.is_broken(values)]
+    found = [Finding("L122" if rule.ignored else "L105", rule.message, section=rule.section or form.section) for rule in broken]
+    return found + _needs(form, opcode, values, target, version)
+
+
+def _needs(form: Form, opcode: str, values: Values, target: str, version: tuple[int, int]) -> list[Finding]:
+    return [f for needed in form.requires for f in _check_needs(needed, opcode, values, target, version)]
 
 
 def _errors(findings: list[Finding]) -> list[Finding]:
@@ -68,21 +138,17 @@ _NUMBERS = {1: "one", 2: "two", 3: "three"}
 _STAGES = {"L102": 50, "L103": 40, "L104": 30, "L105": 20}
 
 
-def weight(findings: list[Finding]) -> int:
+def _weight(findings: list[Finding]) -> int:
     """How far an instruction is from a form: the least is the best fit."""
     return sum(_STAGES.get(f.code, 10) for f in _errors(findings)) * 100 + len(findings)
 
 
 def _check_form(form: Form, instruction: ptx.Instruction, target: str, version: tuple[int, int], symbols: Symbols) -> list[Finding]:
-    values, findings = _modifiers(form, tuple(instruction.opcode.split("."))[len(form.words) :], instruction)
-    if not _errors(findings):
-        findings += _operands(form, values, instruction, symbols)
-        for rule in form.rules:
-            if rule.is_broken(values):
-                findings.append(Finding("L122" if rule.ignored else "L105", rule.message, section=rule.section or form.section))
-    for needed in form.requires:
-        findings += check_needs(needed, instruction.opcode, values, target, version)
-    return findings
+    values, findings = _modifiers(form, form.modifiers(instruction.opcode), instruction)
+    if _errors(findings):
+        return findings + _needs(form, instruction.opcode, values, target, version)
+    findings += _operands(form, values, instruction, symbols)
+    return findings + _beyond_syntax(form, instruction.opcode, values, target, version)
 
 
 def _modifiers(form: Form, modifiers: tuple[str, ...], instruction: ptx.Instruction) -> tuple[_Values, list[Finding]]:
@@ -114,16 +180,13 @@ def _without_slot(form: Form, modifier: str, values: _Values, instruction: ptx.I
         return Finding("L104", f".{modifier} is given twice" if modifier in others else f".{others[0]} and .{modifier} exclude each other")
     if modifier in form.ignored:
         return Finding("L122", f".{modifier} means nothing on {form.name}; the assembler lets it pass")
-    if modifier == "v4" and form.name == "wgmma.mma_async" and _is_vector(instruction, 4):
-        return Finding("L122", ".v4 means nothing on wgmma; the assembler lets it pass where it is the length of the vectors")
+    if modifier == form.length and all(f"v{len(o.items)}" == modifier for o in instruction.operands if isinstance(o, ptx.Vector)):
+        name = form.words[0]
+        return Finding("L122", f".{modifier} means nothing on {name}; the assembler lets it pass where it is the length of the vectors")
     near = get_close_matches(modifier, [c for slot in form.slots for c in slot.choices], 1)
     return Finding(
         "L102", f"{form.name} has no modifier .{modifier}", fix=f"did you mean .{near[0]}?" if near else "", section=form.section
     )
-
-
-def _is_vector(instruction: ptx.Instruction, length: int) -> bool:
-    return all(len(o.items) == length for o in instruction.operands if isinstance(o, ptx.Vector))
 
 
 def _operands(form: Form, values: _Values, instruction: ptx.Instruction, symbols: Symbols) -> list[Finding]:
@@ -154,7 +217,7 @@ def _operands(form: Form, values: _Values, instruction: ptx.Instruction, symbols
         if line.note:
             found = _errors(found)
             found.append(Finding("L125", line.note, section=form.section))
-        if best is None or weight(found) < weight(best[0]):
+        if best is None or _weight(found) < _weight(best[0]):
             best = found, i
     assert best is not None
     line, names = fitting[best[1]]
@@ -178,7 +241,7 @@ def _element(name: str, operand: ptx.Operand, form: Form, values: _Values, symbo
     return [finding for part, given in parts for finding in check_operand(given, form.kinds[part], values, symbols)]
 
 
-def check_needs(needed: Needs, opcode: str, values: Values, target: str, version: tuple[int, int]) -> list[Finding]:
+def _check_needs(needed: Needs, opcode: str, values: Values, target: str, version: tuple[int, int]) -> list[Finding]:
     """Whether target and version have what a requirement names."""
     if not holds(needed.when, values):
         return []

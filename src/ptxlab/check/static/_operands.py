@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
 from ptxlab import ptx
-from ptxlab.isa.kinds import LONGS, SHORTS, WORDS, Address, Immediate, Kind, Predicate, Register, Sink, TensorAddress, Typed, Vector
+from ptxlab.isa.kinds import (
+    LONGS,
+    SHORTS,
+    TYPE_BITS,
+    WORDS,
+    Address,
+    Immediate,
+    Kind,
+    Predicate,
+    Register,
+    Sink,
+    TensorAddress,
+    Typed,
+    Vector,
+)
 from ptxlab.isa.requirements import Values, holds
 
 __all__ = ["Finding", "Symbols", "check_operand"]
@@ -53,6 +68,10 @@ def _text(operand: ptx.Operand) -> str:
             return type(operand).__name__.lower()
 
 
+def _type_of(operand: ptx.Operand, symbols: Symbols) -> str | None:
+    return symbols(operand.text) if isinstance(operand, ptx.Name) else None
+
+
 def check_operand(operand: ptx.Operand, kind: Kind, values: Values, symbols: Symbols) -> list[Finding]:
     """What is wrong with an operand of a declared kind; findings of lower severity for what only the assembler takes."""
     match kind:
@@ -73,7 +92,10 @@ def check_operand(operand: ptx.Operand, kind: Kind, values: Values, symbols: Sym
         case Vector():
             return _vector(operand, kind, values, symbols)
         case Typed():
-            return []
+            wrong = _typed(operand, kind, values, symbols)
+            if not wrong and kind.short and isinstance(operand, ptx.Memory) and _type_of(operand.base, symbols) in SHORTS:
+                return [Finding("L124", "the specification has an address in a 32-bit or 64-bit register")]
+            return [Finding("L111", wrong)] if wrong else []
 
 
 def _tensor_address(operand: ptx.Operand, types: tuple[str, ...], says: str, symbols: Symbols) -> list[Finding]:
@@ -221,3 +243,96 @@ def _joined(elements: list[str], items: Sequence[ptx.Operand], kind: Vector, val
     if common not in kind.types(values):
         return [Finding("L111", f"the registers are .{common}; the instruction takes " + " or ".join(f".{t}" for t in kind.types(values)))]
     return taken
+
+
+# ------------------------------------------------------------------------------------------------ the compact notation
+
+
+def _typed(operand: ptx.Operand, kind: Typed, values: Values, symbols: Symbols) -> str:
+    """What the assembler refuses, in words; what cannot be executed is refused by the lowering."""
+    if kind.constant and not isinstance(operand, ptx.Integer):
+        return f"the operand {kind.name} is an integer constant"
+    if isinstance(operand, ptx.Integer) and kind.values is not None and operand.value not in kind.values:
+        return f"{operand.value} is not one of the constants that may stand here"
+    text = kind.spelt(values)
+    if text in ("addr", "any"):
+        return _typed_address(operand, kind, values, symbols)
+    if text == "label":
+        return ""
+    first, _, second = text.partition("|")
+    vector, _, first = first.rpartition(".")
+    if isinstance(operand, ptx.Sink) and not kind.sink and first != "pred":
+        return "the destination cannot be dropped"
+    if kind.both and not (isinstance(operand, ptx.Pair) and isinstance(operand.second, ptx.Name)):
+        return f"the destination is a pair, {kind.name}|p, with a predicate register"
+    parts: list[tuple[ptx.Operand, str]] = [(operand, first)]
+    if isinstance(operand, ptx.Pair) and second:
+        parts = [(operand.first, first), (operand.second, second)]
+    elif isinstance(operand, ptx.Vector) and vector:
+        parts = [(item, first) for item in operand.items]
+    packed = any(value and _PACKED.fullmatch(value) for value in values.values())
+    return next(filter(None, (_scalar(part, type, kind, packed, symbols) for part, type in parts)), "")
+
+
+def _typed_address(operand: ptx.Operand, kind: Typed, values: Values, symbols: Symbols) -> str:
+    if not isinstance(operand, ptx.Memory) or not isinstance(operand.base, ptx.Name):
+        return ""
+    found = symbols(operand.base.text) or ""
+    if found[:1] == ".":
+        return _variable(operand.base.text, found[1:], kind, values)
+    if found[:1] == "f" or found == "pred":
+        return f"{operand.base.text} is .{found}: an address stands in an integer register or one without a type"
+    if found in WORDS and kind.wide is not None and holds(kind.wide, values):
+        return f"{operand.base.text} has 32 bits: a generic or global address has 64"
+    return ""
+
+
+def _variable(name: str, space: str, kind: Typed, values: Values) -> str:
+    """What is wrong with the state space of a variable; a generic address is not that of a constant variable."""
+    named = kind.space or values.get("space") or values.get("global")
+    if named is not None:
+        return "" if named.split("::")[0] == space else f"{name} lies in the state space .{space}; the instruction accesses .{named}"
+    generic = space == "const" and not {"space", "global"}.isdisjoint(values)
+    return f"{name} lies in the state space .const, which a generic address does not reach here" if generic else ""
+
+
+_PACKED = re.compile(r"\w+x[24]|tf32")
+"""Types of several numbers, or of fewer bits than their register has."""
+
+
+def _is_float(type: str) -> bool:
+    return type[0] == "f" or type == "bf16" or _PACKED.fullmatch(type) is not None
+
+
+def _scalar(operand: ptx.Operand, type: str, kind: Typed, packed: bool, symbols: Symbols) -> str:
+    """``packed``: the instruction has a type of several numbers; no register is wider than its type then."""
+    wider = kind.wider or TYPE_BITS[type] == 8
+    match operand:
+        case ptx.Integer(value):
+            return f"the integer {value} cannot stand for .{type}" if (packed and wider) or _is_float(type) else ""
+        case ptx.Float(width=width):
+            taken = type in ("f32", "f64", f"b{width}")
+            return "" if taken else f"a floating-point constant of {width} bits cannot stand for .{type}"
+        case ptx.Vector(items) if len(items) > 1 and type[0] != "b":
+            return f"a vector makes up a type without a sign, not .{type}"
+        case ptx.Offset(base):
+            return _name(base.text, type, kind, wider, packed, symbols)
+        case ptx.Name(text):
+            return _name(text, type, kind, wider, packed, symbols)
+    return ""
+
+
+def _name(name: str, type: str, kind: Typed, wider: bool, packed: bool, symbols: Symbols) -> str:
+    """What is wrong with a register, a special register or a variable for an operand of a type."""
+    found, bits = symbols(name), TYPE_BITS[type]
+    if found is None:
+        return f"the special register {name} must be moved to a register first" if name[0] == "%" and not kind.special else ""
+    if found[0] == ".":
+        if not kind.symbols or type[0] == "f":
+            return f"the address of {name} must be moved to a register first"
+        return f"the address of {name} has 64 bits" if found == ".global" and bits < 64 else ""
+    if bits < 16 or found in (type, f"b{bits}"):
+        return ""
+    if (_is_float(type) and not (wider and not packed and found[0] == "b")) or (packed and wider and re.sub(r"\D", "", found) != str(bits)):
+        return f"{name} is .{found}; .{type} stands in a register of type .b{bits} here"
+    return ""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 
 from ptxlab import ptx
-from ptxlab.check.static._granularity import mixed_groups
-from ptxlab.check.static._legality import check_header, check_instruction
+from ptxlab.check.static._legality import check_header, check_instruction, check_row
 from ptxlab.check.static._operands import Finding, Symbols
-from ptxlab.check.static._rows import check_row
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
+from ptxlab.isa.form import find_forms
 
 __all__ = ["lint", "lint_instruction"]
 
@@ -71,7 +71,8 @@ def lint_instruction(text: str, target: str = _DEFAULT_TARGET, version: str | tu
         findings = check_instruction(instruction, target, number, symbols)
         if findings is None:
             others = [_placed(module, instruction, f) for f in check_row(instruction, target, number, symbols)]
-            others += _other(module, kernel, instruction)
+            lowered = [d for d in _lowering(module, kernel) if d.place is None or d.place.line == instruction.line]
+            others += _without_taken(lowered, others)
             found += [_shift(d, lines) for d in others]
             continue
         findings = [*findings, *_guard(instruction, symbols)]
@@ -111,19 +112,46 @@ def lint_module(text: str, file: str, target: str | None, version: str | tuple[i
         if not isinstance(function, ptx.Function) or function.body is None:
             continue
         scope = {p.name: "." + p.space for p in (*function.params, *function.returns)}
-        for instruction, symbols in _instructions(function.body, outer, scope):
+        for instruction, symbols in _instructions(function.body, outer | scope, {}):
             findings = check_instruction(instruction, goal, number, symbols)
             if findings is not None:
                 checked[instruction.line, instruction.column] = True
             else:
                 findings = check_row(instruction, goal, number, symbols)
             found += [_placed(module, instruction, f) for f in findings]
-    found += [_placed(module, instruction, f) for instruction, f in mixed_groups(module)]
+    found += [_placed(module, instruction, f) for instruction, f in _mixed_groups(module)]
     for function in module.functions.values():
         if function.kind == "entry" and function.body is not None:
-            found += [d for d in _lowering(module, function) if not _is_checked(d, checked)]
+            found += _without_taken([d for d in _lowering(module, function) if not _is_checked(d, checked)], found)
     found = _sourced(module, dict.fromkeys(found))
     return sorted(found, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0))
+
+
+@cache
+def _issue_group(opcode: str) -> str | None:
+    """The .cta_group of an instruction that must have one."""
+    for form in find_forms(opcode):
+        if any(slot.name == "cta_group" and not slot.optional for slot in form.slots):
+            return form.place(form.modifiers(opcode)).values["cta_group"]
+    return None
+
+
+def _mixed_groups(module: ptx.Module) -> Iterator[tuple[ptx.Instruction, Finding]]:
+    """For each entry whose instructions, those of called functions included, have both groups: the first of the second group."""
+    from ptxlab.engine.lowering.functions import called_functions, instructions
+
+    for function in module.functions.values():
+        if function.kind != "entry":
+            continue
+        called = [each.body for each in called_functions(module, function) if each.body is not None]
+        uses = [(i, group) for body in called for i in instructions(body) if (group := _issue_group(i.opcode)) is not None]
+        for instruction, group in uses:
+            first, other = uses[0]
+            if group != other:
+                message = f"kernel {function.name} uses .{group} here and .{other} at line {first.line}"
+                fix = "give all tcgen05 instructions of a kernel and of the functions it calls one .cta_group"
+                yield instruction, Finding("L115", message, section="Issue Granularity", fix=fix)
+                break
 
 
 def _sourced(module: ptx.Module, found: Iterable[Diagnostic]) -> list[Diagnostic]:
@@ -151,8 +179,10 @@ def _lowering(module: ptx.Module, function: ptx.Function) -> list[Diagnostic]:
     return []
 
 
-def _other(module: ptx.Module, kernel: ptx.Function, instruction: ptx.Instruction) -> list[Diagnostic]:
-    return [d for d in _lowering(module, kernel) if d.place is None or d.place.line == instruction.line]
+def _without_taken(lowered: list[Diagnostic], found: list[Diagnostic]) -> list[Diagnostic]:
+    """What the lowering says, but for the operands that only the assembler takes."""
+    taken = [d.place for d in found if d.code == "L124"]
+    return [d for d in lowered if d.code != "U206" or d.place not in taken]
 
 
 def _guard(instruction: ptx.Instruction, symbols: Symbols) -> list[Finding]:
@@ -165,10 +195,11 @@ def _module_symbols(module: ptx.Module) -> dict[str, str]:
     return {item.name: "." + item.space for item in module.items if isinstance(item, ptx.Variable)}
 
 
-def _instructions(block: ptx.Block, outer: dict[str, str], scope: dict[str, str]) -> Iterator[tuple[ptx.Instruction, Symbols]]:
+def _instructions(
+    block: ptx.Block, outer: Mapping[str, str], above: Mapping[str, tuple[str, int]]
+) -> Iterator[tuple[ptx.Instruction, Symbols]]:
     """The instructions of a block with what their names stand for; a family ``%r<10>`` is kept as its stem and count."""
-    names = {**outer, **scope}
-    families: dict[str, tuple[str, int]] = {}
+    names, families = dict(outer), dict(above)
 
     def symbols(name: str) -> str | None:
         found = names.get(name)
@@ -180,31 +211,17 @@ def _instructions(block: ptx.Block, outer: dict[str, str], scope: dict[str, str]
                 found = names[name] = known[0]
         return found
 
-    yield from _walk(block, names, families, symbols)
-
-
-def _walk(
-    block: ptx.Block, names: dict[str, str], families: dict[str, tuple[str, int]], symbols: Symbols
-) -> Iterator[tuple[ptx.Instruction, Symbols]]:
-    # Inner declarations hide outer ones only inside their block: what they replace is put back.
-    before = dict(names), dict(families)
     for statement in block.statements:
         match statement:
             case ptx.Instruction():
                 yield statement, symbols
             case ptx.RegisterDeclaration():
-                for name, count in statement.names:
-                    if count is None:
-                        names[name] = statement.type
-                    else:
-                        families[name] = statement.type, count
+                names.update((name, statement.type) for name, count in statement.names if count is None)
+                families.update((name, (statement.type, count)) for name, count in statement.names if count is not None)
             case ptx.Variable():
                 names[statement.name] = "." + statement.space
             case ptx.Block():
-                yield from _walk(statement, names, families, symbols)
-    for old, now in zip(before, (names, families), strict=True):
-        now.clear()  # type: ignore[attr-defined]
-        now.update(old)  # type: ignore[attr-defined]
+                yield from _instructions(statement, names, families)
 
 
 def _diagnostic(finding: Finding) -> Diagnostic:

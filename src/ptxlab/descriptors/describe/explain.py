@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ptxlab.descriptors._bitfields import BitFormat
-from ptxlab.descriptors._errors import DescriptorError
+from ptxlab.descriptors._bitfields import BitFormat, DescriptorError
 from ptxlab.descriptors._instruction import FORMATS, InstructionDescriptor
+from ptxlab.descriptors._register_operands import TENSOR_ADDRESS_FORMAT, ZERO_COLUMN_FORMAT, TensorMemoryAddress, ZeroColumnMask
 from ptxlab.descriptors._shared_memory import TCGEN05_FORMAT, WGMMA_FORMAT, SharedMemoryDescriptor, WgmmaDescriptor
-from ptxlab.descriptors._tensor_address import TENSOR_ADDRESS_FORMAT, TensorMemoryAddress
-from ptxlab.descriptors._zero_columns import ZERO_COLUMN_FORMAT, ZeroColumnMask
-from ptxlab.descriptors.describe._other_formats import read_instruction, read_mask, read_tensor_address, read_tensor_map
-from ptxlab.descriptors.describe._shared_memory import read_shared, read_wgmma
 from ptxlab.descriptors.describe.explanation import Explanation, Interpretation
+from ptxlab.descriptors.describe.readings import read_instruction, read_mask, read_shared, read_tensor_address, read_tensor_map, read_wgmma
 from ptxlab.descriptors.tensor_map.codec import TENSOR_MAP_BYTES
 from ptxlab.descriptors.tensor_map.tensor_map import TensorMap
 from ptxlab.layout import Major
@@ -91,7 +88,7 @@ def explain(
         raise DescriptorError(f"kind {kind!r} is unknown; it can be {known}")
     if as_ is not None and number >> READINGS[as_]:
         raise DescriptorError(f"{number:#x} does not fit in the {READINGS[as_]} bits of a value read as {as_}")
-    readings = (as_,) if as_ is not None else _possible(number, data, kind)
+    readings = (as_,) if as_ is not None else _possible(number, data)
     found = [one for reading in readings for one in _read(reading, number, data, kind, major)]
     if not found:
         raise DescriptorError(f"a value of {number.bit_length()} bits is neither a descriptor nor an address")
@@ -131,7 +128,7 @@ _OBJECTS = {
 }
 
 
-def _possible(number: int, data: bytes | None, kind: str | None) -> tuple[str, ...]:
+def _possible(number: int, data: bytes | None) -> tuple[str, ...]:
     if data is not None:
         return ("tensormap",)
     if number >> 32:
@@ -140,16 +137,13 @@ def _possible(number: int, data: bytes | None, kind: str | None) -> tuple[str, .
 
 
 def _read(reading: str, number: int, data: bytes | None, kind: str | None, major: Major | None) -> list[Interpretation]:
-    match reading:
-        case "smem":
-            return [read_shared(number, kind, major)]
-        case "wgmma":
-            return [read_wgmma(number, kind, major)]
-        case "mask":
-            return [read_mask(number)]
-        case "tmem":
-            return [read_tensor_address(number)]
-        case "tensormap":
-            return [read_tensor_map(data if data is not None else number.to_bytes(TENSOR_MAP_BYTES, "little"))]
-        case _:
-            return [read_instruction(number, one) for one in ([kind] if kind is not None and kind in FORMATS else FORMATS)]
+    if reading == "idesc":
+        return [read_instruction(number, one) for one in ([kind] if kind is not None and kind in FORMATS else FORMATS)]
+    readers = {
+        "smem": lambda: read_shared(number, kind, major),
+        "wgmma": lambda: read_wgmma(number, kind, major),
+        "mask": lambda: read_mask(number),
+        "tmem": lambda: read_tensor_address(number),
+        "tensormap": lambda: read_tensor_map(data if data is not None else number.to_bytes(TENSOR_MAP_BYTES, "little")),
+    }
+    return [readers[reading]()]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from ptxlab.descriptors._bitfields import BitField, BitFormat
-from ptxlab.descriptors._errors import Finding
+from ptxlab.descriptors._bitfields import BitField, BitFormat, Finding
 
 __all__ = ["Explanation", "FieldRow", "Hint", "Interpretation", "field_rows"]
 
@@ -181,13 +180,12 @@ def _row(item: BitField, raw: int) -> FieldRow:
     return FieldRow(item.name, place, code, shown, item.meaning)
 
 
-def field_rows(form: BitFormat, raw: int, fields: Sequence[BitField] | None = None) -> tuple[FieldRow, ...]:
+def field_rows(form: BitFormat, raw: int) -> tuple[FieldRow, ...]:
     """A row for each field in the order of the bits, and for each run of unnamed bits that is not what it must be."""
-    rows = [(item.low, _row(item, raw)) for item in fields or form.fields]
-    if fields is None:
-        for low, width in form.unnamed():
-            found, must = (word >> low & ((1 << width) - 1) for word in (raw, form.fixed))
-            if must or found:
-                name, meaning = ("constant", f"must be 0b{must:0{width}b}") if must else ("reserved", "must be 0")
-                rows.append((low, FieldRow(name, _bits(low, width), found, f"0b{found:0{width}b}", meaning)))
+    rows = [(item.low, _row(item, raw)) for item in form.fields]
+    for low, width in form.unnamed():
+        found, must = (word >> low & ((1 << width) - 1) for word in (raw, form.fixed))
+        if must or found:
+            name, meaning = ("constant", f"must be 0b{must:0{width}b}") if must else ("reserved", "must be 0")
+            rows.append((low, FieldRow(name, _bits(low, width), found, f"0b{found:0{width}b}", meaning)))
     return tuple(row for _, row in sorted(rows, key=lambda pair: pair[0]))

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.descriptors._bitfields import BitField, BitFormat
-from ptxlab.descriptors._errors import DescriptorError, TensorMapError
+from ptxlab.descriptors._bitfields import BitField, BitFormat, DescriptorError, TensorMapError
 from ptxlab.tables import ELEMENT_TYPES, INTERLEAVES, OOB_FILLS, REPLACE_ELEMENT_TYPES, TENSOR_MAP_SWIZZLES, ElementType, SwizzleMode
 
 __all__ = ["TENSOR_MAP_BYTES", "TensorMapFields", "decode_tensor_map", "pack_tensor_map", "replace_field"]
@@ -70,7 +69,7 @@ def _im2col(spatial: int, width: int) -> BitFormat:
 _IM2COL = {1: _im2col(1, 16), 2: _im2col(2, 8), 3: _im2col(3, 5)}
 """By the number of spatial dimensions (rank - 2)."""
 
-CORNER_RANGES = {1: (-(1 << 15), (1 << 15) - 1), 2: (-(1 << 7), (1 << 7) - 1), 3: (-(1 << 4), (1 << 4) - 1)}
+CORNER_RANGES = {1: range(-(1 << 15), 1 << 15), 2: range(-(1 << 7), 1 << 7), 3: range(-(1 << 4), 1 << 4)}
 """Spatial dimensions -> what a corner of the bounding box can be."""
 
 _FIELDS = {item.name: item for item in _TILED.fields}
@@ -233,18 +232,18 @@ def _decode(data: bytes) -> TensorMapFields:
 
 
 _REPLACED = {
-    "global_address": ("address", 64, None),
-    "rank": ("rank", 32, None),
-    "box_dim": ("box", 32, 5),
-    "global_dim": ("dim", 32, 5),
-    "global_stride": ("stride", 64, 4),
-    "element_stride": ("element_stride", 32, 5),
-    "interleave_layout": ("interleave", 32, None),
-    "swizzle_mode": ("mode", 32, None),
-    "swizzle_atomicity": ("atomicity", 32, None),
-    "fill_mode": ("oob_fill", 32, None),
+    "global_address": ("address", None),
+    "rank": ("rank", None),
+    "box_dim": ("box", 5),
+    "global_dim": ("dim", 5),
+    "global_stride": ("stride", 4),
+    "element_stride": ("element_stride", 5),
+    "interleave_layout": ("interleave", None),
+    "swizzle_mode": ("mode", None),
+    "swizzle_atomicity": ("atomicity", None),
+    "fill_mode": ("oob_fill", None),
 }
-"""Field of tensormap.replace -> field of the map, bits of the new value, how many there are."""
+"""Field of tensormap.replace -> field of the map, and how many there are; None: one without an ordinal."""
 
 _LIMITS = {
     "interleave_layout": max(INTERLEAVES),
@@ -284,11 +283,7 @@ def replace_field(raw: bytearray | NDArray[np.uint8], field: str, ordinal: int |
             word = word & ~item.mask | item.put(stored)
         except DescriptorError as error:
             raise TensorMapError(field, error.diagnostic.message) from None
-    data = word.to_bytes(TENSOR_MAP_BYTES, "little")
-    if isinstance(raw, np.ndarray):
-        raw[:] = np.frombuffer(data, np.uint8)
-    else:
-        raw[:] = data
+    np.frombuffer(raw, np.uint8)[:] = np.frombuffer(word.to_bytes(TENSOR_MAP_BYTES, "little"), np.uint8)
 
 
 def _stores(field: str, ordinal: int | None, value: int) -> list[tuple[BitField, int]]:
@@ -300,7 +295,7 @@ def _stores(field: str, ordinal: int | None, value: int) -> list[tuple[BitField,
         return [(_FIELDS["code"], element.code), *([(_FIELDS["rounds"], 1)] if element.rounds else [])]
     if field not in _REPLACED:
         raise TensorMapError(field, f"tensormap.replace has no field .{field}; the fields are {', '.join([*_REPLACED, 'elemtype'])}")
-    name, _, count = _REPLACED[field]
+    name, count = _REPLACED[field]
     if value > _LIMITS.get(field, value):
         raise TensorMapError(field, f"the new value is {value}; it can be 0 to {_LIMITS[field]}")
     if count is None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from math import gcd
 from typing import Any
 
-from ptxlab.descriptors._errors import TensorMapError
+from ptxlab.descriptors._bitfields import TensorMapError
 from ptxlab.descriptors.tensor_map.codec import CORNER_RANGES, TensorMapFields, copied_bytes, pack_tensor_map
 from ptxlab.tables import ELEMENT_TYPES, INTERLEAVES, L2_PROMOTIONS, OOB_FILLS, TENSOR_MAP_SWIZZLES, ElementType
 
@@ -85,21 +85,13 @@ def encode_tensor_map(
         raise TensorMapError("interleave", f"elements of type {element.name} cannot be interleaved")
     if address % unit or not 0 <= address < 1 << 64:
         raise TensorMapError("address", f"the global address {address:#x} is not a multiple of {unit}", _align(unit))
-    sizes = _take("dims", dims, rank)
-    for d, size in enumerate(sizes):
-        if not 1 <= size <= 1 << 32:
-            raise TensorMapError(f"dims[{d}]", f"the size is {size}; it can be 1 to 2^32")
+    sizes = _take("dims", dims, rank, range(1, (1 << 32) + 1), "the size is {}; it can be 1 to 2^32")
     whole = _PADDED_ROW if element.padded else 8 // gcd(element.bits, 8)
     if sizes[0] % whole:
         raise TensorMapError("dims[0]", f"the size is {sizes[0]}; of elements of type {element.name} it must be a multiple of {whole}")
-    pitches = _take("strides", strides, rank - 1)
-    for d, pitch in enumerate(pitches):
-        if pitch % unit or not 0 <= pitch < 1 << 40:
-            raise TensorMapError(f"strides[{d}]", f"the stride is {pitch} bytes; it must be a multiple of {unit} below 2^40", _align(unit))
-    steps = _take("element_strides", element_strides, rank)
-    for d, step in enumerate(steps):
-        if not 1 <= step <= 8:
-            raise TensorMapError(f"element_strides[{d}]", f"the traversal stride is {step}; it can be 1 to 8")
+    message = f"the stride is {{}} bytes; it must be a multiple of {unit} below 2^40"
+    pitches = _take("strides", strides, rank - 1, range(0, 1 << 40, unit), message, _align(unit))
+    steps = _take("element_strides", element_strides, rank, range(1, 9), "the traversal stride is {}; it can be 1 to 8")
     common: dict[str, Any] = {
         "data_type": data_type,
         "rank": rank,
@@ -113,7 +105,11 @@ def encode_tensor_map(
         "oob_fill": oob_fill,
     }
     if not im2col:
-        fields = TensorMapFields(box=_box(box, steps, element), **common)
+        counts = _take("box", box, rank, range(1, 257), "the number is {}; it can be 1 to 256")
+        if element.padded and counts[0] != _PADDED_ROW:
+            raise TensorMapError("box[0]", f"the number is {counts[0]}; of elements of type {element.name} it must be {_PADDED_ROW}")
+        _copied("box", copied_bytes(element, counts, steps))
+        fields = TensorMapFields(box=counts, **common)
         _inner("box[0]", fields.box[0], element, interleave, swizzle)
     else:
         low, high = _corners(lower, upper, sizes, 0 if interleave else 1)
@@ -157,10 +153,14 @@ def _rank(rank: int, interleave: int, im2col: bool) -> None:
         raise TensorMapError("rank", f"the rank is {rank}; it can be {least} to 5{why}")
 
 
-def _take(argument: str, values: Iterable[int], count: int) -> tuple[int, ...]:
+def _take(argument: str, values: Iterable[int], count: int, allowed: range, message: str, fix: str = "") -> tuple[int, ...]:
+    """The first values of an argument; ``message`` says what is wrong with one that is not allowed."""
     taken = tuple(int(value) for value in values)[:count]
     if len(taken) < count:
         raise TensorMapError(argument, f"{len(taken)} values; the rank needs {count}")
+    for d, value in enumerate(taken):
+        if value not in allowed:
+            raise TensorMapError(f"{argument}[{d}]", message.format(value), fix)
     return taken
 
 
@@ -168,16 +168,6 @@ def _count(argument: str, value: int | None, most: int) -> int:
     if value is None or not 1 <= value <= most:
         raise TensorMapError(argument, f"the number is {value}; it can be 1 to {most}")
     return int(value)
-
-
-def _box(box: Iterable[int], steps: Sequence[int], element: ElementType) -> tuple[int, ...]:
-    sizes = _take("box", box, len(steps))
-    for d, size in enumerate(sizes):
-        _count(f"box[{d}]", size, 256)
-    if element.padded and sizes[0] != _PADDED_ROW:
-        raise TensorMapError("box[0]", f"the number is {sizes[0]}; of elements of type {element.name} it must be {_PADDED_ROW}")
-    _copied("box", copied_bytes(element, sizes, steps))
-    return sizes
 
 
 def _copied(argument: str, size: int) -> None:
@@ -203,15 +193,10 @@ def _corners(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The corners of the bounding box; ``width`` is the first dimension of the image."""
     spatial = len(sizes) - 2
-    least, most = CORNER_RANGES[spatial]
-    found = []
-    for argument, values in (("lower", lower), ("upper", upper)):
-        corner = _take(argument, () if values is None else values, spatial)
-        for d, value in enumerate(corner):
-            if not least <= value <= most:
-                raise TensorMapError(f"{argument}[{d}]", f"the corner is {value}; it can be {least} to {most} for rank {len(sizes)}")
-        found.append(corner)
-    low, high = found
+    allowed = CORNER_RANGES[spatial]
+    message = f"the corner is {{}}; it can be {allowed[0]} to {allowed[-1]} for rank {len(sizes)}"
+    low = _take("lower", () if lower is None else lower, spatial, allowed, message)
+    high = _take("upper", () if upper is None else upper, spatial, allowed, message)
     for d in range(spatial):
         size = sizes[width + d]
         if size + high[d] - low[d] <= 0:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ptxlab.descriptors._bitfields import html_of
-from ptxlab.descriptors._errors import TensorMapError
+from ptxlab.descriptors._bitfields import TensorMapError, html_of
 from ptxlab.descriptors.tensor_map.codec import TensorMapFields, decode_tensor_map, pack_tensor_map
 from ptxlab.descriptors.tensor_map.encode import encode_tensor_map
 from ptxlab.formats import ArrayError, array_of
@@ -32,7 +32,12 @@ _DTYPES = {
 }  # fmt: skip
 """Names of NumPy's and ml_dtypes' types -> element type; types of 8 bits that the maps have no type for move as bytes."""
 
-_SWIZZLES = {mode.name: number for number, mode in TENSOR_MAP_SWIZZLES.items()}
+_NUMBERS = {
+    "swizzle": {mode.name: number for number, mode in TENSOR_MAP_SWIZZLES.items()},
+    "interleave": {name: number for number, name in INTERLEAVES.items()},
+    "l2_promotion": {name: number for number, name in L2_PROMOTIONS.items()},
+    "oob_fill": {name: number for number, name in OOB_FILLS.items()},
+}
 
 
 class TensorMap:
@@ -86,7 +91,7 @@ class TensorMap:
         l2_promotion: str = "none",
         oob_fill: str = "none",
     ) -> None:
-        options = _options(swizzle, interleave, l2_promotion, oob_fill)
+        options = _options(swizzle=swizzle, interleave=interleave, l2_promotion=l2_promotion, oob_fill=oob_fill)
         self.base = base
         self.fields = _fields(base, dims, strides, dtype, element_strides, {"box": _integers("box", box), **options})
 
@@ -129,7 +134,7 @@ class TensorMap:
             "upper": _integers("upper", upper),
             "channels": int(channels),
             "pixels": int(pixels),
-            **_options(swizzle, interleave, l2_promotion, oob_fill),
+            **_options(swizzle=swizzle, interleave=interleave, l2_promotion=l2_promotion, oob_fill=oob_fill),
         }
         made.fields = _fields(base, dims, strides, dtype, element_strides, options)
         return made
@@ -257,23 +262,12 @@ def _tensor(base: Any) -> Any:
     return base if found is None else found
 
 
-def _options(swizzle: str, interleave: str, l2_promotion: str, oob_fill: str) -> dict[str, int]:
-    return {
-        "swizzle": _number("swizzle", swizzle, _SWIZZLES),
-        "interleave": _number("interleave", interleave, _reversed(INTERLEAVES)),
-        "l2_promotion": _number("l2_promotion", l2_promotion, _reversed(L2_PROMOTIONS)),
-        "oob_fill": _number("oob_fill", oob_fill, _reversed(OOB_FILLS)),
-    }
-
-
-def _reversed(table: Mapping[int, str]) -> dict[str, int]:
-    return {name: number for number, name in table.items()}
-
-
-def _number(argument: str, name: str, known: Mapping[str, int]) -> int:
-    if name not in known:
-        raise TensorMapError(argument, f"{name!r} is not one of {', '.join(known)}")
-    return known[name]
+def _options(**names: str) -> dict[str, int]:
+    """The driver's numbers of named modes."""
+    for argument, name in names.items():
+        if name not in _NUMBERS[argument]:
+            raise TensorMapError(argument, f"{name!r} is not one of {', '.join(_NUMBERS[argument])}")
+    return {argument: _NUMBERS[argument][name] for argument, name in names.items()}
 
 
 def _integers(argument: str, values: Iterable[Any]) -> tuple[int, ...]:
@@ -350,8 +344,4 @@ def _geometry(
 
 
 def _packed(sizes: Sequence[int], bits: int) -> tuple[int, ...]:
-    found = []
-    for n in sizes[:-1]:
-        bits *= n
-        found.append(bits // 8)
-    return tuple(found)
+    return tuple(prod(sizes[:d]) * bits // 8 for d in range(1, len(sizes)))

@@ -8,9 +8,10 @@ from typing import TypeAlias
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.segment import symbol_address
-from ptxlab.engine.lowering.register_use import atomic_bits, constant_bits, flatten
+from ptxlab.engine.lowering.register_use import constant_bits, flatten
 from ptxlab.engine.program import Program
 from ptxlab.engine.support.accesses import COUNTS
+from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Addr, Const, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.native.builder import Function, Value
@@ -102,22 +103,21 @@ class Caller:
 
     def resolve(self, frame: Value, mask: Value, space: str, operand: Resolved, size: int, write: bool, op: Op, out: Value) -> Value:
         """Host addresses of a bracketed operand; the status."""
+        source, row, offset = self.address(frame, operand)
+        numbers = (self.number(size), self.number(int(write)), self.number(op.index))
+        return self.must(f"resolve_{_SPACES.get(space, space)}_{source}", self.context, mask, row, offset, *numbers, out)
+
+    def address(self, frame: Value, operand: Resolved) -> tuple[str, Value, Value]:
+        """An address in brackets: the width of its register or ``u`` (uniform), the row of the register, and what is added."""
         code = self.code
-        space = _SPACES.get(space, space)
         base = operand.base if isinstance(operand, Addr) else operand
-        offset = operand.offset if isinstance(operand, Addr) else 0
-        tail = (self.number(size), self.number(int(write)), self.number(op.index), out)
+        offset = code.const("i64", operand.offset if isinstance(operand, Addr) else 0)
         if isinstance(base, Reg):
             info = self.program.registers[base.index]
-            row = frame.at(info.offset)
-            return self.must(f"resolve_{space}_{info.bits}", self.context, mask, row, code.const("i64", offset), *tail)
+            return str(info.bits), frame.at(info.offset), offset
         if isinstance(base, SymbolAddress):
-            address = symbol_address(code, self.program, self.context, base)
-            if offset:
-                address = address + offset
-        else:
-            address = code.const("i64", offset)
-        return self.must(f"resolve_{space}_u", self.context, mask, code.const("ptr", 0), address, *tail)
+            offset = symbol_address(code, self.program, self.context, base) + offset
+        return "u", code.const("ptr", 0), offset
 
     # --------------------------------------------------------------------------------------------------------- natives
 
@@ -158,7 +158,7 @@ class Caller:
             self._record(op, mask, None if unchanged is None else unchanged.to("i64"), self.hosts)
 
     def _atomic(self, op: Op, native: Atomic, frame: Value, mask: Value, check: Check) -> None:
-        bits = atomic_bits(native.type)
+        bits = TYPE_BITS[native.type]
         size = bits // 8 * native.count
         check(self.resolve(frame, mask, native.space, op.operands[native.address], size, True, op, self.hosts))
         self._record(op, mask, hosts=self.hosts)
@@ -197,7 +197,7 @@ class Caller:
             target = self.row(frame, first, 32 if native.mode == "ballot" else 1)
             check(self.must(f"vote_{native.mode}", self.context, mask, members, target, value, index))
         elif name == "match":
-            bits = atomic_bits(native.type)
+            bits = TYPE_BITS[native.type]
             source = self.row(frame, operands[1], bits)
             check(self.must(f"match_{native.mode}_{bits}", self.context, mask, members, target, predicate, source, index))
         elif name == "redux":
@@ -259,27 +259,29 @@ class Caller:
         code = self.code
         ignored = self.predicate(frame, op.operands[native.ignore]) if native.ignore >= 0 else self.number(0)
         check(self.resolve(frame, mask, "shared", op.operands[native.destination], native.size, True, op, self.hosts))
-        self._record(op, mask, hosts=self.hosts)
+        self._record(op, mask, code.const("i64", native.size), self.hosts)
         sizes = code.const("ptr", 0)
         if native.source_size >= 0 and not isinstance(op.operands[native.source_size], Unused):
             sizes = self.row(frame, op.operands[native.source_size], 32)
-        source = op.operands[native.source]
-        base = source.base if isinstance(source, Addr) else None
-        offset: Value = code.const("i64", source.offset if isinstance(source, Addr) else 0)
-        row, bits = code.const("ptr", 0), 0
-        if isinstance(base, Reg):
-            row, bits = frame.at(self.program.registers[base.index].offset), self.program.registers[base.index].bits
-        elif isinstance(base, SymbolAddress):
-            offset = symbol_address(code, self.program, self.context, base) + offset
+        source, row, offset = self.address(frame, op.operands[native.source])
         numbers = (sizes, ignored, self.number(native.size), self.number(op.index))
-        check(self.must(f"copy_async_{bits or 'u'}", self.context, mask, self.hosts, row, offset, *numbers))
+        check(self.must(f"copy_async_{source}", self.context, mask, self.hosts, row, offset, *numbers))
         if self.program.recorded:
             self._record_source(op, native, frame, mask & ~ignored, sizes, check)
 
     def _record_source(self, op: Op, native: CopyAsync, frame: Value, mask: Value, sizes: Value, check: Check) -> None:
-        """Record for the observer, if there is one, what a copy reads in the lanes that read all bytes."""
-        with self.code.when(self.context.word(Word.SOURCES).ne(0)):
-            if sizes.ref != "null":
-                mask = mask & sizes.load("<32 x i32>", align=64).uge(native.size).cast("i32")
-            check(self.resolve(frame, mask, "global", op.operands[native.source], native.size, False, op, self.hosts))
-            self._record(op, mask, hosts=self.hosts, source=True)
+        """Record for the observer, if it wants that, what the lanes of a copy read: one row for all lanes that read the same size."""
+        code, source = self.code, op.operands[native.source]
+        with code.when(self.context.word(Word.SOURCES).ne(0)):
+            if sizes.ref == "null":
+                check(self.resolve(frame, mask, "global", source, native.size, False, op, self.hosts))
+                self._record(op, mask, code.const("i64", native.size), self.hosts, source=True)
+                return
+            read = sizes.load("<32 x i32>", align=64)
+            # The copy itself has checked its source: one byte is enough to find the memory.
+            check(self.resolve(frame, mask & read.ne(0).cast("i32"), "global", source, 1, False, op, self.hosts))
+            whole = mask & read.uge(native.size).cast("i32")
+            self._record(op, whole, code.const("i64", native.size), self.hosts, source=True)
+            with code.when(mask.ne(whole)), code.loop(code.const("i64", native.size - 1)) as before:
+                size = before + 1
+                self._record(op, mask & read.eq(size.to("i32").splat(32)).cast("i32"), size, self.hosts, source=True)

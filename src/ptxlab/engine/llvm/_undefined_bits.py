@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from functools import reduce
 
@@ -47,7 +48,7 @@ class UndefinedBits:
 
     def any_lane(self, registers: list[int]) -> Value:
         """The lanes in which some bit of some register is undefined."""
-        return reduce(Value.__or__, map(self.lanes, registers))
+        return reduce(operator.or_, map(self.lanes, registers))
 
     def _rows(self, register: int) -> list[tuple[int, str]]:
         """Offsets and types of the rows of a shadow wider than a bit."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ptxlab.engine.lowering.register_use import is_inline
 from ptxlab.engine.program import Program
+from ptxlab.isa.catalogue import Control
 from ptxlab.isa.native_ops import Collective, MatrixAccess, TensorAccess
 
 __all__ = ["Node", "Nodes"]
@@ -29,7 +30,7 @@ class Node:
 class Nodes:
     """All nodes of a program in order.
 
-    A node starts with every block, behind every service, elect and bar.warp.sync, at every exchange between lanes and at every indexed
+    A node starts with every block, after every service, elect and bar.warp.sync, at every exchange between lanes and at every indexed
     branch (where groups of converged lanes wait for each other), and where a node would become too long to compile quickly.
     """
 
@@ -56,7 +57,7 @@ class Nodes:
     def _entered(self, index: int) -> bool:
         op = self.program.ops[index]
         if op.row.kind == "control":
-            return bool(op.row.semantics == "brx")
+            return op.row.semantics is Control.INDEXED_BRANCH
         return isinstance(self.program.natives.get(index), Collective | MatrixAccess | TensorAccess)
 
     def _pairs_up(self, index: int) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ptxlab.engine.context import Context, Status, Word
 from ptxlab.engine.llvm.entry_points import Nodes
 from ptxlab.engine.lowering.frame import row_bytes
-from ptxlab.engine.program import UNWRITTEN_REGISTER, Program, Register
+from ptxlab.engine.program import UNWRITTEN_REGISTER, Program
 
 __all__ = ["Executable"]
 
@@ -84,18 +84,6 @@ class Executable:
                 frame[info.shadow : info.shadow + row_bytes(info.bits)] = 0xFF
                 frame[info.origin : info.origin + row_bytes(32)].view(np.uint32)[:] = UNWRITTEN_REGISTER | register
         return frame
-
-    def register_view(self, frame: NDArray[np.uint8], register: Register) -> NDArray[Any]:
-        """A register's row: uint32[1] of lane bits for a predicate, else 32 unsigned integers ([2, 32] uint64 for 128 bits)."""
-        at, bits = register.offset, register.bits
-        if at < 0:
-            raise ValueError(f"{register.name} has no row")
-        if bits == 1:
-            return frame[at : at + 4].view(np.uint32)
-        if bits == 128:
-            return frame[at : at + 512].view(np.uint64).reshape(2, 32)
-        bits = max(bits, 16)
-        return frame[at : at + 4 * bits].view(f"u{bits // 8}")
 
     def drain_pending(self, context: Context, first: int, count: int, lanes: int = 0xFFFFFFFF) -> Status | None:
         """Perform noted asynchronous copies ``first .. first+count-1`` of some lanes; `Status.FAULT` if one fails."""

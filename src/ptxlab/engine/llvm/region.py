@@ -20,6 +20,7 @@ from ptxlab.engine.lowering.frame import members
 from ptxlab.engine.lowering.register_use import deciding_registers, is_inline, observed_registers
 from ptxlab.engine.program import Observed, Program
 from ptxlab.engine.support.accesses import fail
+from ptxlab.isa.catalogue import Control
 from ptxlab.isa.operands import Op
 from ptxlab.native.builder import Function, Module, Value
 
@@ -78,7 +79,7 @@ class Region:
         return f"to{start}"
 
     def arrive(self, start: int) -> None:
-        """Stop before a block at or behind LIMIT, or without fuel; else enter it, here or in another region."""
+        """Stop before a block at or after LIMIT, or without fuel; else enter it, here or in another region."""
         code = self.code
         code.begin(f"to{start}")
         stop = code.label("stop")
@@ -102,11 +103,11 @@ class Region:
         return self.fall(node)
 
     def fall(self, node: Node) -> str:
-        """The label of the block behind a node's block."""
+        """The label of the block after a node's block."""
         return self.go(self.program.blocks[self.program.blocks[node.block].fall].start)
 
     def fall_if(self, condition: Value, node: Node) -> None:
-        """Go to the block behind a node's block if a condition holds."""
+        """Go to the block after a node's block if a condition holds."""
         behind, here = self.fall(node), self.code.label()
         self.code.branch(condition, behind, here)
         self.code.begin(here)
@@ -138,7 +139,7 @@ class Region:
             code.jump(self.continue_at(node))
 
     def live_behind(self, node: Node) -> dict[int, set[int]]:
-        """For the last op of each run of inline ops, the registers needed behind it."""
+        """For the last op of each run of inline ops, the registers needed after it."""
         program = self.program
         block = program.blocks[node.block]
         live = set(members(program.live_out[node.block], program.crossing))
@@ -201,17 +202,16 @@ class Region:
 
     def control(self, node: Node, op: Op) -> None:
         """A branch, exit or trap."""
-        name = op.row.semantics
-        if name == "bra":
-            self.bra(node, op)
-        elif name == "brx":
-            self.brx(node, op)
-        elif name in ("exit", "ret"):
-            self.exit(node, op)
-        else:
-            self.trap(node, op)
+        emit = {
+            Control.BRANCH: self.branch,
+            Control.INDEXED_BRANCH: self.indexed_branch,
+            Control.EXIT: self.exit,
+            Control.RETURN: self.exit,
+            Control.TRAP: self.trap,
+        }
+        emit[op.row.semantics](node, op)
 
-    def bra(self, node: Node, op: Op) -> None:
+    def branch(self, node: Node, op: Op) -> None:
         """All lanes go one way, or they diverge."""
         code = self.code
         target = op.targets[0]
@@ -230,7 +230,7 @@ class Region:
         self.context.set_words({Word.ACTIVE: active, Word.TAKEN: taken, Word.NEXT: otherwise, Word.INFO: op.index})
         self.code.ret(int(Status.DIVERGE))
 
-    def brx(self, node: Node, op: Op) -> None:
+    def indexed_branch(self, node: Node, op: Op) -> None:
         """Lanes with the same index branch together; the others come back to this op."""
         code = self.code
         mask = self.context.load("i32", 2 * Word.MASK)

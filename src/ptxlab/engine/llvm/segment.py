@@ -10,13 +10,13 @@ from typing import Any
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.vocabulary import LlvmVocabulary
-from ptxlab.engine.lowering.matching import OperandSpec, operand_specs
+from ptxlab.engine.lowering.matching import OperandSpec, operand_specs, read_source
 from ptxlab.engine.lowering.register_use import constant_bits, flatten
-from ptxlab.engine.lowering.scope import type_bits
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import Program
 from ptxlab.engine.shadow_vocabulary import Shadowed, ShadowVocabulary
 from ptxlab.isa.address_space import PARAM_BASE
+from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.native_ops import LaneAccess, Nothing
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.native.builder import Function, Value
@@ -35,7 +35,7 @@ def element_type(type: str) -> str:
 def emit_segment(
     code: Function, program: Program, width: int, context: Value, frame: Value, ops: list[Op], live: frozenset[int] | set[int]
 ) -> None:
-    """Emit a run of inline ops; ``live``: the registers that are needed behind it."""
+    """Emit a run of inline ops; ``live``: the registers that are needed after it."""
     if not any(op.row.kind == "pure" or not isinstance(program.natives[op.index], Nothing) for op in ops):
         return
     with code.loop(32 // width, entered=True) as index:
@@ -198,8 +198,6 @@ class Segment:
     def pack(self, items: list[Any], bits: int) -> Any:
         """Join narrow values into a wide one, the first lowest."""
         if bits == 128:
-            if len(items) == 2:
-                return tuple(items)
             half = len(items) // 2
             return self.pack(items[:half], 64), self.pack(items[half:], 64)
         kind = self.x.vectors[f"i{bits}"]
@@ -213,8 +211,6 @@ class Segment:
     def unpack(self, value: Any, count: int, bits: int) -> list[Any]:
         """Cut a wide value into narrow ones."""
         if bits == 128:
-            if count == 2:
-                return list(value)
             return [*self.unpack(value[0], count // 2, 64), *self.unpack(value[1], count // 2, 64)]
         step = bits // count
         value = value.cast(self.x.vectors[f"i{bits}"])
@@ -275,7 +271,7 @@ class Segment:
         specs = operand_specs(op)
         outputs = op.row.outputs
         guard = None if op.guard is None else self.read(op.guard, "pred")
-        sources = [self.source(operand, spec) for operand, spec in zip(op.operands[outputs:], specs[outputs:], strict=True)]
+        sources = [read_source(self.read, operand, spec) for operand, spec in zip(op.operands[outputs:], specs[outputs:], strict=True)]
         if self.tracks(op):
             result = self.follow(op, specs, sources, guard)
         else:
@@ -283,14 +279,6 @@ class Segment:
         for operand, spec, value in zip(op.operands[:outputs], specs, (result,) if outputs == 1 else result, strict=False):
             for target, type, part in self.targets(operand, spec, value):
                 self.write(target, type, part, guard)
-
-    def source(self, operand: Resolved, spec: OperandSpec) -> Any:
-        """A source as the semantics take it: a value, a tuple of them for a vector, None if absent."""
-        if spec.kind == "vector" and isinstance(operand, Group):
-            return tuple(self.read(item, spec.type) for item in operand.items)
-        if spec.kind in ("scalar", "vector", "pair"):
-            return self.read(operand, spec.type)
-        return operand
 
     def parameter(self, op: Op, native: LaneAccess) -> None:
         """A load from a constant address in the param space: the same value in all lanes."""

@@ -2,7 +2,7 @@
 
 Code is meant for opt level 0, where the time to compile grows with the number of instructions and vectors of the native
 width are cheapest: constants are splats, a known shift amount costs one instruction, and what LLVM would expand into long
-scalar code (64-bit division, tables) stands once in a module, out of line. LLVM's undefined cases never arise: shifts
+scalar code (64-bit division) stands once in a module, out of line. LLVM's undefined cases never arise: shifts
 clamp, division is guarded, conversions saturate.
 """
 
@@ -18,6 +18,7 @@ from ptxlab.native.builder import Constant, Function, Value
 __all__ = ["ELEMENTS", "LlvmVocabulary"]
 
 T = TypeVar("T")
+
 
 ELEMENTS = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i128": "i128", "f32": "float", "f64": "double"}
 """LLVM's names of the element types."""
@@ -78,8 +79,10 @@ class LlvmVocabulary:
     # ---------------------------------------------------------------------------------- integers
 
     add, sub, mul = staticmethod(Value.__add__), staticmethod(Value.__sub__), staticmethod(Value.__mul__)
-    and_, or_, xor = staticmethod(Value.__and__), staticmethod(Value.__or__), staticmethod(Value.__xor__)
-    not_ = staticmethod(Value.__invert__)
+    and_, xor, not_ = staticmethod(Value.__and__), staticmethod(Value.__xor__), staticmethod(Value.__invert__)
+
+    def or_(self, a: Value, b: Value) -> Value:
+        return a | b
 
     def umulhi(self, a: Value, b: Value) -> Value:
         return self.call(_umulhi, a, b) if self.type(a) == "i64" else _umulhi(self, a, b)
@@ -182,7 +185,12 @@ class LlvmVocabulary:
         return a.convert("uitofp", self.vectors[type])
 
     def ftosi(self, a: Value, type: str) -> Value:
-        return a.intrinsic("fptosi.sat", result=ELEMENTS[type])
+        # LLVM takes the saturating conversion of a vector apart into scalars.
+        size = 1 << _bits_of(type) - 1
+        low, high = self.const(-float(size), self.type(a)), self.const(float(size), self.type(a))
+        raised = self.select(self.flt(a, low), low, a)
+        inside = self.select(self.flt(raised, high), raised, self.const(0.0, self.type(a)))
+        return self.select(self.fle(high, a), self.const(size - 1, type), inside.convert("fptosi", self.vectors[type]))
 
     def ftoui(self, a: Value, type: str) -> Value:
         return a.intrinsic("fptoui.sat", result=ELEMENTS[type])
@@ -198,18 +206,12 @@ class LlvmVocabulary:
         return a.convert("fptrunc", f"<{self.width} x half>").cast(self.vectors["i16"])
 
     def table(self, index: Value, table: tuple[int, ...], type: str) -> Value:
-        def lookup(x: LlvmVocabulary, index: Value) -> Value:
-            code = x.code
-            entries = code.constants(type, table)
-            result = Value(code, x.vectors[type], "poison")
-            for lane in range(x.width):
-                one = code.emit(f"extractelement {index.type} {index.ref}, i32 {lane}", "i32")
-                found = entries.load(type, one)
-                result = code.emit(f"insertelement {result.type} {result.ref}, {type} {found.ref}, i32 {lane}", result.type)
-            return result
-
-        found: Value = self._outlined(("table", table, type), f"table{len(table)}.{type}", lookup, (index,))
-        return found
+        pointers, found, name = f"<{self.width} x ptr>", self.vectors[type], f"@llvm.masked.gather.v{self.width}{type}.v{self.width}p0"
+        self.code.module.declare(name, f"declare {found} {name}({pointers}, i32, {self.vectors['i1']}, {found})")
+        address = f"getelementptr {type}, {self.code.constants(type, table)}, {index}"
+        places = self.code.emit(address, pointers)
+        every = f"{self.vectors['i1']} splat (i1 true)"
+        return self.code.emit(f"call {found} {name}({places}, i32 {_bits_of(type) // 8}, {every}, {found} poison)", found)
 
     def each(self, function: Callable[..., Value], type: str, *packed: Value) -> Value:
         x = LlvmVocabulary(self.code, 2 * self.width)
@@ -220,20 +222,17 @@ class LlvmVocabulary:
 
     def call(self, function: Callable[..., T], *args: Value) -> T:
         """Evaluate ``function(x, *args)``, compiled once in a module for each list of argument types."""
-        found: T = self._outlined((function,), function.__name__.strip("_<>"), function, args)
-        return found
-
-    def _outlined(self, key: tuple[object, ...], name: str, body: Callable[..., Any], args: tuple[Value, ...]) -> Any:
         module = self.code.module
-        key = (self.width, *key, *(a.type for a in args))
+        key = (self.width, function, *(a.type for a in args))
         if key not in module.outlined:
-            module.outlined[key] = self._define(f"x{len(module.outlined)}.{name}.v{self.width}", body, args)
+            name = f"x{len(module.outlined)}.{function.__name__.strip('_<>')}.v{self.width}"
+            module.outlined[key] = self._define(name, function, args)
         defined, types = module.outlined[key]
-        if isinstance(types, str):
-            return self.code.call(defined, types, *args)
-        joined = f"{{{', '.join(types)}}}"
-        made = self.code.call(defined, joined, *args)
-        return tuple(self.code.emit(f"extractvalue {joined} {made.ref}, {i}", type) for i, type in enumerate(types))
+        made: Any = self.code.call(defined, types if isinstance(types, str) else f"{{{', '.join(types)}}}", *args)
+        if not isinstance(types, str):
+            made = tuple(self.code.emit(f"extractvalue {made}, {i}", type) for i, type in enumerate(types))
+        found: T = made
+        return found
 
     def _define(self, name: str, body: Callable[..., Any], args: tuple[Value, ...]) -> tuple[str, str | tuple[str, ...]]:
         parameters = ", ".join(f"{a.type} %p{i}" for i, a in enumerate(args))

@@ -1,6 +1,6 @@
-"""Control flow: basic blocks in scheduling order.
+"""Control flow: from instructions in the order of the text to basic blocks in scheduling order.
 
-Blocks are ordered so that every loop is contiguous and its exits come behind it (a weak topological order), text order
+Blocks are ordered so that every loop is contiguous and its exits come after it (a weak topological order), text order
 deciding among equals. A group of converged lanes at a smaller position then always runs first, and groups join again where control flow
 joins.
 """
@@ -8,58 +8,53 @@ joins.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-__all__ = ["order_blocks"]
+from ptxlab.engine.program import BasicBlock
+from ptxlab.isa.operands import Op
+
+__all__ = ["Item", "link", "order_blocks"]
 
 _DEEPEST = 24
 """Loops nested deeper than this keep the order of the text, so that no text takes quadratic time."""
 
 
-def _components(nodes: list[int], successors: Sequence[Sequence[int]], inside: list[int], mark: int) -> list[list[int]]:
-    """Strongly connected components of the subgraph whose nodes have ``inside[n] == mark`` (Tarjan, without recursion)."""
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    on_stack: set[int] = set()
-    found: list[list[int]] = []
+Edges = Sequence[Sequence[int]]
+
+
+def _components(nodes: list[int], successors: Edges, predecessors: Edges, inside: list[int], mark: int) -> list[list[int]]:
+    """Strongly connected components of the subgraph whose nodes have ``inside[n] == mark`` (Kosaraju, without recursion)."""
+    left: set[int] = set()
+    finished: list[int] = []
     for root in nodes:
-        if root in index:
-            continue
-        work = [(root, iter(successors[root]))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        on_stack.add(root)
+        work = [] if root in left else [(root, iter(successors[root]))]
+        left.add(root)
         while work:
             node, rest = work[-1]
             for to in rest:
-                if inside[to] != mark:
-                    continue
-                if to not in index:
-                    index[to] = low[to] = len(index)
-                    stack.append(to)
-                    on_stack.add(to)
+                if inside[to] == mark and to not in left:
+                    left.add(to)
                     work.append((to, iter(successors[to])))
                     break
-                if to in on_stack and index[to] < low[node]:
-                    low[node] = index[to]
             else:
+                finished.append(node)
                 work.pop()
-                if work and low[node] < low[work[-1][0]]:
-                    low[work[-1][0]] = low[node]
-                if low[node] == index[node]:
-                    component = []
-                    while True:
-                        member = stack.pop()
-                        on_stack.discard(member)
-                        component.append(member)
-                        if member == node:
-                            break
-                    found.append(component)
+    found = []
+    for root in reversed(finished):
+        if root in left:
+            left.discard(root)
+            component = [root]
+            for node in component:
+                for before in predecessors[node]:
+                    if before in left:
+                        left.discard(before)
+                        component.append(before)
+            found.append(component)
     return found
 
 
-def _arrange(components: list[list[int]], successors: Sequence[Sequence[int]], inside: list[int], mark: int) -> list[list[int]]:
+def _arrange(components: list[list[int]], successors: Edges, inside: list[int], mark: int) -> list[list[int]]:
     """Components in topological order; among those that are ready, the first in the text."""
     of = {node: i for i, component in enumerate(components) for node in component}
     waiting = [0] * len(components)
@@ -83,7 +78,7 @@ def _arrange(components: list[list[int]], successors: Sequence[Sequence[int]], i
     return ordered
 
 
-def order_blocks(successors: Sequence[Sequence[int]]) -> tuple[list[int], list[int], list[int]]:
+def order_blocks(successors: Edges) -> tuple[list[int], list[int], list[int]]:
     """Order the blocks reachable from block 0.
 
     Returns
@@ -115,7 +110,7 @@ def order_blocks(successors: Sequence[Sequence[int]]) -> tuple[list[int], list[i
     tasks: list[tuple[list[int], int, int]] = []
 
     def push(nodes: list[int], mark: int, depth: int, header: int) -> None:
-        found = _arrange(_components(sorted(nodes), successors, inside, mark), successors, inside, mark)
+        found = _arrange(_components(sorted(nodes), successors, predecessors, inside, mark), successors, inside, mark)
         tasks.extend((component, depth, header) for component in reversed(found))
 
     push(reached, 0, 0, -1)
@@ -146,3 +141,52 @@ def order_blocks(successors: Sequence[Sequence[int]]) -> tuple[list[int], list[i
                 inside[node] = marks
             push(rest, marks, depth + 1, position)
     return order, depths, headers
+
+
+@dataclass(slots=True)
+class Item:
+    """An instruction in text order, before blocks are ordered; ``targets`` are label numbers."""
+
+    op: Op
+    targets: tuple[int, ...] = ()
+    ends: bool = False
+    falls: bool = True
+
+
+def link(items: list[Item], labels: list[int]) -> tuple[list[Op], list[BasicBlock]]:
+    """Cut the items into blocks, order these, number the ops, and set branch targets.
+
+    Parameters
+    ----------
+    items : the last one ends a block, and no lane continues after it
+    labels : label number -> index of the item after it, -1 for a label that stands nowhere
+    """
+    leaders = {0, *labels} - {-1}
+    leaders.update(i + 1 for i, item in enumerate(items) if item.ends)
+    starts = sorted(i for i in leaders if i < len(items))
+    block_of = {start: i for i, start in enumerate(starts)}
+    stops = [*starts[1:], len(items)]
+    successors: list[tuple[int, ...]] = []
+    falls: list[int] = []
+    for stop in stops:
+        last = items[stop - 1]
+        fall = block_of[stop] if last.falls and stop < len(items) else -1
+        falls.append(fall)
+        out = [block_of[labels[target]] for target in last.targets]
+        successors.append(tuple(dict.fromkeys([*out, fall] if fall >= 0 else out)))
+    order, depths, headers = order_blocks(successors)
+    position = {block: i for i, block in enumerate(order)} | {-1: -1}
+    ops: list[Op] = []
+    blocks: list[BasicBlock] = []
+    targets: list[tuple[int, ...]] = []
+    for block, depth, header in zip(order, depths, headers, strict=True):
+        inside = items[starts[block] : stops[block]]
+        following = tuple(position[s] for s in successors[block])
+        blocks.append(BasicBlock(len(ops), len(ops) + len(inside), following, depth, header, position[falls[block]]))
+        ops += [item.op for item in inside]
+        targets += [item.targets for item in inside]
+    for index, (op, numbers) in enumerate(zip(ops, targets, strict=True)):
+        op.index = index
+        if numbers:
+            op.targets = tuple(blocks[position[block_of[labels[number]]]].start for number in numbers)
+    return ops, blocks

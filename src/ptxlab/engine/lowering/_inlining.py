@@ -1,49 +1,42 @@
-"""Calls: bodies of functions are lowered where they are called, each time anew; what the system provides is a service.
+"""Calls and the stack: bodies of functions are lowered where they are called, each time anew; what the system provides is a service.
 
 A call through a pointer is a choice between the functions that it may reach. Parameters in the ``.param`` space are the caller's own
-variables under another name; registers are copied.
+variables under another name; registers are copied. The stack of alloca is a part of each thread's local memory, above its variables.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ptxlab.engine.lowering._alloca_stack import copy_stack_pointer, uses_stack
 from ptxlab.engine.lowering.functions import definition, function_addresses, parts
 from ptxlab.engine.lowering.matching import candidates
-from ptxlab.engine.lowering.scope import Scope, near, type_bits
+from ptxlab.engine.lowering.scope import Scope, instructions, near
 from ptxlab.engine.lowering.variable_layout import variable_size
 from ptxlab.isa.catalogue import Qualifiers, Row
-from ptxlab.isa.control import NO_FUNCTION, SYSTEM_CALLS
-from ptxlab.isa.operands import Addr, Const, Op, Reg, Resolved, SymbolAddress, Unused
+from ptxlab.isa.control import NO_FUNCTION, SYSTEM_CALLS, inserted
+from ptxlab.isa.kinds import HIDDEN, type_bits
+from ptxlab.isa.operands import Addr, Const, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.ptx import ast
 
 if TYPE_CHECKING:
     from ptxlab.engine.lowering.lower import Lowering
 
-__all__ = ["call", "jump"]
+__all__ = ["begin_stack", "call", "jump", "uses_stack"]
 
 _DEEPEST = 100
 
 
 def jump(low: Lowering, statement: ast.Instruction, label: int, guard: Reg | None) -> None:
     """A branch to a label number."""
-    found = candidates("bra.uni" if guard is None else "bra")[0]
+    branch = candidates(inserted.BRANCH)[0]
     operands = (SymbolAddress("label", "", 0),)
-    op = Op(len(low.items), statement.opcode, found.row, found.q, operands, guard, statement.line, statement.column)
-    low.add(op, targets=(label,), ends=True, falls=guard is not None)
+    item = low.add(statement.opcode, branch.row, branch.q, operands, guard, statement.line, statement.column)
+    item.targets, item.ends, item.falls = (label,), True, guard is not None
 
 
 def _plain(low: Lowering, statement: ast.Instruction, opcode: str, *operands: Resolved) -> None:
-    found = candidates(opcode)[0]
-    given = (*operands, *[Unused()] * (len(found.specs) - len(operands)))
-    low.add(Op(len(low.items), opcode, found.row, found.q, given, None, statement.line, statement.column))
-
-
-def _copy(type: str) -> str:
-    """The instruction that copies a register of a type."""
-    bits = type_bits(type)
-    return "mov.pred" if bits == 1 else "cvt.u8.u8" if bits == 8 else f"mov.b{bits}"
+    low.insert(opcode, *operands, line=statement.line, column=statement.column)
 
 
 Given = tuple[tuple[Resolved, ...], tuple[Resolved, ...]]
@@ -97,7 +90,7 @@ def _fits(low: Lowering, statement: ast.Instruction, function: ast.Function | as
 
 
 def _service(low: Lowering, statement: ast.Instruction, row: Row, operands: tuple[Resolved, ...], guard: Reg | None) -> None:
-    low.add(Op(len(low.items), statement.opcode, row, Qualifiers({}), operands, guard, statement.line, statement.column))
+    low.add(statement.opcode, row, Qualifiers({}), operands, guard, statement.line, statement.column)
 
 
 # ------------------------------------------------------------------------------------------------ through a pointer
@@ -108,12 +101,13 @@ def _possible(low: Lowering, statement: ast.Instruction, scope: Scope, given: Gi
     through = parts(statement)[3]
     name = through.text if isinstance(through, ast.Name) else ""
     listed = low.find_targets(scope, name)
+    table = next((each.variables[name] for each in scope.outwards() if name in each.variables), low.globals.get(name))
     if isinstance(listed, ast.CallPrototype):
         if not _fits(low, statement, listed, name, given):
             return None
         every = (f for f in low.module.functions.values() if f.kind == "func" and f.body is not None)
         return [f for f in every if _signature(f) == _signature(listed)]
-    names = listed.names if listed is not None and listed.kind == "calltargets" else _table(low.call_table(scope, name))
+    names = listed.names if listed is not None and listed.kind == "calltargets" else _table(table)
     if not names:
         fix = "name a label of .calltargets or .callprototype, or an array of functions"
         message = (
@@ -177,7 +171,7 @@ def _indirect(low: Lowering, statement: ast.Instruction, scope: Scope, number: i
         if _enters_again(low, function):
             continue  # which ends at NO_FUNCTION
         following = low.new_label()
-        _plain(low, statement, f"setp.ne.b{bits}", differs, pointer, Const(addresses[function.name]))
+        _plain(low, statement, inserted.differ(bits), differs, pointer, Const(addresses[function.name]))
         jump(low, statement, following, differs)
         _inline(low, statement, function, given, None)
         jump(low, statement, end, None)
@@ -209,7 +203,7 @@ def _inline(
                 inner.registers[formal.name] = (formal.type, formal.vector)
                 register = low.table.lookup(inner, formal.name)
                 assert isinstance(register, int)
-                copy = _copy(formal.type)
+                copy = inserted.move(type_bits(formal.type))
                 if out:
                     behind.append((copy, actual, Reg(register)))
                 else:
@@ -217,20 +211,57 @@ def _inline(
             elif isinstance(actual, SymbolAddress):
                 inner.bound[formal.name] = actual
             else:
-                place = low.local_address(formal)
+                place = SymbolAddress("local", formal.name, low.local_at[id(formal)])
                 inner.bound[formal.name] = place
-                opcode = f"param.b{type_bits(formal.type)}"
+                bits = type_bits(formal.type)
                 if out:
-                    behind.append((f"ld.{opcode}", actual, Addr(place)))
+                    behind.append((inserted.load_argument(bits), actual, Addr(place)))
                 else:
-                    _plain(low, statement, f"st.{opcode}", Addr(place), actual)
-    saved = copy_stack_pointer(low, statement) if uses_stack(function.body) else None
+                    _plain(low, statement, inserted.store_argument(bits), Addr(place), actual)
+    saved = None
+    if uses_stack(function.body):
+        saved = Reg(low.table.add("the stack pointer of the caller", "u64"))
+        _plain(low, statement, _MOVE, saved, _stack_pointer(low))
     low.calling[function.name] = back = low.new_label()
     low.block(function.body, inner)
     del low.calling[function.name]
     low.place(back)
     if saved is not None:
-        copy_stack_pointer(low, statement, saved)
+        _plain(low, statement, _MOVE, _stack_pointer(low), saved)
     for opcode, first, second in behind:
         _plain(low, statement, opcode, first, second)
     low.place(end)
+
+
+# ------------------------------------------------------------------------------------------------ the stack
+
+
+STACK_BYTES = 16384
+"""Bytes for each thread."""
+_LARGEST_ALIGNMENT = 1 << 23
+_MOVE = inserted.move(64)
+
+
+def _moves_stack(statement: ast.Instruction) -> bool:
+    return any(kind == "stack" for candidate in candidates(statement.opcode)[:1] for _, kind in candidate.hidden)
+
+
+def uses_stack(body: ast.Block) -> bool:
+    """Whether a body moves the stack pointer."""
+    return any(map(_moves_stack, instructions(body)))
+
+
+def _stack_pointer(low: Lowering) -> Reg:
+    return Reg(low.table.hidden(*HIDDEN["stack"]))
+
+
+def begin_stack(low: Lowering, function: ast.Function, bodies: Iterable[ast.Block], local_bytes: int) -> int:
+    """Let the stack begin at the end of local memory, whose new size is returned."""
+    for statement in (s for body in bodies for s in instructions(body)):
+        if _moves_stack(statement) and len(statement.operands) == 3:
+            align = statement.operands[2]
+            if not isinstance(align, ast.Integer) or align.value.bit_count() != 1 or not 0 < align.value <= _LARGEST_ALIGNMENT:
+                low.error(statement, "U206", f"{statement.opcode}: the alignment must be a power of two of at most 2^23", at=2)
+    total = local_bytes + STACK_BYTES
+    low.insert(_MOVE, _stack_pointer(low), Const(total), line=function.line, column=function.column)
+    return total

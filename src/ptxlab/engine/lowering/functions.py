@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ptxlab.engine.lowering.matching import candidates
 from ptxlab.engine.lowering.scope import instructions
-from ptxlab.isa.operands import Const, Resolved, SymbolAddress
+from ptxlab.isa.catalogue import Control
 from ptxlab.ptx import ast
 
-__all__ = ["called_functions", "definition", "function_address", "function_addresses", "parts"]
+__all__ = ["called_functions", "definition", "function_addresses", "instructions", "is_call", "parts"]
 
 _FIRST, _STEP = 0x1000, 0x10
 """The first address of functions in the code space, which is never read."""
@@ -26,13 +27,6 @@ def function_addresses(module: ast.Module) -> dict[str, int]:
     found = {name: _FIRST + _STEP * i for i, name in enumerate(module.functions)}
     aliases = (item for item in module.items if isinstance(item, ast.Alias))
     return found | {alias.name: found[alias.target] for alias in aliases if alias.target in found}
-
-
-def function_address(module: ast.Module, operand: Resolved) -> Resolved:
-    """An operand of ``mov``: the name of a function is its address."""
-    if not isinstance(operand, SymbolAddress) or operand.space != "func":
-        return operand
-    return Const(function_addresses(module)[operand.name])
 
 
 def _listed(rest: list[ast.Operand]) -> tuple[ast.Operand, ...]:
@@ -68,9 +62,15 @@ def called_functions(module: ast.Module, function: ast.Function) -> list[ast.Fun
     return list(found.values())
 
 
+def is_call(opcode: str) -> bool:
+    """Whether an instruction calls a function."""
+    rows = candidates(opcode)
+    return bool(rows) and rows[0].row.semantics is Control.CALL
+
+
 def _callees(module: ast.Module, function: ast.Function) -> Iterator[ast.Function]:
     for statement in instructions(function.body) if function.body is not None else ():
-        if statement.opcode.split(".")[0] != "call":
+        if not is_call(statement.opcode):
             continue
         _, name, _, through = parts(statement)
         callee = definition(module, name.text) if isinstance(name, ast.Name) else None

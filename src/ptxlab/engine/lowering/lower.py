@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
-from ptxlab.engine.lowering._alloca_stack import begin_stack, uses_stack
-from ptxlab.engine.lowering._basic_blocks import order_blocks
+from ptxlab.engine.lowering._basic_blocks import Item, link
 from ptxlab.engine.lowering._contraction import contract as contract_program
-from ptxlab.engine.lowering._inlining import call, jump
+from ptxlab.engine.lowering._inlining import begin_stack, call, jump, uses_stack
 from ptxlab.engine.lowering.frame import assign_frame
-from ptxlab.engine.lowering.functions import called_functions, definition, function_address
-from ptxlab.engine.lowering.matching import HIDDEN, Mismatch, candidates, fit
-from ptxlab.engine.lowering.scope import Scope, Table, names, near, type_bits, variables
+from ptxlab.engine.lowering.functions import called_functions, definition, function_addresses
+from ptxlab.engine.lowering.matching import Mismatch, candidates, fit
+from ptxlab.engine.lowering.scope import Scope, Table, names, near, variables
 from ptxlab.engine.lowering.special_registers import CONSTANTS
 from ptxlab.engine.lowering.variable_layout import local_layout, parameter_layout, shared_layout
-from ptxlab.engine.program import BasicBlock, Program
-from ptxlab.isa import is_known, load_all
+from ptxlab.engine.program import Program
+from ptxlab.isa import load_all, refusal
 from ptxlab.isa.address_space import PARAM_BASE
-from ptxlab.isa.catalogue import CATALOGUE, match
+from ptxlab.isa.catalogue import Control, Qualifiers, Row
+from ptxlab.isa.control import inserted
+from ptxlab.isa.kinds import HIDDEN, type_bits
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.ptx import ast, line_text, operand_span
 
@@ -30,27 +29,10 @@ __all__ = ["Lowering", "lower"]
 
 _MOST_ERRORS = 100
 _UNUSED = Unused()
-_WORDS = re.compile(r"[\w:]+")
 
 
 class _Undeclared(Exception):
-    """A name that is not defined here."""
-
-    def __init__(self, code: str, name: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.name = name
-        self.message = message
-
-
-@dataclass(slots=True)
-class _Item:
-    """An instruction in text order, before blocks are ordered; ``targets`` are label numbers."""
-
-    op: Op
-    targets: tuple[int, ...] = ()
-    ends: bool = False
-    falls: bool = True
+    """A name that is not defined here; the arguments are the code of the diagnostic, the name, and the message."""
 
 
 def lower(module: ast.Module, function: ast.Function, *, contract: bool = False) -> Program:
@@ -78,14 +60,13 @@ class Lowering:
         self.function = function
         self.table = Table()
         self.errors: list[Diagnostic] = []
-        self.items: list[_Item] = []
-        self.labels: list[int] = []  # label number -> index of the item behind it
+        self.items: list[Item] = []
+        self.labels: list[int] = []  # label number -> index of the item after it
         self.symbols: dict[str, None] = {}
-        self.top = Scope()
         self.globals: dict[str, ast.Variable] = {}
         self.local_at: dict[int, int] = {}
         self.shared_at: dict[int, int] = {}
-        self.calling: dict[str, int] = {}  # functions that are being inlined -> label number behind their body
+        self.calling: dict[str, int] = {}  # functions that are being inlined -> label number after their body
         self.cache: dict[tuple[int, ast.Operand], Resolved] = {}
         self.scopes = 0
 
@@ -144,13 +125,17 @@ class Lowering:
         self.local_at = {id(v): offset for v, offset in zip(local_variables, offsets, strict=True)}
         if any(uses_stack(body) for body in bodies):
             local_bytes = begin_stack(self, function, bodies, local_bytes)
-        self.block(function.body, self.top)
-        blocks = [] if self.errors else self._link()
+        self.block(function.body, Scope())
+        if not self.items or self.items[-1].falls or len(self.items) in self.labels:
+            last = self.insert(inserted.EXIT, line=self.items[-1].op.line if self.items else function.line, column=1)
+            last.ends, last.falls = True, False
         if self.errors:
             raise PtxlabError(*sorted(self.errors, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0)))
+        ops, blocks = link(self.items, self.labels)
+        text = f"{function.name}\0{contracted}\0{self.module.text}"
         program = Program(
             name=function.name,
-            ops=[item.op for item in self.items],
+            ops=ops,
             blocks=blocks,
             registers=self.table.registers,
             frame_bytes=0,
@@ -161,7 +146,7 @@ class Lowering:
             symbols=list(self.symbols),
             directives=dict(function.directives),
             local_variables={v.name: offset for v, offset in zip(local_variables, offsets, strict=True)},
-            digest=_digest(self.module.text, function.name, contracted),
+            digest=hashlib.sha256(text.encode()).hexdigest() if self.module.text else "",
         )
         if contracted:
             contract_program(program)
@@ -213,18 +198,18 @@ class Lowering:
         opcode = statement.opcode
         rows = candidates(opcode)
         if not rows:
-            self._unknown(statement)
+            self.error(statement, *refusal(opcode), opcode)
             return
         try:
-            if rows[0].row.semantics == "call":
+            if rows[0].row.semantics is Control.CALL:
                 call(self, statement, scope, number)
                 return
             guard = self.guard(statement, scope)
             operands = [self.operand(operand, scope, number) for operand in statement.operands]
-            if rows[0].row.base == "mov":
-                operands = [function_address(self.module, operand) for operand in operands]
         except _Undeclared as error:
-            self.error(statement, *self._explained(error, statement, scope), error.name)
+            branches = rows[0].row.semantics in (Control.BRANCH, Control.INDEXED_BRANCH)
+            code, name, message = error.args
+            self.error(statement, *self._explained(code, name, message, branches, scope), name)
             return
         registers = self.table.registers
         trouble: Mismatch | None = None
@@ -250,14 +235,13 @@ class Lowering:
                 message = f"{opcode}: the address register {register.name} is .{register.type}, but 32 or 64 bits are expected"
                 self.error(statement, "U206", message, at=position)
         row = candidate.row
-        op = Op(len(self.items), opcode, row, candidate.q, fitted, guard, statement.line, statement.column)
-        item = _Item(op)
-        if row.semantics == "ret" and self.calling:
+        if row.semantics is Control.RETURN and self.calling:
             jump(self, statement, next(reversed(self.calling.values())), guard)
             return
+        item = self.add(opcode, row, candidate.q, fitted, guard, statement.line, statement.column)
         if row.kind == "control":
-            self._control(statement, item, scope)
-        self.items.append(item)
+            item.ends, item.falls = True, guard is not None
+            item.targets = self._targets(statement, item.op, scope)
 
     def operand(self, operand: ast.Operand, scope: Scope, number: int) -> Resolved:
         """An operand with its names resolved; ``number`` is that of the scope."""
@@ -267,9 +251,16 @@ class Lowering:
             resolved = self.cache[key] = self._resolve(operand, scope)
         return resolved
 
-    def add(self, op: Op, targets: tuple[int, ...] = (), ends: bool = False, falls: bool = True) -> None:
+    def add(self, opcode: str, row: Row, q: Qualifiers, operands: tuple[Resolved, ...], guard: Reg | None, line: int, column: int) -> Item:
         """Append an instruction."""
-        self.items.append(_Item(op, targets, ends, falls))
+        self.items.append(Item(Op(len(self.items), opcode, row, q, operands, guard, line, column)))
+        return self.items[-1]
+
+    def insert(self, opcode: str, *operands: Resolved, line: int, column: int) -> Item:
+        """Append an instruction of `isa.control.inserted`."""
+        found = candidates(opcode)[0]
+        given = (*operands, *[_UNUSED] * (len(found.specs) - len(operands)))
+        return self.add(opcode, found.row, found.q, given, None, line, column)
 
     def new_label(self) -> int:
         """The number of a label that stands nowhere yet."""
@@ -280,48 +271,24 @@ class Lowering:
         """Bind a label to the next instruction."""
         self.labels[label] = len(self.items)
 
-    def local_address(self, variable: ast.Variable) -> SymbolAddress:
-        """Where a local variable lies."""
-        return SymbolAddress("local", variable.name, self.local_at[id(variable)])
-
     def find_targets(self, scope: Scope, name: str) -> ast.Targets | ast.CallPrototype | None:
         """The list of targets or the prototype of a label."""
-        found: ast.Targets | ast.CallPrototype | None = _find(scope, "targets", name)
-        return found
+        return next((each.targets[name] for each in scope.outwards() if name in each.targets), None)
 
-    def call_table(self, scope: Scope, name: str) -> ast.Variable | None:
-        """A variable that may hold addresses of functions."""
-        found: ast.Variable | None = _find(scope, "variables", name) or self.globals.get(name)
-        return found
-
-    def _unknown(self, statement: ast.Instruction) -> None:
-        opcode = statement.opcode
-        base = opcode.split(".")[0]
-        if is_known(opcode):
-            self.error(statement, "U201", f"{opcode} is not executed by this version of ptxlab", at=opcode)
-        elif base in CATALOGUE:
-            wanted = set(opcode.split("."))
-            forms = sorted({row.pattern for row in CATALOGUE[base]}, key=lambda p: (-len(wanted & set(_WORDS.findall(p))), p))
-            fix = f"forms like {' or '.join(forms[:2])} exist"
-            self.error(statement, "U202", f"{base} does not exist with the modifiers of {opcode}", fix, opcode)
-        else:
-            self.error(statement, "U202", f"there is no instruction {opcode}", near(base, CATALOGUE), opcode)
-
-    def _explained(self, error: _Undeclared, statement: ast.Instruction, scope: Scope) -> tuple[str, str, str]:
-        """Code, message and fix for a name that is not defined."""
-        name = error.name
-        if error.code == "U205" and statement.opcode.split(".")[0] in ("bra", "brx"):
-            labels = [label for each in _outwards(scope) for label in each.labels]
+    def _explained(self, code: str, name: str, message: str, branches: bool, scope: Scope) -> tuple[str, str, str]:
+        """Code, message and fix for a name that is not defined; of a label, where the instruction ``branches``."""
+        if code == "U205" and branches:
+            labels = [label for each in scope.outwards() for label in each.labels]
             return "U204", f"the label {name} is not declared", near(name, labels)
-        if error.code == "U203":
-            ranges = [f"{stem}0 to {stem}{count - 1}" for each in _outwards(scope) for stem, (_, count) in each.ranges.items() if count]
+        if code == "U203":
+            ranges = [f"{stem}0 to {stem}{count - 1}" for each in scope.outwards() for stem, (_, count) in each.ranges.items() if count]
             stem = name.rstrip("0123456789")
             fitting = [text for text in ranges if text.startswith(f"{stem}0 ")]
-            return error.code, error.message, f"{fitting[0]} are declared" if fitting else "declare it with .reg"
-        if error.code == "U205":
-            known = [*self.parameters, *self.globals, *(v for each in _outwards(scope) for v in each.variables)]
-            return error.code, error.message, near(name, known)
-        return error.code, error.message, ""
+            return code, message, f"{fitting[0]} are declared" if fitting else "declare it with .reg"
+        if code == "U205":
+            known = [*self.parameters, *self.globals, *(v for each in scope.outwards() for v in each.variables)]
+            return code, message, near(name, known)
+        return code, message, ""
 
     def guard(self, statement: ast.Instruction, scope: Scope) -> Reg | None:
         guard = statement.guard
@@ -334,26 +301,26 @@ class Lowering:
             raise _Undeclared("U208", guard.predicate, f"the guard {guard.predicate} is not a predicate register")
         return Reg(found, guard.negated)
 
-    def _control(self, statement: ast.Instruction, item: _Item, scope: Scope) -> None:
-        name = item.op.row.semantics
-        item.ends = True
-        item.falls = item.op.guard is not None
-        if name not in ("bra", "brx"):
-            return
-        label = next((o.name for o in item.op.operands if isinstance(o, SymbolAddress) and o.space == "label"), "")
-        names: tuple[str, ...] = (label,)
-        if name == "brx":
-            targets = _find(scope, "targets", label)
+    def _targets(self, statement: ast.Instruction, op: Op, scope: Scope) -> tuple[int, ...]:
+        """The numbers of the labels that a control-flow instruction may branch to."""
+        label = next((o.name for o in op.operands if isinstance(o, SymbolAddress) and o.space == "label"), "")
+        names: tuple[str, ...] = ()
+        if op.row.semantics is Control.BRANCH:
+            names = (label,)
+        elif op.row.semantics is Control.INDEXED_BRANCH:
+            targets = self.find_targets(scope, label)
             if not isinstance(targets, ast.Targets) or targets.kind != "branchtargets":
                 self.error(statement, "U204", f"{label} names no .branchtargets list", at=label)
-                return
+                return ()
             names = targets.names
+        found: list[int] = []
         for target in names:
-            number = _find(scope, "labels", target)
+            number = next((each.labels[target] for each in scope.outwards() if target in each.labels), None)
             if number is None:
                 self.error(statement, "U204", f"the label {target} is not declared", at=target)
-                return
-            item.targets += (number,)
+                return ()
+            found.append(number)
+        return tuple(found)
 
     # ----------------------------------------------------------------------------------------------------------- operands
 
@@ -406,8 +373,7 @@ class Lowering:
             return Group(tuple(map(Reg, found)))
         if name in CONSTANTS:
             return Const(CONSTANTS[name] + offset)
-        at: Scope | None = scope
-        while at is not None:
+        for at in scope.outwards():
             if name in at.variables:
                 return self._variable(at.variables[name], offset)
             if name in at.bound:
@@ -415,13 +381,12 @@ class Lowering:
                 return replace(bound, offset=bound.offset + offset)
             if name in at.labels or name in at.targets:
                 return SymbolAddress("label", name, 0)
-            at = at.parent
         if name in self.parameters:
             return SymbolAddress("param", name, self.parameters[name] + offset)
         if name in self.globals:
             return self._variable(self.globals[name], offset)
         if definition(self.module, name) is not None:
-            return SymbolAddress("func", name, offset)
+            return SymbolAddress("func", name, function_addresses(self.module)[name])
         if name.startswith("%"):
             raise _Undeclared("U203", name, f"the register {name} is not declared")
         raise _Undeclared("U205", name, f"{name} is not declared")
@@ -434,61 +399,3 @@ class Lowering:
             return SymbolAddress("local", name, self.local_at[id(variable)] + offset)
         self.symbols[name] = None
         return SymbolAddress("const" if space == "const" else "global", name, offset)
-
-    # ------------------------------------------------------------------------------------------------------- control flow
-
-    def _link(self) -> list[BasicBlock]:
-        """Cut the items into blocks, order these, number the ops, and set branch targets."""
-        items = self.items
-        if not items or items[-1].falls or not items[-1].ends or len(items) in self.labels:
-            line = items[-1].op.line if items else self.function.line
-            row, q = match("exit")[0]
-            items.append(_Item(Op(len(items), "exit", row, q, (), None, line, 1), ends=True, falls=False))
-        leaders = {0, *self.labels} - {-1}
-        leaders.update(i + 1 for i, item in enumerate(items) if item.ends)
-        starts = sorted(i for i in leaders if i < len(items))
-        block_of = {start: i for i, start in enumerate(starts)}
-        block_of[len(items)] = len(starts) - 1
-        stops = [*starts[1:], len(items)]
-        successors: list[tuple[int, ...]] = []
-        falls: list[int] = []
-        for stop in stops:
-            last = items[stop - 1]
-            out = [block_of[self.labels[t]] for t in last.targets]
-            falls.append(block_of[stop] if (last.falls or not last.ends) and stop < len(items) else -1)
-            if falls[-1] >= 0:
-                out.append(falls[-1])
-            successors.append(tuple(dict.fromkeys(out)))
-        order, depths, headers = order_blocks(successors)
-        position = {block: i for i, block in enumerate(order)}
-        placed: list[_Item] = []
-        blocks: list[BasicBlock] = []
-        for block, depth, header in zip(order, depths, headers, strict=True):
-            at = len(placed)
-            placed.extend(items[starts[block] : stops[block]])
-            following = tuple(position[s] for s in successors[block])
-            fall = position[falls[block]] if falls[block] >= 0 else -1
-            blocks.append(BasicBlock(at, len(placed), following, depth, header, fall))
-        for index, item in enumerate(placed):
-            item.op.index = index
-        for item in placed:
-            if item.targets:
-                item.op.targets = tuple(blocks[position[block_of[self.labels[t]]]].start for t in item.targets)
-        self.items = placed
-        return blocks
-
-
-def _outwards(scope: Scope) -> Iterator[Scope]:
-    """A scope and those around it."""
-    at: Scope | None = scope
-    while at is not None:
-        yield at
-        at = at.parent
-
-
-def _find(scope: Scope, table: str, name: str) -> Any:
-    return next((found for each in _outwards(scope) if (found := getattr(each, table).get(name)) is not None), None)
-
-
-def _digest(text: str, name: str, contracted: bool) -> str:
-    return hashlib.sha256(f"{name}\0{contracted}\0{text}".encode()).hexdigest() if text else ""

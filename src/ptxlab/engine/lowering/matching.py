@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
+from typing import Any
 
-from ptxlab.engine.lowering.scope import TYPE_BITS
 from ptxlab.engine.program import Register
 from ptxlab.isa import kinds
 from ptxlab.isa.catalogue import Qualifiers, Row, match
+from ptxlab.isa.kinds import HIDDEN, TYPE_BITS
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.isa.requirements import Values
 
-__all__ = ["HIDDEN", "Candidate", "Mismatch", "OperandSpec", "candidates", "fit", "operand_specs"]
-
-_WIDENING = frozenset({"ld", "ldu", "st", "cvt"})
-"""Instructions whose register operands may be wider than the type: section "Operand Size Exceeding Instruction-Type Size"."""
+__all__ = ["Candidate", "Mismatch", "OperandSpec", "candidates", "fit", "operand_specs", "read_source", "write_result"]
 
 _NO_ADDRESS = ("label", "func")
-
-HIDDEN = {"carry": ("pred", "the carry flag"), "stack": ("u64", "the stack pointer")}
-"""Implicit operand kinds: the type and name of a register that each thread has."""
+_ABSENT = Unused()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +33,7 @@ class OperandSpec:
     second: str = ""
     optional: bool = False
     wider: bool = False
+    parts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +43,8 @@ class Candidate:
     row: Row
     q: Qualifiers
     specs: tuple[OperandSpec, ...]
-    least: int
-    most: int
+    lines: Mapping[int, list[tuple[int, ...]]]
+    """Number of operands -> which ones may be given, by position; those that leave out late ones come first."""
     hidden: tuple[tuple[int, str], ...] = ()
     """Positions of registers that the text does not name, and their kinds (`HIDDEN`)."""
 
@@ -60,26 +58,14 @@ class Mismatch:
     position: int
 
 
-def _spelt(text: str, q: Qualifiers) -> str:
-    """An operand type with the names of pattern groups replaced by what they matched."""
-    parts = []
-    for part in text.split("."):
-        value = q.__dict__.get(part, part)
-        if isinstance(value, str):
-            parts.append(value)
-        elif value is True:
-            parts.append(part)
-    return ".".join(parts)
-
-
-def _spec_of(name: str, kind: kinds.Kind, there: bool | None, values: Values, q: Qualifiers, wider: bool) -> OperandSpec:
+def _spec_of(name: str, kind: kinds.Kind, there: bool | None, values: Values) -> OperandSpec:
     """The operand of a kind; ``there`` is None where it may be missing."""
     optional = there is None
     if there is False:
         return OperandSpec(name, "absent")
     match kind:
-        case kinds.Typed(text):
-            return _spec(name, text, optional, q, wider)
+        case kinds.Typed():
+            return _typed(name, kind, kind.spelt(values), optional)
         case kinds.Address() | kinds.TensorAddress():
             return OperandSpec(name, "addr", optional=optional)
         case kinds.Vector(width=width):
@@ -101,25 +87,15 @@ def _common_type(types: tuple[str, ...], width: int) -> str:
     return f"b{width}" if signs == {"b"} or {"f", "u"} <= signs else f"f{width}" if "f" in signs else f"u{width}"
 
 
-def _spec(name: str, text: str, optional: bool, q: Qualifiers, wider: bool) -> OperandSpec:
-    if text in HIDDEN:
-        type, _ = HIDDEN[text]
-        return OperandSpec(name, "scalar", type, TYPE_BITS[type])
+def _typed(name: str, kind: kinds.Typed, text: str, optional: bool) -> OperandSpec:
     if text in ("addr", "label", "any"):
         return OperandSpec(name, text, optional=optional)
-    if "|" in text:
-        first, second = (_spelt(part, q) for part in text.split("|"))
-        return OperandSpec(name, "pair", first, TYPE_BITS[first], second=second, optional=optional)
-    type = _spelt(text, q)
-    if type in ("addr", "label", "any"):
-        return OperandSpec(name, type, optional=optional)
-    count = 1
-    kind = "scalar"
-    if type[0] == "v" and "." in type:
-        vector, type = type.split(".")
-        count, kind = int(vector[1:]), "vector"
+    text, _ = HIDDEN.get(text, (text, ""))
+    type, _, second = text.partition("|")
+    vector, _, type = type.rpartition(".")
     bits = TYPE_BITS[type]
-    return OperandSpec(name, kind, type, bits, count, optional=optional, wider=wider or bits == 8)
+    shape = "pair" if second else "vector" if vector else "scalar"
+    return OperandSpec(name, shape, type, bits, int(vector[1:] or 1), second, optional, kind.wider or bits == 8, kind.parts)
 
 
 @lru_cache(maxsize=65536)
@@ -127,12 +103,15 @@ def candidates(opcode: str) -> tuple[Candidate, ...]:
     """Rows that the opcode fits, in the order of the catalogue."""
     found = []
     for row, q in match(opcode):
-        wider = row.base in _WIDENING
         values = row.values(q)
-        specs = tuple(_spec_of(name, kind, there, values, q, wider) for name, kind, there in row.shown(values))
+        specs = tuple(_spec_of(*shown, values) for shown in row.shown(values))
         hidden = tuple((i, text) for i, (_, text) in enumerate(row.operands) if text in HIDDEN)
-        given = [spec for spec in specs if spec.kind != "absent"]
-        found.append(Candidate(row, q, specs, sum(not spec.optional for spec in given), len(given), hidden))
+        choices = [((i,), ()) if spec.optional else ((i,),) for i, spec in enumerate(specs) if spec.kind != "absent"]
+        lines: dict[int, list[tuple[int, ...]]] = {}
+        for chosen in product(*choices):
+            line = sum(chosen, ())
+            lines.setdefault(len(line), []).append(line)
+        found.append(Candidate(row, q, specs, lines, hidden))
     return tuple(found)
 
 
@@ -144,6 +123,26 @@ def operand_specs(op: Op) -> tuple[OperandSpec, ...]:
     return ()
 
 
+def read_source(read: Callable[[Resolved, str], Any], operand: Resolved, spec: OperandSpec) -> Any:
+    """A source as the semantics take it: a value that ``read`` returns, a tuple of them for a vector, None if absent."""
+    if spec.kind == "vector" and isinstance(operand, Group):
+        return tuple(read(item, spec.type) for item in operand.items)
+    return read(operand, spec.type) if spec.kind in ("scalar", "vector", "pair") else operand
+
+
+def write_result(write: Callable[[Resolved, str, Any], None], operand: Resolved, spec: OperandSpec, value: Any) -> None:
+    """Give each part of a destination its value."""
+    if spec.kind == "pair":
+        write(operand.first if isinstance(operand, PairOf) else operand, spec.type, value[0])
+        if isinstance(operand, PairOf):
+            write(operand.second, spec.second, value[1])
+    elif spec.kind == "vector" and isinstance(operand, Group):
+        for item, part in zip(operand.items, value, strict=True):
+            write(item, spec.type, part)
+    else:
+        write(operand, spec.type, value)
+
+
 def _register_fits(register: Register, type: str, bits: int, wider: bool) -> str | None:
     if register.bits != bits and not (register.bits > bits > 1 and (wider or register.special)):
         return f"{register.name} is .{register.type} ({register.bits} bits), but .{type} ({bits} bits) is expected"
@@ -152,7 +151,7 @@ def _register_fits(register: Register, type: str, bits: int, wider: bool) -> str
     return None
 
 
-def _scalar(operand: Resolved, type: str, bits: int, wider: bool, registers: Sequence[Register], write: bool, moves: bool) -> str | None:
+def _scalar(operand: Resolved, type: str, bits: int, wider: bool, registers: Sequence[Register], write: bool, parts: bool) -> str | None:
     if isinstance(operand, Reg):
         register = registers[operand.index]
         if write and register.special:
@@ -162,7 +161,7 @@ def _scalar(operand: Resolved, type: str, bits: int, wider: bool, registers: Seq
         return _register_fits(register, type, bits, wider)
     if isinstance(operand, Unused):
         return None if write else "the bit bucket _ stands only for a destination"
-    if isinstance(operand, Group) and moves:
+    if isinstance(operand, Group) and parts:
         width = bits // len(operand.items) if operand.items else 0
         if width * len(operand.items) != bits or width < 8:
             return f"a vector of {len(operand.items)} cannot make up {bits} bits"
@@ -182,10 +181,10 @@ def _scalar(operand: Resolved, type: str, bits: int, wider: bool, registers: Seq
     return f"a register or constant of type .{type} is expected"
 
 
-def _fits(spec: OperandSpec, operand: Resolved, registers: Sequence[Register], write: bool, moves: bool) -> str | None:
+def _fits(spec: OperandSpec, operand: Resolved, registers: Sequence[Register], write: bool) -> str | None:
     kind = spec.kind
     if kind == "scalar":
-        return _scalar(operand, spec.type, spec.bits, spec.wider, registers, write, moves)
+        return _scalar(operand, spec.type, spec.bits, spec.wider, registers, write, spec.parts)
     if kind == "any":
         return None
     if kind == "addr":
@@ -214,41 +213,27 @@ def _fits(spec: OperandSpec, operand: Resolved, registers: Sequence[Register], w
 
 def fit(candidate: Candidate, operands: Sequence[Resolved], registers: Sequence[Register]) -> tuple[Resolved, ...] | Mismatch:
     """The operands in the order of the row, absent ones as `Unused`; or why they do not fit."""
-    specs = candidate.specs
-    outputs = candidate.row.outputs
-    given = len(operands)
-    if not candidate.least <= given <= candidate.most:
-        want = str(candidate.most) if candidate.least == candidate.most else f"{candidate.least} to {candidate.most}"
-        return Mismatch("U207", f"{given} operands are given, {want} are expected", -1)
-    moves = candidate.row.base == "mov"
-    spare = given - candidate.least
-    missing = candidate.most - given
-    taken: list[Resolved] = []
-    at = 0
+    lines = candidate.lines.get(len(operands))
+    if lines is None:
+        least, most = min(candidate.lines), max(candidate.lines)
+        want = str(most) if least == most else f"{least} to {most}"
+        return Mismatch("U207", f"{len(operands)} operands are given, {want} are expected", -1)
     trouble: Mismatch | None = None
-    for i, spec in enumerate(specs):
-        if spec.kind == "absent":
-            taken.append(Unused())
-            continue
-        if spec.optional and (missing and not spare):
-            taken.append(Unused())
-            missing -= 1
-            continue
-        if at < given:
-            operand = operands[at]
+    for line in lines:
+        taken: list[Resolved] = [_ABSENT] * len(candidate.specs)
+        for at, (i, operand) in enumerate(zip(line, operands, strict=True)):
+            spec = candidate.specs[i]
             if spec.kind == "scalar" and isinstance(operand, Group) and len(operand.items) == 1:
                 operand = operand.items[0]
-            message = _fits(spec, operand, registers, i < outputs, moves)
-            if message is None:
-                taken.append(operand)
-                at += 1
-                spare -= spec.optional
-                continue
-            trouble = Mismatch("U206", f"operand {at + 1}: {message}", at)
-        if not (spec.optional and missing):
-            return trouble or Mismatch("U207", f"operand {i + 1} ({spec.name}) is missing", -1)
-        taken.append(Unused())
-        missing -= 1
-    if at < given:
-        return trouble or Mismatch("U207", "too many operands", -1)
-    return tuple(taken)
+            if spec.parts and isinstance(operand, SymbolAddress) and operand.space == "func":
+                operand = Const(operand.offset)
+            message = _fits(spec, operand, registers, i < candidate.row.outputs)
+            if message is not None:
+                if trouble is None or at >= trouble.position:
+                    trouble = Mismatch("U206", f"operand {at + 1}: {message}", at)
+                break
+            taken[i] = operand
+        else:
+            return tuple(taken)
+    assert trouble is not None
+    return trouble

@@ -7,6 +7,7 @@ import struct
 from ptxlab.engine.program import Program
 from ptxlab.isa.address_space import PARAM_BASE
 from ptxlab.isa.effects import Asynchronous, Unit
+from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress
 
@@ -132,14 +133,6 @@ def flatten(operand: Resolved) -> tuple[Resolved, ...]:
     return operand.items if isinstance(operand, Group) else (operand,)
 
 
-_TYPE_BITS = {"f16": 16, "bf16": 16, "b16": 16, "f16x2": 32, "bf16x2": 32}
-
-
-def atomic_bits(type: str) -> int:
-    """Width of one element of an atomic."""
-    return _TYPE_BITS.get(type) or int(type[1:])
-
-
 def constant_bits(constant: Const, bits: int) -> int:
     """The bits of a constant read as an operand of so many bits; floats are converted to the width where they can be.
 
@@ -164,7 +157,7 @@ def operand_bits(native: Native, position: int) -> int:
     if isinstance(native, LaneAccess):
         return max(native.bits, 16) if native.write and position == native.value else 0
     if isinstance(native, Atomic):
-        return atomic_bits(native.type) if position in native.sources else 0
+        return TYPE_BITS[native.type] if position in native.sources else 0
     if isinstance(native, MatrixAccess | TensorAccess):
         return 32 if native.write and position == native.value else 0
     if isinstance(native, CopyAsync):
@@ -172,7 +165,7 @@ def operand_bits(native: Native, position: int) -> int:
     if isinstance(native, Collective):
         if position == native.member or native.name not in ("vote", "match"):
             return 32
-        return 1 if native.name == "vote" else atomic_bits(native.type)
+        return 1 if native.name == "vote" else TYPE_BITS[native.type]
     return 0
 
 

@@ -8,52 +8,11 @@ from difflib import get_close_matches
 
 from ptxlab.engine.lowering.special_registers import special_type
 from ptxlab.engine.program import Register
+from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.operands import SymbolAddress
 from ptxlab.ptx import ast
 
-__all__ = ["TYPE_BITS", "Scope", "Table", "instructions", "names", "near", "type_bits", "variables"]
-
-TYPE_BITS: dict[str, int] = {
-    "pred": 1,
-    **{f"{kind}{bits}": bits for kind in "bus" for bits in (8, 16, 32, 64)},
-    "b128": 128,
-    "f16": 16,
-    "bf16": 16,
-    "f16x2": 32,
-    "bf16x2": 32,
-    "f32": 32,
-    "f64": 64,
-    "f32x2": 64,
-    "u16x2": 32,
-    "s16x2": 32,
-    "u8x4": 32,
-    "s8x4": 32,
-    "tf32": 32,
-    "e4m3": 8,
-    "e5m2": 8,
-    "e4m3x2": 16,
-    "e5m2x2": 16,
-    "ue8m0x2": 16,
-    "e2m1x2": 8,
-    "e2m3x2": 16,
-    "e3m2x2": 16,
-    "e4m3x4": 32,
-    "e5m2x4": 32,
-    "e2m1x4": 16,
-    "e2m3x4": 32,
-    "e3m2x4": 32,
-    "s2f6x2": 16,
-    "b1024": 1024,
-    "texref": 64,
-    "samplerref": 64,
-    "surfref": 64,
-}
-"""Width in bits of every type a register, variable or operand may have."""
-
-
-def type_bits(name: str) -> int:
-    """The width of a type in bits; 0 if there is no such type."""
-    return TYPE_BITS.get(name, 0)
+__all__ = ["Scope", "Table", "instructions", "names", "near", "variables"]
 
 
 @dataclass(slots=True)
@@ -69,6 +28,13 @@ class Scope:
     bound: dict[str, SymbolAddress] = field(default_factory=dict)
     """Parameters of a function that is called: the caller's variables."""
     found: dict[str, int | tuple[int, ...]] = field(default_factory=dict)
+
+    def outwards(self) -> Iterator[Scope]:
+        """Yield the scope, and those around it."""
+        at: Scope | None = self
+        while at is not None:
+            yield at
+            at = at.parent
 
 
 class Table:

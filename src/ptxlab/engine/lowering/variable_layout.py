@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptxlab.engine.lowering.scope import type_bits
 from ptxlab.engine.program import Parameter, SharedLayout
 from ptxlab.isa.address_space import SHARED_RESERVED
+from ptxlab.isa.kinds import type_bits
 from ptxlab.ptx import ast
 
 __all__ = ["align_up", "local_layout", "parameter_layout", "shared_layout", "variable_alignment", "variable_size"]
@@ -51,7 +51,7 @@ def parameter_layout(params: Iterable[ast.Variable]) -> tuple[list[Parameter], i
 
 
 def shared_layout(variables: Iterable[ast.Variable]) -> tuple[SharedLayout, dict[int, int]]:
-    """Static variables from the first free offset on, dynamic shared memory behind them; and the offsets by identity."""
+    """Static variables from the first free offset on, dynamic shared memory after them; and the offsets by identity."""
     end = SHARED_RESERVED
     offsets: dict[str, int] = {}
     places: dict[int, int] = {}

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.context import Status, Word
 from ptxlab.engine.faults import Fault
-from ptxlab.engine.lowering.register_use import atomic_bits, flatten
+from ptxlab.engine.lowering.register_use import flatten
+from ptxlab.engine.reference._arithmetic import combine, redux
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_WINDOW
+from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, TensorAccess, matrix_layout
 from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, Unused
-from ptxlab.isa.scalar.float_helpers import NAN64
 from ptxlab.layout import fragment
 
 if TYPE_CHECKING:
@@ -54,6 +55,12 @@ def fault_at(warp: Warp, op: Op | None, fault: Fault, lane: int, address: int) -
     return Stop(Status.FAULT)
 
 
+def _refuse(wrong: object, warp: Warp, op: Op | None, fault: Fault, lane: int, address: int) -> None:
+    """Note a fault and stop, if something is wrong."""
+    if wrong:
+        raise fault_at(warp, op, fault, lane, address)
+
+
 # ------------------------------------------------------------------------------------------------------------- addresses
 
 
@@ -70,8 +77,7 @@ def _addresses(warp: Warp, operand: Resolved) -> list[int]:
 
 def _host(warp: Warp, op: Op | None, space: str, lane: int, address: int, size: int, align: int, write: bool) -> int:
     """The host address of an access, or a fault."""
-    if address % align:
-        raise fault_at(warp, op, Fault.MISALIGNED, lane, address)
+    _refuse(address % align, warp, op, Fault.MISALIGNED, lane, address)
     if space == "generic":
         window = address >> 32
         for base, name in ((SHARED_WINDOW, "shared::cluster"), (LOCAL_WINDOW, "local"), (PARAM_WINDOW, "param")):
@@ -90,13 +96,10 @@ def _host(warp: Warp, op: Op | None, space: str, lane: int, address: int, size: 
         raise fault_at(warp, op, Fault.SHARED_PEER if peer else Fault.SHARED_RANGE, lane, address)
     if space == "shared::cluster":
         named, inside = address >> 24, address & 0xFFFFFF
-        if named >= warp.word(Word.CLUSTER_SIZE):
-            raise fault_at(warp, op, Fault.SHARED_GONE, lane, address)
+        _refuse(named >= warp.word(Word.CLUSTER_SIZE), warp, op, Fault.SHARED_GONE, lane, address)
         base, total = (int(v) for v in bytes_at(warp.word(Word.CLUSTER) + 16 * named, 16).view(np.uint64))
-        if not total:
-            raise fault_at(warp, op, Fault.SHARED_GONE, lane, address)
-        if inside + size > total:
-            raise fault_at(warp, op, Fault.SHARED_RANGE, lane, address)
+        _refuse(not total, warp, op, Fault.SHARED_GONE, lane, address)
+        _refuse(inside + size > total, warp, op, Fault.SHARED_RANGE, lane, address)
         return base + inside
     if space in ("global", "const"):
         count = warp.word(Word.ALLOCATION_COUNT)
@@ -108,13 +111,10 @@ def _host(warp: Warp, op: Op | None, space: str, lane: int, address: int, size: 
         raise fault_at(warp, op, Fault.GLOBAL_WRITE if write else Fault.GLOBAL_READ, lane, address)
     if space == "local":
         total = warp.word(Word.LOCAL_SIZE)
-        if address + size > total:
-            raise fault_at(warp, op, Fault.LOCAL_RANGE, lane, address)
+        _refuse(address + size > total, warp, op, Fault.LOCAL_RANGE, lane, address)
         return warp.word(Word.LOCAL) + lane * total + address
-    if write:
-        raise fault_at(warp, op, Fault.PARAM_WRITE, lane, address)
-    if not 0 <= address - PARAM_BASE <= warp.word(Word.PARAM_SIZE) - size:
-        raise fault_at(warp, op, Fault.PARAM_RANGE, lane, address)
+    _refuse(write, warp, op, Fault.PARAM_WRITE, lane, address)
+    _refuse(not 0 <= address - PARAM_BASE <= warp.word(Word.PARAM_SIZE) - size, warp, op, Fault.PARAM_RANGE, lane, address)
     return warp.word(Word.PARAM) + address - PARAM_BASE
 
 
@@ -170,7 +170,7 @@ def _lane_access(warp: Warp, op: Op, native: LaneAccess, mask: int) -> None:
 
 
 def _atomic(warp: Warp, op: Op, native: Atomic, mask: int) -> None:
-    bits = atomic_bits(native.type)
+    bits = TYPE_BITS[native.type]
     step = bits // 8
     hosts = _hosts(warp, op, native.space, op.operands[native.address], step * native.count, True, mask)
     sources = [[_integers(warp, item, bits) for item in flatten(op.operands[p])] for p in native.sources]
@@ -180,75 +180,11 @@ def _atomic(warp: Warp, op: Op, native: Atomic, mask: int) -> None:
             part = slice(k * step, (k + 1) * step)
             before = int.from_bytes(data[part].tobytes(), "little")
             old[k][lane] = before
-            after = _combine(native.operation, native.type, before, *(s[k][lane] for s in sources), in_global=native.adds_in_global)
+            after = combine(native.operation, native.type, before, *(s[k][lane] for s in sources), in_global=native.adds_in_global)
             data[part] = np.frombuffer(after.to_bytes(step, "little"), np.uint8)
     if native.destination >= 0:
         for item, values in zip(flatten(op.operands[native.destination]), old, strict=False):
             _put(warp, item, values)
-
-
-def _combine(operation: str, type: str, old: int, a: int, b: int = 0, *, in_global: bool = False) -> int:
-    bits = atomic_bits(type)
-    most = (1 << bits) - 1
-    if operation == "exch":
-        return a
-    if operation == "cas":
-        return b if old == a else old
-    if operation in ("and", "or", "xor"):
-        return {"and": old & a, "or": old | a, "xor": old ^ a}[operation]
-    if operation == "inc":
-        return 0 if old >= a else old + 1
-    if operation == "dec":
-        return a if old == 0 or old > a else old - 1
-    if type[0] in "usb" and type[1:].isdigit():
-        if operation == "add":
-            return (old + a) & most
-        sign = 1 << (bits - 1) if type[0] == "s" else 0
-        return (min if operation == "min" else max)(old, a, key=lambda v: v ^ sign)
-    if type.endswith("x2"):
-        halves = [_combine(operation, type[:-2], old >> s & 0xFFFF, a >> s & 0xFFFF) for s in (0, 16)]
-        return halves[0] | halves[1] << 16
-    return _add_doubles(old, a, in_global) if type == "f64" else _float_combine(operation, type, old, a, in_global)
-
-
-def _add_doubles(old: int, a: int, in_global: bool) -> int:
-    """The NaN of the operand in global memory, as it is; else that of the old value, quieted."""
-    for operand in (a, old) if in_global else (old, a):
-        if operand << 1 & (1 << 64) - 1 > 0x7FF << 53:
-            return operand if in_global else operand | 1 << 51
-    x, y = np.array([old, a], np.uint64).view(np.float64)
-    with np.errstate(all="ignore"):
-        total = x + y
-    return NAN64 if np.isnan(total) else int(total.view(np.uint64))
-
-
-def _float_combine(operation: str, type: str, old: int, a: int, flush: bool) -> int:
-    x, y = (_f32(type, v, flush) for v in (old, a))
-    canonical = 0x7FFFFFFF if type == "f32" else 0x7FFF
-    if operation == "add":
-        with np.errstate(all="ignore"):
-            total32 = np.array([x], np.float32) + np.array([y], np.float32)
-        if np.isnan(total32[0]):
-            return canonical
-        pattern = int(total32.view(np.uint32)[0])
-        if type == "f32":
-            return pattern & 0x80000000 if flush and not pattern & 0x7F800000 else pattern
-        if type == "f16":
-            return int(total32.astype(np.float16).view(np.uint16)[0])
-        return (pattern + 0x7FFF + (pattern >> 16 & 1)) >> 16
-    if np.isnan(x) or np.isnan(y):
-        return canonical if np.isnan(x) and np.isnan(y) else a if np.isnan(x) else old
-    key = {old: (float(x), old >> 15 ^ 1), a: (float(y), a >> 15 ^ 1)}
-    return (min if operation == "min" else max)(old, a, key=lambda v: key[v])
-
-
-def _f32(type: str, pattern: int, flush: bool) -> Any:
-    if type == "f16":
-        return np.array([pattern], np.uint16).view(np.float16).astype(np.float32)[0]
-    bits = pattern << 16 if type == "bf16" else pattern
-    if flush and not bits & 0x7F800000:
-        bits &= 0x80000000
-    return np.array([bits], np.uint32).view(np.float32)[0]
 
 
 def _matrix(warp: Warp, op: Op, native: MatrixAccess, mask: int) -> None:
@@ -300,8 +236,7 @@ def _collective(warp: Warp, op: Op, native: Collective, mask: int) -> None:
         return
     members = _integers(warp, operands[native.member], 32)
     for lane in lanes:
-        if not members[lane] >> lane & 1:
-            raise fault_at(warp, op, Fault.NOT_MEMBER, lane, members[lane])
+        _refuse(not members[lane] >> lane & 1, warp, op, Fault.NOT_MEMBER, lane, members[lane])
     for lane in lanes:
         if members[lane] & warp.word(Word.LIVE) & ~mask:
             raise _converge(warp, op, mask)
@@ -327,14 +262,14 @@ def _collective(warp: Warp, op: Op, native: Collective, mask: int) -> None:
             modes = {"ballot": agree, "all": agree == group, "any": agree != 0, "uni": agree in (0, group)}
             result[lane] = int(modes[native.mode])
     elif native.name == "match":
-        values = _integers(warp, operands[1], atomic_bits(native.type))
+        values = _integers(warp, operands[1], TYPE_BITS[native.type])
         for lane, group in groups.items():
             same = sum(1 << i for i in _lanes(group) if values[i] == values[lane])
             flags[lane] = int(same == group)
             result[lane] = same if native.mode == "any" else group if same == group else 0
     else:
         values = _integers(warp, operands[1], 32)
-        result = {lane: _redux(native, [values[i] for i in _lanes(group)]) for lane, group in groups.items()}
+        result = {lane: redux(native, [values[i] for i in _lanes(group)]) for lane, group in groups.items()}
     _put(warp, first, result)
     if flags:
         _put(warp, second, flags)
@@ -359,21 +294,6 @@ def _shfl_source(mode: str, lane: int, amount: int, segment: int, limit: int) ->
     return source, source <= highest
 
 
-def _redux(native: Collective, values: list[int]) -> int:
-    mode, *flags = native.mode.split(".")
-    if native.type != "f32":
-        total = values[0]
-        for value in values[1:]:
-            total = _combine(mode, native.type, total, value)
-        return total
-    if "abs" in flags:
-        values = [v & 0x7FFFFFFF for v in values]
-    numbers = [v for v in values if v & 0x7FFFFFFF <= 0x7F800000]
-    if not numbers or ("NaN" in flags and len(numbers) < len(values)):
-        return 0x7FFFFFFF
-    return (min if mode == "min" else max)(numbers, key=lambda v: v ^ 0x80000000 if v < 0x80000000 else v ^ 0xFFFFFFFF)
-
-
 # -------------------------------------------------------------------------------------------------- tensor memory, copies
 
 
@@ -389,27 +309,23 @@ def _tensor(warp: Warp, op: Op, native: TensorAccess, mask: int) -> None:
         if addresses[lane] != address:
             offset = operand.offset if isinstance(operand, Addr) else 0
             raise fault_at(warp, op, Fault.TENSOR_UNEQUAL, lane, address - offset)
-    if not warp.word(Word.TENSOR):
-        raise fault_at(warp, op, Fault.TENSOR_NONE, lanes[0], address)
-    if warp.word(Word.LIVE) & 0xFFFFFFFF != 0xFFFFFFFF:
-        raise fault_at(warp, op, Fault.TENSOR_PARTIAL, lanes[0], address)
+    _refuse(not warp.word(Word.TENSOR), warp, op, Fault.TENSOR_NONE, lanes[0], address)
+    _refuse(warp.word(Word.LIVE) & 0xFFFFFFFF != 0xFFFFFFFF, warp, op, Fault.TENSOR_PARTIAL, lanes[0], address)
     lane0, column0, quadrant = address >> 16, address & 0xFFFF, warp.word(Word.QUADRANT)
     inner = lane0 & 31
-    if lane0 >> 5 not in (0, quadrant) or (inner if native.shape == "32x32b" else inner & 15):
-        raise fault_at(warp, op, Fault.TENSOR_QUADRANT, lanes[0], address)
+    wrong = lane0 >> 5 not in (0, quadrant) or (inner if native.shape == "32x32b" else inner & 15)
+    _refuse(wrong, warp, op, Fault.TENSOR_QUADRANT, lanes[0], address)
     items = flatten(op.operands[native.value])
     half = _integers(warp, op.operands[native.split], 32)[0] if native.split >= 0 else 0
     parts = 2 if native.pack else 1
     width = int(fragment(native.shape, native.repeat, native.pack).column.max()) + parts
     starts = [column0, column0 + half] if native.split >= 0 else [column0]
     for start in starts:
-        if start + width > 512:
-            raise fault_at(warp, op, Fault.TENSOR_RANGE, lanes[0], address)
+        _refuse(start + width > 512, warp, op, Fault.TENSOR_RANGE, lanes[0], address)
     owned = bytes_at(warp.word(Word.TENSOR_OWNED), 512)
     for start in starts:
         for column in range(start, start + width):
-            if not owned[column]:
-                raise fault_at(warp, op, Fault.TENSOR_UNALLOCATED, lanes[0], column)
+            _refuse(not owned[column], warp, op, Fault.TENSOR_UNALLOCATED, lanes[0], column)
     words = bytes_at(warp.word(Word.TENSOR), 512 * 128 * 4).view(f"u{4 // parts}").reshape(512, 128, parts)
     cells = fragment(native.shape, native.repeat, native.pack, half)
     for r, item in enumerate(items):
@@ -437,8 +353,7 @@ def _copy(warp: Warp, op: Op, native: CopyAsync, mask: int) -> None:
     ignored = warp.bits(op.operands[native.ignore], 1) if native.ignore >= 0 else np.zeros(32, np.bool_)
     for lane in _lanes(mask):
         read = 0 if ignored[lane] else min(sizes[lane], native.size)
-        if read and addresses[lane] % native.size:
-            raise fault_at(warp, op, Fault.MISALIGNED, lane, addresses[lane])
+        _refuse(read and addresses[lane] % native.size, warp, op, Fault.MISALIGNED, lane, addresses[lane])
         count = warp.word(Word.PENDING_COUNT)
         if warp.word(Word.DEFERRED) and count < warp.word(Word.PENDING_CAPACITY):
             if read:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,15 @@ from ptxlab.engine.context import Context, Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.llvm.entry_points import Node, Nodes
 from ptxlab.engine.llvm.segment import element_type
-from ptxlab.engine.lowering.matching import OperandSpec, operand_specs
+from ptxlab.engine.lowering.matching import OperandSpec, operand_specs, read_source, write_result
 from ptxlab.engine.lowering.register_use import constant_bits, deciding_registers, is_inline, observed_registers, operand_registers
-from ptxlab.engine.lowering.scope import type_bits
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import UNWRITTEN_REGISTER, Program, Register
 from ptxlab.engine.reference._native_ops import Stop, bytes_at, drain_copies, fault_at, perform_native, shuffled
 from ptxlab.engine.reference._vocabulary import NumpyVocabulary
 from ptxlab.engine.shadow_vocabulary import Shadowed, ShadowVocabulary
+from ptxlab.isa.catalogue import Control
+from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.native_ops import Collective, LaneAccess, Native
 from ptxlab.isa.operands import Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress
 from ptxlab.native import address_of
@@ -58,10 +60,6 @@ class Warp:
         """A word of the context."""
         return int(self.words[word])
 
-    def row(self, offset: int, bits: int) -> NDArray[Any]:
-        """The row at a frame offset: 32 unsigned integers of ``bits``."""
-        return self.frame[offset : offset + 4 * bits].view(f"u{bits // 8}")
-
     def mask_at(self, offset: int) -> int:
         """A 32-bit lane mask in the frame."""
         return int(self.frame[offset : offset + 4].view("<u4")[0])
@@ -70,42 +68,25 @@ class Warp:
         """Replace a lane mask in the frame."""
         self.frame[offset : offset + 4].view("<u4")[0] = mask & _ALL
 
-    def place(self, info: Register) -> int:
-        """Where the row of a register is in the frame."""
-        return info.offset
-
     def get(self, register: int) -> Any:
-        """A register in all lanes: booleans, unsigned integers, or a pair of uint64 arrays."""
+        """A register in all lanes: booleans, or unsigned integers of at least 16 bits, [2, 32] uint64 for 128 bits."""
         info = self.program.registers[register]
         if info.special in CLOCKS:
             clock = self.word(Word.CLOCK) >> CLOCKS[info.special]
             return np.full(32, clock & (1 << info.bits) - 1, f"u{info.bits // 8}")
-        if self.place(info) < 0:
-            if register not in self.loose:
-                self.loose[register] = zero_row(info.bits)
-            return self.loose[register]
-        if info.bits == 1:
-            return lanes_of(self.mask_at(self.place(info)))
-        if info.bits == 128:
-            return self.row(self.place(info), 64).copy(), self.row(self.place(info) + 256, 64).copy()
-        return self.row(self.place(info), max(info.bits, 16)).copy()
+        if info.offset < 0:
+            return self.loose.setdefault(register, filled(0, info.bits))
+        row = info.view(self.frame)
+        return lanes_of(int(row[0])) if info.bits == 1 else row.copy()
 
     def put(self, register: int, value: Any, lanes: NDArray[np.bool_]) -> None:
         """Write a register in some lanes."""
         info = self.program.registers[register]
-        old = self.get(register)
-        if info.bits == 128:
-            value = tuple(np.where(lanes, n, o) for n, o in zip(value, old, strict=True))
-        else:
-            value = np.where(lanes, value, old)
-        if self.place(info) < 0:
+        value = np.where(lanes, value, self.get(register))
+        if info.offset < 0:
             self.loose[register] = value
-        elif info.bits == 1:
-            self.set_mask(self.place(info), mask_of(value))
-        elif info.bits == 128:
-            self.row(self.place(info), 64)[:], self.row(self.place(info) + 256, 64)[:] = value
         else:
-            self.row(self.place(info), max(info.bits, 16))[:] = value
+            info.view(self.frame)[:] = mask_of(value) if info.bits == 1 else value
 
     def bits(self, operand: Resolved, bits: int) -> Any:
         """A source as unsigned integers of ``bits`` in all lanes."""
@@ -115,17 +96,12 @@ class Warp:
                 return ~value if operand.negated else value
             return value if bits == 128 else value.astype(f"u{bits // 8}")
         if isinstance(operand, Const):
-            pattern = constant_bits(operand, bits)
-            if bits == 1:
-                return np.full(32, bool(pattern))
-            if bits == 128:
-                return np.full(32, pattern & (1 << 64) - 1, np.uint64), np.full(32, pattern >> 64, np.uint64)
-            return np.full(32, pattern, f"u{bits // 8}")
+            return filled(constant_bits(operand, bits), bits)
         if isinstance(operand, SymbolAddress):
-            return np.full(32, self.symbol(operand) & (1 << bits) - 1, f"u{bits // 8}")
+            return filled(self.symbol(operand) & (1 << bits) - 1, bits)
         if isinstance(operand, Group):
             return pack([self.bits(item, bits // len(operand.items)) for item in operand.items], bits)
-        return zero_row(bits)
+        return filled(0, bits)
 
     def symbol(self, symbol: SymbolAddress) -> int:
         """The address of a variable in its space."""
@@ -136,12 +112,12 @@ class Warp:
             return int(bytes_at(self.word(Word.SYMBOLS) + 8 * slot, 8).view(np.uint64)[0]) + symbol.offset
         return symbol.offset
 
-    def write(self, operand: Resolved, type: str, value: Any, lanes: NDArray[np.bool_]) -> None:
+    def write(self, operand: Resolved, type: str, value: Any, *, lanes: NDArray[np.bool_]) -> None:
         """Give a destination a value of a PTX type."""
         if isinstance(operand, Group):
             width = type_bits(type) // len(operand.items)
             for item, part in zip(operand.items, unpack(value, len(operand.items), type_bits(type)), strict=True):
-                self.write(item, f"b{width}", part, lanes)
+                self.write(item, f"b{width}", part, lanes=lanes)
         elif isinstance(operand, Reg):
             bits = self.program.registers[operand.index].bits
             if bits not in (1, 128):
@@ -157,37 +133,37 @@ class ShadowRows(Warp):
 
     def __init__(self, warp: Warp) -> None:
         self.program, self.words, self.frame = warp.program, warp.words, warp.frame
-        self.loose: dict[int, Any] = {}
-
-    def place(self, info: Register) -> int:
-        return info.shadow
 
     def bits(self, operand: Resolved, bits: int) -> Any:
         if isinstance(operand, Reg):
             return super().bits(Reg(operand.index), bits)
-        return super().bits(operand, bits) if isinstance(operand, Group) else zero_row(bits) if bits != 8 else np.zeros(32, np.uint8)
+        return super().bits(operand, bits) if isinstance(operand, Group) else filled(0, bits)
 
     def get(self, register: int) -> Any:
         info = self.program.registers[register]
-        return zero_row(info.bits) if info.shadow < 0 else super().get(register)
+        if info.shadow < 0:
+            return filled(0, info.bits if info.bits == 1 else max(info.bits, 16))
+        row = replace(info, offset=info.shadow).view(self.frame)
+        return lanes_of(int(row[0])) if info.bits == 1 else row.copy()
 
     def put(self, register: int, value: Any, lanes: NDArray[np.bool_]) -> None:
-        if self.program.registers[register].shadow >= 0:
-            super().put(register, value, lanes)
+        info = self.program.registers[register]
+        if info.shadow >= 0:
+            value = np.where(lanes, value, self.get(register))
+            replace(info, offset=info.shadow).view(self.frame)[:] = mask_of(value) if info.bits == 1 else value
 
     def some(self, register: int) -> NDArray[np.bool_]:
         """The lanes in which some bit of a register is undefined."""
-        mask = self.get(register)
-        mask = mask[0] | mask[1] if isinstance(mask, tuple) else mask
-        return np.asarray(mask != 0)
+        found: NDArray[np.bool_] = (self.get(register) != 0).reshape(-1, 32).any(axis=0)
+        return found
 
     def add(self, register: int, old: Any, new: Any, more: Any, lanes: NDArray[np.bool_]) -> None:
         """The bits in which two values differ are undefined, too, and those of another mask."""
-        mask = self.get(register)
-        if isinstance(mask, tuple):
-            self.put(register, tuple(m | (o ^ n) | k for m, o, n, k in zip(mask, old, new, more, strict=True)), lanes)
-        else:
-            self.put(register, mask | (old ^ new) | more, lanes)
+        self.put(register, self.get(register) | (old ^ new) | more, lanes)
+
+    def origins(self, info: Register) -> NDArray[np.uint32]:
+        """Where the undefined bits of a register come from, in each lane."""
+        return self.frame[info.origin : info.origin + 128].view(np.uint32)
 
     def joined_origin(self, registers: Sequence[int]) -> NDArray[np.uint32]:
         """The origin of the undefined bits of the first register that has some."""
@@ -195,24 +171,24 @@ class ShadowRows(Warp):
         for register in reversed(registers):
             info = self.program.registers[register]
             if info.shadow >= 0:
-                found = np.where(self.some(register), self.row(info.origin, 32), found)
+                found = np.where(self.some(register), self.origins(info), found)
         return found
 
     def set_origin(self, register: int, origin: NDArray[np.uint32], lanes: NDArray[np.bool_]) -> None:
         """Say where the undefined bits of a register come from."""
         info = self.program.registers[register]
         if info.shadow >= 0:
-            row = self.row(info.origin, 32)
+            row = self.origins(info)
             row[:] = np.where(lanes, origin, row)
 
 
-def zero_row(bits: int) -> Any:
-    """Zeros in all lanes."""
+def filled(pattern: int, bits: int) -> NDArray[Any]:
+    """A value in all lanes."""
     if bits == 1:
-        return np.zeros(32, np.bool_)
+        return np.full(32, bool(pattern))
     if bits == 128:
-        return np.zeros(32, np.uint64), np.zeros(32, np.uint64)
-    return np.zeros(32, f"u{max(bits, 16) // 8}")
+        return np.stack([filled(pattern & (1 << 64) - 1, 64), filled(pattern >> 64, 64)])
+    return np.full(32, pattern, f"u{bits // 8}")
 
 
 def as_integers(value: NDArray[Any]) -> NDArray[Any]:
@@ -220,24 +196,21 @@ def as_integers(value: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(value).view(f"u{value.itemsize}") if value.dtype.kind in "fi" else value
 
 
-def pack(items: list[Any], bits: int) -> Any:
+def pack(items: list[Any], bits: int) -> NDArray[Any]:
     """Join narrow values, the first lowest."""
     if bits == 128:
-        if len(items) == 2:
-            return tuple(items)
         half = len(items) // 2
-        return pack(items[:half], 64), pack(items[half:], 64)
-    kind = np.dtype(f"u{bits // 8}")
-    made = np.zeros(32, kind)
+        return np.stack([pack(items[:half], 64), pack(items[half:], 64)])
+    made = filled(0, bits)
     for i, item in enumerate(items):
-        made |= item.astype(kind) << kind.type(bits // len(items) * i)
+        made |= item.astype(made.dtype) << made.dtype.type(bits // len(items) * i)
     return made
 
 
 def unpack(value: Any, count: int, bits: int) -> list[Any]:
     """Cut a wide value into narrow ones."""
     if bits == 128:
-        return list(value) if count == 2 else [*unpack(value[0], count // 2, 64), *unpack(value[1], count // 2, 64)]
+        return [*unpack(value[0], count // 2, 64), *unpack(value[1], count // 2, 64)]
     step = bits // count
     value = as_integers(value)
     return [(value >> value.dtype.type(step * i)).astype(f"u{step // 8}") for i in range(count)]
@@ -336,16 +309,16 @@ class Interpreter:
         return self.nodes.at(start)
 
     def _control(self, warp: Warp, node: Node, op: Op, active: int) -> int:
-        name = op.row.semantics
+        does = op.row.semantics
         mask = warp.word(Word.MASK)
         behind = self.nodes.behind(node, op.index) if self.program.blocks[node.block].fall >= 0 else -1
         if op.guard is not None and not active:
             return self._go(warp, behind)
-        if name == "bra":
+        if does is Control.BRANCH:
             if active == mask or op.targets[0] == behind:
                 return self._go(warp, op.targets[0])
             raise self._diverge(warp, op, active, op.targets[0], behind)
-        if name == "brx":
+        if does is Control.INDEXED_BRANCH:
             if active != mask:
                 raise self._diverge(warp, op, active, op.index, behind)
             indices = warp.bits(op.operands[0], 32)
@@ -357,7 +330,7 @@ class Interpreter:
             if same == active:
                 return self._go(warp, op.targets[index])
             raise self._diverge(warp, op, same, op.targets[index], op.index)
-        if name in ("exit", "ret"):
+        if does in (Control.EXIT, Control.RETURN):
             warp.words[Word.EXITED] |= np.uint64(active)
             warp.words[Word.LIVE] &= np.uint64(~active & _ALL)
             warp.words[Word.MASK] = mask & ~active
@@ -375,7 +348,7 @@ class Interpreter:
     def _pure(self, warp: Warp, op: Op) -> None:
         specs = operand_specs(op)
         outputs = op.row.outputs
-        sources = [self._source(warp, o, s) for o, s in zip(op.operands[outputs:], specs[outputs:], strict=True)]
+        sources = [read_source(partial(self._read, warp), o, s) for o, s in zip(op.operands[outputs:], specs[outputs:], strict=True)]
         guard = None if op.guard is None else warp.bits(op.guard, 1)
         lanes = lanes_of(warp.word(Word.MASK)) & (True if guard is None else guard)
         tracked = any(self.program.registers[r].shadow >= 0 for r in self.program.writes[op.index])
@@ -390,14 +363,7 @@ class Interpreter:
         with np.errstate(all="ignore"):
             result = op.row.semantics(self.x, op.q, *sources)
         for operand, spec, value in zip(op.operands[:outputs], specs, (result,) if outputs == 1 else result, strict=False):
-            _give(warp, operand, spec, value, lanes)
-
-    def _source(self, warp: Warp, operand: Resolved, spec: OperandSpec) -> Any:
-        if spec.kind == "vector" and isinstance(operand, Group):
-            return tuple(self._read(warp, item, spec.type) for item in operand.items)
-        if spec.kind in ("scalar", "vector", "pair"):
-            return self._read(warp, operand, spec.type)
-        return operand
+            write_result(partial(warp.write, lanes=lanes), operand, spec, value)
 
     def _read(self, warp: Warp, operand: Resolved, type: str) -> Any:
         if not isinstance(operand, Reg | Const | SymbolAddress | Group):
@@ -423,8 +389,6 @@ class Interpreter:
             return source
         bits = type_bits(spec.type)
         mask = shadow.bits(operand, bits)
-        if isinstance(source, tuple):
-            return tuple(Shadowed(part, half) for part, half in zip(source, mask, strict=True))
         if isinstance(operand, Reg) and operand.negated and bits > 1 and element_type(spec.type)[0] == "i":
             mask = mask | self.x.neg(mask)
         return Shadowed(source, mask)
@@ -449,9 +413,9 @@ class Interpreter:
 
         def write() -> None:
             for operand, spec, mask in zip(op.operands[:outputs], specs, (masks,) if outputs == 1 else masks, strict=False):
-                _give(shadow, operand, spec, mask, lanes)
+                write_result(partial(shadow.write, lanes=lanes), operand, spec, mask)
             for operand, spec, mask in zip(op.operands[:outputs], specs, (masks,) if outputs == 1 else masks, strict=False):
-                _give(shadow, operand, spec, mask, undecided & running)
+                write_result(partial(shadow.write, lanes=undecided & running), operand, spec, mask)
             for register, (old, old_mask) in before.items():
                 shadow.set_origin(register, origin, lanes | undecided & running)
                 if undecided.any():
@@ -471,7 +435,7 @@ class Interpreter:
     def _set_defined(self, warp: Warp, op: Op, mask: int) -> None:
         shadow = ShadowRows(warp)
         for register in self.program.writes[op.index]:
-            shadow.put(register, zero_row(self.program.registers[register].bits), lanes_of(mask))
+            shadow.put(register, 0, lanes_of(mask))
 
     def _exchange(self, warp: Warp, op: Op, native: Collective, mask: int) -> None:
         """Undefined bits through an exchange between lanes."""
@@ -484,8 +448,8 @@ class Interpreter:
             open_ = np.logical_or.reduce([shadow.some(r) for r in chooses] or [np.zeros(32, np.bool_)]) & lanes
             came = shuffled(warp, op, native, mask)
             moved, origins = shadow.bits(source, 32)[came], shadow.joined_origin(operand_registers(source))[came]
-            shadow.write(pair.first, "b32", np.where(open_, ~np.uint32(0), moved), lanes)
-            shadow.write(pair.second, "pred", open_, lanes)
+            shadow.write(pair.first, "b32", np.where(open_, ~np.uint32(0), moved), lanes=lanes)
+            shadow.write(pair.second, "pred", open_, lanes=lanes)
             origins = np.where(open_, shadow.joined_origin(chooses), origins)
         else:
             bad = np.logical_or.reduce([shadow.some(r) for r in operand_registers(source)] or [np.zeros(32, np.bool_)]) & lanes
@@ -522,16 +486,3 @@ class Interpreter:
 def _masks(x: ShadowVocabulary, result: Any) -> Any:
     """The undefined bits of what semantics over `ShadowVocabulary` give."""
     return tuple(_masks(x, each) for each in result) if isinstance(result, tuple | list) else x.mask(result)
-
-
-def _give(warp: Warp, operand: Resolved, spec: OperandSpec, value: Any, lanes: NDArray[np.bool_]) -> None:
-    """Write a destination of any kind."""
-    if spec.kind == "pair":
-        pair = operand if isinstance(operand, PairOf) else PairOf(operand, Const(0))
-        warp.write(pair.first, spec.type, value[0], lanes)
-        warp.write(pair.second, spec.second, value[1], lanes)
-    elif spec.kind == "vector" and isinstance(operand, Group):
-        for item, part in zip(operand.items, value, strict=True):
-            warp.write(item, spec.type, part, lanes)
-    else:
-        warp.write(operand, spec.type, value, lanes)

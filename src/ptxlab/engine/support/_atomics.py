@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ptxlab.engine.addition_table import note_addition
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.vocabulary import LlvmVocabulary
-from ptxlab.engine.lowering.register_use import atomic_bits
 from ptxlab.engine.support._lanes import float_extreme
 from ptxlab.engine.support.accesses import frame_row
+from ptxlab.engine.support.event_rows import note_addition
+from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.scalar.float_helpers import NAN64
-from ptxlab.native.builder import Function, Module, Value
+from ptxlab.native.builder import Module, Value
 
 __all__ = ["emit_atomic"]
 
@@ -17,10 +17,9 @@ __all__ = ["emit_atomic"]
 def emit_atomic(module: Module, name: str) -> None:
     """``void atomic_OPERATION_TYPE(context, op, frame, mask, hosts, count, old, a, b)``: tables of frame offsets, ``old`` null for red."""
     _, operation, type, *in_global = name.split("_")
-    bits = atomic_bits(type)
+    bits = TYPE_BITS[type]
     parameters = "ptr context, i32 op, ptr frame, i32 mask, ptr hosts, i32 count, ptr old, ptr a, ptr b"
-    c = Function(module, name, "void", parameters)
-    context, op, frame, mask, hosts, count, old_table, a_table, b_table = c.parameters
+    c, (context, op, frame, mask, hosts, count, old_table, a_table, b_table) = module.define(f"void {name}({parameters})")
     counted = operation == "add" and not (type[0] in "us" and type[1:].isdigit())
 
     def row(table: Value, k: Value) -> Value:

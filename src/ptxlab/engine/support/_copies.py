@@ -21,10 +21,10 @@ def emit_copies(module: Module, source: str) -> None:
 
 
 def _perform(module: Module) -> None:
-    """``i32 perform_copy(context, lane, host, address, size, read, op)``: read bytes, zeros behind them."""
-    parameters = "ptr context, i64 lane, ptr host, i64 address, i64 size, i64 read, i32 op"
-    c = Function(module, "perform_copy", "i32", parameters, internal=True)
-    context, lane, host, address, size, read, op = c.parameters
+    """``i32 perform_copy(context, lane, host, address, size, read, op)``: read bytes, then zeros."""
+    c, (context, lane, host, address, size, read, op) = module.define(
+        "i32 perform_copy(ptr context, i64 lane, ptr host, i64 address, i64 size, i64 read, i32 op)", internal=True
+    )
     with c.when(read.ne(0)):
         data = _source(c, context, lane, address, read, op).convert("inttoptr", "ptr")
         for bytes_ in (16, 8, 4):
@@ -40,10 +40,9 @@ def _perform(module: Module) -> None:
 
 def _copy(module: Module, source: str) -> None:
     """``i32 copy_async_SOURCE(context, mask, hosts, row, offset, sizes, ignored, size, op)``."""
-    name = f"copy_async_{source}"
-    parameters = "ptr context, i32 mask, ptr hosts, ptr row, i64 offset, ptr sizes, i32 ignored, i32 bytes, i32 op"
-    c = Function(module, name, "i32", parameters)
-    context, mask, hosts, row, offset, sizes, ignored, bytes_, op = c.parameters
+    c, (context, mask, hosts, row, offset, sizes, ignored, bytes_, op) = module.define(
+        f"i32 copy_async_{source}(ptr context, i32 mask, ptr hosts, ptr row, i64 offset, ptr sizes, i32 ignored, i32 bytes, i32 op)"
+    )
     size = bytes_.to("i64")
     place = c.variable("i64")
     with c.each_bit(mask) as lane:
@@ -89,8 +88,7 @@ def _source(c: Function, context: Value, lane: Value, address: Value, read: Valu
 
 def _drain(module: Module) -> None:
     """``i32 drain(context, first, count, lanes)``: perform pending copies of these lanes, in order."""
-    c = Function(module, "drain", "i32", "ptr context, i64 first, i64 count, i32 lanes")
-    context, first, count, lanes = c.parameters
+    c, (context, first, count, lanes) = module.define("i32 drain(ptr context, i64 first, i64 count, i32 lanes)")
     rows = context.pointer(Word.PENDING)
     with c.loop(count) as i:
         row = rows.at((first + i) * 24)

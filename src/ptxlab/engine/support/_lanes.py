@@ -17,8 +17,6 @@ from ptxlab.native.builder import Function, Module, Value
 
 __all__ = ["emit_lanes", "emit_matrix", "float_extreme"]
 
-_PARAMETERS = "ptr context, i32 mask, ptr members"
-
 
 def emit_lanes(module: Module, name: str, parts: list[str]) -> None:
     """Emit ``NAME_PART_...`` and what it calls."""
@@ -31,8 +29,7 @@ def emit_lanes(module: Module, name: str, parts: list[str]) -> None:
 
 def _members(module: Module) -> None:
     """``i32 members(context, mask, members, op)``: 0 if every live member executes, and every lane is its own member."""
-    c = Function(module, "members", "i32", f"{_PARAMETERS}, i32 op")
-    context, mask, members, op = c.parameters
+    c, (context, mask, members, op) = module.define("i32 members(ptr context, i32 mask, ptr members, i32 op)")
     live = context.word(Word.LIVE).to("i32")
     rows = members.load("<32 x i32>")
     missing = (rows & (live & ~mask)).ne(0).cast("i32") & mask
@@ -48,8 +45,7 @@ def _members(module: Module) -> None:
 
 def _together(module: Module) -> None:
     """``i32 together(context, mask, op)``: 0 if all live lanes execute."""
-    c = Function(module, "together", "i32", "ptr context, i32 mask, i32 op")
-    context, mask, op = c.parameters
+    c, (context, mask, op) = module.define("i32 together(ptr context, i32 mask, i32 op)")
     with c.when((context.word(Word.LIVE).to("i32") & ~mask).ne(0) & mask.ne(0)):
         converge(context, mask, op)
     c.ret(0)
@@ -57,8 +53,7 @@ def _together(module: Module) -> None:
 
 def _begin(module: Module, name: str, parameters: str) -> tuple[Function, tuple[Value, ...]]:
     """A function that first makes sure that the members are there; its parameters without context and op."""
-    c = Function(module, name, "i32", f"{_PARAMETERS}, {parameters}, i32 op")
-    context, mask, members, *rest, op = c.parameters
+    c, (context, mask, members, *rest, op) = module.define(f"i32 {name}(ptr context, i32 mask, ptr members, {parameters}, i32 op)")
     status = c.call("members", "i32", context, mask, members, op)
     with c.when(status.ne(0)):
         c.ret(status)
@@ -84,8 +79,7 @@ def _elect(module: Module) -> None:
 
 def _shfl(module: Module, mode: str) -> None:
     """``shfl_MODE(context, mask, members, target, predicate, a, b, c, op)``: section "shfl.sync"."""
-    parameters = "ptr target, ptr predicate, ptr a, ptr b, ptr clamp"
-    c, (mask, _, target, predicate, a, b, clamp) = _begin(module, f"shfl_{mode}", parameters)
+    c, (mask, _, target, predicate, a, b, clamp) = _begin(module, f"shfl_{mode}", "ptr target, ptr predicate, ptr a, ptr b, ptr clamp")
     copy = c.stack("<32 x i32>", align=64)
     copy.store(a.load("<32 x i32>"), align=64)
     found = c.variable("i32", 0)
@@ -124,8 +118,7 @@ def _vote(module: Module, mode: str) -> None:
 
 def _match(module: Module, mode: str, bits: str) -> None:
     """``match_MODE_BITS(context, mask, members, target, predicate, a, op)``."""
-    name = f"match_{mode}_{bits}"
-    c, (mask, members, target, predicate, a) = _begin(module, name, "ptr target, ptr predicate, ptr a")
+    c, (mask, members, target, predicate, a) = _begin(module, f"match_{mode}_{bits}", "ptr target, ptr predicate, ptr a")
     kind = f"i{bits}"
     copy = c.stack(f"<32 x {kind}>", align=64)
     copy.store(a.load(f"<32 x {kind}>"), align=64)
@@ -143,8 +136,7 @@ def _match(module: Module, mode: str, bits: str) -> None:
 
 def _redux(module: Module, mode: str, type: str) -> None:
     """``redux_MODE_TYPE(context, mask, members, target, a, op)``."""
-    name = f"redux_{mode}_{type}"
-    c, (mask, members, target, a) = _begin(module, name, "ptr target, ptr a")
+    c, (mask, members, target, a) = _begin(module, f"redux_{mode}_{type}", "ptr target, ptr a")
     copy = c.stack("<32 x i32>", align=64)
     copy.store(a.load("<32 x i32>"), align=64)
     base, *flags = mode.split(".")
@@ -158,17 +150,11 @@ def _redux(module: Module, mode: str, type: str) -> None:
             if "abs" in flags:
                 value = value & 0x7FFFFFFF
             known = got.get().ne(0)
-            total.set(known.select(join(total.get(), value), _single(value, type)))
+            alone = (value & 0x7FFFFFFF).ugt(0x7F800000).select(0x7FFFFFFF, value) if type == "f32" else value
+            total.set(known.select(join(total.get(), value), alone))
             got.set(1)
         target.store(total.get(), lane)
     c.ret(0)
-
-
-def _single(value: Value, type: str) -> Value:
-    """A value alone; a NaN becomes the canonical one."""
-    if type != "f32":
-        return value
-    return (value & 0x7FFFFFFF).ugt(0x7F800000).select(0x7FFFFFFF, value)
 
 
 def _join(mode: str, type: str) -> Callable[[Value, Value], Value]:
@@ -193,14 +179,15 @@ def float_extreme(mode: str, infinity: int, a: Value, b: Value, propagate: bool 
     return (nan_a & nan_b).select((1 << sign) - 1, nan_a.select(b, nan_b.select(a, chosen)))
 
 
-def emit_matrix(module: Module, write: bool, element: str, transposed: bool) -> None:
+def emit_matrix(module: Module, name: str) -> None:
     """``void ...(frame, mask, hosts, registers, offsets)``.
 
     ``hosts`` has the rows, one for each lane that gives an address, eight for each register.
     """
-    name = f"{'st' if write else 'ld'}matrix_{element}{'t' if transposed else ''}"
-    c = Function(module, name, "void", "ptr frame, i32 mask, ptr hosts, i32 count, ptr offsets")
-    frame, mask, hosts, count, offsets = c.parameters
+    kind, _, element = name.partition("_")
+    write, transposed = kind == "stmatrix", element[-1] == "t"
+    element = element.removesuffix("t")
+    c, (frame, mask, hosts, count, offsets) = module.define(f"void {name}(ptr frame, i32 mask, ptr hosts, i32 count, ptr offsets)")
     size = 2 if element == "b16" else 1
     values = matrix_layout(write, element, transposed)
     rows, columns = values.coefficients("R"), values.coefficients("C")

@@ -21,9 +21,9 @@ _ROW = 512
 def emit_tensor(module: Module, shape: str, write: bool, pack: bool) -> None:
     """``i32 tensor_ld_SHAPE(context, mask, addresses, offsets, offset, count, half, op)``; addresses null: ``offset`` alone."""
     name = f"tensor_{'st' if write else 'ld'}_{shape}{'_pack' if pack else ''}"
-    parameters = "ptr context, i32 mask, ptr addresses, ptr offsets, i32 offset, i32 count, i32 half, i32 op"
-    c = Function(module, name, "i32", parameters)
-    context, mask, addresses, offsets, offset, count, half, op = c.parameters
+    c, (context, mask, addresses, offsets, offset, count, half, op) = module.define(
+        f"i32 {name}(ptr context, i32 mask, ptr addresses, ptr offsets, i32 offset, i32 count, i32 half, i32 op)"
+    )
     with c.when(mask.eq(0)):
         c.ret(0)
     with c.when((context.word(Word.LIVE).to("i32") & ~mask).ne(0)):

@@ -7,6 +7,8 @@ one.
 
 from __future__ import annotations
 
+import re
+
 from ptxlab.engine.context import Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
@@ -19,6 +21,7 @@ _CALLED = {"generic": ("cluster", "global", "local", "param", "generic")}
 FAILED = int(Status.FAULT)
 """The status that compiled functions return after they recorded a fault."""
 
+_MOVE = re.compile(r"(load|store)(\d+)(?:to|from)(\d+)(s?)x(\w+)")
 COUNTS = {32: (1, 2, 4), 64: (1, 2), 16: (1,), 8: (1,)}
 """Vector sizes that have a function of their own; all others share one that loops."""
 
@@ -70,10 +73,11 @@ class _OneLane:
     """The function ``one_SPACE`` while it is written."""
 
     def __init__(self, module: Module, space: str) -> None:
-        parameters = "ptr context, i64 lane, i64 address, i64 size, i64 align, i32 write, i32 op"
-        self.code = c = Function(module, f"one_{space}", "i64", parameters, internal=True)
-        self.context, self.lane, self.address, self.size, self.align, self.write, self.op = c.parameters
-        with c.when((self.address & (self.align - 1)).ne(0)):
+        self.code, parameters = module.define(
+            f"i64 one_{space}(ptr context, i64 lane, i64 address, i64 size, i64 align, i32 write, i32 op)", internal=True
+        )
+        self.context, self.lane, self.address, self.size, align, self.write, self.op = parameters
+        with self.code.when((self.address & (align - 1)).ne(0)):
             self._fail(Fault.MISALIGNED)
         emit = {
             "shared": self._shared,
@@ -161,9 +165,9 @@ def _resolve(module: Module, space: str, source: str) -> None:
 
     SOURCE is the width in bits of the addresses in the row; ``u``: the address is uniform, it is the offset.
     """
-    parameters = "ptr context, i32 mask, ptr row, i64 offset, i32 bytes, i32 write, i32 op, ptr out"
-    c = Function(module, f"resolve_{space}_{source}", "i32", parameters)
-    context, mask, row, offset, bytes_, write, op, out = c.parameters
+    c, (context, mask, row, offset, bytes_, write, op, out) = module.define(
+        f"i32 resolve_{space}_{source}(ptr context, i32 mask, ptr row, i64 offset, i32 bytes, i32 write, i32 op, ptr out)"
+    )
     if source == "32":
         address = (row.load("<32 x i32>") + offset.to("i32")).to("i64")
     elif source == "64":
@@ -217,17 +221,16 @@ def _last_allocation(c: Function, context: Value, address: Value, size: Value, w
 # ----------------------------------------------------------------------------------------------------- rows of the frame
 
 
-def emit_move(module: Module, write: bool, memory: int, register: int, signed: bool, count: int) -> None:
+def emit_move(module: Module, name: str) -> None:
     """``void load...(frame, mask, hosts, count, offsets)`` and ``store...``: between the hosts' addresses and rows, lower lanes first.
 
-    Widths in memory and register are part of the name, and the number of elements of a vector unless it is 0 (any number).
+    Widths in memory and register are part of the name, and the number of elements of a vector, or n for any number.
     """
-    if write:
-        name = f"store{memory}from{register}x{count or 'n'}"
-    else:
-        name = f"load{memory}to{register}{'s' if signed else ''}x{count or 'n'}"
-    c = Function(module, name, "void", "ptr frame, i32 mask, ptr hosts, i32 count, ptr offsets")
-    frame, mask, hosts, many, offsets = c.parameters
+    moved = _MOVE.fullmatch(name)
+    assert moved is not None, name
+    write, signed = moved[1] == "store", bool(moved[4])
+    memory, register, count = int(moved[2]), int(moved[3]), 0 if moved[5] == "n" else int(moved[5])
+    c, (frame, mask, hosts, many, offsets) = module.define(f"void {name}(ptr frame, i32 mask, ptr hosts, i32 count, ptr offsets)")
 
     def element(host: Value, row: Value, lane: Value) -> None:
         if memory == 128:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache
 
@@ -16,7 +15,7 @@ from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_move
 from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_save, emit_unchanged
 from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors
-from ptxlab.native.builder import Function, Module
+from ptxlab.native.builder import Module
 
 __all__ = ["address_of", "emit_dispatch"]
 
@@ -35,37 +34,22 @@ def _library(name: str) -> native.Library:
 def _ir(name: str) -> str:
     module = Module()
     first, *rest = name.split("_")
-    _EMIT.get(first, _emit_move)(module, name, rest)
+    emit: Emit = _EMIT.get(first, lambda module, name, rest: emit_move(module, name))
+    emit(module, name, rest)
     return module.text()
 
 
-def _emit_move(module: Module, name: str, rest: list[str]) -> None:
-    moved = _MOVE.fullmatch(name)
-    assert moved is not None, name
-    kind, memory, register, signed, count = moved.groups()
-    emit_move(module, kind == "store", int(memory), int(register), bool(signed), 0 if count == "n" else int(count))
-
-
-def _emit_matrix(module: Module, name: str, rest: list[str]) -> None:
-    emit_matrix(module, name.startswith("st"), rest[0].removesuffix("t"), transposed=rest[0].endswith("t"))
-
-
-def _emit_copies(module: Module, name: str, rest: list[str]) -> None:
-    emit_copies(module, rest[-1] if rest else "")
-
-
-def _emit_lanes(module: Module, name: str, rest: list[str]) -> None:
-    emit_lanes(module, name.split("_")[0], rest)
-
-
-_MOVE = re.compile(r"(load|store)(\d+)(?:to|from)(\d+)(s?)x(\w+)")
-_EMIT: dict[str, Callable[[Module, str, list[str]], None]] = {
+Emit = Callable[[Module, str, list[str]], None]
+_EMIT: dict[str, Emit] = {
     "dispatch": lambda module, name, rest: emit_dispatch(module),
-    **dict.fromkeys(("shfl", "vote", "match", "redux", "elect", "members", "together"), _emit_lanes),
+    **dict.fromkeys(
+        ("shfl", "vote", "match", "redux", "elect", "members", "together"),
+        lambda module, name, rest: emit_lanes(module, name.split("_")[0], rest),
+    ),
     "tensor": lambda module, name, rest: emit_tensor(module, rest[1], write=rest[0] == "st", pack=rest[-1] == "pack"),
     "atomic": lambda module, name, rest: emit_atomic(module, name),
-    **dict.fromkeys(("ldmatrix", "stmatrix"), _emit_matrix),
-    **dict.fromkeys(("copy", "drain"), _emit_copies),
+    **dict.fromkeys(("ldmatrix", "stmatrix"), lambda module, name, rest: emit_matrix(module, name)),
+    **dict.fromkeys(("copy", "drain"), lambda module, name, rest: emit_copies(module, rest[-1] if rest else "")),
     "record": lambda module, name, rest: emit_record(module),
     "mirrors": lambda module, name, rest: emit_mirrors(module),
     "defined": lambda module, name, rest: emit_defined(module),
@@ -79,8 +63,7 @@ _EMIT: dict[str, Callable[[Module, str, list[str]], None]] = {
 
 def emit_dispatch(module: Module) -> None:
     """``i32 dispatch(context, table)``: run the region that the table names for PC until the status is not `CHAIN`."""
-    c = Function(module, "dispatch", "i32", "ptr context, ptr table")
-    context, table = c.parameters
+    c, (context, table) = module.define("i32 dispatch(ptr context, ptr table)")
     head, known, missing, done = (c.label() for _ in range(4))
     c.jump(head)
     c.begin(head)

@@ -1,16 +1,35 @@
-"""Recording: one row of fixed size for each access and each fence of a warp, for observers to read in bulk.
+"""What compiled code writes for observers, who read it in bulk: events, and additions of floating-point numbers.
 
-A row is op index | lanes << 32, a number (the address of a tensor memory access; the lanes whose store changed nothing), and the host
-addresses of the 32 lanes. Where sources are watched, cp.async has a second row, of the lanes that read their whole source: its index is
-the number of ops more.
+There is one row of fixed size for each access and each fence of a warp. A row is op index | lanes << 32, a number, and the host addresses
+of the 32 lanes. The number is the address of a tensor memory access, the lanes whose store changed nothing, or the bytes that each lane of
+a cp.async accesses. A cp.async whose source is watched has further rows for what it reads, one for each number of bytes; their index is
+larger by the number of ops.
+
+The table of additions is there to tell which results depend on the order of atomics. A row is (address, agent, additions, flags); an
+element's row is found by a hash of its address, and a later element takes it over. After these comes a row for each op: the element with
+the most additions of those that it added to, once several agents had added there and a sum was rounded.
 """
 
 from __future__ import annotations
 
 from ptxlab.engine.context import Word
-from ptxlab.native.builder import Function, Module
+from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["ROW_WORDS", "SAVED_BYTES", "emit_observe", "emit_record", "emit_save", "emit_unchanged"]
+__all__ = [
+    "HASH",
+    "ROUNDED",
+    "ROW_BYTES",
+    "ROW_WORDS",
+    "SAVED_BYTES",
+    "SEVERAL",
+    "SLOTS",
+    "SLOT_BITS",
+    "emit_observe",
+    "emit_record",
+    "emit_save",
+    "emit_unchanged",
+    "note_addition",
+]
 
 ROW_WORDS = 34
 _WIDEST = 32
@@ -20,8 +39,7 @@ SAVED_BYTES = 32 * _WIDEST
 
 def emit_observe(module: Module) -> None:
     """``void observe(context, op, mask)``: undefined bits leave the thread in these lanes."""
-    c = Function(module, "observe", "void", "ptr context, i32 op, i32 mask")
-    context, op, mask = c.parameters
+    c, (context, op, mask) = module.define("void observe(ptr context, i32 op, i32 mask)")
     with c.when(context.word(Word.OBSERVE).ne(0)):
         context.set_words({Word.OBSERVE_OP: op.to("i64"), Word.OBSERVE_MASK: mask.to("i64")})
         c.call(context.pointer(Word.OBSERVE), "void", context)
@@ -30,8 +48,7 @@ def emit_observe(module: Module) -> None:
 
 def emit_save(module: Module) -> None:
     """``void save(context, mask, hosts, size)``: save the bytes that stores are about to overwrite."""
-    c = Function(module, "save", "void", "ptr context, i32 mask, ptr hosts, i32 size")
-    context, mask, hosts, size = c.parameters
+    c, (context, mask, hosts, size) = module.define("void save(ptr context, i32 mask, ptr hosts, i32 size)")
     saved = context.pointer(Word.EVENT_SAVED)
     with c.each_bit(mask) as lane:
         host, place = hosts.load("ptr", lane), saved.at(lane * _WIDEST)
@@ -43,8 +60,7 @@ def emit_save(module: Module) -> None:
 
 def emit_unchanged(module: Module) -> None:
     """``i32 unchanged(context, mask, hosts, size)``: the lanes whose memory holds what was kept."""
-    c = Function(module, "unchanged", "i32", "ptr context, i32 mask, ptr hosts, i32 size")
-    context, mask, hosts, size = c.parameters
+    c, (context, mask, hosts, size) = module.define("i32 unchanged(ptr context, i32 mask, ptr hosts, i32 size)")
     saved = context.pointer(Word.EVENT_SAVED)
     same = c.variable("i32", mask)
     with c.each_bit(mask) as lane:
@@ -60,8 +76,7 @@ def emit_unchanged(module: Module) -> None:
 
 def emit_record(module: Module) -> None:
     """``void record(context, mask, op, number, hosts)``; ``hosts`` may be null. A full buffer is drained on the spot."""
-    c = Function(module, "record", "void", "ptr context, i32 mask, i32 op, i64 number, ptr hosts")
-    context, mask, op, number, hosts = c.parameters
+    c, (context, mask, op, number, hosts) = module.define("void record(ptr context, i32 mask, i32 op, i64 number, ptr hosts)")
     with c.when(mask.eq(0)):
         c.ret()
     with c.when(context.word(Word.EVENT_COUNT).eq(context.word(Word.EVENT_CAPACITY))):
@@ -73,3 +88,31 @@ def emit_record(module: Module) -> None:
     with c.when(hosts.ne(0)):
         row.store(hosts.load("<32 x i64>"), 2)
     context.set_word(Word.EVENT_COUNT, count + 1)
+
+
+# ----------------------------------------------------------------------------------------------------------- additions
+
+SLOT_BITS = 15
+SLOTS = 1 << SLOT_BITS
+ROW_BYTES = 32
+HASH = 0x9E3779B97F4A7C15
+ROUNDED, SEVERAL = 1, 2
+
+
+def note_addition(c: Function, table: Value, op: Value, agent: Value, cell: Value, rounded: Value) -> None:
+    """Note one addition to the element at ``cell``."""
+    key = cell.convert("ptrtoint", "i64")
+    row = table.at((((key >> 1) * HASH) >> (64 - SLOT_BITS)) * ROW_BYTES)
+    agent_at, count_at, flags_at = (row.at(8 * i) for i in (1, 2, 3))
+    same = row.load("i64").eq(key)
+    other = (agent_at.load("i64").ne(agent) & same).to("i64") * SEVERAL
+    count = same.select(count_at.load("i64"), 0) + 1
+    flags = same.select(flags_at.load("i64"), 0) | other | rounded.to("i64")
+    for value, place in ((key, row), (agent, agent_at), (count, count_at), (flags, flags_at)):
+        place.store(value)
+    with c.when(flags.eq(ROUNDED | SEVERAL)):
+        found = table.at((op.to("i64") + SLOTS) * ROW_BYTES)
+        most = found.load("i64", 2)
+        with c.when(most.ult(count)):
+            found.store(key)
+            found.store(count, 2)

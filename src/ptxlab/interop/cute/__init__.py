@@ -3,7 +3,7 @@
 Needs the package ``nvidia-cutlass-dsl``: ``pip install 'ptxlab[cute]'``.
 """
 
-from ptxlab.interop.cute._launch import Compiled, compile
+from ptxlab.interop.cute._compile import Compiled, compile
 from ptxlab.interop.cute.scripts import device, install_on_import
 
 __all__ = ["Compiled", "compile", "device", "install_on_import"]

@@ -75,7 +75,7 @@ class _Form:
         if address % ALIGNMENT:
             raise refuse(
                 "I103",
-                f"argument {name}: the array starts {address % ALIGNMENT} bytes behind a multiple of {ALIGNMENT}",
+                f"argument {name}: the array starts {address % ALIGNMENT} bytes after a multiple of {ALIGNMENT}",
                 fix="copy it, or pass from_dlpack(array)",
             )
         owner = _DeviceArray(address, self.shape, self.strides, self.itemsize)

@@ -52,7 +52,7 @@ class LaunchConfig(ctypes.Structure):
 
 
 class HostCall:
-    """One call of a host function: answers the CUDA functions that it calls, and launches its kernels.
+    """One call of a host function, which the answers to the CUDA functions that it calls refer to.
 
     ``launch`` is called with the kernel, and by keyword with what the host function says: grid, block, cluster, shared_bytes, args.
     """
@@ -78,47 +78,13 @@ class HostCall:
             raise self.error
         return self.result()
 
-    def device_attribute(self, attribute: int) -> int:
-        """Answer ``cudaDeviceGetAttribute``."""
-        found = device_attribute(self.device, attribute)
-        if found is None:
-            self.refuse(f"cudaDeviceGetAttribute (attribute {attribute})")
-        return found
-
-    def kernel_attribute(self, kernel: str, attribute: int) -> int:
-        """Answer ``cuKernelGetAttribute``."""
-        if attribute != _STATIC_SHARED:
-            self.refuse(f"cuKernelGetAttribute (attribute {attribute})")
-        return int(self.module[kernel].program.shared.static_end) - SHARED_RESERVED
-
-    def refuse(self, function: str) -> NoReturn:
-        """Answer any other function."""
-        raise refuse("I105", f"the host function calls {function}, which ptxlab does not have", fix="do that outside the host function")
-
-    def launch(self, kernel: str, config: LaunchConfig, parameters: Any) -> bool:
-        """Answer ``cudaLaunchKernelExC``: return whether the host function may continue."""
-        found = self.module[kernel]
-        attributes = [config.attributes[i] for i in range(config.count)]
-        clusters = [tuple(a.value[:3]) for a in attributes if a.id == CLUSTER_DIMENSION]
-        result = self.launch_kernel(
-            found,
-            grid=tuple(config.grid),
-            block=tuple(config.block),
-            cluster=clusters[-1] if clusters else None,
-            shared_bytes=config.shared_bytes,
-            args=[ctypes.string_at(parameters[i], p.size) for i, p in enumerate(found.parameters)],
-        )
-        self.results.append(result)
-        return result.ok
-
     def result(self) -> Result:
         """Combine the results of the launches."""
         if len(self.results) == 1:
             return self.results[0]
         stats = [r.stats for r in self.results]
         services = sum((Counter(s.services) for s in stats), Counter[str]())
-        totals = sum(s.instructions for s in stats), dict(services), sum(s.ctas for s in stats), sum(s.seconds for s in stats)
-        total = Stats(*totals)
+        total = Stats(sum(s.instructions for s in stats), dict(services), sum(s.ctas for s in stats), sum(s.seconds for s in stats))
         first = self.results[0] if self.results else Result((), total, completed=True)
         return replace(
             first,
@@ -154,11 +120,16 @@ def _get_kernel(kernel: Any, _library: Any, name: bytes) -> None:
 
 
 def _device_attribute(value: Any, attribute: int, _device: int) -> None:
-    value[0] = current_call.get().device_attribute(attribute)
+    found = device_attribute(current_call.get().device, attribute)
+    if found is None:
+        _refuse(f"cudaDeviceGetAttribute (attribute {attribute})")
+    value[0] = found
 
 
 def _kernel_attribute(value: Any, attribute: int, kernel: int, _device: int) -> None:
-    value[0] = current_call.get().kernel_attribute(_names[kernel].decode(), attribute)
+    if attribute != _STATIC_SHARED:
+        _refuse(f"cuKernelGetAttribute (attribute {attribute})")
+    value[0] = int(current_call.get().module[_names[kernel].decode()].program.shared.static_end) - SHARED_RESERVED
 
 
 def _first_device(device: Any) -> None:
@@ -190,9 +161,28 @@ def _encode_tiled(
     ctypes.memmove(where, raw, len(raw))
 
 
-def _launch(config: Any, kernel: int, parameters: Any) -> int:
+def _launch(configuration: Any, kernel: int, parameters: Any) -> int:
     call = current_call.get()
-    return 0 if call.error is None and call.launch(_names[kernel].decode(), config[0], parameters) else _FAILED
+    config = configuration[0]
+    if call.error is not None:
+        return _FAILED
+    found = call.module[_names[kernel].decode()]
+    attributes = [config.attributes[i] for i in range(config.count)]
+    clusters = [tuple(a.value[:3]) for a in attributes if a.id == CLUSTER_DIMENSION]
+    result = call.launch_kernel(
+        found,
+        grid=tuple(config.grid),
+        block=tuple(config.block),
+        cluster=clusters[-1] if clusters else None,
+        shared_bytes=config.shared_bytes,
+        args=[ctypes.string_at(parameters[i], p.size) for i, p in enumerate(found.parameters)],
+    )
+    call.results.append(result)
+    return 0 if result.ok else _FAILED
+
+
+def _refuse(function: str) -> NoReturn:
+    raise refuse("I105", f"the host function calls {function}, which ptxlab does not have", fix="do that outside the host function")
 
 
 _U32S, _U64S, _WORD, _HANDLE = POINTER(c_uint32), POINTER(c_uint64), POINTER(c_int32), POINTER(c_void_p)
@@ -227,12 +217,8 @@ def _guarded(answer: Callable[..., int | None], *arguments: Any) -> int:
         return _FAILED if answer is _launch else 0
 
 
-def _refuse(name: str) -> None:
-    current_call.get().refuse(name.lstrip("_"))
-
-
 @cache
 def entry_point(name: str) -> Any:
     """The C function that answers calls of ``name``; it lives as long as the process, as the host code may."""
-    types, answer = FUNCTIONS.get(name, ((), partial(_refuse, name)))
+    types, answer = FUNCTIONS.get(name, ((), partial(_refuse, name.lstrip("_"))))
     return ctypes.CFUNCTYPE(c_int32, *types)(partial(_guarded, answer))

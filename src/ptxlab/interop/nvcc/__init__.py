@@ -1,8 +1,6 @@
 """CUDA C++: kernels compiled to PTX, and host code whose CUDA calls go to a simulated device. Needs nvcc and a host compiler."""
 
-from ptxlab.interop.nvcc._build import NvccError, find_nvcc
-from ptxlab.interop.nvcc._compile import compile, ptx
-from ptxlab.interop.nvcc._handlers import Launch
-from ptxlab.interop.nvcc._host import Host, host
+from ptxlab.interop.nvcc._build import NvccError, compile, find_nvcc, ptx
+from ptxlab.interop.nvcc._host import Host, Launch, host
 
 __all__ = ["Host", "Launch", "NvccError", "compile", "find_nvcc", "host", "ptx"]

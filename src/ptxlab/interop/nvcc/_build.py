@@ -1,4 +1,4 @@
-"""Find nvcc and run it: what it makes is kept on disk, its error messages become diagnostics."""
+"""Compile CUDA C++ with nvcc: what it makes is kept on disk, its error messages become diagnostics."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
+from ptxlab.machine import Module, loads
 from ptxlab.native import DiskCache, cache_directory
 
-__all__ = ["NvccError", "Source", "built", "find_nvcc", "source_file"]
+__all__ = ["NvccError", "Options", "PathText", "Source", "arguments", "built", "compile", "find_nvcc", "ptx", "source_file"]
+
+PathText = str | os.PathLike[str]
 
 _INSTALL = 'pip install "ptxlab[cuda]", or install the CUDA toolkit and set CUDA_HOME'
 _EDG = re.compile(r"(?P<file>[^\n]+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<message>.+)")
@@ -48,27 +52,19 @@ def find_nvcc() -> Path:
     NvccError
         I201 if there is none, with what to install
     """
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        root = os.environ.get(variable)
-        if root and _runs(Path(root, "bin", "nvcc")):
-            return Path(root, "bin", "nvcc")
+    roots = (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"))
     spec = find_spec("nvidia")
     folders = spec.submodule_search_locations if spec is not None else None
-    packaged = [path for folder in folders or () for path in Path(folder).glob("cu*/bin/nvcc") if _runs(path)]
-    if packaged:
-        return max(packaged)
-    found = shutil.which("nvcc")
+    packaged = sorted((path for folder in folders or () for path in Path(folder).glob("cu*/bin/nvcc")), reverse=True)
+    named = [Path(root, "bin", "nvcc") for root in roots if root]
+    found = next((path for path in (*named, *packaged) if path.is_file() and os.access(path, os.X_OK)), shutil.which("nvcc"))
     if found is None:
         raise NvccError(diagnose("I201", f"nvcc is not installed: {_INSTALL}"))
     return Path(found)
 
 
-def _runs(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
-
-
 @contextmanager
-def source_file(path: str | os.PathLike[str], text: str | None) -> Iterator[Source]:
+def source_file(path: PathText, text: str | None) -> Iterator[Source]:
     """The file to compile, which lasts until the block ends; a given text is put into one."""
     name = os.fspath(path)
     if text is None:
@@ -173,3 +169,63 @@ def _line(file: str, number: int) -> str:
         return Path(file).read_text(errors="replace").splitlines()[number - 1]
     except (OSError, IndexError):
         return ""
+
+
+class Options(TypedDict, total=False):
+    """What `compile` documents: the options of nvcc that both device and host code are compiled with."""
+
+    include: Iterable[PathText]
+    define: Mapping[str, object] | None
+    fmad: bool
+    lineinfo: bool
+    flags: Iterable[str]
+
+
+def compile(path: PathText, *, text: str | None = None, arch: str = "sm_100a", **options: Unpack[Options]) -> Module:
+    r"""Compile the kernels of a CUDA C++ file.
+
+    Parameters
+    ----------
+    path : the file; with ``text``, only its name in messages
+    text : the program itself
+    arch : what to compile for, ``"sm_90a"``, ``"sm_100a"`` ...
+    options : ``include``, folders in which included files are looked for; ``define``, macros, name to value (None: defined without a
+        value); ``fmad``, whether multiplication and addition may be fused, as by default; ``lineinfo``, whether diagnostics can name
+        places in the source, as by default; ``flags``, further options of nvcc
+
+    Raises
+    ------
+    NvccError
+        if nvcc is not there (I201), refuses the program (I202, with places), or cannot run (I203)
+
+    Examples
+    --------
+    >>> from ptxlab.interop import nvcc
+    >>> module = nvcc.compile("twice.cu", text="__global__ void twice(int *x) { x[threadIdx.x] *= 2; }")  # doctest: +SKIP
+    >>> x = np.arange(4, dtype=np.int32)  # doctest: +SKIP
+    >>> module.kernel().launch(block=4, args=[x]).ok, x  # doctest: +SKIP
+    (True, array([0, 2, 4, 6], dtype=int32))
+    """
+    return loads(ptx(path, text=text, arch=arch, **options), file=Path(path).with_suffix(".ptx").name)
+
+
+def ptx(path: PathText, *, text: str | None = None, arch: str = "sm_100a", **options: Unpack[Options]) -> str:
+    """Compile the kernels of a CUDA C++ file to PTX text; the parameters are those of `compile`."""
+    given = ["-ptx", "-arch", arch, *arguments(**options)]
+    with source_file(path, text) as source, built(source, ".ptx", given) as artefact:
+        return artefact.read_text(errors="replace")
+
+
+def arguments(
+    include: Iterable[PathText] = (),
+    define: Mapping[str, object] | None = None,
+    fmad: bool = True,
+    lineinfo: bool = True,
+    flags: Iterable[str] = (),
+) -> list[str]:
+    """The options as nvcc's command line has them."""
+    found = ["-std=c++17", f"--fmad={'true' if fmad else 'false'}"]
+    found += ["-lineinfo"] if lineinfo else []
+    found += [f"-I{os.fspath(folder)}" for folder in include]
+    found += [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in (define or {}).items()]
+    return found + list(flags)

@@ -3,20 +3,201 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from contextlib import ExitStack
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_uint32, c_uint64, c_void_p
+from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 
-from ptxlab.diagnostics import diagnose
-from ptxlab.interop.nvcc._build import NvccError, Source, built, source_file
-from ptxlab.interop.nvcc._compile import Options, PathText, arguments
-from ptxlab.interop.nvcc._handlers import Launch, Runtime
-from ptxlab.machine import Buffer, Device
+from ptxlab import ptx
+from ptxlab.descriptors import encode_tensor_map
+from ptxlab.diagnostics import PtxlabError, diagnose
+from ptxlab.interop._device_properties import attribute
+from ptxlab.interop.nvcc._build import NvccError, Options, PathText, Source, arguments, built, source_file
+from ptxlab.isa.context import Misuse
+from ptxlab.machine import Buffer, Device, KernelError, Module, Result, loads
 
 __all__ = ["Host", "HostFunction", "Launch", "host"]
+
+
+# Numbers of CUDA errors and of copy directions: the CUDA runtime API.
+INVALID_VALUE, OUT_OF_MEMORY, INVALID_SYMBOL, NOT_FOUND, LAUNCH_FAILED = 1, 2, 13, 500, 719
+HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_ADDRESS = range(5)
+
+
+class _Shape(Structure):
+    _fields_ = [("grid", c_uint32 * 3), ("block", c_uint32 * 3), ("cluster", c_uint32 * 3), ("shared_bytes", c_uint64)]
+
+
+class _TensorMapArguments(Structure):
+    _fields_ = [
+        *((name, c_uint32) for name in ("data_type", "rank")),
+        ("address", c_uint64),
+        *((name, POINTER(c_uint64)) for name in ("dims", "strides")),
+        *((name, POINTER(c_uint32)) for name in ("box", "element_strides")),
+        *((name, POINTER(c_int32)) for name in ("lower", "upper")),
+        *((name, c_uint32) for name in ("channels", "pixels", "interleave", "swizzle", "l2_promotion", "oob_fill")),
+    ]
+
+
+_HANDLERS = [
+    ("allocate", CFUNCTYPE(c_int, c_uint64, POINTER(c_uint64))),
+    ("release", CFUNCTYPE(c_int, c_uint64)),
+    ("copy", CFUNCTYPE(c_int, c_uint64, c_uint64, c_uint64, c_int)),
+    ("fill", CFUNCTYPE(c_int, c_uint64, c_int, c_uint64)),
+    ("attribute", CFUNCTYPE(c_int, c_int, POINTER(c_int))),
+    ("variable", CFUNCTYPE(c_int, c_void_p, c_char_p, POINTER(c_uint64))),
+    ("launch", CFUNCTYPE(c_int, c_void_p, c_char_p, POINTER(_Shape), POINTER(c_void_p))),
+    ("tensor_map", CFUNCTYPE(c_int, c_void_p, POINTER(_TensorMapArguments))),
+]
+
+
+class Handlers(Structure):
+    """The table of functions that ``_runtime.cc`` declares."""
+
+    _fields_ = _HANDLERS
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel launch that host code made."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int] | None
+    shared_bytes: int
+    result: Result
+
+
+class Runtime:
+    """The handlers of one host library. As a context manager, it raises at the end of a call what failed during it."""
+
+    def __init__(self, host: Host, library: Any) -> None:
+        self.host = host
+        self.images: dict[int, Module] = {}
+        self._error: BaseException | None = None
+        self._table = Handlers(*(kind(self._guarded(getattr(self, f"_{name}"))) for name, kind in _HANDLERS))
+        self._library = library
+
+    def __enter__(self) -> None:
+        self._error = None
+        self._library.ptxlab_begin(ctypes.byref(self._table))
+
+    def __exit__(self, *_: object) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _guarded(self, handler: Callable[..., int]) -> Callable[..., int]:
+        """Wrap a callback: an exception is kept for the end of the call, and the host code gets an error number."""
+
+        def call(*args: Any) -> int:
+            try:
+                return handler(*args)
+            except Misuse as error:
+                self._error = self._error or PtxlabError(diagnose(error.code, f"host code: {error.message}"))
+            except BaseException as error:
+                self._error = self._error or error
+            return LAUNCH_FAILED
+
+        return call
+
+    def _module(self, image: int) -> Module:
+        """The module of a fat binary in the memory of the library."""
+        found = self.images.get(image)
+        if found is None:
+            size = 16 + int.from_bytes(ctypes.string_at(image + 8, 8), "little")
+            text = ptx.embedded(ctypes.string_at(image, size), "host code")[-1]
+            found = self.images[image] = loads(text.text, file=text.file)
+        return found
+
+    # ------------------------------------------------------------------------------------------ memory
+
+    def _allocate(self, size: int, address: Any) -> int:
+        address[0] = self.host.device.memory.allocate(size, "cudaMalloc").base
+        return 0
+
+    def _release(self, address: int) -> int:
+        memory = self.host.device.memory
+        found = memory.find(address)
+        if found is None or found.base != address or found.freed:
+            return INVALID_VALUE
+        memory.free(found)
+        return 0
+
+    def _copy(self, to: int, source: int, size: int, kind: int) -> int:
+        memory = self.host.device.memory
+        if kind == BY_ADDRESS:
+            kind = 2 * self._is_device(source) + self._is_device(to)
+        target = memory.view(to, size, write=True).ctypes.data if kind in (HOST_TO_DEVICE, DEVICE_TO_DEVICE) else to
+        origin = memory.view(source, size).ctypes.data if kind in (DEVICE_TO_HOST, DEVICE_TO_DEVICE) else source
+        ctypes.memmove(target, origin, size)
+        return 0
+
+    def _is_device(self, address: int) -> bool:
+        found = self.host.device.memory.find(address)
+        return found is not None and address < found.base + found.size
+
+    def _fill(self, address: int, value: int, size: int) -> int:
+        if size:
+            self.host.device.memory.view(address, size, write=True)[:] = value & 0xFF
+        return 0
+
+    def _variable(self, image: int, name: bytes, address: Any) -> int:
+        found = self.host.device.module_addresses(self._module(image)).get(name.decode())
+        if found is None:
+            return INVALID_SYMBOL
+        address[0] = found
+        return 0
+
+    # ---------------------------------------------------------------------------------- device, launches
+
+    def _attribute(self, number: int, value: Any) -> int:
+        found = attribute(self.host.device, number)
+        if found is None:
+            return INVALID_VALUE
+        value[0] = found
+        return 0
+
+    def _launch(self, image: int, name: bytes, shape: Any, given: Any) -> int:
+        if self._error is not None:
+            return LAUNCH_FAILED
+        kernel = self._module(image)[name.decode()]
+        args = [ctypes.string_at(given[i], p.size) for i, p in enumerate(kernel.parameters)]
+        grid, block, named = (tuple(getattr(shape[0], field)) for field in ("grid", "block", "cluster"))
+        cluster = named if named[0] else None
+        shared_bytes = shape[0].shared_bytes
+        result = kernel.launch(grid, block, cluster, shared_bytes=shared_bytes, args=args, device=self.host.device, **self.host.options)
+        self.host.launches.append(Launch(kernel.name, grid, block, cluster, shared_bytes, result))
+        if result.ok:
+            return 0
+        self._error = self._error or KernelError(*result.diagnostics)
+        return LAUNCH_FAILED
+
+    def _tensor_map(self, target: int, arguments: Any) -> int:
+        a = arguments[0]
+        rank = a.rank
+        fields: dict[str, Any] = {
+            f: getattr(a, f) for f in ("data_type", "rank", "address", "interleave", "swizzle", "l2_promotion", "oob_fill")
+        }
+        fields |= {"dims": a.dims[:rank], "strides": a.strides[: rank - 1], "element_strides": a.element_strides[:rank]}
+        fields |= (
+            {"box": a.box[:rank]}
+            if a.box
+            else {"im2col": True, "lower": a.lower[: rank - 2], "upper": a.upper[: rank - 2], "channels": a.channels, "pixels": a.pixels}
+        )
+        try:
+            raw = encode_tensor_map(**fields, target=self.host.device.target or "sm_90a")
+        except PtxlabError as error:
+            # Much host code ends the process where the driver refuses: it goes on here, and its launches are refused.
+            self._error = self._error or error
+            return 0
+        ctypes.memmove(target, raw, len(raw))
+        return 0
 
 
 class Host:
@@ -47,7 +228,7 @@ class Host:
     @property
     def modules(self) -> list[Any]:
         """The PTX modules whose kernels were launched or whose variables were used."""
-        return self._runtime.modules
+        return list(self._runtime.images.values())
 
 
 class HostFunction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -71,10 +72,10 @@ class Launcher:
     def _launch(self, programs: tuple[int, int, int], stream: Any, kernel: Any, args: tuple[Any, ...]) -> None:
         session, found = current(), self.metadata
         scratch = self._scratch(programs[0] * programs[1] * programs[2], stream)
-        named = list(_named(self.names, self.types, args))
+        named = [(name, value) for name, _, value in _leaves(self.names, self.types, args)]
         with attached(session.device, [*named, *scratch]):
-            leaves = _leaves(self.expanded_types, self.expand(args))
-            values = [_pack(parameter, kind, value) for parameter, (kind, value) in zip(kernel.parameters, leaves, strict=False)]
+            leaves = _leaves(repeat(""), self.expanded_types, self.expand(args))
+            values = [_pack(parameter, kind, value) for parameter, (_, kind, value) in zip(kernel.parameters, leaves, strict=False)]
             session.launch(
                 kernel,
                 launch_site("triton"),
@@ -108,22 +109,13 @@ class Launcher:
         ]
 
 
-def _named(names: Iterable[str], types: Iterable[Any], values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield every argument that is no constant, with its name; tuples are flattened."""
+def _leaves(names: Iterable[str], types: Iterable[Any], values: Iterable[Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield name, type and value of every argument that is no constant; tuples are flattened."""
     for name, kind, value in zip(names, types, values, strict=False):
         if isinstance(kind, tuple):
-            yield from _named((f"{name}[{i}]" for i in range(len(kind))), kind, value)
+            yield from _leaves((f"{name}[{i}]" for i in range(len(kind))), kind, value)
         elif kind != "constexpr":
-            yield name, value
-
-
-def _leaves(types: Iterable[Any], values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the types and values of a nested signature, flattened and without constants."""
-    for kind, value in zip(types, values, strict=False):
-        if isinstance(kind, tuple):
-            yield from _leaves(kind, value)
-        elif kind != "constexpr":
-            yield kind, value
+            yield name, kind, value
 
 
 def _pointer(value: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from triton.runtime.jit import JITFunction
 
 from ptxlab.formats import ArrayError, array_of
 from ptxlab.interop._host_memory import HostArray
+from ptxlab.interop.session import replace_attribute
 from ptxlab.interop.triton import _benchmark
 from ptxlab.interop.triton.compiler import PtxBackend, source_file
 from ptxlab.interop.triton.driver import PtxlabDriver
@@ -25,7 +26,8 @@ from ptxlab.machine.launch.options import refuse
 
 __all__ = ["install", "installed"]
 
-_undo: list[Callable[[], None]] = []
+_undo: list[ExitStack] = []
+"""What takes the changes back, while they are made."""
 
 
 class _CudaBackend(PtxBackend):
@@ -65,12 +67,6 @@ def _wrapped(value: Any) -> Any:
     return value if array is None else HostArray(array)
 
 
-def _replace(owner: Any, name: str, value: Any) -> None:
-    old = getattr(owner, name)
-    setattr(owner, name, value)
-    _undo.append(lambda: setattr(owner, name, old))
-
-
 def _without_unloading(finish: Callable[[Any], None]) -> Callable[[Any], None]:
     """Wrap the destructor of a kernel: one of ours ends without a driver, which may be gone by then."""
 
@@ -86,19 +82,16 @@ def install() -> None:
     """Run Triton's kernels in ptxlab; further calls do nothing."""
     if _undo:
         return
+    stack = ExitStack()
+    _undo.append(stack)
     real = backends["nvidia"]
     backends["nvidia"] = Backend(_CudaBackend, real.driver)
-    _undo.append(lambda: backends.update(nvidia=real))
-    _replace(JITFunction, "run", _with_arrays(JITFunction.run))
-    _replace(Autotuner, "prune_configs", _benchmark.first_valid(Autotuner.prune_configs))
+    stack.callback(backends.update, nvidia=real)
+    replace_attribute(stack, JITFunction, "run", _with_arrays(JITFunction.run))
+    replace_attribute(stack, Autotuner, "prune_configs", _benchmark.first_valid(Autotuner.prune_configs))
     for name in ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton"):
-        _replace(triton.testing, name, _benchmark.do_bench)
-    _replace(triton.testing.Mark, "_run", _benchmark.first_point)
-
-
-def _uninstall() -> None:
-    while _undo:
-        _undo.pop()()
+        replace_attribute(stack, triton.testing, name, _benchmark.do_bench)
+    replace_attribute(stack, triton.testing.Mark, "_run", _benchmark.first_point)
 
 
 CompiledKernel.__del__ = _without_unloading(CompiledKernel.__del__)
@@ -114,4 +107,4 @@ def installed() -> Iterator[None]:
     finally:
         triton.runtime.driver._active = before
         if outermost:
-            _uninstall()
+            _undo.pop().close()

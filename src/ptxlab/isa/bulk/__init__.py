@@ -1,6 +1,6 @@
 """Bulk copies: cp.async.bulk, the tensor copies (TMA), and tensor maps in memory."""
 
-from ptxlab.isa.bulk import _gather, _groups, _launch_control, _linear, _stores, _tensor, _tensormap  # noqa: F401  (declare the rows)
+from ptxlab.isa.bulk import _launch_control, _linear, _stores, _tensor, _tensormap  # noqa: F401  (declare the rows)
 from ptxlab.isa.bulk._endpoints import lanes, masked, thread_of
 from ptxlab.isa.bulk._tiled import Box
 

@@ -18,8 +18,6 @@ from ptxlab.isa.operands import Group
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.targets import at_least
 
-__all__: list[str] = []
-
 _SECTION = "Parallel Synchronization and Communication Instructions: clusterlaunchcontrol."
 _NEEDS = needs("8.6", "sm_100", what="clusterlaunchcontrol")
 _BYTES = 16

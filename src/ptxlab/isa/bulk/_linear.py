@@ -8,21 +8,20 @@ from functools import partial
 import numpy as np
 
 from ptxlab.isa import context
-from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start
-from ptxlab.isa.bulk._groups import track
+from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start, track
 from ptxlab.isa.bulk._linear_syntax import COPY, MULTICAST, PREFETCH, REDUCE, TO_CLUSTER, TO_CTA, TO_GLOBAL, TO_PEER
-from ptxlab.isa.bulk._reduce import FLOATS, Combine, combiner, watched
+from ptxlab.isa.bulk._reduce import FLOATS, Combine, combiner, put, watched
 from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
 from ptxlab.isa.native_ops import Nothing
-from ptxlab.isa.operands import Op, Unused
-
-__all__: list[str] = []
+from ptxlab.isa.operands import Op
 
 _TO_SHARED = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED)
 _TO_GLOBAL = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL)
 _UNIT = 16
 """Sizes and addresses are multiples of this number of bytes."""
+_PLAIN = {"sem": None, "scope": None, "report": None, "ignore_oob": None, "type": None}
+_RELAXED = {"sem": None, "scope": None}
 
 
 def _size(warp: context.WarpContext, lane: int) -> int:
@@ -39,7 +38,29 @@ def _global(warp: context.WarpContext, position: int, lane: int, size: int, writ
     return warp.machine.global_view(warp, address, size, write)
 
 
-def _fetch(warp: context.WarpContext, own: bool) -> None:
+def _combine(warp: context.WarpContext) -> Combine | None:
+    """The operation of a reduction; None for a copy."""
+    operation: str | None = warp.q.get("redOp")
+    if operation is None:
+        return None
+    combine = combiner(operation, warp.q.type)
+    values = warp.op.row.values(warp.q)
+    if combine is None or any(rule.executed and rule.is_broken(values) for rule in REDUCE.rules):
+        warp.fault("D726", f".{operation} is not available for .{warp.q.type}")
+    return combine
+
+
+def _reduction(q: Qualifiers) -> Asynchronous:
+    return replace(_TO_GLOBAL, atomic=True, adds_floats=q.redOp == "add" and q.type in FLOATS)
+
+
+@service(COPY, only={"direction": TO_CTA, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED)
+@service(
+    COPY, only={"direction": TO_CLUSTER, "multicast": (None, MULTICAST[0]), **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED
+)
+def fetch(warp: context.WarpContext) -> None:
+    """Copy from global memory to the CTA's shared memory, to that of one CTA of the cluster, or to those of all CTAs in a mask."""
+    own = warp.q.direction == TO_CTA
     for lane in lanes(warp):
         size = _size(warp, lane)
         destination = shared_range(warp, 0, lane, size, _UNIT, own)
@@ -48,8 +69,11 @@ def _fetch(warp: context.WarpContext, own: bool) -> None:
         start(warp, lane, partial(_deliver, source, size, targets, None), partial(delivered, targets, size, source))
 
 
-def _exchange(warp: context.WarpContext, combine: Combine | None) -> None:
+@service(COPY, only={"direction": TO_PEER, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED)
+@service(REDUCE, only={"direction": TO_PEER, **_RELAXED}, fidelity="hardware", outputs=0, effects=replace(_TO_SHARED, atomic=True))
+def exchange(warp: context.WarpContext) -> None:
     """Copy or reduce from shared memory of this CTA to that of a CTA in the cluster."""
+    combine = _combine(warp)
     for lane in lanes(warp):
         size = _size(warp, lane)
         destination = shared_range(warp, 0, lane, size, _UNIT, False)
@@ -62,30 +86,25 @@ def _exchange(warp: context.WarpContext, combine: Combine | None) -> None:
 def _deliver(source: context.U8, size: int, targets: list[Target], combine: Combine | None) -> None:
     for cta, offset, barrier in targets:
         target = cta.shared[offset : offset + size]
-        if combine is None:
-            target[:] = source
-        else:
-            combine(target, source)
+        put(target, source, combine)
         barrier.complete_tx(size)
 
 
-def _write(warp: context.WarpContext, combine: Combine | None, mask: int = -1) -> None:
+@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": None, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_GLOBAL)
+@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": "cp_mask", **_PLAIN}, outputs=0, effects=_TO_GLOBAL)
+@service(REDUCE, only={"direction": TO_GLOBAL, **_RELAXED}, fidelity="hardware", outputs=0, effects=_reduction)
+def write(warp: context.WarpContext) -> None:
+    """Copy or reduce to global memory: all bytes, or with .cp_mask the bytes of each 16 that the mask selects."""
+    combine = _combine(warp)
     for lane in lanes(warp):
         size = _size(warp, lane)
         target = _global(warp, 0, lane, size, True)
         cta, offset = shared_range(warp, 1, lane, size, _UNIT, True)
         source = cta.shared[offset : offset + size]
         each = combine and watched(warp, warp.q.redOp, warp.q.type, combine)
-        if mask >= 0 and not isinstance(warp.op.operands[mask], Unused):
-            each = _masked(warp.lane_value(warp.op.operands[mask], 16, lane))
-        track(warp, lane, start(warp, lane, partial(_put, target, source, each), partial(moved, source, target)))
-
-
-def _put(target: context.U8, source: context.U8, combine: Combine | None) -> None:
-    if combine is None:
-        target[:] = source
-    else:
-        combine(target, source)
+        if warp.q.get("cp_mask"):
+            each = _masked(warp.lane_value(warp.op.operands[4], 16, lane))
+        track(warp, lane, start(warp, lane, partial(put, target, source, each), partial(moved, source, target)))
 
 
 def _masked(mask: int) -> Combine:
@@ -96,64 +115,6 @@ def _masked(mask: int) -> Combine:
         np.copyto(target.reshape(-1, _UNIT), source.reshape(-1, _UNIT), where=written)
 
     return write
-
-
-def _combine(warp: context.WarpContext) -> Combine:
-    combine = combiner(warp.q.redOp, warp.q.type)
-    assert combine is not None
-    return combine
-
-
-def _reduction(q: Qualifiers) -> Asynchronous:
-    return replace(_TO_GLOBAL, atomic=True, adds_floats=q.redOp == "add" and q.type in FLOATS)
-
-
-_PLAIN = {"sem": None, "scope": None, "report": None, "ignore_oob": None, "type": None}
-
-
-@service(COPY, only={"direction": TO_CTA, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED)
-def fetch(warp: context.WarpContext) -> None:
-    """Copy from global memory to the CTA's shared memory."""
-    _fetch(warp, True)
-
-
-@service(
-    COPY, only={"direction": TO_CLUSTER, "multicast": (None, MULTICAST[0]), **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED
-)
-def spread(warp: context.WarpContext) -> None:
-    """Copy from global memory to shared memory of one CTA of the cluster, or of all CTAs in a mask."""
-    _fetch(warp, False)
-
-
-@service(COPY, only={"direction": TO_PEER, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED)
-def exchange(warp: context.WarpContext) -> None:
-    """Copy from shared memory of this CTA to that of a CTA in the cluster."""
-    _exchange(warp, None)
-
-
-@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": None, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_GLOBAL)
-@service(COPY, only={"direction": TO_GLOBAL, "cp_mask": "cp_mask", **_PLAIN}, outputs=0, effects=_TO_GLOBAL)
-def write(warp: context.WarpContext) -> None:
-    """Copy to global memory: all bytes, or with .cp_mask the bytes of each 16 that the mask selects."""
-    _write(warp, None, 4)
-
-
-@service(
-    REDUCE,
-    only={"direction": TO_PEER, "sem": None, "scope": None},
-    fidelity="hardware",
-    outputs=0,
-    effects=replace(_TO_SHARED, atomic=True),
-)
-def exchange_reduce(warp: context.WarpContext) -> None:
-    """Reduce into another CTA's shared memory."""
-    _exchange(warp, _combine(warp))
-
-
-@service(REDUCE, only={"direction": TO_GLOBAL, "sem": None, "scope": None}, fidelity="hardware", outputs=0, effects=_reduction)
-def write_reduce(warp: context.WarpContext) -> None:
-    """Reduce into global memory."""
-    _write(warp, _combine(warp))
 
 
 @native(PREFETCH, only={"priority": None}, outputs=0)

@@ -196,7 +196,7 @@ def _reduce() -> Form:
     for operations, typed in _REDUCED.items():
         for direction, types in typed.items():
             message = f"with .{direction} it takes " + ", ".join(f".{t}" for t in types)
-            rules.append(Rule({"redOp": operations, "direction": (direction,)}, "type", types, message, _REDUCE))
+            rules.append(Rule({"redOp": operations, "direction": (direction,)}, "type", types, message, _REDUCE, executed=True))
     return form(
         "cp.reduce.async.bulk",
         "{.sem=relaxed}{.scope=cta|cluster|gpu|sys}.(direction*2=shared::cluster|shared::cta|global)"

@@ -9,8 +9,7 @@ import numpy as np
 
 from ptxlab.descriptors import TENSOR_MAP_BYTES, TensorMapError, TensorMapFields, decode_tensor_map, replace_field
 from ptxlab.isa import context
-from ptxlab.isa.bulk._im2col import Columns, Pixels
-from ptxlab.isa.bulk._tiled import Box, Region
+from ptxlab.isa.bulk._tiled import Box, Columns, Pixels, Region
 from ptxlab.layout import wide_positions
 from ptxlab.native import BoundedCache
 

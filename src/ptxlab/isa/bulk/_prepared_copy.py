@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import Target
-from ptxlab.isa.bulk._im2col import Pixels
 from ptxlab.isa.bulk._map_cache import TileMap
 from ptxlab.isa.bulk._reduce import Combine
 from ptxlab.isa.bulk._staging import U8, Staged
-from ptxlab.isa.bulk._tiled import Box, Region
+from ptxlab.isa.bulk._tiled import Box, Pixels, Region
 from ptxlab.native import address_of, mover
 
 __all__ = ["PreparedTmaCopy"]

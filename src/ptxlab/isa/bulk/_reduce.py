@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ptxlab.isa import context
 
-__all__ = ["FLOATS", "INTEGERS", "Combine", "combiner", "watched"]
+__all__ = ["FLOATS", "INTEGERS", "Combine", "combiner", "put", "watched"]
 
 U8 = NDArray[np.uint8]
 Combine = Callable[[U8, U8], None]
@@ -112,6 +112,14 @@ def combiner(operation: str, type: str) -> Combine | None:
         target.view(result.dtype)[...] = result
 
     return floats
+
+
+def put(target: U8, source: U8, combine: Combine | None) -> None:
+    """Copy bytes, or reduce them into the target."""
+    if combine is None:
+        target[:] = source
+    else:
+        combine(target, source)
 
 
 def watched(warp: context.WarpContext, operation: str, type: str, combine: Combine) -> Combine:

@@ -112,7 +112,7 @@ class Staged(Generic[Part]):
         width = TENSOR_MAP_SWIZZLES[self.swizzle].width
         # Rows of an interleaved tensor are adjacent in every swizzle mode.
         pitch = row if self.slices else max(row, width)
-        # The swizzle exchanges chunks within its width, so chunks of the last row may be placed behind its end.
+        # The swizzle exchanges chunks within its width, so chunks of the last row may be placed after its end.
         footprint = -(-rows * pitch // width) * width
         values = {"packed": packed, "row": row, "rows": rows, "bytes": rows * row, "pitch": pitch, "footprint": footprint}
         for name, value in values.items():

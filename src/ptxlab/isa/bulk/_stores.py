@@ -9,14 +9,12 @@ import numpy as np
 
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import delivered, generic_address, lanes, moved, shared_range, signal_targets, start
-from ptxlab.isa.bulk._reduce import Combine, combiner
+from ptxlab.isa.bulk._reduce import Combine, combiner, put
 from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import Access, Asynchronous, Completion, Proxy, Space, Unit, order_of
 from ptxlab.isa.form import only
 from ptxlab.isa.operands import Group
 from ptxlab.isa.requirements import needs
-
-__all__: list[str] = []
 
 _STORE = "Data Movement and Conversion Instructions: st.async"
 _REDUCE = "Parallel Synchronization and Communication Instructions: red.async"
@@ -46,7 +44,7 @@ def _bytes(warp: context.WarpContext, lane: int) -> context.U8:
 
 
 def _combine(warp: context.WarpContext) -> Combine | None:
-    operation = warp.q.__dict__.get("operation")
+    operation = warp.q.get("operation")
     if operation is None:
         return None
     found = combiner(operation, warp.q.type)
@@ -56,10 +54,7 @@ def _combine(warp: context.WarpContext) -> Combine | None:
 
 
 def _put(target: context.U8, value: context.U8, combine: Combine | None, barrier: context.Mbarrier | None) -> None:
-    if combine is None:
-        target[:] = value
-    else:
-        combine(target, value)
+    put(target, value, combine)
     if barrier is not None:
         barrier.complete_tx(len(value))
 

@@ -1,28 +1,43 @@
-"""cp.async.bulk.tensor and cp.reduce.async.bulk.tensor in tiled and im2col mode, and their prefetches."""
+"""cp.async.bulk.tensor and cp.reduce.async.bulk.tensor in tiled, im2col, gather4 and scatter4 mode, and their prefetches."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
+import numpy as np
+
 from ptxlab.isa import context
-from ptxlab.isa.bulk._endpoints import is_parameter, lanes, range_at, start, targets_of, used_maps, window_of
-from ptxlab.isa.bulk._groups import track
+from ptxlab.isa.bulk._endpoints import (
+    Target,
+    delivered,
+    generic_address,
+    is_parameter,
+    lanes,
+    moved,
+    range_at,
+    shared_range,
+    signal_targets,
+    start,
+    targets_of,
+    track,
+    used_maps,
+    window_of,
+)
 from ptxlab.isa.bulk._linear_syntax import MULTICAST, TO_CLUSTER, TO_CTA, TO_GLOBAL
-from ptxlab.isa.bulk._map_cache import TileMap, map_of, raw_map
+from ptxlab.isa.bulk._map_cache import TileMap, map_of, raw_map, tile_map
 from ptxlab.isa.bulk._prepared_copy import PreparedTmaCopy
 from ptxlab.isa.bulk._reduce import Combine, combiner, watched
 from ptxlab.isa.bulk._staging import NOTHING
 from ptxlab.isa.bulk._tensor_syntax import COPY, NOT_EXECUTED, PREFETCH, REDUCE
+from ptxlab.isa.bulk._tiled import Box, Region
 from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Addr, Group, Op, Resolved, Unused
 from ptxlab.native import BoundedCache
-
-__all__ = ["TENSOR_LOAD", "TENSOR_STORE", "read_coordinates"]
 
 TENSOR_LOAD = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED, tensor_map=True)
 TENSOR_STORE = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL, tensor_map=True)
@@ -129,7 +144,31 @@ def _prepare(warp: context.WarpContext, form: _Form, address: int, places: tuple
     return copy
 
 
-def _load(warp: context.WarpContext) -> None:
+def _reduction(q: Qualifiers) -> Asynchronous:
+    """The effects of a reduction. The element type is in the tensor map, so it may be a floating-point type."""
+    return dataclasses.replace(TENSOR_STORE, atomic=True, adds_floats=q.redOp == "add")
+
+
+def _rows(mode: str | tuple[str | None, ...], *directions: str, **more: object) -> dict[str, object]:
+    """The modifier values for which a row executes the form."""
+    return {"mode": mode, **({"direction": directions} if directions else {}), **more, **NOT_EXECUTED}
+
+
+_TILED = (None, "tile")
+_SPREAD = (None, *MULTICAST[:2])
+
+
+@service(COPY, only=_rows(_TILED, TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0, effects=TENSOR_LOAD)
+@service(COPY, only=_rows("im2col", TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0, effects=TENSOR_LOAD)
+@service(
+    COPY,
+    only=_rows("im2col::w|im2col::w::128", TO_CTA, TO_CLUSTER, multicast=_SPREAD),
+    fidelity="two-models",
+    outputs=0,
+    effects=TENSOR_LOAD,
+)
+def load(warp: context.WarpContext) -> None:
+    """Copy a box to shared memory."""
     pair = warp.q.cta_group == "cta_group::2"
     own = warp.q.direction == TO_CTA
     spread = not isinstance(warp.op.operands[_MASK], Unused)
@@ -166,16 +205,20 @@ def _in_range(warp: context.WarpContext, found: tuple[tuple[str, int, int], ...]
             warp.fault("D724", f"{name} is {value}; with .{warp.q.mode} it can be 0 to {limit - 1}")
 
 
-def _store(warp: context.WarpContext, operation: str | None) -> None:
+@service(COPY, only=_rows(_TILED, TO_GLOBAL), fidelity="hardware", outputs=0, effects=TENSOR_STORE)
+@service(COPY, only=_rows("im2col_no_offs", TO_GLOBAL), fidelity="hardware", outputs=0, effects=TENSOR_STORE)
+@service(REDUCE, only=_rows(_TILED), fidelity="hardware", outputs=0, effects=_reduction)
+@service(REDUCE, only=_rows("im2col_no_offs"), fidelity="hardware", outputs=0, effects=_reduction)
+def store(warp: context.WarpContext) -> None:
+    """Copy a box from shared memory, or reduce it into a tensor."""
+    operation: str | None = warp.q.get("redOp")
     form = _form(warp, True)
     for lane in lanes(warp):
         at, source, _, _, *places = warp.fetch(form.operands, lane)
         address = at + form.window
         copy = _prepare(warp, form, address, tuple(places), True)
         cta, offset = range_at(warp, 1, source, copy.box.footprint, _ALIGNMENT, True)
-        combine: Combine | None = None
-        if operation is not None:
-            combine = _combiner(warp, operation, copy.tile.element)
+        combine = None if operation is None else _combiner(warp, operation, copy.tile.element)
         perform = partial(copy.store, cta, offset, combine)
         track(warp, lane, start(warp, lane, perform, partial(copy.stored, cta, offset), *used_maps(warp, address)))
 
@@ -187,49 +230,105 @@ def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combin
     return watched(warp, operation, element, combine)
 
 
-def _reduction(q: Qualifiers) -> Asynchronous:
-    """The effects of a reduction. The element type is in the tensor map, so it may be a floating-point type."""
-    return dataclasses.replace(TENSOR_STORE, atomic=True, adds_floats=q.redOp == "add")
-
-
-def _rows(mode: str | tuple[str | None, ...], *directions: str, **more: object) -> dict[str, object]:
-    """The modifier values for which a row executes the form."""
-    return {"mode": mode, **({"direction": directions} if directions else {}), **more, **NOT_EXECUTED}
-
-
-_TILED = (None, "tile")
-_SPREAD = (None, *MULTICAST[:2])
-
-
-@service(COPY, only=_rows(_TILED, TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0, effects=TENSOR_LOAD)
-@service(COPY, only=_rows("im2col", TO_CTA, TO_CLUSTER, multicast=_SPREAD), fidelity="hardware", outputs=0, effects=TENSOR_LOAD)
-@service(
-    COPY,
-    only=_rows("im2col::w|im2col::w::128", TO_CTA, TO_CLUSTER, multicast=_SPREAD),
-    fidelity="two-models",
-    outputs=0,
-    effects=TENSOR_LOAD,
-)
-def load(warp: context.WarpContext) -> None:
-    """Copy a box to shared memory."""
-    _load(warp)
-
-
-@service(COPY, only=_rows(_TILED, TO_GLOBAL), fidelity="hardware", outputs=0, effects=TENSOR_STORE)
-@service(COPY, only=_rows("im2col_no_offs", TO_GLOBAL), fidelity="hardware", outputs=0, effects=TENSOR_STORE)
-def store(warp: context.WarpContext) -> None:
-    """Copy a box from shared memory."""
-    _store(warp, None)
-
-
-@service(REDUCE, only=_rows(_TILED), fidelity="hardware", outputs=0, effects=_reduction)
-@service(REDUCE, only=_rows("im2col_no_offs"), fidelity="hardware", outputs=0, effects=_reduction)
-def reduce(warp: context.WarpContext) -> None:
-    """Reduce a box from shared memory into a tensor."""
-    _store(warp, warp.q.redOp)
-
-
 @native(PREFETCH, only=_rows((*_TILED, "im2col", "im2col::w", "im2col::w::128", "tile::gather4")), outputs=0)
 def prefetch(q: Qualifiers, op: Op) -> Nothing:
     """Has no effect: caches are not modelled."""
     return Nothing()
+
+
+_ROWS = 4
+
+
+@lru_cache(maxsize=256)
+def _four(box: Box) -> Box:
+    """The box that the four rows form in shared memory."""
+    return replace(box, counts=(box.counts[0], _ROWS))
+
+
+def _map(warp: context.WarpContext, position: int, lane: int) -> tuple[TileMap, Box]:
+    tile = tile_map(warp, generic_address(warp, position, lane))
+    box = tile.box
+    if tile.rank != 2 or not isinstance(box, Box) or box.counts[1] != 1:
+        shape = f"box {box.counts}" if isinstance(box, Box) else "im2col mode"
+        warp.fault(
+            "D723",
+            f"{warp.op.opcode} needs a tensor map of rank 2 whose box has one row; this one has rank {tile.rank}, {shape}",
+            fix="encode the tensor map with a box of (columns, 1)",
+        )
+    return tile, box
+
+
+def _regions(warp: context.WarpContext, position: int, lane: int, tile: TileMap, box: Box, store: bool) -> list[Region]:
+    """The regions of the four rows in global memory."""
+    column, *rows = read_coordinates(warp, position, lane, 1 + _ROWS)
+    for row in rows:
+        if not tile.takes((column, row), store):
+            warp.fault("D724", tile.refusal((column, row)))
+    return [box.region((column, row)) for row in rows]
+
+
+def _views(warp: context.WarpContext, regions: list[Region], write: bool) -> list[context.U8]:
+    return [warp.machine.global_view(warp, region.address, region.size, write) if region.size else NOTHING for region in regions]
+
+
+@service(
+    COPY,
+    only={"direction": (TO_CTA, TO_CLUSTER), "mode": "tile::gather4", "multicast": (None, MULTICAST[0]), **NOT_EXECUTED},
+    outputs=0,
+    effects=TENSOR_LOAD,
+)
+def gather(warp: context.WarpContext) -> None:
+    """Copy four rows of a tensor to shared memory."""
+    pair = warp.q.cta_group == "cta_group::2"
+    for lane in lanes(warp):
+        tile, box = _map(warp, 1, lane)
+        four = _four(box)
+        regions = _regions(warp, 1, lane, tile, box, False)
+        destination = shared_range(warp, 0, lane, four.footprint, _ALIGNMENT, warp.q.direction == TO_CTA)
+        targets = signal_targets(warp, lane, destination, 2, 4, pair)
+        sources = _views(warp, regions, False)
+        perform = partial(_perform_gather, box, four, sources, regions, targets)
+        start(
+            warp, lane, perform, partial(_gathered, box, four, sources, regions, targets), *used_maps(warp, generic_address(warp, 1, lane))
+        )
+
+
+def _gathered(
+    box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target]
+) -> Iterator[context.MemoryAccess]:
+    return delivered(targets, four.footprint, *map(box.read, sources, regions))
+
+
+def _perform_gather(box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target]) -> None:
+    dense = np.concatenate([box.load(source, region) for source, region in zip(sources, regions, strict=True)])
+    for cta, offset, barrier in targets:
+        four.scatter(dense, cta.shared, offset)
+        barrier.complete_tx(four.bytes)
+
+
+@service(COPY, only={"direction": TO_GLOBAL, "mode": "tile::scatter4", **NOT_EXECUTED}, outputs=0, effects=TENSOR_STORE)
+def scatter(warp: context.WarpContext) -> None:
+    """Copy four rows from shared memory to a tensor."""
+    for lane in lanes(warp):
+        tile, box = _map(warp, 0, lane)
+        four = _four(box)
+        regions = _regions(warp, 0, lane, tile, box, True)
+        cta, offset = shared_range(warp, 1, lane, four.footprint, _ALIGNMENT, True)
+        views = _views(warp, regions, True)
+        perform = partial(_perform_scatter, box, four, views, regions, cta, offset)
+        source = cta.shared[offset : offset + four.footprint]
+        track(
+            warp,
+            lane,
+            start(warp, lane, perform, partial(_scattered, box, views, regions, source), *used_maps(warp, generic_address(warp, 0, lane))),
+        )
+
+
+def _scattered(box: Box, targets: list[context.U8], regions: list[Region], source: context.U8) -> Iterator[context.MemoryAccess]:
+    return moved(source, *map(box.read, targets, regions))
+
+
+def _perform_scatter(box: Box, four: Box, targets: list[context.U8], regions: list[Region], cta: context.Cta, offset: int) -> None:
+    rows = four.gather(cta.shared, offset).reshape(_ROWS, -1)
+    for target, region, row in zip(targets, regions, rows, strict=True):
+        box.store(region, target, row, None)

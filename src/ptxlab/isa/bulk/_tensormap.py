@@ -16,8 +16,6 @@ from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import Condition, needs
 from ptxlab.isa.targets import at_least
 
-__all__: list[str] = []
-
 _REPLACE = "Data Movement and Conversion Instructions: tensormap.replace"
 _COPY = "Parallel Synchronization and Communication Instructions: tensormap.cp_fenceproxy"
 _PREFETCH = "Data Movement and Conversion Instructions: prefetch, prefetchu"
@@ -132,7 +130,11 @@ def _place(warp: context.WarpContext, position: int, lane: int, space: str | Non
     return warp.machine.global_view(warp, address, BYTES, write)
 
 
-def _replace(warp: context.WarpContext, ordinal: bool) -> None:
+@service(_REPLACED, only={"field": ("rank", *_ADDRESSES, *_CODES), "value": None}, outputs=0, effects=_change)
+@service(_REPLACED, only={"field": (*_ORDINALS, *_STRIDES)}, outputs=0, effects=_change)
+def replace(warp: context.WarpContext) -> None:
+    """Replace a field, or the value of one dimension in a field with a value for each dimension."""
+    ordinal = warp.q.field in (*_ORDINALS, *_STRIDES)
     bits = 64 if warp.q.type == "b64" else 32
     for lane in lanes(warp):
         place = _place(warp, 0, lane, warp.q.space, True)
@@ -141,18 +143,6 @@ def _replace(warp: context.WarpContext, ordinal: bool) -> None:
         place[:] = replaced(warp, place, warp.q.field, index, value)
         if warp.machine.observed:
             warp.access(context.MemoryAccess.of(place, True))
-
-
-@service(_REPLACED, only={"field": ("rank", *_ADDRESSES, *_CODES), "value": None}, outputs=0, effects=_change)
-def replace(warp: context.WarpContext) -> None:
-    """Replace a field that does not depend on a dimension."""
-    _replace(warp, False)
-
-
-@service(_REPLACED, only={"field": (*_ORDINALS, *_STRIDES)}, outputs=0, effects=_change)
-def replace_ordinal(warp: context.WarpContext) -> None:
-    """Replace the value of one dimension in a field with a value for each dimension."""
-    _replace(warp, True)
 
 
 @service(_FENCED, outputs=0, effects=lambda q: Access(order_of("release", q.scope), Space.GLOBAL, tensor_map=True))

@@ -21,10 +21,6 @@ _LONGEST = 1 << 16
 _SECTION = "Control Flow Instructions: call"
 
 
-def _lanes(warp: context.WarpContext) -> list[int]:
-    return [int(lane) for lane in warp.lanes()]
-
-
 def _read(warp: context.WarpContext, lane: int, address: int, size: int) -> bytes:
     """Bytes at a generic address, which may be the thread's local memory."""
     if LOCAL_WINDOW <= address < LOCAL_WINDOW + _WINDOW:
@@ -122,7 +118,7 @@ def format_text(text: str, take: Callable[[int], bytes], string: Callable[[int],
 def vprintf(warp: context.WarpContext) -> None:
     """Print; the result is the number of arguments. The arguments are consecutive in memory, each aligned to its size."""
     result = warp.op.operands[0]
-    for lane in _lanes(warp):
+    for lane in warp.lanes().tolist():
         address, at = _argument(warp, 1, 64, lane), _argument(warp, 2, 64, lane)
 
         def take(size: int, lane: int = lane) -> bytes:
@@ -140,7 +136,7 @@ def vprintf(warp: context.WarpContext) -> None:
 
 def assertion_failed(warp: context.WarpContext) -> None:
     """End the launch with a report. The operands are message, file, line, function and character size."""
-    lane = _lanes(warp)[0]
+    lane = int(warp.lanes()[0])
     message, file, function = (_text(warp, lane, _argument(warp, position, 64, lane)) for position in (0, 1, 3))
     line = _argument(warp, 2, 32, lane)
     warp.fault("H606", f"the assertion `{message}` failed in {function}", details=(("source", f"{file}:{line}"),))
@@ -161,7 +157,7 @@ SYSTEM_CALLS = {
 
 def no_function(warp: context.WarpContext) -> None:
     """End the launch: an indirect call has an address that is not one of its possible targets."""
-    lane = _lanes(warp)[0]
+    lane = int(warp.lanes()[0])
     address = warp.lane_value(warp.op.operands[0], 64, lane)
     warp.fault(
         "H607",

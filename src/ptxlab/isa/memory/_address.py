@@ -33,7 +33,7 @@ def to_generic(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return a if window is None or q.type == "u32" else x.or_(a, x.const(window, "i64"))
 
 
-@pure(f"cvta.to.(space={_SPACES}).(type=u32|u64)", d="type", a="type", requires=SPACE_NEEDS, section=_SECTION + "cvta")
+@pure(f"cvta.(mode=to).(space={_SPACES}).(type=u32|u64)", d="type", a="type", requires=SPACE_NEEDS, section=_SECTION + "cvta")
 def from_generic(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     if q.space not in _WINDOWS or q.type == "u32":
         return a
@@ -43,7 +43,7 @@ def from_generic(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 @pure(
     "isspacep.(space=const|global|local|shared::cluster|param|param::entry)",
     p="pred",
-    a="b64",
+    a="u64",
     outputs=1,
     requires=SPACE_NEEDS,
     section=_SECTION + "isspacep",
@@ -61,7 +61,7 @@ def isspacep(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 @service(
     "isspacep.(space=shared|shared::cta)",
     p="pred",
-    a="b64",
+    a="u64",
     outputs=1,
     effects=LOCAL,
     requires=SPACE_NEEDS,

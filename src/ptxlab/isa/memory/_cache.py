@@ -1,9 +1,13 @@
-"""prefetch, prefetchu, applypriority, discard, createpolicy: what tells caches something."""
+"""Cache control: prefetch, prefetchu, applypriority, discard, createpolicy."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from ptxlab.isa._vocabulary import Value, Vocabulary
-from ptxlab.isa.catalogue import Qualifiers, native, pure
+from ptxlab.isa.catalogue import Qualifiers, native, pure, service
+from ptxlab.isa.context import MemoryAccess, WarpContext
+from ptxlab.isa.effects import Access, Space
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.memory._modifiers import WIDE_ADDRESS
 from ptxlab.isa.native_ops import Nothing
@@ -12,7 +16,8 @@ from ptxlab.isa.requirements import needs
 
 _SECTION = "Data Movement and Conversion Instructions: "
 _NEEDS = needs("7.4", "sm_80")
-_LINE = Typed("any", (128,), constant=True)
+_LINE_BYTES = 128
+_LINE = Typed("any", (_LINE_BYTES,), constant=True)
 
 
 @native(
@@ -21,15 +26,37 @@ _LINE = Typed("any", (128,), constant=True)
     "prefetchu.L1",
     a=WIDE_ADDRESS,
     outputs=0,
+    ordered=False,
     requires=needs("7.4", "sm_80", when={"level": "L2::evict_last|L2::evict_normal"}),
     section=_SECTION + "prefetch, prefetchu",
 )
-@native("discard{.global}.L2", a=WIDE_ADDRESS, size=_LINE, outputs=0, requires=_NEEDS, section=_SECTION + "discard")
 @native(
-    "applypriority{.global}.L2::evict_normal", a=WIDE_ADDRESS, size=_LINE, outputs=0, requires=_NEEDS, section=_SECTION + "applypriority"
+    "applypriority{.global}.L2::evict_normal",
+    a=WIDE_ADDRESS,
+    size=_LINE,
+    outputs=0,
+    ordered=False,
+    requires=_NEEDS,
+    section=_SECTION + "applypriority",
 )
 def prefetch(q: Qualifiers, op: Op) -> Nothing:
     return Nothing()
+
+
+@service(
+    "discard{.global}.L2",
+    a=WIDE_ADDRESS,
+    size=_LINE,
+    outputs=0,
+    ordered=False,
+    requires=_NEEDS,
+    effects=Access(writes=Space.GLOBAL),
+    section=_SECTION + "discard",
+)
+def discard(warp: WarpContext) -> None:
+    """Discard lines of the cache. This is a weak write of an indeterminate value; here the bytes keep the value that they had."""
+    for line in np.unique(warp.addresses(0)[warp.lanes()] // _LINE_BYTES).tolist():
+        warp.access(MemoryAccess.of(warp.machine.global_view(warp, line * _LINE_BYTES, _LINE_BYTES, True), True))
 
 
 _PRIMARY = ".(first=L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged)"
@@ -62,8 +89,8 @@ _POLICY = {
     "createpolicy.range{.global}" + _PRIMARY + _SECONDARY + ".b64",
     d="b64",
     a="any",
-    primary="b32",
-    total="b32",
+    primary="u32",
+    total="u32",
     requires=_NEEDS,
     section=_SECTION + "createpolicy",
     fidelity="deduced",

@@ -1,23 +1,27 @@
-"""ld, ldu, st."""
+"""ld, ldu, st, and non-bulk cp.async; its groups and its arrival on mbarriers are in ``isa.sync``."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ptxlab.isa.catalogue import Qualifiers, native
-from ptxlab.isa.effects import WEAK, Access, order_of
+from ptxlab.isa.effects import WEAK, Access, Asynchronous, Completion, Proxy, Space, Unit, order_of
 from ptxlab.isa.form import only
+from ptxlab.isa.kinds import Typed
 from ptxlab.isa.memory._modifiers import (
+    ACCESS_ADDRESS,
     ACCESS_RULES,
     CACHE_HINT,
     EVICTION,
     MODIFIER_NEEDS,
+    POLICY,
     PREFETCH,
     SCOPE,
     SPACE,
-    WIDE_ADDRESS,
     space_of,
 )
-from ptxlab.isa.native_ops import LaneAccess
-from ptxlab.isa.operands import Addr, Op, SymbolAddress
+from ptxlab.isa.native_ops import CopyAsync, LaneAccess
+from ptxlab.isa.operands import Addr, Const, Op, SymbolAddress, Unused
 from ptxlab.isa.requirements import needs
 
 _SECTION = "Data Movement and Conversion Instructions: "
@@ -63,8 +67,8 @@ def _order(q: Qualifiers) -> Access:
     + _VECTOR
     + _TYPE,
     d="vec.type",
-    a=WIDE_ADDRESS,
-    policy="b64?hint",
+    a=ACCESS_ADDRESS,
+    policy=POLICY,
     ordered=False,
     rules=(
         *ACCESS_RULES,
@@ -79,7 +83,7 @@ def _order(q: Qualifiers) -> Access:
 @native(
     "ldu{.space=global|const}" + _VECTOR + _TYPE,
     d="vec.type",
-    a="addr",
+    a=replace(ACCESS_ADDRESS, wide=None),
     ordered=False,
     effects=Access(WEAK),
     rules=(only("space", (None, "global")), *_VECTOR_RULES),
@@ -92,9 +96,9 @@ def load(q: Qualifiers, op: Op) -> LaneAccess:
 
 @native(
     "st{.order=weak|volatile|relaxed|release}{.mmio}" + SCOPE + SPACE + "{.cop=wb|cg|cs|wt}" + EVICTION + CACHE_HINT + _VECTOR + _TYPE,
-    a=WIDE_ADDRESS,
+    a=ACCESS_ADDRESS,
     b="vec.type",
-    policy="b64?hint",
+    policy=POLICY,
     outputs=0,
     ordered=False,
     rules=(*ACCESS_RULES, only("space", (None, "global", "shared", "shared::cta", "shared::cluster", "local", "param", "param::func"))),
@@ -104,3 +108,37 @@ def load(q: Qualifiers, op: Op) -> LaneAccess:
 )
 def store(q: Qualifiers, op: Op) -> LaneAccess:
     return _access(q, op, write=True, address=0, value=1)
+
+
+_COPY_SECTION = "Data Movement and Conversion Instructions: cp.async"
+_COPY_EFFECTS = Asynchronous(Unit.COPY, Completion.COPY_GROUP, Proxy.GENERIC, Space.SHARED)
+_COPY_SPACES = ".(space=shared|shared::cta).global" + CACHE_HINT + PREFETCH
+_COPY_NEEDS = (
+    needs("7.0", "sm_80"),
+    needs("7.4", when={"hint": "L2::cache_hint"}),
+    needs("7.4", when={"prefetch": "L2::64B|L2::128B|L2::256B"}),
+)
+
+
+def copy(q: Qualifiers, op: Op) -> CopyAsync:
+    size, last = op.operands[2:4]
+    count = size.value if isinstance(size, Const) else 0
+    if op.row.operands[3][0] == "ignore":
+        return CopyAsync(count, 0, 1, ignore=3)
+    return CopyAsync(count, 0, 1, source_size=-1 if isinstance(last, Unused) else 3)
+
+
+for _caches, _sizes in (("ca", (4, 8, 16)), ("cg", (16,))):
+    for _operand, _more in (({"source_size": "?u32"}, ()), ({"ignore": "pred"}, (needs("7.5"),))):
+        native(
+            f"cp.async.(cop={_caches}){_COPY_SPACES}",
+            d=Typed("addr", space="shared", short=True),
+            a=Typed("addr", space="global", short=True),
+            size=Typed("any", _sizes, constant=True),
+            **_operand,
+            policy=POLICY,
+            outputs=0,
+            effects=_COPY_EFFECTS,
+            requires=(*_COPY_NEEDS, *_more),
+            section=_COPY_SECTION,
+        )(copy)

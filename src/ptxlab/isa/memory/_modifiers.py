@@ -5,17 +5,21 @@ The value model needs none of them: accesses of a launch perform one after the o
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ptxlab.isa.form import only
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.requirements import needs
 
 __all__ = [
+    "ACCESS_ADDRESS",
     "ACCESS_RULES",
     "ATOMIC_ORDER",
     "CACHE_HINT",
     "EVICTION",
     "HINT_RULES",
     "MODIFIER_NEEDS",
+    "POLICY",
     "PREFETCH",
     "SCOPE",
     "SPACE",
@@ -61,7 +65,11 @@ MODIFIER_NEEDS = (
 
 
 WIDE_ADDRESS = Typed("addr", wide={"space": _FAR})
+"""The address of an instruction for caches."""
+ACCESS_ADDRESS = replace(WIDE_ADDRESS, short=True)
 """The address of an access."""
+POLICY = "u64?hint"
+"""A cache policy."""
 
 HINT_RULES = (only("space", _FAR, hint=_HINT),)
 

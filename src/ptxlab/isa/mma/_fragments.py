@@ -1,7 +1,7 @@
-"""Conversion between matrices and the registers of a warp, with the layouts "mma ab" and "mma cd" of `ptxlab.tables.MATRIX_FRAGMENTS`.
+"""The operands of mma: access by their names in the row, and conversion between matrices and the registers of a warp.
 
-A register of A or B holds as many consecutive elements along K as fit into its 32 bits (an f64 has a 64-bit register). The stored
-elements of a sparse A have the layout of a dense A.
+The layouts are "mma ab" and "mma cd" of `ptxlab.tables.MATRIX_FRAGMENTS`. A register of A or B holds as many consecutive elements along K
+as fit into its 32 bits (an f64 has a 64-bit register). The stored elements of a sparse A have the layout of a dense A.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.isa import context
+from ptxlab.isa.catalogue import Row
+from ptxlab.isa.operands import Const, Group, Resolved
 from ptxlab.layout import matrix_fragment
 
-__all__ = ["gather_ab", "gather_cd", "scatter_d"]
+__all__ = ["gather_ab", "gather_cd", "immediate", "read", "scatter_d", "selectors", "write"]
 
 Registers = NDArray[Any]
 """uint32[count, 32], or uint64 of f64."""
@@ -66,3 +69,47 @@ def scatter_d(matrix: Codes, half: bool) -> Registers:
     """The registers of a matrix D [m, 8]."""
     values: Registers = matrix.take(_elements(len(matrix), half))
     return np.ascontiguousarray(values.astype(np.uint16).view(np.uint32).T) if half else values
+
+
+@cache
+def position(row: Row, name: str) -> int:
+    """The position of an operand."""
+    return [operand for operand, _ in row.operands].index(name)
+
+
+def _items(operand: Resolved) -> tuple[Resolved, ...]:
+    return operand.items if isinstance(operand, Group) else (operand,)
+
+
+def read(warp: context.WarpContext, name: str, bits: int = 32) -> NDArray[Any]:
+    """The registers of an operand, [count, 32]."""
+    return np.stack([warp.values(item, bits) for item in _items(warp.op.operands[position(warp.op.row, name)])])
+
+
+def write(warp: context.WarpContext, registers: NDArray[Any], bits: int = 32) -> None:
+    """Write D."""
+    for item, row in zip(_items(warp.op.operands[0]), registers, strict=True):
+        warp.write(item, row, bits)
+
+
+def immediate(warp: context.WarpContext, name: str, says: str, allowed: tuple[int, ...]) -> int:
+    """A constant operand; a fault unless it is one of those allowed."""
+    operand = warp.op.operands[position(warp.op.row, name)]
+    if not isinstance(operand, Const) or operand.value not in allowed:
+        warp.fault("W911", f"{says} must be a constant, {_list(allowed)}")
+    return operand.value
+
+
+def selectors(warp: context.WarpContext, name: str, allowed: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[int, ...]:
+    """A group of selectors, each the same in all threads; a fault unless they are allowed."""
+    found = []
+    for item, (says, values) in zip(_items(warp.op.operands[position(warp.op.row, name)]), allowed, strict=True):
+        value = warp.uniform(item, 16)
+        if value not in values:
+            warp.fault("W911", f"{says} is {value}; it must be {_list(values)}")
+        found.append(value)
+    return tuple(found)
+
+
+def _list(values: tuple[int, ...]) -> str:
+    return " or ".join(map(str, values)) if len(values) < 3 else f"{values[0]} to {values[-1]}"

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ptxlab.isa import context
-from ptxlab.isa.mma._registers import position
+from ptxlab.isa.mma._fragments import position
 
 __all__ = ["product_of", "undefined"]
 

@@ -1,37 +1,3 @@
 """Scalar instructions: integers, bits, floats, comparison, conversion, moves. Importing the package enters them into the catalogue."""
 
-from ptxlab.isa.scalar import (
-    _alternate,
-    _approx,
-    _bits,
-    _carry,
-    _compare,
-    _convert,
-    _float,
-    _half,
-    _integer,
-    _move,
-    _narrow,
-    _packed,
-    _packed_integer,
-    _sign,
-    _video,
-)
-
-__all__ = [
-    "_alternate",
-    "_approx",
-    "_bits",
-    "_carry",
-    "_compare",
-    "_convert",
-    "_float",
-    "_half",
-    "_integer",
-    "_move",
-    "_narrow",
-    "_packed",
-    "_packed_integer",
-    "_sign",
-    "_video",
-]
+from ptxlab.isa.scalar import _approx, _bits, _compare, _convert, _float, _half, _integer, _narrow, _small  # noqa: F401  (declare the rows)

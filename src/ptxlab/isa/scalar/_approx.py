@@ -1,55 +1,138 @@
-"""The approximate instructions: ex2, lg2, sin, cos, tanh, rcp, sqrt, rsqrt, div.
+"""The approximate instructions: ex2, lg2, sin, cos, tanh, rcp, sqrt, rsqrt, div, with the bits of an H200.
 
-The ISA gives error bounds, not bits. Here the exact value is computed in f64 and rounded once, so results lie within the bounds but
-differ from silicon in the last bits. Special values follow the tables of the ISA.
+One unit of the GPU computes them all. It takes a row of a table for the interval of the operand, ``value + slope * rest + curvature *
+square``, where ``rest`` are the 17 bits below those that select the interval and ``square`` is a truncated square of them, and truncates
+the sum to a significand. All of it is integer arithmetic of at most 46 bits, which f64 holds exactly.
+
+The instructions without ``.ftz`` scale their operand and result around the unit, as the assembler's code for sm_90 does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
+from ptxlab.isa.scalar import approximation_tables as rows
 from ptxlab.isa.scalar._half import each_half
-from ptxlab.isa.scalar.float_helpers import NAN32, canonical, flush, half_kind, narrow_half, quiet, widen_half
+from ptxlab.isa.scalar.float_helpers import NAN16, NAN32, NAN64, canonical, flush, half_kind, quiet, widen_half
 
 _SECTION = "Floating Point Instructions: "
-_LN2 = 0.6931471805599453
+_INFINITY = 0x7F800000
+_SIGN = -1 << 31
+_MAGNITUDE = 0x7FFFFFFF
+_NORMAL = 0x800000
+"""The bits of the least normal f32."""
+_HIGH_NORMAL = 0x100000
+"""The high word of the least normal f64."""
 
 
-def _horner(x: Vocabulary, a: Value, coefficients: Sequence[float]) -> Value:
-    """A polynomial by rising powers."""
-    result = x.const(coefficients[-1], "f64")
-    for coefficient in reversed(coefficients[:-1]):
-        result = x.fma(result, a, x.const(coefficient, "f64"))
-    return result
+@dataclass(frozen=True)
+class _Function:
+    """What the unit computes in its intervals: ``(value << scale) + offset + slope * rest + curvature * square``."""
+
+    entries: tuple[int, ...]
+    scale: int
+    offset: int
 
 
-_EXP2 = (
-    0.9999999999595622,
-    0.6931471805568341,
-    0.24022651213495422,
-    0.055504109063177154,
-    0.009618025613598036,
-    0.0013333478480888061,
-    0.00015469729140704658,
-    1.5303699001378845e-05,
-)
-"""2**f for abs(f) <= 1/2, with a relative error below 2**-34 (interpolation at Chebyshev points)."""
-
-_INTEGRAL = 1.5 * 2.0**52
-"""Added to a small f64 it leaves the nearest integer in the low bits."""
+def _function(coefficients: rows.Rows, scale: int, offset: int, curvature: int = 1) -> _Function:
+    """An entry has 26 bits of the value, 20 of the slope and 18 of the curvature, from the lowest bit on; signed ones are biased."""
+    entries = (v | (first + (1 << 19)) << 26 | (second * curvature + (1 << 17)) << 46 for v, first, second in coefficients)
+    return _Function(tuple(entries), scale, offset)
 
 
-def _exp2(x: Vocabulary, a: Value) -> Value:
-    """2**a in f64 for -1000 < a < 1000."""
-    shifted = x.fadd(a, x.const(_INTEGRAL, "f64"))
-    whole = x.fsub(shifted, x.const(_INTEGRAL, "f64"))
-    power = x.add(x.shl(x.bitcast(shifted, "i64"), x.const(52, "i64")), x.const(1023 << 52, "i64"))
-    return x.fmul(_horner(x, x.fsub(a, whole), _EXP2), x.bitcast(power, "f64"))
+# The offsets make the truncation of the sum round it.
+_RCP = _function(rows.RCP, 14, 0x8FCE, curvature=2)
+_RSQRT = _function(rows.RSQRT, 14, 0x7FFF, curvature=4)
+_SQRT = _function(rows.SQRT, 15, 0x7FFF, curvature=2)
+_EX2 = _function(rows.EX2, 13, 0x77E2)
+_LG2 = _function(rows.LG2, 12, 0x3345, curvature=2)
+_SIN = _function(rows.SIN, 11, 0)
+
+
+def _square(x: Vocabulary, rest: Value) -> Value:
+    """``rest * rest >> 19`` of 17 bits, without the products of two bits that lie below bit 18 of the square."""
+    low = x.trunc(x.and_(rest, x.const(511, "i32")), "i16")
+    high = x.trunc(x.lshr(rest, x.const(9, "i32")), "i16")
+    square = x.lshr(x.mul(high, high), x.const(1, "i16"))
+    # Each bit of ``high`` adds ``low`` without the bits that are left out. Two neighbouring bits leave out the same when they multiply
+    # together and the last bit of the product is dropped.
+    for bit in (0, 2, 4, 6):
+        product = x.mul(x.and_(high, x.const(3 << bit, "i16")), x.lshr(low, x.const(8 - bit, "i16")))
+        square = x.add(square, x.lshr(product, x.const(bit + 1, "i16")))
+    return x.zext(square, "i32")
+
+
+def _interpolated(x: Vocabulary, function: _Function, place: Value) -> Value:
+    """The sum in f64 for an i32 whose low 17 bits are the rest, and whose other bits select the interval."""
+    entry = x.table(x.lshr(place, x.const(17, "i32")), function.entries, "i64")
+    rest = _masked(x, place, 0x1FFFF)
+
+    def field(shift: int, bits: int, scale: int = 0, bias: int = 0) -> Value:
+        """Some bits of the entry, times ``2**scale``, as an f64: they become the last bits of a large number, which is subtracted."""
+        large = 2.0 ** (52 + scale)
+        word = x.lshr(entry, x.const(shift, "i64")) if shift else entry
+        if shift + bits < 64:
+            word = x.and_(word, x.const((1 << bits) - 1, "i64"))
+        return x.fsub(x.bitcast(x.or_(word, x.bitcast(x.const(large, "f64"), "i64")), "f64"), x.const(large + bias, "f64"))
+
+    sum = field(0, 26, function.scale)
+    if function.offset:
+        sum = x.fadd(sum, x.const(float(function.offset), "f64"))
+    sum = x.fadd(sum, x.fmul(field(26, 20, bias=1 << 19), x.sitof(rest, "f64")))
+    return x.fadd(sum, x.fmul(field(46, 18, bias=1 << 17), x.sitof(_square(x, rest), "f64")))
+
+
+def _truncated(x: Vocabulary, sum: Value, scale: int) -> Value:
+    """The bits of the f32 ``sum * 2**-scale``, truncated, for a sum above zero."""
+    bits = x.trunc(x.lshr(x.bitcast(sum, "i64"), x.const(29, "i64")), "i32")
+    return x.add(bits, x.const((127 - 1023 - scale) << 23 & 0xFFFFFFFF, "i32"))
+
+
+def _truncated_high(x: Vocabulary, sum: Value, scale: int) -> Value:
+    """The high word of the f64 ``sum * 2**-scale``."""
+    bits = x.trunc(x.lshr(x.bitcast(sum, "i64"), x.const(32, "i64")), "i32")
+    return x.sub(bits, x.const(scale << 20, "i32"))
+
+
+def _masked(x: Vocabulary, a: Value, mask: int) -> Value:
+    return x.and_(a, x.const(mask, "i32"))
+
+
+def _at_least(x: Vocabulary, result: Value, least: int) -> Value:
+    """Zero where the bits of a result are those of a number below the least normal one."""
+    return x.select(x.slt(result, x.const(least, "i32")), x.const(0, "i32"), result)
+
+
+def _settled(x: Vocabulary, a: Value, result: Value) -> Value:
+    """The f32 with these bits; the canonical NaN where the operand is a NaN."""
+    return x.select(x.isnan(a), x.bits(NAN32, "f32"), x.bitcast(result, "f32"))
+
+
+def _nan_below_zero(x: Vocabulary, word: Value, at_zero: Value, result: Value) -> Value:
+    """The bits of a function of positive numbers: ``at_zero`` also for subnormals, NaN for other negative numbers."""
+    result = x.select(x.slt(word, x.const(0, "i32")), x.const(NAN32, "i32"), result)
+    return x.select(x.ult(_masked(x, word, _MAGNITUDE), x.const(_NORMAL, "i32")), at_zero, result)
+
+
+def _scaled(x: Vocabulary, a: Value, small: Value, factor: float) -> Value:
+    return x.fmul(a, x.select(small, x.const(factor, "f32"), x.const(1.0, "f32")))
+
+
+def _subnormal(x: Vocabulary, a: Value) -> Value:
+    return x.flt(x.fabs(a), x.const(2.0**-126, "f32"))
+
+
+def _large(x: Vocabulary, a: Value) -> Value:
+    return x.flt(x.const(2.0**126, "f32"), x.fabs(a))
+
+
+# ------------------------------------------------------------------------------------------------ ex2
 
 
 def _clamped(x: Vocabulary, a: Value, bound: float) -> Value:
@@ -60,20 +143,44 @@ def _clamped(x: Vocabulary, a: Value, bound: float) -> Value:
     return x.select(x.flt(a, high), a, high)
 
 
-@cache
-def _ex2(ftz: bool) -> Any:
-    def ex2_f32(x: Vocabulary, a: Value) -> Value:
-        a = flush(x, ftz, a)
-        result = flush(x, ftz, x.fnarrow(_exp2(x, x.fext(_clamped(x, a, 200.0)))))
-        return x.select(x.isnan(a), x.bits(NAN32, "f32"), result)
+def _ex2(x: Vocabulary, a: Value) -> Value:
+    fixed = x.ftosi(x.fmul(_clamped(x, a, 128.0), x.const(2.0**23, "f32")), "i32")
+    # A negative number with a fraction is complemented, not negated: one less.
+    whole = x.eq(_masked(x, fixed, 0x7FFFFF), x.const(0, "i32"))
+    fixed = x.add(fixed, x.select(whole, x.const(0, "i32"), x.ashr(fixed, x.const(31, "i32"))))
+    sum = _interpolated(x, _EX2, _masked(x, fixed, 0x7FFFFF))
+    result = x.add(_truncated(x, sum, 38), _masked(x, fixed, -1 << 23))
+    return _settled(x, a, _at_least(x, result, _NORMAL))
 
-    return ex2_f32
 
-
-@pure("ex2.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "ex2")
+@pure("ex2.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "ex2", fidelity="hardware")
 def ex2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """2 to the power of a; the ISA bounds the distance from the correctly rounded result by 2 ulp."""
-    return x.call(_ex2(q.ftz), a)
+    if q.ftz:
+        return x.call(_ex2, a)
+    small = x.flt(a, x.const(-126.0, "f32"))
+    result = x.call(_ex2, _scaled(x, a, small, 0.5))
+    return canonical(x, x.fmul(result, x.select(small, result, x.const(1.0, "f32"))))
+
+
+def _narrow_half(x: Vocabulary, kind: str, a: Value) -> Value:
+    """f32 to f16 or bf16, truncated, canonical NaN."""
+    if kind == "bf16":
+        return x.trunc(x.lshr(x.bitcast(a, "i32"), x.const(16, "i32")), "i16")
+    rounded = x.f32_to_half(a)
+    above = x.and_(x.flt(x.fabs(a), x.fabs(x.half_to_f32(rounded))), x.flt(x.fabs(a), x.const(65536.0, "f32")))
+    result = x.sub(rounded, x.select(above, x.const(1, "i16"), x.const(0, "i16")))
+    return x.select(x.isnan(a), x.const(NAN16, "i16"), result)
+
+
+def _of_halves(x: Vocabulary, type: str, function: Callable[..., Value], a: Value) -> Value:
+    """An f32 function of 16-bit floats."""
+    kind = half_kind(type)
+
+    def element(x: Vocabulary, m: Value) -> Value:
+        return _narrow_half(x, kind, x.call(function, widen_half(x, kind, m)))
+
+    return each_half(x, type, element, a)
 
 
 @pure(
@@ -83,111 +190,114 @@ def ex2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     a="type",
     requires=needs("7.8", "sm_90", when={"type": "bf16|bf16x2"}),
     section="Half Precision Floating Point Instructions: ex2",
+    fidelity="hardware",
 )
 def ex2_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Relative error within 2**-9.9 (f16) or 2**-7 (bf16)."""
-    kind = half_kind(q.type)
-
-    def element(x: Vocabulary, m: Value) -> Value:
-        return narrow_half(x, kind, x.call(_ex2(kind == "bf16"), widen_half(x, kind, m)))
-
-    return each_half(x, q.type, element, a)
+    return _of_halves(x, q.type, _ex2, a)
 
 
 # ------------------------------------------------------------------------------------------------ lg2
 
-_ATANH = [2.0 / _LN2 / (2 * i + 1) for i in range(9)]
+
+def _lg2(x: Vocabulary, a: Value) -> Value:
+    word = x.bitcast(a, "i32")
+    exponent = x.sub(x.lshr(_masked(x, word, _MAGNITUDE), x.const(23, "i32")), x.const(127, "i32"))
+    sum = _interpolated(x, _LG2, _masked(x, word, 0x7FFFFF))
+    sum = x.fadd(sum, x.fmul(x.sitof(exponent, "f64"), x.const(2.0**38, "f64")))
+    below = x.flt(sum, x.const(0.0, "f64"))
+    # A negative sum is complemented, not negated. The lowest two bits of either are dropped.
+    size = x.select(below, x.fsub(x.const(-1.0, "f64"), sum), sum)
+    unit = x.const(2.0**52, "f64")
+    size = x.fsub(x.bitcast(x.and_(x.bitcast(x.fadd(size, unit), "i64"), x.const(-4, "i64")), "f64"), unit)
+    result = x.or_(_truncated(x, size, 38), x.select(below, x.const(_SIGN, "i32"), x.const(0, "i32")))
+    result = x.select(x.eq(word, x.const(0x3F800000, "i32")), x.const(0, "i32"), result)
+    result = x.select(x.eq(word, x.const(_INFINITY, "i32")), word, result)
+    return _settled(x, a, _nan_below_zero(x, word, x.const(0xFF800000, "i32"), result))
 
 
-def _log2(x: Vocabulary, a: Value) -> Value:
-    """log2 of a positive f32 in f32."""
-    wide = x.bitcast(x.fext(a), "i64")
-    # Halve the range at sqrt(1/2): the mantissa then lies in [0.707, 1.414].
-    shifted = x.sub(wide, x.const(0x3FE6A09E667F3BCD, "i64"))
-    exponent = x.ashr(shifted, x.const(52, "i64"))
-    mantissa = x.bitcast(x.sub(wide, x.shl(exponent, x.const(52, "i64"))), "f64")
-    one = x.const(1.0, "f64")
-    ratio = x.fdiv(x.fsub(mantissa, one), x.fadd(mantissa, one))
-    series = x.fmul(ratio, _horner(x, x.fmul(ratio, ratio), _ATANH))
-    return x.fnarrow(x.fadd(x.sitof(exponent, "f64"), series))
-
-
-@cache
-def _lg2(ftz: bool) -> Any:
-    def lg2_f32(x: Vocabulary, a: Value) -> Value:
-        a = flush(x, ftz, a)
-        zero, infinity = x.const(0.0, "f32"), x.bits(0x7F800000, "f32")
-        result = x.select(x.feq(a, infinity), infinity, _log2(x, a))
-        result = x.select(x.feq(a, zero), x.bits(0xFF800000, "f32"), result)
-        return x.select(x.fle(zero, a), result, x.bits(NAN32, "f32"))
-
-    return lg2_f32
-
-
-@pure("lg2.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "lg2")
+@pure("lg2.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "lg2", fidelity="hardware")
 def lg2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Logarithm to base 2; the ISA bounds the error by 2**-22, absolute near 1 and relative elsewhere."""
-    return x.call(_lg2(q.ftz), a)
+    if q.ftz:
+        return x.call(_lg2, a)
+    small = _subnormal(x, a)
+    result = x.call(_lg2, _scaled(x, a, small, 2.0**24))
+    return canonical(x, x.select(small, x.fsub(result, x.const(24.0, "f32")), result))
 
 
 # ------------------------------------------------------------------------------------------------ sin, cos
 
-_SIN = [1.0, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800, 1 / 6227020800]
-_COS = [1.0, -1 / 2, 1 / 24, -1 / 720, 1 / 40320, -1 / 3628800, 1 / 479001600]
-
-
-def _sine(x: Vocabulary, a: Value, quarter: int) -> Value:
-    """sin(a + quarter * pi / 2) for an f32."""
-    wide = _clamped(x, x.fext(a), 2.0**50)
-    turns = x.fround(x.fmul(wide, x.const(0.6366197723675814, "f64")), "rni")
-    rest = x.fma(turns, x.const(-1.5707963267948966, "f64"), wide)
-    rest = x.fma(turns, x.const(-6.123233995736766e-17, "f64"), rest)
-    square = x.fmul(rest, rest)
-    quadrant = x.add(x.ftosi(turns, "i64"), x.const(quarter, "i64"))
-    odd = x.ne(x.and_(quadrant, x.const(1, "i64")), x.const(0, "i64"))
-    result = x.select(odd, _horner(x, square, _COS), x.fmul(rest, _horner(x, square, _SIN)))
-    sign = x.shl(x.and_(quadrant, x.const(2, "i64")), x.const(62, "i64"))
-    return x.fnarrow(x.bitcast(x.xor(x.bitcast(result, "i64"), sign), "f64"))
-
 
 @cache
-def _periodic(quarter: int, ftz: bool) -> Any:
-    def sine_f32(x: Vocabulary, a: Value) -> Value:
-        a = flush(x, ftz, a)
-        finite = x.flt(x.fabs(a), x.bits(0x7F800000, "f32"))
-        result = flush(x, ftz, _sine(x, a, quarter))
+def _periodic(quarter: int) -> Any:
+    def sine(x: Vocabulary, a: Value) -> Value:
+        """sin(a + quarter * pi / 2). The f32 product with 1 / (2 pi) is truncated, and so is its fraction, to 25 bits."""
+        product = x.bitcast(x.fmul(x.fext(x.fabs(a)), x.const(0.15915493667125702, "f64")), "i64")
+        turns = x.bitcast(x.and_(product, x.const(-1 << 29, "i64")), "f64")
+        fraction = x.fsub(turns, x.fround(turns, "rmi"))
+        fixed = x.ftosi(x.fmul(fraction, x.const(2.0**25, "f64")), "i32")
+        fixed = x.add(fixed, x.const(quarter << 23, "i32"))
+        falling = x.ashr(x.shl(fixed, x.const(8, "i32")), x.const(31, "i32"))
+        sum = _interpolated(x, _SIN, _masked(x, x.xor(fixed, falling), 0x7FFFFF))
+        result = x.select(x.feq(sum, x.const(0.0, "f64")), x.const(0, "i32"), _truncated(x, sum, 37))
+        sign = x.shl(_masked(x, fixed, 1 << 24), x.const(7, "i32"))
         if not quarter:
-            result = x.select(x.feq(a, x.const(0.0, "f32")), a, result)
-        return x.select(finite, result, x.bits(NAN32, "f32"))
+            sign = x.xor(sign, _masked(x, x.bitcast(a, "i32"), _SIGN))
+        finite = x.flt(x.fabs(a), x.bits(_INFINITY, "f32"))
+        return x.select(finite, x.bitcast(x.or_(result, sign), "f32"), x.bits(NAN32, "f32"))
 
-    return sine_f32
+    return sine
 
 
-@pure("sin.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "sin")
+@pure("sin.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "sin", fidelity="hardware")
 def sin(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Sine; the ISA bounds the absolute error by 2**-20.5 in [-2 pi, 2 pi]."""
-    return x.call(_periodic(0, q.ftz), a)
+    return x.call(_periodic(0), a)
 
 
-@pure("cos.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "cos")
+@pure("cos.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "cos", fidelity="hardware")
 def cos(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Cosine; the ISA bounds the absolute error by 2**-20.4 in [-2 pi, 2 pi]."""
-    return x.call(_periodic(1, q.ftz), a)
+    return x.call(_periodic(1), a)
 
 
 # ------------------------------------------------------------------------------------------------ tanh
 
+_TANH_START = 119
+"""The biased exponent of the first binade with a table: below it, the result is the operand."""
+_TANH_BITS = (0, 0, 0, 1, 1, 2, 2, 2, 3, 4, 3)
+"""For each binade, how many bits of the significand select the interval."""
+
+
+def _tanh_rows() -> rows.Rows:
+    """The rows by the exponent and the first four bits of the significand."""
+    found, at = [], 0
+    for bits in _TANH_BITS:
+        found += [rows.TANH[at + (i >> (4 - bits))] for i in range(16)]
+        at += 1 << bits
+    return tuple(found)
+
+
+_TANH = _function(_tanh_rows(), 15, 0)
+
 
 def _tanh(x: Vocabulary, a: Value) -> Value:
-    wide = _clamped(x, x.fext(a), 20.0)
-    one = x.const(1.0, "f64")
-    power = _exp2(x, x.fmul(wide, x.const(2.0 / _LN2, "f64")))
-    result = x.fnarrow(x.fdiv(x.fsub(power, one), x.fadd(power, one)))
-    result = x.select(x.flt(x.fabs(a), x.const(2.0**-13, "f32")), a, result)
-    return x.select(x.isnan(a), x.bits(NAN32, "f32"), result)
+    word = x.bitcast(a, "i32")
+    magnitude = _masked(x, word, _MAGNITUDE)
+    first, end = (x.const(exponent << 23, "i32") for exponent in (_TANH_START, _TANH_START + len(_TANH_BITS)))
+    small, large = x.ult(magnitude, first), x.ule(end, magnitude)
+    place = x.sub(x.select(small, first, x.select(large, x.sub(end, x.const(1, "i32")), magnitude)), first)
+    row = x.lshr(place, x.const(19, "i32"))
+    three = x.mul(x.lshr(place, x.const(23, "i32")), x.const(3, "i32"))
+    bits = _masked(x, x.lshr(x.const(sum(b << 3 * i for i, b in enumerate(_TANH_BITS)), "i32"), three), 7)
+    rest = _masked(x, x.lshr(place, x.sub(x.const(6, "i32"), bits)), 0x1FFFF)
+    found = _interpolated(x, _TANH, x.or_(x.shl(row, x.const(17, "i32")), rest))
+    result = x.select(small, magnitude, x.select(large, x.const(0x3F800000, "i32"), _truncated(x, found, 39)))
+    return _settled(x, a, x.or_(result, _masked(x, word, _SIGN)))
 
 
-@pure("tanh.approx.f32", d="f32", a="f32", section=_SECTION + "tanh")
+@pure("tanh.approx.f32", d="f32", a="f32", section=_SECTION + "tanh", fidelity="hardware")
 def tanh(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Hyperbolic tangent; the ISA bounds the relative error by 2**-11."""
     return x.call(_tanh, a)
@@ -199,106 +309,181 @@ def tanh(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     a="type",
     requires=needs("7.8", "sm_90", when={"type": "bf16|bf16x2"}),
     section="Half Precision Floating Point Instructions: tanh",
+    fidelity="hardware",
 )
 def tanh_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Absolute error within 2**-10.987 (f16) or 2**-8 (bf16)."""
-    kind = half_kind(q.type)
-
-    def element(x: Vocabulary, m: Value) -> Value:
-        return narrow_half(x, kind, x.call(_tanh, widen_half(x, kind, m)))
-
-    return each_half(x, q.type, element, a)
+    return _of_halves(x, q.type, _tanh, a)
 
 
-# ------------------------------------------------------------------------------------------------ roots and quotients
+# ------------------------------------------------------------------------------------------------ reciprocals and quotients
 
 
-def _reciprocal_root(x: Vocabulary, a: Value) -> Value:
-    return x.fnarrow(x.fdiv(x.const(1.0, "f64"), x.fsqrt(x.fext(a))))
+def _rcp(x: Vocabulary, a: Value) -> Value:
+    word = x.bitcast(a, "i32")
+    sum = _interpolated(x, _RCP, x.shl(_masked(x, word, 0x7FFFFF), x.const(1, "i32")))
+    exponent = x.sub(x.const(126 << 23, "i32"), _masked(x, word, _INFINITY))
+    result = _at_least(x, x.add(_truncated(x, sum, 39), exponent), _NORMAL)
+    result = x.select(x.eq(_masked(x, word, _INFINITY), x.const(0, "i32")), x.const(_INFINITY, "i32"), result)
+    return _settled(x, a, x.or_(result, _masked(x, word, _SIGN)))
 
 
-@pure("rcp.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "rcp")
+@pure("rcp.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "rcp", fidelity="hardware")
 def rcp_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """1/a; the ISA bounds the error by 1 ulp."""
-    return canonical(x, flush(x, q.ftz, x.fdiv(x.const(1.0, "f32"), flush(x, q.ftz, a))))
+    if q.ftz:
+        return x.call(_rcp, a)
+    factor = x.select(_subnormal(x, a), x.const(2.0**24, "f32"), x.const(1.0, "f32"))
+    factor = x.select(_large(x, a), x.const(0.25, "f32"), factor)
+    return canonical(x, x.fmul(factor, x.call(_rcp, x.fmul(a, factor))))
 
 
-@pure("sqrt.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "sqrt")
-def sqrt_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """The square root; the ISA bounds the relative error by 2**-23."""
-    return canonical(x, x.fsqrt(flush(x, q.ftz, a)))
-
-
-@pure("rsqrt.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "rsqrt")
-def rsqrt_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """1/sqrt(a); the ISA bounds the relative error by 2**-22.9."""
-    return canonical(x, x.call(_reciprocal_root, flush(x, q.ftz, a)))
-
-
-@pure("div.full{.ftz}.f32", d="f32", a="f32", b="f32", section=_SECTION + "div")
+@pure("div.full{.ftz}.f32", d="f32", a="f32", b="f32", section=_SECTION + "div", fidelity="hardware")
 def div_full(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     """a/b; the ISA bounds the error by 2 ulp."""
-    return canonical(x, flush(x, q.ftz, x.fdiv(flush(x, q.ftz, a), flush(x, q.ftz, b))))
+    a, b = flush(x, q.ftz, a), flush(x, q.ftz, b)
+    factor = x.select(_large(x, b), x.const(0.25, "f32"), x.const(1.0, "f32"))
+    if not q.ftz:
+        factor = x.select(_subnormal(x, b), x.const(2.0**24, "f32"), factor)
+    return _product(x, q.ftz, flush(x, q.ftz, x.fmul(a, factor)), x.call(_rcp, x.fmul(b, factor)))
 
 
-@pure("div.approx{.ftz}.f32", d="f32", a="f32", b="f32", section=_SECTION + "div")
+@pure("div.approx{.ftz}.f32", d="f32", a="f32", b="f32", section=_SECTION + "div", fidelity="hardware")
 def div_approx(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     """a/b; 2 ulp for 2**-126 <= abs(b) <= 2**126; for larger b the quotient is zero, or NaN for an infinite a."""
-    a, b = flush(x, q.ftz, a), flush(x, q.ftz, b)
-    quotient = x.fdiv(a, b)
-    large = x.and_(x.flt(x.const(2.0**126, "f32"), x.fabs(b)), x.flt(x.fabs(b), x.bits(0x7F800000, "f32")))
-    quotient = x.select(large, x.fmul(quotient, x.const(0.0, "f32")), quotient)
-    return canonical(x, flush(x, q.ftz, quotient))
+    if not q.ftz:
+        small = _subnormal(x, b)
+        a, b = _scaled(x, a, small, 2.0**24), _scaled(x, b, small, 2.0**24)
+    return _product(x, q.ftz, flush(x, q.ftz, a), x.call(_rcp, b))
+
+
+def _product(x: Vocabulary, ftz: bool, a: Value, b: Value) -> Value:
+    return canonical(x, flush(x, ftz, x.fmul(a, b)))
+
+
+# ------------------------------------------------------------------------------------------------ roots
+
+
+def _half_exponent(x: Vocabulary, word: Value, bits: int) -> Value:
+    """Half of the biased exponent, rounded up, in its place above ``bits`` bits of the significand."""
+    raised = x.add(_masked(x, word, _MAGNITUDE), x.const(1 << bits, "i32"))
+    return _masked(x, x.lshr(raised, x.const(1, "i32")), -1 << bits)
+
+
+def _reciprocal_root(x: Vocabulary, fraction: Value) -> Value:
+    """The sum for a significand of 23 bits and, above it, whether the exponent is odd; at 1 the result is exact."""
+    return x.select(x.eq(fraction, x.const(0, "i32")), x.const(2.0**40, "f64"), _interpolated(x, _RSQRT, fraction))
+
+
+def _even_or_odd(x: Vocabulary, word: Value, bits: int) -> Value:
+    """The significand and, above it, whether the exponent is odd: the lowest bit of a biased exponent says whether it is even."""
+    return _masked(x, x.xor(word, x.const(1 << bits, "i32")), (2 << bits) - 1)
+
+
+def _rsqrt(x: Vocabulary, a: Value) -> Value:
+    word = x.bitcast(a, "i32")
+    sum = _reciprocal_root(x, _even_or_odd(x, word, 23))
+    exponent = x.sub(x.const(63 << 23, "i32"), _half_exponent(x, word, 23))
+    result = x.add(_truncated(x, sum, 39), exponent)
+    result = x.select(x.eq(word, x.const(_INFINITY, "i32")), x.const(0, "i32"), result)
+    infinity = x.or_(_masked(x, word, _SIGN), x.const(_INFINITY, "i32"))
+    return _settled(x, a, _nan_below_zero(x, word, infinity, result))
+
+
+def _sqrt(x: Vocabulary, a: Value) -> Value:
+    word = x.bitcast(a, "i32")
+    sum = _interpolated(x, _SQRT, _even_or_odd(x, word, 23))
+    exponent = x.sub(_half_exponent(x, word, 23), x.const(64 << 23, "i32"))
+    result = x.add(_truncated(x, sum, 40), exponent)
+    result = x.select(x.eq(word, x.const(_INFINITY, "i32")), word, result)
+    return _settled(x, a, _nan_below_zero(x, word, _masked(x, word, _SIGN), result))
+
+
+def _root(x: Vocabulary, function: Callable[..., Value], ftz: bool, factor: float, a: Value) -> Value:
+    """``function``; without ``.ftz`` a subnormal operand is scaled, and the result with ``factor``."""
+    if ftz:
+        return x.call(function, a)
+    small = _subnormal(x, a)
+    return canonical(x, _scaled(x, x.call(function, _scaled(x, a, small, 2.0**24)), small, factor))
+
+
+@pure("sqrt.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "sqrt", fidelity="hardware")
+def sqrt_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    """The square root; the ISA bounds the relative error by 2**-23."""
+    return _root(x, _sqrt, q.ftz, 2.0**-12, a)
+
+
+@pure("rsqrt.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "rsqrt", fidelity="hardware")
+def rsqrt_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    """1/sqrt(a); the ISA bounds the relative error by 2**-22.9."""
+    return _root(x, _rsqrt, q.ftz, 2.0**12, a)
+
+
+# ------------------------------------------------------------------------------------------------ f64
+
+_HIGH_INFINITY = 0x7FF00000
 
 
 def _high_word(x: Vocabulary, a: Value) -> Value:
-    return x.bitcast(x.and_(x.bitcast(a, "i64"), x.const(-1 << 32, "i64")), "f64")
+    return x.trunc(x.lshr(x.bitcast(a, "i64"), x.const(32, "i64")), "i32")
 
 
-def _flush64(x: Vocabulary, a: Value) -> Value:
-    subnormal = x.flt(x.fabs(a), x.const(2.0**-1022, "f64"))
-    zero = x.bitcast(x.and_(x.bitcast(a, "i64"), x.const(1 << 63, "i64")), "f64")
-    return x.select(subnormal, zero, a)
+def _settled_high(x: Vocabulary, magnitude: Value, result: Value) -> Value:
+    """The f64 with this high word; a NaN where the high word of the operand is that of a NaN."""
+    nan = x.ult(x.const(_HIGH_INFINITY, "i32"), magnitude)
+    return x.bitcast(x.shl(x.zext(x.select(nan, x.const(NAN32, "i32"), result), "i64"), x.const(32, "i64")), "f64")
 
 
-_NAN64 = 0x7FFFFFFF00000000
-"""The NaN of an H200 of the two instructions below."""
+def _rcp_high(x: Vocabulary, a: Value) -> Value:
+    word = _high_word(x, a)
+    magnitude = _masked(x, word, _MAGNITUDE)
+    sum = _interpolated(x, _RCP, x.shl(_masked(x, word, 0xFFFFF), x.const(4, "i32")))
+    exponent = x.sub(x.const(1022 << 20, "i32"), _masked(x, word, _HIGH_INFINITY))
+    result = _at_least(x, x.add(_truncated_high(x, sum, 39), exponent), _HIGH_NORMAL)
+    result = x.select(x.ult(magnitude, x.const(_HIGH_NORMAL, "i32")), x.const(_HIGH_INFINITY, "i32"), result)
+    return _settled_high(x, magnitude, x.or_(result, _masked(x, word, _SIGN)))
 
 
-@pure("rcp.approx.ftz.f64", d="f64", a="f64", section=_SECTION + "rcp.approx.ftz.f64")
+def _rsqrt_high(x: Vocabulary, a: Value) -> Value:
+    word = _high_word(x, a)
+    magnitude = _masked(x, word, _MAGNITUDE)
+    sum = _reciprocal_root(x, x.shl(_even_or_odd(x, word, 20), x.const(3, "i32")))
+    exponent = x.sub(x.const(511 << 20, "i32"), _half_exponent(x, word, 20))
+    result = x.add(_truncated_high(x, sum, 39), exponent)
+    result = x.select(x.eq(word, x.const(_HIGH_INFINITY, "i32")), x.const(0, "i32"), result)
+    result = x.select(x.slt(word, x.const(0, "i32")), x.const(NAN32, "i32"), result)
+    infinity = x.or_(_masked(x, word, _SIGN), x.const(_HIGH_INFINITY, "i32"))
+    return _settled_high(x, magnitude, x.select(x.ult(magnitude, x.const(_HIGH_NORMAL, "i32")), infinity, result))
+
+
+@pure("rcp.approx.ftz.f64", d="f64", a="f64", section=_SECTION + "rcp.approx.ftz.f64", fidelity="hardware")
 def rcp_approx_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """1/a from the high word of a; the low word of the result is zero."""
-    result = x.fdiv(x.const(1.0, "f64"), _flush64(x, _high_word(x, a)))
-    return x.select(x.isnan(result), x.bits(_NAN64, "f64"), _high_word(x, _flush64(x, result)))
+    return x.call(_rcp_high, a)
 
 
-@pure("rsqrt.approx.ftz.f64", d="f64", a="f64", section=_SECTION + "rsqrt.approx.ftz.f64")
+@pure("rsqrt.approx.ftz.f64", d="f64", a="f64", section=_SECTION + "rsqrt.approx.ftz.f64", fidelity="hardware")
 def rsqrt_approx_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """1/sqrt(a) from the high word of a; the low word of the result is zero."""
-    result = x.fdiv(x.const(1.0, "f64"), x.fsqrt(_flush64(x, _high_word(x, a))))
-    return x.select(x.isnan(result), x.bits(_NAN64, "f64"), _high_word(x, result))
+    return x.call(_rsqrt_high, a)
 
 
-def _root_of_reciprocal(x: Vocabulary, a: Value) -> Value:
-    """1/sqrt(a) with one step of refinement, which leaves an error far below half an ulp before the last rounding."""
-    one = x.const(1.0, "f64")
-    small, large = x.flt(a, x.const(2.0**-900, "f64")), x.flt(x.const(2.0**900, "f64"), a)
-
-    def power(exponent: int) -> Value:
-        return x.select(small, x.const(2.0**exponent, "f64"), x.select(large, x.const(2.0**-exponent, "f64"), one))
-
-    scaled = x.fmul(a, power(128))
-    root = x.fdiv(one, x.fsqrt(scaled))
-    square = x.fmul(root, root)
-    rest = x.fma(root, root, x.fneg(square))
-    negated = x.fneg(scaled)
-    error = x.fma(negated, rest, x.fma(negated, square, one))
-    refined = x.fmul(x.fma(x.fmul(root, x.const(0.5, "f64")), error, root), power(64))
-    ordinary = x.and_(x.flt(x.const(0.0, "f64"), a), x.flt(a, x.bits(0x7FF0000000000000, "f64")))
-    return x.select(ordinary, refined, root)
+def _refined_root(x: Vocabulary, a: Value) -> Value:
+    """1/sqrt(a) from the approximation and one step of refinement."""
+    small = x.flt(a, x.const(2.0**-1022, "f64"))
+    scaled = x.fmul(a, x.select(small, x.const(2.0**54, "f64"), x.const(1.0, "f64")))
+    root = x.call(_rsqrt_high, scaled)
+    error = x.fma(scaled, x.fneg(x.fmul(root, root)), x.const(1.0, "f64"))
+    refined = x.fma(x.fma(error, x.const(0.375, "f64"), x.const(0.5, "f64")), x.fmul(root, error), root)
+    refined = x.fmul(refined, x.select(small, x.const(2.0**27, "f64"), x.const(1.0, "f64")))
+    zero, infinity = x.const(0.0, "f64"), x.bits(0x7FF0000000000000, "f64")
+    ordinary = x.and_(x.flt(zero, a), x.flt(a, infinity))
+    at_zero = x.bitcast(x.or_(x.bitcast(a, "i64"), x.const(0x7FF0000000000000, "i64")), "f64")
+    special = x.select(x.feq(a, infinity), zero, x.select(x.feq(a, zero), at_zero, x.bits(NAN64, "f64")))
+    return x.select(ordinary, refined, x.select(x.isnan(a), a, special))
 
 
-@pure("rsqrt.approx.f64", d="f64", a="f64", section=_SECTION + "rsqrt")
+@pure("rsqrt.approx.f64", d="f64", a="f64", section=_SECTION + "rsqrt", fidelity="hardware")
 def rsqrt_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """1/sqrt(a), correctly rounded, as the assembler's code for it is on an H200."""
-    return quiet(x, x.call(_root_of_reciprocal, a), a)
+    """1/sqrt(a), as the assembler's code for it is on an H200."""
+    return quiet(x, x.call(_refined_root, a), a)

@@ -10,9 +10,9 @@ from ptxlab.isa.kinds import Typed
 from ptxlab.isa.operands import Const
 from ptxlab.isa.requirements import needs
 
-_LOGIC = "Logic and Shift Instructions: "
+_LOGIC = "Logic and Shift Instructions: {base}"
 _BYTE = Typed("u32", range(256))
-_FIELDS = "Integer Arithmetic Instructions: "
+_FIELDS = "Integer Arithmetic Instructions: {base}"
 _B = ".(type=pred|b16|b32|b64)"
 
 
@@ -20,30 +20,25 @@ def _int(type: str) -> str:
     return f"i{type[1:]}"
 
 
+def boolean(x: Vocabulary, name: str) -> Callable[[Value, Value], Value]:
+    """The operation of the name and, or or xor."""
+    return {"and": x.and_, "or": x.or_, "xor": x.xor}[name]
+
+
 # ------------------------------------------------------------------------------------------------ logic
 
 
-@pure("and" + _B, d="type", a="type", b="type", section=_LOGIC + "and", fidelity="hardware")
-def and_(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return x.and_(a, b)
+@pure("and|or|xor" + _B, d="type", a="type", b="type", section=_LOGIC, fidelity="hardware")
+def logic(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    return boolean(x, q.base)(a, b)
 
 
-@pure("or" + _B, d="type", a="type", b="type", section=_LOGIC + "or", fidelity="hardware")
-def or_(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return x.or_(a, b)
-
-
-@pure("xor" + _B, d="type", a="type", b="type", section=_LOGIC + "xor", fidelity="hardware")
-def xor(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return x.xor(a, b)
-
-
-@pure("not" + _B, d="type", a="type", section=_LOGIC + "not", fidelity="hardware")
+@pure("not" + _B, d="type", a="type", section=_LOGIC, fidelity="hardware")
 def not_(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return x.not_(a)
 
 
-@pure("cnot.(type=b16|b32|b64)", d="type", a="type", section=_LOGIC + "cnot", fidelity="hardware")
+@pure("cnot.(type=b16|b32|b64)", d="type", a="type", section=_LOGIC, fidelity="hardware")
 def cnot(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return x.zext(x.eq(a, x.const(0, _int(q.type))), _int(q.type))
 
@@ -92,11 +87,7 @@ def _of_three(x: Vocabulary, table: int, a: Value, b: Value, c: Value) -> Value:
     return x.xor(f, x.and_(x.xor(f, g), c))
 
 
-@pure("lop3.b32", d="b32", a="b32", b="b32", c="b32", lut="any", section=_LOGIC + "lop3", fidelity="hardware")
-def lop3(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value, lut: Const) -> Value:
-    return _of_three(x, lut.value & 0xFF, a, b, c)
-
-
+@pure("lop3.b32", d="b32", a="b32", b="b32", c="b32", lut="any", section=_LOGIC, fidelity="hardware")
 @pure(
     "lop3.(bool=or|and).b32",
     d="b32|pred",
@@ -106,44 +97,35 @@ def lop3(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value, lut: Const)
     lut="any",
     p="pred",
     requires=needs("8.2", "sm_70"),
-    section=_LOGIC + "lop3",
+    section=_LOGIC,
     fidelity="hardware",
 )
-def lop3_bool(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value, lut: Const, p: Value) -> tuple[Value, Value]:
+def lop3(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value, lut: Const, *p: Value) -> Value | tuple[Value, Value]:
     result = _of_three(x, lut.value & 0xFF, a, b, c)
-    some = x.ne(result, x.const(0, "i32"))
-    return result, x.or_(some, p) if q.bool == "or" else x.and_(some, p)
+    return (result, boolean(x, q.bool)(x.ne(result, x.const(0, "i32")), *p)) if p else result
 
 
 # ------------------------------------------------------------------------------------------------ shifts
 
 
-def _amount(x: Vocabulary, bits: int, b: Value) -> Value:
-    return x.zext(b, "i64") if bits == 64 else b
+@pure("shl.(type=b16|b32|b64)", d="type", a="type", b="u32", section=_LOGIC, fidelity="hardware")
+@pure("shr.(type=b16|u16|s16|b32|u32|s32|b64|u64|s64)", d="type", a="type", b="u32", section=_LOGIC, fidelity="hardware")
+def shift(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    signed = q.type[0] == "s"
+    right = x.ashr if signed else x.lshr
+    moved = x.shl if q.base == "shl" else right
+    match q.type[1:]:
+        case "16":
+            return x.trunc(moved(x.sext(a, "i32") if signed else x.zext(a, "i32"), b), "i16")
+        case "64":
+            return moved(a, x.zext(b, "i64"))
+    return moved(a, b)
 
 
-@pure("shl.(type=b16|b32|b64)", d="type", a="type", b="u32", section=_LOGIC + "shl", fidelity="hardware")
-def shl(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    bits = int(q.type[1:])
-    if bits == 16:
-        return x.trunc(x.shl(x.zext(a, "i32"), b), "i16")
-    return x.shl(a, _amount(x, bits, b))
-
-
-@pure(
-    "shr.(type=b16|u16|s16|b32|u32|s32|b64|u64|s64)",
-    d="type",
-    a="type",
-    b="u32",
-    section=_LOGIC + "shr",
-    fidelity="hardware",
-)
-def shr(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    bits, signed = int(q.type[1:]), q.type[0] == "s"
-    shift = x.ashr if signed else x.lshr
-    if bits == 16:
-        return x.trunc(shift(x.sext(a, "i32") if signed else x.zext(a, "i32"), b), "i16")
-    return shift(a, _amount(x, bits, b))
+def _bounded(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    """At most 32 (clamp), or modulo 32 (wrap)."""
+    full = x.const(32, "i32")
+    return x.and_(a, x.const(31, "i32")) if q.bound == "wrap" else x.select(x.ult(a, full), a, full)
 
 
 @pure(
@@ -152,18 +134,17 @@ def shr(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     a="b32",
     b="b32",
     c="u32",
-    section=_LOGIC + "shf",
+    section=_LOGIC,
     fidelity="hardware",
 )
 def shf(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     """Shift the 64 bits with low half a and high half b; left gives the high half, right the low half."""
-    full = x.const(32, "i32")
-    known = x.known(c)
+    full, known = x.const(32, "i32"), x.known(c)
     if known is not None:
-        n = x.const(known & 31 if q.bound == "wrap" else min(known, 32), "i32")
-        rest = x.const(32 - (known & 31 if q.bound == "wrap" else min(known, 32)), "i32")
+        amount = known & 31 if q.bound == "wrap" else min(known, 32)
+        n, rest = x.const(amount, "i32"), x.const(32 - amount, "i32")
     else:
-        n = x.and_(c, x.const(31, "i32")) if q.bound == "wrap" else x.select(x.ult(c, full), c, full)
+        n = _bounded(x, q, c)
         rest = x.sub(full, n)
     if q.mode == "l":
         return x.or_(x.shl(b, n), x.lshr(a, rest))
@@ -173,26 +154,21 @@ def shf(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
 # ------------------------------------------------------------------------------------------------ counting
 
 
-@pure("popc.(type=b32|b64)", d="u32", a="type", section=_FIELDS + "popc", fidelity="hardware")
-def popc(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    return _to32(x, x.popc(a))
-
-
-@pure("clz.(type=b32|b64)", d="u32", a="type", section=_FIELDS + "clz", fidelity="hardware")
-def clz(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    return _to32(x, x.clz(a))
+@pure("popc|clz.(type=b32|b64)", d="u32", a="type", section=_FIELDS, fidelity="hardware")
+def count(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    return _to32(x, x.popc(a) if q.base == "popc" else x.clz(a))
 
 
 def _to32(x: Vocabulary, a: Value) -> Value:
     return x.trunc(a, "i32") if x.type(a) == "i64" else a
 
 
-@pure("brev.(type=b32|b64)", d="type", a="type", section=_FIELDS + "brev", fidelity="hardware")
+@pure("brev.(type=b32|b64)", d="type", a="type", section=_FIELDS, fidelity="hardware")
 def brev(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return x.brev(a)
 
 
-@pure("bfind{.shiftamt}.(type=u32|s32|u64|s64)", d="u32", a="type", section=_FIELDS + "bfind", fidelity="hardware")
+@pure("bfind{.shiftamt}.(type=u32|s32|u64|s64)", d="u32", a="type", section=_FIELDS, fidelity="hardware")
 def bfind(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     bits, integer = int(q.type[1:]), _int(q.type)
     if q.type[0] == "s":
@@ -203,7 +179,7 @@ def bfind(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     return _to32(x, x.select(none, x.const(-1, integer), found))
 
 
-@pure("fns.b32", d="b32", mask="b32", base="b32", offset="s32", section=_FIELDS + "fns", fidelity="hardware")
+@pure("fns.b32", d="b32", mask="b32", base="b32", offset="s32", section=_FIELDS, fidelity="hardware")
 def fns(x: Vocabulary, q: Qualifiers, mask: Value, base: Value, offset: Value) -> Value:
     return x.call(_fns, mask, base, offset)
 
@@ -243,7 +219,7 @@ def _place(x: Vocabulary, a: Value, integer: str) -> Value:
     return x.zext(a, "i64") if integer == "i64" else x.and_(a, x.const(0xFF, "i32"))
 
 
-@pure("bfe.(type=u32|s32|u64|s64)", d="type", a="type", b=_BYTE, c=_BYTE, section=_FIELDS + "bfe", fidelity="hardware")
+@pure("bfe.(type=u32|s32|u64|s64)", d="type", a="type", b=_BYTE, c=_BYTE, section=_FIELDS, fidelity="hardware")
 def bfe(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     integer = _int(q.type)
     place, length = _place(x, b, integer), _place(x, c, integer)
@@ -256,7 +232,7 @@ def bfe(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     return x.select(x.eq(length, zero), zero, field)
 
 
-@pure("bfi.(type=b32|b64)", d="type", a="type", b="type", c=_BYTE, e=_BYTE, section=_FIELDS + "bfi", fidelity="hardware")
+@pure("bfi.(type=b32|b64)", d="type", a="type", b="type", c=_BYTE, e=_BYTE, section=_FIELDS, fidelity="hardware")
 def bfi(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value, e: Value) -> Value:
     integer = _int(q.type)
     place, length = _place(x, c, integer), _place(x, e, integer)
@@ -270,21 +246,19 @@ def bfi(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value, e: Value) ->
     a="type",
     b="u32",
     requires=needs("7.6", "sm_70"),
-    section=_FIELDS + "szext",
+    section=_FIELDS,
     fidelity="hardware",
 )
 def szext(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     zero, full = x.const(0, "i32"), x.const(32, "i32")
-    length = x.and_(b, x.const(31, "i32")) if q.bound == "wrap" else x.select(x.ult(b, full), b, full)
+    length = _bounded(x, q, b)
     if q.type == "u32":
         return x.and_(a, _low_bits(x, length))
     spare = x.sub(full, length)
     return x.select(x.eq(length, zero), zero, x.ashr(x.shl(a, spare), spare))
 
 
-@pure(
-    "bmsk.(bound=clamp|wrap).b32", d="b32", a="u32", b="u32", requires=needs("7.6", "sm_70"), section=_FIELDS + "bmsk", fidelity="hardware"
-)
+@pure("bmsk.(bound=clamp|wrap).b32", d="b32", a="u32", b="u32", requires=needs("7.6", "sm_70"), section=_FIELDS, fidelity="hardware")
 def bmsk(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     if q.bound == "wrap":
         a, b = x.and_(a, x.const(31, "i32")), x.and_(b, x.const(31, "i32"))

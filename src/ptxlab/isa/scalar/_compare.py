@@ -1,13 +1,15 @@
-"""setp and set."""
+"""Comparison and selection: setp, set, selp, slct."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
-from ptxlab.isa.scalar._packed_integer import each_integer
+from ptxlab.isa.scalar._bits import boolean
+from ptxlab.isa.scalar._integer import each_integer
 from ptxlab.isa.scalar.float_helpers import flush, flush_half, half_kind, join, split, widen_half
 
 _SETP = "Comparison and Selection Instructions: setp"
@@ -60,7 +62,7 @@ def _floats(x: Vocabulary, op: str, a: Value, b: Value) -> Value:
 def _compare(x: Vocabulary, q: Qualifiers, type: str, a: Value, b: Value) -> Value:
     if type[0] in "bus" and type != "bf16":
         return _integers(x, q.op, type[0] == "s", a, b)
-    ftz = q.__dict__.get("ftz", False)
+    ftz = q.get("ftz")
     if type in ("f16", "bf16"):
         a, b = (widen_half(x, type, flush_half(x, ftz, v)) for v in (a, b))
     elif type == "f32":
@@ -68,92 +70,48 @@ def _compare(x: Vocabulary, q: Qualifiers, type: str, a: Value, b: Value) -> Val
     return _floats(x, q.op, a, b)
 
 
-def _combine(x: Vocabulary, q: Qualifiers, test: Value, c: Value) -> Value:
-    return {"and": x.and_, "or": x.or_, "xor": x.xor}[q.bool](test, c)
+def _combined(x: Vocabulary, q: Qualifiers, test: Value, c: Sequence[Value]) -> Value:
+    """A comparison, combined with a predicate if there is one."""
+    return boolean(x, q.bool)(test, *c) if c else test
 
 
 _BF16 = (needs("7.8", "sm_90", when={"type": "bf16|bf16x2"}), needs("7.8", "sm_90", when={"to": "bf16|bf16x2"}))
 
 
-def _with_bool(forms: tuple[str, ...]) -> list[str]:
-    """The forms with a boolean operator behind the comparison."""
-    return [form.replace(")", ")" + _BOOL, 1) for form in forms]
+def _rows(name: str, forms: Sequence[str], section: str, outputs: int, **destination: str) -> Callable[[Any], Any]:
+    """Declare forms, and the same with a boolean operator after the comparison and the predicate that it takes."""
+    common: dict[str, Any] = {"outputs": outputs, "requires": _BF16, "section": section, "fidelity": "hardware"}
 
+    def declare(semantics: Any) -> Any:
+        pure(*(name + form for form in forms), **destination, a="type", b="type", **common)(semantics)
+        with_bool = (name + form.replace(")", ")" + _BOOL, 1) for form in forms)
+        return pure(*with_bool, **destination, a="type", b="type", c="pred", **common)(semantics)
 
-def _named(name: str, forms: tuple[str, ...] | list[str]) -> list[str]:
-    return [name + form for form in forms]
+    return declare
 
 
 # ------------------------------------------------------------------------------------------------ setp
 
 
-@pure(*_named("setp", _FORMS), p="pred", a="type", b="type", outputs=1, requires=_BF16, section=_SETP, fidelity="hardware")
-def setp(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _compare(x, q, q.type, a, b)
+@_rows("setp", _FORMS, _SETP, outputs=1, p="pred")
+def setp(x: Vocabulary, q: Qualifiers, a: Value, b: Value, *c: Value) -> Value:
+    return _combined(x, q, _compare(x, q, q.type, a, b), c)
 
 
-@pure(*_named("setp", _PAIR_FORMS), p="pred|pred", a="type", b="type", outputs=1, requires=_BF16, section=_SETP, fidelity="hardware")
-def setp_both(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> tuple[Value, Value]:
+@_rows("setp", _PAIR_FORMS, _SETP, outputs=1, p="pred|pred")
+def setp_both(x: Vocabulary, q: Qualifiers, a: Value, b: Value, *c: Value) -> tuple[Value, Value]:
     test = _compare(x, q, q.type, a, b)
-    return test, x.not_(test)
+    return _combined(x, q, test, c), _combined(x, q, x.not_(test), c)
 
 
-@pure(
-    *_named("setp", _with_bool(_FORMS)),
-    p="pred",
-    a="type",
-    b="type",
-    c="pred",
-    outputs=1,
-    requires=_BF16,
-    section=_SETP,
-    fidelity="hardware",
-)
-def setp_bool(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    return _combine(x, q, _compare(x, q, q.type, a, b), c)
-
-
-@pure(
-    *_named("setp", _with_bool(_PAIR_FORMS)),
-    p="pred|pred",
-    a="type",
-    b="type",
-    c="pred",
-    outputs=1,
-    requires=_BF16,
-    section=_SETP,
-    fidelity="hardware",
-)
-def setp_bool_both(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> tuple[Value, Value]:
-    test = _compare(x, q, q.type, a, b)
-    return _combine(x, q, test, c), _combine(x, q, x.not_(test), c)
-
-
-def _compare_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> list[Value]:
+def _compare_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Sequence[Value]) -> list[Value]:
     kind = half_kind(q.type)
-    return [_compare(x, q, kind, m, n) for m, n in zip(split(x, a), split(x, b), strict=True)]
+    return [_combined(x, q, _compare(x, q, kind, m, n), c) for m, n in zip(split(x, a), split(x, b), strict=True)]
 
 
-@pure(*_named("setp", _PACKED_FORMS), p="pred|pred", a="type", b="type", outputs=1, requires=_BF16, section=_SETP, fidelity="hardware")
-def setp_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> tuple[Value, Value]:
-    low, high = _compare_packed(x, q, a, b)
-    return low, high
-
-
-@pure(
-    *_named("setp", _with_bool(_PACKED_FORMS)),
-    p="pred|pred",
-    a="type",
-    b="type",
-    c="pred",
-    outputs=1,
-    requires=_BF16,
-    section=_SETP,
-    fidelity="hardware",
-)
-def setp_packed_bool(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> tuple[Value, Value]:
-    low, high = (_combine(x, q, test, c) for test in _compare_packed(x, q, a, b))
-    return low, high
+@_rows("setp", _PACKED_FORMS, _SETP, outputs=1, p="pred|pred")
+def setp_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value, *c: Value) -> tuple[Value, ...]:
+    return tuple(_compare_packed(x, q, a, b, c))
 
 
 # ------------------------------------------------------------------------------------------------ set
@@ -170,7 +128,7 @@ def _flag(x: Vocabulary, type: str, test: Value) -> Value:
     return x.select(test, x.const(_ONES[type], "i16"), x.const(0, "i16"))
 
 
-def _set_forms(with_bool: bool) -> list[str]:
+def _set_forms() -> list[str]:
     """Destination types beside source types."""
     wide, narrow = ".(to=u32|s32|f32)", ".(to=u16|s16|u32|s32)"
     forms = [(form, wide) for form in (_EQUAL, _SIGNED, _UNSIGNED)]
@@ -178,24 +136,12 @@ def _set_forms(with_bool: bool) -> list[str]:
     forms += [(f".(op={_FLOAT_OPS}){{.ftz}}.(type=f16)", narrow), (f".(op={_FLOAT_OPS}).(type=bf16)", narrow)]
     forms += [(form, ".(to=f16|bf16)") for form in (_EQUAL, _SIGNED, _UNSIGNED, f".(op={_FLOAT_OPS}).(type=f16|f32|f64)")]
     forms += [(f".(op={_FLOAT_OPS}).ftz.(type=f16|f32)", ".(to=f16)"), (f".(op={_FLOAT_OPS}).(type=bf16)", ".(to=bf16)")]
-    spelt = [form.replace(".(type=", to + ".(type=") for form, to in forms]
-    return _named("set", _with_bool(tuple(spelt)) if with_bool else spelt)
+    return [form.replace(".(type=", to + ".(type=") for form, to in forms]
 
 
-@pure(*_set_forms(False), d="to", a="type", b="type", requires=_BF16, section=_SET, fidelity="hardware")
-def set_(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _flag(x, q.to, _compare(x, q, q.type, a, b))
-
-
-@pure(*_set_forms(True), d="to", a="type", b="type", c="pred", requires=_BF16, section=_SET, fidelity="hardware")
-def set_bool(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    return _flag(x, q.to, _combine(x, q, _compare(x, q, q.type, a, b), c))
-
-
-def _packed_flags(x: Vocabulary, q: Qualifiers, tests: list[Value]) -> Value:
-    """True is 1.0 in an element, or all ones where the destination is an integer."""
-    low, high = (_flag(x, half_kind(q.to) if q.to.endswith("x2") else "u16", test) for test in tests)
-    return join(x, low, high)
+@_rows("set", _set_forms(), _SET, outputs=1, d="to")
+def set_(x: Vocabulary, q: Qualifiers, a: Value, b: Value, *c: Value) -> Value:
+    return _flag(x, q.to, _combined(x, q, _compare(x, q, q.type, a, b), c))
 
 
 _SET_PACKED = [
@@ -203,16 +149,11 @@ _SET_PACKED = [
 ]
 
 
-@pure(*_named("set", _SET_PACKED), d="to", a="type", b="type", requires=_BF16, section=_SET, fidelity="hardware")
-def set_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _packed_flags(x, q, _compare_packed(x, q, a, b))
-
-
-@pure(
-    *_named("set", _with_bool(tuple(_SET_PACKED))), d="to", a="type", b="type", c="pred", requires=_BF16, section=_SET, fidelity="hardware"
-)
-def set_packed_bool(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    return _packed_flags(x, q, [_combine(x, q, test, c) for test in _compare_packed(x, q, a, b)])
+@_rows("set", _SET_PACKED, _SET, outputs=1, d="to")
+def set_packed(x: Vocabulary, q: Qualifiers, a: Value, b: Value, *c: Value) -> Value:
+    """True is 1.0 in an element, or all ones where the destination is an integer."""
+    type = half_kind(q.to) if q.to.endswith("x2") else "u16"
+    return join(x, *(_flag(x, type, test) for test in _compare_packed(x, q, a, b, c)))
 
 
 @pure(
@@ -231,3 +172,21 @@ def set_elements(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
         return x.sext(_integers(x, q.op, q.type[0] == "s", m, n), x.type(m))
 
     return each_integer(x, q.type, element, a, b)
+
+
+# ------------------------------------------------------------------------------------------------ selp, slct
+
+_WORDS = "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"
+_SELECTION = "Comparison and Selection Instructions: {base}"
+
+
+@pure(f"selp.(type={_WORDS})", d="type", a="type", b="type", c="pred", section=_SELECTION, fidelity="hardware")
+def selp(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
+    return x.select(c, a, b)
+
+
+@pure(f"slct.(type={_WORDS}).s32", d="type", a="type", b="type", c="s32", section=_SELECTION, fidelity="hardware")
+@pure(f"slct{{.ftz}}.(type={_WORDS}).f32", d="type", a="type", b="type", c="f32", section=_SELECTION, fidelity="hardware")
+def slct(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
+    zero = x.const(0, x.type(c))
+    return x.select(x.sle(zero, c) if x.type(c) == "i32" else x.fle(zero, flush(x, q.ftz, c)), a, b)

@@ -1,4 +1,4 @@
-"""cvt between integers and f16, bf16, f32, f64."""
+"""mov, and cvt between integers and f16, bf16, f32, f64."""
 
 from __future__ import annotations
 
@@ -9,14 +9,24 @@ from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.requirements import needs
-from ptxlab.isa.scalar._rounding import narrow_directed, narrow_odd, step, sum_odd, two_sum
-from ptxlab.isa.scalar.float_helpers import canonical, flush, narrow_half, saturate, widen_half
+from ptxlab.isa.scalar.float_helpers import (
+    canonical,
+    flush,
+    narrow_directed,
+    narrow_half,
+    narrow_odd,
+    quiet,
+    saturate,
+    step,
+    sum_odd,
+    two_sum,
+    widen_half,
+)
 
 __all__ = ["narrow_half_directed"]
 
 _SECTION = "Data Movement and Conversion Instructions: cvt"
 _INTEGERS = "u8|s8|u16|s16|u32|s32|u64|s64"
-_FLOATS = "f16|bf16|f32|f64"
 _BF16_SOURCE = needs("7.8", "sm_90", when={"source": "bf16"})
 _BF16_RESULT = needs("7.8", "sm_90", when={"to": "bf16"})
 
@@ -25,8 +35,16 @@ def _bits(type: str) -> int:
     return int(type[1:])
 
 
-def _flag(q: Qualifiers, name: str) -> bool:
-    return bool(q.__dict__.get(name, False))
+@pure(
+    "mov.(type=pred|b128|b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64)",
+    d=Typed("type", parts=True),
+    a=Typed("type", symbols=True, special=True, parts=True),
+    requires=needs("8.3", "sm_70", when={"type": "b128"}),
+    section="Data Movement and Conversion Instructions: mov",
+)
+def mov(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    """A copy of the bits; packing and unpacking vectors is the engine's way of reading and writing operands."""
+    return a
 
 
 # ------------------------------------------------------------------------------------------------ integer to integer
@@ -75,7 +93,7 @@ def _saturating() -> list[str]:
     fidelity="hardware",
 )
 def cvt_integer(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    return _resize(x, _limit(x, a, q.source, q.to) if _flag(q, "sat") else a, q.source, q.to)
+    return _resize(x, _limit(x, a, q.source, q.to) if q.get("sat") else a, q.source, q.to)
 
 
 @pure("cvt.pack.sat.(to=u16|s16).s32", d="u32", a="s32", b="s32", section=_SECTION + ".pack", fidelity="hardware")
@@ -106,7 +124,7 @@ def cvt_to_integer(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Out of range: the nearest end. NaN: 0, or the highest bit if one of the types is 64 bits wide."""
     if q.source in ("f16", "bf16"):
         a = widen_half(x, q.source, a)
-    a = flush(x, _flag(q, "ftz"), a)
+    a = flush(x, q.get("ftz"), a)
     whole = a if q.rnd == "rzi" else x.fround(a, q.rnd)
     integer = f"i{_bits(q.to)}"
     result = x.ftosi(whole, integer) if q.to[0] == "s" else x.ftoui(whole, integer)
@@ -168,7 +186,7 @@ def cvt_from_integer(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 
 
 def _saturate(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    if not _flag(q, "sat"):
+    if not q.get("sat"):
         return a
     if q.to in ("f16", "bf16"):
         return narrow_half(x, q.to, saturate(x, True, widen_half(x, q.to, a)))
@@ -226,7 +244,7 @@ def cvt_f32_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 )
 def cvt_half_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     result = x.call(_half_from_f64(q.to, q.rnd), a)
-    if _flag(q, "sat"):
+    if q.get("sat"):
         return _saturate(x, q, result)
     return x.select(x.isnan(a), _nan_of_f64(x, q.to, a), result)
 
@@ -251,7 +269,7 @@ def _half_from_f64(kind: str, mode: str) -> Any:
 def cvt_half_f32(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Silicon flushes before it rounds to bf16, and not at all to f16, whatever ``.ftz`` says."""
     a = flush(x, bool(q.ftz) and q.to == "bf16", a)
-    return narrow_half_directed(x, q.to, q.rnd, saturate(x, _flag(q, "sat"), a))
+    return narrow_half_directed(x, q.to, q.rnd, saturate(x, q.get("sat"), a))
 
 
 @pure(
@@ -266,8 +284,8 @@ def cvt_half_f32(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     fidelity="hardware",
 )
 def cvt_half_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    wide = saturate(x, _flag(q, "sat"), widen_half(x, q.source, a))
-    return narrow_half_directed(x, q.to, q.__dict__.get("rnd") or "rn", wide)
+    wide = saturate(x, q.get("sat"), widen_half(x, q.source, a))
+    return narrow_half_directed(x, q.to, q.get("rnd") or "rn", wide)
 
 
 @pure(
@@ -282,7 +300,7 @@ def cvt_half_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 def cvt_f32_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """A bf16 NaN keeps its payload, but with ``.ftz``; an f16 NaN becomes the canonical one."""
     wide = flush(x, q.ftz, widen_half(x, q.source, a))
-    if _flag(q, "sat"):
+    if q.get("sat"):
         return saturate(x, True, wide)
     return wide if q.source == "bf16" and not q.ftz else canonical(x, wide)
 
@@ -316,29 +334,20 @@ def cvt_f64_f32(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 )
 def cvt_f64_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     wide = x.fext(widen_half(x, q.source, a))
-    return saturate(x, True, wide) if _flag(q, "sat") else _widen_nan(x, wide, a, 10 if q.source == "f16" else 7)
-
-
-@pure("cvt{.rnd=rni|rzi|rmi|rpi}{.ftz}{.sat}.(to=f32).f32", d="to", a="to", section=_SECTION, fidelity="hardware")
-def cvt_f32_f32(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """Without a modifier it is a move, of NaN too."""
-    if not (q.rnd or q.ftz or q.sat):
-        return a
-    a = flush(x, q.ftz, a)
-    a = x.fround(a, q.rnd) if q.rnd else a
-    return saturate(x, True, a) if q.sat else canonical(x, a)
+    return saturate(x, True, wide) if q.get("sat") else _widen_nan(x, wide, a, 10 if q.source == "f16" else 7)
 
 
 @pure("cvt{.rnd=rni|rzi|rmi|rpi}{.sat}.(to=f64).f64", d="to", a="to", section=_SECTION, fidelity="hardware")
-def cvt_f64_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+@pure("cvt{.rnd=rni|rzi|rmi|rpi}{.ftz}{.sat}.(to=f32).f32", d="to", a="to", section=_SECTION, fidelity="hardware")
+def cvt_integral(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Without a modifier it is a move, of NaN too."""
-    if not (q.rnd or q.sat):
+    if not (q.rnd or q.get("ftz") or q.sat):
         return a
+    a = flush(x, q.get("ftz"), a)
     result = x.fround(a, q.rnd) if q.rnd else a
     if q.sat:
         return saturate(x, True, result)
-    quieted = x.or_(x.bitcast(a, "i64"), x.const(1 << 51, "i64"))
-    return x.select(x.isnan(a), x.bitcast(quieted, "f64"), result)
+    return canonical(x, result) if q.to == "f32" else quiet(x, result, a)
 
 
 @pure(
@@ -352,4 +361,4 @@ def cvt_f64_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 )
 def cvt_half_integral(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     whole = x.fround(widen_half(x, q.to, a), q.rnd)
-    return narrow_half(x, q.to, saturate(x, _flag(q, "sat"), whole))
+    return narrow_half(x, q.to, saturate(x, q.get("sat"), whole))

@@ -1,4 +1,4 @@
-"""add, sub, mul, fma, mad, div, rcp, sqrt, abs, neg, min, max, copysign, testp on f32, f32x2 and f64, exactly rounded."""
+"""Arithmetic on f32, f32x2 and f64, exactly rounded: add, sub, mul, fma, mad, div, rcp, sqrt; and abs, neg, copysign, testp, min, max."""
 
 from __future__ import annotations
 
@@ -8,192 +8,91 @@ from typing import Any
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
-from ptxlab.isa.scalar._rounding import (
+from ptxlab.isa.scalar.float_helpers import (
+    NAN32,
+    canonical,
     directed_div64,
     directed_fma64,
     directed_sqrt64,
+    flush,
     narrow_directed,
+    operation,
+    quiet,
+    saturate,
     sum_odd,
+    widen_half,
     zero_sign,
 )
-from ptxlab.isa.scalar.float_helpers import canonical, flush, quiet, saturate, widen_half
 
 _RND = "{.rnd=rn|rz|rm|rp}"
 _MUST_ROUND = ".(rnd=rn|rz|rm|rp)"
+_ARITHMETIC = "Floating Point Instructions: add, sub, mul, fma"
+_MIXED = "Mixed Precision Floating Point Instructions: add, sub, fma"
+_BLACKWELL = needs("8.6", "sm_100")
 
 # ------------------------------------------------------------------------------------------------ f32
-
-
-def _nearest32(x: Vocabulary, op: str, a: Value, b: Value, c: Value | None) -> Value:
-    if op == "add":
-        return x.fadd(a, b)
-    if op == "sub":
-        return x.fsub(a, b)
-    return x.fmul(a, b) if c is None else x.fma(a, b, c)
 
 
 @cache
 def _directed32(op: str, mode: str) -> Any:
     def round32(x: Vocabulary, a: Value, b: Value, *c: Value) -> Value:
         wide_a, wide_b = x.fext(a), x.fext(x.fneg(b) if op == "sub" else b)
-        if op in ("add", "sub"):
-            exact = zero_sign(x, mode, sum_odd(x, wide_a, wide_b), wide_a, wide_b)
-        else:
-            exact = x.fmul(wide_a, wide_b)
-            if c:
-                product, addend = exact, x.fext(c[0])
-                exact = zero_sign(x, mode, sum_odd(x, product, addend), product, addend)
-        return narrow_directed(x, mode, exact)
+        if op == "mul":
+            return narrow_directed(x, mode, x.fmul(wide_a, wide_b))
+        terms = (x.fmul(wide_a, wide_b), x.fext(c[0])) if c else (wide_a, wide_b)
+        return narrow_directed(x, mode, zero_sign(x, mode, sum_odd(x, *terms), *terms))
 
     round32.__name__ = f"{op}_{mode}_f32"
     return round32
 
 
-def arithmetic32(x: Vocabulary, op: str, q: Qualifiers, a: Value, b: Value, c: Value | None = None) -> Value:
-    """One f32 operation with rounding, ``.ftz`` and ``.sat`` as in ``q``."""
-    a, b = flush(x, q.ftz, a), flush(x, q.ftz, b)
-    c = None if c is None else flush(x, q.ftz, c)
+@pure("add|sub|mul" + _RND + "{.ftz}{.sat}.f32", d="f32", a="f32", b="f32", section=_ARITHMETIC, fidelity="hardware")
+@pure("fma|mad" + _MUST_ROUND + "{.ftz}{.sat}.f32", d="f32", a="f32", b="f32", c="f32", section=_ARITHMETIC, fidelity="hardware")
+def arithmetic_f32(x: Vocabulary, q: Qualifiers, *values: Value) -> Value:
+    values = tuple(flush(x, q.get("ftz"), value) for value in values)
     if q.rnd in (None, "rn"):
-        result = _nearest32(x, op, a, b, c)
+        result = operation(x, q.base)(*values)
     else:
-        result = x.call(_directed32(op, q.rnd), a, b, *(() if c is None else (c,)))
-    result = flush(x, q.ftz, result)
-    return saturate(x, True, result) if q.sat else canonical(x, result)
+        result = x.call(_directed32(q.base, q.rnd), *values)
+    result = flush(x, q.get("ftz"), result)
+    return saturate(x, True, result) if q.get("sat") else canonical(x, result)
 
 
-_ARITHMETIC = "Floating Point Instructions: add, sub, mul, fma"
-
-
-@pure("add" + _RND + "{.ftz}{.sat}.f32", d="f32", a="f32", b="f32", section=_ARITHMETIC, fidelity="hardware")
-def add_f32(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return arithmetic32(x, "add", q, a, b)
-
-
-@pure("sub" + _RND + "{.ftz}{.sat}.f32", d="f32", a="f32", b="f32", section=_ARITHMETIC, fidelity="hardware")
-def sub_f32(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return arithmetic32(x, "sub", q, a, b)
-
-
-@pure("mul" + _RND + "{.ftz}{.sat}.f32", d="f32", a="f32", b="f32", section=_ARITHMETIC, fidelity="hardware")
-def mul_f32(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return arithmetic32(x, "mul", q, a, b)
-
-
-@pure(
-    "fma" + _MUST_ROUND + "{.ftz}{.sat}.f32",
-    "mad" + _MUST_ROUND + "{.ftz}{.sat}.f32",
-    d="f32",
-    a="f32",
-    b="f32",
-    c="f32",
-    section=_ARITHMETIC,
-    fidelity="hardware",
-)
-def fma_f32(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    return arithmetic32(x, "fma", q, a, b, c)
-
-
-_MIXED = "Mixed Precision Floating Point Instructions: add, sub, fma"
-
-
-_BLACKWELL = needs("8.6", "sm_100")
-
-
-class _Mixed(Qualifiers):
-    """Mixed-precision forms have no ``.ftz``."""
-
-    def __init__(self, q: Qualifiers) -> None:
-        super().__init__({**q.__dict__, "ftz": False})
-
-
-@pure("add" + _RND + "{.sat}.f32.(type=f16|bf16)", d="f32", a="type", c="f32", requires=_BLACKWELL, section=_MIXED)
-def add_mixed(x: Vocabulary, q: Qualifiers, a: Value, c: Value) -> Value:
-    return arithmetic32(x, "add", _Mixed(q), widen_half(x, q.type, a), c)
-
-
-@pure("sub" + _RND + "{.sat}.f32.(type=f16|bf16)", d="f32", a="type", c="f32", requires=_BLACKWELL, section=_MIXED)
-def sub_mixed(x: Vocabulary, q: Qualifiers, a: Value, c: Value) -> Value:
-    return arithmetic32(x, "sub", _Mixed(q), widen_half(x, q.type, a), c)
-
-
+@pure("add|sub" + _RND + "{.sat}.f32.(type=f16|bf16)", d="f32", a="type", c="f32", requires=_BLACKWELL, section=_MIXED)
 @pure("fma" + _MUST_ROUND + "{.sat}.f32.(type=f16|bf16)", d="f32", a="type", b="type", c="f32", requires=_BLACKWELL, section=_MIXED)
-def fma_mixed(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    return arithmetic32(x, "fma", _Mixed(q), widen_half(x, q.type, a), widen_half(x, q.type, b), c)
+def arithmetic_mixed(x: Vocabulary, q: Qualifiers, *values: Value) -> Value:
+    *narrow, last = values
+    return arithmetic_f32(x, q, *(widen_half(x, q.type, value) for value in narrow), last)
 
 
-# ------------------------------------------------------------------------------------------------ f32x2
-
-
-class _Packed(Qualifiers):
-    """Packed forms have no ``.sat``."""
-
-    def __init__(self, q: Qualifiers) -> None:
-        super().__init__({**q.__dict__, "sat": False})
-
-
-def _packed32(x: Vocabulary, op: str, q: Qualifiers, *packed: Value) -> Value:
-    return x.each(lambda x, *elements: arithmetic32(x, op, _Packed(q), *elements), "f32", *packed)
-
-
-@pure("add" + _RND + "{.ftz}.f32x2", d="f32x2", a="f32x2", b="f32x2", requires=_BLACKWELL, section=_ARITHMETIC)
-def add_f32x2(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _packed32(x, "add", q, a, b)
-
-
-@pure("sub" + _RND + "{.ftz}.f32x2", d="f32x2", a="f32x2", b="f32x2", requires=_BLACKWELL, section=_ARITHMETIC)
-def sub_f32x2(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _packed32(x, "sub", q, a, b)
-
-
-@pure("mul" + _RND + "{.ftz}.f32x2", d="f32x2", a="f32x2", b="f32x2", requires=_BLACKWELL, section=_ARITHMETIC)
-def mul_f32x2(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _packed32(x, "mul", q, a, b)
-
-
+@pure("add|sub|mul" + _RND + "{.ftz}.f32x2", d="f32x2", a="f32x2", b="f32x2", requires=_BLACKWELL, section=_ARITHMETIC)
 @pure("fma" + _MUST_ROUND + "{.ftz}.f32x2", d="f32x2", a="f32x2", b="f32x2", c="f32x2", requires=_BLACKWELL, section=_ARITHMETIC)
-def fma_f32x2(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    return _packed32(x, "fma", q, a, b, c)
+def arithmetic_f32x2(x: Vocabulary, q: Qualifiers, *packed: Value) -> Value:
+    return x.each(lambda x, *elements: arithmetic_f32(x, q, *elements), "f32", *packed)
 
 
 # ------------------------------------------------------------------------------------------------ f64
 
 
-@pure("add" + _RND + ".f64", d="f64", a="f64", b="f64", section=_ARITHMETIC, fidelity="hardware")
-def add_f64(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+def _as_fma(x: Vocabulary, op: str, a: Value, b: Value, *c: Value) -> tuple[Value, ...]:
+    """The operands of the multiply-add that an operation is."""
+    match op:
+        case "add":
+            return a, x.const(1.0, "f64"), b
+        case "sub":
+            return a, x.const(1.0, "f64"), x.fneg(b)
+        case "mul":  # the zero added has the sign of the product, and so changes nothing
+            sign = x.and_(x.xor(x.bitcast(a, "i64"), x.bitcast(b, "i64")), x.const(1 << 63, "i64"))
+            return a, b, x.bitcast(sign, "f64")
+    return a, b, *c
+
+
+@pure("add|sub|mul" + _RND + ".f64", d="f64", a="f64", b="f64", section=_ARITHMETIC, fidelity="hardware")
+@pure("fma|mad" + _MUST_ROUND + ".f64", d="f64", a="f64", b="f64", c="f64", section=_ARITHMETIC, fidelity="hardware")
+def arithmetic_f64(x: Vocabulary, q: Qualifiers, *values: Value) -> Value:
     if q.rnd in (None, "rn"):
-        return quiet(x, x.fadd(a, b), a, b)
-    return quiet(x, x.call(directed_fma64(q.rnd), a, x.const(1.0, "f64"), b), a, b)
-
-
-@pure("sub" + _RND + ".f64", d="f64", a="f64", b="f64", section=_ARITHMETIC, fidelity="hardware")
-def sub_f64(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    if q.rnd in (None, "rn"):
-        return quiet(x, x.fsub(a, b), a, b)
-    return quiet(x, x.call(directed_fma64(q.rnd), a, x.const(1.0, "f64"), x.fneg(b)), a, b)
-
-
-@pure("mul" + _RND + ".f64", d="f64", a="f64", b="f64", section=_ARITHMETIC, fidelity="hardware")
-def mul_f64(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    product = x.fmul(a, b)
-    if q.rnd not in (None, "rn"):  # the zero added has the sign of the product, and so changes nothing
-        sign = x.and_(x.xor(x.bitcast(a, "i64"), x.bitcast(b, "i64")), x.const(1 << 63, "i64"))
-        product = x.call(directed_fma64(q.rnd), a, b, x.bitcast(sign, "f64"))
-    return quiet(x, product, a, b)
-
-
-@pure(
-    "fma" + _MUST_ROUND + ".f64",
-    "mad" + _MUST_ROUND + ".f64",
-    d="f64",
-    a="f64",
-    b="f64",
-    c="f64",
-    section=_ARITHMETIC,
-    fidelity="hardware",
-)
-def fma_f64(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    result = x.fma(a, b, c) if q.rnd == "rn" else x.call(directed_fma64(q.rnd), a, b, c)
-    return quiet(x, result, a, b, c)
+        return quiet(x, operation(x, q.base)(*values), *values)
+    return quiet(x, x.call(directed_fma64(q.rnd), *_as_fma(x, q.base, *values)), *values)
 
 
 # ------------------------------------------------------------------------------------------------ div, rcp, sqrt
@@ -225,15 +124,11 @@ def _directed_sqrt32(mode: str) -> Any:
 
 
 @pure("div" + _MUST_ROUND + "{.ftz}.f32", d="f32", a="f32", b="f32", section=_DIVISION, fidelity="hardware")
-def div_f32(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    a, b = flush(x, q.ftz, a), flush(x, q.ftz, b)
+@pure("rcp" + _MUST_ROUND + "{.ftz}.f32", d="f32", a="f32", section=_DIVISION, fidelity="hardware")
+def div_f32(x: Vocabulary, q: Qualifiers, *operands: Value) -> Value:
+    a, b = (flush(x, q.ftz, value) for value in (x.const(1.0, "f32"), *operands)[-2:])
     result = x.fdiv(a, b) if q.rnd == "rn" else x.call(_directed_div32(q.rnd, q.ftz), a, b)
     return canonical(x, flush(x, q.ftz, result))
-
-
-@pure("rcp" + _MUST_ROUND + "{.ftz}.f32", d="f32", a="f32", section=_DIVISION, fidelity="hardware")
-def rcp_f32(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    return div_f32(x, q, x.const(1.0, "f32"), a)
 
 
 @pure("sqrt" + _MUST_ROUND + "{.ftz}.f32", d="f32", a="f32", section=_DIVISION, fidelity="hardware")
@@ -243,17 +138,111 @@ def sqrt_f32(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 
 
 @pure("div" + _MUST_ROUND + ".f64", d="f64", a="f64", b="f64", section=_DIVISION, fidelity="hardware")
-def div_f64(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+@pure("rcp" + _MUST_ROUND + ".f64", d="f64", a="f64", section=_DIVISION, fidelity="hardware")
+def div_f64(x: Vocabulary, q: Qualifiers, *operands: Value) -> Value:
+    a, b = (x.const(1.0, "f64"), *operands)[-2:]
     result = x.fdiv(a, b) if q.rnd == "rn" else x.call(directed_div64(q.rnd), a, b)
     return quiet(x, result, b, a)
-
-
-@pure("rcp" + _MUST_ROUND + ".f64", d="f64", a="f64", section=_DIVISION, fidelity="hardware")
-def rcp_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    return div_f64(x, q, x.const(1.0, "f64"), a)
 
 
 @pure("sqrt" + _MUST_ROUND + ".f64", d="f64", a="f64", section=_DIVISION, fidelity="hardware")
 def sqrt_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     result = x.fsqrt(a) if q.rnd == "rn" else x.call(directed_sqrt64(q.rnd), a)
     return quiet(x, result, a)
+
+
+_SIGNS = "Floating Point Instructions: abs, neg, copysign"
+
+
+@pure("abs|neg{.ftz}.f32", d="f32", a="f32", section=_SIGNS, fidelity="hardware")
+def change_sign_f32(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    a = flush(x, q.ftz, a)
+    return canonical(x, x.fabs(a) if q.base == "abs" else x.fneg(a))
+
+
+@pure("abs|neg.f64", d="f64", a="f64", section=_SIGNS, fidelity="hardware")
+def change_sign_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    return quiet(x, x.fabs(a) if q.base == "abs" else x.fneg(a), a)
+
+
+@pure("copysign.(type=f32|f64)", d="type", a="type", b="type", section=_SIGNS, fidelity="hardware")
+def copysign(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    """The magnitude of b with the sign of a."""
+    width = int(q.type[1:])
+    integer = f"i{width}"
+    sign = x.and_(x.bitcast(a, integer), x.const(1 << (width - 1), integer))
+    size = x.and_(x.bitcast(b, integer), x.const((1 << (width - 1)) - 1, integer))
+    return x.bitcast(x.or_(sign, size), q.type)
+
+
+@pure(
+    "testp.(op=finite|infinite|number|notanumber|normal|subnormal).(type=f32|f64)",
+    p="pred",
+    a="type",
+    outputs=1,
+    section="Floating Point Instructions: testp",
+    fidelity="hardware",
+)
+def testp(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    integer, infinity, least = ("i32", 0x7F800000, 0x00800000) if q.type == "f32" else ("i64", 0x7FF0000000000000, 0x0010000000000000)
+    size = x.bitcast(x.fabs(a), integer)
+    top, zero = x.const(infinity, integer), x.const(0, integer)
+    if q.op == "normal":  # zero is normal
+        return x.and_(x.ult(size, top), x.or_(x.ule(x.const(least, integer), size), x.eq(size, zero)))
+    if q.op == "subnormal":
+        return x.and_(x.ult(size, x.const(least, integer)), x.ne(size, zero))
+    tests = {
+        "finite": lambda: x.ult(size, top),
+        "infinite": lambda: x.eq(size, top),
+        "number": lambda: x.ule(size, top),
+        "notanumber": lambda: x.ult(top, size),
+    }
+    return tests[q.op]()
+
+
+# ------------------------------------------------------------------------------------------------ min, max
+
+
+def _extreme(x: Vocabulary, largest: bool, a: Value, b: Value) -> Value:
+    """The smaller or larger of two floats; -0 is below +0; a NaN yields to a number."""
+    type = x.type(a)
+    integer = f"i{type[1:]}"
+    left, right = x.bitcast(a, integer), x.bitcast(b, integer)
+    # Equal numbers have equal bits, but for zeros: and gives +0 if either is, or gives -0.
+    both = x.bitcast(x.and_(left, right) if largest else x.or_(left, right), type)
+    chosen = x.select(x.or_(x.flt(b, a) if largest else x.flt(a, b), x.isnan(b)), a, b)
+    return x.select(x.feq(a, b), both, chosen)
+
+
+_EXTREMES = "Floating Point Instructions: min, max"
+
+
+@pure(
+    "min|max{.ftz}{.NaN}.f32",
+    "min|max{.ftz}{.NaN}.xorsign.abs.f32",
+    d="f32",
+    a="f32",
+    b="f32",
+    requires=(needs("7.0", "sm_80", when={"NaN": "NaN"}), needs("7.2", "sm_86", when={"xorsign": "xorsign"})),
+    section=_EXTREMES,
+    fidelity="hardware",
+)
+@pure("min|max{.ftz}{.NaN}{.abs}.f32", d="f32", a="f32", b="f32", c="f32", requires=needs("8.8", "sm_100"), section=_EXTREMES)
+def extreme_f32(x: Vocabulary, q: Qualifiers, *values: Value) -> Value:
+    values = tuple(flush(x, q.ftz, v) for v in values)
+    result, *others = (x.fabs(v) for v in values) if q.get("abs") else values
+    for other in others:
+        result = _extreme(x, q.base == "max", result, other)
+    spoiled = x.isnan(result)
+    if q.NaN:
+        for value in values:
+            spoiled = x.or_(spoiled, x.isnan(value))
+    if q.get("xorsign"):
+        signs = x.xor(x.bitcast(values[0], "i32"), x.bitcast(values[1], "i32"))
+        result = x.bitcast(x.or_(x.bitcast(result, "i32"), x.and_(signs, x.const(1 << 31, "i32"))), "f32")
+    return x.select(spoiled, x.bits(NAN32, "f32"), result)
+
+
+@pure("min|max.f64", d="f64", a="f64", b="f64", section=_EXTREMES, fidelity="hardware")
+def extreme_f64(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    return quiet(x, _extreme(x, q.base == "max", a, b), a, b)

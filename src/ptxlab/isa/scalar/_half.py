@@ -13,10 +13,9 @@ from typing import Any
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
-from ptxlab.isa.scalar._rounding import narrow_odd, sum_odd
-from ptxlab.isa.scalar.float_helpers import NAN16, flush_half, half_kind, narrow_half, saturate, widen_half
+from ptxlab.isa.scalar.float_helpers import NAN16, flush_half, half_kind, narrow_half, narrow_odd, operation, saturate, sum_odd, widen_half
 
-_SECTION = "Half Precision Floating Point Instructions: "
+_SECTION = "Half Precision Floating Point Instructions: {base}"
 _F16 = "{.rnd=rn}{.ftz}{.sat}.(type=f16|f16x2)"
 _BF16 = "{.rnd=rn}.(type=bf16|bf16x2)"
 
@@ -26,43 +25,32 @@ def each_half(x: Vocabulary, type: str, function: Callable[..., Value], *values:
     return x.each(function, "i16", *values) if type.endswith("x2") else function(x, *values)
 
 
-def _has(q: Qualifiers, name: str) -> bool:
-    return bool(q.__dict__.get(name, False))
-
-
 _BF16_ARITHMETIC = needs("7.8", "sm_90", when={"type": "bf16|bf16x2"})
 _FMA = (
     needs("7.0", "sm_80", when={"relu": "relu"}),
     needs("7.0", "sm_80", when={"type": "bf16|bf16x2"}),
     needs("8.1", "sm_90", when={"oob": "oob"}),
 )
-_EXTREME_NEEDS = (needs("7.0", "sm_80"), needs("7.2", "sm_86", when={"xorsign": "xorsign"}))
 
 
-def _binary(x: Vocabulary, q: Qualifiers, operation: str, a: Value, b: Value) -> Value:
-    kind, ftz = half_kind(q.type), _has(q, "ftz")
+@pure(
+    "add|sub|mul" + _F16,
+    "add|sub|mul" + _BF16,
+    d="type",
+    a="type",
+    b="type",
+    requires=_BF16_ARITHMETIC,
+    section=_SECTION,
+    fidelity="hardware",
+)
+def arithmetic_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    kind, ftz = half_kind(q.type), q.get("ftz")
 
-    def element(x: Vocabulary, m: Value, n: Value) -> Value:
-        m, n = (widen_half(x, kind, flush_half(x, ftz, v)) for v in (m, n))
-        result = {"add": x.fadd, "sub": x.fsub, "mul": x.fmul}[operation](m, n)
-        return flush_half(x, ftz, narrow_half(x, kind, saturate(x, _has(q, "sat"), result)))
+    def element(x: Vocabulary, *values: Value) -> Value:
+        result = operation(x, q.base)(*(widen_half(x, kind, flush_half(x, ftz, value)) for value in values))
+        return flush_half(x, ftz, narrow_half(x, kind, saturate(x, q.get("sat"), result)))
 
     return each_half(x, q.type, element, a, b)
-
-
-@pure("add" + _F16, "add" + _BF16, d="type", a="type", b="type", requires=_BF16_ARITHMETIC, section=_SECTION + "add", fidelity="hardware")
-def add_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _binary(x, q, "add", a, b)
-
-
-@pure("sub" + _F16, "sub" + _BF16, d="type", a="type", b="type", requires=_BF16_ARITHMETIC, section=_SECTION + "sub", fidelity="hardware")
-def sub_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _binary(x, q, "sub", a, b)
-
-
-@pure("mul" + _F16, "mul" + _BF16, d="type", a="type", b="type", requires=_BF16_ARITHMETIC, section=_SECTION + "mul", fidelity="hardware")
-def mul_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _binary(x, q, "mul", a, b)
 
 
 @cache
@@ -85,16 +73,16 @@ def _fused(kind: str) -> Any:
     b="type",
     c="type",
     requires=_FMA,
-    section=_SECTION + "fma",
+    section=_SECTION,
     fidelity="hardware",
 )
 def fma_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    kind, ftz = half_kind(q.type), _has(q, "ftz")
+    kind, ftz = half_kind(q.type), q.get("ftz")
 
     def element(x: Vocabulary, *values: Value) -> Value:
         wide = x.call(_fused(kind), *(flush_half(x, ftz, v) for v in values))
-        result = flush_half(x, ftz, narrow_half(x, kind, saturate(x, _has(q, "sat"), wide)))
-        return _without_oob(x, _has(q, "oob"), relu_half(x, _has(q, "relu"), kind, result), *values[:2])
+        result = flush_half(x, ftz, narrow_half(x, kind, saturate(x, q.get("sat"), wide)))
+        return _without_oob(x, q.get("oob"), relu_half(x, q.get("relu"), kind, result), *values[:2])
 
     return each_half(x, q.type, element, a, b, c)
 
@@ -129,40 +117,24 @@ def _is_nan(x: Vocabulary, kind: str, a: Value) -> Value:
     return x.ult(x.const(infinity, "i16"), x.and_(a, x.const(0x7FFF, "i16")))
 
 
-def _signed(x: Vocabulary, q: Qualifiers, change: Callable[[Vocabulary, Value], Value], a: Value) -> Value:
+@pure(
+    "abs|neg{.ftz}.(type=f16|f16x2)",
+    "abs|neg.(type=bf16|bf16x2)",
+    d="type",
+    a="type",
+    requires=needs("7.0", "sm_80", when={"type": "bf16|bf16x2"}),
+    section=_SECTION,
+    fidelity="hardware",
+)
+def change_sign_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     kind = half_kind(q.type)
 
     def element(x: Vocabulary, m: Value) -> Value:
-        changed = change(x, flush_half(x, _has(q, "ftz"), m))
+        number = flush_half(x, q.get("ftz"), m)
+        changed = x.and_(number, x.const(0x7FFF, "i16")) if q.base == "abs" else x.xor(number, x.const(0x8000, "i16"))
         return x.select(_is_nan(x, kind, m), x.const(NAN16, "i16"), changed)
 
     return each_half(x, q.type, element, a)
-
-
-@pure(
-    "abs{.ftz}.(type=f16|f16x2)",
-    "abs.(type=bf16|bf16x2)",
-    d="type",
-    a="type",
-    requires=needs("7.0", "sm_80", when={"type": "bf16|bf16x2"}),
-    section=_SECTION + "abs",
-    fidelity="hardware",
-)
-def abs_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    return _signed(x, q, lambda x, m: x.and_(m, x.const(0x7FFF, "i16")), a)
-
-
-@pure(
-    "neg{.ftz}.(type=f16|f16x2)",
-    "neg.(type=bf16|bf16x2)",
-    d="type",
-    a="type",
-    requires=needs("7.0", "sm_80", when={"type": "bf16|bf16x2"}),
-    section=_SECTION + "neg",
-    fidelity="hardware",
-)
-def neg_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    return _signed(x, q, lambda x, m: x.xor(m, x.const(0x8000, "i16")), a)
 
 
 def _ordered(x: Vocabulary, a: Value) -> Value:
@@ -170,16 +142,28 @@ def _ordered(x: Vocabulary, a: Value) -> Value:
     return x.xor(a, x.lshr(x.ashr(a, x.const(15, "i16")), x.const(1, "i16")))
 
 
-def _extreme(x: Vocabulary, q: Qualifiers, largest: bool, a: Value, b: Value) -> Value:
-    kind, ftz, xorsign = half_kind(q.type), _has(q, "ftz"), _has(q, "xorsign")
+@pure(
+    "min|max{.ftz}{.NaN}.(type=f16|f16x2)",
+    "min|max{.ftz}{.NaN}.xorsign.abs.(type=f16|f16x2)",
+    "min|max{.NaN}.(type=bf16|bf16x2)",
+    "min|max{.NaN}.xorsign.abs.(type=bf16|bf16x2)",
+    d="type",
+    a="type",
+    b="type",
+    requires=(needs("7.0", "sm_80"), needs("7.2", "sm_86", when={"xorsign": "xorsign"})),
+    section=_SECTION,
+    fidelity="hardware",
+)
+def extreme_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    kind, xorsign = half_kind(q.type), q.get("xorsign")
     size = x.const(0x7FFF, "i16")
 
-    def element(x: Vocabulary, m: Value, n: Value) -> Value:
-        m, n = flush_half(x, ftz, m), flush_half(x, ftz, n)
+    def element(x: Vocabulary, *values: Value) -> Value:
+        m, n = (flush_half(x, q.get("ftz"), value) for value in values)
         bad_m, bad_n = _is_nan(x, kind, m), _is_nan(x, kind, n)
         left, right = (x.and_(m, size), x.and_(n, size)) if xorsign else (m, n)
-        order = (_ordered(x, right), _ordered(x, left)) if largest else (_ordered(x, left), _ordered(x, right))
-        first = x.slt(*order)
+        less, more = (right, left) if q.base == "max" else (left, right)
+        first = x.slt(_ordered(x, less), _ordered(x, more))
         result = x.select(bad_m, right, x.select(x.or_(first, bad_n), left, right))
         if xorsign:
             result = x.or_(result, x.and_(x.xor(m, n), x.const(0x8000, "i16")))
@@ -187,37 +171,3 @@ def _extreme(x: Vocabulary, q: Qualifiers, largest: bool, a: Value, b: Value) ->
         return x.select(spoiled, x.const(NAN16, "i16"), result)
 
     return each_half(x, q.type, element, a, b)
-
-
-_EXTREMES = (
-    "{.ftz}{.NaN}.(type=f16|f16x2)",
-    "{.ftz}{.NaN}.xorsign.abs.(type=f16|f16x2)",
-    "{.NaN}.(type=bf16|bf16x2)",
-    "{.NaN}.xorsign.abs.(type=bf16|bf16x2)",
-)
-
-
-@pure(
-    *("min" + form for form in _EXTREMES),
-    d="type",
-    a="type",
-    b="type",
-    requires=_EXTREME_NEEDS,
-    section=_SECTION + "min",
-    fidelity="hardware",
-)
-def min_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _extreme(x, q, False, a, b)
-
-
-@pure(
-    *("max" + form for form in _EXTREMES),
-    d="type",
-    a="type",
-    b="type",
-    requires=_EXTREME_NEEDS,
-    section=_SECTION + "max",
-    fidelity="hardware",
-)
-def max_half(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _extreme(x, q, True, a, b)

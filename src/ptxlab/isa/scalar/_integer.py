@@ -1,14 +1,22 @@
-"""Integer arithmetic."""
+"""Integer arithmetic: of words, of packed 8-bit and 16-bit integers, and through the carry flag."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
 
-__all__ = ["clamped_sum", "extreme"]
+__all__ = ["each_integer"]
 
+_SECTION = "Integer Arithmetic Instructions: {base}"
+_EXTENDED = "Extended-Precision Integer Arithmetic Instructions: {base}"
 _TYPES = ".(type=u16|s16|u32|s32|u64|s64)"
+_CARRY_TYPES = ".(type=u32|s32|u64|s64)"
+_NEW = needs("9.2", "sm_107f sm_120f")
+_PACKED_NEEDS = (needs("8.0", "sm_90"), replace(_NEW, when={"sat": ("sat",)}), replace(_NEW, when={"type": ("u8x4", "s8x4")}))
 _WIDE = {"wide": ("type", {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"})}
 
 
@@ -16,11 +24,7 @@ def _int(type: str) -> str:
     return f"i{type[1:]}"
 
 
-def _section(*names: str) -> str:
-    return "Integer Arithmetic Instructions: " + ", ".join(names)
-
-
-def clamped_sum(x: Vocabulary, a: Value, b: Value, subtract: bool) -> Value:
+def _clamped_sum(x: Vocabulary, a: Value, b: Value, subtract: bool = False) -> Value:
     """The signed sum or difference, saturated."""
     type = x.type(a)
     bits, zero = int(type[1:]), x.const(0, type)
@@ -32,24 +36,33 @@ def clamped_sum(x: Vocabulary, a: Value, b: Value, subtract: bool) -> Value:
     return x.select(overflow, limit, result)
 
 
-@pure("add.sat.s32", d="s32", a="s32", b="s32", section=_section("add"), fidelity="hardware")
-def add_sat(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return clamped_sum(x, a, b, subtract=False)
+def each_integer(x: Vocabulary, type: str, function: Callable[..., Value], *words: Value) -> Value:
+    """``function(x, *elements)`` for the elements of packed words, or for words that are not packed."""
+    if type.endswith("x2"):
+        return x.each(function, "i16", *words)
+    if type.endswith("x4"):
+        return x.each(lambda x, *halves: x.each(function, "i8", *halves), "i16", *words)
+    return function(x, *words)
 
 
-@pure("sub.sat.s32", d="s32", a="s32", b="s32", section=_section("sub"), fidelity="hardware")
-def sub_sat(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return clamped_sum(x, a, b, subtract=True)
-
-
-@pure("add" + _TYPES, d="type", a="type", b="type", section=_section("add"), fidelity="hardware")
+@pure("add|sub" + _TYPES, d="type", a="type", b="type", section=_SECTION, fidelity="hardware")
+@pure("add|sub.sat.s32", d="s32", a="s32", b="s32", section=_SECTION, fidelity="hardware")
+@pure("add.sat.(type=u32)", d="type", a="type", b="type", requires=_NEW, section=_SECTION)
+@pure("add{.sat}.(type=u16x2|s16x2|u8x4|s8x4)", d="type", a="type", b="type", requires=_PACKED_NEEDS, section=_SECTION)
+@pure("sub{.sat}.(type=u8x4|s8x4)", d="type", a="type", b="type", requires=_NEW, section=_SECTION)
 def add(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return x.add(a, b)
+    subtract, type = q.base == "sub", q.get("type") or "s32"
 
+    def element(x: Vocabulary, m: Value, n: Value) -> Value:
+        if q.get("sat") and type[0] == "s":
+            return _clamped_sum(x, m, n, subtract)
+        result = x.sub(m, n) if subtract else x.add(m, n)
+        if not q.get("sat"):
+            return result
+        overflow = x.ult(m, n) if subtract else x.ult(result, m)
+        return x.select(overflow, x.const(0 if subtract else -1, x.type(m)), result)
 
-@pure("sub" + _TYPES, d="type", a="type", b="type", section=_section("sub"), fidelity="hardware")
-def sub(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return x.sub(a, b)
+    return each_integer(x, type, element, a, b)
 
 
 # ------------------------------------------------------------------------------------------------ products
@@ -65,46 +78,20 @@ def _product(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return x.mul(x.sext(a, wide), x.sext(b, wide)) if signed else x.mul(x.zext(a, wide), x.zext(b, wide))
 
 
-@pure("mul.(mode=lo|hi)" + _TYPES, d="type", a="type", b="type", section=_section("mul"), fidelity="hardware")
-def mul(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _product(x, q, a, b)
-
-
+@pure("mul.(mode=lo|hi)" + _TYPES, d="type", a="type", b="type", section=_SECTION, fidelity="hardware")
+@pure("mul.(mode=wide).(type=u16|s16|u32|s32)", d="wide", a="type", b="type", derived=_WIDE, section=_SECTION, fidelity="hardware")
+@pure("mad.(mode=lo|hi)" + _TYPES, d="type", a="type", b="type", c="type", section=_SECTION, fidelity="hardware")
 @pure(
-    "mul.(mode=wide).(type=u16|s16|u32|s32)",
-    d="wide",
-    a="type",
-    b="type",
-    derived=_WIDE,
-    section=_section("mul"),
-    fidelity="hardware",
+    "mad.(mode=wide).(type=u16|s16|u32|s32)", d="wide", a="type", b="type", c="wide", derived=_WIDE, section=_SECTION, fidelity="hardware"
 )
-def mul_wide(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _product(x, q, a, b)
+def mul(x: Vocabulary, q: Qualifiers, a: Value, b: Value, *c: Value) -> Value:
+    product = _product(x, q, a, b)
+    return x.add(product, *c) if c else product
 
 
-@pure("mad.(mode=lo|hi)" + _TYPES, d="type", a="type", b="type", c="type", section=_section("mad"), fidelity="hardware")
-def mad(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    return x.add(_product(x, q, a, b), c)
-
-
-@pure(
-    "mad.(mode=wide).(type=u16|s16|u32|s32)",
-    d="wide",
-    a="type",
-    b="type",
-    c="wide",
-    derived=_WIDE,
-    section=_section("mad"),
-    fidelity="hardware",
-)
-def mad_wide(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    return x.add(_product(x, q, a, b), c)
-
-
-@pure("mad.hi.sat.s32", d="s32", a="s32", b="s32", c="s32", section=_section("mad"), fidelity="hardware")
+@pure("mad.hi.sat.s32", d="s32", a="s32", b="s32", c="s32", section=_SECTION, fidelity="hardware")
 def mad_hi_sat(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    return clamped_sum(x, x.smulhi(a, b), c, subtract=False)
+    return _clamped_sum(x, x.smulhi(a, b), c)
 
 
 @pure(
@@ -114,7 +101,7 @@ def mad_hi_sat(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Va
     b="u64",
     c="u64",
     requires=needs("9.3", "sm_80"),
-    section=_section("clmad"),
+    section=_SECTION,
     fidelity="hardware",
 )
 def clmad(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
@@ -135,57 +122,35 @@ def _carryless_high(x: Vocabulary, a: Value, b: Value) -> Value:
     return x.lshr(x.brev(_carryless_low(x, x.brev(a), x.brev(b))), x.const(1, "i64"))
 
 
-def _product24(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    eight = x.const(8, "i32")
-    if q.type == "s32":
-        a, b = x.ashr(x.shl(a, eight), eight), x.ashr(x.shl(b, eight), eight)
-        high = x.smulhi
-    else:
-        a, b = x.lshr(x.shl(a, eight), eight), x.lshr(x.shl(b, eight), eight)
-        high = x.umulhi
-    low = x.mul(a, b)
-    if q.mode == "lo":
-        return low
-    return x.or_(x.shl(high(a, b), x.const(16, "i32")), x.lshr(low, x.const(16, "i32")))
+@pure("mul24.(mode=lo|hi).(type=u32|s32)", d="type", a="type", b="type", section=_SECTION, fidelity="hardware")
+@pure("mad24.(mode=lo|hi).(type=u32|s32)", d="type", a="type", b="type", c="type", section=_SECTION, fidelity="hardware")
+@pure("mad24.(mode=hi).sat.(type=s32)", d="type", a="type", b="type", c="type", section=_SECTION, fidelity="hardware")
+def mul24(x: Vocabulary, q: Qualifiers, a: Value, b: Value, *c: Value) -> Value:
+    """Bits 31..0 (lo) or 47..16 (hi) of the product of the low 24 bits, plus c."""
+    eight, sixteen = x.const(8, "i32"), x.const(16, "i32")
+    extend, high = (x.ashr, x.smulhi) if q.type == "s32" else (x.lshr, x.umulhi)
+    a, b = extend(x.shl(a, eight), eight), extend(x.shl(b, eight), eight)
+    product = x.mul(a, b)
+    if q.mode == "hi":
+        product = x.or_(x.shl(high(a, b), sixteen), x.lshr(product, sixteen))
+    if q.get("sat"):
+        return _clamped_sum(x, product, *c)
+    return x.add(product, *c) if c else product
 
 
-@pure("mul24.(mode=lo|hi).(type=u32|s32)", d="type", a="type", b="type", section=_section("mul24"), fidelity="hardware")
-def mul24(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    """Bits 31..0 (lo) or 47..16 (hi) of the product of the low 24 bits."""
-    return _product24(x, q, a, b)
-
-
-@pure(
-    "mad24.(mode=lo|hi).(type=u32|s32)",
-    d="type",
-    a="type",
-    b="type",
-    c="type",
-    section=_section("mad24"),
-    fidelity="hardware",
-)
-def mad24(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    return x.add(_product24(x, q, a, b), c)
-
-
-@pure("mad24.(mode=hi).sat.(type=s32)", d="type", a="type", b="type", c="type", section=_section("mad24"), fidelity="hardware")
-def mad24_sat(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
-    return clamped_sum(x, _product24(x, q, a, b), c, subtract=False)
-
-
-@pure("sad" + _TYPES, d="type", a="type", b="type", c="type", section=_section("sad"), fidelity="hardware")
+@pure("sad" + _TYPES, d="type", a="type", b="type", c="type", section=_SECTION, fidelity="hardware")
 def sad(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     less = x.slt(a, b) if q.type[0] == "s" else x.ult(a, b)
     return x.add(c, x.select(less, x.sub(b, a), x.sub(a, b)))
 
 
-@pure("div" + _TYPES, d="type", a="type", b="type", section=_section("div"), fidelity="hardware")
+@pure("div" + _TYPES, d="type", a="type", b="type", section=_SECTION, fidelity="hardware")
 def div(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     """Division by zero is unspecified by the ISA; here all ones, as on silicon."""
     return x.sdiv(a, b) if q.type[0] == "s" else x.udiv(a, b)
 
 
-@pure("rem" + _TYPES, d="type", a="type", b="type", section=_section("rem"), fidelity="hardware")
+@pure("rem" + _TYPES, d="type", a="type", b="type", section=_SECTION, fidelity="hardware")
 def rem(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     """The remainder by zero is unspecified by the ISA; here all ones, as on silicon."""
     rest = x.srem(a, b) if q.type[0] == "s" else x.urem(a, b)
@@ -193,56 +158,50 @@ def rem(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return x.select(none, x.const(-1, _int(q.type)), rest)
 
 
-@pure("abs.(type=s16|s32|s64)", d="type", a="type", section=_section("abs"), fidelity="hardware")
+@pure("abs.(type=s16|s32|s64)", d="type", a="type", section=_SECTION, fidelity="hardware")
 def absolute(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     sign = x.ashr(a, x.const(int(q.type[1:]) - 1, _int(q.type)))
     return x.sub(x.xor(a, sign), sign)
 
 
-@pure("neg.(type=s16|s32|s64)", d="type", a="type", section=_section("neg"), fidelity="hardware")
+@pure("neg.(type=s16|s32|s64)", d="type", a="type", section=_SECTION, fidelity="hardware")
+@pure("neg.(type=s8x4)", d="type", a="type", requires=_NEW, section=_SECTION)
 def neg(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    return x.neg(a)
+    return each_integer(x, q.type, lambda x, m: x.neg(m), a)
 
 
 # ------------------------------------------------------------------------------------------------ min, max
 
 
-def extreme(x: Vocabulary, q: Qualifiers, largest: bool, a: Value, b: Value) -> Value:
+@pure(
+    "min|max{.relu}.(type=s32)",
+    "min|max.(type=u16|s16|u32|u64|s64)",
+    d="type",
+    a="type",
+    b="type",
+    requires=needs("8.0", "sm_90", when={"relu": "relu"}),
+    section=_SECTION,
+    fidelity="hardware",
+)
+@pure(
+    "min|max{.relu}.(type=s16x2|s8x4)",
+    "min|max.(type=u16x2|u8x4)",
+    d="type",
+    a="type",
+    b="type",
+    requires=(_PACKED_NEEDS[0], _PACKED_NEEDS[2]),
+    section=_SECTION,
+)
+def extreme(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     """The smaller or larger; with ``.relu`` at least 0."""
-    less = x.slt if q.type[0] == "s" else x.ult
-    result = x.select(less(b, a) if largest else less(a, b), a, b)
-    if q.__dict__.get("relu"):
-        zero = x.const(0, x.type(a))
-        result = x.select(x.slt(result, zero), zero, result)
-    return result
 
+    def element(x: Vocabulary, m: Value, n: Value) -> Value:
+        less = x.slt if q.type[0] == "s" else x.ult
+        result = x.select(less(n, m) if q.base == "max" else less(m, n), m, n)
+        zero = x.const(0, x.type(m))
+        return x.select(x.slt(result, zero), zero, result) if q.get("relu") else result
 
-@pure(
-    "min{.relu}.(type=s32)",
-    "min.(type=u16|s16|u32|u64|s64)",
-    d="type",
-    a="type",
-    b="type",
-    requires=needs("8.0", "sm_90", when={"relu": "relu"}),
-    section=_section("min"),
-    fidelity="hardware",
-)
-def minimum(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return extreme(x, q, False, a, b)
-
-
-@pure(
-    "max{.relu}.(type=s32)",
-    "max.(type=u16|s16|u32|u64|s64)",
-    d="type",
-    a="type",
-    b="type",
-    requires=needs("8.0", "sm_90", when={"relu": "relu"}),
-    section=_section("max"),
-    fidelity="hardware",
-)
-def maximum(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return extreme(x, q, True, a, b)
+    return each_integer(x, q.type, element, a, b)
 
 
 # ------------------------------------------------------------------------------------------------ dot products
@@ -254,7 +213,7 @@ def _part(x: Vocabulary, a: Value, at: int, bits: int, signed: bool) -> Value:
     return x.ashr(left, x.const(32 - bits, "i32")) if signed else x.lshr(left, x.const(32 - bits, "i32"))
 
 
-@pure("dp4a.(m=u32|s32).(n=u32|s32)", d="b32", a="m", b="n", c="b32", section=_section("dp4a"), fidelity="hardware")
+@pure("dp4a.(m=u32|s32).(n=u32|s32)", d="b32", a="m", b="n", c="b32", section=_SECTION, fidelity="hardware")
 def dp4a(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     for at in (0, 8, 16, 24):
         c = x.add(c, x.mul(_part(x, a, at, 8, q.m == "s32"), _part(x, b, at, 8, q.n == "s32")))
@@ -267,7 +226,7 @@ def dp4a(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     a="m",
     b="n",
     c="b32",
-    section=_section("dp2a"),
+    section=_SECTION,
     fidelity="hardware",
 )
 def dp2a(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
@@ -275,3 +234,39 @@ def dp2a(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     for i in (0, 1):
         c = x.add(c, x.mul(_part(x, a, 16 * i, 16, q.m == "s32"), _part(x, b, start + 8 * i, 8, q.n == "s32")))
     return c
+
+
+# ------------------------------------------------------------------------------------------------ carry
+
+
+_SUM = {"a": "type", "b": "type"}
+_PRODUCT = {**_SUM, "c": "type"}
+
+
+@pure("add|sub.cc" + _CARRY_TYPES, d="type", out="carry", **_SUM, outputs=2, section=_EXTENDED + ".cc", fidelity="hardware")
+@pure("addc|subc" + _CARRY_TYPES, d="type", **_SUM, flag="carry", section=_EXTENDED, fidelity="hardware")
+@pure("addc|subc.cc" + _CARRY_TYPES, d="type", out="carry", **_SUM, flag="carry", outputs=2, section=_EXTENDED, fidelity="hardware")
+@pure("mad.(mode=lo|hi).cc" + _CARRY_TYPES, d="type", out="carry", **_PRODUCT, outputs=2, section=_EXTENDED + ".cc", fidelity="hardware")
+@pure("madc.(mode=lo|hi)" + _CARRY_TYPES, d="type", **_PRODUCT, flag="carry", section=_EXTENDED, fidelity="hardware")
+@pure(
+    "madc.(mode=lo|hi).cc" + _CARRY_TYPES,
+    d="type",
+    out="carry",
+    **_PRODUCT,
+    flag="carry",
+    outputs=2,
+    section=_EXTENDED,
+    fidelity="hardware",
+)
+def with_carry(x: Vocabulary, q: Qualifiers, *values: Value) -> Value | tuple[Value, Value]:
+    """Sum or difference; with ``.cc`` also the carry or borrow out."""
+    if q.get("mode"):
+        values = (_product(x, q, *values[:2]), *values[2:])
+    (a, b, *carry), subtract = values, q.base in ("sub", "subc")
+    result = x.sub(a, b) if subtract else x.add(a, b)
+    out = x.ult(a, b) if subtract else x.ult(result, a)
+    if carry:
+        total, flag = result, x.zext(carry[0], x.type(a))
+        result = x.sub(total, flag) if subtract else x.add(total, flag)
+        out = x.or_(out, x.ult(total, result) if subtract else x.ult(result, total))
+    return (result, out) if q.get("cc") else result

@@ -1,4 +1,7 @@
-"""cvt to and from 8-, 6- and 4-bit floats, ue8m0 and s2f6, two or four elements at a time."""
+"""cvt to and from narrow floats: 8, 6 and 4 bits, ue8m0 and s2f6, two or four elements at a time, and tf32.
+
+Also cvt with ``.relu``, ``.satfinite`` and ``.rs`` to f16 and bf16, alone and in pairs.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from collections.abc import Sequence
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
+from ptxlab.isa.scalar._convert import narrow_half_directed
 from ptxlab.isa.scalar._half import relu_half
-from ptxlab.isa.scalar._small import decoder, encoder, scale_value, stochastic
+from ptxlab.isa.scalar._small import FORMATS, decoder, encoder, scale_value, stochastic
 from ptxlab.isa.scalar.float_helpers import half_kind, join, narrow_half, split, widen_half
 from ptxlab.isa.targets import at_least
 
@@ -60,25 +64,12 @@ _TO_BF16 = (
 )
 
 
-def _to_pair(x: Vocabulary, q: Qualifiers, high: Value, low: Value) -> Value:
-    encode = encoder(_kind(q.to))
-    return _pack(x, q.to, [_relu(x, q.relu, value, x.call(encode, value)) for value in (high, low)])
-
-
-@pure(
-    f"cvt.rn.satfinite{{.relu}}.(to={_RECORDED}).f32",
-    d="word",
-    a="f32",
-    b="f32",
-    derived=_TO,
-    requires=_FP8,
-    section=_SECTION,
-    fidelity="hardware",
-)
-@pure(f"cvt.rn.satfinite{{.relu}}.(to={_OTHERS}).f32", d="word", a="f32", b="f32", derived=_TO, requires=_FP6_FP4, section=_SECTION)
-def cvt_small(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    """Put a into the upper element, b into the lower."""
-    return _to_pair(x, q, a, b)
+def _upper_lower(x: Vocabulary, type: str, values: Sequence[Value]) -> tuple[Value, ...]:
+    """The upper and the lower value, which may be packed in one register."""
+    if len(values) == 2:
+        return tuple(values)
+    low, high = (widen_half(x, half_kind(type), part) for part in split(x, values[0]))
+    return high, low
 
 
 @pure(
@@ -99,9 +90,21 @@ def cvt_small(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     requires=needs("9.1", _FAMILY),
     section=_SECTION,
 )
-def cvt_small_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    low, high = (widen_half(x, half_kind(q.source), part) for part in split(x, a))
-    return _to_pair(x, q, high, low)
+@pure(
+    f"cvt.rn.satfinite{{.relu}}.(to={_RECORDED}).f32",
+    d="word",
+    a="f32",
+    b="f32",
+    derived=_TO,
+    requires=_FP8,
+    section=_SECTION,
+    fidelity="hardware",
+)
+@pure(f"cvt.rn.satfinite{{.relu}}.(to={_OTHERS}).f32", d="word", a="f32", b="f32", derived=_TO, requires=_FP6_FP4, section=_SECTION)
+def cvt_small(x: Vocabulary, q: Qualifiers, *values: Value) -> Value:
+    """Put the first value into the upper element, the second into the lower."""
+    encode = encoder(_kind(q.to))
+    return _pack(x, q.to, [_relu(x, q.relu, value, x.call(encode, value)) for value in _upper_lower(x, q.get("source"), values)])
 
 
 def _random_chunks(x: Vocabulary, type: str, rbits: Value) -> list[Value]:
@@ -159,42 +162,21 @@ def _scales(x: Vocabulary, scale: Sequence[Value]) -> list[Value] | None:
     return [x.call(scale_value, code) for code in (x.lshr(word, x.const(8, "i32")), word)]
 
 
-def _fixed_pair(x: Vocabulary, q: Qualifiers, values: Sequence[Value], scale: Sequence[Value]) -> Value:
-    scales = _scales(x, scale)
-    if scales is not None:
-        values = [x.fdiv(value, by) for value, by in zip(values, scales, strict=True)]
-    return _pack(x, q.to, [_to_fixed(x, q.relu, value) for value in values])
-
-
 _SCALED = ".scaled::n2::ue8m0"
+_S2F6 = needs("9.1", at_least(100, "a"))
+_FIXED = "cvt.rn.satfinite{.relu}%s.(to=s2f6x2)."
 
 
-@pure("cvt.rn.satfinite{.relu}.(to=s2f6x2).f32", d="b16", a="f32", b="f32", requires=needs("9.1", at_least(100, "a")), section=_SECTION)
-@pure(
-    f"cvt.rn.satfinite{{.relu}}{_SCALED}.(to=s2f6x2).f32",
-    d="b16",
-    a="f32",
-    b="f32",
-    scale="b16",
-    requires=needs("9.1", at_least(100, "a")),
-    section=_SECTION,
-)
-def cvt_fixed(x: Vocabulary, q: Qualifiers, a: Value, b: Value, *scale: Value) -> Value:
-    return _fixed_pair(x, q, (a, b), scale)
-
-
-@pure("cvt.rn.satfinite{.relu}.(to=s2f6x2).bf16x2", d="b16", a="bf16x2", requires=needs("9.1", at_least(100, "a")), section=_SECTION)
-@pure(
-    f"cvt.rn.satfinite{{.relu}}{_SCALED}.(to=s2f6x2).bf16x2",
-    d="b16",
-    a="bf16x2",
-    scale="b16",
-    requires=needs("9.1", at_least(100, "a")),
-    section=_SECTION,
-)
-def cvt_fixed_half(x: Vocabulary, q: Qualifiers, a: Value, *scale: Value) -> Value:
-    low, high = (widen_half(x, "bf16", part) for part in split(x, a))
-    return _fixed_pair(x, q, (high, low), scale)
+@pure(_FIXED % "" + "f32", d="b16", a="f32", b="f32", requires=_S2F6, section=_SECTION)
+@pure(_FIXED % _SCALED + "f32", d="b16", a="f32", b="f32", scale="b16", requires=_S2F6, section=_SECTION)
+@pure(_FIXED % "" + "bf16x2", d="b16", a="bf16x2", requires=_S2F6, section=_SECTION)
+@pure(_FIXED % _SCALED + "bf16x2", d="b16", a="bf16x2", scale="b16", requires=_S2F6, section=_SECTION)
+def cvt_fixed(x: Vocabulary, q: Qualifiers, *operands: Value) -> Value:
+    count = 1 if q.get("bf16x2") else 2
+    values, scales = _upper_lower(x, "bf16", operands[:count]), _scales(x, operands[count:])
+    if scales is not None:
+        values = tuple(x.fdiv(value, by) for value, by in zip(values, scales, strict=True))
+    return _pack(x, q.to, [_to_fixed(x, q.relu, value) for value in values])
 
 
 # ------------------------------------------------------------------------------------------------ from small floats
@@ -264,14 +246,9 @@ def _scale_code(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 
 
 @pure("cvt.(rnd=rz|rp){.satfinite}.ue8m0x2.f32", d="b16", a="f32", b="f32", requires=_FP6_FP4, section=_SECTION, fidelity="deduced")
-def cvt_ue8m0(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    return _pack(x, "ue8m0x2", [_scale_code(x, q, value) for value in (a, b)])
-
-
 @pure("cvt.(rnd=rz|rp){.satfinite}.ue8m0x2.bf16x2", d="b16", a="bf16x2", requires=_FP6_FP4, section=_SECTION, fidelity="deduced")
-def cvt_ue8m0_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    low, high = (widen_half(x, "bf16", part) for part in split(x, a))
-    return _pack(x, "ue8m0x2", [_scale_code(x, q, value) for value in (high, low)])
+def cvt_ue8m0(x: Vocabulary, q: Qualifiers, *values: Value) -> Value:
+    return _pack(x, "ue8m0x2", [_scale_code(x, q, value) for value in _upper_lower(x, "bf16", values)])
 
 
 @pure("cvt.rn.bf16x2.ue8m0x2", d="bf16x2", a="b16", requires=_FP6_FP4, section=_SECTION, fidelity="deduced")
@@ -280,3 +257,104 @@ def cvt_from_ue8m0(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     word = x.zext(a, "i32")
     low, high = (narrow_half(x, "bf16", x.call(scale_value, code)) for code in (word, x.lshr(word, x.const(8, "i32"))))
     return join(x, low, high)
+
+
+# ------------------------------------------------------------------------------------------------ f16, bf16
+
+
+def _to_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    kind = half_kind(q.to)
+    result = narrow_half_directed(x, kind, q.rnd, a)
+    if q.satfinite:
+        size, top = x.and_(result, x.const(0x7FFF, "i16")), x.const(FORMATS[kind].largest, "i16")
+        beyond = x.and_(x.ult(top, size), x.not_(x.isnan(a)))
+        result = x.select(beyond, x.or_(x.and_(result, x.const(0x8000, "i16")), top), result)
+    return relu_half(x, q.relu, kind, result)
+
+
+_SATFINITE = needs("8.1", when={"satfinite": "satfinite"})
+
+
+@pure(
+    "cvt.(rnd=rn|rz){.relu}{.satfinite}.(to=f16|bf16).f32",
+    d="to",
+    a="f32",
+    requires=(needs("7.0", "sm_80", when={"relu": "relu"}), needs("7.0", "sm_80", when={"to": "bf16"}), _SATFINITE),
+    section=_SECTION,
+    fidelity="hardware",
+)
+def cvt_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    return _to_half(x, q, a)
+
+
+@pure(
+    "cvt.(rnd=rn|rz){.relu}{.satfinite}.(to=f16x2|bf16x2).f32",
+    d="to",
+    a="f32",
+    b="f32",
+    requires=(needs("7.0", "sm_80"), _SATFINITE),
+    section=_SECTION,
+    fidelity="hardware",
+)
+def cvt_half_pair(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
+    """Put a into the upper half, b into the lower."""
+    return join(x, _to_half(x, q, b), _to_half(x, q, a))
+
+
+_RANDOM_BITS = {"f16": 13, "bf16": 16}
+
+
+@pure(
+    "cvt.rs{.relu}{.satfinite}.(to=f16x2|bf16x2).f32",
+    d="to",
+    a="f32",
+    b="f32",
+    rbits="b32",
+    requires=needs("8.7", "sm_100a sm_103a sm_107a"),
+    section=_SECTION,
+)
+def cvt_half_pair_random(x: Vocabulary, q: Qualifiers, a: Value, b: Value, rbits: Value) -> Value:
+    """The upper half of ``rbits`` is for a, the lower for b."""
+    kind = half_kind(q.to)
+    encode = stochastic(kind, _RANDOM_BITS[kind], q.satfinite)
+    pairs = ((b, rbits), (a, x.lshr(rbits, x.const(16, "i32"))))
+    return join(x, *(relu_half(x, q.relu, kind, x.trunc(x.call(encode, value, random), "i16")) for value, random in pairs))
+
+
+# ------------------------------------------------------------------------------------------------ tf32
+
+
+@pure("cvt.(rnd=rn|rz).satfinite{.relu}.tf32.f32", d="b32", a="f32", requires=needs("8.6", "sm_100"), section=_SECTION)
+@pure(
+    "cvt.(rnd=rn|rz){.relu}.tf32.f32",
+    "cvt.(rnd=rna){.satfinite}.tf32.f32",
+    d="b32",
+    a="f32",
+    requires=(needs("7.0", "sm_80"), needs("7.8", "sm_90", when={"rnd": "rn|rz"}), _SATFINITE),
+    section=_SECTION,
+    fidelity="hardware",
+)
+def cvt_tf32(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
+    """Round to 10 mantissa bits. ``.rna`` truncates a NaN; the other modes make it canonical."""
+    word = x.bitcast(a, "i32")
+    keep = x.const(0xFFFFE000, "i32")
+    truncated = x.and_(word, keep)
+    special = x.eq(x.and_(word, x.const(0x7F800000, "i32")), x.const(0x7F800000, "i32"))
+    if q.rnd == "rz":
+        rounded = truncated
+    else:
+        half = x.const(0x1000, "i32")
+        if q.rnd == "rn":
+            odd = x.and_(x.lshr(word, x.const(13, "i32")), x.const(1, "i32"))
+            half = x.add(odd, x.const(0xFFF, "i32"))
+        rounded = x.select(special, truncated, x.and_(x.add(word, half), keep))
+    if q.get("satfinite"):
+        size = x.and_(rounded, x.const(0x7FFFFFFF, "i32"))
+        beyond = x.ule(x.const(0x7F800000, "i32"), size)
+        rounded = x.select(beyond, x.sub(rounded, x.const(0x2000, "i32")), rounded)  # so too for NaN, on silicon
+    if q.rnd != "rna":
+        rounded = x.select(x.isnan(a), x.const(0x7FFFE000, "i32"), rounded)
+    if q.get("relu"):
+        zero = x.const(0, "i32")
+        rounded = x.select(x.slt(rounded, zero), zero, rounded)
+    return rounded

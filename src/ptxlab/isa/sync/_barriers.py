@@ -112,14 +112,33 @@ def arrive(warp: WarpContext) -> None:
     _arrive_at(warp, 0, 1)
 
 
-def _reduce(warp: WarpContext, count: int, predicate: int) -> Wait | None:
+_POPC = ("bar{.mode=cta}.red.(op=popc).u32", "barrier{.mode=cta}.red.(op=popc){.aligned}.u32")
+_LOGIC = ("bar{.mode=cta}.red.(op=and|or).pred", "barrier{.mode=cta}.red.(op=and|or){.aligned}.pred")
+_REDUCTION: dict[str, Any] = {
+    "requires": _CTA_NEEDS,
+    "ordered": False,
+    "section": _SECTION,
+    "fidelity": "hardware",
+    "outputs": 1,
+    "effects": CtaBarrier(reduces=True),
+}
+
+
+@service(*_POPC, **_REDUCTION, d="u32", a=_NUMBER, c="pred")
+@service(*_LOGIC, **_REDUCTION, d="pred", a=_NUMBER, c="pred")
+@service(*_POPC, **_REDUCTION, d="u32", a=_NUMBER, b=Typed("u32", _THREADS), c="pred")
+@service(*_LOGIC, **_REDUCTION, d="pred", a=_NUMBER, b=Typed("u32", _THREADS), c="pred")
+def reduce(warp: WarpContext) -> Wait | None:
+    """Arrive, wait, and reduce a predicate over all threads of the CTA, or over ``b`` threads."""
     key = ("bar.red", warp.op.index, warp.mask)
     if warp.retried:
         barrier, generation = warp.state.pop(key)
         done = True
     else:
+        predicate = len(warp.op.operands) - 1
         values = warp.values(predicate, 1)[warp.lanes()]
-        barrier, generation, done = _arrive_at(warp, 1, count, [int(values.sum()), int(values.all()), int(values.any())])
+        contribution = [int(values.sum()), int(values.all()), int(values.any())]
+        barrier, generation, done = _arrive_at(warp, 1, 2 if predicate == 3 else -1, contribution)
     if done:
         popc, every, some = barrier.result[generation]
         if warp.q.op == "popc":
@@ -129,70 +148,6 @@ def _reduce(warp: WarpContext, count: int, predicate: int) -> Wait | None:
         return None
     warp.state[key] = barrier, generation
     return _BarrierWait(barrier, generation, warp.cta, retry=True)
-
-
-@service(
-    "bar{.mode=cta}.red.(op=popc).u32",
-    "barrier{.mode=cta}.red.(op=popc){.aligned}.u32",
-    requires=_CTA_NEEDS,
-    ordered=False,
-    section=_SECTION,
-    fidelity="hardware",
-    outputs=1,
-    effects=CtaBarrier(reduces=True),
-    d="u32",
-    a=_NUMBER,
-    c="pred",
-)
-@service(
-    "bar{.mode=cta}.red.(op=and|or).pred",
-    "barrier{.mode=cta}.red.(op=and|or){.aligned}.pred",
-    requires=_CTA_NEEDS,
-    ordered=False,
-    section=_SECTION,
-    fidelity="hardware",
-    outputs=1,
-    effects=CtaBarrier(reduces=True),
-    d="pred",
-    a=_NUMBER,
-    c="pred",
-)
-def reduce(warp: WarpContext) -> Wait | None:
-    """Arrive, wait, and reduce a predicate over all threads of the CTA."""
-    return _reduce(warp, -1, 2)
-
-
-@service(
-    "bar{.mode=cta}.red.(op=popc).u32",
-    "barrier{.mode=cta}.red.(op=popc){.aligned}.u32",
-    requires=_CTA_NEEDS,
-    ordered=False,
-    section=_SECTION,
-    fidelity="hardware",
-    outputs=1,
-    effects=CtaBarrier(reduces=True),
-    d="u32",
-    a=_NUMBER,
-    b=Typed("u32", _THREADS),
-    c="pred",
-)
-@service(
-    "bar{.mode=cta}.red.(op=and|or).pred",
-    "barrier{.mode=cta}.red.(op=and|or){.aligned}.pred",
-    requires=_CTA_NEEDS,
-    ordered=False,
-    section=_SECTION,
-    fidelity="hardware",
-    outputs=1,
-    effects=CtaBarrier(reduces=True),
-    d="pred",
-    a=_NUMBER,
-    b=Typed("u32", _THREADS),
-    c="pred",
-)
-def reduce_counted(warp: WarpContext) -> Wait | None:
-    """Arrive, wait, and reduce a predicate over ``b`` threads."""
-    return _reduce(warp, 2, 3)
 
 
 def _arrived(warp: WarpContext) -> list[int]:

@@ -10,7 +10,7 @@ from ptxlab.isa.context import AsyncOperation, Wait, WarpContext
 from ptxlab.isa.effects import CommitGroup, Completion, CompletionArrival, WaitGroup
 from ptxlab.isa.operands import Const
 from ptxlab.isa.requirements import needs
-from ptxlab.isa.sync._mbarrier_address import mbarrier_at, targets
+from ptxlab.isa.sync._mbarrier import mbarrier_at, targets
 from ptxlab.isa.sync._mbarrier_syntax import COPIES_ARRIVE
 
 _SECTION = "Data Movement and Conversion Instructions: cp.async"

@@ -1,25 +1,100 @@
-"""mbarrier: initialisation, arrivals, transactions, waits."""
+"""mbarrier: the objects that the executing lanes address, initialisation, arrivals, transactions, waits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.catalogue import Qualifiers, service
-from ptxlab.isa.context import Mbarrier, Misuse, Wait, WarpContext
+from ptxlab.isa.context import Cta, Mbarrier, Misuse, Wait, WarpContext
 from ptxlab.isa.effects import LOCAL, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierTransactions, MbarrierWait, order_of
-from ptxlab.isa.operands import Unused
-from ptxlab.isa.sync._mbarrier_address import RANK_SHIFT, locate, mbarrier_at, targets
+from ptxlab.isa.operands import Op, Unused
 from ptxlab.isa.sync._mbarrier_syntax import INIT, INVAL, PENDING_COUNT, arrivals, transactions, wait
+
+__all__ = ["mbarrier_at", "missing_mbarrier", "targets"]
+
+RANK_SHIFT = 24
+_OFFSET = (1 << RANK_SHIFT) - 1
+
+
+def missing_mbarrier(offset: int, size: int, *, overwritten: bool, invalidated: Op | None, rank: int, alone: bool) -> Misuse:
+    """The error for an address without a valid mbarrier object, with the reason."""
+    where = f"shared offset {offset:#x} of CTA rank {rank}"
+    barrier = "a barrier" if alone else "a barrier (barrier.cluster, if another CTA uses it)"
+    if offset & 7:
+        return Misuse("B501", f"an mbarrier object must be aligned to 8 bytes, {where} is not")
+    if offset + 8 > size:
+        return Misuse("B502", f"{where} lies outside shared memory ({size} bytes)")
+    if overwritten:
+        return Misuse(
+            "B515",
+            f"the mbarrier object at {where} was overwritten by an ordinary store or a copy",
+            fix=f"synchronise the threads that use it with {barrier} before the memory is used for something else, and use mbarrier.inval "
+            "there",
+        )
+    if invalidated is not None:
+        return Misuse(
+            "B514",
+            f"the mbarrier object at {where} was invalidated",
+            fix=f"synchronise the threads that use it with {barrier} before mbarrier.inval at line {invalidated.line}, or initialise it "
+            "again",
+        )
+    return Misuse(
+        "B503",
+        f"there is no mbarrier object at {where}: it was never initialised",
+        fix=f"execute mbarrier.init, and {barrier}, before the first use",
+    )
+
+
+def locate(warp: WarpContext, address: int) -> tuple[Cta, int]:
+    """The CTA and offset of an address, checked against the instruction's state space."""
+    cta, offset = warp.machine.shared_at(warp, address)
+    if cta is not warp.cta and "shared::cluster" not in warp.op.opcode:
+        raise Misuse(
+            "B502",
+            f"the address {address:#x} is in the shared memory of CTA rank {cta.rank}, but {warp.op.opcode} reaches only that "
+            "of its own CTA",
+            fix="only arrive, expect_tx and complete_tx with .shared::cluster work on another CTA's mbarrier",
+        )
+    if offset & 7:
+        raise Misuse("B501", f"an mbarrier object must be aligned to 8 bytes, shared offset {offset:#x} is not")
+    if offset < SHARED_RESERVED or offset + 8 > len(cta.shared):
+        raise Misuse("B502", f"shared offset {offset:#x} lies outside shared memory ({len(cta.shared)} bytes)")
+    return cta, offset
+
+
+def mbarrier_at(warp: WarpContext, address: int) -> Mbarrier:
+    """The mbarrier object at an address."""
+    cta = warp.cta
+    if address >> RANK_SHIFT == cta.rank:
+        return cta.mbarrier(warp, address & _OFFSET)
+    cta, offset = locate(warp, address)
+    return cta.mbarrier(warp, offset)
+
+
+def targets(warp: WarpContext, position: int) -> Iterator[tuple[int, int]]:
+    """Yield the distinct addresses of the executing lanes, in lane order, each with the mask of its lanes."""
+    address = warp.common_address(position)
+    if address is not None:
+        yield address, warp.mask
+        return
+    found: dict[int, int] = {}
+    values = warp.addresses(position)
+    for lane in warp.lanes().tolist():
+        at = int(values[lane])
+        found[at] = found.get(at, 0) | 1 << lane
+    yield from found.items()
+
 
 _ARRIVE, _ARRIVE_EXPECT = arrivals("arrive")
 _DROP, _DROP_EXPECT = arrivals("arrive_drop")
 _ALONE = {"multicast": None}
 _ANY_PHASE = {"phase": None}
 _MOST = (1 << 20) - 1
-_OFFSET = (1 << RANK_SHIFT) - 1
 
 
 def _checked_count(value: int, what: str, least: int = 1) -> int:
@@ -145,12 +220,8 @@ def arrive_expect_tx(warp: WarpContext) -> None:
         _write_states(warp, lanes, states)
 
 
-def _announces(q: Qualifiers) -> MbarrierTransactions:
-    return MbarrierTransactions(order_of("relaxed", q.scope), completes=False)
-
-
-def _completes(q: Qualifiers) -> MbarrierTransactions:
-    return MbarrierTransactions(order_of("relaxed", q.scope), completes=True)
+def _transactions(q: Qualifiers, completes: bool) -> MbarrierTransactions:
+    return MbarrierTransactions(order_of("relaxed", q.scope), completes)
 
 
 def _amounts(warp: WarpContext) -> Iterator[tuple[Mbarrier, int]]:
@@ -161,14 +232,14 @@ def _amounts(warp: WarpContext) -> Iterator[tuple[Mbarrier, int]]:
             yield barrier, _checked_count(amount, "the transaction count", 0)
 
 
-@service(transactions("expect_tx"), only=_ALONE, fidelity="hardware", outputs=0, effects=_announces)
+@service(transactions("expect_tx"), only=_ALONE, fidelity="hardware", outputs=0, effects=partial(_transactions, completes=False))
 def expect_tx(warp: WarpContext) -> None:
     """Increase the transaction count."""
     for barrier, amount in _amounts(warp):
         barrier.expect_tx(amount)
 
 
-@service(transactions("complete_tx"), only=_ALONE, fidelity="hardware", outputs=0, effects=_completes)
+@service(transactions("complete_tx"), only=_ALONE, fidelity="hardware", outputs=0, effects=partial(_transactions, completes=True))
 def complete_tx(warp: WarpContext) -> None:
     """Decrease the transaction count."""
     for barrier, amount in _amounts(warp):
@@ -181,86 +252,69 @@ def pending_count(warp: WarpContext) -> None:
     warp.write(0, (warp.values(1, 64) & np.uint64(_MOST)).astype(np.uint32))
 
 
-class _ByParity:
-    """The condition of a wait by phase parity, and its description."""
-
-    @staticmethod
-    def done(barrier: Any, operand: int) -> bool:
-        done: bool = barrier.completed(operand & 1)
-        return done
-
-    @staticmethod
-    def text(barrier: Any, operand: int) -> str:
-        return f"waits for the phase of parity {operand & 1} to complete"
-
-
-class _ByState:
-    """The condition of a wait by opaque state, and its description."""
-
-    @staticmethod
-    def done(barrier: Any, operand: int) -> bool:
-        done: bool = barrier.passed(operand)
-        return done
-
-    @staticmethod
-    def text(barrier: Any, operand: int) -> str:
-        return f"waits for phase {operand >> 20} to complete"
+def _is_done(barrier: Any, parity: bool, operand: int) -> bool:
+    """Whether the phase of a parity, or of an opaque state, has completed."""
+    done: bool = barrier.completed(operand & 1) if parity else barrier.passed(operand)
+    return done
 
 
 class _Complete(Wait):
     """Wait until the condition of a try_wait holds; then the instruction runs again."""
 
-    __slots__ = ("_how", "_operand")
+    __slots__ = ("_operand", "_parity")
 
-    def __init__(self, barrier: Any, operand: int, how: Any) -> None:
+    def __init__(self, barrier: Any, operand: int, parity: bool) -> None:
         self.on, self.retry, self.expires = barrier, True, True
-        self._operand, self._how = operand, how
+        self._operand, self._parity = operand, parity
 
     def ready(self) -> bool:
-        return bool(self._how.done(self.on, self._operand))
+        return _is_done(self.on, self._parity, self._operand)
 
     def describe(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        return self._how.text(self.on, self._operand), self.on.facts()
+        phase = f"the phase of parity {self._operand & 1}" if self._parity else f"phase {self._operand >> 20}"
+        return f"waits for {phase} to complete", self.on.facts()
 
 
-def _each_lane(warp: WarpContext, how: Any, bits: int) -> bool:
+def _each_lane(warp: WarpContext, parity: bool) -> bool:
     """Test for each lane separately, because lanes differ in mbarrier or phase; True if the condition holds in all of them."""
     done = np.zeros(32, bool)
-    addresses, operands = warp.addresses(1), warp.values(2, bits)
+    addresses, operands = warp.addresses(1), warp.values(2, 32 if parity else 64)
     lanes = warp.lanes()
     for lane in lanes.tolist():
         barrier: Mbarrier = mbarrier_at(warp, int(addresses[lane]))
-        done[lane] = how.done(barrier, int(operands[lane]))
+        done[lane] = _is_done(barrier, parity, int(operands[lane]))
         if done[lane]:
             barrier.observed()
     warp.write(0, done, 1)
     return bool(done[lanes].all())
 
 
-def _try_wait(warp: WarpContext, how: Any, bits: int) -> Wait | None:
-    address, operand = warp.common_address(1), warp.common(2, bits)
+def _try_wait(warp: WarpContext, parity: bool) -> Wait | None:
+    """Wait until the phase of a parity, or of an arrival, has completed."""
+    address, operand = warp.common_address(1), warp.common(2, 32 if parity else 64)
     if address is None or operand is None:
-        if not _each_lane(warp, how, bits):
+        if not _each_lane(warp, parity):
             warp.spin()
         return None
     barrier: Mbarrier = mbarrier_at(warp, address)
-    if how.done(barrier, operand):
+    if _is_done(barrier, parity, operand):
         barrier.observed()
         warp.write(0, 1, 1)
         return None
     if warp.expired:
         warp.write(0, 0, 1)
         return None
-    return _Complete(barrier, operand, how)
+    return _Complete(barrier, operand, parity)
 
 
-def _test_wait(warp: WarpContext, how: Any, bits: int) -> None:
-    address, operand = warp.common_address(1), warp.common(2, bits)
+def _test_wait(warp: WarpContext, parity: bool) -> None:
+    """Test whether the phase of a parity, or of an arrival, has completed."""
+    address, operand = warp.common_address(1), warp.common(2, 32 if parity else 64)
     if address is None or operand is None:
-        done = _each_lane(warp, how, bits)
+        done = _each_lane(warp, parity)
     else:
         barrier: Mbarrier = mbarrier_at(warp, address)
-        done = how.done(barrier, operand)
+        done = _is_done(barrier, parity, operand)
         if done:
             barrier.observed()
         warp.write(0, int(done), 1)
@@ -268,33 +322,11 @@ def _test_wait(warp: WarpContext, how: Any, bits: int) -> None:
         warp.spin()
 
 
-def _by_parity(q: Qualifiers) -> MbarrierWait:
-    return MbarrierWait(order_of(q.sem or "acquire", q.scope), parity=True)
+def _waits(q: Qualifiers, parity: bool) -> MbarrierWait:
+    return MbarrierWait(order_of(q.sem or "acquire", q.scope), parity)
 
 
-def _by_state(q: Qualifiers) -> MbarrierWait:
-    return MbarrierWait(order_of(q.sem or "acquire", q.scope), parity=False)
-
-
-@service(wait("try_wait", parity=True), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=_by_parity)
-def try_wait_parity(warp: WarpContext) -> Wait | None:
-    """Wait until the phase of a parity has completed."""
-    return _try_wait(warp, _ByParity, 32)
-
-
-@service(wait("try_wait", parity=False), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=_by_state)
-def try_wait(warp: WarpContext) -> Wait | None:
-    """Wait until the phase of an arrival has completed."""
-    return _try_wait(warp, _ByState, 64)
-
-
-@service(wait("test_wait", parity=True), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=_by_parity)
-def test_wait_parity(warp: WarpContext) -> None:
-    """Test whether the phase of a parity has completed."""
-    _test_wait(warp, _ByParity, 32)
-
-
-@service(wait("test_wait", parity=False), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=_by_state)
-def test_wait(warp: WarpContext) -> None:
-    """Test whether the phase of an arrival has completed."""
-    _test_wait(warp, _ByState, 64)
+for _name, _semantics in (("try_wait", _try_wait), ("test_wait", _test_wait)):
+    for _parity in (True, False):
+        _declare = service(wait(_name, _parity), only=_ANY_PHASE, fidelity="hardware", outputs=1, effects=partial(_waits, parity=_parity))
+        _declare(partial(_semantics, parity=_parity))

@@ -1,6 +1,6 @@
 """The instructions of the 5th generation tensor core."""
 
-from ptxlab.isa.tcgen05 import _commit, _cp, _load_reduce, _load_store, _mma, _shift  # noqa: F401  (declare the rows)
+from ptxlab.isa.tcgen05 import _cp, _load_store, _mma  # noqa: F401  (declare the rows)
 from ptxlab.isa.tcgen05._alloc import allocators, leaks
 from ptxlab.isa.tcgen05._state import freed
 

@@ -1,4 +1,7 @@
-"""tcgen05.cp: section "Tensor Memory Data Movement Instructions"."""
+"""tcgen05.cp, tcgen05.shift and tcgen05.commit.
+
+Sections "Tensor Memory Data Movement Instructions" and "TensorCore 5th Generation Instructions: tcgen05.shift", "... tcgen05.commit".
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ import numpy as np
 
 from ptxlab.formats import pack, unpack
 from ptxlab.isa import context
-from ptxlab.isa.bulk import lanes
+from ptxlab.isa.bulk import lanes, masked, thread_of
 from ptxlab.isa.catalogue import Qualifiers, service
-from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
+from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival, Pipe, Space, Unit
 from ptxlab.isa.form import IGNORED, Rule, form
-from ptxlab.isa.kinds import LONGS, Register
+from ptxlab.isa.kinds import LONGS, SHORTS, Address, Register
+from ptxlab.isa.requirements import needs
+from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC
 from ptxlab.isa.tcgen05._accesses import block, operand
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch
@@ -21,7 +26,7 @@ from ptxlab.isa.tcgen05._syntax import GROUPS, ROWS, SINCE, TADDR
 from ptxlab.layout import CopyDestination, copy_destination
 from ptxlab.tables import COPY_LAYOUTS, TYPE_BITS
 
-__all__: list[str] = []
+__all__ = ["shift_down"]
 
 _SECTION = "Tensorcore 5th Generation Instructions: tcgen05.cp"
 _PACKED = ("b6x16_p32", "b4x16_p64")
@@ -54,7 +59,15 @@ _ANY_LANE = "4x256b"
 """The only shape that may begin at a lane other than 0."""
 
 
-def _copy(warp: context.WarpContext, shape: str, destination: CopyDestination) -> None:
+def _effects(q: Qualifiers) -> Asynchronous:
+    pipe = Pipe.COPY_4X256B if q.shape == _ANY_LANE else Pipe.COPY
+    return Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=pipe, pair=q.cta_group == "cta_group::2")
+
+
+@service(_COPY, fidelity="two-models", outputs=0, effects=_effects)
+def copy(warp: context.WarpContext) -> None:
+    """Copy a matrix from shared memory; each CTA of a pair its own."""
+    shape, destination = warp.q.shape, copy_destination(warp.q.shape, warp.q.multicast or "")
     _, group = enter(warp)
     packed: str | None = warp.q.src_fmt
     if warp.q.dst_fmt != (packed is not None):
@@ -101,12 +114,107 @@ def _perform(
             target[:, destination.lanes[:, copy] + first] = words.T
 
 
-def _effects(q: Qualifiers) -> Asynchronous:
-    pipe = Pipe.COPY_4X256B if q.shape == _ANY_LANE else Pipe.COPY
-    return Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=pipe, pair=q.cta_group == "cta_group::2")
+_SHIFT_SECTION = "Tensorcore 5th Generation Instructions: tcgen05.shift"
+_SHIFT = form(
+    "tcgen05.shift",
+    f"{GROUPS}.down",
+    "[taddr]",
+    kinds={"[taddr]": TADDR},
+    section=_SHIFT_SECTION,
+    requires=needs("8.6", ARCHITECTURE_SPECIFIC, what="tcgen05.shift"),
+)
+_SHIFTED_COLUMNS = 8
+"""32 bytes of each row are shifted."""
+_WARP = 32
 
 
-@service(_COPY, fidelity="two-models", outputs=0, effects=_effects)
-def copy(warp: context.WarpContext) -> None:
-    """Copy a matrix from shared memory; each CTA of a pair its own."""
-    _copy(warp, warp.q.shape, copy_destination(warp.q.shape, warp.q.multicast or ""))
+def shift_down(words: context.U32, column: int) -> None:
+    """Shift 32 bytes of each lane to the next lower lane, within each group of 32 lanes; the last lane of a group keeps its bytes.
+
+    The PTX ISA describes the rows "for a warp". All four groups of 32 lanes are shifted here, because tcgen05.cp.4x256b then writes the
+    last lane of each of the four groups.
+    """
+    rows = words[column : column + _SHIFTED_COLUMNS].reshape(_SHIFTED_COLUMNS, -1, _WARP)
+    rows[:, :, :-1] = rows[:, :, 1:]
+
+
+def _shifted(ctas: tuple[context.Cta, ...], column: int) -> Iterator[context.MemoryAccess]:
+    for cta in ctas:
+        yield from block(cta, column, _SHIFTED_COLUMNS, slice(None), True)
+
+
+def _perform_shift(ctas: tuple[context.Cta, ...], column: int) -> None:
+    for cta in ctas:
+        shift_down(cta.tensor.words, column)
+
+
+@service(
+    _SHIFT,
+    fidelity="deduced",
+    outputs=0,
+    effects=lambda q: Asynchronous(
+        Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=Pipe.SHIFT, pair=q.cta_group == "cta_group::2"
+    ),
+)
+def shift(warp: context.WarpContext) -> None:
+    """Shift a matrix of 32-byte rows in tensor memory; of both CTAs for .cta_group::2."""
+    _, group = enter(warp)
+    cta_group = cta_group_of(warp.cta, group)
+    ctas = cta_group.ctas
+    for thread in lanes(warp):
+        address = warp.lane_value(warp.op.operands[0], 32, thread)
+        first, column = address >> 16, address & 0xFFFF
+        if first % _WARP or first >= 128:
+            message = f"tcgen05.shift begins at lane {first}; it must be 0, 32, 64 or 96"
+            warp.fault("T611", message, reason=_SHIFT_SECTION, fix="correct the lane, bits 16-31, of the address")
+        check_range(warp, ctas, column, _SHIFTED_COLUMNS, "the matrix")
+        launch(warp, thread, cta_group, partial(_perform_shift, ctas, column), partial(_shifted, ctas, column))
+
+
+_COMMIT = form(
+    "tcgen05.commit",
+    f"{GROUPS}.(completion_mechanism=mbarrier::arrive::one){{.space=shared::cluster}}{{.multicast=multicast::cluster}}.b64",
+    ("[mbar]", {"multicast": (None,)}),
+    ("[mbar] ctaMask", {"multicast": ("multicast::cluster",)}),
+    kinds={
+        "[mbar]": Address({"space": (None,)}),
+        "ctaMask": Register(SHORTS, "ctaMask in a 16-bit register", True, True, values=lambda v: 0 <= v <= 65535),
+    },
+    section="TensorCore 5th Generation Instructions: tcgen05.commit",
+    requires=SINCE,
+    ignored=IGNORED | {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
+)
+
+
+@service(_COMMIT, outputs=0, effects=CompletionArrival(Completion.COMMIT))
+def commit(warp: context.WarpContext) -> None:
+    """Arrive on an mbarrier when the thread's earlier tcgen05 operations are complete.
+
+    It is one mbarrier of any CTA in the cluster. With a multicast, it is the one at the same shared offset in each CTA of the mask, and the
+    rank bits of the address are ignored.
+    """
+    state, _ = enter(warp)
+    for lane in lanes(warp):
+        cta, offset = warp.machine.shared_at(warp, warp.lane_value(warp.op.operands[0], 64, lane))
+        ctas = masked(warp, 1, lane) if warp.q.multicast else [cta]
+        barriers = [c.mbarrier(warp, offset) for c in ctas]
+        thread = thread_of(warp, lane)
+        if thread not in state.issuers:
+            _nothing_to_track(warp)
+        tracked = tuple(o for o in state.in_flight if o.thread == thread and not o.done)
+        operation = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, partial(_arrive, barriers), thread=thread, after=tracked)
+        warp.machine.enqueue(operation)
+
+
+def _nothing_to_track(warp: context.WarpContext) -> None:
+    warp.report(
+        "T633",
+        f"{warp.op.opcode} arrives at once: its thread has issued no tcgen05.mma, cp or shift",
+        fix="let the thread that issues the operations execute tcgen05.commit; it does not track those of other threads",
+    )
+
+
+def _arrive(barriers: list[context.Mbarrier]) -> None:
+    """Arrive; called when all operations that the commit tracks are complete."""
+    for barrier in barriers:
+        barrier.arrive(1)

@@ -12,15 +12,12 @@ from ptxlab.isa.bulk import lanes
 from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import Asynchronous, Completion, Pipe, Space, Unit
 from ptxlab.isa.operands import Const, Group, Op, Resolved, Unused
-from ptxlab.isa.tcgen05._collector import collect
 from ptxlab.isa.tcgen05._mma_plan import Disabled, Plan
 from ptxlab.isa.tcgen05._mma_planning import Key, check_plan, make_plan
 from ptxlab.isa.tcgen05._mma_syntax import mma_form
-from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch, state_of
+from ptxlab.isa.tcgen05._state import collect, cta_group_of, enter, launch, state_of
 from ptxlab.native import BoundedCache
 from ptxlab.tables import BLOCK_SCALED_KINDS
-
-__all__: list[str] = []
 
 _NONE = Unused()
 _PLANS = BoundedCache[Key, Plan](8192)

@@ -5,7 +5,7 @@ A plan depends only on descriptors and addresses. One plan is used for all execu
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from ptxlab import numerics
 from ptxlab.isa import context
 from ptxlab.isa.tcgen05._accesses import block, cells, common, operand
+from ptxlab.isa.tcgen05._cp import shift_down
 from ptxlab.isa.tcgen05._descriptors import Gather
-from ptxlab.isa.tcgen05._element_types import Format
-from ptxlab.isa.tcgen05._mma_units import Lanes, Unit, shared_operand, tensor_operand
-from ptxlab.isa.tcgen05._shift import shift_down
+from ptxlab.isa.tcgen05._mma_units import Format, Lanes, Unit, shared_operand, tensor_operand
 from ptxlab.isa.tcgen05._side_operands import Scaling, TensorBitFields, legal_metadata
 from ptxlab.isa.tcgen05._state import CtaGroup
 from ptxlab.native import BoundedCache
@@ -91,8 +90,7 @@ class Plan:
 
     def perform(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> None:
         """Read the operands and multiply; disabled lanes keep their values."""
-        accumulators = [cta.tensor.words[self.column : self.column + self.columns] for cta in cta_group.ctas[: len(disabled or ())]]
-        kept = [(words, lanes, words[:, lanes]) for words, lanes in zip(accumulators, disabled or (), strict=True)]
+        kept = () if disabled is None else self._kept(cta_group, disabled)
         program = self.program or self._program(cta_group.ctas)
         program.run(cta_group.bases, accumulate, scale)
         for words, lanes, held in kept:
@@ -100,6 +98,11 @@ class Plan:
         if self.shift_a and isinstance(self.a, int):
             for cta in cta_group.ctas:
                 shift_down(cta.tensor.words, self.a)
+
+    def _kept(self, cta_group: CtaGroup, disabled: Disabled) -> Sequence[tuple[NDArray[np.uint32], NDArray[np.intp], NDArray[np.uint32]]]:
+        """For each CTA its accumulator, the disabled lanes, and their values."""
+        accumulators = [cta.tensor.words[self.column : self.column + self.columns] for cta in cta_group.ctas[: len(disabled)]]
+        return [(words, lanes, words[:, lanes]) for words, lanes in zip(accumulators, disabled, strict=True)]
 
     def _program(self, ctas: tuple[context.Cta, ...]) -> numerics.MmaProgram:
         """Build the program. Operands that it cannot read itself are prepared now, from the memory of these CTAs."""

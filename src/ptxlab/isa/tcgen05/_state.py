@@ -1,10 +1,15 @@
-"""The tcgen05 state of a CTA and a CTA pair, and the checks that all tcgen05 instructions have in common."""
+"""The tcgen05 state of a CTA and a CTA pair with its collector buffers, and the checks that all tcgen05 instructions have in common.
+
+Section "TensorCore 5th Generation Matrix Multiply and accumulate Operations": a collector buffer may hold the matrix that an instruction
+reuses. Reuse is opportunistic: the result never depends on it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from functools import cache
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +17,6 @@ from numpy.typing import NDArray
 from ptxlab.isa import context
 from ptxlab.isa.bulk import thread_of
 from ptxlab.isa.operands import Op
-from ptxlab.isa.tcgen05._collector import Collector
 from ptxlab.native import BoundedCache, address_of
 from ptxlab.tables import TENSOR_MEMORY_TARGETS
 
@@ -21,6 +25,7 @@ __all__ = [
     "Freed",
     "PairRequest",
     "State",
+    "collect",
     "cta_group_of",
     "ctas_of_group",
     "enter",
@@ -30,7 +35,6 @@ __all__ = [
     "state_of",
     "whole_warp",
 ]
-
 
 _MAX_IN_FLIGHT = 256
 _ALL_LANES = 0xFFFFFFFF
@@ -163,7 +167,7 @@ def whole_warp(warp: context.WarpContext) -> None:
     if warp.live != _ALL_LANES:
         warp.fault(
             "T626",
-            f"{warp.op.opcode}: the warp is not whole: some of its 32 threads have exited, or were never there",
+            f"{warp.op.opcode}: some of the warp's 32 threads have exited or do not exist",
             fix="execute it in a warp of 32 threads, none of which has exited",
         )
 
@@ -214,3 +218,46 @@ def launch(
             in_flight.append(operation)
             if len(in_flight) > _MAX_IN_FLIGHT:
                 in_flight[:] = [o for o in in_flight if not o.done]
+
+
+class Collector(NamedTuple):
+    """The state of one buffer: its matrix, None if its contents are not valid, and the last instruction that used it."""
+
+    matrix: Hashable | None
+    opcode: str
+    line: int
+
+
+def collect(warp: context.WarpContext, buffers: dict[str, Collector], matrix: Hashable, ws: bool) -> None:
+    """Update the buffers for one instruction; a finding if it uses a matrix that its buffer does not hold. The default is ::discard."""
+    usage, buffer, use = _usage(warp.q.collector, ws)
+    held = buffers.get(buffer)
+    if use in ("use", "lastuse") and (held is None or held.matrix != matrix):
+        _report(warp, usage, "B" if ws else "A", buffer, held)
+    buffers[buffer] = Collector(None if use in ("lastuse", "discard") else matrix, warp.op.opcode, warp.op.line)
+
+
+@cache
+def _usage(qualifier: str | None, ws: bool) -> tuple[str, str, str]:
+    """The qualifier, its buffer and its operation."""
+    usage = qualifier or f"collector::{'b0' if ws else 'a'}::discard"
+    _, buffer, use = usage.split("::")
+    return usage, buffer, use
+
+
+def _report(warp: context.WarpContext, usage: str, name: str, buffer: str, held: Collector | None) -> None:
+    if held is not None and held.matrix is not None:
+        warp.report(
+            "T632",
+            f".{usage}: collector buffer {buffer} was filled with another matrix {name}, at line {held.line}",
+            fix=f"give the descriptors of the instruction that fills the buffer, or .collector::{buffer}::fill",
+            details=(("filled by", f"{held.opcode} at line {held.line}"),),
+        )
+        return
+    why = "nothing has filled it" if held is None else f"the instruction at line {held.line} discarded its contents"
+    warp.report(
+        "T631",
+        f".{usage}: collector buffer {buffer} holds no matrix {name}: {why}",
+        fix=f"use .collector::{buffer}::fill in the first instruction of the sequence and ::use up to the last, which has ::lastuse",
+        details=() if held is None else (("discarded by", f"{held.opcode} at line {held.line}"),),
+    )

@@ -1,5 +1,3 @@
 """The asynchronous warpgroup matrix instructions."""
 
-from ptxlab.isa.wgmma import _groups, _mma  # noqa: F401  (declare the rows)
-
-__all__: list[str] = []
+from ptxlab.isa.wgmma import _mma  # noqa: F401  (declare the rows)

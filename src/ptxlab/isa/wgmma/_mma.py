@@ -1,4 +1,7 @@
-"""wgmma.mma_async and wgmma.mma_async.sp: section "Asynchronous Warpgroup Level Matrix Instructions: wgmma.mma_async"."""
+"""wgmma.mma_async, wgmma.mma_async.sp, wgmma.fence, wgmma.commit_group and wgmma.wait_group.
+
+Sections "Asynchronous Warpgroup Level Matrix Instructions: wgmma.mma_async" and "Asynchronous wgmma Instructions".
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa import context
-from ptxlab.isa.catalogue import Flow, service
-from ptxlab.isa.effects import Asynchronous, Completion, Unit
-from ptxlab.isa.operands import Op
+from ptxlab.isa.catalogue import Flow, Qualifiers, native, service
+from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, Unit, WaitGroup, WgmmaFence
+from ptxlab.isa.native_ops import Nothing
+from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.wgmma._fragments import WARPS
 from ptxlab.isa.wgmma._plan import Form, Text, form_of, perform
 from ptxlab.isa.wgmma._state import Share, Warpgroup, warpgroup_of
-from ptxlab.isa.wgmma._syntax import MMA, types_of
+from ptxlab.isa.wgmma._syntax import COMMIT_GROUP, FENCE, MMA, WAIT_GROUP, types_of
 from ptxlab.tables import WGMMA_KINDS, WGMMA_M
-
-__all__: list[str] = []
 
 _ALL_LANES = 0xFFFF_FFFF
 _ALL_WARPS = (1 << WARPS) - 1
@@ -156,3 +158,36 @@ for _kind, _row in WGMMA_KINDS.items():
                     flow=Flow(("a",), partial(_undefined_bits, text=Text(_place == "registers", _sparse))),
                     effects=Asynchronous(Unit.WARPGROUP, Completion.WGMMA_GROUP),
                 )(partial(_multiply, text=Text(_place == "registers", _sparse)))
+
+
+@native(FENCE, effects=WgmmaFence())
+def fence(q: Qualifiers, op: Op) -> Nothing:
+    """Has no effect on values: wgmma.mma_async reads its registers at issue or later."""
+    return Nothing()
+
+
+@service(COMMIT_GROUP, effects=CommitGroup(Completion.WGMMA_GROUP))
+def commit_group(warp: context.WarpContext) -> None:
+    """Commit the warp's uncommitted instructions to a new group, which may be empty."""
+    group = warpgroup_of(warp)
+    member = warp.warp_id % WARPS
+    group.ends[member].append(group.issued[member])
+
+
+@service(WAIT_GROUP, effects=WaitGroup(Completion.WGMMA_GROUP))
+def wait_group(warp: context.WarpContext) -> context.Wait | None:
+    """Wait until at most ``count`` of the newest groups are pending; then write D of the completed groups to its registers."""
+    group = warpgroup_of(warp)
+    ends = group.ends[warp.warp_id % WARPS]
+    operand = warp.op.operands[0]
+    if not isinstance(operand, Const):
+        warp.fault("W904", "the number of groups of wgmma.wait_group must be an immediate")
+    complete = len(ends) - operand.value
+    if complete <= 0:
+        return None
+    end = ends[complete - 1]
+    if group.performed < end:
+        return group.wait_for(end, f"wgmma.wait_group {operand.value} waits for operations of its warpgroup", retry=True)
+    del ends[:complete]
+    group.write_back(end)
+    return None

@@ -113,6 +113,7 @@ def _product(sparse: bool) -> Form:
         requires=(_SPARSE, _MIXED) if sparse else (_SINCE, _MIXED),
         ignored=IGNORED | {"row", "col", "pred"},
         repeatable=_SYNC | {"satfinite"},
+        length="v4",
     )
 
 

@@ -14,8 +14,7 @@ from ptxlab.layout.cute._algebra import (
     zipped_divide,
     zipped_product,
 )
-from ptxlab.layout.cute._layout import ComposedLayout, Layout, Swizzle, make_layout
-from ptxlab.layout.cute._notation import parse_layout
+from ptxlab.layout.cute._layout import ComposedLayout, Layout, Swizzle, make_layout, parse_layout
 from ptxlab.layout.cute._tuples import LayoutError, Symbol, flatten
 
 __all__ = [

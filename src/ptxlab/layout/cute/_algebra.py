@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any, TypeVar
 
 from ptxlab.layout.cute._layout import ComposedLayout, Layout, make_layout
 from ptxlab.layout.cute._tuples import LayoutError, integers, prefix_product
@@ -22,6 +22,9 @@ __all__ = [
     "zipped_divide",
     "zipped_product",
 ]
+
+
+L = TypeVar("L", Layout, ComposedLayout)
 
 
 def _flat(layout: Layout) -> list[tuple[int, int]]:
@@ -66,11 +69,7 @@ def filter_zeros(layout: Layout) -> Layout:
     return coalesce(_of([(1 if step == 0 else size, step) for size, step in _flat(layout)]))
 
 
-@overload
-def composition(a: Layout, b: Any) -> Layout: ...
-@overload
-def composition(a: ComposedLayout, b: Any) -> ComposedLayout: ...
-def composition(a: Layout | ComposedLayout, b: Any) -> Layout | ComposedLayout:
+def composition(a: L, b: Any) -> L:
     """``a(b(x))``; b is a layout, an integer (a compact layout of that size), or a tuple of these, one for each mode of a.
 
     Raises
@@ -85,18 +84,14 @@ def composition(a: Layout | ComposedLayout, b: Any) -> Layout | ComposedLayout:
     """
     if isinstance(a, ComposedLayout):
         return ComposedLayout(a.swizzle, composition(a.layout, b), a.offset)
-    if isinstance(b, int):
-        return composition(a, Layout(b))
-    if isinstance(b, tuple):
-        return _by_mode(composition, a, b)
+    return _by_mode(_compose, a, b)
+
+
+def _compose(a: Layout, b: Layout) -> Layout:
     if isinstance(b.shape, tuple):
-        return make_layout(*(composition(a, b[mode]) for mode in range(b.rank)))
+        return make_layout(*(_compose(a, b[mode]) for mode in range(b.rank)))
     if b.stride == 0:
         return Layout(b.shape, 0)
-    return _compose_one(a, b)
-
-
-def _compose_one(a: Layout, b: Layout) -> Layout:
     size, step = integers((b.shape, b.stride))
     found: list[tuple[int, int]] = []
     modes = _flat(coalesce(a))
@@ -115,11 +110,14 @@ def _compose_one(a: Layout, b: Layout) -> Layout:
     return _of(found)
 
 
-def _by_mode(operation: Callable[[Layout, Any], Layout], a: Layout, tilers: tuple[Any, ...]) -> Layout:
-    if a.rank < len(tilers):
-        raise LayoutError(f"{len(tilers)} tilers for the {a.rank} modes of {a}")
-    modes = [operation(a[mode], tiler) for mode, tiler in enumerate(tilers)]
-    return make_layout(*modes, *(a[mode] for mode in range(len(tilers), a.rank)))
+def _by_mode(operation: Callable[[Layout, Layout], Layout], a: Layout, tiler: Any) -> Layout:
+    """The operation on the layout, or on its modes if the tiler is a tuple; an integer is a compact layout of that size."""
+    if not isinstance(tiler, tuple):
+        return operation(a, Layout(tiler) if isinstance(tiler, int) else tiler)
+    if a.rank < len(tiler):
+        raise LayoutError(f"{len(tiler)} tilers for the {a.rank} modes of {a}")
+    modes = [_by_mode(operation, a[mode], part) for mode, part in enumerate(tiler)]
+    return make_layout(*modes, *(a[mode] for mode in range(len(tiler), a.rank)))
 
 
 def complement(layout: Layout, size: int = 1) -> Layout:
@@ -183,11 +181,7 @@ def logical_divide(a: Layout, tiler: Any) -> Layout:
     >>> str(logical_divide(Layout(24, 2), Layout(4, 2)))
     '(4,(2,3)):(4,(2,16))'
     """
-    if isinstance(tiler, int):
-        tiler = Layout(tiler)
-    if isinstance(tiler, tuple):
-        return _by_mode(logical_divide, a, tiler)
-    return composition(a, make_layout(tiler, complement(tiler, a.size)))
+    return _by_mode(lambda a, tiler: _compose(a, make_layout(tiler, complement(tiler, a.size))), a, tiler)
 
 
 def logical_product(a: Layout, tiler: Any) -> Layout:
@@ -198,11 +192,7 @@ def logical_product(a: Layout, tiler: Any) -> Layout:
     >>> str(logical_product(Layout((2, 2), (4, 1)), Layout(6)))
     '((2,2),(2,3)):((4,1),(2,8))'
     """
-    if isinstance(tiler, int):
-        tiler = Layout(tiler)
-    if isinstance(tiler, tuple):
-        return _by_mode(logical_product, a, tiler)
-    return make_layout(a, composition(complement(a, a.size * tiler.cosize), tiler))
+    return _by_mode(lambda a, tiler: make_layout(a, _compose(complement(a, a.size * tiler.cosize), tiler)), a, tiler)
 
 
 def _zip(layout: Layout, tiler: Any) -> Layout:

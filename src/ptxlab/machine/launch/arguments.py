@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.program import Parameter
+from ptxlab.diagnostics import diagnose
 from ptxlab.formats import ArrayError, array_of
 from ptxlab.machine._device import Buffer, Device
 from ptxlab.machine.launch.options import LaunchError, refuse
@@ -20,6 +20,7 @@ from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.descriptors import TensorMap
+    from ptxlab.engine.program import Parameter
 
 __all__ = ["Arguments", "array_extent", "as_array", "bind_arguments"]
 
@@ -69,10 +70,6 @@ class Arguments:
             raise
         self.packed = bytes(packed)
 
-    def address_of(self, position: int) -> int:
-        """Return the device address of the first element of an array."""
-        return self._address_of(self.arrays[position])
-
     def write_back(self) -> None:
         """Copy device memory back into the arrays that may be written to."""
         for group in self.groups:
@@ -86,7 +83,8 @@ class Arguments:
             if allocation is not None:
                 self.device.memory.free(allocation)
 
-    def _address_of(self, array: NDArray[Any]) -> int:
+    def address_of(self, array: NDArray[Any]) -> int:
+        """Return the device address of the first element of an array."""
         group = next(g for g in self.groups if any(a is array for a in g.arrays))
         assert group.allocation is not None
         return group.allocation.base + address_of(array) - group.low
@@ -95,9 +93,7 @@ class Arguments:
     def _array_of(value: Any, name: str) -> NDArray[Any] | None:
         if _is_tensor_map(value):
             value = value.base
-            if isinstance(value, Buffer):
-                return None
-        elif isinstance(value, Buffer):
+        if isinstance(value, Buffer):
             return None
         found = as_array(value, name)
         if found is not None and found.dtype.hasobject:
@@ -118,7 +114,7 @@ class Arguments:
         if isinstance(value, Buffer):
             return self._pack_address(label, parameter, self._buffer_address(value, label), "a device buffer")
         if array is not None:
-            return self._pack_address(label, parameter, self._address_of(array), f"an array of {array.dtype}")
+            return self._pack_address(label, parameter, self.address_of(array), f"an array of {array.dtype}")
         if value is None:
             return self._pack_address(label, parameter, 0, "None")
         if isinstance(value, (bytes, bytearray, memoryview)):
@@ -152,7 +148,7 @@ class Arguments:
         base = value.base
         address = self._buffer_address(base, label) if isinstance(base, Buffer) else None
         if address is None and array is not None:
-            address = self._address_of(array)
+            address = self.address_of(array)
         raw: bytes = value.encode(address)
         if parameter.array:
             if parameter.size != _MAP_BYTES:
@@ -195,13 +191,11 @@ def bind_arguments(parameters: Sequence[Parameter], param_bytes: int, args: Iter
     """Check and pack arguments; allocate and fill device memory for arrays."""
     values = list(args)
     if len(values) != len(parameters):
-        raise LaunchError(_count_error(parameters, values, kernel))
+        raise _count_error(parameters, values, kernel)
     return Arguments(parameters, param_bytes, values, device)
 
 
-def _count_error(parameters: Sequence[Parameter], values: list[Any], kernel: str) -> Any:
-    from ptxlab.diagnostics import diagnose
-
+def _count_error(parameters: Sequence[Parameter], values: list[Any], kernel: str) -> LaunchError:
     names = ", ".join(f"{_label(i, p)} {_type_text(p)}" for i, p in enumerate(parameters)) or "none"
     plural = "parameter" if len(parameters) == 1 else "parameters"
     given = "1 argument was given" if len(values) == 1 else f"{len(values)} arguments were given"
@@ -210,8 +204,10 @@ def _count_error(parameters: Sequence[Parameter], values: list[Any], kernel: str
         first = _label(len(values), missing)
         fix = f"the first one without an argument is {first}; Triton kernels take None for each trailing scratch pointer"
     else:
-        fix = "leave out the arguments behind the last parameter; Triton's constexpr values are no parameters"
-    return diagnose("A302", f"kernel {kernel} has {len(parameters)} {plural}, but {given}", fix=fix, details=[("parameters", names)])
+        fix = "leave out the arguments after the last parameter; Triton's constexpr values are no parameters"
+    return LaunchError(
+        diagnose("A302", f"kernel {kernel} has {len(parameters)} {plural}, but {given}", fix=fix, details=[("parameters", names)])
+    )
 
 
 def _label(index: int, parameter: Parameter) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,33 +28,29 @@ POISON = 0xFF
 """The contents of fresh shared memory: a NaN in every floating-point format."""
 
 
+@dataclass(slots=True, eq=False)
 class Sm:
     """One SM: the resources that its CTAs share."""
 
-    __slots__ = ("ctas", "index", "shared_used", "tensor", "threads_used")
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.ctas = 0
-        self.threads_used = 0
-        self.shared_used = 0
-        self.tensor: TensorMemory | None = None
+    index: int
+    ctas: int = 0
+    threads_used: int = 0
+    shared_used: int = 0
+    tensor: TensorMemory | None = None
 
 
+@dataclass(slots=True, eq=False)
 class Cluster:
     """The CTAs of one cluster, which start together and may reach each other's shared memory.
 
     ``table`` holds (address, size) of each CTA's shared memory by rank; size 0 once the CTA has exited.
     """
 
-    __slots__ = ("barrier", "ctas", "index", "live_threads", "table")
-
-    def __init__(self, launch: Launch, index: int, size: int) -> None:
-        self.index = index
-        self.ctas: tuple[CtaState, ...] = ()
-        self.barrier = ClusterBarrier(launch)
-        self.live_threads = 0
-        self.table: NDArray[np.uint64] = np.zeros((size, 2), np.uint64)
+    index: int
+    barrier: ClusterBarrier
+    table: NDArray[np.uint64]
+    live_threads: int
+    ctas: tuple[CtaState, ...] = ()
 
 
 class CtaState:
@@ -113,20 +110,17 @@ class CtaState:
         """Return the initialised mbarrier at a window offset; a fault if there is none."""
         found = self.mbarriers.get(offset)
         if found is None or self.tokens[offset >> 3] != MBARRIER_TOKEN:
-            self._no_mbarrier(offset)
-        return found  # type: ignore[return-value]
+            from ptxlab.isa.sync import missing_mbarrier
 
-    def _no_mbarrier(self, offset: int) -> None:
-        from ptxlab.isa.sync import missing_mbarrier
-
-        raise missing_mbarrier(
-            offset,
-            len(self.shared),
-            overwritten=offset in self.mbarriers,
-            invalidated=self.invalidated.get(offset),
-            rank=self.rank,
-            alone=len(self.cluster) == 1,
-        )
+            raise missing_mbarrier(
+                offset,
+                len(self.shared),
+                overwritten=offset in self.mbarriers,
+                invalidated=self.invalidated.get(offset),
+                rank=self.rank,
+                alone=len(self.cluster) == 1,
+            )
+        return found
 
     def live_mbarrier(self, offset: int) -> MbarrierState | None:
         """Return the valid mbarrier object at a window offset, None if there is none."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
-from ptxlab.isa.context import AsyncOperation, Misuse, Wait
+from ptxlab.isa.context import Misuse, Wait
 from ptxlab.machine.launch.arguments import bind_arguments
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, LaunchConfiguration, shared_bytes
 from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
@@ -25,10 +26,10 @@ from ptxlab.machine.memory.tensor_memory import TensorMemory
 from ptxlab.machine.observe.addition_order import additions_for
 from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, tracing
 from ptxlab.machine.replay.replay import Replay
+from ptxlab.machine.schedule.barriers import ClusterBarrier
 from ptxlab.machine.schedule.scheduler import Scheduler
 from ptxlab.machine.warp.pending_registers import early_uses
-from ptxlab.machine.warp.special_registers import cta_values, fill_specials, launch_values
-from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words
+from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words, cta_values, fill_specials, launch_values
 
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
@@ -73,17 +74,15 @@ class Launch:
         self.pending_capacity = _PENDING_ROWS
         self.progress = 0
         self.printed: list[str] = []
+        self.print = self.printed.append
         self.registers = options.registers
-        x, y, z = options.block
-        self.threads = x * y * z
+        self.threads = prod(options.block)
         self.warps_per_cta = -(-self.threads // 32)
-        self.cluster_size = options.cluster[0] * options.cluster[1] * options.cluster[2]
+        self.cluster_size = prod(options.cluster)
         self.shared_bytes = shared_bytes(program, options.shared_bytes)
         self.ctas_per_sm = device.ctas_per_sm or CTAS_PER_SM
-        clusters = tuple(-(-g // c) for g, c in zip(options.grid, options.cluster, strict=True))
-        self._across = clusters
-        count = clusters[0] * clusters[1] * clusters[2]
-        self._order = range(count) if options.clusters is None else sorted(options.clusters)
+        self.grid_of_clusters = tuple(-(-g // c) for g, c in zip(options.grid, options.cluster, strict=True))
+        self._order = range(prod(self.grid_of_clusters)) if options.clusters is None else sorted(options.clusters)
         self._next = 0
         self._clusters = len(self._order)
         self.total_ctas = self._clusters * self.cluster_size
@@ -119,7 +118,7 @@ class Launch:
         self._template = executable.new_frame()
         self._contents = Contents(self)
         self.observations = Observations(self)
-        self.wake = self.scheduler.wake
+        self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue
         self._frames: list[NDArray[np.uint8]] = []
         self._shared: list[NDArray[np.uint8]] = []
 
@@ -144,9 +143,7 @@ class Launch:
         p = self.program
         found: dict[tuple[str, str], int] = {("shared", name): 0 for name in p.shared.variables}
         found |= {("param", q.name): 0 for q in p.parameters} | {("local", name): 0 for name in p.local_variables}
-        for name, address in globals_.items():
-            found["global", name] = found["const", name] = address
-        return found
+        return found | {(space, name): address for name, address in globals_.items() for space in ("global", "const")}
 
     # --------------------------------------------------------------------------------------------------- residency
 
@@ -157,7 +154,11 @@ class Launch:
         unit = self._free_sms()
         if unit is None:
             if not self.resident:
-                self._impossible()
+                raise refuse(
+                    "A308",
+                    f"a cluster of {self.cluster_size} CTAs does not fit on a device with {len(self._sms)} SMs",
+                    fix="use a Device with more sms",
+                )
             return False
         index = self._order[self._next]
         self._next += 1
@@ -183,17 +184,6 @@ class Launch:
                 best = unit
         return best
 
-    def _impossible(self) -> NoReturn:
-        raise refuse(
-            "A308",
-            f"a cluster of {self.cluster_size} CTAs does not fit on a device with {len(self._sms)} SMs",
-            fix="use a Device with more sms",
-        )
-
-    def print(self, text: str) -> None:
-        """Add to what the kernel has printed."""
-        self.printed.append(text)
-
     def cancel_cluster(self) -> tuple[int, int, int] | None:
         """Cancel the next cluster that has not started; return the coordinates of its first CTA, None if all have started."""
         if self._next >= self._clusters:
@@ -207,12 +197,12 @@ class Launch:
 
     def _cluster_at(self, index: int) -> tuple[int, int, int]:
         """Return the coordinates of a cluster in the grid of clusters."""
-        across, down, _ = self._across
+        across, down, _ = self.grid_of_clusters
         return index % across, index // across % down, index // (across * down)
 
     def _start(self, index: int, unit: list[Sm]) -> None:
         size = self.options.cluster
-        group = Cluster(self, index, self.cluster_size)
+        group = Cluster(index, ClusterBarrier(self), np.zeros((self.cluster_size, 2), np.uint64), self.threads * self.cluster_size)
         at = self._cluster_at(index)
         grid = self.options.grid
         ctas = []
@@ -233,7 +223,6 @@ class Launch:
                 self.additions.forget(shared)
             ctas.append(cta)
         group.ctas = tuple(ctas)
-        group.live_threads = self.threads * self.cluster_size
         if self.observer is not None:
             self.observer.started(group.ctas)
         for cta in ctas:
@@ -268,13 +257,11 @@ class Launch:
         cta.group.barrier.check(cta.group.live_threads)
 
     def warp_ended(self, warp: Warp) -> None:
-        """Record that all threads of a warp have exited."""
+        """Record that all threads of a warp have exited; the last warp of a CTA ends it, and the last CTA of a cluster frees the SMs."""
         cta = warp.cta
         self.progress += 1
-        if cta.live_threads == 0:
-            self._end(cta)
-
-    def _end(self, cta: CtaState) -> None:
+        if cta.live_threads:
+            return
         self.scheduler.finish_operations(cta)
         cta.exited = True
         self.done_ctas += 1
@@ -288,23 +275,16 @@ class Launch:
         self.reports.cta_ended(cta)
         if all(other.exited for other in cta.group.ctas):
             for other in cta.group.ctas:
-                self._vacate(other)
+                sm = other.sm
+                sm.ctas -= 1
+                sm.threads_used -= self.warps_per_cta * 32
+                sm.shared_used -= self.shared_bytes
+                other.tensor.release(other)
+                self._shared.append(other.shared)
         if self.options.progress is not None:
             self.options.progress(self.done_ctas, self.total_ctas)
 
-    def _vacate(self, cta: CtaState) -> None:
-        sm = cta.sm
-        sm.ctas -= 1
-        sm.threads_used -= self.warps_per_cta * 32
-        sm.shared_used -= self.shared_bytes
-        cta.tensor.release(cta)
-        self._shared.append(cta.shared)
-
     # ---------------------------------------------------------------------------------------- the machine for handlers
-
-    def enqueue(self, operation: AsyncOperation) -> None:
-        """Issue an asynchronous operation; under ``eager`` it performs at once."""
-        self.scheduler.issue(operation)
 
     def perform_copies(self, cta: CtaState, rows: NDArray[np.uint64]) -> None:
         """Perform deferred non-bulk copies: rows as in ``Word.PENDING``."""

@@ -150,10 +150,6 @@ def _read_ctas(text: str) -> Any:
         return text
 
 
-def _accept_check(name: str, value: Any) -> Any:
-    return value if value in ("all", "none") else selected_checks(value)
-
-
 def _accept_trace(name: str, value: Any) -> Any:
     if value is not None and not isinstance(value, str | os.PathLike) and not hasattr(value, "observe"):
         raise refuse("A310", f"{name} must be a path or a ptxlab.Trace, not {value!r}")
@@ -161,7 +157,7 @@ def _accept_trace(name: str, value: Any) -> Any:
 
 
 _ctas = partial(Option, accept=_accept_ctas, read=_read_ctas, form="X,Y,Z;...")
-_check = partial(Option, accept=_accept_check, read=str, form="NAMES")
+_check = partial(Option, accept=lambda name, value: value if value in ("all", "none") else selected_checks(value), read=str, form="NAMES")
 _trace = partial(Option, accept=_accept_trace, read=str, form="FILE")
 
 

@@ -11,9 +11,9 @@ from ptxlab import ptx
 from ptxlab.diagnostics import Diagnostic, Place, diagnose, ranges
 from ptxlab.engine.context import Word
 from ptxlab.engine.faults import FAULTS, FIXES, Fault
-from ptxlab.engine.lowering.scope import type_bits
 from ptxlab.engine.program import UNWRITTEN_REGISTER
 from ptxlab.isa.context import Misuse
+from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.native_ops import MatrixAccess, Native
 from ptxlab.isa.operands import Op
 from ptxlab.isa.tcgen05 import freed, leaks
@@ -22,7 +22,7 @@ from ptxlab.machine.launch.indeterminate import fix_of
 from ptxlab.machine.launch.options import CHECKS
 from ptxlab.machine.schedule.deadlock import explain, most_relevant
 from ptxlab.machine.warp.pending_registers import Early, early_uses, overwritten_sources, unfenced
-from ptxlab.machine.warp.warp import CONVERGE, RUN, ConvergedLanes, Warp
+from ptxlab.machine.warp.warp import CONVERGE, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -74,16 +74,11 @@ class Reports:
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All findings in the order in which they were made."""
-        done = []
-        for key, found in self._found.items():
-            times = self._times[key]
-            details = (*found.details, ("occurrences", str(times))) if times > 1 else found.details
-            done.append(
-                Diagnostic(
-                    found.code, found.severity, found.message, found.reason, found.fix, found.place, found.source, found.excerpt, details
-                )
-            )
-        return tuple(done)
+        found = [(diagnostic, self._times[key]) for key, diagnostic in self._found.items()]
+        return tuple(
+            replace(diagnostic, details=(*diagnostic.details, ("occurrences", str(times)))) if times > 1 else diagnostic
+            for diagnostic, times in found
+        )
 
     # --------------------------------------------------------------------------------------------------------- places
 
@@ -148,7 +143,7 @@ class Reports:
                 unfenced,
                 "R807",
                 "{} uses {}, which other instructions may have written since the last wgmma.fence",
-                "execute wgmma.fence.sync.aligned behind the last write to the registers",
+                "execute wgmma.fence.sync.aligned after the last write to the registers",
             ),
         ):
             groups: dict[frozenset[int], list[Early]] = {}
@@ -228,7 +223,7 @@ class Reports:
             "H602",
             f"the launch has executed {launch.scheduler.instructions} warp-instructions, more than its budget of {launch.budget}; "
             f"{launch.done_ctas} of {launch.total_ctas} CTAs have ended",
-            op=self._op_of(lanes) if lanes is not None else None,
+            op=lanes.instruction if lanes is not None else None,
             warp=warp if lanes is not None else None,
             mask=lanes.mask if lanes is not None else 0,
             fix="look for a loop that does not end, or raise max_instructions",
@@ -268,7 +263,7 @@ class Reports:
         groups = most_relevant(standing)
         alike: dict[tuple[int, str], list[ConvergedLanes]] = {}
         for group in standing:
-            alike.setdefault((self._index_of(group), self._reason(group)), []).append(group)
+            alike.setdefault((group.instruction.index, self._reason(group)), []).append(group)
         details = [(who_text(same), f"{self._where(same[0])}: {reason}") for (_, reason), same in alike.items()]
         first = groups[0] if groups else None
         explanation = explain(launch, groups)
@@ -276,21 +271,13 @@ class Reports:
         self.fault(
             "H601",
             f"no warp can continue: {len(groups)} {plural}; {launch.done_ctas} of {launch.total_ctas} CTAs have ended",
-            op=self._op_of(first) if first is not None else None,
+            op=first.instruction if first is not None else None,
             details=(*details, *explanation.facts),
             fix=explanation.fix,
         )
 
-    def _index_of(self, group: ConvergedLanes) -> int:
-        if group.state != RUN or group.again:
-            return group.op
-        return min(group.pc, len(self._launch.program.ops) - 1)
-
-    def _op_of(self, group: ConvergedLanes) -> Op:
-        return self._launch.program.ops[self._index_of(group)]
-
     def _where(self, group: ConvergedLanes) -> str:
-        return self._op_text(self._op_of(group))
+        return self._op_text(group.instruction)
 
     def _op_text(self, op: Op) -> str:
         """An instruction with its places in the PTX and in the source."""

@@ -6,18 +6,119 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ptxlab.diagnostics import Diagnostic, PtxlabError
+from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, ranges
 from ptxlab.machine.launch.options import refuse
 
 if TYPE_CHECKING:
-    from ptxlab.machine.observe.provenance import Provenance
     from ptxlab.machine.replay.replay import Replay
 
-__all__ = ["KernelError", "Result", "Stats"]
+__all__ = ["KernelError", "Provenance", "Result", "Stats", "Writer"]
 
 
 class KernelError(PtxlabError):
     """The findings of a launch, raised by `Result.raise_for_errors`."""
+
+
+@dataclass(slots=True)
+class Writer:
+    """One write to the element.
+
+    Attributes
+    ----------
+    opcode : the instruction
+    asynchronous : whether it is an asynchronous operation (a bulk copy, a reduction); warp and lanes are then those that issued it
+    cta, warp, lanes : who executed it; several lanes may write to one element
+    place, excerpt, source : where it stands in the PTX, that line, and the source line behind it
+    value : what the element held afterwards
+    behind : for a bulk copy out of shared memory, who wrote the bytes there, the last one first; of a matrix store the lanes are those that
+        gave the addresses of the rows, and values are None
+    """
+
+    opcode: str
+    asynchronous: bool
+    cta: tuple[int, int, int]
+    warp: int
+    lanes: tuple[int, ...]
+    place: Place
+    excerpt: str
+    source: Place | None
+    value: Any = None
+    behind: tuple[Writer, ...] = ()
+
+    def __str__(self) -> str:
+        lanes = "lane" if len(self.lanes) == 1 else "lanes"
+        who = f"CTA {self.cta} warp {self.warp}" + (f" {lanes} {', '.join(ranges(self.lanes))}" if self.lanes else "")
+        how = f"asynchronous {self.opcode}" if self.asynchronous else self.opcode
+        then = "" if self.value is None else f", then {self.value}"
+        lines = [f"{who}: {how}{then}", f"  {self.place} | {self.excerpt.strip()}"]
+        if self.source is not None:
+            lines.append(f"  source: {self.source}")
+        for writer in self.behind:
+            first, *rest = str(writer).splitlines()
+            lines += [f"  copied from what was written by {first}", *(f"  {line}" for line in rest)]
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "opcode": self.opcode,
+            "asynchronous": self.asynchronous,
+            "cta": list(self.cta),
+            "warp": self.warp,
+            "lanes": list(self.lanes),
+            "place": str(self.place),
+            "excerpt": self.excerpt.strip(),
+            "source": None if self.source is None else str(self.source),
+            "value": None if self.value is None else str(self.value),
+            "behind": [writer.as_dict() for writer in self.behind],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The instructions that wrote an element of an array.
+
+    Attributes
+    ----------
+    array, index : the element
+    before, after : what it held before the launch, and at its end
+    writers : the last writes to it, the very last first
+    count : how many writes there were in all
+    """
+
+    array: str
+    index: tuple[int, ...]
+    before: Any
+    after: Any
+    writers: tuple[Writer, ...]
+    count: int
+
+    @property
+    def element(self) -> str:
+        """``C[3, 5]``."""
+        return f"{self.array}[{', '.join(map(str, self.index))}]"
+
+    def __str__(self) -> str:
+        if not self.writers:
+            return f"{self.element} is {self.after}: the kernel never wrote it"
+        times = {1: "once", 2: "twice"}.get(self.count, f"{self.count} times")
+        lines = [f"{self.element} is {self.after}, written {times}" + (", the last write first" if self.count > 1 else "")]
+        for writer in self.writers:
+            lines += ["  " + line for line in str(writer).splitlines()]
+        if self.count > len(self.writers):
+            lines.append(f"  and {self.count - len(self.writers)} writes before")
+        return "\n".join([*lines, f"  before the launch: {self.before}"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "array": self.array,
+            "index": list(self.index),
+            "before": str(self.before),
+            "after": str(self.after),
+            "count": self.count,
+            "writers": [w.as_dict() for w in self.writers],
+        }
 
 
 @dataclass(slots=True)

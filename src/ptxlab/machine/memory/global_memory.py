@@ -79,12 +79,8 @@ class DeviceMemory:
             raise PtxlabError(diagnose("A311", f"the computer has no {size} bytes of memory for {name}")) from None
         base = -(-self._next // alignment) * alignment
         self._next = -(-(base + size + _GUARD) // _GUARD) * _GUARD
-        allocation = Allocation(base, size, data, name, writable)
-        self._all.append(allocation)
-        self._bases.append(base)
         self.used += size
-        self._tabulate()
-        return allocation
+        return self.attach(base, data, name, writable=writable)
 
     def attach(self, address: int, data: NDArray[np.uint8], name: str, *, writable: bool = True) -> Allocation:
         """Make host bytes device memory at a given address, without a copy; `detach` ends this."""
@@ -151,7 +147,7 @@ class DeviceMemory:
     def copy_to_shared(self, shared: NDArray[np.uint8], rows: NDArray[np.uint64]) -> None:
         """Perform deferred non-bulk copies in the order of issue.
 
-        Rows hold the shared offset, the global address, and size | source size << 8 | lane << 16. Bytes behind the source size become zero.
+        Rows hold the shared offset, the global address, and size | source size << 8 | lane << 16. Bytes after the source size become zero.
         """
         start = 0
         while start < len(rows):
@@ -185,7 +181,7 @@ class DeviceMemory:
                 return AccessError("M404", f"{verb}, in read-only memory: {found}")
             if address - end < _GUARD:
                 state = "freed " if found.freed else ""
-                return AccessError("M402", f"{verb}, {address - end} bytes behind the end of {state}{found}")
+                return AccessError("M402", f"{verb}, {address - end} bytes past the end of {state}{found}")
         at = bisect_right(self._bases, address)
         if at < len(self._all) and self._bases[at] - address <= _GUARD:
             return AccessError("M401", f"{verb}, {self._bases[at] - address} bytes before the start of {self._all[at]}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +15,6 @@ GRANULE = 32
 """Columns are granted in units of 32 (section "Tensor Memory Allocation")."""
 POISON = 0x7FFF7FFF
 """The contents of fresh tensor memory: a NaN as one f32 and as two f16."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Allocation:
-    columns: int
-    owner: Hashable
 
 
 class TensorMemory:
@@ -56,7 +49,8 @@ class TensorMemory:
         self.words[:] = POISON
         self._first = first
         self._fill = fill
-        self._allocations: dict[int, _Allocation] = {}
+        self._allocations: dict[int, tuple[int, Hashable]] = {}
+        """By the first column: the number of columns, and the owner."""
         self._owned: dict[Hashable, NDArray[np.uint8]] = {}
 
     def owned(self, owner: Hashable) -> NDArray[np.uint8]:
@@ -69,8 +63,8 @@ class TensorMemory:
     def candidates(self, columns: int) -> Iterator[int]:
         """Yield the columns where a free range of this size starts, in the order of preference."""
         free = np.ones(COLUMNS, bool)
-        for start, allocation in self._allocations.items():
-            free[start : start + allocation.columns] = False
+        for start, (taken, _) in self._allocations.items():
+            free[start : start + taken] = False
         for step in range(COLUMNS // GRANULE):
             start = (self._first + step * GRANULE) % COLUMNS
             if start + columns <= COLUMNS and free[start : start + columns].all():
@@ -81,7 +75,7 @@ class TensorMemory:
         start = next(self.candidates(columns), None) if column is None else column
         if start is None:
             return None
-        self._allocations[start] = _Allocation(columns, owner)
+        self._allocations[start] = columns, owner
         self.owned(owner)[start : start + columns] = 1
         self.words[start : start + columns] = POISON
         if self._fill is not None:
@@ -96,16 +90,16 @@ class TensorMemory:
             if inside is not None:
                 return f"column {column} lies inside the allocation that starts at column {inside}"
             return f"no allocation starts at column {column}"
-        if found.owner != owner:
+        if found[1] != owner:
             return f"the allocation at column {column} belongs to another CTA"
-        if found.columns != columns:
-            return f"the allocation at column {column} has {found.columns} columns, not {columns}"
+        if found[0] != columns:
+            return f"the allocation at column {column} has {found[0]} columns, not {columns}"
         self._free(column)
         return None
 
     def allocations_of(self, owner: Hashable) -> tuple[tuple[int, int], ...]:
         """Return the allocations of ``owner`` as (first column, columns)."""
-        return tuple((start, a.columns) for start, a in sorted(self._allocations.items()) if a.owner == owner)
+        return tuple((start, columns) for start, (columns, whose) in sorted(self._allocations.items()) if whose == owner)
 
     def release(self, owner: Hashable) -> None:
         """Free all allocations of ``owner`` and remove it (its CTA has exited)."""
@@ -116,11 +110,11 @@ class TensorMemory:
     def owner_of(self, column: int) -> Hashable | None:
         """Return the owner of a column, None if it is free."""
         start = self._holder(column)
-        return None if start is None else self._allocations[start].owner
+        return None if start is None else self._allocations[start][1]
 
     def _holder(self, column: int) -> int | None:
-        return next((s for s, a in self._allocations.items() if s <= column < s + a.columns), None)
+        return next((start for start, (columns, _) in self._allocations.items() if start <= column < start + columns), None)
 
     def _free(self, start: int) -> None:
-        gone = self._allocations.pop(start)
-        self.owned(gone.owner)[start : start + gone.columns] = 0
+        columns, owner = self._allocations.pop(start)
+        self.owned(owner)[start : start + columns] = 0

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from ptxlab import ptx
 from ptxlab.engine.lowering.functions import function_addresses
-from ptxlab.engine.lowering.scope import type_bits, variables
+from ptxlab.engine.lowering.scope import variables
 from ptxlab.engine.lowering.variable_layout import variable_alignment, variable_size
+from ptxlab.isa.kinds import type_bits
 from ptxlab.machine.memory.global_memory import DeviceMemory
 
 __all__ = ["place_variables"]

@@ -1,7 +1,7 @@
 """Floating-point additions whose result depends on their order: which elements several agents added to, and whether a sum was rounded.
 
-Compiled atomics write the table (`ptxlab.engine.addition_table`); bulk reductions are entered here, with an agent for each operation, for
-nothing orders them.
+Compiled atomics write the table (`ptxlab.engine.support.event_rows`); bulk reductions are entered here, with an agent for each operation,
+for nothing orders them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.addition_table import HASH, ROUNDED, ROW_BYTES, SEVERAL, SLOT_BITS, SLOTS
+from ptxlab.engine.support.event_rows import HASH, ROUNDED, ROW_BYTES, SEVERAL, SLOT_BITS, SLOTS
 from ptxlab.isa.effects import Asynchronous
 from ptxlab.isa.native_ops import Atomic
 from ptxlab.isa.operands import Op

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.diagnostics import Place
 from ptxlab.engine.context import Word
-from ptxlab.engine.lowering.register_use import atomic_bits
 from ptxlab.engine.support.event_rows import SAVED_BYTES
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, Space
+from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, LaneAccess, MatrixAccess, Native
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.options import refuse
-from ptxlab.machine.launch.reports import lane_text
-from ptxlab.machine.observe._element_origin import shared_source
+from ptxlab.machine.launch.result import Provenance, Writer
 from ptxlab.machine.observe.event_buffer import CAPACITY, EventBuffer
 from ptxlab.machine.observe.observer import Observer
 
@@ -30,115 +29,14 @@ if TYPE_CHECKING:
     from ptxlab.machine.replay.replay import Placed, Replay
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
-__all__ = ["Provenance", "Writer", "trace"]
+__all__ = ["trace"]
 
 _MOST = 16
 """Writers kept: the last ones."""
 _LANES = np.arange(32, dtype=np.uint64)
 _WATCHED = Space.SHARED | Space.GLOBAL
 """Spaces that elements lie in."""
-
-
-@dataclass(slots=True)
-class Writer:
-    """One write to the element.
-
-    Attributes
-    ----------
-    opcode : the instruction
-    asynchronous : whether it is an asynchronous operation (a bulk copy, a reduction); warp and lanes are then those that issued it
-    cta, warp, lanes : who executed it; several lanes may write to one element
-    place, excerpt, source : where it stands in the PTX, that line, and the source line behind it
-    value : what the element held afterwards
-    behind : for a bulk copy out of shared memory, who wrote the bytes there, the last one first; of a matrix store the lanes are those that
-        gave the addresses of the rows, and values are None
-    """
-
-    opcode: str
-    asynchronous: bool
-    cta: tuple[int, int, int]
-    warp: int
-    lanes: tuple[int, ...]
-    place: Place
-    excerpt: str
-    source: Place | None
-    value: Any = None
-    behind: tuple[Writer, ...] = ()
-
-    def __str__(self) -> str:
-        lanes = "lane" if len(self.lanes) == 1 else "lanes"
-        who = f"CTA {self.cta} warp {self.warp}" + (f" {lanes} {lane_text(sum(1 << i for i in self.lanes))}" if self.lanes else "")
-        how = f"asynchronous {self.opcode}" if self.asynchronous else self.opcode
-        then = "" if self.value is None else f", then {self.value}"
-        lines = [f"{who}: {how}{then}", f"  {self.place} | {self.excerpt.strip()}"]
-        if self.source is not None:
-            lines.append(f"  source: {self.source}")
-        for writer in self.behind:
-            first, *rest = str(writer).splitlines()
-            lines += [f"  copied from what was written by {first}", *(f"  {line}" for line in rest)]
-        return "\n".join(lines)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "opcode": self.opcode,
-            "asynchronous": self.asynchronous,
-            "cta": list(self.cta),
-            "warp": self.warp,
-            "lanes": list(self.lanes),
-            "place": str(self.place),
-            "excerpt": self.excerpt.strip(),
-            "source": None if self.source is None else str(self.source),
-            "value": None if self.value is None else str(self.value),
-            "behind": [writer.as_dict() for writer in self.behind],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """The instructions that wrote an element of an array.
-
-    Attributes
-    ----------
-    array, index : the element
-    before, after : what it held before the launch, and at its end
-    writers : the last writes to it, the very last first
-    count : how many writes there were in all
-    """
-
-    array: str
-    index: tuple[int, ...]
-    before: Any
-    after: Any
-    writers: tuple[Writer, ...]
-    count: int
-
-    @property
-    def element(self) -> str:
-        """``C[3, 5]``."""
-        return f"{self.array}[{', '.join(map(str, self.index))}]"
-
-    def __str__(self) -> str:
-        if not self.writers:
-            return f"{self.element} is {self.after}: the kernel never wrote it"
-        times = {1: "once", 2: "twice"}.get(self.count, f"{self.count} times")
-        lines = [f"{self.element} is {self.after}, written {times}" + (", the last write first" if self.count > 1 else "")]
-        for writer in self.writers:
-            lines += ["  " + line for line in str(writer).splitlines()]
-        if self.count > len(self.writers):
-            lines.append(f"  and {self.count - len(self.writers)} writes before")
-        return "\n".join([*lines, f"  before the launch: {self.before}"])
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "array": self.array,
-            "index": list(self.index),
-            "before": str(self.before),
-            "after": str(self.after),
-            "count": self.count,
-            "writers": [w.as_dict() for w in self.writers],
-        }
+W = TypeVar("W", bound="_Watch")
 
 
 def trace(replay: Replay, placed: Placed, index: Any) -> Provenance:
@@ -155,27 +53,26 @@ def trace(replay: Replay, placed: Placed, index: Any) -> Provenance:
 
 
 def _watched(replay: Replay, address: int, dtype: np.dtype[Any], slowly: tuple[tuple[int, int], ...]) -> _Watch:
-    made: list[_Watch] = []
-
-    def observe(launch: Launch) -> _Watch:
-        made.append(_Watch(launch, launch.device.memory.view(address, dtype.itemsize), dtype, slowly))
-        return made[0]
-
-    replay.run(observe, check="none", progress=None)
-    return made[0]
+    return _observed(replay, lambda launch: _Watch(launch, launch.device.memory.view(address, dtype.itemsize), dtype, slowly))
 
 
 def _behind(replay: Replay, copied: _Copied) -> tuple[Writer, ...]:
     """Who wrote the bytes that an operation copied: a run that watches them until it performs."""
-    made: list[_SharedWatch] = []
+    watch = _observed(replay, lambda launch: _SharedWatch(launch, np.zeros(0, np.uint8), np.dtype(np.uint8), (), until=copied))
+    owners = {id(writer) for writer in watch.owners.values()}
+    return tuple(replace(writer, value=None) for writer in reversed(watch.writers) if id(writer) in owners)
 
-    def observe(launch: Launch) -> _SharedWatch:
-        made.append(_SharedWatch(launch, np.zeros(0, np.uint8), np.dtype(np.uint8), (), until=copied))
+
+def _observed(replay: Replay, make: Callable[[Launch], W]) -> W:
+    """Run the launch again and return its observer."""
+    made: list[W] = []
+
+    def observe(launch: Launch) -> W:
+        made.append(make(launch))
         return made[0]
 
     replay.run(observe, check="none", progress=None)
-    owners = {id(writer): writer for writer in made[0].owners.values()}
-    return tuple(replace(writer, value=None) for writer in reversed(made[0].writers) if id(writer) in owners)
+    return made[0]
 
 
 def _index(placed: Placed, index: Any) -> tuple[int, ...]:
@@ -192,7 +89,7 @@ def _written_bytes(native: Native | None) -> int:
         return native.bits // 8 * native.count
     if isinstance(native, MatrixAccess) and native.write:
         return native.row
-    return atomic_bits(native.type) // 8 * native.count if isinstance(native, Atomic) else 0
+    return TYPE_BITS[native.type] // 8 * native.count if isinstance(native, Atomic) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +230,7 @@ class _Watch(Observer):
 
     def _ask(self, operation: AsyncOperation) -> None:
         """Find out what the operation that has just written the element copied there."""
-        offsets = shared_source(operation, self.memory)
+        offsets = _shared_source(operation, self.memory)
         self.copied = _Copied(self._performed, operation.cta.ctaid, offsets) if offsets else None
 
     def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
@@ -385,3 +282,46 @@ class _SharedWatch(_Watch):
         stops = starts + sizes.astype(np.uint64)
         for byte in self._bytes[((starts[:, None] <= self._bytes) & (self._bytes < stops[:, None])).any(axis=0)].tolist():
             self.owners[byte] = self.writers[-1]
+
+
+def _shared_source(operation: AsyncOperation, element: NDArray[np.uint8]) -> tuple[int, ...]:
+    """The offsets, in the shared memory of the operation's CTA, of the bytes that it has just copied to ``element``.
+
+    The bytes that it reads are filled with the bits of their own numbers, one bit at a time, and the operation performs again each time.
+    Then all bytes are restored. () for an operation that does more than copy.
+    """
+    effects = operation.op.effects
+    copies = isinstance(effects, Asynchronous) and Space.GLOBAL in effects.writes and not effects.atomic
+    read = _shared_reads(operation) if copies else None
+    if read is None:
+        return ()
+    start, source = read
+    kept, numbers = source.copy(), np.arange(source.size)
+
+    def with_bytes(values: NDArray[np.integer] | int) -> NDArray[np.intp]:
+        source[:] = values
+        operation.perform()
+        return element.astype(np.intp)
+
+    try:
+        copied = (with_bytes(0) == 0) & (with_bytes(1) == 1)
+        found = sum(with_bytes(numbers >> bit & 1) << bit for bit in range(int(source.size).bit_length()))
+    finally:
+        with_bytes(kept)
+    return tuple((start + np.asarray(found)[copied]).tolist())
+
+
+def _shared_reads(operation: AsyncOperation) -> tuple[int, NDArray[np.uint8]] | None:
+    """The part of its CTA's shared memory that it reads: the offset and the bytes."""
+    shared = operation.cta.shared
+    low, high = shared.ctypes.data, shared.ctypes.data + shared.size
+    reads = [access for access in operation.accesses() if not access.write] if operation.accesses is not None else []
+    if not reads:
+        return None
+    starts = np.concatenate([access.starts for access in reads]).astype(np.int64)
+    stops = starts + np.concatenate([np.broadcast_to(access.sizes, access.starts.shape) for access in reads]).astype(np.int64)
+    inside = (starts >= low) & (stops <= high)
+    if not inside.any():
+        return None
+    first, last = int(starts[inside].min()) - low, int(stops[inside].max()) - low
+    return first, shared[first:last]

@@ -12,6 +12,7 @@ import platform
 import zipfile
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from math import prod
 from pathlib import Path
@@ -178,12 +179,12 @@ def _array(archive: zipfile.ZipFile, name: str) -> NDArray[np.uint8]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
 class _Reader:
     """Makes a launch from a manifest; every error names the file and the key."""
 
-    def __init__(self, name: str, manifest: dict[str, Any]) -> None:
-        self.name = name
-        self.manifest = manifest
+    name: str
+    manifest: dict[str, Any]
 
     def replay(self, text: str, data: list[NDArray[np.uint8]], expected: list[NDArray[np.uint8]]) -> Replay:
         module = loads(text, file=self.take("file", str))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from operator import mul
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +25,8 @@ if TYPE_CHECKING:
     from ptxlab.engine.program import Program
     from ptxlab.machine._module import Kernel
     from ptxlab.machine.launch.launch import Launch
-    from ptxlab.machine.launch.result import Result
+    from ptxlab.machine.launch.result import Provenance, Result
     from ptxlab.machine.observe.observer import Observer
-    from ptxlab.machine.observe.provenance import Provenance
 
 __all__ = ["Expectation", "Placed", "Replay", "placed_arguments"]
 
@@ -185,18 +186,12 @@ def placed_arguments(names: Iterable[str], values: Iterable[Any], arguments: Arg
         base = getattr(value, "base", None)
         if i in arguments.arrays:
             array = arguments.arrays[i]
-            yield Placed(name, arguments.address_of(i), array.shape, array.dtype, array.strides, array)
+            yield Placed(name, arguments.address_of(array), array.shape, array.dtype, array.strides, array)
         elif isinstance(value, Buffer) or isinstance(base, Buffer):
             yield _buffer(name, value if isinstance(value, Buffer) else base)
 
 
 def _buffer(name: str, buffer: Any) -> Placed:
-    return Placed(name, buffer.address, tuple(buffer.shape), buffer.dtype, _contiguous(buffer.shape, buffer.dtype.itemsize))
-
-
-def _contiguous(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
-    strides = []
-    for length in reversed(shape):
-        strides.append(size)
-        size *= length
-    return tuple(reversed(strides))
+    """A buffer, whose strides are those of a contiguous array."""
+    sizes = tuple(accumulate(reversed(buffer.shape), mul, initial=buffer.dtype.itemsize))
+    return Placed(name, buffer.address, tuple(buffer.shape), buffer.dtype, sizes[-2::-1])

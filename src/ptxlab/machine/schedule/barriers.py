@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ptxlab.isa.context import Misuse
@@ -14,15 +15,13 @@ __all__ = ["ClusterBarrier", "MbarrierState", "NamedBarrier"]
 _MAX_COUNT = (1 << 20) - 1
 
 
+@dataclass(slots=True, eq=False)
 class _Barrier:
     """What threads arrive at and wait for; ``clock`` belongs to an observer."""
 
-    __slots__ = ("clock", "launch", "waiters")
-
-    def __init__(self, launch: Launch) -> None:
-        self.launch = launch
-        self.waiters: list[Any] = []
-        self.clock: Any = None
+    launch: Launch
+    waiters: list[Any] = field(default_factory=list, init=False)
+    clock: Any = field(default=None, init=False)
 
     def _arrived(self) -> None:
         """Report an arrival to the observer, before it can complete the phase."""
@@ -147,19 +146,16 @@ class MbarrierState(_Barrier):
         )
 
 
+@dataclass(slots=True, eq=False)
 class NamedBarrier(_Barrier):
     """One of the barriers 0-15 of a CTA."""
 
-    __slots__ = ("accumulator", "arrived", "expected", "generation", "id", "result")
-
-    def __init__(self, launch: Launch, identifier: int) -> None:
-        super().__init__(launch)
-        self.id = identifier
-        self.arrived = 0
-        self.expected: int | None = None
-        self.generation = 0
-        self.accumulator: list[int] = []
-        self.result: dict[int, list[int]] = {}
+    id: int
+    arrived: int = 0
+    expected: int | None = None
+    generation: int = 0
+    accumulator: list[int] = field(default_factory=list)
+    result: dict[int, list[int]] = field(default_factory=dict)
 
     def arrive(self, threads: int, needed: int, stated: int | None) -> bool:
         """Count arrivals and return whether they complete the barrier; ``stated`` is the thread count that the instruction names."""
@@ -195,15 +191,12 @@ def _threads(count: int | None) -> str:
     return "all threads of the CTA" if count is None else f"{count} threads"
 
 
+@dataclass(slots=True, eq=False)
 class ClusterBarrier(_Barrier):
     """The barrier of all threads of a cluster (``barrier.cluster``)."""
 
-    __slots__ = ("arrived", "phase")
-
-    def __init__(self, launch: Launch) -> None:
-        super().__init__(launch)
-        self.arrived = 0
-        self.phase = 0
+    arrived: int = 0
+    phase: int = 0
 
     def arrive(self, threads: int, live: int) -> None:
         """Count arrivals; ``live`` threads of the cluster have not exited."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ptxlab.engine.context import Context, Status, Word
 from ptxlab.isa.context import AsyncOperation, Misuse, Wait
 from ptxlab.machine.observe.observer import overridden_hook
-from ptxlab.machine.schedule._progress import Watch
+from ptxlab.machine.schedule.deadlock import Watch
 from ptxlab.machine.warp.convergence import NO_LIMIT, choose, converge
 from ptxlab.machine.warp.warp import CONVERGE, RUN, WAIT, ConvergedLanes, Warp
 
@@ -117,12 +117,9 @@ class Scheduler:
 
     def _poll(self) -> bool:
         """Test the waits that have no list of waiters; return whether one is over."""
-        if not self.polling:
-            return False
-        still = self._still_waiting(self.polling)
-        woken = len(still) < len(self.polling)
-        self.polling = still
-        return woken
+        waiting = self.polling
+        self.polling = self._still_waiting(waiting)
+        return len(self.polling) < len(waiting)
 
     # -------------------------------------------------------------------------------------------- asynchronous operations
 

@@ -308,18 +308,15 @@ class Registers:
         """Return several operands (with their widths in bits) in one lane, 0 for an absent one; an instruction always asks for the same."""
         parts = self.launch.fetches[self.op.index]
         if parts is None:
-            parts = self.launch.fetches[self.op.index] = self._parts(operands)
+            found = [self._part(operand, _LIMITS[bits]) for operand, bits in operands]
+            parts = self.launch.fetches[self.op.index] = () if None in found else tuple(found)
         if not parts:
             return tuple([0 if type(each) is Unused else self.lane_value(each, bits, lane) for each, bits in operands])
         views = self._views
         return tuple([views[view][at + lane] + more & limit for view, at, more, limit in parts])
 
-    def _parts(self, operands: Sequence[tuple[Resolved, int]]) -> tuple[tuple[int, int, int, int], ...]:
-        """Return for `fetch` the view, index, addend and mask of each operand; empty if an operand needs more than that."""
-        found = [self._part(operand, _LIMITS[bits]) for operand, bits in operands]
-        return () if None in found else tuple(part for part in found if part is not None)
-
     def _part(self, operand: Resolved, limit: int) -> tuple[int, int, int, int] | None:
+        """Return for `fetch` the view, index, addend and mask of an operand; None if it needs more than that."""
         more = 0
         if isinstance(operand, Addr):
             more = operand.offset
@@ -392,7 +389,9 @@ class Registers:
             view = self._views[2]
             view[at >> 2] = (view[at >> 2] & ~mask & ALL_LANES) | (new & mask)
         elif width == 128:
-            self._write_wide(at, values)
+            wide = self._arrays[3][at >> 3 : (at >> 3) + 64].reshape(2, 32)
+            source = values if isinstance(values, np.ndarray) else self._spread(values, 128)
+            wide[:, lanes_of(mask)] = source[:, lanes_of(mask)]
         else:
             shift = _VIEWS[width]
             target: NDArray[Any] = self._arrays[shift][at >> shift : (at >> shift) + 32]
@@ -407,9 +406,3 @@ class Registers:
             else:
                 lanes = lanes_of(mask)
                 target[lanes] = values[lanes]
-
-    def _write_wide(self, at: int, values: NDArray[Any] | int) -> None:
-        target = self._arrays[3][at >> 3 : (at >> 3) + 64].reshape(2, 32)
-        source = values if isinstance(values, np.ndarray) else self._spread(values, 128)
-        lanes = lanes_of(self.mask)
-        target[:, lanes] = source[:, lanes]

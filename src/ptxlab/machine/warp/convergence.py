@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -97,21 +96,16 @@ def _rendezvous(warp: Warp, standing: list[ConvergedLanes]) -> bool:
             members = warp.lane_value(op.operands[collective.member], 32, warp.one_lane())
             parties.setdefault((op.opcode, members), []).append(group)
     for (_, members), groups in parties.items():
-        if members & warp.live & ~union(group.active for group in groups):
+        if members & warp.live & ~reduce(or_, (group.active for group in groups)):
             continue
         for group in groups:
             _elect(warp, group, members)
             group.pc = group.op + 1
             group.state = RUN
         return True
-    if standing and union(group.mask for group in standing) == warp.live:
+    if standing and reduce(or_, (group.mask for group in standing)) == warp.live:
         warp.launch.reports.parted(warp, standing)
     return False
-
-
-def union(masks: Iterable[int]) -> int:
-    """Return the lanes that are in any of the masks."""
-    return reduce(or_, masks, 0)
 
 
 def _elect(warp: Warp, group: ConvergedLanes, members: int) -> None:

@@ -15,7 +15,7 @@ from ptxlab.engine.program import Program
 from ptxlab.isa.effects import CommitGroup, Completion, WaitGroup, WgmmaFence
 from ptxlab.isa.operands import Const, Group, Op
 
-__all__ = ["Early", "early_uses", "overwritten_sources", "unfenced"]
+__all__ = ["Early", "early_uses", "entry_states", "overwritten_sources", "unfenced"]
 
 _MOST_GROUPS = 8
 """Older groups count as one."""
@@ -54,10 +54,10 @@ class _InFlight(NamedTuple):
         return _InFlight(self.open, self.groups[: count.value]) if isinstance(count, Const) else self
 
 
-def _states(
+def entry_states(
     program: Program, first: State, after: Callable[[Op, State], State], join: Callable[[State, State], State]
-) -> Iterator[tuple[Op, State]]:
-    """Solve a forward data-flow problem: yield each op that can be reached, with the state before it."""
+) -> dict[int, State]:
+    """Solve a forward data-flow problem: the state at the start of each basic block that can be reached."""
     entries: dict[int, State] = {0: first}
     work = [0]
     while work:
@@ -70,7 +70,14 @@ def _states(
             if to not in entries or new != entries[to]:
                 entries[to] = new
                 work.append(to)
-    for number, entry in sorted(entries.items()):
+    return entries
+
+
+def _states(
+    program: Program, first: State, after: Callable[[Op, State], State], join: Callable[[State, State], State]
+) -> Iterator[tuple[Op, State]]:
+    """Yield each op that can be reached, with the state before it."""
+    for number, entry in sorted(entry_states(program, first, after, join).items()):
         state = entry
         for op in program.ops[program.blocks[number].start : program.blocks[number].stop]:
             yield op, state

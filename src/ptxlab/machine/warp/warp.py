@@ -1,17 +1,20 @@
-"""A warp: its context and registers, its groups of converged lanes, and what a service handler reads and changes."""
+"""A warp: its context, registers and special registers, its groups of converged lanes, and what a service handler reads and changes."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import Context, Word
-from ptxlab.isa.address_space import SHARED_RANK_SHIFT
+from ptxlab.engine.lowering.special_registers import CLOCKS
+from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
 from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.context import MemoryAccess, Wait
+from ptxlab.isa.operands import Op
 from ptxlab.machine.warp._registers import ALL_LANES, Registers, lanes_of
 from ptxlab.native import address_of
 
@@ -19,7 +22,19 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["ALL_LANES", "CONVERGE", "RUN", "WAIT", "ConvergedLanes", "Warp", "context_words", "lanes_of"]
+__all__ = [
+    "ALL_LANES",
+    "CONVERGE",
+    "RUN",
+    "WAIT",
+    "ConvergedLanes",
+    "Warp",
+    "context_words",
+    "cta_values",
+    "fill_specials",
+    "lanes_of",
+    "launch_values",
+]
 
 RUN, WAIT, CONVERGE = 0, 1, 2
 """The state of a group of converged lanes: it can run; it waits for a `Wait`; it stands at an instruction until other lanes arrive."""
@@ -47,6 +62,7 @@ def context_words(launch: Launch, cta: CtaState) -> NDArray[np.uint64]:
     return words
 
 
+@dataclass(slots=True, eq=False)
 class ConvergedLanes:
     """A group of lanes of one warp that execute together, at one program counter.
 
@@ -55,20 +71,23 @@ class ConvergedLanes:
     the other groups of the warp run while one spins.
     """
 
-    __slots__ = ("active", "again", "expired", "mask", "op", "pc", "retried", "state", "turn", "wait", "warp")
+    warp: Warp
+    pc: int
+    mask: int
+    turn: int = 0
+    state: int = RUN
+    wait: Wait | None = None
+    op: int = -1
+    active: int = 0
+    again: bool = False
+    expired: bool = False
+    retried: bool = False
 
-    def __init__(self, warp: Warp, pc: int, mask: int, turn: int = 0) -> None:
-        self.warp = warp
-        self.pc = pc
-        self.mask = mask
-        self.turn = turn
-        self.state = RUN
-        self.wait: Wait | None = None
-        self.op = -1
-        self.active = 0
-        self.again = False
-        self.expired = False
-        self.retried = False
+    @property
+    def instruction(self) -> Op:
+        """The instruction that the lanes stand at, wait in, or execute next."""
+        ops = self.warp.launch.program.ops
+        return ops[self.op if self.state or self.again else min(self.pc, len(ops) - 1)]
 
 
 class Warp(Registers):
@@ -187,3 +206,93 @@ class Warp(Registers):
     def release(self) -> NDArray[np.uint8]:
         """Return the register file for reuse; the warp has ended."""
         return self._frame
+
+
+# ------------------------------------------------------------------------------------------------------ special registers
+
+_SHARED_UNIT = 128
+"""Granularity in bytes of shared memory allocation (section "Special Registers: %total_smem_size")."""
+_NOT_SET = frozenset({f"%envreg{i}" for i in range(32)} | {f"%pm{i}{half}" for i in range(8) for half in ("", "_64")})
+"""Registers that are for the driver and for tools to set: 0."""
+
+_LANE = np.arange(32, dtype=np.uint64)
+_BIT = np.uint64(1) << _LANE
+_LANE_VALUES: dict[str, NDArray[np.uint64]] = {
+    "%laneid": _LANE,
+    "%lanemask_eq": _BIT,
+    "%lanemask_lt": _BIT - np.uint64(1),
+    "%lanemask_le": (_BIT << np.uint64(1)) - np.uint64(1),
+    "%lanemask_gt": ~((_BIT << np.uint64(1)) - np.uint64(1)) & np.uint64(ALL_LANES),
+    "%lanemask_ge": ~(_BIT - np.uint64(1)) & np.uint64(ALL_LANES),
+}
+
+
+def _axes(name: str, values: tuple[int, ...]) -> dict[str, int]:
+    return {f"{name}.{axis}": value for axis, value in zip("xyz", values, strict=True)}
+
+
+def launch_values(launch: Launch) -> dict[str, int]:
+    """Special registers that are the same in the whole launch."""
+    o = launch.options
+    shared = -(-(launch.shared_bytes - SHARED_RESERVED) // _SHARED_UNIT) * _SHARED_UNIT
+    return {
+        **_axes("%ntid", o.block),
+        **_axes("%nctaid", o.grid),
+        **_axes("%nclusterid", launch.grid_of_clusters),
+        **_axes("%cluster_nctaid", o.cluster),
+        "%cluster_nctarank": launch.cluster_size,
+        "%is_explicit_cluster": int(o.explicit_cluster),
+        "%nwarpid": launch.warps_per_cta,
+        "%nsmid": launch.device.sms,
+        "%gridid": launch.device.launches,
+        "%dynamic_smem_size": o.shared_bytes,
+        "%total_smem_size": shared,
+        "%aggr_smem_size": shared + SHARED_RESERVED,
+        "%reserved_smem_offset_begin": 0,
+        "%reserved_smem_offset_end": SHARED_RESERVED,
+        "%reserved_smem_offset_cap": SHARED_RESERVED,
+        "%reserved_smem_offset_0": 0,
+        "%reserved_smem_offset_1": 0,
+        "%current_graph_exec": 0,
+    }
+
+
+def cta_values(launch: Launch, cta: CtaState) -> dict[str, int]:
+    """Special registers that are the same in a CTA."""
+    c = launch.options.cluster
+    inner = tuple(i % n for i, n in zip(cta.ctaid, c, strict=True))
+    outer = tuple(i // n for i, n in zip(cta.ctaid, c, strict=True))
+    return {
+        **_axes("%ctaid", cta.ctaid),
+        **_axes("%cluster_ctaid", inner),
+        **_axes("%clusterid", outer),
+        "%cluster_ctarank": cta.rank,
+        "%smid": cta.sm.index,
+    }
+
+
+def _warp_value(name: str, block: tuple[int, int, int], warp: int) -> Any:
+    """A special register that differs between the warps of a CTA or between their lanes."""
+    if name in _LANE_VALUES:
+        return _LANE_VALUES[name]
+    x, y, _ = block
+    thread = _LANE + np.uint64(warp * 32)
+    return {"%warpid": warp, "%tid.x": thread % x, "%tid.y": thread // x % y, "%tid.z": thread // (x * y)}[name]
+
+
+def fill_specials(launch: Launch, cta_table: dict[str, int], warp: int, frame: NDArray[np.uint8]) -> None:
+    """Write the special registers that the program reads into a warp's frame; the engine itself takes clocks from the context."""
+    for name, offset, bits in launch.specials:
+        if name in CLOCKS:
+            continue
+        value: Any = 0 if name in _NOT_SET else cta_table.get(name, launch.special_values.get(name))
+        if value is None:
+            value = _warp_value(name, launch.options.block, warp)
+        if bits == 1:
+            frame[offset : offset + 4].view(np.uint32)[0] = ALL_LANES if value else 0
+        elif bits <= 16:
+            frame[offset : offset + 64].view(np.uint16)[:] = value
+        elif bits == 32:
+            frame[offset : offset + 128].view(np.uint32)[:] = value
+        else:
+            frame[offset : offset + 256].view(np.uint64)[:] = value

@@ -13,7 +13,7 @@ from ptxlab.native.builder import Function, Module, vector
 from ptxlab.numerics._double import double_kernel
 from ptxlab.numerics._steps import STEPS, Step, is_wide
 from ptxlab.numerics.ir._fused import fused_ir
-from ptxlab.numerics.ir._group import group_ir
+from ptxlab.numerics.ir.group import group_ir
 from ptxlab.numerics.ir.prepare import prepare_ir
 
 __all__ = ["multiplier", "multiplier_address", "preparer", "preparer_address", "warmup_parts"]
@@ -85,7 +85,7 @@ def warmup_parts() -> list[tuple[str, Callable[[], None]]]:
     for (output, window, floor, wide, scaled), row in sorted(kernels.items(), key=lambda item: item[0]):
         flags = [", wide exponents"] * wide + [", block-scaled"] * scaled
         name = "products of s32" if output == "s32" else f"products to {output}, window {window}, floor {floor}{''.join(flags)}"
-        parts.append((name, partial(_warm_step, row, wide)))
+        parts.append((name, partial(multiplier, row, wide)))
     return [*parts, ("products of f64", double_kernel), ("moves and mma programs", _warm_programs)]
 
 
@@ -100,10 +100,6 @@ def _warm_programs() -> None:
 def _warm_operand(fmt: str) -> None:
     for role in "ab":
         preparer(fmt, is_wide(fmt), role)
-
-
-def _warm_step(row: Step, wide: bool) -> None:
-    multiplier(row, wide)
 
 
 def integer_ir(lanes: int) -> str:

@@ -20,7 +20,7 @@ HEADER = 64
 
 SIGN = -(1 << 31)
 NAN_SCALE = 1 << 20
-"""Stands for the exponent of a scale that is NaN."""
+"""The exponent that marks a scale that is NaN."""
 
 
 def dead_exponent(wide: bool) -> int:

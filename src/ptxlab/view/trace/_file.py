@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic, diagnose
@@ -84,7 +85,9 @@ class Trace(Tracing):
     def process(self, name: str) -> Process:
         """A group of tracks."""
         self._processes += 1
-        return Process(self, self._processes, name)
+        self.emit(_name(self._processes, 1, "process_name", name=name))
+        self.emit(_name(self._processes, 1, "process_sort_index", sort_index=self._processes))
+        return Process(self, self._processes)
 
     def finish(self, name: str, until: int, args: dict[str, Any], left_out: int) -> tuple[Diagnostic, ...]:
         """The launch has ended at a time of its clock: what is to be said about the file."""
@@ -153,38 +156,29 @@ def _name(process: int, track: int, what: str, **args: Any) -> dict[str, Any]:
     return {"ph": "M", "pid": process, "tid": track, "name": what, "args": args}
 
 
+@dataclass(slots=True)
 class Process:
     """A group of tracks under a name."""
 
-    __slots__ = ("number", "trace", "tracks")
-
-    def __init__(self, trace: Trace, number: int, name: str) -> None:
-        self.trace = trace
-        self.number = number
-        self.tracks = 0
-        self._name(1, "process_name", name=name)
-        self._name(1, "process_sort_index", sort_index=number)
-
-    def _name(self, track: int, what: str, **args: Any) -> None:
-        self.trace.emit(_name(self.number, track, what, **args))
+    trace: Trace
+    number: int
+    tracks: int = 0
 
     def track(self, name: str, order: int) -> Track:
         """A new track."""
         self.tracks += 1
-        self._name(self.tracks, "thread_name", name=name)
-        self._name(self.tracks, "thread_sort_index", sort_index=order)
+        self.trace.emit(_name(self.number, self.tracks, "thread_name", name=name))
+        self.trace.emit(_name(self.number, self.tracks, "thread_sort_index", sort_index=order))
         return Track(self.trace, self.number, self.tracks)
 
 
+@dataclass(slots=True, eq=False)
 class Track:
-    """A line of the picture; what stands on it must not overlap."""
+    """A line of the picture. What is shown on it must not overlap."""
 
-    __slots__ = ("number", "process", "trace")
-
-    def __init__(self, trace: Trace, process: int, number: int) -> None:
-        self.trace = trace
-        self.process = process
-        self.number = number
+    trace: Trace
+    process: int
+    number: int
 
     def slice(self, kind: str, name: str, since: int, until: int, args: dict[str, Any]) -> None:
         """Something that lasts."""
@@ -199,29 +193,27 @@ class Track:
         return {"ph": phase, "pid": self.process, "tid": self.number, "ts": at, "cat": kind, "name": name, "args": args}
 
 
+@dataclass(slots=True)
 class Rows:
     """Tracks of one title: what overlaps takes different ones, the first that is free."""
 
-    __slots__ = ("_busy", "_order", "_process", "_title", "_tracks")
-
-    def __init__(self, process: Process, title: str, order: int) -> None:
-        self._process = process
-        self._title = title
-        self._order = order
-        self._tracks: list[Track] = []
-        self._busy: list[bool] = []
+    process: Process
+    title: str
+    order: int
+    tracks: list[Track] = field(default_factory=list)
+    busy: list[bool] = field(default_factory=list)
 
     def take(self) -> Track:
         """A free track."""
-        if all(self._busy):
-            count = len(self._tracks)
-            name = f"{self._title} ({count + 1})" if count else self._title
-            self._tracks.append(self._process.track(name, self._order + count))
-            self._busy.append(False)
-        row = self._busy.index(False)
-        self._busy[row] = True
-        return self._tracks[row]
+        if all(self.busy):
+            count = len(self.tracks)
+            name = f"{self.title} ({count + 1})" if count else self.title
+            self.tracks.append(self.process.track(name, self.order + count))
+            self.busy.append(False)
+        row = self.busy.index(False)
+        self.busy[row] = True
+        return self.tracks[row]
 
     def free(self, track: Track) -> None:
         """Give a track back."""
-        self._busy[self._tracks.index(track)] = False
+        self.busy[self.tracks.index(track)] = False

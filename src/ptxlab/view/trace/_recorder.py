@@ -213,10 +213,7 @@ class Recorder(Observer):
 
     def initialised(self, barrier: Any) -> None:
         """Close the phase of the object that was there before."""
-        cta = self._cta_of(barrier)
-        span = None if cta is None else cta.phases.pop(_title(barrier), None)
-        if span is not None:
-            span.close(self.launch.scheduler.now(), ended="with a new mbarrier.init")
+        self._end_phase(barrier, ended="with a new mbarrier.init")
 
     def arrived(self, barrier: Any) -> None:
         """The first arrival begins a phase."""
@@ -226,24 +223,22 @@ class Recorder(Observer):
         track = cta.barriers.get(title)
         if track is None:
             track = cta.barriers[title] = cta.process.track(title, _BARRIERS + len(cta.barriers))
-        phase = _phase(barrier)
+        phase = barrier.generation if isinstance(barrier, NamedBarrier) else barrier.phase
         args = {"phase": phase, "parity": phase & 1} if isinstance(barrier, MbarrierState) else {"phase": phase}
         cta.phases[title] = _Span(track, "barrier", f"phase {phase}", self.launch.scheduler.now(), args)
 
     def completed(self, barrier: Any) -> None:
         """It ends."""
+        self._end_phase(barrier)
+
+    def _end_phase(self, barrier: Any, **args: Any) -> None:
         cta = self._cta_of(barrier)
         span = None if cta is None else cta.phases.pop(_title(barrier), None)
         if span is not None:
-            span.close(self.launch.scheduler.now())
+            span.close(self.launch.scheduler.now(), **args)
 
 
 def _title(barrier: MbarrierState | NamedBarrier | ClusterBarrier) -> str:
     if isinstance(barrier, MbarrierState):
         return f"mbarrier {barrier.offset:#x}"
     return f"barrier {barrier.id}" if isinstance(barrier, NamedBarrier) else "barrier.cluster"
-
-
-def _phase(barrier: MbarrierState | NamedBarrier | ClusterBarrier) -> int:
-    """The number of the phase that is not complete."""
-    return barrier.generation if isinstance(barrier, NamedBarrier) else barrier.phase

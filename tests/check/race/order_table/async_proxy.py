@@ -134,7 +134,15 @@ PROXIES = (
         FENCE,
         "X102",
         options=PAIR_OF_CTAS | {"model": "spec"},
-        unseen="a fence for one direction counts as fence.proxy.async does",
+    ),
+    Pair(
+        (ACQUIRE_FENCE,),
+        "orders the proxies together with the fence that releases: by the letter neither does alone",
+        _PEER_WRITES.replace("RELEASE", RELEASE_FENCE).replace("ACQUIRE", "ORDER"),
+        "FORM",
+        FENCE,
+        "X102",
+        options=PAIR_OF_CTAS | {"model": "spec"},
     ),
     Pair(("fence.proxy.alias;", "membar.proxy.alias;"), "orders accesses through two addresses of one location", "FORM", "", FENCE),
 )

@@ -220,7 +220,6 @@ DISCARDS = (
         BAR,
         "Data Movement and Conversion Instructions: discard",
         "X114",
-        unseen="a native row that answers Nothing()",
     ),
 )
 

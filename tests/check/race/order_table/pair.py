@@ -97,8 +97,6 @@ class Pair:
     without : what stands in place of the order
     options : of the launch; ``target`` is that of the module, ``launches`` how often the kernel is launched
     tensor_map : makes the kernel parameter ``map``, which also stands in the array, from the array
-    unseen : why the sanitizer does not find the missing order today
-    unfounded : why the sanitizer reports something today although the order is there
     """
 
     forms: tuple[str, ...]
@@ -111,8 +109,6 @@ class Pair:
     without: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     tensor_map: Callable[[Any], Any] | None = None
-    unseen: str = ""
-    unfounded: str = ""
 
     @property
     def target(self) -> str:

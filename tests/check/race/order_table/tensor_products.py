@@ -324,16 +324,12 @@ def successors() -> Iterator[Pair]:
         (CP, SHIFT, SPEC),
         (SHIFT, CP, BLOCK),
         (SHIFT, CP, SPEC),
+        (CP, CP.replace("%adesc", "%bdesc"), SPEC),
+        (SHIFT, SHIFT, BLOCK),
+        (SHIFT, SHIFT, SPEC),
     ):
         accesses = "writes what the one before reads or writes"
         yield Pair((later,), accesses, TWO.replace("EARLIER", earlier), COMPLETED, PIPELINED, "X105", options=options)
-    for earlier, later, options in ((CP, CP.replace("%adesc", "%bdesc"), SPEC), (SHIFT, SHIFT, BLOCK), (SHIFT, SHIFT, SPEC)):
-        accesses, unseen = (
-            "writes what another one of its kind has just written",
-            "what one thread issues between two commits has one number",
-        )
-        kernel = TWO.replace("EARLIER", earlier)
-        yield Pair((later,), accesses, kernel, COMPLETED, PIPELINED, "X105", options=options, unseen=unseen)
     stores = START + ST + "\nORDER\nFORM\n" + WAIT_ST + "\n" + END
     yield Pair((ST,), "writes what the store before writes", stores, WAIT_ST, WAITS, "X107", options=SPEC)
     consumed = START + LD + "st.global.b32 [%out+64], %r9;\nORDER\nFORM\n" + WAIT_ST + END

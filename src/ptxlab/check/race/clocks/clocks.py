@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab import native
 from ptxlab.check.model import Component, Row
-from ptxlab.check.race.clocks.join_clocks import Block
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
-from ptxlab.isa.effects import Space
+from ptxlab.isa.effects import ProxyFence, Space
 from ptxlab.native import address_of
 
-__all__ = ["SHARED_ROWS", "Agent", "BarrierClock", "Clocks", "Rows", "Slot", "Use", "join", "joined"]
+__all__ = ["Agent", "BarrierClock", "Clocks", "Rows", "Slot", "Use", "join", "join_warps_function", "joined"]
 
 Rows: TypeAlias = NDArray[np.uint32]
 
-SHARED_ROWS = 4
-"""Rows that synchronisation objects carry."""
 _FIRST_WIDTH = 64
+_LANES = 16
+"""Clocks that compiled code joins at a time; the width of the rows is a multiple."""
 _MAPS = "tensor maps"
 
 
@@ -42,6 +44,27 @@ def joined(first: Rows | None, second: Rows) -> Rows:
     made = wide.copy()
     join(made, narrow)
     return made
+
+
+def _join_ir() -> str:
+    """``void join(rows, warps, stride, known, count)``."""
+    module, clocks = native.Module(), native.vector("i32", _LANES)
+    code = native.Function(module, "join", "void", "ptr rows, i64 warps, i64 stride, ptr known, i64 count")
+    with code.loop(code["count"], _LANES, entered=True) as i:
+        latest, first = code.variable(clocks, 0), code["rows"].at(i, "i32")
+        with code.loop(code["warps"], entered=True) as warp:
+            latest.set(latest.get().intrinsic("umax", first.at(warp * code["stride"]).load(clocks)))
+        code["known"].store(latest.get(), i)
+        with code.loop(code["warps"], entered=True) as warp:
+            first.at(warp * code["stride"]).store(latest.get())
+    return module.text()
+
+
+@cache
+def join_warps_function() -> Any:
+    """The function that joins the clocks of neighbouring warps, compiled or from the cache."""
+    library = native.compile_ir(_join_ir(), ["join"], opt=1)
+    return library.function("join", None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 
 
 @dataclass(slots=True)
@@ -82,7 +105,7 @@ class BarrierClock:
     init: Use | None = None
     """The initialisation of the mbarrier object."""
     users: int = 0
-    """A bit for each warp of the cluster whose order behind the initialisation has been checked."""
+    """A bit for each warp of the cluster that has been checked for a use before the initialisation."""
     uses: dict[int, Use] = field(default_factory=dict)
     """Of an mbarrier object, by slot: the last arrival."""
     waits: dict[int, Use] = field(default_factory=dict)
@@ -114,7 +137,7 @@ class BarrierClock:
 
 @dataclass(slots=True, eq=False)
 class Agent:
-    """A warp: its slots by what they number, its clock, and what it has yet to wait for."""
+    """A warp: its clock, its slots by what they number, and the operations that it has not waited for."""
 
     index: int
     cta: Any
@@ -122,7 +145,7 @@ class Agent:
     main: Slot
     slots: dict[Hashable, Slot] = field(default_factory=dict)
     barrier: Any = None
-    """The barrier that the warp has arrived at last."""
+    """The barrier at which the warp has last arrived."""
     fenced: dict[int, Rows] = field(default_factory=dict)
     """By scope: the rows at its last releasing fence, which its relaxed writes and arrivals release."""
     observed: dict[tuple[int, int], Rows] = field(default_factory=dict)
@@ -130,7 +153,7 @@ class Agent:
     foreign: dict[int, Rows] = field(default_factory=dict)
     """By other clusters: what the warp has acquired of them."""
     copies: Slot | None = None
-    """That of cp.async, where the program has any."""
+    """The slot of cp.async, if the program has any."""
     loads: list[tuple[int, int]] = field(default_factory=list)
     """tcgen05.ld whose registers may not have been read: op index and clock."""
     rows: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
@@ -142,6 +165,10 @@ class Agent:
     shared: Rows = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
     """The rows that synchronisation objects carry."""
 
+    def describe(self) -> str:
+        """The warp's name in reports."""
+        return f"warp {self.warp} of CTA {self.cta.describe()}"
+
 
 class Clocks:
     """The clocks of one cluster.
@@ -150,11 +177,20 @@ class Clocks:
     ----------
     rows : uint32[warp, row, slot component]
     agents : the warps, by rank * warps of a CTA + warp
+
+    Examples
+    --------
+    >>> clocks = Clocks(1, (None,), 2, "practice")
+    >>> clocks.agents[0].rows[1, 5], clocks.agents[1].rows[1, 6] = 7, 8
+    >>> clocks.join_cta(0)[1, 4:8].tolist(), clocks.agents[0].rows[1, 4:8].tolist()
+    ([0, 7, 8, 0], [0, 7, 8, 0])
     """
 
     def __init__(self, serial: int, ctas: tuple[Any, ...], warps: int, model: str) -> None:
         self.serial = serial
         self.spec = model == "spec"
+        self._carried = slice(Row.ASYNC_RELEASED + 1 if self.spec else Row.TENSOR + 1)
+        """The rows that synchronisation objects carry."""
         self.rows: NDArray[np.uint32] = np.zeros((len(ctas) * warps, len(Row), _FIRST_WIDTH), np.uint32)
         self.owners: list[tuple[Agent | None, Hashable]] = []
         self.shared: dict[Hashable, Slot] = {}
@@ -163,12 +199,11 @@ class Clocks:
         self.relaxed: dict[int, Rows] = {}
         """By rank: what relaxed arrivals at the cluster barrier have released (`BarrierClock.relaxed`)."""
         self.progress: dict[tuple[int, int], dict[int, Rows]] = {}
-        """By rank and warpgroup: how far the four warps had come at their shares of a wgmma.mma_async, by its number."""
+        """By rank and warpgroup: the clocks of the four warps when they executed their shares of a wgmma.mma_async, by its number."""
         self.maps: list[int] = []
         """The slots that number changes of tensor maps."""
         self.warps = warps
-        self.blocks: list[Block] = []
-        """By rank: the rows of a CTA's warps that synchronisation objects carry."""
+        self._join_warps = join_warps_function()
         for cta in ctas:
             for warp in range(warps):
                 agent = Agent(len(self.agents), cta, warp, self.slot(None, "main"))
@@ -176,16 +211,12 @@ class Clocks:
                 self.agents.append(agent)
                 self._place(agent)
                 self.tick(agent)
-        self._place_blocks()
 
     def _place(self, agent: Agent) -> None:
         agent.rows = self.rows[agent.index]
         agent.address = address_of(agent.rows)
-        agent.shared = agent.rows[:SHARED_ROWS]
+        agent.shared = agent.rows[self._carried]
         agent.execution, agent.tensor = (agent.rows[row].data for row in (Row.EXECUTION, Row.TENSOR))
-
-    def _place_blocks(self) -> None:
-        self.blocks = [Block(self.rows[first : first + self.warps, :SHARED_ROWS]) for first in range(0, len(self.agents), self.warps)]
 
     def slot(self, agent: Agent | None, what: Hashable) -> Slot:
         """A new slot."""
@@ -197,7 +228,6 @@ class Clocks:
             self.rows = wider
             for each in self.agents:
                 self._place(each)
-            self._place_blocks()
         return Slot(number, self.serial << CLUSTER_SHIFT | number)
 
     def own(self, agent: Agent, what: Hashable) -> Slot:
@@ -209,10 +239,17 @@ class Clocks:
 
     # --------------------------------------------------------------------------------------------------- release and acquire
 
+    def join_cta(self, rank: int) -> Rows:
+        """Raise the carried clocks of all warps of a CTA to their componentwise maximum, which is returned."""
+        first = self.agents[rank * self.warps]
+        made = np.empty(first.shared.shape, np.uint32)
+        self._join_warps(first.address, self.warps, first.rows.nbytes, address_of(made), made.size)
+        return made
+
     def tick(self, agent: Agent) -> None:
         """Advance the warp's clock: what was released before does not cover the accesses that follow."""
         agent.main.clock += 1
-        # The early component counts program order alone: how far a warp has come, whether or not others may rely on its accesses.
+        # The early component counts program order alone: what the warp has executed, even if other warps may not rely on its accesses.
         row, number = agent.execution, agent.main.number
         row[number] = row[number + 1] = agent.main.clock
 
@@ -238,6 +275,7 @@ class Clocks:
             return
         own = agent.rows
         join(own[: Row.TENSOR], rows[: Row.TENSOR])
+        join(own[Row.ASYNC_RELEASED], rows[Row.ASYNC_RELEASED])
         # Execution ordering is transitive: releasing again what was acquired needs no fences of its own.
         for row in (Row.ACQUIRED, Row.RELEASED):
             join(own[row], rows[Row.TENSOR])
@@ -260,11 +298,20 @@ class Clocks:
         """griddepcontrol.wait: the grid before is complete, and visible to all proxies."""
         agent.rows[:, self.before.number : self.before.number + 2] = 1
 
-    def proxy_fence(self, agent: Agent, spaces: Space) -> None:
-        """fence.proxy.async: section "Shared Memory Accesses". Compiled code does the same (`event_replay_ir`)."""
-        for space, row in ((Space.SHARED, Row.ASYNC_SHARED), (Space.GLOBAL, Row.ASYNC_GLOBAL)):
-            if space in spaces:
-                join(agent.rows[row], agent.rows[Row.EXECUTION])
+    def proxy_fence(self, agent: Agent, fence: ProxyFence) -> None:
+        """fence.proxy.async: section "Shared Memory Accesses". Compiled code does the same for both directions (`event_replay_ir`).
+
+        In practice a fence for one direction is enough; under spec a fence that acquires needs one that has released before.
+        """
+        known = agent.rows[Row.EXECUTION]
+        if self.spec and not fence.acquires:
+            join(agent.rows[Row.ASYNC_RELEASED], known)
+        else:
+            if self.spec and not fence.releases:
+                known = agent.rows[Row.ASYNC_RELEASED]
+            for space, row in ((Space.SHARED, Row.ASYNC_SHARED), (Space.GLOBAL, Row.ASYNC_GLOBAL)):
+                if space in fence.spaces:
+                    join(agent.rows[row], known)
         self.tick(agent)
 
     def change_map(self, agent: Agent, releases: bool) -> Slot:

@@ -1,19 +1,32 @@
-"""What is kept of clusters: all of those that run; of those that have exited only the names of their warps."""
+"""What is kept of clusters and of the grid before: all of clusters that run, and only the names of the warps of those that have exited."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ptxlab.check.race.clocks.clocks import Clocks
-from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
-from ptxlab.isa.effects import Completion
+from ptxlab.check.race.shadow.shadow import Object
+from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT
+from ptxlab.engine.program import Program
+from ptxlab.isa.effects import Completion, GridLaunch, GridWait
+from ptxlab.isa.operands import Op
 
-__all__ = ["Clusters"]
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["Clusters", "GridBefore", "waits_for_grid"]
 
 _OF_A_LANE = (Completion.COMMIT, "bulk reads", "bulk group")
 """Slots that number what one lane issues."""
 _STORES = 256
 """Bulk copies of one slot that are remembered."""
+_BEFORE_ALL = (BEFORE << CLUSTER_SHIFT) << 32 | 1
+"""Slot 0, clock 1."""
 
 
 class _Exited(NamedTuple):
@@ -24,15 +37,15 @@ class _Exited(NamedTuple):
     owners: tuple[int, ...]
 
 
+@dataclass(slots=True, eq=False)
 class Clusters:
     """The clusters of a launch by their numbers."""
 
-    def __init__(self) -> None:
-        self._running: dict[int, Clocks] = {}
-        self._exited: dict[int, _Exited] = {}
-        self._owners: dict[tuple[int, ...], tuple[int, ...]] = {}
-        self._stores: dict[int, dict[tuple[int, int], tuple[int, int]]] = {}
-        """By cluster: the newest bulk copies from shared memory of each slot, as their clocks and digests."""
+    _running: dict[int, Clocks] = field(default_factory=dict)
+    _exited: dict[int, _Exited] = field(default_factory=dict)
+    _owners: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
+    _stores: dict[int, dict[tuple[int, int], tuple[int, int]]] = field(default_factory=dict)
+    """By cluster: the newest bulk copies from shared memory of each slot, as their clocks and digests."""
 
     def start(self, clocks: Clocks) -> None:
         """A cluster starts."""
@@ -52,7 +65,7 @@ class Clusters:
         if running is not None:
             agent, what = running.owners[slot]
             lane = f"lane {what[1]} of " if isinstance(what, tuple) and what[0] in _OF_A_LANE else ""
-            return None if agent is None else f"{lane}warp {agent.warp} of CTA {agent.cta.describe()}"
+            return None if agent is None else lane + agent.describe()
         exited = self._exited[serial]
         index = exited.owners[slot]
         if index < 0:
@@ -69,3 +82,39 @@ class Clusters:
         held = self._stores.get(one[0] >> CLUSTER_SHIFT, {})
         digests = [digest for slot, clock in (one, other) for at, digest in [held.get((slot, clock % _STORES), (-1, 0))] if at == clock]
         return len(digests) == 2 and digests[0] == digests[1]
+
+
+def waits_for_grid(program: Program) -> bool:
+    """Whether a kernel may start before the grid before it is complete."""
+    return any(isinstance(op.effects, GridWait) for op in program.ops)
+
+
+@dataclass(frozen=True, slots=True)
+class GridBefore:
+    """A grid that lets its dependents start before it is complete: its instructions, and what it did to memory that is still there.
+
+    ptxlab runs one launch after the other. A GPU may start a grid whose kernel executes griddepcontrol.wait as soon as all CTAs of the one
+    before have executed griddepcontrol.launch_dependents, or exited. Only the wait orders the other grid before what follows, and makes its
+    writes visible. So the accesses of a launch are kept, as those of slot 0 of cluster 0, for the next launch on the same device.
+    """
+
+    kernel: str
+    ops: list[Op]
+    cells: dict[Any, NDArray[np.uint64]]
+
+    @classmethod
+    def of(cls, launch: Launch, memory: Iterable[Object]) -> GridBefore | None:
+        """The accesses of a complete launch, if dependent grids can start before it is complete."""
+        if not any(isinstance(op.effects, GridLaunch) for op in launch.program.ops):
+            return None
+        return cls(launch.program.name, launch.program.ops, {made.owner: made.cells for made in memory})
+
+    def seed(self, made: Object) -> None:
+        """Start the cells of watched memory with the accesses of the grid itself, as those of one agent."""
+        cells = self.cells.get(made.owner)
+        if cells is not None:
+            cells = cells.copy()
+            cells[cells[..., 0] >> np.uint64(32 + CLUSTER_SHIFT) == BEFORE] = 0
+            cells[..., 0] = np.where(cells[..., 1] != 0, _BEFORE_ALL, 0)
+            unused_last = np.argsort(cells[..., 1] == 0, axis=1, kind="stable")
+            made.cells[...] = np.take_along_axis(cells, unused_last[..., None], axis=1)

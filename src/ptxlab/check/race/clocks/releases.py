@@ -1,8 +1,8 @@
-"""Release and acquire through memory, as far as the scopes of both sides reach.
+"""Release and acquire through memory, within the scopes of both sides.
 
-A release pattern and an acquire pattern synchronise only if each one's scope includes the other thread (section "Scope" and what builds on
-it in the chapter "Memory Consistency Model"). What is released at a scope is kept at each reach within it, and an acquire looks at each one
-within its own: so it finds the release exactly if the two scopes include both threads.
+A release pattern and an acquire pattern synchronise only if the scope of each includes the thread of the other (chapter "Memory Consistency
+Model", section "Scope"). A release is kept for the scope that it has and for each narrower one, together with the CTA or cluster that this
+scope means. An acquire looks at the same entries for its own scope. So it finds the release exactly if both scopes include both threads.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ import numpy as np
 from ptxlab.check.model import Row
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Rows, join, joined
 from ptxlab.engine.program import Program
-from ptxlab.isa.effects import Access, Asynchronous, Fence, MbarrierInit, Order, Scope
+from ptxlab.isa.effects import WEAK, Access, Asynchronous, Fence, MbarrierInit, Order, Scope
+from ptxlab.isa.operands import Op
 
-__all__ = ["Releases", "fence", "mbarrier_init_fence", "relaxed_release", "relaxed_wait"]
-
+__all__ = ["Releases", "access_order", "fence", "mbarrier_init_fence", "relaxed_release", "relaxed_wait"]
 
 _ORDERED = Access | Asynchronous | Fence
+
+
+def access_order(op: Op) -> Order:
+    """The order of an instruction's accesses."""
+    return op.effects.order if isinstance(op.effects, Access | Asynchronous) else WEAK
 
 
 class Releases:
@@ -33,7 +38,7 @@ class Releases:
         """By address and reach: what has been released there of each cluster."""
 
     def forget(self, first: int, size: int) -> None:
-        """The memory at a host address is used anew."""
+        """Memory gets a new owner: remove what was released there."""
         for key in [key for key in self._held if first <= key[0] < first + size] if self._in_shared else ():
             del self._held[key]
 

@@ -1,19 +1,45 @@
-"""What reports say: the code of a pair of accesses, its names, what is missing, and what to insert."""
+"""What reports say: the code of two accesses, where they overlap, which order is missing, and what to insert."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ptxlab.check.model import ASYNC_PROXY, TENSOR_SPACE, Kind, Row
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
-from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT
+from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, HOW_SHIFT
+from ptxlab.diagnostics import ranges
 from ptxlab.isa.effects import Access as MemoryEffect
 from ptxlab.isa.effects import Asynchronous, Completion, Dealloc
 from ptxlab.isa.operands import Op
+from ptxlab.machine.launch.reports import lane_text
 
-__all__ = ["MISSING", "Access", "code_of", "completion_of", "fix_of", "join_of", "past_of", "shortened"]
+__all__ = [
+    "MISSING",
+    "Access",
+    "code_of",
+    "completion_of",
+    "fix_of",
+    "granules",
+    "join_of",
+    "lanes_at",
+    "overlap",
+    "past_of",
+    "shortened",
+    "where_text",
+]
 
 _LONGEST = 120
+_MOST_RANGES = 4
+"""At most so many ranges are listed."""
+_IDENTITY = np.uint64(0xFFFFFF | 0xFF << HOW_SHIFT)
+"""The bits of instruction and kind in the second word of an entry."""
+_COLUMN_BYTES, _LANE_BYTES = 512, 4
+
+Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,54 +150,120 @@ MISSING = {
     "X118": "nothing has waited for the copy",
     "X115": "a tcgen05.fence is missing between",
 }
+_THREADS = (
+    "synchronise the threads between line {0} and line {1}{2}: bar.sync, or mbarrier.arrive after line {0} and "
+    "mbarrier.try_wait before line {1}"
+)
+_COMMIT = "insert tcgen05.commit after line {0}, and wait on its mbarrier before line {1}"
+_LOADED = "insert tcgen05.wait::ld.sync.aligned after line {0}, before the barrier that lets line {1} go on"
+_GROUP = "insert cp.async.commit_group and cp.async.wait_group 0 (or cp.async.wait_all) and a barrier between line {0} and line {1}"
+_FIXES = {
+    "X101": _THREADS,
+    "X102": "insert fence.proxy.async after line {0}, before the barrier that lets line {1} go on",
+    "X103": "wait with mbarrier.try_wait on the mbarrier of line {0} before line {1}",
+    "X104": "insert cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0 between line {0} and line {1}, and bar.sync "
+    "if another warp writes",
+    "X105": _COMMIT,
+    "X106": _COMMIT,
+    "X107": "insert tcgen05.wait::st.sync.aligned after line {0}, before the threads synchronise",
+    "X108": _LOADED,
+    "X109": _LOADED,
+    "X110": "insert wgmma.commit_group and wgmma.wait_group 0 between line {0} and line {1}, and a barrier if another warp writes",
+    "X111": _GROUP,
+    "X112": "let the thread of line {0} arrive on a barrier after it, and wait on that barrier before line {1}",
+    "X113": "synchronise all warps with a barrier between line {0} and line {1}",
+    "X114": _THREADS,
+    "X115": "insert tcgen05.fence::before_thread_sync after line {0} before the threads synchronise, and "
+    "tcgen05.fence::after_thread_sync before line {1}",
+    "X117": "release the map with tensormap.cp_fenceproxy or fence.proxy.tensormap::generic.release after line {0}, and insert "
+    "fence.proxy.tensormap::generic.acquire before line {1}",
+    "X118": "wait for the copy of line {0} before line {1}: its mbarrier, or cp.async.bulk.wait_group",
+}
 
 
 def fix_of(code: str, earlier: Access, later: Access, waited: bool) -> str:
-    first, second = earlier.op.line, later.op.line
-    if code in ("X101", "X114") or (waited and code in ("X107", "X108")):
-        behind = {"X107": ", behind tcgen05.wait::st", "X108": ", behind tcgen05.wait::ld"}.get(code, "")
-        return (
-            f"synchronise the threads between line {first} and line {second}{behind}: bar.sync, or mbarrier.arrive behind the one and "
-            "mbarrier.try_wait before the other"
-        )
-    if code == "X117":
-        return (
-            f"release the map with tensormap.cp_fenceproxy or fence.proxy.tensormap::generic.release behind line {first}, and insert "
-            f"fence.proxy.tensormap::generic.acquire before line {second}"
-        )
-    if code == "X118":
-        return f"wait for the copy of line {first} before line {second}: its mbarrier, or cp.async.bulk.wait_group"
-    if code == "X102":
-        return f"insert fence.proxy.async behind line {first}, before the barrier that lets line {second} go on"
-    if code == "X103":
-        if completion_of(earlier.op) is Completion.BULK_GROUP:
-            return f"insert cp.async.bulk.commit_group and cp.async.bulk.wait_group 0 between line {first} and line {second}"
-        return f"wait with mbarrier.try_wait on the mbarrier of line {first} before line {second}"
-    if code == "X111" or (code == "X104" and earlier.kind is Kind.COPY):
-        return (
-            "insert cp.async.commit_group and cp.async.wait_group 0 (or cp.async.wait_all) and a barrier between "
-            f"line {first} and line {second}"
-        )
-    if code == "X104":
-        return (
-            f"insert cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0 between line {first} and line {second}, and bar.sync "
-            "if another warp writes"
-        )
-    if code in ("X105", "X106"):
-        return f"insert tcgen05.commit behind line {first}, and wait on its mbarrier before line {second}"
-    if code == "X107":
-        return f"insert tcgen05.wait::st.sync.aligned behind line {first}, before the threads synchronise"
-    if code in ("X108", "X109"):
-        return f"insert tcgen05.wait::ld.sync.aligned behind line {first}, before the barrier that lets line {second} go on"
-    if code == "X110":
-        return (
-            f"insert wgmma.commit_group and wgmma.wait_group 0 between line {first} and line {second}, and a barrier if another warp writes"
-        )
-    if code == "X112":
-        return f"let the thread of line {first} arrive on a barrier behind it, and wait on that barrier before line {second}"
-    if code == "X113":
-        return f"synchronise all warps with a barrier between line {first} and line {second}"
+    """What to insert between two accesses; ``waited``: the warp of the earlier one has itself waited for it."""
+    text, more = _FIXES[code], ""
+    if waited and code in ("X107", "X108"):
+        text, more = _THREADS, f", after tcgen05.wait::{'st' if code == 'X107' else 'ld'}"
+    elif code == "X103" and completion_of(earlier.op) is Completion.BULK_GROUP:
+        text = "insert cp.async.bulk.commit_group and cp.async.bulk.wait_group 0 between line {0} and line {1}"
+    elif code == "X104" and earlier.kind is Kind.COPY:
+        text = _GROUP
+    return text.format(earlier.op.line, later.op.line, more)
+
+
+# ----------------------------------------------------------------------------------------------- where two accesses overlap
+
+
+def overlap(suspects: Words, row: int) -> tuple[Words, Words]:
+    """The granules of all suspects for the same two accesses as suspect ``row``, and the bits of each granule that both access."""
+    one = suspects[row]
+    same = (suspects[:, [0, 2, 5]] == one[[0, 2, 5]]).all(axis=1) & (((suspects[:, [1, 3]] ^ one[[1, 3]]) & _IDENTITY) == 0).all(axis=1)
+    found = suspects[same]
+    return found[:, 4], found[:, 1] >> np.uint64(24) & found[:, 3] >> np.uint64(24) & np.uint64(0xFFFFFFFF)
+
+
+def granules(found: Object, addresses: set[int]) -> tuple[Words, Words]:
+    """The granules that hold some bytes of an object's memory, and the bits of these bytes."""
+    masks: dict[int, int] = {}
+    for address in addresses:
+        granule, byte = divmod(address - found.start, 1 << found.granule[0])
+        masks[granule] = masks.get(granule, 0) | 1 << byte
+    places = [found.start + (granule << found.granule[0]) for granule in masks]
+    return np.array(places, np.uint64), np.array(list(masks.values()), np.uint64)
+
+
+def _addresses(places: Words, masks: Words, unit: int) -> Words:
+    """The addresses of the units of memory that masks select, sorted."""
+    chosen = (masks[:, None] >> np.arange(32, dtype=np.uint64) & np.uint64(1)).astype(bool)
+    return np.unique((places[:, None] + np.arange(32, dtype=np.uint64) * np.uint64(unit))[chosen])
+
+
+def where_text(found: Object, places: Words, masks: Words) -> str:
+    """The part of an object that granules and masks select, in words: bytes, or columns and lanes."""
+    inside = (places >= found.start) & (places < found.start + found.data.nbytes)
+    addresses = _addresses(places[inside], masks[inside], 1 << found.granule[1]) - np.uint64(found.start)
+    if found.granule == TENSOR_GRANULE:
+        return _tensor_text(addresses)
+    owner: Any = found.owner
+    if hasattr(owner, "ctaid"):
+        return f"shared memory bytes {_byte_text(addresses)} of CTA {owner.describe()}"
+    return f"bytes {_byte_text(addresses)} of {owner.name}"
+
+
+def _tensor_text(offsets: Words) -> str:
+    lanes: dict[int, list[int]] = {}
+    for column, lane in zip((offsets // _COLUMN_BYTES).tolist(), (offsets % _COLUMN_BYTES // _LANE_BYTES).tolist(), strict=True):
+        lanes.setdefault(column, []).append(lane)
+    columns: dict[tuple[str, ...], list[int]] = {}
+    for column, held in lanes.items():
+        columns.setdefault(tuple(ranges(held)), []).append(column)
+    parts = [f"column{'s' * (len(c) > 1)} {_some(ranges(c))}, lanes {_some(list(text))}" for text, c in columns.items()]
+    return f"tensor memory {_some(parts, '; ')}"
+
+
+def _byte_text(offsets: Words) -> str:
+    gaps = np.flatnonzero(np.diff(offsets) != 1)
+    firsts, lasts = offsets[np.concatenate([[0], gaps + 1])], offsets[np.concatenate([gaps, [len(offsets) - 1]])]
+    return _some([f"{first:#x}-{last:#x}" for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)])
+
+
+def _some(parts: list[str], between: str = ", ") -> str:
     return (
-        f"insert tcgen05.fence::before_thread_sync behind line {first} before the threads synchronise, and "
-        f"tcgen05.fence::after_thread_sync before line {second}"
+        between.join(parts)
+        if len(parts) <= _MOST_RANGES
+        else f"{between.join(parts[: _MOST_RANGES - 1])} and {len(parts) - _MOST_RANGES + 1} more"
     )
+
+
+def lanes_at(rows: Words, op: int, size: int, places: Words, masks: Words) -> str:
+    """The lanes that access bytes which granules and masks select, according to recorded rows; "" if no row tells."""
+    addresses = _addresses(places, masks, 1)
+    reaching = 0
+    for row in rows[(rows[:, 0] & np.uint64(0xFFFFFFFF)) == op]:
+        hosts = row[2:34]
+        at = np.searchsorted(addresses, hosts)
+        hit = (at < len(addresses)) & (addresses[np.minimum(at, len(addresses) - 1)] < hosts + np.uint64(size))
+        reaching |= int(row[0] >> np.uint64(32)) & int(sum(1 << lane for lane in np.flatnonzero(hit).tolist()))
+    return lane_text(reaching) if size and reaching else ""

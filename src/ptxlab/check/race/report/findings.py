@@ -9,17 +9,27 @@ from numpy.typing import NDArray
 
 from ptxlab.check.model import ASYNC_PROXY, TENSOR_PIPES, Component, Kind, Row, scoped
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Use
-from ptxlab.check.race.clocks.clusters import Clusters
-from ptxlab.check.race.clocks.grids import GridBefore
-from ptxlab.check.race.clocks.scopes import excluded, lines_of, widening
+from ptxlab.check.race.clocks.clusters import Clusters, GridBefore, waits_for_grid
+from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.confirm import Doubts, place_of
-from ptxlab.check.race.program.dead_loads import dead_loads
-from ptxlab.check.race.program.instruction_kinds import waits_for_grid
-from ptxlab.check.race.program.tensor_addresses import allocation_awaited
-from ptxlab.check.race.report._messages import MISSING, Access, code_of, completion_of, fix_of, join_of, past_of, shortened
-from ptxlab.check.race.report._overlap import granules, lanes_at, overlap, where_text
+from ptxlab.check.race.program.value_flow import allocation_awaited, dead_loads
+from ptxlab.check.race.report._messages import (
+    MISSING,
+    Access,
+    code_of,
+    completion_of,
+    fix_of,
+    granules,
+    join_of,
+    lanes_at,
+    overlap,
+    past_of,
+    shortened,
+    where_text,
+)
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, FORMAL, HOW_SHIFT, UNWRITTEN
+from ptxlab.diagnostics import Place as SourcePlace
 from ptxlab.isa.effects import Alloc, Asynchronous, Completion, Dealloc, MbarrierArrive, MbarrierWait, Scope
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.reports import lane_text
@@ -91,7 +101,7 @@ class Findings:
             if (
                 narrow == []
                 or (earlier.serial != clocks.serial and _is_acquired(agent, earlier))
-                or self._twice(earlier, later)
+                or (earlier.write and later.write and self.clusters.same_store((earlier.slot, earlier.clock), (later.slot, later.clock)))
                 or {earlier.op.index, later.op.index} & self._redundant
             ):
                 cleared.add(pair)
@@ -132,18 +142,16 @@ class Findings:
         """A dependent grid touches what the grid before, which may still run, has touched."""
         before = self.before
         assert before is not None
-        self._launch.reports.add(
+        self._add_pair(
             "X121",
             f"{later.op.short} {later.verb} {place.text}, which {earlier.op.short} of the grid "
             f"before {past_of(earlier)}, and no griddepcontrol.wait stands before it",
-            op=later.op,
-            fix=f"insert griddepcontrol.wait before line {later.op.line}, in the same thread or before a barrier that it passes",
-            details=(
-                ("earlier", f"kernel {before.kernel}, line {earlier.op.line}: {earlier.op.opcode}"),
-                ("later", self._agent_text(later, place.lanes)),
-                ("order that exists", "none: griddepcontrol.launch_dependents lets this grid start while the other one runs"),
-            ),
-            cta=agent.cta,
+            later.op,
+            f"insert griddepcontrol.wait before line {later.op.line}, in the same thread or before a barrier that it passes",
+            agent.cta,
+            f"kernel {before.kernel}, line {earlier.op.line}: {earlier.op.opcode}",
+            self._agent_text(later, place.lanes),
+            "none: griddepcontrol.launch_dependents lets this grid start while the other one runs",
         )
 
     def _unwritten(self, reader: Access, agent: Agent, place: Place) -> None:
@@ -179,14 +187,6 @@ class Findings:
             "a fresh CTA's shared memory holds what the last one left there"
         )
 
-    def _twice(self, earlier: Access, later: Access) -> bool:
-        """Two copies that write the same to the same place, as compilers let several warps do."""
-        return earlier.write and later.write and self.clusters.same_store((earlier.slot, earlier.clock), (later.slot, later.clock))
-
-    def op(self, index: int) -> Op:
-        """An instruction of the program."""
-        return self._launch.program.ops[index]
-
     def in_flight_at_exit(self, agent: Agent, op: Op, reads: bool, grouped: bool = True) -> None:
         """An asynchronous operation that nothing has waited for when the CTA exits."""
         bulk_store = reads and completion_of(op) is Completion.BULK_GROUP
@@ -196,18 +196,18 @@ class Findings:
             + ("read its shared memory" if reads else "write to its shared memory"),
             op=op,
             fix=f"{join_of(op, reads, grouped)} before the threads exit",
-            details=(("issued by", f"warp {agent.warp} of CTA {agent.cta.describe()}"),),
+            details=(("issued by", agent.describe()),),
             cta=agent.cta,
         )
 
     def outlived(self, cta: Any, agent: Agent, op: Op) -> None:
-        """A CTA exits, and nothing orders that behind what another CTA does in its shared memory."""
+        """A CTA exits, and nothing orders an access of another CTA to its shared memory before that."""
         self._launch.reports.add(
             "M407",
             f"{op.short} of CTA {agent.cta.describe()} uses the shared memory of CTA {cta.describe()}, "
             "which may have exited by then: nothing orders the two",
             op=op,
-            fix=f"insert barrier.cluster.arrive and barrier.cluster.wait behind line {op.line}, before the CTAs of the cluster exit"
+            fix=f"insert barrier.cluster.arrive and barrier.cluster.wait after line {op.line}, before the CTAs of the cluster exit"
             + (
                 f"; or let CTA {cta.describe()} wait on its mbarrier for that arrival before it exits"
                 if isinstance(op.effects, MbarrierArrive)
@@ -226,29 +226,26 @@ class Findings:
             f"{use.op.short} waits for a phase of the mbarrier at shared offset {barrier.offset:#x}, and nothing keeps the next phase, "
             f"which {op.short} at line {op.line} completes, from being complete before the wait",
             op=use.op,
-            fix=f"behind line {use.op.line} arrive on an mbarrier, and wait on that mbarrier before line {op.line}; "
+            fix=f"after line {use.op.line} arrive on an mbarrier, and wait on that mbarrier before line {op.line}; "
             f"or synchronise the threads with a barrier between the two{other}",
             details=(
-                ("waits", f"warp {use.agent.warp} of CTA {use.agent.cta.describe()}"),
-                ("what then happens", "the parity that the wait names stands for the phase after, and the wait goes on"),
+                ("waits", use.agent.describe()),
+                ("what then happens", "the parity in the wait means the phase after that one, and the wait ends"),
             ),
             cta=use.agent.cta,
         )
 
     def invalidated_early(self, barrier: Any, agent: Agent, op: Op, use: Use) -> None:
         """mbarrier.inval ends the life of an object that another warp uses, and nothing orders the two."""
-        self._launch.reports.add(
+        self._add_pair(
             "X101",
             f"{op.short} ends the mbarrier at shared offset {barrier.offset:#x}, which {use.op.short} at line {use.op.line} uses, "
             "and nothing orders the two threads",
-            op=op,
-            fix=f"synchronise the threads with a barrier (bar.sync) between line {use.op.line} and line {op.line}",
-            details=(
-                ("earlier", f"warp {use.agent.warp} of CTA {use.agent.cta.describe()}"),
-                ("later", f"warp {agent.warp} of CTA {agent.cta.describe()}"),
-                ("order that exists", "none"),
-            ),
-            cta=agent.cta,
+            op,
+            f"synchronise the threads with a barrier (bar.sync) between line {use.op.line} and line {op.line}",
+            agent.cta,
+            use.agent.describe(),
+            agent.describe(),
         )
 
     def arrived_twice(self, barrier: Any, agent: Agent, first: Op, op: Op) -> None:
@@ -259,7 +256,7 @@ class Findings:
             "complete: it counts as two warps",
             op=op,
             fix=f"arrive once in a phase: drop line {op.line}, give it another barrier, or let the warp wait between line {first.line} and "
-            f"line {op.line} for a barrier behind barrier {barrier.id}",
+            f"line {op.line} for a barrier after barrier {barrier.id}",
             cta=agent.cta,
         )
 
@@ -271,48 +268,41 @@ class Findings:
         if key in self._seen or found is None:
             return
         self._seen.add(key)
-        at, text, _ = self._launch.reports.place(first)
         owner = f"warp {warp.warp_id} of CTA {warp.cta.describe()}"
-        self._launch.reports.add(
+        self._add_pair(
             "X114" if found.proxy_row == Row.ASYNC_GLOBAL else "X101",
             f"{op.short} {'writes' if writes else 'reads'} {where_text(found, *granules(found, addresses))}, which {first.short} at "
             f"line {first.line} {'writes' if wrote else 'reads'} in another thread of the warp, and nothing orders the two threads",
-            op=op,
-            fix=f"insert bar.warp.sync between line {first.line} and line {op.line}, for all threads of the two",
-            details=(
-                ("earlier", f"lanes {lane_text(whose)} of {owner}: line {at.line}: {shortened(text)}"),
-                ("later", f"lanes {lane_text(who)} of {owner}"),
-                ("order that exists", "none: program order is that of one thread"),
-            ),
-            cta=warp.cta,
+            op,
+            f"insert bar.warp.sync between line {first.line} and line {op.line}, for all threads of the two",
+            warp.cta,
+            f"lanes {lane_text(whose)} of {owner}: {self._line_text(first)}",
+            f"lanes {lane_text(who)} of {owner}",
+            "none: program order is that of one thread",
         )
 
     def uninitialised(self, barrier: Any, agent: Agent, op: Op, made: Use) -> None:
-        """A warp uses an mbarrier object, and nothing orders the use behind its initialisation."""
+        """A warp uses an mbarrier object, and nothing orders the use after its initialisation."""
         if (made.op.index, op.index, -1) in self._seen:
             return
         self._seen.add((made.op.index, op.index, -1))
         first, owner = made.op.line, made.agent.cta
         fix = (
-            f"insert bar.sync 0{' (barrier.cluster, if other CTAs use it, too)' if len(owner.cluster) > 1 else ''} behind line {first}, "
+            f"insert bar.sync 0{' (barrier.cluster, if other CTAs use it, too)' if len(owner.cluster) > 1 else ''} after line {first}, "
             f"which all threads pass before line {op.line}"
             if owner is agent.cta
-            else f"insert fence.mbarrier_init.release.cluster behind line {first}, then barrier.cluster.arrive and barrier.cluster.wait, "
+            else f"insert fence.mbarrier_init.release.cluster after line {first}, then barrier.cluster.arrive and barrier.cluster.wait, "
             f"all before line {op.line}"
         )
-        at, text, _ = self._launch.reports.place(made.op)
-        self._launch.reports.add(
+        self._add_pair(
             "X120",
             f"{op.short} uses the mbarrier at shared offset {barrier.offset:#x} of CTA {owner.describe()}, which "
             f"mbarrier.init at line {first} initialises, and nothing orders the two",
-            op=op,
-            fix=fix,
-            details=(
-                ("earlier", f"warp {made.agent.warp} of CTA {owner.describe()}: line {at.line}: {shortened(text)}"),
-                ("later", f"warp {agent.warp} of CTA {agent.cta.describe()}"),
-                ("order that exists", "none"),
-            ),
-            cta=agent.cta,
+            op,
+            fix,
+            agent.cta,
+            f"{made.agent.describe()}: {self._line_text(made.op)}",
+            agent.describe(),
         )
 
     # ---------------------------------------------------------------------------------------------------------- words
@@ -320,32 +310,57 @@ class Findings:
     def _report(
         self, clocks: Clocks, agent: Agent, earlier: Access, later: Access, place: Place, formal: bool, narrow: list[Op] | None
     ) -> str:
-        ordered = earlier.serial == clocks.serial and agent.rows[Row.EXECUTION, earlier.column] >= earlier.clock
-        fences = clocks.spec and _acquired(clocks, agent, earlier)
-        waited = _waited(clocks, earlier)
+        same_cluster = earlier.serial == clocks.serial
+        ordered = same_cluster and agent.rows[Row.EXECUTION, earlier.column] >= earlier.clock
+        fences = clocks.spec and _acquired(agent, earlier)
+        owner = clocks.owners[earlier.column // 2][0] if same_cluster else None
+        waited = owner is not None and bool(owner.rows[Row.EXECUTION, earlier.column] >= earlier.clock)
         if narrow:
-            code, missing = "X122", f"the scope of {lines_of(narrow)} does not include the other's thread"
-            fix = widening(_apart(clocks, earlier, later), narrow)
+            lines, wide = sorted({op.line for op in narrow}), _apart(clocks, earlier, later)
+            text = f"line{'s' * (len(lines) > 1)} {' and '.join(map(str, lines))}"
+            code, missing = "X122", f"the scope of {text} does not include the other's thread"
+            fix = f"widen the scope of {text} to .{wide.name.lower()}" + (", or .sys" if wide is Scope.GPU else "")
         else:
             code = "X109" if formal else code_of(earlier, later, place.found, ordered, waited, fences)
             missing, fix = MISSING[code], fix_of(code, earlier, later, waited)
             if code in ("X105", "X106") and isinstance(later.op.effects, Dealloc) and "tmem" in self._launch.options.checks:
                 code = "T612"  # as the machine says where the operation happens to be under way
-            if code in ("X105", "X106") and later.op.line < earlier.op.line and _issued_apart(clocks, agent, earlier):
+            if code in ("X105", "X106") and later.op.line < earlier.op.line and same_cluster and owner is not agent:
                 fix += f"; or, if line {later.op.line} is to execute first, synchronise the warps with a barrier (bar.sync) between the two"
         message = (
             f"{later.op.short} {later.verb} {place.text}, which {earlier.op.short} at line {earlier.op.line} {past_of(earlier)}, "
             f"and {missing}"
         )
-        at, text, source = self._launch.reports.place(earlier.op)
-        details = [
-            ("earlier", f"{self._agent_text(earlier)}: line {at.line}: {shortened(text)}"),
-            *([("earlier, in the source", f"{source.file}:{source.line}")] if source is not None else []),
-            ("later", self._agent_text(later, place.lanes)),
-            ("order that exists", _existing(clocks, agent, earlier, ordered)),
-        ]
-        self._launch.reports.add(code, message, op=later.op, fix=fix, details=tuple(details), cta=agent.cta)
+        one, other = f"{self._agent_text(earlier)}: {self._line_text(earlier.op)}", self._agent_text(later, place.lanes)
+        source = self._launch.reports.place(earlier.op)[2]
+        order = "none" if same_cluster else "none between the clusters"
+        if ordered:
+            order = "execution order: the earlier access is complete for this warp's ordinary accesses"
+        elif owner is agent:
+            order = "program order of one warp only"
+        self._add_pair(code, message, later.op, fix, agent.cta, one, other, order, source)
         return code
+
+    def _add_pair(
+        self,
+        code: str,
+        message: str,
+        op: Op,
+        fix: str,
+        cta: Any,
+        earlier: str,
+        later: str,
+        order: str = "none",
+        source: SourcePlace | None = None,
+    ) -> None:
+        """Add a finding about two accesses; ``op`` is the later one, ``source`` the place of the earlier one in the source."""
+        details = [("earlier", earlier), ("later", later), ("order that exists", order)]
+        if source is not None:
+            details.insert(1, ("earlier, in the source", f"{source.file}:{source.line}"))
+        self._launch.reports.add(code, message, op=op, fix=fix, details=details, cta=cta)
+
+    def _line_text(self, op: Op) -> str:
+        return f"line {op.line}: {shortened(self._launch.reports.place(op)[1])}"
 
     def _agent_text(self, access: Access, lanes: str = "") -> str:
         text = self.clusters.owner(access.serial, access.column // 2)
@@ -376,7 +391,7 @@ def _narrow(clocks: Clocks, held: int, earlier: Access, what: int, later: Access
     """Of two strong accesses, those whose scope leaves the other's thread out; None if scopes do not matter."""
     if not scoped(*(Kind(entry >> HOW_SHIFT + 1 & 15) for entry in (held, what))):
         return None
-    return excluded(_apart(clocks, earlier, later), earlier.op, later.op)
+    return [op for op in (earlier.op, later.op) if access_order(op).scope < _apart(clocks, earlier, later)]
 
 
 def _is_acquired(agent: Agent, earlier: Access) -> bool:
@@ -384,31 +399,7 @@ def _is_acquired(agent: Agent, earlier: Access) -> bool:
     return rows is not None and earlier.column < rows.shape[1] and bool(rows[Row.EXECUTION, earlier.column] >= earlier.clock)
 
 
-def _waited(clocks: Clocks, earlier: Access) -> bool:
-    """Whether the warp that issued an access has itself waited for it."""
-    owner = clocks.owners[earlier.column // 2][0] if earlier.serial == clocks.serial else None
-    return owner is not None and bool(owner.rows[Row.EXECUTION, earlier.column] >= earlier.clock)
-
-
-def _issued_apart(clocks: Clocks, agent: Agent, earlier: Access) -> bool:
-    """Whether another warp of the cluster has issued an asynchronous operation."""
-    return earlier.serial == clocks.serial and clocks.owners[earlier.column // 2][0] is not agent
-
-
-def _acquired(clocks: Clocks, agent: Agent, earlier: Access) -> bool:
+def _acquired(agent: Agent, earlier: Access) -> bool:
     """Whether only tcgen05.fence is missing."""
-    rows = agent.rows
-    components = list(Component) if earlier.kind in TENSOR_PIPES else [Component.DONE]
-    columns = earlier.column + np.array(components)
-    return bool((rows[np.array([Row.ACQUIRED, Row.EXECUTION])][:, columns] >= earlier.clock).any())
-
-
-def _existing(clocks: Clocks, agent: Agent, earlier: Access, ordered: bool) -> str:
-    if earlier.serial != clocks.serial:
-        return "none between the clusters"
-    if ordered:
-        return "execution order: the earlier access is complete for this warp's ordinary accesses"
-    owner = clocks.owners[earlier.column // 2][0]
-    if owner is agent:
-        return "program order of one warp only"
-    return "none"
+    columns = earlier.column + np.array(list(Component) if earlier.kind in TENSOR_PIPES else [Component.DONE])
+    return bool((agent.rows[[Row.ACQUIRED, Row.EXECUTION]][:, columns] >= earlier.clock).any())

@@ -1,4 +1,4 @@
-"""The compiled part of the sanitizer that goes through what warps have recorded."""
+"""The compiled part of the sanitizer that processes the rows which warps have recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _CLOCKS = "<16 x i32>"
 
 
 def emit_drain(module: Module) -> None:
-    """``i64 drain(state, rows, first, count)``: recorded rows in order; the index of one that Python has to see, or ``count``."""
+    """``i64 drain(state, rows, first, count)``: process rows in order; return the index of a row that Python handles, or ``count``."""
+    _accesses(module)
     c = Function(module, "drain", "i64", "ptr state, ptr rows, i64 first, i64 count")
     state, rows, start, count = c.parameters
     ops = state.pointer(StateWord.OPS)
@@ -29,11 +30,12 @@ def emit_drain(module: Module) -> None:
         copy = (how & 0x100).ne(0)
         slot = copy.select(state.word(StateWord.COPY_SLOT), state.word(StateWord.SLOT))
         clock = copy.select(state.word(StateWord.COPY_CLOCK), state.word(StateWord.CLOCK))
+        size = copy.select(row.load("i64", 1), size)
         who = (slot << 32) | clock
         with c.when(copy):
             state.set_word(StateWord.COPIED, 1)
         with c.when(((how & 0x10000).eq(0) | (how & 0x20000).ne(0)) & size.ne(0)):
-            _lanes(c, state, row, (who, op, how & 31, size))
+            c.call("accesses", "void", state, row, who, op, how & 31, size)
         fence, suspect = (how & sum(PROXY_FENCES.values())).ne(0), state.word(StateWord.SUSPECT_COUNT).ne(0)
         with c.when((how & 0x10000).ne(0) | (fence & suspect)):
             c.ret(index)
@@ -43,7 +45,7 @@ def emit_drain(module: Module) -> None:
 
 
 def _proxy_fence(c: Function, state: Value, how: Value) -> None:
-    """`Clocks.proxy_fence`."""
+    """The same as `Clocks.proxy_fence`."""
     rows, width = state.pointer(StateWord.ROWS), state.word(StateWord.WIDTH)
     known = rows.at(width * (4 * Row.EXECUTION))
     for row, bit in PROXY_FENCES.items():
@@ -58,27 +60,21 @@ def _proxy_fence(c: Function, state: Value, how: Value) -> None:
         own.store(clock.to("i32"), component)
 
 
-def _lanes(c: Function, state: Value, row: Value, access: tuple[Value, Value, Value, Value]) -> None:
-    """The accesses of a row's lanes; neighbours in memory are one range."""
-    who, op, how, size = access
+def _accesses(module: Module) -> None:
+    """``void accesses(state, row, who, op, how, size)``: record the accesses of a row; contiguous ones are one range."""
+    c = Function(module, "accesses", "void", "ptr state, ptr row, i64 who, i64 op, i64 how, i64 size", internal=True)
+    state, row, who, op, how, size = c.parameters
     lanes, silent = row.load("i64") >> 32, row.load("i64", 1)
-    whole, apart, done = c.label("whole"), c.label("apart"), c.label("done")
-    c.branch(lanes.eq(0xFFFFFFFF) & (how.ne(_STORE) | silent.eq(0)), whole, apart)
-    c.begin(whole)
-    first, length = _block(c, row, size)
-    together = c.label("together")
-    c.branch(length.ne(0), together, apart)
-    c.begin(together)
-    c.call("span", "void", state, first, length, who, op | (how << HOW_SHIFT))
-    c.jump(done)
-    c.begin(apart)
-    _each_lane(c, state, row, access, lanes, silent)
-    c.jump(done)
-    c.begin(done)
+    with c.when(lanes.eq(0xFFFFFFFF) & (how.ne(_STORE) | silent.eq(0))):
+        first, length = _block(c, row, size)
+        with c.when(length.ne(0)):
+            c.call("span", "void", state, first, length, who, op | (how << HOW_SHIFT))
+            c.ret()
+    _each_lane(c, state, row, (who, op, how, size), lanes, silent)
 
 
 def _block(c: Function, row: Value, size: Value) -> tuple[Value, Value]:
-    """The first byte and the bytes of what 32 lanes reach, in whatever order, if that is one block; else 0 bytes."""
+    """The address and the size of the bytes that 32 lanes access, in any order, if they are contiguous; otherwise the size is 0."""
     addresses = row.load("<32 x i64>", 2)
     first = addresses.reduce("umin")
     offsets = addresses - first
@@ -104,12 +100,12 @@ def _each_lane(c: Function, state: Value, row: Value, access: tuple[Value, Value
         what = op | (is_silent.select(_SILENT, how) << HOW_SHIFT)
         address = row.at(16).load("i64", lane)
         first, known = begin.get(), length.get()
-        # Swizzled neighbours change places.
-        below, behind = (address + size).eq(first), address.eq(first + known)
-        with c.when(~(below | behind) | what.ne(kind.get())):
+        # Swizzles exchange neighbouring addresses.
+        below, above = (address + size).eq(first), address.eq(first + known)
+        with c.when(~(below | above) | what.ne(kind.get())):
             end_range()
             length.set(0)
             kind.set(what)
-        begin.set((behind & length.get().ne(0)).select(first, address))
+        begin.set((above & length.get().ne(0)).select(first, address))
         length.set(length.get() + size)
     end_range()

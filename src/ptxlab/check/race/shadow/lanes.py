@@ -1,21 +1,21 @@
-"""Under ``spec``: races between the threads of one warp, as program order is that of each thread.
+"""Under ``spec``: races between the threads of one warp. Section "Program Order": program order exists only within one thread.
 
-Section "Program Order". What a warp records is divided into stretches: a new one begins where, on a path from one access to the next, any
-of its threads may have synchronised with others: at a service instruction, a fence, an acquiring or releasing access, or a warp collective.
+The rows that a warp records are divided into segments. A new segment begins where, on a path from one access to the next, threads of the
+warp may have synchronised: at a service instruction, a fence, an acquiring or releasing access, or a warp collective. Only accesses of one
+segment are compared.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.model import Kind
-from ptxlab.check.race.clocks.scopes import access_order
+from ptxlab.check.race.clocks.releases import access_order
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow_ir import OpWord
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, Nothing
@@ -31,21 +31,11 @@ _LANES = np.arange(32, dtype=np.uint64)
 _WORD = 4
 _LAST = np.iinfo(np.int64).max
 _MOST = 256
-"""Words of one stretch that are compared where several threads access them."""
+"""At most so many words of one segment, which several threads access, are compared."""
 _CARRIED = 64
-"""Rows of a stretch that are compared with those of the next drain."""
+"""Rows of the last segment that are compared with the rows of the next drain."""
 
 Words = NDArray[np.uint64]
-
-
-@dataclass(slots=True, eq=False)
-class _Accesses:
-    """Those of a stretch, word by word: the word's address, its bytes, the row and the lane."""
-
-    words: Words
-    masks: Words
-    rows: NDArray[np.intp]
-    lanes: NDArray[np.intp]
 
 
 class Lanes:
@@ -63,24 +53,24 @@ class Lanes:
         self._between: dict[tuple[int, int], bool] = {}
 
     def drained(self, warp: Warp, rows: Words) -> None:
-        """Look at what a warp has recorded, and at the end of what it had before."""
+        """Compare the rows that a warp has recorded with each other, and with the last rows of the drain before."""
         before: Words | None = warp.state.get("race lanes")
         if before is not None:
             rows = np.concatenate([before, rows])
         ops = (rows[:, 0] & np.uint64(0xFFFFFFFF)).astype(np.intp)
-        own = ops < len(self._synchronises)  # the second rows of cp.async are its own accesses, not the thread's
+        own = ops < len(self._synchronises)  # what cp.async reads is its own access, not the thread's
         rows, ops = rows[own], ops[own]
         start = 0
-        for start, stop in self._stretches(ops.tolist()):
+        for start, stop in self._segments(ops.tolist()):
             part = rows[start:stop]
             chosen = self._sizes[ops[start:stop]] > 0
             mine = ops[start:stop][chosen]
-            if len(mine) > 1 and self._writes[mine].any() and _touching(part[chosen], self._sizes[mine]):
+            if len(mine) > 1 and self._writes[mine].any() and _overlapping(part[chosen], self._sizes[mine]):
                 self._compare(warp, part[chosen], mine)
         warp.state["race lanes"] = rows[max(start, len(rows) - _CARRIED) :].copy()
 
-    def _stretches(self, ops: list[int]) -> Iterator[tuple[int, int]]:
-        """Neighbouring rows between which nothing can have synchronised threads."""
+    def _segments(self, ops: list[int]) -> Iterator[tuple[int, int]]:
+        """The first row of each segment, and the row after its last."""
         start = 0
         for at in range(1, len(ops) + 1):
             if at == len(ops) or self._apart(ops[at - 1], ops[at]):
@@ -115,43 +105,33 @@ class Lanes:
                 work += following
         return False
 
-    # ------------------------------------------------------------------------------------------------------ one stretch
+    # ------------------------------------------------------------------------------------------------------ one segment
 
     def _compare(self, warp: Warp, rows: Words, ops: NDArray[np.intp]) -> None:
-        found = _expand(rows, self._sizes[ops])
-        order = np.lexsort((found.rows, found.words))
-        words, lanes, writes = found.words[order], found.lanes[order], self._writes[ops[found.rows[order]]]
+        """Report the pairs of accesses of different threads to the same bytes that are a race."""
+        words, masks, at, lanes = _expand(rows, self._sizes[ops])
+        writes, strong = self._writes[ops[at]], self._strong[ops[at]]
+        silent = (self._kinds[ops[at]] == Kind.GENERIC << 1 | 1) & (rows[at, 1] >> lanes.astype(np.uint64) & np.uint64(1)).astype(bool)
         starts = np.flatnonzero(np.concatenate([[True], words[1:] != words[:-1]]))
         several = np.minimum.reduceat(lanes, starts) != np.maximum.reduceat(lanes, starts)
         shared = np.flatnonzero(several & np.logical_or.reduceat(writes, starts))[:_MOST]
-        stops = np.append(starts[1:], len(words))
         conflicts: dict[tuple[int, int], dict[str, Any]] = defaultdict(lambda: {"bytes": set(), "earlier": 0, "later": 0})
-        for group in shared.tolist():
-            for one, other in self._pairs(rows, ops, found, order[starts[group] : stops[group]].tolist()):
-                held = conflicts[int(ops[found.rows[one]]), int(ops[found.rows[other]])]
-                mask = int(found.masks[one] & found.masks[other])
-                held["bytes"].update(int(found.words[one]) * _WORD + k for k in range(_WORD) if mask >> k & 1)
-                held["earlier"] |= 1 << int(found.lanes[one])
-                held["later"] |= 1 << int(found.lanes[other])
+        for start, stop in zip(starts[shared].tolist(), np.append(starts[1:], len(words))[shared].tolist(), strict=True):
+            for other, one in ((k, i) for k in range(start, stop) for i in range(start, k)):
+                mask = int(masks[one] & masks[other])
+                if at[one] == at[other] or lanes[one] == lanes[other] or not mask or not (writes[one] or writes[other]):
+                    continue
+                if strong[other] if strong[one] else silent[other]:
+                    continue
+                held = conflicts[int(ops[at[one]]), int(ops[at[other]])]
+                held["bytes"].update(int(words[one]) * _WORD + k for k in range(_WORD) if mask >> k & 1)
+                held["earlier"] |= 1 << int(lanes[one])
+                held["later"] |= 1 << int(lanes[other])
         for (earlier, later), held in conflicts.items():
             op, first = self._program.ops[later], self._program.ops[earlier]
             self._findings.race_of_lanes(
                 warp, (first, bool(self._writes[earlier]), held["earlier"]), (op, bool(self._writes[later]), held["later"]), held["bytes"]
             )
-
-    def _pairs(self, rows: Words, ops: NDArray[np.intp], found: _Accesses, group: list[int]) -> Iterator[tuple[int, int]]:
-        """The accesses to one word, in order, that are a race."""
-        for at, other in enumerate(group):
-            row, lane = found.rows[other], found.lanes[other]
-            op = ops[row]
-            silent = self._kinds[op] == Kind.GENERIC << 1 | 1 and int(rows[row, 1]) >> int(lane) & 1
-            for one in group[:at]:
-                before = ops[found.rows[one]]
-                if found.rows[one] == row or found.lanes[one] == lane or not int(found.masks[one] & found.masks[other]):
-                    continue
-                strong = self._strong[before]
-                if (self._writes[op] or self._writes[before]) and not (self._strong[op] if strong else silent):
-                    yield one, other
 
 
 def _synchronises(program: Program, op: Op) -> bool:
@@ -163,18 +143,18 @@ def _synchronises(program: Program, op: Op) -> bool:
     return op.row.kind == "service" or not quiet
 
 
-def _touching(rows: Words, sizes: NDArray[np.int64]) -> bool:
-    """Whether the ranges of memory of two rows touch."""
+def _overlapping(rows: Words, sizes: NDArray[np.int64]) -> bool:
+    """Whether the ranges of memory of two rows overlap."""
     active = (rows[:, :1] >> np.uint64(32) >> _LANES & np.uint64(1)).astype(bool)
     hosts = rows[:, 2:].astype(np.int64)
     first = np.where(active, hosts, _LAST).min(axis=1)
     order = np.argsort(first)
-    behind = np.maximum.accumulate((np.where(active, hosts, 0).max(axis=1) + sizes)[order])
-    return bool((first[order][1:] < behind[:-1]).any())
+    ends = np.maximum.accumulate((np.where(active, hosts, 0).max(axis=1) + sizes)[order])
+    return bool((first[order][1:] < ends[:-1]).any())
 
 
-def _expand(rows: Words, sizes: NDArray[np.int64]) -> _Accesses:
-    """The words of all lanes' accesses."""
+def _expand(rows: Words, sizes: NDArray[np.int64]) -> tuple[Words, Words, NDArray[np.intp], NDArray[np.intp]]:
+    """The accesses of all lanes word by word, in order: the word's address, its bytes, the row and the lane."""
     row, lane = np.nonzero((rows[:, :1] >> np.uint64(32) >> _LANES & np.uint64(1)).astype(bool))
     hosts = rows[:, 2:][row, lane].astype(np.int64)
     ends = hosts + sizes[row]
@@ -184,4 +164,6 @@ def _expand(rows: Words, sizes: NDArray[np.int64]) -> _Accesses:
     low = np.maximum(np.repeat(hosts, counts) - words * _WORD, 0)
     high = np.minimum(np.repeat(ends, counts) - words * _WORD, _WORD)
     masks = ((1 << high) - (1 << low)).astype(np.uint64)
-    return _Accesses(words.astype(np.uint64), masks, np.repeat(row, counts), np.repeat(lane, counts))
+    rows_of = np.repeat(row, counts)
+    order = np.lexsort((rows_of, words))
+    return words[order].astype(np.uint64), masks[order], rows_of[order], np.repeat(lane, counts)[order]

@@ -1,4 +1,4 @@
-"""Shadow memory: for every granule of memory the accesses that nothing later has replaced."""
+"""Shadow memory: for every granule of memory the accesses that no later access has replaced."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ptxlab.native.builder import Module
 __all__ = ["MEMORY_GRANULE", "TENSOR_GRANULE", "Object", "Shadow", "shadow_functions"]
 
 MEMORY_GRANULE = 5, 0
-"""log2 of the bytes of a granule, and of a unit of its mask: 32 bytes, byte by byte."""
+"""log2 of the bytes of a granule, and of the bytes for each bit of its mask: 32 bytes, one bit for each byte."""
 TENSOR_GRANULE = 7, 2
-"""32 lanes of a column, lane by lane."""
+"""32 lanes of a column, one bit for each lane."""
 _SUSPECTS = 4096
-"""As many granules as the largest copies reach."""
+"""The number of granules that the largest copies access."""
 
 
 @cache
@@ -41,7 +41,11 @@ def shadow_functions() -> tuple[Any, Any]:
 
 @dataclass(slots=True, eq=False)
 class Object:
-    """Memory that is watched: its host bytes, near and further entries of its cells, uint64[granules, entries, 2], and what it is."""
+    """Memory that is watched.
+
+    ``data`` are its host bytes. ``cells`` and ``further`` are the near and the further entries of its cells, uint64[granules, entries, 2].
+    ``owner`` is the CTA, the tensor memory or the allocation.
+    """
 
     data: NDArray[np.uint8]
     cells: NDArray[np.uint64]
@@ -50,7 +54,7 @@ class Object:
     proxy_row: int
     owner: Any
     written: NDArray[np.uint32] | None = None
-    """The bytes of each granule that something has written, where memory starts without a value."""
+    """The written bytes of each granule, for memory that has no value at first."""
 
     @property
     def start(self) -> int:
@@ -74,7 +78,7 @@ class Shadow:
         self._suspects: NDArray[np.uint64] = np.zeros((_SUSPECTS, SUSPECT_WORDS), np.uint64)
         self._objects: list[Object] = []
         self._free: list[NDArray[np.uint64]] = []
-        """Those of objects that are watched no longer: fresh memory costs more than clearing these."""
+        """Cells of objects that are no longer watched: to clear them costs less than new memory."""
         self._table: NDArray[np.uint64] = np.zeros((1, OBJECT_WORDS), np.uint64)
         self._dirty = True
         self._address = address_of(self.state)
@@ -88,7 +92,7 @@ class Shadow:
     def watch(
         self, data: NDArray[np.uint8], granule: tuple[int, int], entries: int, proxy_row: int, owner: Any, fresh: bool = False
     ) -> Object:
-        """Watch the bytes of a contiguous array, with four entries or more; ``fresh`` memory holds nothing yet."""
+        """Watch the bytes of a contiguous array, with four entries or more for a cell; ``fresh`` memory has no value yet."""
         granules = -(-data.nbytes >> granule[0])
         near, further = (self._empty((granules, count, 2)) for count in (NEAR, entries - NEAR))
         made = Object(data, near, further, granule, proxy_row, owner, np.zeros(granules, np.uint32) if fresh else None)
@@ -106,13 +110,13 @@ class Shadow:
         return np.zeros(shape, np.uint64)
 
     def forget(self, made: Object) -> None:
-        """Watch an object no longer."""
+        """Stop watching an object."""
         self._objects.remove(made)
         self._free += [made.cells, made.further]
         self._dirty = True
 
     def clear(self, made: Object, granules: slice) -> None:
-        """Forget what was done to some granules, and what was written there."""
+        """Remove the accesses to some granules, and mark their bytes as not written."""
         made.cells[granules] = 0
         made.further[granules] = 0
         if made.written is not None:
@@ -146,20 +150,20 @@ class Shadow:
     # --------------------------------------------------------------------------------------------------------- accesses
 
     def drain(self, rows: int, first: int, count: int) -> int:
-        """Recorded rows at a host address, in order; the index of one that is for Python, or ``count``."""
+        """Record the accesses of rows at a host address, in order; return the index of a row that Python handles, or ``count``."""
         if self._dirty:
             self._tabulate()
         at: int = self._drain(self._address, rows, first, count)
         return at
 
     def access(self, access: MemoryAccess, who: int, what: int) -> None:
-        """One access to ranges of host memory; ``who`` is slot << 32 | clock, ``what`` op | (kind << 1 | write) << 56."""
+        """Record one access to ranges of host memory; ``who`` is slot << 32 | clock, ``what`` op | (kind << 1 | write) << 56."""
         if self._dirty:
             self._tabulate()
         self._ranges(self._address, *access.where, who, what)
 
     def size_of(self, op: int) -> int:
-        """The bytes that one lane's access of an instruction reaches, 0 where its rows do not say."""
+        """The bytes that one lane of an instruction accesses, 0 if its rows do not tell."""
         return int(self._keep[0][op, OpWord.SIZE]) if op < len(self._keep[0]) else 0
 
     def suspects(self) -> NDArray[np.uint64]:

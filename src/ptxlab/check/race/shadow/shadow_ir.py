@@ -1,9 +1,9 @@
-"""The compiled part of the sanitizer: what was last done to each granule of memory, and whether an access may follow it.
+"""The compiled part of the sanitizer: the last accesses to each granule of memory, and whether a new access may follow them.
 
-A granule is 32 bytes of shared or global memory, or 32 lanes of one column of tensor memory. Its cell holds a few entries, each one access:
-two words, ``slot << 32 | clock`` and ``op | bytes << 24 | (kind << 1 | write) << 56``. An entry loses the bytes that a new access which
-follows it in order stands for, and goes with the last one, so that those which stay are concurrent. Everything works on tables that
-`Shadow` lays out.
+A granule is 32 bytes of shared or global memory, or 32 lanes of one column of tensor memory. Its cell holds a few entries. An entry is one
+access, in two words: ``slot << 32 | clock`` and ``op | bytes << 24 | (kind << 1 | write) << 56``. A new access that is ordered after an
+entry, and conflicts with everything that the entry conflicts with, replaces the entry for the bytes that both access. An entry without
+bytes is removed. So the entries that remain are concurrent. `Shadow` allocates the tables.
 """
 
 from __future__ import annotations
@@ -36,46 +36,46 @@ __all__ = [
 CLUSTER_SHIFT = 12
 """A slot's number is the cluster's << 12 | its number in the cluster."""
 BEFORE = 0
-"""In place of a cluster's number: the grid before, whose slot 0 all clusters know."""
+"""The cluster number of the grid before. All clusters have a clock for its slot 0."""
 HOW_SHIFT = 56
-"""Where kind and write stand in the second word of an entry."""
+"""The position of kind and write in the second word of an entry."""
 OBJECT_WORDS = 7
 """Host address, bytes, address of the cells, entries of a cell | granule shift << 8 | mask unit shift << 16, row of the async proxy, the
 address of the masks of what has been written (0 where all memory starts with a value), and that of the cells' further entries."""
 NEAR = 4
-"""Entries of a cell, a cache line, that stand together; few cells need the further ones."""
+"""Entries of a cell that are contiguous, in one cache line. Few cells need the further ones, which are stored elsewhere."""
 SUSPECT_WORDS = 6
 """The earlier entry, the later one, the granule's host address, and what is wrong: `CONCURRENT`, `FORMAL` or `UNWRITTEN`."""
 CONCURRENT, FORMAL, UNWRITTEN = range(3)
 READS_TOO = 0x20
-"""Beside kind and write: what is written is read before."""
+"""A bit after kind and write: the access reads the bytes before it writes them."""
 PROXY_FENCES = {Row.ASYNC_SHARED: 0x40000, Row.ASYNC_GLOBAL: 0x80000}
-"""The bits of a fence.proxy.async, by the row that it raises to that of execution; it is for Python where accesses before are suspect."""
+"""The bits of a fence.proxy.async, by the row that it raises to the row of execution. Python handles it if accesses before are suspect."""
 OP_WORDS = 2
 _AHEAD = 4
 _FETCHED = 256
-"""Ranges, and bytes of cells."""
+"""Prefetched: the cells of the range that is so many ranges later, and so many bytes of them."""
 _FORWARD = 8
-"""Cells."""
+"""Prefetched within a range: the cell that is so many cells later."""
 _NEAR_BYTES = 16 * NEAR
 _MEMO_WORDS = 2 * NEAR
-"""The near entries: all that there are, or of which the last is free before the access."""
+"""Words of the near entries."""
 _MEMO = f"<{_MEMO_WORDS} x i64>"
 _MEMOS = 16
 _MIX = 0x9E37_79B9_7F4A_7C15
-"""2^64 over the golden ratio: the highest bits of a product with it depend on all bits."""
+"""2^64 divided by the golden ratio: the highest bits of a product with it depend on all bits of the other factor."""
 
 
 class OpWord(IntEnum):
-    """Of the table of ops."""
+    """The words of an instruction in the table of ops."""
 
     HOW = 0
-    """kind << 1 | write; bit 8: cp.async; bit 16: the row is for Python; bit 17: it is an access besides; bits 18, 19: `PROXY_FENCES`"""
+    """kind << 1 | write; bit 8: cp.async; bit 16: Python handles the row; bit 17: the row is an access, too; bits 18, 19: `PROXY_FENCES`"""
     SIZE = 1
 
 
 class StateWord(IntEnum):
-    """Of the state that the compiled functions share."""
+    """The words of the state that the compiled functions share."""
 
     ROWS = 0
     """the clock of the running agent, uint32[row][slot component]"""
@@ -94,18 +94,18 @@ class StateWord(IntEnum):
     SUSPECT_COUNT = 13
     SUSPECT_CAPACITY = 14
     COPIED = 15
-    """1 where a row was a cp.async"""
+    """1 if a row was a cp.async"""
     EPOCH = 16
-    """the number of the table of objects: what is remembered of earlier ones counts no more"""
+    """the number of the table of objects; a memo for an earlier table is not valid"""
     MEMO = 24
-    """what accesses have made of cells: `_MEMOS` times `MemoWord`"""
+    """cells before and after an access: `_MEMOS` times `MemoWord`"""
     END = MEMO + _MEMOS * 24
 
 
 class MemoWord(IntEnum):
-    """One access to a cell of which all entries fitted into eight words, and that was in order.
+    """One access to a cell whose near entries were enough, and which found no suspects.
 
-    What was in order for an agent stays so: clocks only grow.
+    If the same agent makes the same access to equal entries again, the result is the same: clocks only grow.
     """
 
     EPOCH = 0
@@ -114,12 +114,12 @@ class MemoWord(IntEnum):
     WHAT = 3
     BEFORE = 8
     AFTER = 16
-    """the entries as the access found them, and as it left them"""
+    """the entries before and after the access"""
     END = 24
 
 
 def emit_shadow(module: Module) -> None:
-    """``ranges``, and ``span`` for others."""
+    """Emit ``ranges``, and ``span``, which other functions call."""
     _find(module)
     _visit(module)
     _span(module)
@@ -155,8 +155,8 @@ def _suspect(c: Function, state: Value, words: tuple[Value | int, ...]) -> None:
 def _visit(module: Module) -> None:
     """``void visit(state, cell, further, entries, who, what, async, place)``: one access to one granule.
 
-    ``further`` is where entry 0 would be if all stood there. Entries in use stand in front; those that the access replaces are squeezed
-    out.
+    ``further`` is the address that entry 0 would have among the further entries. Entries in use come first. The entries that the access
+    replaces are removed.
     """
     parameters = "ptr state, ptr cell, ptr further, i64 entries, i64 who, i64 what, i64 proxy, i64 place"
     c = Function(module, "visit", "void", parameters, internal=True)
@@ -169,7 +169,7 @@ def _visit(module: Module) -> None:
     _repeated(c, cell, who, mask, how)
     at, kept = c.variable("i64", 0), c.variable("i64", 0)
     merged, read, rest = c.variable("i64", 0), c.variable("i64", -1), c.variable("i64", 0)
-    head, body, following, done = c.label("next"), c.label("entry"), c.label("following"), c.label("done")
+    head, body, done = c.label("next"), c.label("entry"), c.label("done")
     c.jump(head)
     c.begin(head)
     i = at.get()
@@ -183,25 +183,20 @@ def _visit(module: Module) -> None:
     at.set(i + 1)
     whose = entry.load("i64")
     held_how, held_mask = (held >> HOW_SHIFT) & 31, (held >> 24) & 0xFFFFFFFF
-    same, apart, keep, judge = (c.label() for _ in range(4))
-    c.branch(whose.eq(who) & held_how.eq(how), same, apart)
-    c.begin(same)
-    merged.set(1)
-    _keep(c, entry_at, kept, whose, held | (mask << 24))
-    c.jump(following)
-    c.begin(apart)
-    rest.set(held)
-    c.branch((held_mask & mask).eq(0), keep, judge)
-    c.begin(judge)
-    replaced = _judge(c, state, (whose, held), (who, what), proxy, place)
-    rest.set(replaced.select(held & ~(mask << 24), held))
-    c.branch(replaced & (held_mask & ~mask).eq(0), following, keep)
-    c.begin(keep)
-    with c.when((held_how & 1).eq(0)):
-        read.set(kept.get())
-    _keep(c, entry_at, kept, whose, rest.get())
-    c.jump(following)
-    c.begin(following)
+    with c.when(whose.eq(who) & held_how.eq(how)) as otherwise:
+        merged.set(1)
+        _keep(c, entry_at, kept, whose, held | (mask << 24))
+        otherwise()
+        rest.set(held)
+        with c.when((held_mask & mask).ne(0)):
+            replaced = _judge(c, state, (whose, held), (who, what), proxy, place)
+            rest.set(replaced.select(held & ~(mask << 24), held))
+            remains = c.label()
+            c.branch(replaced & (held_mask & ~mask).eq(0), head, remains)
+            c.begin(remains)
+        with c.when((held_how & 1).eq(0)):
+            read.set(kept.get())
+        _keep(c, entry_at, kept, whose, rest.get())
     c.jump(head)
     c.begin(done)
     used = kept.get()
@@ -220,7 +215,7 @@ def _visit(module: Module) -> None:
 
 
 def _repeated(c: Function, cell: Value, who: Value, mask: Value, how: Value) -> None:
-    """Return at once if the only entry is this very access: an accumulator is written again and again with nothing in between."""
+    """Return at once if the only entry is the same access: an accumulator is written repeatedly with no other access in between."""
     held = cell.load("i64", 1)
     same = cell.load("i64").eq(who) & ((held >> HOW_SHIFT) & 31).eq(how) & (mask & ~(held >> 24)).eq(0)
     with c.when(same & cell.load("i64", 3).eq(0)):
@@ -228,7 +223,7 @@ def _repeated(c: Function, cell: Value, who: Value, mask: Value, how: Value) -> 
 
 
 def _keep(c: Function, entry_at: Callable[[Value], Value], kept: Variable, whose: Value, held: Value) -> None:
-    """Put an entry behind those that stay."""
+    """Store an entry after those that remain."""
     j = kept.get()
     place = entry_at(j)
     place.store(whose)
@@ -237,7 +232,7 @@ def _keep(c: Function, entry_at: Callable[[Value], Value], kept: Variable, whose
 
 
 def _judge(c: Function, state: Value, earlier: tuple[Value, Value], later: tuple[Value, Value], proxy: Value, place: Value) -> Value:
-    """Report two accesses to the same bytes if they may not be concurrent; whether the later one stands for the earlier one there."""
+    """Report two accesses to the same bytes if they may not be concurrent; return whether the later one replaces the earlier one there."""
     (whose, held), (who, what) = earlier, later
     rows, width, cluster = state.pointer(StateWord.ROWS), state.word(StateWord.WIDTH), state.word(StateWord.CLUSTER)
     how, held_how = (what >> HOW_SHIFT) & 31, (held >> HOW_SHIFT) & 31
@@ -256,7 +251,7 @@ def _judge(c: Function, state: Value, earlier: tuple[Value, Value], later: tuple
         _suspect(c, state, (whose, held, who, what, place, CONCURRENT))
     with c.when(conflict & ordered & (found & 8).ne(0) & ~performed):
         _suspect(c, state, (whose, held, who, what, place, FORMAL))
-    # Slots number what one agent does in order, so that a later number of the same slot and kind covers an earlier one.
+    # A slot numbers accesses that one agent makes in order: a later number of the same slot and kind replaces an earlier one.
     own = (whose >> 32).eq(who >> 32) & held_how.eq(how)
     return (found & 64).ne(0) & (performed | own | conflict)
 
@@ -295,7 +290,7 @@ def _span(module: Module) -> None:
 def _visit_or_repeat(
     c: Function, state: Value, found: Value, places: tuple[Value, Value], access: tuple[Value, Value, Value, Value, Value]
 ) -> None:
-    """Visit a granule; if the same access has turned another one's same entries into others, do that again."""
+    """Visit a granule. If a memo has the result of the same access to equal entries, store that result."""
     entries, who, what, _, _ = access
     cell, _ = places
     before = cell.load(_MEMO)
@@ -319,7 +314,7 @@ def _visit_or_repeat(
 
 
 def _memo(c: Function, state: Value, cell: Value) -> Value:
-    """Where it would stand what an access makes of a cell's entries: neighbours often alternate between a few."""
+    """The place of the memo for a cell's entries. The entries of neighbouring cells often alternate between a few values."""
     mixed = cell.load("i64")
     for word in (1, 2, 3):
         mixed = mixed + cell.load("i64", word)
@@ -328,7 +323,7 @@ def _memo(c: Function, state: Value, cell: Value) -> Value:
 
 
 def _initialised(c: Function, state: Value, written: Value, who: Value, what: Value, place: Value) -> None:
-    """Report a read of what nothing has written, once; note what is written."""
+    """Report a read of bytes that nothing has written, once; mark written bytes."""
     mask, how = ((what >> 24) & 0xFFFFFFFF).to("i32"), what >> HOW_SHIFT
     known = written.load("i32")
     missing = mask & ~known
@@ -339,7 +334,7 @@ def _initialised(c: Function, state: Value, written: Value, who: Value, what: Va
 
 
 def _prefetch(c: Function, state: Value, starts: Value, index: Value, count: Value) -> None:
-    """Let the processor fetch the cells of a range that comes soon: those of global memory lie far apart."""
+    """Prefetch the cells of a range that follows soon: ranges of global memory are far apart."""
     last = state.pointer(StateWord.OBJECTS).at(state.word(StateWord.LAST) * (8 * OBJECT_WORDS))
     address = starts.load("i64", index.ult(count).select(index, 0))
     offset = address - last.load("i64")

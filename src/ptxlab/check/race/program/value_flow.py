@@ -1,0 +1,274 @@
+"""Where values come from and where they go: answers for four questions of the race check.
+
+`sources_change`: can the launch write what its cp.async read? Most kernels copy from arrays that nobody writes, and then there is nothing
+to watch. `dead_loads`: which loads matter only to the thread that stores the loaded value back? `allocation_awaited`: does a load read the
+tensor memory address that a tcgen05.alloc has yet to write? `Consumption`: have the registers of a tcgen05.ld been read?
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+from ptxlab.engine.lowering.register_use import operand_registers
+from ptxlab.engine.program import Program
+from ptxlab.isa.address_space import PARAM_BASE
+from ptxlab.isa.effects import Access, Alloc, Asynchronous, Dealloc, GridLaunch, GridWait, Space, TensorTransfer
+from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess
+from ptxlab.isa.operands import Addr, Group, Op, Reg, Resolved, SymbolAddress
+from ptxlab.isa.tcgen05 import allocators
+from ptxlab.machine.warp.pending_registers import entry_states
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["Consumption", "allocation_awaited", "dead_loads", "sources_change"]
+
+_GLOBAL = ("global", "generic")
+_SHARED = ("shared", "shared::cta", "generic")
+_MOST = 256
+"""Registers through which `dead_loads` traces a value."""
+
+
+def _origins(program: Program, registers: Iterable[int]) -> Iterator[tuple[Op, bool]]:
+    """The instructions that the values of registers come from, with all definitions of a register taken together.
+
+    True with an instruction says that it computes from registers whose origins follow: arithmetic, or an exchange between lanes.
+    """
+    definitions: defaultdict[int, list[Op]] = defaultdict(list)
+    for op, writes in zip(program.ops, program.writes, strict=True):
+        for register in writes:
+            definitions[register].append(op)
+    work = list(registers)
+    seen = set(work)
+    while work:
+        for op in definitions[work.pop()]:
+            computes = op.row.kind == "pure" or isinstance(program.natives.get(op.index), Collective)
+            yield op, computes
+            if computes:
+                new = {r for r in program.reads[op.index] if program.registers[r].bits > 1} - seen
+                seen |= new
+                work += new
+
+
+# -------------------------------------------------------------------------------------------------------- sources of copies
+
+
+def sources_change(launch: Launch) -> bool:
+    """Whether the launch, or one that follows it, may write an allocation that a cp.async of the launch reads.
+
+    Addresses are followed back to the kernel's parameters, whose values name allocations. What comes from memory may be any address.
+    """
+    program = launch.program
+    copied = [program.ops[index].operands[native.source] for index, native in program.natives.items() if isinstance(native, CopyAsync)]
+    if not copied or any(isinstance(op.effects, GridWait | GridLaunch) or _stores(op) for op in program.ops):
+        return bool(copied)
+    written = [
+        program.ops[index].operands[native.address]
+        for index, native in program.natives.items()
+        if (isinstance(native, Atomic) or (isinstance(native, LaneAccess) and native.write)) and native.space in _GLOBAL
+    ]
+    read, overwritten = _allocations(launch, copied), _allocations(launch, written)
+    return read is None or overwritten is None or bool(read & overwritten)
+
+
+def _stores(op: Op) -> bool:
+    """Whether a service writes global memory."""
+    return op.row.kind == "service" and isinstance(op.effects, Access | Asynchronous) and Space.GLOBAL in op.effects.writes
+
+
+def _allocations(launch: Launch, addresses: list[Resolved]) -> set[int] | None:
+    """The bases of the allocations that addresses may lie in; None if they may lie anywhere."""
+    program, memory = launch.program, launch.device.memory
+    found: set[int] = set()
+    if any(map(_has_symbol, addresses)):
+        return None
+    for op, computes in _origins(program, (register for address in addresses for register in operand_registers(address))):
+        native = program.natives.get(op.index)
+        if isinstance(native, LaneAccess):
+            place = _parameter(op, native)
+            if place is None:
+                return None
+            for at in range(place, place + native.bits // 8 * native.count, 8):
+                allocation = memory.find(int.from_bytes(launch.parameter_bytes[at : at + 8].tobytes(), "little"))
+                if allocation is not None:
+                    found.add(allocation.base)
+        elif not computes or any(map(_has_symbol, op.operands)):
+            return None
+    return found
+
+
+def _has_symbol(operand: Resolved) -> bool:
+    """Whether the address of a global variable is in an operand."""
+    if isinstance(operand, Addr):
+        return operand.base is None or _has_symbol(operand.base)
+    if isinstance(operand, Group):
+        return any(map(_has_symbol, operand.items))
+    return isinstance(operand, SymbolAddress) and operand.space in ("global", "const")
+
+
+def _parameter(op: Op, native: LaneAccess) -> int | None:
+    """The offset of the kernel parameter that a load reads."""
+    address = op.operands[native.address]
+    if native.space != "param" or native.write or not isinstance(address, Addr):
+        return None
+    base = address.base
+    return base.offset + address.offset - PARAM_BASE if isinstance(base, SymbolAddress) and base.space == "param" else None
+
+
+# --------------------------------------------------------------------------------------------------- loads and their stores
+
+
+def dead_loads(program: Program) -> frozenset[int]:
+    """Indices of loads whose value matters only to the thread that stores it back.
+
+    Compilers let all threads of a CTA execute a program of few elements: every thread loads and computes, and only one stores to the same
+    place. In the others the value is dead, so that the load does not race with that store. In a thread that does store, the store itself
+    would be a race.
+    """
+    accesses = [(program.ops[index], native) for index, native in program.natives.items() if isinstance(native, LaneAccess)]
+    stored = {_place(op, native.address) for op, native in accesses if native.write} - {None}
+    loads = [
+        (op, native)
+        for op, native in accesses
+        if not native.write and native.space in ("global", *_SHARED) and _place(op, native.address) in stored
+    ]
+    if not loads:
+        return frozenset()
+    definitions = Counter(register for writes in program.writes for register in writes)
+    guards = {op.guard.index for op in program.ops if op.guard is not None}
+    uses: defaultdict[int, list[Op]] = defaultdict(list)
+    for op in program.ops:
+        for register in set(program.reads[op.index]):
+            uses[register].append(op)
+
+    def is_dead(load: Op, place: tuple[int, int] | None) -> bool:
+        if place is None or definitions[place[0]] != 1:
+            return False
+        work = list(program.writes[load.index])
+        seen = set(work)
+        while work:
+            register = work.pop()
+            if definitions[register] != 1 or register in guards or len(seen) > _MOST:
+                return False
+            for op in uses[register]:
+                if op.row.kind == "pure":
+                    new = set(program.writes[op.index]) - seen
+                    seen |= new
+                    work += new
+                elif not _stored_back(program, op, place, register):
+                    return False
+        return True
+
+    return frozenset(op.index for op, native in loads if is_dead(op, _place(op, native.address)))
+
+
+def _place(op: Op, position: int) -> tuple[int, int] | None:
+    """The address register and offset of an access."""
+    operand = op.operands[position]
+    return (operand.base.index, operand.offset) if isinstance(operand, Addr) and isinstance(operand.base, Reg) else None
+
+
+def _stored_back(program: Program, op: Op, place: tuple[int, int], register: int) -> bool:
+    """Whether an instruction is a weak store of the register to the place."""
+    native = program.natives.get(op.index)
+    if not isinstance(native, LaneAccess) or not native.write or _place(op, native.address) != place:
+        return False
+    return register in operand_registers(op.operands[native.value]) and register != place[0]
+
+
+# ----------------------------------------------------------------------------------------------- addresses of tensor memory
+
+
+def allocation_awaited(program: Program, load: Op, cta: Any) -> Op | None:
+    """The tcgen05.alloc that a CTA has not executed yet, if a load of shared memory gives a tensor memory address."""
+    done = allocators(cta)
+    left = [op for op in program.ops if isinstance(op.effects, Alloc) and op.index not in done]
+    native = program.natives.get(load.index)
+    if not left or not isinstance(native, LaneAccess) or native.write or native.space not in _SHARED:
+        return None
+    registers = [register for op in program.ops for register in _tensor_addresses(op)]
+    return left[0] if any(op is load for op, _ in _origins(program, registers)) else None
+
+
+def _tensor_addresses(op: Op) -> list[int]:
+    """The registers of an instruction's tensor memory addresses."""
+    effects = op.effects
+    if isinstance(effects, Dealloc):
+        return [operand.index for operand in op.operands[:1] if isinstance(operand, Reg)]
+    if not isinstance(effects, TensorTransfer) and not (isinstance(effects, Asynchronous) and effects.pipe is not None):
+        return []
+    return [operand.base.index for operand in op.operands if isinstance(operand, Addr) and isinstance(operand.base, Reg)]
+
+
+# ------------------------------------------------------------------------------------------------ registers of tcgen05.ld
+
+
+@dataclass(eq=False)
+class Consumption:
+    """Which tcgen05.ld may still have destination registers that nothing has read: section "Register dependencies, same thread".
+
+    A forward analysis over the basic blocks. A register is unread if it is unread on some path.
+    """
+
+    _program: Program
+    _at: dict[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def _loads(self) -> dict[int, int]:
+        """The bits of each tcgen05.ld: one for each destination register."""
+        bits, found = 0, {}
+        for op in self._program.ops:
+            if isinstance(op.effects, TensorTransfer) and not op.effects.write:
+                count = len(set(self._program.writes[op.index]))
+                found[op.index] = ((1 << count) - 1) << bits
+                bits += count
+        return found
+
+    @cached_property
+    def _readers(self) -> dict[int, int]:
+        """By register: the bits that reading it clears."""
+        found: dict[int, int] = {}
+        for index, mask in self._loads.items():
+            lowest = (mask & -mask).bit_length() - 1
+            for k, register in enumerate(dict.fromkeys(self._program.writes[index])):
+                found[register] = found.get(register, 0) | 1 << lowest + k
+        return found
+
+    def _read(self, index: int, unread: int) -> int:
+        """What is left of the bits when an op has read its operands."""
+        program = self._program
+        readers = self._readers
+        if unread:
+            for register in program.reads[index]:
+                unread &= ~readers.get(register, 0)
+            guard = program.ops[index].guard
+            if guard is not None:
+                unread &= ~readers.get(guard.index, 0)
+        return unread
+
+    def _after(self, index: int, unread: int) -> int:
+        return self._read(index, unread) | self._loads.get(index, 0)
+
+    @cached_property
+    def _entries(self) -> dict[int, int]:
+        return entry_states(self._program, 0, lambda op, unread: self._after(op.index, unread), or_)
+
+    def unread(self, index: int) -> int:
+        """The bits that may be unread before an op."""
+        found = self._at.get(index)
+        if found is None:
+            at, block = next((n, b) for n, b in enumerate(self._program.blocks) if b.start <= index < b.stop)
+            found = self._entries.get(at, 0)
+            for i in range(block.start, index):
+                found = self._after(i, found)
+            self._at[index] = found
+        return found
+
+    def consumed(self, load: int, index: int) -> bool:
+        """Whether all registers of a tcgen05.ld have been read when op ``index`` takes effect, which has read its own operands then."""
+        return not self._loads[load] & self._read(index, self.unread(index))

@@ -1,0 +1,98 @@
+"""The functions of ``torch.cuda`` for a device on which every call is synchronous: properties, streams and events."""
+
+from __future__ import annotations
+
+import time
+import types
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from ptxlab.interop._device_properties import PRODUCTS, REGISTERS_PER_SM, WARP_SIZE, Product
+from ptxlab.interop.session import current
+from ptxlab.machine.launch.configuration import SHARED_PER_CTA, THREADS_PER_SM
+from ptxlab.machine.launch.options import refuse
+
+__all__ = ["FUNCTIONS", "product"]
+
+
+def product() -> Product:
+    """The device of the current session."""
+    target = current().settings.target
+    if target not in PRODUCTS:
+        raise refuse("I303", f"Triton kernels cannot run for {target!r}", fix=f"take one of {', '.join(PRODUCTS)}")
+    return PRODUCTS[target]
+
+
+def _properties(device: Any = None) -> Any:
+    found = product()
+    return types.SimpleNamespace(
+        name=found.name,
+        major=found.capability[0],
+        minor=found.capability[1],
+        multi_processor_count=current().device.sms,
+        total_memory=found.memory,
+        warp_size=WARP_SIZE,
+        shared_memory_per_block_optin=SHARED_PER_CTA,
+        regs_per_multiprocessor=REGISTERS_PER_SM,
+        max_threads_per_multi_processor=THREADS_PER_SM,
+    )
+
+
+class Event:
+    """A point in time; the time between two is that of the simulation."""
+
+    def __init__(self, **_: Any) -> None:
+        self.seconds = 0.0
+
+    def record(self, stream: Any = None) -> None:
+        self.seconds = time.perf_counter()
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds; never zero, because benchmarks divide by it."""
+        return max((end.seconds - self.seconds) * 1e3, 1e-3)
+
+    def synchronize(self) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+
+class Stream:
+    """Launches run at once, in order."""
+
+    cuda_stream = 0
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    pass
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "is_available": lambda: True,
+    "device_count": lambda: 1,
+    "current_device": lambda: 0,
+    "get_device_capability": lambda device=None: product().capability,
+    "get_device_name": lambda device=None: product().name,
+    "get_device_properties": _properties,
+    "device": lambda device: nullcontext(),
+    "stream": lambda stream: nullcontext(),
+    "set_device": _nothing,
+    "empty_cache": _nothing,
+    "synchronize": _nothing,
+    "current_stream": lambda device=None: Stream(),
+    "default_stream": lambda device=None: Stream(),
+    "Stream": Stream,
+    "Event": Event,
+}
+"""The functions that scripts around kernels and Triton's benchmarks call."""

@@ -1,1 +1,0 @@
-"""Binary files that carry PTX: ELF, fat binaries, LZ4."""

@@ -362,7 +362,8 @@ def run(
     arguments = bind_arguments(program.parameters, program.param_bytes, values, device, kernel.name)
     try:
         device.launches += 1
-        again = "race" in options.checks and options.undefined == "report" and device.memory.used <= _MOST_KEPT
+        size = sum(allocation.size for allocation in device.memory.live())
+        again = "race" in options.checks and options.undefined == "report" and size <= _MOST_KEPT
         replay = Replay.of(kernel, options, device, values, arguments, addresses) if options.keep_inputs or again else None
         launch = Launch(device, kernel.module.ast, program, executable, options, arguments.packed, addresses, trace=trace)
         result = execute(launch, started, replay, again)

@@ -126,11 +126,11 @@ class Site:
     def run(self, program: Any, **options: Any) -> tuple[Any, dict[str, Any]]:
         """Launch with ``program`` in place of the kernel's own."""
         saved = self.kernel.variant(False, True)
-        self.kernel._variants[False, True] = program, self.executable
+        self.kernel._variants[False, True, True] = program, self.executable
         try:
             result, found = self.launch.launch(check=CHECKS, **options)
         finally:
-            self.kernel._variants[False, True] = saved
+            self.kernel._variants[False, True, True] = saved
         return result, found
 
 

@@ -43,6 +43,7 @@ OPTIONS: dict[str, tuple[Any, Any, str, str]] = {
     "max_instructions": (None, 1000, "1000", "1000"),
     "trace": (None, "t.json", '"t.json"', "t.json"),
     "keep_inputs": (False, True, "true", "1"),
+    "undefined": ("report", "random", '"random"', "random"),
 }
 WRONG: dict[str, tuple[Any, str, str, str]] = {
     "policy": ("late", '"late"', "late", "policy must be one of 'eager', 'lazy', 'random', not 'late'"),
@@ -55,6 +56,7 @@ WRONG: dict[str, tuple[Any, str, str, str]] = {
     "tmem_offset": (512, "512", "512", "tmem_offset must be an int from 0 to 511, not 512"),
     "max_instructions": (-1, "-1", "-1", "max_instructions must be an int from 0 to 4611686018427387904, not -1"),
     "keep_inputs": ("no", '"no"', "no", "keep_inputs must be True or False, not 'no'"),
+    "undefined": ("ones", '"ones"', "ones", "undefined must be one of 'report', 'zero', 'random', not 'ones'"),
 }
 """Without ``trace``: every text is a path."""
 SWITCHES = ("contract", "keep_inputs")

@@ -109,6 +109,7 @@ _CODES = (
     CodeInfo("U208", "error", "a guard that is not a predicate register", "Predicated Execution"),
     CodeInfo("U210", "error", "a function without a body", "Kernel and Function Directives"),
     CodeInfo("R802", "error", "an undefined register decides an address, a branch or a descriptor", "Register State Space"),
+    CodeInfo("R808", "error", "an undefined value goes to memory that others read", "Register State Space"),
     CodeInfo("R803", "error", "a thread that is not in its own membermask", "Data Movement and Conversion Instructions: shfl.sync"),
     CodeInfo("R804", "error", "the index of an indexed branch is too large", "Control Flow Instructions: brx.idx"),
     CodeInfo("M408", "error", "access outside local memory", "Local State Space"),

@@ -102,8 +102,23 @@ class Word(IntEnum):
     SOURCES = 43
     """in: non-zero where recorded regions note what cp.async reads, too"""
 
+    OBSERVE = 44
+    """in: address of ``void observe(context)``, which learns that undefined bits leave a thread; 0 if nobody wants to know"""
+    OBSERVE_OP = 45
+    """out: the op by which they do"""
+    OBSERVE_MASK = 46
+    """out: the lanes"""
+    OBSERVE_HOSTS = 47
+    """out, of mirrored programs: address of the host addresses of the lanes"""
+    MIRRORS = 48
+    """in, of mirrored programs: address of the number of mirrors, and of rows (host address, bytes, address of the mirror)"""
+    NO_MIRROR = 49
+    """in: address of `NO_MIRROR_BYTES` bytes, zeros first"""
+    TENSOR_MIRROR = 50
+    """in: address of the mirror of tensor memory"""
 
-WORDS = 48
+
+WORDS = 56
 
 
 class Status(IntEnum):

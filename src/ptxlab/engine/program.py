@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,27 @@ from numpy.typing import NDArray
 from ptxlab.isa.native_ops import Native
 from ptxlab.isa.operands import Op
 
-__all__ = ["BasicBlock", "Parameter", "Program", "Register", "SharedLayout"]
+__all__ = ["HOW_SHIFT", "UNWRITTEN_REGISTER", "BasicBlock", "Observed", "Parameter", "Program", "Register", "SharedLayout"]
+
+UNWRITTEN_REGISTER = 1 << 31
+"""An origin of undefined bits is the index of an op plus one (a load whose guard is false), or this plus the number of a register."""
+
+
+HOW_SHIFT = 28
+"""Where `Observed` stands in `Word.OBSERVE_OP`, above the index of the op."""
+
+
+class Observed(IntEnum):
+    """What compiled code tells of undefined bits; the first alone unless the program is mirrored."""
+
+    LEAVE = 0
+    """they go to memory that others read"""
+    DECIDED = 1
+    """they decide an address, a branch or a descriptor"""
+    LOADED = 2
+    STORED = 3
+    ATOMIC = 4
+    """an atomic op has executed, which may have read some"""
 
 
 @dataclass(slots=True)
@@ -20,8 +41,9 @@ class Register:
 
     ``offset`` is its byte offset in the frame: predicates are one 32-bit lane mask, 8- and 16-bit registers uint16[32],
     32-bit uint32[32], 64-bit uint64[32], 128-bit uint64[2][32] (low halves first). It is -1 where the register never
-    leaves one run of pure instructions. ``shadow`` is the offset of the mask of lanes in which it is defined, -1 if it
-    always is. ``special`` names a special register (``%tid.x``) that the machine fills in before the warp starts.
+    leaves one run of pure instructions. ``shadow`` is the offset of a row of the same form with its undefined bits, -1 if
+    all bits are always defined, and ``origin`` that of a row uint32[32] that says where they come from
+    (`UNWRITTEN_REGISTER`). ``special`` names a special register (``%tid.x``) that the machine fills in before the warp starts.
     """
 
     name: str
@@ -30,6 +52,7 @@ class Register:
     offset: int = -1
     special: str = ""
     shadow: int = -1
+    origin: int = -1
 
     def view(self, frame: NDArray[np.uint8]) -> NDArray[Any]:
         """The row in a frame: uint32[1] of lane bits for a predicate, else 32 unsigned integers ([2, 32] uint64 for 128 bits)."""
@@ -111,12 +134,32 @@ class Program:
     crossing: list[int] = field(default_factory=list)
     constants: dict[tuple[int, int], int] = field(default_factory=dict)
     """Frame offsets of rows that hold a constant, by (value, bits): operands of natives."""
+    unwritten: list[int] = field(default_factory=list)
+    """Registers that some path reads before it has written them: all their bits are undefined at first."""
     sink: int = 0
     """Frame offset of a row that takes what goes to the bit bucket."""
     digest: str = ""
     """Digest of the PTX text and the function's name; empty if the text is not known."""
+    mirrored: bool = False
+    """Whether compiled code follows the undefined bits of all registers, and those of memory in its mirrors."""
+    zeros: int = 0
+    """Frame offset of zeros, the undefined bits of what always is defined, and of room for 32 addresses; of mirrored programs."""
+    told: frozenset[int] = frozenset()
+    """Loads of a mirrored program that are told even if what they load is defined."""
     recorded: bool = False
     """Whether compiled code notes accesses and fences for observers."""
+
+    @property
+    def tracked(self) -> bool:
+        """Whether compiled code follows the undefined bits of some register."""
+        return any(register.shadow >= 0 for register in self.registers)
+
+    def untracked(self) -> Program:
+        """The same program, in which all bits count as defined."""
+        if not self.tracked:
+            return self
+        registers = [replace(register, shadow=-1, origin=-1) for register in self.registers]
+        return replace(self, registers=registers, digest=self.digest and self.digest + " untracked")
 
     def recording(self) -> Program:
         """The same program, recorded."""

@@ -35,6 +35,7 @@ they are absent, `isa.operands.Unused` stands for them.
 notation stands in `isa.requirements`. A group of the pattern, or an operand that may be missing, can be named in ``when``.
 ``rules`` say which modifiers go together (`isa.form.only`).
 ``updates`` of the outputs, the leading ones, are read as well, and written when an asynchronous operation performs.
+``flow`` says how undefined bits go from the operands of a service to its destinations (`Flow`).
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ from ptxlab.isa.form import FORMS, Form, Operands, Order, Rule, Slot, find_forms
 from ptxlab.isa.kinds import Address, Immediate, Kind, Predicate, Register, TensorAddress, Typed, Vector
 from ptxlab.isa.requirements import Condition, Needs, Values, conditions, holds
 
-__all__ = ["CATALOGUE", "Control", "Fidelity", "Qualifiers", "Row", "control", "forms_of", "match", "native", "pure", "service"]
+__all__ = ["CATALOGUE", "Control", "Fidelity", "Flow", "Qualifiers", "Row", "control", "forms_of", "match", "native", "pure", "service"]
 
 Fidelity = Literal["hardware", "two-models", "spec", "deduced"]
 RowKind = Literal["pure", "native", "service", "control"]
@@ -85,6 +86,20 @@ class Qualifiers:
         return f"Qualifiers({self.__dict__})"
 
 
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """How undefined bits go through a service.
+
+    Attributes
+    ----------
+    operands : the names of those operands whose bits may be undefined
+    masks : called before the instruction executes; gives the masks of the undefined bits of each destination register, [registers, 32]
+    """
+
+    operands: tuple[str, ...]
+    masks: Callable[[Any], Any]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
     """One catalogue row: a form with one of its lines of operands, and the function or class that gives it meaning.
@@ -94,6 +109,7 @@ class Row:
     pattern, slots : the opcode's modifiers with the choices that the row executes
     operands : the names of the operands, and their types in the compact notation
     only : the values of groups with which the row executes
+    flow : how undefined bits go through a service; None if its operands must be defined
     """
 
     form: Form
@@ -109,6 +125,7 @@ class Row:
     derived: tuple[tuple[str, str, Mapping[str, str]], ...] = ()
     updates: int = 0
     effects: Effects = None
+    flow: Flow | None = None
 
     def __post_init__(self) -> None:
         if self.kind == "service" and self.effects is None:
@@ -270,6 +287,7 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
         requires: Needs | tuple[Needs, ...] = (),
         rules: tuple[Rule, ...] = (),
         effects: Effects = None,
+        flow: Flow | None = None,
         **operands: str | Typed,
     ) -> Callable[[Any], Any]:
         count = outputs if outputs is not None else int(next(iter(operands), "") == "d")
@@ -284,7 +302,9 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
                     parsed = _compact(given, ordered, operands, count if kind == "pure" else 0, section, requires, rules)
                 for form, line, slots, pattern in parsed:
                     listed = tuple(_listed(form, line))
-                    row = Row(form, line, pattern, slots, listed, count, kind, semantics, fidelity, condition, lookups, updates, effects)
+                    row = Row(
+                        form, line, pattern, slots, listed, count, kind, semantics, fidelity, condition, lookups, updates, effects, flow
+                    )
                     CATALOGUE.setdefault(row.base, []).append(row)
             return semantics
 

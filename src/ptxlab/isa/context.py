@@ -254,6 +254,8 @@ class Machine(Protocol):
     observed: bool
     """Whether an observer receives accesses (`AsyncOperation.accesses`, `WarpContext.access`)."""
 
+    early_results: bool
+    """Whether wgmma.mma_async writes D at issue: under ``eager``, in a program that uses D before it waits. Others cannot tell."""
     policy: str
     model: str
     target: str
@@ -322,11 +324,8 @@ class WarpContext(Protocol):
     def row_bytes(self, position: int) -> bytes:
         """Return the operand's values in all lanes as bytes, to compare with another warp; empty for a constant."""
 
-    def unsure(self, operand: Resolved | int) -> tuple[int, ...]:
-        """Return the registers of a vector that may be uninitialised: some path to the instruction does not write them."""
-
-    def require_defined(self, registers: tuple[int, ...]) -> None:
-        """Report a fault (R802) if one of these registers is uninitialised in an executing lane."""
+    def undefined(self, operand: Resolved | int) -> NDArray[Any]:
+        """Masks of the undefined bits of the elements of an operand, [elements, 32]: zeros where all bits are defined."""
 
     def lanes(self) -> NDArray[np.intp]:
         """Indices of the lanes in ``mask``."""

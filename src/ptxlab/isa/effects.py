@@ -36,7 +36,6 @@ __all__ = [
     "GridLaunch",
     "GridWait",
     "Local",
-    "Masking",
     "MbarrierArrive",
     "MbarrierInit",
     "MbarrierInitFence",
@@ -49,7 +48,6 @@ __all__ = [
     "ProxyFence",
     "RegisterPool",
     "Scope",
-    "Selection",
     "Space",
     "Supply",
     "TensorFence",
@@ -216,18 +214,6 @@ class Local(Effect):
 
 
 LOCAL = Local()
-
-
-@dataclass(frozen=True, slots=True)
-class Selection(Effect):
-    """Registers only: the last operand selects one of the others, so that the other one may be without value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Masking(Effect):
-    """Registers only: where a bit of one operand is ``decisive``, it determines the result, and the other operand may be without value."""
-
-    decisive: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,13 +224,19 @@ class PlacedOperand:
     @property
     def runs(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
         """What is read as runs of neighbouring bytes: the first byte and the size of each."""
-        starts, sizes = _runs(self.index)
+        return self.runs_of(_SLOT)
+
+    def runs_of(self, used: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        """The runs if only the first ``used`` bytes of each slot hold elements, and the others are padding."""
+        starts, sizes = _runs(self.index, used)
         return starts + np.uint64((self.start & -_PATTERN) + self.index.low), sizes
 
 
 @lru_cache(maxsize=1024)
-def _runs(index: OperandIndex) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+def _runs(index: OperandIndex, used: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     slots = np.unique(index._order)
+    if used < _SLOT:
+        return (slots * _SLOT).astype(np.uint64), np.full(len(slots), used, np.uint32)
     firsts = np.flatnonzero(np.diff(slots, prepend=slots[0] - 2) != 1)
     lengths = np.diff(firsts, append=len(slots))
     return (slots[firsts] * _SLOT).astype(np.uint64), (lengths * _SLOT).astype(np.uint32)

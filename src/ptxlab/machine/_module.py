@@ -27,7 +27,7 @@ class Kernel:
     def __init__(self, module: Module, name: str) -> None:
         self.module = module
         self.name = name
-        self._variants: dict[tuple[bool, bool], tuple[Any, Any]] = {}
+        self._variants: dict[tuple[bool, bool, bool], tuple[Any, Any]] = {}
 
     @property
     def program(self) -> Any:
@@ -44,20 +44,28 @@ class Kernel:
         """The program with the regions that have been compiled so far."""
         return self.variant(False, False)[1]
 
-    def variant(self, contract: bool, recorded: bool) -> tuple[Any, Any]:
+    def variant(self, contract: bool, recorded: bool, tracked: bool = True) -> tuple[Any, Any]:
         """Return the program and its executable.
 
-        ``contract`` fuses unmarked multiplications and additions; ``recorded`` code records its memory accesses for observers.
+        ``contract`` fuses unmarked multiplications and additions; ``recorded`` code records its memory accesses for observers; ``tracked``
+        code follows undefined bits, if some register may have such.
         """
-        found = self._variants.get((contract, recorded))
+        found = self._variants.get((contract, recorded, tracked))
         if found is None:
             from ptxlab.engine import Executable, lower
 
-            if recorded:
-                program = self.variant(contract, False)[0].recording()
+            if not tracked:
+                program, executable = self.variant(contract, recorded)
+                if program.tracked:
+                    program = program.untracked()
+                    executable = Executable(program)
             else:
-                program = lower(self.module.ast, self.module.ast.functions[self.name], contract=contract)
-            found = self._variants[contract, recorded] = program, Executable(program)
+                if recorded:
+                    program = self.variant(contract, False)[0].recording()
+                else:
+                    program = lower(self.module.ast, self.module.ast.functions[self.name], contract=contract)
+                executable = Executable(program)
+            found = self._variants[contract, recorded, tracked] = program, executable
         return found
 
     def launch(
@@ -80,6 +88,7 @@ class Kernel:
         max_instructions: int | None = None,
         trace: str | os.PathLike[str] | Tracing | None = None,
         keep_inputs: bool = False,
+        undefined: str = "report",
         progress: Callable[[int, int], None] | None = None,
     ) -> Result:
         """Run the kernel.
@@ -104,6 +113,8 @@ class Kernel:
         max_instructions : the budget of warp-instructions; default finite, growing with the number of warps
         trace : write a timeline that Perfetto shows to this file; a `ptxlab.Trace` takes several launches
         keep_inputs : copy the device memory first, for `Result.provenance` and `Result.save_bundle`
+        undefined : what registers and memory hold that nothing has written: ``report`` follows such values and reports where they are used,
+            ``zero`` and ``random`` (by ``seed``) give them a value, to compare runs
         progress : called with (CTAs that have ended, all CTAs)
 
         Returns
@@ -129,6 +140,7 @@ class Kernel:
             max_instructions=max_instructions,
             trace=trace,
             keep_inputs=keep_inputs,
+            undefined=undefined,
         )
         configuration = LaunchConfiguration.of(self.program, options, grid, block, cluster, shared_bytes, progress)
         target = device if device is not None else Device(self.module.target)

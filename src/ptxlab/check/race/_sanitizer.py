@@ -47,11 +47,12 @@ from ptxlab.isa.effects import (
 from ptxlab.isa.native_ops import CopyAsync, LaneAccess, Nothing, TensorAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.observe.event_buffer import EventBuffer
-from ptxlab.machine.observe.observer import Observer
+from ptxlab.machine.observe.observer import Observer, Uses
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.replay.replay import Replay
     from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["Sanitizer"]
@@ -124,6 +125,9 @@ class Sanitizer(Observer):
             self._findings.before = before
             for made in self._global:
                 before.seed(made)
+
+    def uses(self, replay: Replay) -> Uses:
+        return self._findings.doubts.uses(replay, self.launch)
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         """The handler of a service instruction's effect; most have none."""

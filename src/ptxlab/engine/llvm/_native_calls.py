@@ -16,7 +16,7 @@ from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, Mat
 from ptxlab.isa.operands import Addr, Const, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.native.builder import Function, Value
 
-__all__ = ["Caller", "Check"]
+__all__ = ["Caller", "Check", "move_name"]
 
 Check: TypeAlias = Callable[[Value], None]
 """How the status of a helper is handled: 0 continues, any other value leaves the region with this status."""
@@ -24,6 +24,14 @@ Check: TypeAlias = Callable[[Value], None]
 _PRIVATE = ("local", "param", "const")
 """Spaces whose accesses no other agent can conflict with."""
 _SPACES = {"shared": "shared", "shared::cta": "shared", "shared::cluster": "cluster", "const": "global"}
+
+
+def move_name(native: LaneAccess, bits: int, count: int) -> str:
+    """The helper that moves vectors of so many elements between memory and rows of registers of ``bits``."""
+    special = count if count in COUNTS.get(bits if bits == native.bits else 0, (1,)) else "n"
+    if native.write:
+        return f"store{native.bits}from{bits}x{special}"
+    return f"load{native.bits}to{bits}{'s' if native.signed and bits > native.bits else ''}x{special}"
 
 
 @dataclass(slots=True)
@@ -144,12 +152,7 @@ class Caller:
         operand = op.operands[native.value]
         bits = self.register_bits(operand, max(native.bits, 16))
         table, count = self.table(operand, bits)
-        special = count if count in COUNTS.get(bits if bits == native.bits else 0, (1,)) else "n"
-        if native.write:
-            name = f"store{native.bits}from{bits}x{special}"
-        else:
-            name = f"load{native.bits}to{bits}{'s' if native.signed and bits > native.bits else ''}x{special}"
-        self.helper(name, "void", frame, mask, self.hosts, self.number(count), table)
+        self.helper(move_name(native, bits, count), "void", frame, mask, self.hosts, self.number(count), table)
         if watched:
             unchanged = self.helper("unchanged", "i32", self.context, mask, self.hosts, self.number(size)) if native.write else None
             self._record(op, mask, None if unchanged is None else unchanged.to("i64"), self.hosts)
@@ -214,12 +217,25 @@ class Caller:
         check(self.must("together", self.context, mask, self.number(op.index)))
         rows = mask & ((1 << 8 * native.registers) - 1)
         check(self.resolve(frame, rows, native.space, op.operands[native.address], native.row, native.write, op, self.hosts))
-        self._record(op, rows, hosts=self.hosts)
+        watched = self.program.recorded and native.write
+        where = self.context, rows, self.hosts, self.number(native.row)
+        if watched:
+            self.helper("save", "void", *where)
         table, count = self.table(op.operands[native.value], 32)
         kind = f"{'st' if native.write else 'ld'}matrix_{native.element}{'t' if native.transposed else ''}"
         self.helper(kind, "void", frame, mask, self.hosts, code.const("i32", count), table)
+        self._record(op, rows, self.helper("unchanged", "i32", *where).to("i64") if watched else None, self.hosts)
 
     def _tensor(self, op: Op, native: TensorAccess, frame: Value, mask: Value, check: Check) -> None:
+        row, offset = self.tensor(op, native, frame, mask, self.table(op.operands[native.value], 32), check)
+        if self.program.recorded:
+            first = row.load("i32", (mask.lowest_bit() & 31).to("i64")) if row.ref != "null" else self.number(0)
+            self._record(op, mask, (first + offset).to("i64"))
+
+    def tensor(
+        self, op: Op, native: TensorAccess, frame: Value, mask: Value, registers: tuple[Value, int], check: Check
+    ) -> tuple[Value, int]:
+        """Move data between tensor memory and a table of rows; the row of the addresses, and what is added to them."""
         code = self.code
         operand = op.operands[native.address]
         base = operand.base if isinstance(operand, Addr) else operand
@@ -233,13 +249,11 @@ class Caller:
             offset = constant_bits(base, 32) if isinstance(base, Const) else offset
         split = op.operands[native.split] if native.split >= 0 else Const(0)
         half = constant_bits(split, 32) if isinstance(split, Const) else 0
-        table, count = self.table(op.operands[native.value], 32)
+        table, count = registers
         name = f"tensor_{'st' if native.write else 'ld'}_{native.shape}{'_pack' if native.pack else ''}"
         numbers = (self.number(offset), self.number(count), self.number(half), self.number(op.index))
         check(self.must(name, self.context, mask, row, table, *numbers))
-        if self.program.recorded:
-            first = row.load("i32", (mask.lowest_bit() & 31).to("i64")) if row.ref != "null" else self.number(0)
-            self._record(op, mask, (first + offset).to("i64"))
+        return row, offset
 
     def _copy(self, op: Op, native: CopyAsync, frame: Value, mask: Value, check: Check) -> None:
         code = self.code

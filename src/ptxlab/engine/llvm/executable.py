@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.context import Context, Status, Word
 from ptxlab.engine.llvm.entry_points import Nodes
-from ptxlab.engine.program import Program
+from ptxlab.engine.lowering.frame import row_bytes
+from ptxlab.engine.program import UNWRITTEN_REGISTER, Program
 
 __all__ = ["Executable"]
 
@@ -65,7 +66,7 @@ class Executable:
             self._compile(int(context.words[_PC]))
 
     def new_frame(self) -> NDArray[np.uint8]:
-        """A zeroed register file for one warp, 64-byte aligned, with the program's constants in place."""
+        """A zeroed register file for one warp, 64-byte aligned, with the program's constants and undefined bits in place."""
         raw = np.zeros(self.program.frame_bytes + 64, np.uint8)
         skip = -raw.ctypes.data % 64
         frame = raw[skip : skip + self.program.frame_bytes]
@@ -77,6 +78,11 @@ class Executable:
                 halves[:32], halves[32:] = value & (1 << 64) - 1, value >> 64
             else:
                 frame[offset : offset + 4 * bits].view(f"u{bits // 8}")[:] = value
+        for register in self.program.unwritten:
+            info = self.program.registers[register]
+            if info.shadow >= 0:
+                frame[info.shadow : info.shadow + row_bytes(info.bits)] = 0xFF
+                frame[info.origin : info.origin + row_bytes(32)].view(np.uint32)[:] = UNWRITTEN_REGISTER | register
         return frame
 
     def drain_pending(self, context: Context, first: int, count: int, lanes: int = 0xFFFFFFFF) -> Status | None:

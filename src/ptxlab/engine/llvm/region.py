@@ -12,20 +12,19 @@ from typing import Any
 from ptxlab.engine.context import Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.llvm._native_calls import Caller
+from ptxlab.engine.llvm._undefined_bits import UndefinedBits
 from ptxlab.engine.llvm.entry_points import Node, Nodes
 from ptxlab.engine.llvm.segment import emit_segment
 from ptxlab.engine.llvm.vocabulary import WIDE
 from ptxlab.engine.lowering.frame import members
-from ptxlab.engine.lowering.register_use import is_inline, operand_registers
-from ptxlab.engine.program import Program
+from ptxlab.engine.lowering.register_use import deciding_registers, is_inline, observed_registers
+from ptxlab.engine.program import Observed, Program
 from ptxlab.engine.support.accesses import fail
 from ptxlab.isa.catalogue import Control
-from ptxlab.isa.effects import Asynchronous
-from ptxlab.isa.effects import Unit as AsyncUnit
-from ptxlab.isa.operands import Addr, Op
+from ptxlab.isa.operands import Op
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["CHAIN", "COMPILE", "Region", "deciding_registers", "emit_region"]
+__all__ = ["CHAIN", "COMPILE", "Region", "emit_region"]
 
 CHAIN = 100
 """Status inside the engine: PC lies in another region."""
@@ -182,14 +181,19 @@ class Region:
             self.control(node, op)
             return True
         mask = self.executing(op)
+        bits = UndefinedBits(self.caller, self.frame)
         if kind == "native":
-            self.caller.emit(op, self.program.natives[op.index], self.frame, mask, self.check)
-            self.note_defined(op, mask)
+            native = self.program.natives[op.index]
+            bits.perform(op, native, mask, self.check)
+            self.caller.emit(op, native, self.frame, mask, self.check)
+            if self.program.mirrored:
+                bits.mirror(op, native, mask, self.check)
             return False
         if op.guard is not None:
             with code.when(mask.eq(0)):
                 code.jump(self.continue_at(node))
-        self.note_defined(op, mask)
+        if op.row.flow is None:
+            bits.define(op, mask)
         self.context.set_words({Word.ACTIVE: mask, Word.INFO: op.index, Word.PC: self.nodes.behind(node, op.index)})
         code.ret(int(Status.SERVICE))
         return True
@@ -272,42 +276,23 @@ class Region:
         """Note a fault and return."""
         fail(self.context, fault, lane, address, op.index)
 
-    # ------------------------------------------------------------------------------------------------ undefined values
+    # ------------------------------------------------------------------------------------------------- undefined bits
 
     def check_defined(self, op: Op) -> None:
-        """Fault if a register that decides something is undefined in an executing lane; only for those that may be."""
-        registers = self.program.registers
-        deciding = [r for r in deciding_registers(op) if registers[r].shadow >= 0]
-        if not deciding:
-            return
-        code = self.code
-        for register in deciding:
+        """Fault if a register that decides something has undefined bits in an executing lane; only for those that may.
+
+        Mirrored programs tell of it and go on.
+        """
+        code, bits = self.code, UndefinedBits(self.caller, self.frame)
+        observed = bits.of(observed_registers(self.program, op))
+        if observed:
+            bits.observe(op, observed, self.executing(op), Observed.LEAVE)
+        for register in bits.of(deciding_registers(op)):
             guarding = op.guard is not None and op.guard.index == register
             active = self.context.load("i32", 2 * Word.MASK) if guarding else self.executing(op)
-            defined = self.frame.at(registers[register].shadow).load("i32")
-            missing = active & ~defined
+            if self.program.mirrored:
+                bits.observe(op, [register], active, Observed.DECIDED)
+                continue
+            missing = bits.lanes(register) & active
             with code.when(missing.ne(0)):
                 self.fault(op, Fault.UNDEFINED, missing.lowest_bit(), register)
-
-    def note_defined(self, op: Op, mask: Value) -> None:
-        """Registers that a native or service op writes are defined from here on."""
-        for register in self.program.writes[op.index]:
-            shadow = self.program.registers[register].shadow
-            if shadow >= 0:
-                place = self.frame.at(shadow)
-                place.store(place.load("i32") | mask)
-
-
-def _stores_values(op: Op) -> bool:
-    """Whether the operands of a service are an address and what is stored there, which may be without value."""
-    return isinstance(op.effects, Asynchronous) and op.effects.unit is AsyncUnit.STORE
-
-
-def deciding_registers(op: Op) -> list[int]:
-    """Registers that decide an address, a branch or a descriptor."""
-    found: list[int] = [] if op.guard is None else [op.guard.index]
-    everything = op.row.kind == "control" or (op.row.kind == "service" and not _stores_values(op))
-    for operand in op.operands[op.row.outputs :]:
-        if everything or isinstance(operand, Addr):
-            found.extend(operand_registers(operand))
-    return found

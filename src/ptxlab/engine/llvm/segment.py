@@ -5,20 +5,20 @@ Values stay in LLVM registers; rows of the frame are read when first needed and 
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.vocabulary import LlvmVocabulary
-from ptxlab.engine.lowering.matching import operand_specs, read_source, write_result
+from ptxlab.engine.lowering.matching import OperandSpec, operand_specs, read_source
 from ptxlab.engine.lowering.register_use import constant_bits, flatten
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import Program
+from ptxlab.engine.shadow_vocabulary import Shadowed, ShadowVocabulary
 from ptxlab.isa.address_space import PARAM_BASE
-from ptxlab.isa.effects import Masking, Selection
 from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.native_ops import LaneAccess, Nothing
-from ptxlab.isa.operands import Addr, Const, Group, Op, Reg, Resolved, SymbolAddress, Unused
+from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.native.builder import Function, Value
 
 __all__ = ["Segment", "element_type", "emit_segment"]
@@ -60,7 +60,8 @@ class Segment:
         self.values: dict[int, Any] = {}
         self.old: dict[int, Any] = {}
         self.dirty: dict[int, None] = {}
-        self.shadows: dict[int, Value] = {}
+        self.shadows: dict[int, Any] = {}
+        self.origins: dict[int, Value] = {}
         self.dirty_shadows: dict[int, None] = {}
         self.symbols: dict[tuple[Resolved, int], Value] = {}
         self._mask: Value | None = None
@@ -96,12 +97,28 @@ class Segment:
             kind = self.x.vectors["i64" if info.bits == 128 else f"i{16 if 1 < info.bits < 16 else info.bits}"]
             zero = self.code.const(kind, 0)
             return (zero, zero) if info.bits == 128 else zero
-        if info.bits == 1:
-            return self.lanes(self.row(info.offset, 1))
-        if info.bits == 128:
-            return tuple(self.row(info.offset + 256 * half, 64).load(self.x.vectors["i64"], align=8) for half in range(2))
-        bits = max(info.bits, 16)
-        return self.row(info.offset, bits).load(self.x.vectors[f"i{bits}"], align=self.width * bits // 8 if bits < 64 else 64)
+        return self.load(info.offset, info.bits)
+
+    def load(self, offset: int, bits: int) -> Any:
+        """A row of the frame as integers (a pair of them for 128 bits)."""
+        if bits == 1:
+            return self.lanes(self.row(offset, 1))
+        if bits == 128:
+            return tuple(self.row(offset + 256 * half, 64).load(self.x.vectors["i64"], align=8) for half in range(2))
+        bits = max(bits, 16)
+        return self.row(offset, bits).load(self.x.vectors[f"i{bits}"], align=self.width * bits // 8 if bits < 64 else 64)
+
+    def store(self, offset: int, bits: int, new: Any, old: Any) -> None:
+        """Write a row in the lanes that run."""
+        if bits == 1:
+            self.put_lanes(self.row(offset, 1), new, old)
+        elif bits == 128:
+            for half in range(2):
+                self.row(offset + 256 * half, 64).store(self.mask.select(new[half], old[half]))
+        else:
+            bits = max(bits, 16)
+            made = self.mask.select(new.cast(self.x.vectors[f"i{bits}"]), old)
+            self.row(offset, bits).store(made, align=self.width * bits // 8 if bits < 64 else 64)
 
     def clock(self, register: int) -> Value:
         """The logical clock."""
@@ -126,19 +143,12 @@ class Segment:
             old = self.old.get(register)
             if old is None:
                 old = self.load_row(register)
-            if info.bits == 1:
-                self.put_lanes(self.row(info.offset, 1), new, old)
-            elif info.bits == 128:
-                for half in range(2):
-                    made = self.mask.select(new[half], old[half])
-                    self.row(info.offset + 256 * half, 64).store(made)
-            else:
-                bits = max(info.bits, 16)
-                made = self.mask.select(new.cast(self.x.vectors[f"i{bits}"]), old)
-                self.row(info.offset, bits).store(made, align=self.width * bits // 8 if bits < 64 else 64)
+            self.store(info.offset, info.bits, new, old)
         for register in self.dirty_shadows:
-            pointer = self.row(self.program.registers[register].shadow, 1)
-            self.put_lanes(pointer, self.shadows[register], self.lanes(pointer))
+            info = self.program.registers[register]
+            if register in live and info.offset >= 0:
+                self.store(info.shadow, info.bits, self.shadows[register], self.load(info.shadow, info.bits))
+                self.store(info.origin, 32, self.origins[register], self.load(info.origin, 32))
 
     def put_lanes(self, pointer: Value, new: Value, old: Value) -> None:
         """Merge a chunk into a lane mask."""
@@ -206,30 +216,46 @@ class Segment:
         value = value.cast(self.x.vectors[f"i{bits}"])
         return [(value >> step * i if i else value).to(self.x.vectors[f"i{step}"]) for i in range(count)]
 
-    def write(self, operand: Resolved, spec_type: str, value: Any, *, guard: Value | None) -> None:
-        """Give a destination its value."""
-        if isinstance(operand, Group):
-            bits = type_bits(spec_type)
-            narrow = f"b{bits // len(operand.items)}"
-            for item, part in zip(operand.items, self.unpack(value, len(operand.items), bits), strict=True):
-                self.write(item, narrow, part, guard=guard)
-            return
+    def targets(self, operand: Resolved, spec: OperandSpec, value: Any) -> Iterator[tuple[Resolved, str, Any]]:
+        """The registers of a destination of any kind, each with a type and its part of the value."""
+        if spec.kind == "pair":
+            pair = operand if isinstance(operand, PairOf) else PairOf(operand, Unused())
+            parts: list[tuple[Resolved, str, Any]] = [(pair.first, spec.type, value[0]), (pair.second, spec.second, value[1])]
+        elif spec.kind == "vector" and isinstance(operand, Group):
+            parts = [(item, spec.type, part) for item, part in zip(operand.items, value, strict=True)]
+        else:
+            parts = [(operand, spec.type, value)]
+        for target, type, part in parts:
+            if isinstance(target, Group):
+                bits, count = type_bits(type), len(target.items)
+                yield from zip(target.items, [f"b{bits // count}"] * count, self.unpack(part, count, bits), strict=True)
+            else:
+                yield target, type, part
+
+    def fitted(self, value: Any, type: str, register: int) -> Any:
+        """A value of a PTX type in the width of a register's row."""
+        bits = self.program.registers[register].bits
+        if bits == 128:
+            return value
+        have = type_bits(type)
+        want = max(bits, 16) if bits > 1 else 1
+        if have == want:
+            return value
+        value = value.cast(self.x.vectors[f"i{have}"])
+        kind = self.x.vectors[f"i{want}"]
+        return value.sext(kind) if type[0] == "s" and have < want else value.to(kind)
+
+    def write(self, operand: Resolved, type: str, value: Any, guard: Value | None) -> None:
+        """Give a destination register its value."""
         if not isinstance(operand, Reg):
             return
-        info = self.program.registers[operand.index]
-        if info.bits == 128:
-            if guard is not None:
-                old = self.get(operand.index)
+        value = self.fitted(value, type, operand.index)
+        if guard is not None:
+            old = self.get(operand.index)
+            if isinstance(value, tuple):
                 value = tuple(guard.select(n, o) for n, o in zip(value, old, strict=True))
-        else:
-            have = type_bits(spec_type)
-            want = max(info.bits, 16) if info.bits > 1 else 1
-            if have != want:
-                value = value.cast(self.x.vectors[f"i{have}"])
-                kind = self.x.vectors[f"i{want}"]
-                value = value.sext(kind) if spec_type[0] == "s" and have < want else value.to(kind)
-            if guard is not None:
-                value = guard.select(value, self.get(operand.index).cast(value.type))
+            else:
+                value = guard.select(value, old.cast(value.type))
         self.values[operand.index] = value
         self.dirty[operand.index] = None
 
@@ -244,19 +270,15 @@ class Segment:
             return
         specs = operand_specs(op)
         outputs = op.row.outputs
-        registers = self.program.registers
-        tainted = any(registers[r].shadow >= 0 for r in self.program.writes[op.index])
         guard = None if op.guard is None else self.read(op.guard, "pred")
         sources = [read_source(self.read, operand, spec) for operand, spec in zip(op.operands[outputs:], specs[outputs:], strict=True)]
-        shadow = self.shadow_of(op, sources, guard) if tainted else None
-        result = op.row.semantics(self.x, op.q, *sources)
-        results = (result,) if outputs == 1 else result
-        for operand, spec, value in zip(op.operands[:outputs], specs, results, strict=False):
-            write_result(partial(self.write, guard=guard), operand, spec, value)
-        if shadow is not None:
-            for register in self.program.writes[op.index]:
-                self.shadows[register] = shadow
-                self.dirty_shadows[register] = None
+        if self.tracks(op):
+            result = self.follow(op, specs, sources, guard)
+        else:
+            result = op.row.semantics(self.x, op.q, *sources)
+        for operand, spec, value in zip(op.operands[:outputs], specs, (result,) if outputs == 1 else result, strict=False):
+            for target, type, part in self.targets(operand, spec, value):
+                self.write(target, type, part, guard)
 
     def parameter(self, op: Op, native: LaneAccess) -> None:
         """A load from a constant address in the param space: the same value in all lanes."""
@@ -272,63 +294,141 @@ class Segment:
                 continue
             scalar = base.at(at + k * native.bits // 8).load(f"i{native.bits}", align=native.bits // 8)
             value = scalar.splat(self.width)
-            self.write(item, f"{'s' if native.signed else 'u'}{native.bits}", value, guard=guard)
+            self.write(item, f"{'s' if native.signed else 'u'}{native.bits}", value, guard)
         for register in self.program.writes[op.index]:
-            if self.program.registers[register].shadow >= 0:
-                self.shadows[register] = guard if guard is not None else self.code.const(self.x.vectors["i1"], 1)
-                self.dirty_shadows[register] = None
+            info = self.program.registers[register]
+            if info.shadow >= 0:
+                defined = self.code.const(self.x.vectors[f"i{max(info.bits, 16)}"], 0)
+                self.set_shadow(register, defined, self.code.const(self.x.vectors["i32"], 0), guard)
 
-    # ------------------------------------------------------------------------------------------------ undefined values
+    # ------------------------------------------------------------------------------------------------- undefined bits
 
-    def defined(self, register: int) -> Value | None:
-        """The lanes in which a register is defined; None for all."""
+    def tracks(self, op: Op) -> bool:
+        """Whether a register that an op writes may have undefined bits."""
+        return any(self.program.registers[r].shadow >= 0 for r in self.program.writes[op.index])
+
+    def shadow(self, register: int) -> Any:
+        """The undefined bits of a register, in the form of its row; None for none."""
         info = self.program.registers[register]
         if info.shadow < 0:
             return None
         known = self.shadows.get(register)
         if known is None:
-            known = self.shadows[register] = self.lanes(self.row(info.shadow, 1))
+            known = self.shadows[register] = self.load(info.shadow, info.bits)
         return known
 
-    def shadow_of(self, op: Op, sources: list[Any], guard: Value | None) -> Value:
-        """Where the result of an op is defined: where its sources are, selections and masking by constants taken exactly."""
-        everywhere = self.code.const(self.x.vectors["i1"], 1)
-        parts = [self.operand_defined(operand) for operand in op.operands[op.row.outputs :]]
-        effects = op.effects
-        if isinstance(effects, Selection):
-            chosen = sources[2].select(parts[0] or everywhere, parts[1] or everywhere)
-            parts = [chosen, parts[2]]
-        elif isinstance(effects, Masking) and (parts[0] is not None or parts[1] is not None):
-            one, other = parts[0] or everywhere, parts[1] or everywhere
-            kind = sources[0].type
-            decisive = self.code.const(kind, -1 if effects.decisive else 0)
-            first = one & self.x.eq(sources[0], decisive)
-            second = other & self.x.eq(sources[1], decisive)
-            parts = [(one & other) | first | second]
-        made = everywhere
-        for part in parts:
-            if part is not None:
-                made = made & part
-        if op.guard is not None and guard is not None:
-            decided = self.defined(op.guard.index)
-            if decided is not None:
-                made = made & decided
-            kept = self.defined(self.program.writes[op.index][0])
-            made = guard.select(made, kept if kept is not None else everywhere)
-        return made
+    def origin(self, register: int) -> Value:
+        """Where the undefined bits of a register come from."""
+        known = self.origins.get(register)
+        if known is None:
+            known = self.origins[register] = self.load(self.program.registers[register].origin, 32)
+        return known
 
-    def operand_defined(self, operand: Resolved) -> Value | None:
-        """The lanes in which an operand is defined; None for all."""
-        if isinstance(operand, Reg):
-            return self.defined(operand.index)
+    def shadowed(self, operand: Resolved, type: str, value: Any) -> Any:
+        """A source that has been read, with its undefined bits."""
+        if value is None or not isinstance(operand, Reg | Const | SymbolAddress | Group):
+            return value
+        mask = self.read_shadow(operand, type_bits(type))
+        if isinstance(value, tuple):
+            return tuple(Shadowed(part, None if mask is None else mask[half]) for half, part in enumerate(value))
+        if isinstance(operand, Reg) and operand.negated and mask is not None and element_type(type)[0] == "i" and type != "pred":
+            mask = mask | self.x.neg(mask)
+        return Shadowed(value, mask)
+
+    def read_shadow(self, operand: Resolved, bits: int) -> Any:
+        """The undefined bits of an operand, as an integer of so many bits, or a pair; None for none."""
         if isinstance(operand, Group):
-            found = [d for d in (self.operand_defined(item) for item in operand.items) if d is not None]
-            if found:
-                made = found[0]
-                for part in found[1:]:
-                    made = made & part
-                return made
-        return None
+            step = bits // len(operand.items)
+            parts = [self.read_shadow(item, step) for item in operand.items]
+            if all(part is None for part in parts):
+                return None
+            zero = self.code.const(self.x.vectors[f"i{step}"], 0) if step < 128 else None
+            return self.pack([zero if part is None else part for part in parts], bits)
+        mask = self.shadow(operand.index) if isinstance(operand, Reg) else None
+        if mask is None or isinstance(mask, tuple):
+            return mask
+        return mask if mask.type == self.x.vectors[f"i{bits}"] else mask.to(self.x.vectors[f"i{bits}"])
+
+    def follow(self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Any], guard: Value | None) -> Any:
+        """Evaluate an op with the undefined bits of its operands, give its destinations theirs, and return the values."""
+        outputs = op.row.outputs
+        given = [
+            tuple(self.shadowed(item, spec.type, part) for item, part in zip(operand.items, source, strict=True))
+            if spec.kind == "vector" and isinstance(operand, Group)
+            else self.shadowed(operand, spec.type, source)
+            if spec.kind in ("scalar", "vector", "pair")
+            else source
+            for operand, spec, source in zip(op.operands[outputs:], specs[outputs:], sources, strict=True)
+        ]
+        x = ShadowVocabulary(self.x)
+        result = op.row.semantics(x, op.q, *given)
+        results = (result,) if outputs == 1 else result
+        origin = self.joined_origin(op)
+        undecided = None if op.guard is None else self.shadow(op.guard.index)
+        masks: list[tuple[int, Any, Any]] = []
+        for operand, spec, made in zip(op.operands[:outputs], specs, results, strict=False):
+            values = self.targets(operand, spec, _values(made))
+            for (target, type, value), (_, _, mask) in zip(values, self.targets(operand, spec, _masks(x, made)), strict=True):
+                if isinstance(target, Reg) and self.program.registers[target.index].shadow >= 0:
+                    mask = self.fitted(mask, type, target.index)
+                    change = None
+                    if undecided is not None:
+                        change = self.change(
+                            mask, self.shadow(target.index), self.fitted(value, type, target.index), self.get(target.index)
+                        )
+                    masks.append((target.index, mask, change))
+        for register, mask, change in masks:
+            self.set_shadow(register, mask, origin, guard)
+            if undecided is not None:
+                self.open(register, change, origin, undecided)
+        return _values(result)
+
+    def change(self, mask: Any, old_mask: Any, new: Any, old: Any) -> Any:
+        """The bits that depend on whether a register is written: those undefined before or behind it, and those that change."""
+        if isinstance(mask, tuple):
+            return tuple(map(self.change, mask, old_mask, new, old))
+        return mask | old_mask | (new.cast(mask.type) ^ old.cast(mask.type))
+
+    def open(self, register: int, change: Any, origin: Value, undecided: Value) -> None:
+        """Where it is undefined whether a register is written, the bits that depend on it are undefined."""
+        mask = self.shadows[register]
+        if isinstance(mask, tuple):
+            self.shadows[register] = tuple(m | undecided.select(c, self.code.const(c.type, 0)) for m, c in zip(mask, change, strict=True))
+        else:
+            self.shadows[register] = mask | undecided.select(change, self.code.const(change.type, 0))
+        self.origins[register] = undecided.select(origin, self.origins[register])
+
+    def set_shadow(self, register: int, mask: Any, origin: Value, guard: Value | None) -> None:
+        """Give a register its undefined bits."""
+        if guard is not None:
+            old = self.shadow(register)
+            origin = guard.select(origin, self.origin(register))
+            mask = tuple(guard.select(n, o) for n, o in zip(mask, old, strict=True)) if isinstance(mask, tuple) else guard.select(mask, old)
+        self.shadows[register] = mask
+        self.origins[register] = origin
+        self.dirty_shadows[register] = None
+
+    def joined_origin(self, op: Op) -> Value:
+        """The origin of the undefined bits of the first operand that has some."""
+        found = self.code.const(self.x.vectors["i32"], 0)
+        guard = () if op.guard is None else (op.guard.index,)
+        for register in reversed((*self.program.reads[op.index], *guard)):
+            mask = self.shadow(register)
+            if mask is not None:
+                mask = mask[0] | mask[1] if isinstance(mask, tuple) else mask
+                some = mask if mask.type == self.x.vectors["i1"] else mask.ne(0)
+                found = some.select(self.origin(register), found)
+        return found
+
+
+def _values(result: Any) -> Any:
+    """What semantics over `ShadowVocabulary` give, without the undefined bits."""
+    return tuple(map(_values, result)) if isinstance(result, tuple | list) else result.value
+
+
+def _masks(x: ShadowVocabulary, result: Any) -> Any:
+    """The undefined bits alone."""
+    return tuple(_masks(x, each) for each in result) if isinstance(result, tuple | list) else x.mask(result)
 
 
 def symbol_address(code: Function, program: Program, context: Value, symbol: SymbolAddress) -> Value:

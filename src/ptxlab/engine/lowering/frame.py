@@ -8,15 +8,16 @@ is written at no particular op.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heappop, heappush
 
 import numpy as np
 
-from ptxlab.engine.lowering.register_use import constant_operands, find_effects, is_inline, operand_registers
+from ptxlab.engine.lowering.register_use import constant_operands, find_effects, is_inline, operand_registers, passes_undefined_bits
 from ptxlab.engine.lowering.variable_layout import align_up
 from ptxlab.engine.program import Program
 
-__all__ = ["assign_frame", "members", "row_bytes"]
+__all__ = ["assign_frame", "members", "mirrored", "row_bytes"]
 
 
 def row_bytes(bits: int) -> int:
@@ -114,12 +115,13 @@ def members(bits: int, crossing: list[int]) -> list[int]:
 
 def _mark_undefined(program: Program, live_in: int) -> None:
     """Give a shadow to registers that some path reads before writing, and to what is computed from them."""
-    tainted = {r for r in members(live_in, program.crossing) if not program.registers[r].special}
+    program.unwritten = [r for r in members(live_in, program.crossing) if not program.registers[r].special]
+    tainted = set(program.unwritten)
     if not tainted:
         return
     readers: dict[int, list[int]] = {}
     for op in program.ops:
-        if op.row.kind == "pure":
+        if passes_undefined_bits(program, op):
             for register in program.reads[op.index]:
                 readers.setdefault(register, []).append(op.index)
             if op.guard is not None:
@@ -167,6 +169,19 @@ def _intervals(program: Program, framed: set[int], live_in: list[int]) -> list[t
     return sorted((first[r], last[r], r) for r in framed)
 
 
+def mirrored(program: Program, told: frozenset[int]) -> Program:
+    """The same program, which follows the undefined bits of all registers, and those of memory. No compiled code of it is kept."""
+    end = align_up(program.frame_bytes, 64)
+    registers = []
+    for info in program.registers:
+        if info.shadow < 0 and not info.special:
+            origin = align_up(end + row_bytes(info.bits), 64)
+            info = replace(info, shadow=end, origin=origin)
+            end = align_up(origin + row_bytes(32), 64)
+        registers.append(info)
+    return replace(program, registers=registers, frame_bytes=end + 1024, zeros=end, told=told, mirrored=True, recorded=False, digest="")
+
+
 def _allocate(program: Program, framed: set[int], live_in: list[int]) -> None:
     free: dict[int, list[int]] = {}
     rows: dict[int, int] = {}
@@ -195,8 +210,9 @@ def _allocate(program: Program, framed: set[int], live_in: list[int]) -> None:
         program.registers[register].offset = base[size] + size * row
     for info in program.registers:
         if info.shadow >= 0:
-            info.shadow = end
-            end += 4
+            info.shadow = align_up(end, 64)
+            info.origin = align_up(info.shadow + row_bytes(info.bits), 64)
+            end = info.origin + row_bytes(32)
     end = align_up(end, 64)
     for value, bits in sorted(constant_operands(program), key=lambda c: (-c[1], c[0])):
         program.constants[value, bits] = end

@@ -6,11 +6,24 @@ import struct
 
 from ptxlab.engine.program import Program
 from ptxlab.isa.address_space import PARAM_BASE
+from ptxlab.isa.effects import Asynchronous, Unit
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress
 
-__all__ = ["constant_bits", "constant_operands", "find_effects", "flatten", "is_inline", "operand_bits", "operand_registers"]
+__all__ = [
+    "constant_bits",
+    "constant_operands",
+    "deciding_registers",
+    "find_effects",
+    "flatten",
+    "is_inline",
+    "kept_operands",
+    "observed_registers",
+    "operand_bits",
+    "operand_registers",
+    "passes_undefined_bits",
+]
 
 
 def operand_registers(operand: Resolved) -> tuple[int, ...]:
@@ -53,6 +66,53 @@ def is_inline(program: Program, op: Op) -> bool:
     if kind == "pure":
         return True
     return kind == "native" and inline_native(program, op, program.natives[op.index])
+
+
+def passes_undefined_bits(program: Program, op: Op) -> bool:
+    """Whether undefined bits of an operand become undefined bits of a result; elsewhere they count as defined, or are a fault."""
+    return op.row.kind == "pure" or op.row.flow is not None or isinstance(program.natives.get(op.index), Collective)
+
+
+def deciding_registers(op: Op) -> list[int]:
+    """Registers that decide an address, a branch, a barrier or a descriptor."""
+    found: list[int] = [] if op.guard is None else [op.guard.index]
+    kind = op.row.kind
+    data = () if op.row.flow is None else op.row.flow.operands
+    everything = kind == "control" or (kind == "service" and not _is_store(op))
+    for position, operand in enumerate(op.operands[op.row.outputs :], op.row.outputs):
+        if isinstance(operand, Addr) or (everything and op.row.operands[position][0] not in data):
+            found.extend(operand_registers(operand))
+    return found
+
+
+def observed_registers(program: Program, op: Op) -> list[int]:
+    """Registers whose bits leave the thread by way of memory that others read: stores to global memory, atomics, copies."""
+    found: list[Resolved] = []
+    match program.natives.get(op.index):
+        case LaneAccess(write=True, space="global" | "generic", value=value):
+            found = [op.operands[value]]
+        case Atomic(sources=sources):
+            found = [op.operands[position] for position in sources]
+        case CopyAsync(source_size=size, ignore=ignore):
+            found = [op.operands[position] for position in (size, ignore) if position >= 0]
+        case None if _is_store(op):
+            found = [operand for operand in op.operands if not isinstance(operand, Addr)]
+    return [register for operand in found for register in operand_registers(operand)]
+
+
+def kept_operands(op: Op, native: object) -> tuple[Resolved, ...]:
+    """What an op stores in the memory of its CTA or thread, where the CTA itself may read it again."""
+    match native:
+        case LaneAccess(write=True, space=space, value=value) if space not in ("global", "generic"):
+            return (op.operands[value],)
+        case MatrixAccess(write=True, value=value) | TensorAccess(write=True, value=value):
+            return (op.operands[value],)
+    return ()
+
+
+def _is_store(op: Op) -> bool:
+    """Whether the operands of a service are an address and what is stored there."""
+    return isinstance(op.effects, Asynchronous) and op.effects.unit is Unit.STORE
 
 
 def inline_native(program: Program, op: Op, native: Native) -> bool:

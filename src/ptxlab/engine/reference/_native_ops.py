@@ -32,7 +32,7 @@ from ptxlab.layout import fragment
 if TYPE_CHECKING:
     from ptxlab.engine.reference.interpreter import Warp
 
-__all__ = ["Stop", "bytes_at", "drain_copies", "fault_at", "perform_native"]
+__all__ = ["Stop", "bytes_at", "drain_copies", "fault_at", "perform_native", "shuffled"]
 
 _U64 = (1 << 64) - 1
 
@@ -265,7 +265,7 @@ def _collective(warp: Warp, op: Op, native: Collective, mask: int) -> None:
         a, b, c = (_integers(warp, o, 32) for o in operands[1:4])
         for lane in lanes:
             source, inside = _shfl_source(native.mode, lane, b[lane] & 31, c[lane] >> 8 & 31, c[lane] & 31)
-            result[lane], flags[lane] = a[source & 31 if inside else lane], int(inside)
+            result[lane], flags[lane] = a[source if inside else lane], int(inside)
     elif native.name == "vote":
         yes = sum(1 << i for i, v in enumerate(warp.bits(operands[1], 1)) if v)
         for lane, group in groups.items():
@@ -284,6 +284,16 @@ def _collective(warp: Warp, op: Op, native: Collective, mask: int) -> None:
     _put(warp, first, result)
     if flags:
         _put(warp, second, flags)
+
+
+def shuffled(warp: Warp, op: Op, native: Collective, mask: int) -> NDArray[np.intp]:
+    """The lane whose value each lane gets from shfl."""
+    b, c = (_integers(warp, o, 32) for o in op.operands[2:4])
+    found = np.arange(32)
+    for lane in _lanes(mask):
+        source, inside = _shfl_source(native.mode, lane, b[lane] & 31, c[lane] >> 8 & 31, c[lane] & 31)
+        found[lane] = source if inside else lane
+    return found
 
 
 def _shfl_source(mode: str, lane: int, amount: int, segment: int, limit: int) -> tuple[int, bool]:

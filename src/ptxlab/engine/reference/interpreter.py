@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,18 +14,19 @@ from numpy.typing import NDArray
 from ptxlab.engine.context import Context, Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.llvm.entry_points import Node, Nodes
-from ptxlab.engine.llvm.region import deciding_registers
 from ptxlab.engine.llvm.segment import element_type
-from ptxlab.engine.lowering.matching import operand_specs, read_source, write_result
-from ptxlab.engine.lowering.register_use import constant_bits, is_inline
+from ptxlab.engine.lowering.matching import OperandSpec, operand_specs, read_source, write_result
+from ptxlab.engine.lowering.register_use import constant_bits, deciding_registers, is_inline, observed_registers, operand_registers
 from ptxlab.engine.lowering.special_registers import CLOCKS
-from ptxlab.engine.program import Program
-from ptxlab.engine.reference._native_ops import Stop, bytes_at, drain_copies, fault_at, perform_native
+from ptxlab.engine.program import UNWRITTEN_REGISTER, Program, Register
+from ptxlab.engine.reference._native_ops import Stop, bytes_at, drain_copies, fault_at, perform_native, shuffled
 from ptxlab.engine.reference._vocabulary import NumpyVocabulary
+from ptxlab.engine.shadow_vocabulary import Shadowed, ShadowVocabulary
 from ptxlab.isa.catalogue import Control
-from ptxlab.isa.effects import Masking, Selection
 from ptxlab.isa.kinds import type_bits
-from ptxlab.isa.operands import Const, Group, Op, Reg, Resolved, SymbolAddress
+from ptxlab.isa.native_ops import Collective, LaneAccess, Native
+from ptxlab.isa.operands import Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress
+from ptxlab.native import address_of
 
 __all__ = ["Interpreter", "Warp"]
 
@@ -124,6 +128,60 @@ class Warp:
             self.put(operand.index, value, lanes)
 
 
+class ShadowRows(Warp):
+    """The undefined bits of the registers, read and written like the registers; those of others are zeros, and are not kept."""
+
+    def __init__(self, warp: Warp) -> None:
+        self.program, self.words, self.frame = warp.program, warp.words, warp.frame
+
+    def bits(self, operand: Resolved, bits: int) -> Any:
+        if isinstance(operand, Reg):
+            return super().bits(Reg(operand.index), bits)
+        return super().bits(operand, bits) if isinstance(operand, Group) else filled(0, bits)
+
+    def get(self, register: int) -> Any:
+        info = self.program.registers[register]
+        if info.shadow < 0:
+            return filled(0, info.bits if info.bits == 1 else max(info.bits, 16))
+        row = replace(info, offset=info.shadow).view(self.frame)
+        return lanes_of(int(row[0])) if info.bits == 1 else row.copy()
+
+    def put(self, register: int, value: Any, lanes: NDArray[np.bool_]) -> None:
+        info = self.program.registers[register]
+        if info.shadow >= 0:
+            value = np.where(lanes, value, self.get(register))
+            replace(info, offset=info.shadow).view(self.frame)[:] = mask_of(value) if info.bits == 1 else value
+
+    def some(self, register: int) -> NDArray[np.bool_]:
+        """The lanes in which some bit of a register is undefined."""
+        found: NDArray[np.bool_] = (self.get(register) != 0).reshape(-1, 32).any(axis=0)
+        return found
+
+    def add(self, register: int, old: Any, new: Any, more: Any, lanes: NDArray[np.bool_]) -> None:
+        """The bits in which two values differ are undefined, too, and those of another mask."""
+        self.put(register, self.get(register) | (old ^ new) | more, lanes)
+
+    def origins(self, info: Register) -> NDArray[np.uint32]:
+        """Where the undefined bits of a register come from, in each lane."""
+        return self.frame[info.origin : info.origin + 128].view(np.uint32)
+
+    def joined_origin(self, registers: Sequence[int]) -> NDArray[np.uint32]:
+        """The origin of the undefined bits of the first register that has some."""
+        found = np.zeros(32, np.uint32)
+        for register in reversed(registers):
+            info = self.program.registers[register]
+            if info.shadow >= 0:
+                found = np.where(self.some(register), self.origins(info), found)
+        return found
+
+    def set_origin(self, register: int, origin: NDArray[np.uint32], lanes: NDArray[np.bool_]) -> None:
+        """Say where the undefined bits of a register come from."""
+        info = self.program.registers[register]
+        if info.shadow >= 0:
+            row = self.origins(info)
+            row[:] = np.where(lanes, origin, row)
+
+
 def filled(pattern: int, bits: int) -> NDArray[Any]:
     """A value in all lanes."""
     if bits == 1:
@@ -201,16 +259,35 @@ class Interpreter:
             if op.row.kind == "pure":
                 self._pure(warp, op)
             elif op.row.kind == "native":
-                perform_native(warp, op, program.natives[index], mask)
-                self._note_defined(warp, op, mask)
+                self._native(warp, op, program.natives[index], mask)
             elif mask:
-                self._note_defined(warp, op, mask)
+                if op.row.flow is None:
+                    self._set_defined(warp, op, mask)
                 warp.words[Word.ACTIVE] = mask
                 raise self._stop(warp, Status.SERVICE, index, self.nodes.behind(node, index))
         block = program.blocks[node.block]
         if node.stop < block.stop:
             return number + 1
         return self._go(warp, program.blocks[block.fall].start)
+
+    def _native(self, warp: Warp, op: Op, native: Native, mask: int) -> None:
+        exchange = isinstance(native, Collective) and native.name in ("shfl", "vote", "match", "redux")
+        if not exchange or not any(self.program.registers[r].shadow >= 0 for o in op.operands for r in operand_registers(o)):
+            perform_native(warp, op, native, mask)
+            if isinstance(native, LaneAccess) and not native.write and op.guard is not None:
+                self._left_by_load(warp, op, mask)
+            self._set_defined(warp, op, mask)
+            return
+        assert isinstance(native, Collective)
+        values = [warp.get(register) for register in operand_registers(op.operands[0])]
+        perform_native(warp, op, native, mask)
+        made = [warp.get(register) for register in operand_registers(op.operands[0])]
+        everywhere = np.ones(32, np.bool_)
+        for register, value in zip(operand_registers(op.operands[0]), values, strict=True):
+            warp.put(register, value, everywhere)
+        self._exchange(warp, op, native, mask)
+        for register, value in zip(operand_registers(op.operands[0]), made, strict=True):
+            warp.put(register, value, everywhere)
 
     def _executing(self, warp: Warp, op: Op) -> int:
         mask = warp.word(Word.MASK)
@@ -274,16 +351,19 @@ class Interpreter:
         sources = [read_source(partial(self._read, warp), o, s) for o, s in zip(op.operands[outputs:], specs[outputs:], strict=True)]
         guard = None if op.guard is None else warp.bits(op.guard, 1)
         lanes = lanes_of(warp.word(Word.MASK)) & (True if guard is None else guard)
-        written = self.program.writes[op.index]
-        shadow = self._shadow(warp, op, sources, guard) if any(self.program.registers[r].shadow >= 0 for r in written) else None
+        tracked = any(self.program.registers[r].shadow >= 0 for r in self.program.writes[op.index])
+        write_shadow = self._follow(warp, op, specs, sources, lanes) if tracked else None
+        self._give_values(warp, op, specs, sources, lanes)
+        if write_shadow is not None:
+            write_shadow()
+
+    def _give_values(self, warp: Warp, op: Op, specs: tuple[OperandSpec, ...], sources: list[Any], lanes: NDArray[np.bool_]) -> None:
+        """Evaluate an op and write its results in some lanes."""
+        outputs = op.row.outputs
         with np.errstate(all="ignore"):
             result = op.row.semantics(self.x, op.q, *sources)
-        results = (result,) if outputs == 1 else result
-        for operand, spec, value in zip(op.operands[:outputs], specs, results, strict=False):
+        for operand, spec, value in zip(op.operands[:outputs], specs, (result,) if outputs == 1 else result, strict=False):
             write_result(partial(warp.write, lanes=lanes), operand, spec, value)
-        if shadow is not None:
-            for register in written:
-                self._set_shadow(warp, register, mask_of(shadow), warp.word(Word.MASK))
 
     def _read(self, warp: Warp, operand: Resolved, type: str) -> Any:
         if not isinstance(operand, Reg | Const | SymbolAddress | Group):
@@ -298,51 +378,111 @@ class Interpreter:
             return self.x.fneg(value) if element[0] == "f" else self.x.neg(value)
         return value
 
-    # ------------------------------------------------------------------------------------------------ undefined values
+    # ------------------------------------------------------------------------------------------------- undefined bits
 
-    def _defined(self, warp: Warp, operand: Resolved) -> NDArray[np.bool_]:
-        found = np.ones(32, np.bool_)
-        if isinstance(operand, Reg):
-            shadow = self.program.registers[operand.index].shadow
-            return lanes_of(warp.mask_at(shadow)) if shadow >= 0 else found
-        if isinstance(operand, Group):
-            for item in operand.items:
-                found &= self._defined(warp, item)
+    def _shadowed(self, shadow: ShadowRows, operand: Resolved, spec: OperandSpec, source: Any) -> Any:
+        """A source with its undefined bits."""
+        if spec.kind == "vector" and isinstance(operand, Group):
+            element = replace(spec, kind="scalar")
+            return tuple(self._shadowed(shadow, item, element, part) for item, part in zip(operand.items, source, strict=True))
+        if source is None or spec.kind not in ("scalar", "vector", "pair"):
+            return source
+        bits = type_bits(spec.type)
+        mask = shadow.bits(operand, bits)
+        if isinstance(operand, Reg) and operand.negated and bits > 1 and element_type(spec.type)[0] == "i":
+            mask = mask | self.x.neg(mask)
+        return Shadowed(source, mask)
+
+    def _follow(
+        self, warp: Warp, op: Op, specs: tuple[OperandSpec, ...], sources: list[Any], lanes: NDArray[np.bool_]
+    ) -> Callable[[], None]:
+        """What an op makes of undefined bits: a function that writes them, to be called when the values are written."""
+        shadow, outputs = ShadowRows(warp), op.row.outputs
+        x = ShadowVocabulary(self.x)
+        given = [
+            self._shadowed(shadow, operand, spec, source)
+            for operand, spec, source in zip(op.operands[outputs:], specs[outputs:], sources, strict=True)
+        ]
+        with np.errstate(all="ignore"):
+            result = op.row.semantics(x, op.q, *given)
+        masks = _masks(x, result)
+        origin = shadow.joined_origin([*self.program.reads[op.index], *(() if op.guard is None else (op.guard.index,))])
+        before = {register: (warp.get(register), shadow.get(register)) for register in self.program.writes[op.index]}
+        undecided = np.zeros(32, np.bool_) if op.guard is None else shadow.bits(Reg(op.guard.index), 1)
+        running = lanes_of(warp.word(Word.MASK))
+
+        def write() -> None:
+            for operand, spec, mask in zip(op.operands[:outputs], specs, (masks,) if outputs == 1 else masks, strict=False):
+                write_result(partial(shadow.write, lanes=lanes), operand, spec, mask)
+            for operand, spec, mask in zip(op.operands[:outputs], specs, (masks,) if outputs == 1 else masks, strict=False):
+                write_result(partial(shadow.write, lanes=undecided & running), operand, spec, mask)
+            for register, (old, old_mask) in before.items():
+                shadow.set_origin(register, origin, lanes | undecided & running)
+                if undecided.any():
+                    shadow.add(register, old, self._other(warp, op, specs, register, sources), old_mask, undecided & running)
+
+        return write
+
+    def _other(self, warp: Warp, op: Op, specs: tuple[OperandSpec, ...], register: int, sources: list[Any]) -> Any:
+        """What a register would hold if the guard of an op were true in all lanes."""
+        kept = warp.get(register)
+        everywhere = np.ones(32, np.bool_)
+        self._give_values(warp, op, specs, sources, everywhere)
+        found = warp.get(register)
+        warp.put(register, kept, everywhere)
         return found
 
-    def _shadow(self, warp: Warp, op: Op, sources: list[Any], guard: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-        parts = [self._defined(warp, operand) for operand in op.operands[op.row.outputs :]]
-        effects = op.effects
-        if isinstance(effects, Selection):
-            parts = [np.where(sources[2], parts[0], parts[1]), parts[2]]
-        elif isinstance(effects, Masking) and isinstance(sources[0], np.ndarray):
-            kind = sources[0].dtype.type
-            decisive = ~kind(0) if effects.decisive else kind(0)
-            zero = [part & (source == decisive) for part, source in zip(parts, sources, strict=True)]
-            parts = [parts[0] & parts[1] | zero[0] | zero[1]]
-        made = np.ones(32, np.bool_)
-        for part in parts:
-            made &= part
-        if op.guard is not None and guard is not None:
-            made &= self._defined(warp, Reg(op.guard.index))
-            made = np.where(guard, made, self._defined(warp, Reg(self.program.writes[op.index][0])))
-        return made
-
-    def _set_shadow(self, warp: Warp, register: int, defined: int, mask: int) -> None:
-        shadow = self.program.registers[register].shadow
-        if shadow >= 0:
-            warp.set_mask(shadow, warp.mask_at(shadow) & ~mask | defined & mask)
-
-    def _note_defined(self, warp: Warp, op: Op, mask: int) -> None:
+    def _set_defined(self, warp: Warp, op: Op, mask: int) -> None:
+        shadow = ShadowRows(warp)
         for register in self.program.writes[op.index]:
-            self._set_shadow(warp, register, mask, mask)
+            shadow.put(register, 0, lanes_of(mask))
+
+    def _exchange(self, warp: Warp, op: Op, native: Collective, mask: int) -> None:
+        """Undefined bits through an exchange between lanes."""
+        shadow, lanes = ShadowRows(warp), lanes_of(mask)
+        destination, source, *rest = op.operands
+        pair = destination if isinstance(destination, PairOf) else PairOf(destination, Const(0))
+        targets = operand_registers(destination)
+        if native.name == "shfl":
+            chooses = [r for operand in rest[:2] for r in operand_registers(operand)]
+            open_ = np.logical_or.reduce([shadow.some(r) for r in chooses] or [np.zeros(32, np.bool_)]) & lanes
+            came = shuffled(warp, op, native, mask)
+            moved, origins = shadow.bits(source, 32)[came], shadow.joined_origin(operand_registers(source))[came]
+            shadow.write(pair.first, "b32", np.where(open_, ~np.uint32(0), moved), lanes=lanes)
+            shadow.write(pair.second, "pred", open_, lanes=lanes)
+            origins = np.where(open_, shadow.joined_origin(chooses), origins)
+        else:
+            bad = np.logical_or.reduce([shadow.some(r) for r in operand_registers(source)] or [np.zeros(32, np.bool_)]) & lanes
+            origins = np.full(32, shadow.joined_origin(operand_registers(source))[bad.argmax()])
+            ballot = native.name == "vote" and native.mode == "ballot"
+            for register in targets:
+                bits = self.program.registers[register].bits
+                ones = np.full(32, bad.any()) if bits == 1 else np.full(32, mask_of(bad) if ballot else -int(bad.any()) & _ALL, np.uint32)
+                shadow.put(register, ones, lanes)
+        for register in targets:
+            shadow.set_origin(register, origins, lanes & shadow.some(register))
+
+    def _left_by_load(self, warp: Warp, op: Op, mask: int) -> None:
+        shadow, lanes = ShadowRows(warp), lanes_of(warp.word(Word.MASK) & ~mask)
+        for register in self.program.writes[op.index]:
+            fresh = shadow.joined_origin([register]) >= UNWRITTEN_REGISTER
+            shadow.set_origin(register, np.full(32, op.index + 1, np.uint32), lanes & fresh)
 
     def _check_defined(self, warp: Warp, op: Op) -> None:
+        shadow = ShadowRows(warp)
         for register in deciding_registers(op):
-            shadow = self.program.registers[register].shadow
-            if shadow < 0:
-                continue
             guarding = op.guard is not None and op.guard.index == register
-            missing = (warp.word(Word.MASK) if guarding else self._executing(warp, op)) & ~warp.mask_at(shadow)
+            missing = (warp.word(Word.MASK) if guarding else self._executing(warp, op)) & mask_of(shadow.some(register))
             if missing:
                 raise fault_at(warp, op, Fault.UNDEFINED, (missing & -missing).bit_length() - 1, register)
+        leaving = 0
+        for register in observed_registers(self.program, op):
+            leaving |= self._executing(warp, op) & mask_of(shadow.some(register))
+        if leaving and warp.word(Word.OBSERVE):
+            warp.words[Word.OBSERVE_OP], warp.words[Word.OBSERVE_MASK] = op.index, leaving
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(warp.word(Word.OBSERVE))(address_of(warp.words))
+
+
+def _masks(x: ShadowVocabulary, result: Any) -> Any:
+    """The undefined bits of what semantics over `ShadowVocabulary` give."""
+    return tuple(_masks(x, each) for each in result) if isinstance(result, tuple | list) else x.mask(result)

@@ -24,6 +24,7 @@ __all__ = [
     "SEVERAL",
     "SLOTS",
     "SLOT_BITS",
+    "emit_observe",
     "emit_record",
     "emit_save",
     "emit_unchanged",
@@ -34,6 +35,15 @@ ROW_WORDS = 34
 _WIDEST = 32
 """Bytes of the widest access of a thread."""
 SAVED_BYTES = 32 * _WIDEST
+
+
+def emit_observe(module: Module) -> None:
+    """``void observe(context, op, mask)``: undefined bits leave the thread in these lanes."""
+    c, (context, op, mask) = module.define("void observe(ptr context, i32 op, i32 mask)")
+    with c.when(context.word(Word.OBSERVE).ne(0)):
+        context.set_words({Word.OBSERVE_OP: op.to("i64"), Word.OBSERVE_MASK: mask.to("i64")})
+        c.call(context.pointer(Word.OBSERVE), "void", context)
+    c.ret()
 
 
 def emit_save(module: Module) -> None:

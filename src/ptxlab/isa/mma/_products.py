@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from ptxlab import numerics
 from ptxlab.isa import context
-from ptxlab.isa.catalogue import Fidelity, service
+from ptxlab.isa.catalogue import Fidelity, Flow, service
 from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.mma._arithmetic import Scales, bit_product, float_product, integer_product, quad_product
 from ptxlab.isa.mma._fragments import gather_ab, gather_cd, immediate, read, scatter_d, selectors, write
+from ptxlab.isa.mma._undefined import product_of, undefined
 from ptxlab.isa.requirements import Needs, needs
 from ptxlab.isa.targets import at_least
 from ptxlab.layout import matrix_fragment, matrix_fragment_layout, metadata_fragment
@@ -165,6 +166,17 @@ def _multiply(warp: context.WarpContext, types: Types, sparse: bool, scale: tupl
     write(warp, scatter_d(d, half), wide)
 
 
+def _undefined_bits(warp: context.WarpContext, types: Types) -> NDArray[Any]:
+    """The undefined bits of the registers of D."""
+    q, half = warp.q, warp.q.d == "f16"
+    m = int(re.findall(r"\d+", q.shape)[0])
+    a = _elements(gather_ab(undefined(warp, "a"), m, types.bits), q.a, types)
+    b = _elements(gather_ab(undefined(warp, "b"), 8, types.bits), q.b, types)
+    c = gather_cd(undefined(warp, "c"), m, half)
+    scales = any(undefined(warp, name).any() for name in ("scale_a", "scale_b")) if types.scales else False
+    return scatter_d(product_of(a, b, c, scales), half)
+
+
 def _vector(registers: int, type: str) -> str:
     return f"v{registers}.{type}"
 
@@ -217,6 +229,7 @@ def _declare(types: Types, shape: str, d: str, sparse: bool, scale: tuple[int, s
         outputs=1,
         ordered=False,
         effects=LOCAL,
+        flow=Flow(("a", "b", "c", "scale_a", "scale_b"), partial(_undefined_bits, types=types)),
         d=accumulator,
         a=_vector(m * stored * types.bits // (32 * lane), element),
         b=_vector(n * k * types.bits // (32 * lane), element),
@@ -253,16 +266,30 @@ def _gather(values: NDArray[Any], name: str, width: int) -> NDArray[Any]:
     return found
 
 
+def _registers(matrices: NDArray[Any], d: str) -> NDArray[Any]:
+    """The registers of matrices [4, 8, 8] of bits of elements of D; a truth value stands for all bits."""
+    at, kind = matrix_fragment(f"m8n8k4 {d}"), np.uint16 if d == "f16" else np.uint32
+    values = matrices[_PRODUCT, at.row, at.column]
+    bits = np.where(values, ~kind(0), kind(0)) if values.dtype == np.bool_ else values.astype(kind)
+    return np.ascontiguousarray(bits).view(np.uint32).T
+
+
+def _undefined_bits_of_quads(warp: context.WarpContext) -> NDArray[Any]:
+    """The undefined bits of the registers of D."""
+    q = warp.q
+    a = _gather(_values(undefined(warp, "a"), True), q.alayout, 4)
+    b = _gather(_values(undefined(warp, "b"), True), {"row": "col", "col": "row"}[q.blayout], 4)
+    c = _gather(_values(undefined(warp, "c"), q.c == "f16"), q.c, 8)
+    return _registers(product_of(a, b, c) != 0, q.d)
+
+
 def _multiply_quads(warp: context.WarpContext) -> None:
     q = warp.q
     a = _gather(_values(read(warp, "a"), True), q.alayout, 4)
     b = _gather(_values(read(warp, "b"), True), {"row": "col", "col": "row"}[q.blayout], 4)
     c = _gather(_values(read(warp, "c"), q.c == "f16"), q.c, 8)
     d = np.stack([quad_product(warp.machine.target, q.d, q.c, a[i], b[i], c[i]) for i in range(4)])
-    half = q.d == "f16"
-    at = matrix_fragment(f"m8n8k4 {q.d}")
-    values = np.ascontiguousarray(d[_PRODUCT, at.row, at.column], np.uint16 if half else np.uint32)
-    write(warp, values.view(np.uint32).T)
+    write(warp, _registers(d, q.d))
 
 
 for _d, _c in (("f16", "f16"), ("f32", "f16"), ("f32", "f32")):
@@ -272,6 +299,7 @@ for _d, _c in (("f16", "f16"), ("f32", "f16"), ("f32", "f32")):
         fidelity="hardware",
         outputs=1,
         effects=LOCAL,
+        flow=Flow(("a", "b", "c"), _undefined_bits_of_quads),
         d="v4.b32" if _d == "f16" else "v8.f32",
         a="v2.b32",
         b="v2.b32",

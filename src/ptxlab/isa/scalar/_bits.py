@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
-from ptxlab.isa.effects import Masking
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.operands import Const
 from ptxlab.isa.requirements import needs
@@ -29,8 +28,7 @@ def boolean(x: Vocabulary, name: str) -> Callable[[Value, Value], Value]:
 # ------------------------------------------------------------------------------------------------ logic
 
 
-@pure("and|or" + _B, d="type", a="type", b="type", section=_LOGIC, effects=lambda q: Masking(decisive=q.base == "or"), fidelity="hardware")
-@pure("xor" + _B, d="type", a="type", b="type", section=_LOGIC, fidelity="hardware")
+@pure("and|or|xor" + _B, d="type", a="type", b="type", section=_LOGIC, fidelity="hardware")
 def logic(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
     return boolean(x, q.base)(a, b)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
-from ptxlab.isa.effects import Selection
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar._bits import boolean
 from ptxlab.isa.scalar._integer import each_integer
@@ -181,7 +180,7 @@ _WORDS = "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"
 _SELECTION = "Comparison and Selection Instructions: {base}"
 
 
-@pure(f"selp.(type={_WORDS})", d="type", a="type", b="type", c="pred", section=_SELECTION, effects=Selection(), fidelity="hardware")
+@pure(f"selp.(type={_WORDS})", d="type", a="type", b="type", c="pred", section=_SELECTION, fidelity="hardware")
 def selp(x: Vocabulary, q: Qualifiers, a: Value, b: Value, c: Value) -> Value:
     return x.select(c, a, b)
 

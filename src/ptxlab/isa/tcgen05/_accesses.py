@@ -17,9 +17,9 @@ __all__ = ["CELL_BYTES", "COLUMN_BYTES", "block", "cells", "common", "operand"]
 COLUMN_BYTES, CELL_BYTES = 512, 4
 
 
-def operand(cta: context.Cta, placed: PlacedOperand) -> MemoryAccess:
-    """A read of a matrix operand in a CTA's shared memory."""
-    starts, sizes = placed.runs
+def operand(cta: context.Cta, placed: PlacedOperand, used: int = 16) -> MemoryAccess:
+    """A read of a matrix operand in a CTA's shared memory: of the first ``used`` bytes of each slot of 16, the others being padding."""
+    starts, sizes = placed.runs_of(used)
     return MemoryAccess(starts + np.uint64(cta.shared_address), sizes, False)
 
 

@@ -24,7 +24,7 @@ from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, m
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch
 from ptxlab.isa.tcgen05._syntax import GROUPS, ROWS, SINCE, TADDR
 from ptxlab.layout import CopyDestination, copy_destination
-from ptxlab.tables import COPY_LAYOUTS
+from ptxlab.tables import COPY_LAYOUTS, TYPE_BITS
 
 __all__ = ["shift_down"]
 
@@ -88,14 +88,14 @@ def copy(warp: context.WarpContext) -> None:
         source = matrix_gather(warp, raw, "the source", len(destination.lanes), destination.columns, 32, 32)
         check_bounds(warp, ctas, source, "the source")
         perform = partial(_perform, ctas, source, packed, destination, first, column)
-        launch(warp, lane, cta_group, perform, partial(_accesses, ctas, source, destination, first, column))
+        launch(warp, lane, cta_group, perform, partial(_accesses, ctas, source, packed, destination, first, column))
 
 
 def _accesses(
-    ctas: tuple[context.Cta, ...], source: Gather, destination: CopyDestination, first: int, column: int
+    ctas: tuple[context.Cta, ...], source: Gather, packed: str | None, destination: CopyDestination, first: int, column: int
 ) -> Iterator[context.MemoryAccess]:
     for cta in ctas:
-        yield operand(cta, source)
+        yield operand(cta, source, 16 if packed is None else 2 * TYPE_BITS[_FORMAT[packed]])
         yield from block(cta, column, destination.columns, destination.lanes.reshape(-1) + first, True)
 
 

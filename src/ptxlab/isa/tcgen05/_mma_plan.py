@@ -139,9 +139,9 @@ class Plan:
 
     def _all_accesses(self, ctas: tuple[context.Cta, ...], accumulate: bool, disabled: Disabled | None) -> Iterator[context.MemoryAccess]:
         for number, cta in enumerate(ctas):
-            yield operand(cta, self.b)
+            yield operand(cta, self.b, self.b_format.slot_bytes)
             if isinstance(self.a, Gather):
-                yield operand(cta, self.a)
+                yield operand(cta, self.a, self.a_format.slot_bytes)
             parts: list[TensorBitFields] = [] if self.scaling is None else [self.scaling.a, self.scaling.b]
             for part in (*parts, *self.metadata):
                 yield cells(cta, part.column, part.place, part.lane)

@@ -44,6 +44,11 @@ class Format:
     tensor: Callable[[NDArray[np.uint32]], Codes]
     packed: bool
 
+    @property
+    def slot_bytes(self) -> int:
+        """The bytes of a slot of 16 in shared memory that hold elements; padding follows them."""
+        return 16 * self.bits // self.container
+
 
 def _as(container: int) -> Callable[[NDArray[np.uint32]], Codes]:
     dtype = np.dtype(f"u{container // 8}")

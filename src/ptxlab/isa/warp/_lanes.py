@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptxlab.isa import context
-from ptxlab.isa.catalogue import Fidelity, Qualifiers, native, service
+from ptxlab.isa.catalogue import Fidelity, Flow, Qualifiers, native, service
 from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.memory import space_of
@@ -173,6 +174,12 @@ _declare("ldmatrix", f".m8n16.(count){_SPACE}.s8.s4", "s4", False, _ONE_EACH, re
 _declare("stmatrix", f".m16n8.(count).trans{_SPACE}.b8", "b8", True, _ONE_EACH, "two-models")
 
 
+def _transposed(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Thread t holds row t/4, columns 2(t%4) and 2(t%4) + 1, before and after."""
+    matrix = np.ascontiguousarray(words).view(np.uint16).reshape(8, 8)
+    return np.ascontiguousarray(matrix.T).reshape(-1).view(np.uint32)
+
+
 @service(
     "movmatrix.sync.aligned.m8n8.trans.b16",
     requires=needs("7.8", "sm_75"),
@@ -180,10 +187,10 @@ _declare("stmatrix", f".m16n8.(count).trans{_SPACE}.b8", "b8", True, _ONE_EACH, 
     fidelity="hardware",
     outputs=1,
     effects=LOCAL,
+    flow=Flow(("a",), lambda warp: _transposed(warp.undefined(1))[None]),
     d="b32",
     a="b32",
 )
 def movmatrix(warp: context.WarpContext) -> None:
-    """Thread t holds row t/4, columns 2(t%4) and 2(t%4) + 1, before and after."""
-    matrix = np.ascontiguousarray(warp.values(1)).view(np.uint16).reshape(8, 8)
-    warp.write(0, np.ascontiguousarray(matrix.T).reshape(-1).view(np.uint32))
+    """Transpose a matrix that the warp holds."""
+    warp.write(0, _transposed(warp.values(1)))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa import context
-from ptxlab.isa.catalogue import Qualifiers, native, service
+from ptxlab.isa.catalogue import Flow, Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, Unit, WaitGroup, WgmmaFence
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Const, Op
@@ -73,7 +73,7 @@ def _differs(warp: context.WarpContext, group: Warpgroup, share: Share, what: st
     )
 
 
-def _multiply(warp: context.WarpContext, text: Text) -> None:
+def _multiply(warp: context.WarpContext, text: Text) -> context.Wait | None:
     op = warp.op
     group = warpgroup_of(warp)
     if warp.mask != _ALL_LANES:
@@ -93,8 +93,6 @@ def _multiply(warp: context.WarpContext, text: Text) -> None:
         if share.op is not op or share.given != given:
             _compare(warp, group, share, text)
     form = share.form
-    if share.accumulate and form.unsure:
-        warp.require_defined(form.unsure)
     share.frames[member] = warp.rows
     if share.a_words is not None and form.a_rows is not None:
         warp.rows.take(form.a_rows, axis=0, out=share.a_words[member])
@@ -111,6 +109,24 @@ def _multiply(warp: context.WarpContext, text: Text) -> None:
         if warp.machine.observed:
             operation.accesses = partial(share.operands.accesses, warp.cta)
         warp.machine.enqueue(operation)
+    if warp.machine.early_results and group.performed <= number:
+        return group.wait_for(number + 1, "wgmma.mma_async waits for the other warps of its warpgroup", retry=False)
+    return None
+
+
+def _undefined_bits(warp: context.WarpContext, text: Text) -> NDArray[np.uint32]:
+    """The undefined bits of the registers of D: of elements that add to some, and of the rows of A in registers that have some."""
+    halves = warp.q.types.startswith("f16")
+    d = warp.undefined(0)
+    elements = np.ascontiguousarray(d).view(np.uint16) if halves else d
+    open_ = (elements != 0) & bool(warp.uniform(text.enable, 1))
+    if text.in_registers:
+        # A register of A and one of D, or two of them, hold elements of row t/4, and the next ones of row t/4 + 8.
+        a = (warp.undefined(1) != 0).reshape(2, 2, 8, 4).any(axis=(0, 3))
+        rows = np.arange(len(d)) // (1 if halves else 2) % 2
+        open_ |= np.repeat(a, elements.shape[1] // 8, axis=1)[rows]
+    masks = np.where(open_, ~elements.dtype.type(0), elements.dtype.type(0))
+    return masks.view(np.uint32)
 
 
 def _metadata(warp: context.WarpContext, form: Form) -> NDArray[np.uint8]:
@@ -139,6 +155,7 @@ for _kind, _row in WGMMA_KINDS.items():
                     fidelity="spec" if _kind == "b1" else "hardware",
                     outputs=1,
                     updates=1,
+                    flow=Flow(("a",), partial(_undefined_bits, text=Text(_place == "registers", _sparse))),
                     effects=Asynchronous(Unit.WARPGROUP, Completion.WGMMA_GROUP),
                 )(partial(_multiply, text=Text(_place == "registers", _sparse)))
 
@@ -170,18 +187,7 @@ def wait_group(warp: context.WarpContext) -> context.Wait | None:
         return None
     end = ends[complete - 1]
     if group.performed < end:
-        return _wait(group, end, operand.value)
+        return group.wait_for(end, f"wgmma.wait_group {operand.value} waits for operations of its warpgroup", retry=True)
     del ends[:complete]
     group.write_back(end)
     return None
-
-
-def _wait(group: Warpgroup, end: int, count: int) -> context.Wait:
-    def describe() -> tuple[str, tuple[tuple[str, str], ...]]:
-        absent = group.missing() if group.first < end else ""
-        facts = [("not yet performed", f"{end - group.performed} wgmma.mma_async")]
-        if absent:
-            facts.append(("warps that have not executed the next of them", absent))
-        return f"wgmma.wait_group {count} waits for operations of its warpgroup", tuple(facts)
-
-    return context.Wait(ready=lambda: group.performed >= end, describe=describe, retry=True, on=group)

@@ -69,7 +69,6 @@ class Form:
     fragment, codes, chunks : for a sparse A: the location of a warp's metadata, the legal codes, the number of codes in a row
     rows, a_rows : indices of the registers of D, and of A if it is in registers
     registers, key : the registers of D as a set, and a key for their order and format
-    unsure : registers of D that may be uninitialised: some path does not write them
     """
 
     d: str
@@ -87,7 +86,6 @@ class Form:
     a_rows: NDArray[np.intp] | None
     registers: frozenset[int]
     key: bytes
-    unsure: tuple[int, ...]
     index: AccumulatorIndex
     fragment: MetadataFragment | None = None
     codes: tuple[int, ...] = ()
@@ -199,7 +197,6 @@ def form_of(warp: context.WarpContext, text: Text) -> Form:
         a_rows=warp.row_numbers(1) if text.in_registers else None,
         registers=frozenset(rows.tolist()),
         key=rows.tobytes() + d.encode(),
-        unsure=warp.unsure(0),
         index=accumulator_index(int(n), d == "f16"),
         fragment=_metadata_fragment(warp, a) if text.sparse else None,
         codes=numerics.legal_codes(a) if text.sparse else (),
@@ -228,6 +225,8 @@ def perform(group: Warpgroup, share: Share, cta: context.Cta, launch: context.Ma
         assert operands.a is not None
         codes = operands.a.read(cta.shared)
     _product(form, codes, operands.b.read(cta.shared), share.metadata, found.cells, share.accumulate)
+    if launch.early_results:
+        group.evict(form.registers)
     group.performed = share.number + 1
     if group.waiters:
         launch.wake(group.waiters)

@@ -124,6 +124,18 @@ class Warpgroup(context.Supplied):
         for key in [k for k, held in self.accumulators.items() if not registers.isdisjoint(held.rows.tolist())]:
             self.accumulators.pop(key).store()
 
+    def wait_for(self, end: int, sentence: str, retry: bool) -> context.Wait:
+        """Wait until the instructions before number ``end`` have been performed."""
+
+        def describe() -> tuple[str, tuple[tuple[str, str], ...]]:
+            absent = self.missing() if self.first < end else ""
+            facts = [("not yet performed", f"{end - self.performed} wgmma.mma_async")]
+            if absent:
+                facts.append(("warps that have not executed the next of them", absent))
+            return sentence, tuple(facts)
+
+        return context.Wait(ready=lambda: self.performed >= end, describe=describe, retry=retry, on=self)
+
     def missing(self) -> str:
         """The numbers of the warps that have not issued the oldest incomplete instruction."""
         arrived = self.shares[0].arrived if self.shares else 15

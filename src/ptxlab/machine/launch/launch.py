@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
-from ptxlab.isa.context import Misuse
+from ptxlab.isa.context import Misuse, Wait
 from ptxlab.machine.launch.arguments import bind_arguments
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, LaunchConfiguration, shared_bytes
 from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
+from ptxlab.machine.launch.indeterminate import Contents, Observations
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.launch.reports import LaunchEnded, Reports
 from ptxlab.machine.launch.result import Result, Stats
@@ -27,11 +28,13 @@ from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, tra
 from ptxlab.machine.replay.replay import Replay
 from ptxlab.machine.schedule.barriers import ClusterBarrier
 from ptxlab.machine.schedule.scheduler import Scheduler
+from ptxlab.machine.warp.pending_registers import early_uses
 from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words, cta_values, fill_specials, launch_values
 
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
     from ptxlab.engine.program import Program
+    from ptxlab.isa.operands import Op
     from ptxlab.machine._device import Device
     from ptxlab.machine._module import Kernel
     from ptxlab.ptx import Module
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["Launch", "execute", "run"]
 
 _PENDING_ROWS = 4096
+_MOST_KEPT = 1 << 28
+"""Bytes of device memory that are copied for a second run."""
 _WINDOW = 1 << 32
 
 
@@ -63,6 +68,7 @@ class Launch:
         self.options = options
         self.policy = options.policy
         self.model = options.model
+        self.early_results = options.policy == "eager" and any(True for _ in early_uses(program))
         self.target = device.target or module.target
         self.deferred = options.policy != "eager"
         self.pending_capacity = _PENDING_ROWS
@@ -105,14 +111,32 @@ class Launch:
         """By instruction: where its operands are (`Registers.fetch`)."""
         self.known: defaultdict[int, dict[Any, Any]] = defaultdict(dict)
         """By instruction: data that its handler keeps for this launch."""
-        self.handlers = [op.row.semantics for op in program.ops]
+        self.handlers = [self._handler(op) for op in program.ops]
         self.together = [op.row.kind == "service" and op.aligned for op in program.ops]
         self.reports = Reports(self)
         self.scheduler = Scheduler(self, executable.run)
         self._template = executable.new_frame()
+        self._contents = Contents(self)
+        self.observations = Observations(self)
         self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue
         self._frames: list[NDArray[np.uint8]] = []
         self._shared: list[NDArray[np.uint8]] = []
+
+    def _handler(self, op: Op) -> Callable[[Warp], Wait | None]:
+        """The function of a service, which also passes on undefined bits where its operands may have some."""
+        semantics: Callable[[Warp], Wait | None] = op.row.semantics
+        flow, reads = op.row.flow, self.program.reads[op.index]
+        if flow is None or not any(self.register_shadows[r] >= 0 for r in (*reads, *self.program.writes[op.index])):
+            return semantics
+
+        def handle(warp: Warp) -> Wait | None:
+            origin = warp.origin(reads, warp.mask)
+            masks = flow.masks(warp) if origin else None
+            wait = semantics(warp)
+            warp.set_undefined(op.operands[0], masks, origin)
+            return wait
+
+        return handle
 
     def _addresses(self, globals_: dict[str, int]) -> dict[tuple[str, str], int]:
         """Return the addresses of variables by state space and name, for `Warp.symbol`, which adds offsets."""
@@ -190,9 +214,10 @@ class Launch:
             sm.threads_used += self.warps_per_cta * 32
             sm.shared_used += self.shared_bytes
             if sm.tensor is None:
-                sm.tensor = TensorMemory(self.options.tmem_offset)
+                sm.tensor = TensorMemory(self.options.tmem_offset, self._contents.fill)
             shared = self._shared.pop() if self._shared else aligned_bytes(self.shared_bytes, 1024)
             cta = CtaState(self, group, rank, (x, y, z), x + grid[0] * (y + grid[1] * z), sm, shared, sm.tensor)
+            self._contents.fill(shared)
             group.table[rank] = cta.shared_address, len(shared)
             if self.additions is not None:
                 self.additions.forget(shared)
@@ -212,6 +237,7 @@ class Launch:
             mask = ALL_LANES if left >= 32 else (1 << left) - 1
             frame = self._frames.pop() if self._frames else aligned_bytes(len(self._template), 64)
             frame[:] = self._template
+            self._contents.fill_registers(frame)
             fill_specials(self, table, index, frame)
             warp = Warp(self, cta, index, mask, frame)
             cta.warps.append(warp)
@@ -315,6 +341,7 @@ class Launch:
         if "register" in self.options.checks:
             self.reports.early_uses()
         self.scheduler.run()
+        self.observations.finish()
         if self.additions is not None:
             self.additions.report()
 
@@ -327,7 +354,7 @@ def run(
     started: float,
 ) -> Result:
     """Bind the arguments, run, and write arrays back if the kernel ran to its end."""
-    program, executable = kernel.variant(options.contract, "race" in options.checks)
+    program, executable = kernel.variant(options.contract, "race" in options.checks, options.tracked)
     trace = tracing(options.trace)
     shared_bytes(program, options.shared_bytes)
     addresses = device.module_addresses(kernel.module)
@@ -335,9 +362,11 @@ def run(
     arguments = bind_arguments(program.parameters, program.param_bytes, values, device, kernel.name)
     try:
         device.launches += 1
-        replay = Replay.of(kernel, options, device, values, arguments, addresses) if options.keep_inputs else None
+        size = sum(allocation.size for allocation in device.memory.live())
+        again = "race" in options.checks and options.undefined == "report" and size <= _MOST_KEPT
+        replay = Replay.of(kernel, options, device, values, arguments, addresses) if options.keep_inputs or again else None
         launch = Launch(device, kernel.module.ast, program, executable, options, arguments.packed, addresses, trace=trace)
-        result = execute(launch, started, replay)
+        result = execute(launch, started, replay, again)
         if result.completed:
             arguments.write_back()
         return result
@@ -345,8 +374,11 @@ def run(
         arguments.release()
 
 
-def execute(launch: Launch, started: float, replay: Replay | None) -> Result:
-    """Run a launch until it ends, or until a finding ends it, and make its result."""
+def execute(launch: Launch, started: float, replay: Replay | None, again: bool = False) -> Result:
+    """Run a launch until it ends, or until a finding ends it, and make its result.
+
+    ``again``: findings that hold only if a value is used are tested by a second run.
+    """
     notes: tuple[Diagnostic, ...] = ()
     completed = False
     try:
@@ -357,6 +389,10 @@ def execute(launch: Launch, started: float, replay: Replay | None) -> Result:
     finally:
         if launch.observer is not None:
             notes = launch.observer.finished()
+    if completed and again and replay is not None and launch.observer is not None:
+        launch.reports.review(launch.observer.uses(replay))
+    if not launch.options.keep_inputs:
+        replay = None
     return Result((*launch.reports.diagnostics(), *notes), _stats(launch, started), completed, "".join(launch.printed), replay)
 
 

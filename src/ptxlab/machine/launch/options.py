@@ -179,7 +179,7 @@ class LaunchOptions:
     """
 
     policy: str = option("eager", "When asynchronous operations perform.", one_of("eager", "lazy", "random"))
-    seed: int = option(0, "Seed of the random policy.", whole(-(1 << 63), 1 << 64))
+    seed: int = option(0, "Seed of the random policy, and of undefined=random.", whole(-(1 << 63), 1 << 64))
     model: str = option("practice", "Rules of ordering: what compilers rely on, or the letter of the PTX ISA.", one_of("practice", "spec"))
     check: str | Collection[str] | None = option("all", "all, none, or names of checks separated by commas.", _check)
     only: Iterable[Any] | None = option(None, "Run only the clusters that hold these CTAs.", _ctas)
@@ -191,6 +191,10 @@ class LaunchOptions:
     )
     trace: str | os.PathLike[str] | Tracing | None = option(None, "Write a timeline for Perfetto to this file.", _trace)  # noqa: RUF009
     keep_inputs: bool = option(False, "Copy the device memory before a launch, for provenance and replay bundles.", flag)
+
+    undefined: str = option(
+        "report", "What registers and memory hold that nothing has written: report its use, or fill it.", one_of("report", "zero", "random")
+    )
 
     def __post_init__(self) -> None:
         for name, each in self.described().items():
@@ -205,6 +209,11 @@ class LaunchOptions:
     def checks(self) -> frozenset[str]:
         """The names of the selected checks."""
         return selected_checks(self.check)
+
+    @property
+    def tracked(self) -> bool:
+        """Whether undefined bits of registers are followed."""
+        return self.undefined == "report" and "register" in self.checks
 
     def changed(self, **values: Any) -> Self:
         """Replace options; an unknown name is refused."""

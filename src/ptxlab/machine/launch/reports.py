@@ -11,19 +11,22 @@ from ptxlab import ptx
 from ptxlab.diagnostics import Diagnostic, Place, diagnose, ranges
 from ptxlab.engine.context import Word
 from ptxlab.engine.faults import FAULTS, FIXES, Fault
+from ptxlab.engine.program import UNWRITTEN_REGISTER
 from ptxlab.isa.context import Misuse
 from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.native_ops import MatrixAccess, Native
 from ptxlab.isa.operands import Op
 from ptxlab.isa.tcgen05 import freed, leaks
 from ptxlab.machine.launch.cta import CtaState
+from ptxlab.machine.launch.indeterminate import fix_of
 from ptxlab.machine.launch.options import CHECKS
 from ptxlab.machine.schedule.deadlock import explain, most_relevant
-from ptxlab.machine.warp.pending_registers import early_uses, overwritten_sources, unfenced
+from ptxlab.machine.warp.pending_registers import Early, early_uses, overwritten_sources, unfenced
 from ptxlab.machine.warp.warp import CONVERGE, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.observe.observer import Uses
 
 __all__ = ["LaunchEnded", "Reports"]
 
@@ -62,8 +65,8 @@ class Reports:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._letters = frozenset(CHECKS[name] for name in launch.options.checks)
-        self._found: dict[tuple[str, int], Diagnostic] = {}
-        self._times: dict[tuple[str, int], int] = {}
+        self._found: dict[tuple[str, int, int], Diagnostic] = {}
+        self._times: dict[tuple[str, int, int], int] = {}
 
     @cached_property
     def _sources(self) -> ptx.SourceMap:
@@ -108,19 +111,29 @@ class Reports:
 
     # ------------------------------------------------------------------------------------------------------- findings
 
-    def add(self, code: str, message: str, op: Op | None = None, *, once: bool = False, **fields: Any) -> None:
-        """Keep a finding if the check that it belongs to was asked for; ``once`` in a launch, or once for each instruction."""
+    def add(self, code: str, message: str, op: Op | None = None, *, once: bool = False, part: int = 0, **fields: Any) -> None:
+        """Keep a finding if the check that it belongs to was asked for; ``once`` in a launch, or once for each instruction and ``part``."""
         if code[0] not in self._letters:
             return
-        key = (code, -1 if op is None or once else op.index)
+        key = (code, -1 if op is None or once else op.index, part)
         if key in self._found:
             self._times[key] += 1
         elif len(self._found) < _MOST:
             self._found[key] = self._make(code, message, op, **fields)
             self._times[key] = 1
 
+    def review(self, uses: Uses) -> None:
+        """Forget findings about values that nothing uses; say what uses the others."""
+        for (code, index), op in uses.items():
+            key = code, index, 0
+            if op is None:
+                self._found.pop(key, None)
+            elif key in self._found:
+                details = (*self._found[key].details, ("used by", self._op_text(op)))
+                self._found[key] = replace(self._found[key], details=details)
+
     def early_uses(self) -> None:
-        """Report registers that are used while a wgmma.mma_async may still work on them."""
+        """Report registers that are used while a wgmma.mma_async may still work on them: once for what is in flight at one time."""
         names = self._launch.program.registers
         wait = "execute wgmma.commit_group and wgmma.wait_group before"
         for found, code, text, fix in (
@@ -133,14 +146,19 @@ class Reports:
                 "execute wgmma.fence.sync.aligned after the last write to the registers",
             ),
         ):
-            for op, registers in found(self._launch.program):
+            groups: dict[frozenset[int], list[Early]] = {}
+            for early in found(self._launch.program):
+                groups.setdefault(early.held, []).append(early)
+            for (op, registers, _), *others in groups.values():
                 listed = ", ".join(names[r].name for r in registers[:_MOST_NAMES]) + (", ..." if len(registers) > _MOST_NAMES else "")
-                self.add(code, text.format(op.opcode, listed), op, fix=fix)
+                lines = sorted({str(other.op.line) for other in others}, key=int)
+                more = "other uses", "lines " + ", ".join(lines[:_MOST_NAMES]) + (", ..." if len(lines) > _MOST_NAMES else "")
+                self.add(code, text.format(op.opcode, listed), op, fix=fix, details=(more,) if others else ())
 
     def fault(self, code: str, message: str, op: Op | None = None, **fields: Any) -> NoReturn:
         """Keep a finding and end the launch."""
-        self._found.pop((code, -1 if op is None else op.index), None)
-        key = (code, -1 if op is None else op.index)
+        key = (code, -1 if op is None else op.index, 0)
+        self._found.pop(key, None)
         self._found[key] = self._make(code, message, op, **fields)
         self._times[key] = 1
         raise LaunchEnded
@@ -178,8 +196,21 @@ class Reports:
                 text += f" any more: tcgen05.dealloc at line {gone[0].line} has freed it"
                 fields["fix"] = gone[1]
         registers = self._launch.program.registers
-        name = registers[address].name if code == "R802" and address < len(registers) else "a register"
+        name = "a register"
+        if code == "R802":
+            name = registers[address].name
+            origin = warp.origin((address,), 1 << lane)
+            fields |= {"details": (("origin", self.origin_text(origin)),), "fix": fix_of(origin)}
         self.fault(code, text.format(address=address, size=size, register=name), **fields)
+
+    def origin_text(self, origin: int) -> str:
+        """Where undefined bits come from (`ptxlab.engine.program.UNWRITTEN_REGISTER`)."""
+        program = self._launch.program
+        if origin < UNWRITTEN_REGISTER:
+            return f"{self._op_text(program.ops[origin - 1])}: its guard is false, and nothing else writes its register"
+        register = origin - UNWRITTEN_REGISTER
+        reader = next(op for op in program.ops if register in program.reads[op.index] or (op.guard and op.guard.index == register))
+        return f"{program.registers[register].name}, which is first read by {self._op_text(reader)}; no instruction writes it before"
 
     # ----------------------------------------------------------------------------------------------- ends without result
 
@@ -246,7 +277,10 @@ class Reports:
         )
 
     def _where(self, group: ConvergedLanes) -> str:
-        op = group.instruction
+        return self._op_text(group.instruction)
+
+    def _op_text(self, op: Op) -> str:
+        """An instruction with its places in the PTX and in the source."""
         where, excerpt, source = self.place(op)
         return f"{where} `{excerpt.strip() or op.opcode}`" + (f" (source {source})" if source else "")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ class TensorMemory:
     Parameters
     ----------
     first : the column where the search for a free range starts on an idle SM (launch option ``tmem_offset``)
+    fill : called with the columns of a new allocation, which hold a NaN
 
     Attributes
     ----------
@@ -39,14 +40,15 @@ class TensorMemory:
     True
     """
 
-    __slots__ = ("_allocations", "_buffer", "_first", "_owned", "words")
+    __slots__ = ("_allocations", "_buffer", "_fill", "_first", "_owned", "words")
 
-    def __init__(self, first: int = 0) -> None:
+    def __init__(self, first: int = 0, fill: Callable[[NDArray[np.uint32]], None] | None = None) -> None:
         self._buffer = np.empty(COLUMNS * LANES + 16, np.uint32)
         skip = (-self._buffer.ctypes.data % 64) // 4
         self.words: NDArray[np.uint32] = self._buffer[skip : skip + COLUMNS * LANES].reshape(COLUMNS, LANES)
         self.words[:] = POISON
         self._first = first
+        self._fill = fill
         self._allocations: dict[int, tuple[int, Hashable]] = {}
         """By the first column: the number of columns, and the owner."""
         self._owned: dict[Hashable, NDArray[np.uint8]] = {}
@@ -76,6 +78,8 @@ class TensorMemory:
         self._allocations[start] = columns, owner
         self.owned(owner)[start : start + columns] = 1
         self.words[start : start + columns] = POISON
+        if self._fill is not None:
+            self._fill(self.words[start : start + columns])
         return start
 
     def deallocate(self, column: int, columns: int, owner: Hashable) -> str | None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ptxlab._observers import PROVIDERS, TRACE
 from ptxlab.diagnostics import Diagnostic
@@ -19,9 +19,14 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.replay.replay import Replay
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
-__all__ = ["Observer", "Tracing", "observer_for", "overridden_hook", "tracing", "warm_observers"]
+__all__ = ["Observer", "Tracing", "Uses", "observer_for", "overridden_hook", "tracing", "warm_observers"]
+
+
+Uses: TypeAlias = "Mapping[tuple[str, int], Op | None]"
+"""By code and instruction of a finding the op that uses the value it is about; None if nothing does."""
 
 
 class Observer:
@@ -82,6 +87,10 @@ class Observer:
     def acquired(self, barrier: Any) -> None:
         """The running warp has observed that a phase of an mbarrier is complete."""
 
+    def uses(self, replay: Replay) -> Uses:
+        """Test findings that hold only if a value is used: run the launch again and return what uses it."""
+        return {}
+
     def finished(self) -> tuple[Diagnostic, ...]:
         """The launch has ended, complete or not; return diagnostics about the observer's own work."""
         return ()
@@ -93,12 +102,15 @@ class _Together(Observer):
     def __init__(self, observers: list[Observer]) -> None:
         self._observers = observers
         for name in vars(Observer):
-            if not name.startswith("_") and name not in ("finished", "retire_hook"):
+            if not name.startswith("_") and name not in ("finished", "retire_hook", "uses"):
                 setattr(self, name, _each([getattr(observer, name) for observer in observers]))
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         hooks = [hook for observer in self._observers if (hook := observer.retire_hook(op)) is not None]
         return _each(hooks) if hooks else None
+
+    def uses(self, replay: Replay) -> Uses:
+        return {key: op for observer in self._observers for key, op in observer.uses(replay).items()}
 
     def finished(self) -> tuple[Diagnostic, ...]:
         return tuple(found for observer in self._observers for found in observer.finished())

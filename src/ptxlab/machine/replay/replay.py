@@ -22,6 +22,7 @@ from ptxlab.machine.observe.observer import tracing
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
+    from ptxlab.engine.program import Program
     from ptxlab.machine._module import Kernel
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.launch.result import Provenance, Result
@@ -116,13 +117,16 @@ class Replay:
         arrays = tuple(placed_arguments(names, values, arguments))
         return cls(kernel, options, arguments.packed, device.memory.copy(), dict(variables), about, arrays)
 
-    def run(self, observe: Callable[[Launch], Observer] | None = None, **changes: Any) -> tuple[Result, DeviceMemory]:
-        """Run the launch again on a copy of the memory, with some options changed.
+    def run(
+        self, observe: Callable[[Launch], Observer] | None = None, program: Program | None = None, **changes: Any
+    ) -> tuple[Result, DeviceMemory]:
+        """Run the launch again on a copy of the memory, with another ``program`` and some options changed.
 
         Returns
         -------
         the result, and the memory afterwards
         """
+        from ptxlab.engine import Executable
         from ptxlab.machine.launch.launch import Launch, execute
 
         started = time.perf_counter()
@@ -131,7 +135,11 @@ class Replay:
         device = Device(target, sms, ctas_per_sm)
         device.launches = launches
         device.memory = self.memory.copy()
-        program, executable = self.kernel.variant(options.contract, observe is not None or "race" in options.checks)
+        if program is not None:
+            executable = Executable(program)
+        else:
+            recorded = observe is not None or "race" in options.checks
+            program, executable = self.kernel.variant(options.contract, recorded, options.tracked)
         trace = tracing(options.trace)
         launch = Launch(device, self.kernel.module.ast, program, executable, options, self.parameters, self.variables, observe, trace)
         return execute(launch, started, replace(self, options=options)), device.memory

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.lowering.register_use import operand_registers
+from ptxlab.engine.lowering.register_use import flatten, operand_registers
 from ptxlab.isa.operands import Addr, Const, Op, Reg, Resolved, SymbolAddress, Unused
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ ALL_LANES = 0xFFFF_FFFF
 _LANE_BITS = (np.uint32(1) << np.arange(32, dtype=np.uint32)).astype(np.uint32)
 _VIEWS = {8: 1, 16: 1, 32: 2, 64: 3}
 _TYPES = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+_DEFINED = np.zeros(32, np.uint32)
 _LIMITS = {width: (1 << width) - 1 for width in (1, 8, 16, 32, 64, 128)}
 
 
@@ -102,15 +103,76 @@ class Registers:
         width = self._widths[operand.index]
         return self._views[0][at : at + (4 if width == 1 else 4 * width)].tobytes()
 
-    def unsure(self, operand: Resolved | int) -> tuple[int, ...]:
-        """Return the registers of a vector that are undefined on some path."""
+    def undefined(self, operand: Resolved | int) -> NDArray[Any]:
+        """The undefined bits of the elements of an operand, [elements, 32]; see `ptxlab.isa.WarpContext`."""
         operand = self.op.operands[operand] if isinstance(operand, int) else operand
-        return tuple(r for r in operand_registers(operand) if self._shadows[r] >= 0)
+        rows = [self._undefined_row(item.index) if isinstance(item, Reg) else _DEFINED for item in flatten(operand)]
+        return np.stack(rows)
 
-    def require_defined(self, registers: tuple[int, ...]) -> None:
-        """Report a fault if one of these registers is undefined in an executing lane."""
+    def _undefined_row(self, register: int) -> NDArray[Any]:
+        at, width = self._shadows[register], self._widths[register]
+        if at < 0:
+            return np.zeros(32, _TYPES.get(max(width, 16), np.uint32))
+        if width == 1:
+            lanes: NDArray[np.bool_] = (np.uint32(self._views[2][at >> 2]) & _LANE_BITS) != 0
+            return lanes
+        if width == 128:
+            wide: NDArray[Any] = self._arrays[3][at >> 3 : (at >> 3) + 64].reshape(2, 32)
+            return wide
+        shift = _VIEWS[width]
+        row: NDArray[Any] = self._arrays[shift][at >> shift : (at >> shift) + 32]
+        return row
+
+    def origin(self, registers: Iterable[int], mask: int) -> int:
+        """Where the first undefined bits of these registers in these lanes come from (`ptxlab.engine.program`); 0 if all are defined."""
         for register in registers:
-            self._defined(register, self.mask)
+            if self._shadows[register] >= 0:
+                some = (self._undefined_row(register) != 0).reshape(-1, 32).any(axis=0)
+                lanes = np.flatnonzero(some & ((np.uint32(mask) & _LANE_BITS) != 0))
+                if lanes.size:
+                    return int(self._origin_row(register)[lanes[0]])
+        return 0
+
+    def origins(self, registers: Iterable[int], mask: int) -> set[int]:
+        """Where all undefined bits of these registers in these lanes come from."""
+        found: set[int] = set()
+        for register in registers:
+            if self._shadows[register] >= 0:
+                some = (self._undefined_row(register) != 0).reshape(-1, 32).any(axis=0)
+                found.update(self._origin_row(register)[some & ((np.uint32(mask) & _LANE_BITS) != 0)].tolist())
+        return found
+
+    def _origin_row(self, register: int) -> NDArray[np.uint32]:
+        at = self.launch.program.registers[register].origin >> 2
+        row: NDArray[np.uint32] = self._arrays[2][at : at + 32]
+        return row
+
+    def set_origin(self, register: int, origin: int, mask: int) -> None:
+        """Say where the undefined bits of a register in these lanes come from."""
+        if self._shadows[register] >= 0:
+            self._origin_row(register)[lanes_of(mask)] = origin
+
+    def undefine(self, register: int, lane: int) -> None:
+        """Make all bits of a register wider than a bit undefined in a lane."""
+        row = self._undefined_row(register)
+        row[..., lane] = ~row.dtype.type(0)
+
+    def undefined_bits(self, register: int, mask: int) -> tuple[int, int]:
+        """The lanes of a mask in which a register has undefined bits, and those bits of all of them together."""
+        row = self._undefined_row(register)
+        lanes = [lane for lane in lanes_of(mask).tolist() if row[..., lane].any()]
+        if row.ndim == 1:
+            return sum(1 << lane for lane in lanes), int(np.bitwise_or.reduce(row[lanes]))
+        low, high = (int(np.bitwise_or.reduce(half[lanes])) for half in row)
+        return sum(1 << lane for lane in lanes), low | high << 64
+
+    def set_undefined(self, operand: Resolved, masks: NDArray[Any] | None, origin: int) -> None:
+        """Give 32- or 64-bit registers their undefined bits in the executing lanes; without masks they are defined."""
+        lanes = lanes_of(self.mask)
+        for number, item in enumerate(flatten(operand)):
+            if isinstance(item, Reg) and self._shadows[item.index] >= 0:
+                self._undefined_row(item.index)[lanes] = 0 if masks is None else masks[number][lanes]
+                self._origin_row(item.index)[lanes] = origin
 
     def values(self, operand: Resolved | int, bits: int = 32) -> NDArray[Any]:
         """The operand in all 32 lanes; see `ptxlab.isa.WarpContext`. 128 bits: uint64[2, 32], low halves first."""
@@ -121,21 +183,7 @@ class Registers:
             return self.addresses(operand)
         return self._spread(self._constant(operand), bits)
 
-    def _defined(self, index: int, mask: int) -> None:
-        """Report a fault if a register is undefined in one of these lanes."""
-        shadow = self._shadows[index]
-        missing = mask & ~self._views[2][shadow >> 2] if shadow >= 0 else 0
-        if missing:
-            self.mask = missing
-            self.fault(
-                "R802",
-                f"{self.launch.program.registers[index].name} is used here but has no value in {self.op.opcode}",
-                fix="write the register on every path that leads here",
-            )
-
     def _register(self, operand: Reg, bits: int) -> NDArray[Any]:
-        if self._shadows[operand.index] >= 0:
-            self._defined(operand.index, self.mask)
         at = self._offsets[operand.index]
         width = self._widths[operand.index]
         if width == 1:
@@ -194,8 +242,6 @@ class Registers:
         index = operand.index
         width = self._widths[index]
         mask = self.mask
-        if self._shadows[index] >= 0:
-            self._defined(index, mask)
         lane = (mask & -mask).bit_length() - 1
         if width == 1:
             held = self._views[2][self._offsets[index] >> 2] & mask
@@ -241,8 +287,6 @@ class Registers:
         """The operand's value in one lane."""
         operand = self.op.operands[operand] if isinstance(operand, int) else operand
         if isinstance(operand, Reg):
-            if self._shadows[operand.index] >= 0:
-                self._defined(operand.index, 1 << lane)
             at = self._offsets[operand.index]
             width = self._widths[operand.index]
             if width == 1:
@@ -284,7 +328,7 @@ class Registers:
         if isinstance(operand, SymbolAddress):
             view = _RANKS if operand.space == "shared" else _ZEROS
             return view, 0, self._names[operand.space, operand.name] + operand.offset + more, limit
-        if not isinstance(operand, Reg) or operand.negated or self._shadows[operand.index] >= 0:
+        if not isinstance(operand, Reg) or operand.negated:
             return None
         width = self._widths[operand.index]
         if width not in (16, 32, 64):
@@ -337,9 +381,6 @@ class Registers:
             return
         width = self._widths[operand.index]
         mask = self.mask
-        shadow = self._shadows[operand.index]
-        if shadow >= 0:
-            self._views[2][shadow >> 2] |= mask
         if width == 1:
             if isinstance(values, np.ndarray):
                 new = int(np.bitwise_or.reduce(np.where(values.astype(bool), _LANE_BITS, np.uint32(0))))

@@ -26,10 +26,11 @@ _NONE: Registers = frozenset()
 
 
 class Early(NamedTuple):
-    """An op that uses registers in flight."""
+    """An op that uses registers in flight, and all that is in flight there: registers, and ``~index`` of the asynchronous operations."""
 
     op: Op
     registers: tuple[int, ...]
+    held: Registers
 
 
 class _InFlight(NamedTuple):
@@ -84,11 +85,11 @@ def _states(
 
 
 def _in_flight(program: Program, registers: Callable[[Op], tuple[int, ...]]) -> Iterator[tuple[Op, Registers]]:
-    """Yield each op that can be reached, with the registers of asynchronous operations that are in flight before it."""
+    """Yield each op that can be reached, with what is in flight before it: asynchronous operations, as ``~index``, and their registers."""
 
     def after(op: Op, state: _InFlight) -> _InFlight:
         if op.row.updates:
-            return _InFlight(state.open.union(registers(op)), state.groups)
+            return _InFlight(state.open.union(registers(op), (~op.index,)), state.groups)
         match op.effects:
             case CommitGroup(of=Completion.WGMMA_GROUP):
                 return state.committed()
@@ -112,9 +113,9 @@ def _sources(op: Op) -> tuple[int, ...]:
     return tuple(r for operand in op.operands[op.row.updates :] if isinstance(operand, Group) for r in operand_registers(operand))
 
 
-def _early(op: Op, registers: Registers) -> Iterator[Early]:
+def _early(op: Op, registers: Registers, held: Registers) -> Iterator[Early]:
     if registers:
-        yield Early(op, tuple(sorted(registers)))
+        yield Early(op, tuple(sorted(registers)), held)
 
 
 def early_uses(program: Program) -> Iterator[Early]:
@@ -128,9 +129,9 @@ def early_uses(program: Program) -> Iterator[Early]:
             sources = (r for operand in op.operands[op.row.updates :] for r in operand_registers(operand))
             mine = frozenset(_targets(op))
             parts = (d for d in accumulators if d != mine and d <= held and not d.isdisjoint(mine))
-            yield from _early(op, held.intersection(sources).union(*(mine & d for d in parts)))
+            yield from _early(op, held.intersection(sources).union(*(mine & d for d in parts)), held)
         elif held:
-            yield from _early(op, held.intersection((*program.reads[op.index], *program.writes[op.index])))
+            yield from _early(op, held.intersection((*program.reads[op.index], *program.writes[op.index])), held)
 
 
 def overwritten_sources(program: Program) -> Iterator[Early]:
@@ -138,7 +139,7 @@ def overwritten_sources(program: Program) -> Iterator[Early]:
     if any(op.row.updates and _sources(op) for op in program.ops):
         for op, held in _in_flight(program, _sources):
             if not op.row.updates:
-                yield from _early(op, held.intersection(program.writes[op.index]))
+                yield from _early(op, held.intersection(program.writes[op.index]), held)
 
 
 def unfenced(program: Program) -> Iterator[Early]:
@@ -154,4 +155,4 @@ def unfenced(program: Program) -> Iterator[Early]:
 
     for op, written in _states(program, named, after, frozenset.union):
         if op.row.updates:
-            yield from _early(op, written.intersection((*_targets(op), *_sources(op))))
+            yield from _early(op, written.intersection((*_targets(op), *_sources(op))), written)

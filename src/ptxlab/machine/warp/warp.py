@@ -15,7 +15,7 @@ from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
 from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.context import MemoryAccess, Wait
 from ptxlab.isa.operands import Op
-from ptxlab.machine.warp._registers import ALL_LANES, Registers
+from ptxlab.machine.warp._registers import ALL_LANES, Registers, lanes_of
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ __all__ = [
     "context_words",
     "cta_values",
     "fill_specials",
+    "lanes_of",
     "launch_values",
 ]
 
@@ -140,6 +141,7 @@ class Warp(Registers):
         words[Word.FRAME] = address_of(self._frame)
         words[Word.QUADRANT] = self.warp_id % 4
         words[Word.LIVE] = self.live
+        words[Word.OBSERVE] = launch.observations.address
         if launch.additions is not None:
             launch.warps_started += 1
             words[Word.ADDITIONS] = address_of(launch.additions.table)

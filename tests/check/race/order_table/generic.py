@@ -156,7 +156,7 @@ MATRIX_LOADS = (
     "ldmatrix.sync.aligned.m8n16.x1.shared.s8.s4 {%r0}, [%t];",
 )
 MATRIX_STORES = (
-    "stmatrix.sync.aligned.m8n8.x2.shared.b16 [%t], {%r0, %tid};",
+    "stmatrix.sync.aligned.m8n8.x2.shared.b16 [%t], {%tid, %r0};",
     "stmatrix.sync.aligned.m8n8.x1.trans.shared::cta.b16 [%t], {%tid};",
     "stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [%t], {%tid};",
 )

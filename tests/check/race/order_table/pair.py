@@ -53,6 +53,7 @@ setp.eq.u32 %warp1, %warp, 1;
 setp.ne.u32 %copied, %tid, %tid;
 setp.eq.u32 %ignored, %tid, %tid;
 mov.b32 %r0, 1;
+mov.b32 %r8, 0;
 mov.b16 %h0, 1;
 mov.b64 %d0, 1;
 mov.b32 %f0, 1.0;

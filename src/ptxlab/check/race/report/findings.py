@@ -11,6 +11,7 @@ from ptxlab.check.model import ASYNC_PROXY, TENSOR_PIPES, Component, Kind, Row, 
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Use
 from ptxlab.check.race.clocks.clusters import Clusters, GridBefore, waits_for_grid
 from ptxlab.check.race.clocks.releases import access_order
+from ptxlab.check.race.confirm import Doubts, place_of
 from ptxlab.check.race.program.value_flow import allocation_awaited, dead_loads
 from ptxlab.check.race.report._messages import (
     MISSING,
@@ -59,6 +60,9 @@ class Findings:
         self._shadow = shadow
         self._seen: set[tuple[int, int, int]] = set()
         self.clusters = Clusters()
+        self.doubts = Doubts()
+        self._raced: set[tuple[int, int, int]] = set()
+        """The pairs of instructions whose finding holds only if what one of them reads is used."""
         self.before: GridBefore | None = None
         """The grid that may still run, if there is one."""
         self._redundant = dead_loads(launch.program) if waits_for_grid(launch.program) else frozenset()
@@ -75,10 +79,12 @@ class Findings:
     def judge(self, clocks: Clocks, agent: Agent, suspects: NDArray[np.uint64], rows: NDArray[np.uint64] | None = None) -> None:
         """Report the suspects that are no order of another cluster's; ``rows`` recorded the later accesses."""
         cleared: set[tuple[int, ...]] = set()
-        for number, (whose, held, who, what, _, wrong) in enumerate(suspects.tolist()):
+        for number, (whose, held, who, what, place, wrong) in enumerate(suspects.tolist()):
             grid = self.before is not None and whose >> 32 + CLUSTER_SHIFT == BEFORE and wrong != UNWRITTEN
             key = (held & _PAIR, what & _PAIR, _GRID if grid else wrong)
             pair = whose, who, *key
+            if key in self._raced:
+                self._collect(clocks, agent, self._access(whose, held), self._access(who, what), place)
             if key in self._seen or pair in cleared:
                 continue
             later = self._access(who, what)
@@ -101,7 +107,26 @@ class Findings:
                 cleared.add(pair)
                 continue
             self._seen.add(key)
-            self._report(clocks, agent, earlier, later, self._place(later, suspects, number, rows), wrong == FORMAL, narrow)
+            code = self._report(clocks, agent, earlier, later, self._place(later, suspects, number, rows), wrong == FORMAL, narrow)
+            reader = _reader(clocks, earlier, later)
+            if code != "X114" or reader is None:
+                self.doubts.firm.add((code, later.op.index))
+            else:
+                self.doubts.readers[code, later.op.index].add(reader.op.index)
+                self._raced.add(key)
+                self._collect(clocks, agent, earlier, later, place)
+
+    def _collect(self, clocks: Clocks, agent: Agent, earlier: Access, later: Access, granule: int) -> None:
+        """Note the bytes of a granule that are read in a race, and by which warp."""
+        reader = _reader(clocks, earlier, later)
+        found = self._shadow.find(granule)
+        if reader is None or found is None:
+            return
+        owner = agent if reader is later else clocks.owners[earlier.column // 2][0]
+        if owner is not None:
+            inside, mask = granule - found.start, earlier.mask & later.mask
+            bytes_ = {place_of(found.owner, inside + byte) for byte in range(32) if mask >> byte & 1}
+            self.doubts.raced[reader.op.index, owner.cta.ctaid, owner.warp] |= bytes_
 
     def _place(self, later: Access, suspects: NDArray[np.uint64], number: int, rows: NDArray[np.uint64] | None) -> Place:
         """Where the two accesses of a suspect overlap."""
@@ -132,6 +157,7 @@ class Findings:
     def _unwritten(self, reader: Access, agent: Agent, place: Place) -> None:
         """Memory of the SM starts with whatever the last kernel left there."""
         tensor = place.found.granule == TENSOR_GRANULE
+        self.doubts.readers["T614" if tensor else "M411", reader.op.index].add(reader.op.index)
         self._launch.reports.add(
             "T614" if tensor else "M411",
             f"{reader.op.short} reads {place.text}, which nothing has written",
@@ -283,7 +309,7 @@ class Findings:
 
     def _report(
         self, clocks: Clocks, agent: Agent, earlier: Access, later: Access, place: Place, formal: bool, narrow: list[Op] | None
-    ) -> None:
+    ) -> str:
         same_cluster = earlier.serial == clocks.serial
         ordered = same_cluster and agent.rows[Row.EXECUTION, earlier.column] >= earlier.clock
         fences = clocks.spec and _acquired(agent, earlier)
@@ -313,6 +339,7 @@ class Findings:
         elif owner is agent:
             order = "program order of one warp only"
         self._add_pair(code, message, later.op, fix, agent.cta, one, other, order, source)
+        return code
 
     def _add_pair(
         self,
@@ -341,6 +368,15 @@ class Findings:
             return access.op.short
         text = f"lanes {lanes} of {text}" if lanes else text
         return f"{access.op.short} issued by {text}" if access.kind in ASYNC_PROXY or access.kind in TENSOR_PIPES else text
+
+
+def _reader(clocks: Clocks, earlier: Access, later: Access) -> Access | None:
+    """The one of two accesses that is a load of a warp of this cluster, if the other one writes."""
+    if earlier.write == later.write:
+        return None
+    reader = earlier if later.write else later
+    plain = reader.kind is Kind.GENERIC and isinstance(reader.op.row.kind, str) and reader.op.row.base in ("ld", "ldu")
+    return reader if plain and earlier.serial == clocks.serial else None
 
 
 def _apart(clocks: Clocks, earlier: Access, later: Access) -> Scope:

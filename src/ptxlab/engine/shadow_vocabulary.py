@@ -1,0 +1,358 @@
+"""Undefined bits through the semantics of instructions: a vocabulary whose values carry which of their bits are undefined.
+
+The meaning of an instruction is written once, over the vocabulary of `ptxlab.isa._vocabulary`. `ShadowVocabulary` wraps another vocabulary
+and evaluates the same function on pairs: a value, and a mask in which 1 stands for an undefined bit. A bit that it calls defined has the
+same value whatever stands in the undefined bits of the operands. The rules are those of memcheck: exact for moves, logic, shifts,
+selections, conversions of width, and comparisons that defined bits decide; additions by the smallest and largest values that the operands
+may have; everything above the lowest undefined bit for multiplications; all bits for division and for floating point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias, TypeVar
+
+__all__ = ["ShadowVocabulary", "Shadowed"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+Value: TypeAlias = Any
+Vocabulary: TypeAlias = Any
+"""`LlvmVocabulary` or `NumpyVocabulary`."""
+
+_INTEGER = {"f32": "i32", "f64": "i64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shadowed:
+    """A value and the mask of its undefined bits: an integer of the same width, or None where all bits are defined."""
+
+    value: Value
+    undefined: Value | None
+
+
+class ShadowVocabulary:
+    """The vocabulary over `Shadowed` values; ``x`` is the vocabulary of their parts."""
+
+    def __init__(self, x: Vocabulary) -> None:
+        self.x = x
+
+    # ------------------------------------------------------------------------------------------------------------- helpers
+
+    def zeros(self, type: str) -> Value:
+        """The mask of a value all of whose bits are defined."""
+        return self.x.const(0, _INTEGER.get(type, type))
+
+    def ones(self, type: str) -> Value:
+        """The mask of a value all of whose bits are undefined."""
+        return self.x.not_(self.zeros(type))
+
+    def mask(self, a: Shadowed) -> Value:
+        """The mask of undefined bits, as a value."""
+        return self.zeros(self.x.type(a.value)) if a.undefined is None else a.undefined
+
+    def _integer(self, a: Shadowed) -> Value:
+        """The bits of a value."""
+        type = self.x.type(a.value)
+        return self.x.bitcast(a.value, _INTEGER[type]) if type in _INTEGER else a.value
+
+    def _any(self, *values: Shadowed) -> Value | None:
+        """The lanes in which some bit is undefined; None for no lane."""
+        x = self.x
+        found = None
+        for each in values:
+            if each.undefined is not None:
+                some = each.undefined if x.type(each.undefined) == "i1" else x.ne(each.undefined, self.zeros(x.type(each.undefined)))
+                found = some if found is None else x.or_(found, some)
+        return found
+
+    def _all_or_nothing(self, result: Value, *values: Shadowed) -> Shadowed:
+        """A result all of whose bits depend on all bits of the operands."""
+        some = self._any(*values)
+        if some is None:
+            return Shadowed(result, None)
+        type = self.x.type(result)
+        return Shadowed(result, some if type == "i1" else self.x.select(some, self.ones(type), self.zeros(type)))
+
+    def _union(self, a: Shadowed, b: Shadowed) -> Value | None:
+        if a.undefined is None or b.undefined is None:
+            return b.undefined if a.undefined is None else a.undefined
+        return self.x.or_(a.undefined, b.undefined)
+
+    def _bounds(self, a: Shadowed) -> tuple[Value, Value]:
+        """The smallest and the largest unsigned number that an integer may be."""
+        if a.undefined is None:
+            return a.value, a.value
+        return self.x.and_(a.value, self.x.not_(a.undefined)), self.x.or_(a.value, a.undefined)
+
+    def _upward(self, undefined: Value) -> Value:
+        """The lowest bit of a mask and all bits above it."""
+        return self.x.or_(undefined, self.x.neg(undefined))
+
+    def _between(self, result: Value, low: Value, high: Value) -> Shadowed:
+        """A result that may be any number between two."""
+        x = self.x
+        differ = x.xor(low, high)
+        return Shadowed(result, x.lshr(self.ones(x.type(result)), x.clz(differ)))
+
+    # ---------------------------------------------------------------------------------------------------- constants, types
+
+    def const(self, value: int | float, type: str) -> Shadowed:
+        return Shadowed(self.x.const(value, type), None)
+
+    def bits(self, pattern: int, type: str) -> Shadowed:
+        return Shadowed(self.x.bits(pattern, type), None)
+
+    def type(self, a: Shadowed) -> str:
+        return str(self.x.type(a.value))
+
+    def known(self, a: Shadowed) -> int | None:
+        return None if a.undefined is not None else self.x.known(a.value)
+
+    # --------------------------------------------------------------------------------------------------------------- width
+
+    def bitcast(self, a: Shadowed, type: str) -> Shadowed:
+        return Shadowed(self.x.bitcast(a.value, type), a.undefined)
+
+    def _resized(self, name: str, a: Shadowed, type: str) -> Shadowed:
+        resize = getattr(self.x, name)
+        return Shadowed(resize(a.value, type), None if a.undefined is None else resize(a.undefined, type))
+
+    def zext(self, a: Shadowed, type: str) -> Shadowed:
+        return self._resized("zext", a, type)
+
+    def sext(self, a: Shadowed, type: str) -> Shadowed:
+        return self._resized("sext", a, type)
+
+    def trunc(self, a: Shadowed, type: str) -> Shadowed:
+        return self._resized("trunc", a, type)
+
+    # ------------------------------------------------------------------------------------------------------------ integers
+
+    def add(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        x, either = self.x, self._union(a, b)
+        total = x.add(a.value, b.value)
+        if either is None:
+            return Shadowed(total, None)
+        (low_a, high_a), (low_b, high_b) = self._bounds(a), self._bounds(b)
+        return Shadowed(total, x.or_(either, x.xor(x.add(low_a, low_b), x.add(high_a, high_b))))
+
+    def sub(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        x, either = self.x, self._union(a, b)
+        difference = x.sub(a.value, b.value)
+        if either is None:
+            return Shadowed(difference, None)
+        (low_a, high_a), (low_b, high_b) = self._bounds(a), self._bounds(b)
+        return Shadowed(difference, x.or_(either, x.xor(x.sub(low_a, high_b), x.sub(high_a, low_b))))
+
+    def mul(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        either = self._union(a, b)
+        return Shadowed(self.x.mul(a.value, b.value), None if either is None else self._upward(either))
+
+    def neg(self, a: Shadowed) -> Shadowed:
+        return Shadowed(self.x.neg(a.value), None if a.undefined is None else self._upward(a.undefined))
+
+    def and_(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        """A defined 0 decides a bit."""
+        x, either = self.x, self._union(a, b)
+        if either is not None:
+            for each in (a, b):
+                either = x.and_(either, self._bounds(each)[1])
+        return Shadowed(x.and_(a.value, b.value), either)
+
+    def or_(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        """A defined 1 decides a bit."""
+        x, either = self.x, self._union(a, b)
+        if either is not None:
+            for each in (a, b):
+                either = x.and_(either, x.not_(self._bounds(each)[0]))
+        return Shadowed(x.or_(a.value, b.value), either)
+
+    def xor(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return Shadowed(self.x.xor(a.value, b.value), self._union(a, b))
+
+    def not_(self, a: Shadowed) -> Shadowed:
+        return Shadowed(self.x.not_(a.value), a.undefined)
+
+    def _shifted(self, name: str, a: Shadowed, amount: Shadowed) -> Shadowed:
+        shift = getattr(self.x, name)
+        moved = Shadowed(shift(a.value, amount.value), None if a.undefined is None else shift(a.undefined, amount.value))
+        if amount.undefined is None:
+            return moved
+        anywhere = self._all_or_nothing(moved.value, amount).undefined
+        return Shadowed(moved.value, self._union(moved, Shadowed(moved.value, anywhere)))
+
+    def shl(self, a: Shadowed, amount: Shadowed) -> Shadowed:
+        return self._shifted("shl", a, amount)
+
+    def lshr(self, a: Shadowed, amount: Shadowed) -> Shadowed:
+        return self._shifted("lshr", a, amount)
+
+    def ashr(self, a: Shadowed, amount: Shadowed) -> Shadowed:
+        return self._shifted("ashr", a, amount)
+
+    def popc(self, a: Shadowed) -> Shadowed:
+        found = self.x.popc(a.value)
+        if a.undefined is None:
+            return Shadowed(found, None)
+        low, high = self._bounds(a)
+        return self._between(found, self.x.popc(low), self.x.popc(high))
+
+    def clz(self, a: Shadowed) -> Shadowed:
+        found = self.x.clz(a.value)
+        if a.undefined is None:
+            return Shadowed(found, None)
+        low, high = self._bounds(a)
+        return self._between(found, self.x.clz(low), self.x.clz(high))
+
+    def brev(self, a: Shadowed) -> Shadowed:
+        return Shadowed(self.x.brev(a.value), None if a.undefined is None else self.x.brev(a.undefined))
+
+    # ---------------------------------------------------------------------------------------------------------- comparison
+
+    def eq(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._equality(self.x.eq(a.value, b.value), a, b)
+
+    def ne(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._equality(self.x.ne(a.value, b.value), a, b)
+
+    def _equality(self, result: Value, a: Shadowed, b: Shadowed) -> Shadowed:
+        """Defined bits that differ decide it."""
+        x, either = self.x, self._union(a, b)
+        if either is None:
+            return Shadowed(result, None)
+        differ = x.and_(x.xor(a.value, b.value), x.not_(either))
+        zero = self.zeros(x.type(either))
+        return Shadowed(result, x.and_(x.ne(either, zero), x.eq(differ, zero)))
+
+    def _order(self, name: str, signed: bool, a: Shadowed, b: Shadowed) -> Shadowed:
+        """The extremes that the operands may have decide it, if they agree."""
+        compare, bounds = getattr(self.x, name), self._signed_bounds if signed else self._bounds
+        result = compare(a.value, b.value)
+        if a.undefined is None and b.undefined is None:
+            return Shadowed(result, None)
+        (low_a, high_a), (low_b, high_b) = bounds(a), bounds(b)
+        return Shadowed(result, self.x.xor(compare(low_a, high_b), compare(high_a, low_b)))
+
+    def _signed_bounds(self, a: Shadowed) -> tuple[Value, Value]:
+        """The smallest and the largest signed number that an integer may be."""
+        if a.undefined is None:
+            return a.value, a.value
+        x, type = self.x, self.x.type(a.value)
+        low, high = self._bounds(a)
+        sign = x.and_(a.undefined, x.const(1 << int(type[1:]) - 1, type))
+        return x.or_(low, sign), x.and_(high, x.not_(sign))
+
+    def ult(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._order("ult", False, a, b)
+
+    def ule(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._order("ule", False, a, b)
+
+    def slt(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._order("slt", True, a, b)
+
+    def sle(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._order("sle", True, a, b)
+
+    def select(self, condition: Shadowed, a: Shadowed, b: Shadowed) -> Shadowed:
+        """The chosen value; where the condition is undefined, the bits in which both agree are defined."""
+        x = self.x
+        chosen = x.select(condition.value, a.value, b.value)
+        either = self._union(a, b)
+        undefined = None if either is None else x.select(condition.value, self.mask(a), self.mask(b))
+        if condition.undefined is not None:
+            differ = x.xor(self._integer(a), self._integer(b))
+            differ = differ if either is None else x.or_(differ, either)
+            open_ = x.select(condition.undefined, differ, self.zeros(x.type(differ)))
+            undefined = open_ if undefined is None else x.or_(undefined, open_)
+        return Shadowed(chosen, undefined)
+
+    # ----------------------------------------------------------------------------------------------------- sign of a float
+
+    def fneg(self, a: Shadowed) -> Shadowed:
+        return Shadowed(self.x.fneg(a.value), a.undefined)
+
+    def fabs(self, a: Shadowed) -> Shadowed:
+        if a.undefined is None:
+            return Shadowed(self.x.fabs(a.value), None)
+        type = self.x.type(a.undefined)
+        return Shadowed(self.x.fabs(a.value), self.x.and_(a.undefined, self.x.const((1 << int(type[1:]) - 1) - 1, type)))
+
+    # ------------------------------------------------------------------------------------------------- functions as a whole
+
+    def each(self, function: Callable[..., Shadowed], type: str, *packed: Shadowed) -> Shadowed:
+        given = [p.value for p in packed] + [p.undefined for p in packed if p.undefined is not None]
+
+        def evaluate(x: Vocabulary, *parts: Value) -> tuple[ShadowVocabulary, Shadowed]:
+            masks = iter(parts[len(packed) :])
+            integer = _INTEGER.get(type, type)
+            elements = (
+                Shadowed(part, None if whole.undefined is None else _as(x, next(masks), integer))
+                for part, whole in zip(parts[: len(packed)], packed, strict=False)
+            )
+            inner = ShadowVocabulary(x)
+            return inner, function(inner, *elements)
+
+        def value(x: Vocabulary, *parts: Value) -> Value:
+            return evaluate(x, *parts)[1].value
+
+        def undefined(x: Vocabulary, *parts: Value) -> Value:
+            inner, result = evaluate(x, *parts)
+            return inner.mask(result)
+
+        if len(given) == len(packed):
+            return Shadowed(self.x.each(value, type, *given), None)
+        return Shadowed(self.x.each(value, type, *given), self.x.each(undefined, type, *given))
+
+    def call(self, function: F, *args: Shadowed) -> Any:
+        partly = tuple(each.undefined is not None for each in args)
+        values, masks = [each.value for each in args], [each.undefined for each in args if each.undefined is not None]
+        result = self.x.call(function, *values)
+        if not masks:
+            return _paired(result, None)
+        return _paired(result, self.x.call(_shadow_of(function, partly), *values, *masks))
+
+
+def _as(x: Vocabulary, a: Value, type: str) -> Value:
+    """An integer mask that has been given the type of the elements."""
+    return a if x.type(a) == type else x.bitcast(a, type)
+
+
+def _paired(result: Any, undefined: Any) -> Any:
+    if isinstance(result, tuple):
+        return tuple(_paired(each, None if undefined is None else undefined[i]) for i, each in enumerate(result))
+    return Shadowed(result, undefined)
+
+
+@lru_cache(maxsize=4096)
+def _shadow_of(function: Callable[..., Any], partly: tuple[bool, ...]) -> Callable[..., Any]:
+    """The masks of what a function gives, as a function of its arguments and of the masks of those that are partly undefined."""
+
+    def shadow(x: Vocabulary, *given: Value) -> Any:
+        masks = iter(given[len(partly) :])
+        inner = ShadowVocabulary(x)
+        result = function(inner, *(Shadowed(value, next(masks) if part else None) for value, part in zip(given, partly, strict=False)))
+        return tuple(map(inner.mask, result)) if isinstance(result, tuple) else inner.mask(result)
+
+    shadow.__name__ = f"shadow_{function.__name__}"
+    return shadow
+
+
+def _everything(name: str) -> Callable[..., Shadowed]:
+    """A function of values all of whose bits depend on all bits of the operands; what follows the operands is passed on."""
+
+    def evaluate(self: ShadowVocabulary, *given: Any) -> Shadowed:
+        operands = [each for each in given if isinstance(each, Shadowed)]
+        result = getattr(self.x, name)(*(each.value if isinstance(each, Shadowed) else each for each in given))
+        return self._all_or_nothing(result, *operands)
+
+    return evaluate
+
+
+for _name in (
+    *("umulhi", "smulhi", "udiv", "urem", "sdiv", "srem", "fadd", "fsub", "fmul", "fdiv", "fma", "fsqrt", "feq", "flt", "fle", "isnan"),
+    *("fround", "fext", "fnarrow", "sitof", "uitof", "ftosi", "ftoui", "half_to_f32", "f32_to_half", "table"),
+):
+    setattr(ShadowVocabulary, _name, _everything(_name))

@@ -1,0 +1,156 @@
+"""Undefined bits through scalar instructions: what the shadow calls defined never depends on an undefined bit of an operand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ptxlab.engine.lowering.scope import TYPE_BITS
+from ptxlab.engine.shadow_vocabulary import Shadowed, ShadowVocabulary
+
+from .form_helpers import Body, Compiled, Form, Words, as_words, body_of, cases, form, forms, pure_rows, run_numpy, size_of
+
+COUNT = 256
+FILLINGS = 64
+BATCH = 100
+
+FAMILIES: dict[str, list[Form]] = defaultdict(list)
+for _row in pure_rows():
+    FAMILIES[_row.semantics.__module__.rsplit(".", 1)[1]] += [f for f in forms(_row, 12) if "b128" not in f.sources and f.sources]
+
+EXACT = {
+    "mov.b32": 1,
+    "not.b64": 1,
+    "xor.b32": 2,
+    "and.b32": 2,
+    "or.b64": 2,
+    "brev.b32": 1,
+    "cvt.u64.u32": 1,
+    "cvt.s64.s32": 1,
+    "selp.b32": 3,
+}
+"""Instructions -> their sources: here every bit that is called undefined does depend on an undefined bit of an operand."""
+
+
+def masks(type: str, seed: int) -> Words:
+    """Masks of undefined bits: none, one bit, a byte, a half, or all, with some random ones."""
+    rng = np.random.default_rng([seed, *type.encode()])
+    bits = TYPE_BITS[type]
+    kind = rng.integers(0, 6, COUNT)
+    one = np.uint64(1) << rng.integers(0, bits, COUNT).astype(np.uint64)
+    byte = np.uint64(0xFF) << (8 * rng.integers(0, max(bits // 8, 1), COUNT)).astype(np.uint64)
+    half = np.uint64((1 << max(bits // 2, 1)) - 1) << (bits // 2 * rng.integers(0, 2, COUNT)).astype(np.uint64)
+    random = rng.integers(0, 1 << 63, COUNT, dtype=np.uint64) * np.uint64(2) & rng.integers(0, 1 << 63, COUNT, dtype=np.uint64)
+    found = np.choose(kind, [np.zeros(COUNT, np.uint64), one, byte, half, random, np.full(COUNT, (1 << 64) - 1, np.uint64)])
+    return (found & np.uint64((1 << bits) - 1)).astype(f"u{size_of(type)}")
+
+
+def shadow_of(body: Body) -> Body:
+    """The masks of the results, as a function of the operands and their masks."""
+    count = len(body.sources)
+
+    def function(x: Any, *given: Any) -> Any:
+        inner = ShadowVocabulary(x)
+        result = body.function(inner, *map(Shadowed, given[:count], given[count:]))
+        return tuple(map(inner.mask, result)) if isinstance(result, tuple) else inner.mask(result)
+
+    def integer(type: str) -> str:
+        return type if type == "pred" else f"b{TYPE_BITS[type]}"
+
+    return Body(function, (*body.sources, *map(integer, body.sources)), tuple(map(integer, body.results)))
+
+
+def evaluate(form: Form) -> tuple[list[Words], list[Words], list[Words], list[Words]]:
+    """Operands, their masks, the masks of the results, and the bits of the results that differ between fillings."""
+    body = body_of(form)
+    words = [cases(type, COUNT, seed) for seed, type in enumerate(body.sources)]
+    unknown = [masks(type, seed) for seed, type in enumerate(body.sources)]
+    with np.errstate(all="ignore"):
+        found = run_numpy(shadow_of(body), [*words, *unknown])
+        first = run_numpy(body, words)
+        differ = [np.zeros_like(result) for result in first]
+        for seed in range(FILLINGS):
+            rng = np.random.default_rng([seed, 7])
+            filled = [w & ~u | np.frombuffer(rng.bytes(w.nbytes), w.dtype) & u for w, u in zip(words, unknown, strict=True)]
+            for result, wanted, change in zip(run_numpy(body, filled), first, differ, strict=True):
+                change |= result ^ wanted
+    return words, unknown, found, differ
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_a_defined_bit_never_differs(family: str) -> None:
+    for each in FAMILIES[family]:
+        words, unknown, found, differ = evaluate(each)
+        for result, mask, change in zip(each.results, found, differ, strict=True):
+            wrong = np.flatnonzero(change & ~mask & np.array((1 << TYPE_BITS[result]) - 1, mask.dtype))
+            assert not wrong.size, (
+                f"{each.opcode} {[hex(w[wrong[0]]) for w in words]} with {[hex(u[wrong[0]]) for u in unknown]} undefined: "
+                f"{mask[wrong[0]]:#x} is called undefined, {change[wrong[0]]:#x} differs"
+            )
+
+
+@pytest.mark.parametrize("opcode", EXACT)
+def test_exact_where_bits_are_independent(opcode: str) -> None:
+    *_, found, differ = evaluate(form(opcode, EXACT[opcode]))
+    for mask, change in zip(found, differ, strict=True):
+        assert np.array_equal(mask, change)
+
+
+def shadow(opcode: str, *operands: tuple[int, int]) -> int:
+    """The mask of a result of one destination, from operands with their masks."""
+    made = form(opcode, len(operands))
+    words = [np.array([value], f"u{size_of(type)}") for (value, _), type in zip(operands, made.sources, strict=True)]
+    unknown = [np.array([mask], f"u{size_of(type)}") for (_, mask), type in zip(operands, made.sources, strict=True)]
+    return int(as_words(run_numpy(shadow_of(body_of(made)), [*words, *unknown])[0], 1)[0])
+
+
+HIGH = 0xFFFF0000
+BOUNDED = {
+    "a carry goes up to the first defined zeros": (("add.u32", (0, 0xF), (0xF0, 0)), 0xF),
+    "a carry ripples through ones": (("add.u32", (1, 1), (0x00FF, 0)), 0x1FF),
+    "a product of a low half that is defined": (("mul.lo.u32", (3, HIGH), (5, 0)), HIGH),
+    "a shift": (("shr.u32", (0, HIGH), (16, 0)), 0xFFFF),
+    "a shift by what is not known": (("shl.b32", (1, 0), (0, 1)), 0xFFFFFFFF),
+    "a comparison that the high bits decide": (("setp.lt.u32", (0x10000, 0xFF), (0x20000, 0xFF)), 0),
+    "a comparison that undefined bits decide": (("setp.lt.u32", (0x10000, 0xFF), (0x10080, 0)), 1),
+    "signs decide": (("setp.gt.s32", (1, 0x7FFFFFFF), (0x80000000, 0x7FFFFFFF)), 0),
+    "unequal in a defined bit": (("setp.eq.s32", (0x10, 0xF), (0x20, 0)), 0),
+    "a permutation of defined bytes": (("prmt.b32", (0, 0xFFFF0000), (0, 0), (0x4410, 0)), 0),
+    "a permutation of undefined bytes": (("prmt.b32", (0, 0xFF000000), (0, 0), (0x0003, 0)), 0xFF),
+    "a field": (("bfe.u32", (0, HIGH), (4, 0), (8, 0)), 0),
+    "a field with undefined bits": (("bfe.u32", (0, HIGH), (12, 0), (8, 0)), 0xF0),
+    "a half of a packed sum": (("add.rn.f16x2", (0x3C003C00, 0x8000), (0x3C003C00, 0)), 0xFFFF),
+    "a maximum of halves": (("ex2.approx.f16x2", (0x3C003C00, 0x10000)), HIGH),
+    "leading zeros": (("clz.b32", (0x00010000, 0xFF)), 0),
+    "the sign of a float": (("abs.f32", (0, 0x80000000)), 0),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_bits_stay_apart(name: str) -> None:
+    given, wanted = BOUNDED[name]
+    assert shadow(*given) == wanted  # type: ignore[arg-type]
+
+
+BATCHES = [
+    (f"{family}-{start // BATCH}", listed[start : start + BATCH])
+    for family, listed in sorted(FAMILIES.items())
+    for start in range(0, len(listed), BATCH)
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [b for _, b in BATCHES], ids=[name for name, _ in BATCHES])
+def test_compiled_masks_are_the_same(batch: list[Form]) -> None:
+    bodies = [shadow_of(body_of(each)) for each in batch]
+    compiled = Compiled(bodies)
+    for i, each in enumerate(batch):
+        sources = body_of(each).sources
+        words = [*(cases(type, COUNT, seed) for seed, type in enumerate(sources)), *(masks(t, seed) for seed, t in enumerate(sources))]
+        with np.errstate(all="ignore"):
+            wanted = run_numpy(bodies[i], words)
+        for got, want in zip(compiled(i, words), wanted, strict=True):
+            assert np.array_equal(got, want), each.opcode

@@ -1,0 +1,187 @@
+"""Memory that nothing has written, and reads that race: findings only where a value is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ptxlab
+
+from .launch_helpers import kernel, run, store
+
+SHARED = ".shared .align 16 .b8 s[2048];"
+
+
+def codes(result: ptxlab.Result) -> list[str]:
+    return [found.code for found in result.diagnostics]
+
+
+def used_by(result: ptxlab.Result) -> str:
+    (found,) = result.diagnostics
+    return dict(found.details).get("used by", "")
+
+
+LOADS = {
+    "ld": "ld.shared.u32 r1, [s];",
+    "a vector": "ld.shared.v2.u32 {r4, r1}, [s];",
+    "generic": "mov.u64 rd1, s; cvta.shared.u64 rd1, rd1; ld.u32 r1, [rd1];",
+    "a byte": "mov.u32 r1, s; ld.shared.s8 r1, [r1+3];",
+    "ldmatrix": "mad.lo.u32 r2, lane, 16, s; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {r1}, [r2];",
+    "through shared memory": "ld.shared.u32 r2, [s]; st.shared.u32 [s+64], r2; bar.sync 0; ld.shared.u32 r1, [s+64];",
+    "through stmatrix": (
+        "ld.shared.u32 r2, [s]; mad.lo.u32 r4, lane, 16, s; stmatrix.sync.aligned.m8n8.x1.shared.b16 [r4+1024], {r2}; bar.sync 0;"
+        "ld.shared.u32 r1, [s+1024];"
+    ),
+    "through a shuffle": "ld.shared.u32 r2, [s]; shfl.sync.bfly.b32 r1, r2, 1, 31, -1;",
+    "through a product": (
+        "ld.shared.u32 r2, [s]; .reg .b32 d<4>; mov.u32 r4, 0;"
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {d0, d1, d2, d3}, {r2, r4, r4, r4}, {r4, r4}, {r4, r4, r4, r4}; mov.u32 r1, d0;"
+    ),
+    "through local memory": "ld.shared.u32 r2, [s]; st.local.u32 [l], r2; ld.local.u32 r1, [l];",
+}
+USES = {
+    "a store": store("r1"),
+    "a branch": "setp.eq.u32 p, r1, 3; @p bra L; L:",
+    "an address": "and.b32 r3, r1, 0; ld.shared.u32 r5, [s+4]; and.b32 r5, r1, 4; add.u32 r5, r5, s; st.shared.u32 [r5], tid;",
+    "an atomic": "red.global.add.u32 [out], r1;",
+    "a ballot that is stored": "setp.eq.u32 p, r1, 3; vote.sync.ballot.b32 r3, p, -1;" + store("r3"),
+}
+NO_USES = {
+    "nothing": store("tid"),
+    "arithmetic": "mad.lo.u32 r3, r1, 5, 7; cvt.rn.f32.u32 r3, r3; add.f32 r3, r3, r3;" + store("tid"),
+    "another selection": "setp.lt.u32 p, lane, 32; selp.u32 r3, tid, r1, p;" + store("r3"),
+    "bits that are cut off": "shl.b32 r3, r1, 16; mov.b32 {h, _}, r3; cvt.u32.u16 r3, h; add.u32 r3, r3, tid;" + store("r3"),
+    "shared memory that nobody reads": "st.shared.u32 [s+512], r1;",
+    "a store that no thread executes": "setp.gt.u32 p, lane, 32; @p " + store("r1"),
+}
+LOCAL = SHARED + ".local .align 4 .b8 l[4];"
+
+
+@pytest.mark.parametrize("use", USES)
+def test_uses(use: str) -> None:
+    _, result = run(LOADS["ld"] + USES[use], shared=SHARED)
+    assert set(codes(result)) == {"M411"}
+    assert all("used by" in dict(found.details) for found in result.diagnostics)
+
+
+@pytest.mark.parametrize("use", NO_USES)
+def test_no_uses(use: str) -> None:
+    _, result = run(LOADS["ld"] + NO_USES[use], shared=SHARED)
+    assert result.diagnostics == ()
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_ways_of_a_value(load: str) -> None:
+    _, result = run(LOADS[load] + store("r1"), shared=LOCAL)
+    assert codes(result) == ["M411"]
+    assert "st.global.u32 [at], r1;" in used_by(result)
+    assert run(LOADS[load] + store("tid"), shared=LOCAL)[1].diagnostics == ()
+
+
+def test_bytes_of_a_word() -> None:
+    body = "st.shared.u16 [s+2], 5; ld.shared.u32 r1, [s]; shr.u32 r2, r1, {};" + store("r2")
+    assert run(body.format(16), shared=SHARED)[1].diagnostics == ()
+    assert codes(run(body.format(15), shared=SHARED)[1]) == ["M411"]
+
+
+def test_each_read_is_tested_by_itself() -> None:
+    body = f"ld.shared.u32 r1, [s];\nld.shared.u32 r2, [s+64];\n{store('r2')}"
+    (found,) = run(body, shared=SHARED)[1].diagnostics
+    assert found.excerpt.strip() == "ld.shared.u32 r2, [s+64];"
+
+
+def test_results_are_those_of_the_first_run() -> None:
+    body = "ld.global.u32 r1, [at]; add.u32 r1, r1, 1; st.global.u32 [at], r1; ld.shared.u32 r2, [s];"
+    out = np.zeros(32, np.uint32)
+    result = kernel(body, shared=SHARED).launch(block=32, args=[out])
+    assert result.diagnostics == ()
+    assert (out == 1).all()
+    assert result.replay is None
+
+
+def test_a_device_keeps_its_memory() -> None:
+    device = ptxlab.Device("sm_100a")
+    buffer = device.array(np.zeros(32, np.uint32))
+    loaded = kernel("ld.global.u32 r1, [at]; add.u32 r1, r1, 1; st.global.u32 [at], r1; ld.shared.u32 r2, [s];", shared=SHARED)
+    for _ in range(2):
+        assert loaded.launch(block=32, args=[buffer], device=device).diagnostics == ()
+    assert (buffer.numpy() == 2).all()
+
+
+# ------------------------------------------------------------------------------------------------------------------- races
+IN_PLACE = """
+and.b32 r1, tid, 7;
+mul.wide.u32 rd1, r1, 4;
+add.u64 rd1, rd1, out;
+ld.global.u32 r2, [rd1];
+mad.lo.u32 r3, r2, 3, 1;
+shr.u32 r4, r3, 1;
+xor.b32 r3, r3, r4;
+setp.lt.u32 p, tid, 8;
+{guard} st.global.u32 [rd1], r3;
+"""
+"""A program of eight elements in two warps: redundant threads load what the owners overwrite, and compute, but do not store."""
+POLICIES: list[dict[str, Any]] = [{"policy": "eager"}, {"policy": "lazy"}, *({"policy": "random", "seed": seed} for seed in range(4))]
+
+
+@pytest.mark.parametrize("options", POLICIES, ids=str)
+def test_redundant_threads_of_an_in_place_kernel(options: dict[str, Any]) -> None:
+    out = np.arange(64, dtype=np.uint32)
+    value = out[:8] * 3 + 1
+    result = kernel(IN_PLACE.format(guard="@p")).launch(block=64, args=[out], **options)
+    assert result.diagnostics == ()
+    assert (out[:8] == (value ^ value >> 1)).all()
+
+
+@pytest.mark.parametrize("options", POLICIES, ids=str)
+def test_redundant_threads_that_store_too(options: dict[str, Any]) -> None:
+    result = kernel(IN_PLACE.format(guard="")).launch(block=64, args=[np.arange(64, dtype=np.uint32)], **options)
+    assert "X114" in codes(result)
+
+
+@pytest.mark.parametrize("options", POLICIES, ids=str)
+@pytest.mark.parametrize("use", ["st.global.u32 [at+256], r2;", "setp.eq.u32 p, r2, 3; @p bra L; L:"])
+def test_a_racing_value_that_is_used(options: dict[str, Any], use: str) -> None:
+    body = f"setp.eq.u32 p, tid, 0; @p st.global.u32 [out], 7; ld.global.u32 r2, [out]; setp.lt.u32 q, tid, 32; @q bra END; {use} END:"
+    result = kernel(body).launch(block=64, args=[np.zeros(128, np.uint32)], **options)
+    assert codes(result) == ["X114"]
+    assert dict(result.diagnostics[0].details)["used by"]
+
+
+def test_writes_of_different_bits_race() -> None:
+    result = kernel("st.global.u32 [out], tid;").launch(block=64, args=[np.zeros(64, np.uint32)])
+    assert codes(result) == ["X114"]
+    assert kernel("st.global.u32 [out], 5;").launch(block=64, args=[np.zeros(64, np.uint32)]).diagnostics == ()
+
+
+# ----------------------------------------------------------------------------------------- undefined registers, by way of memory
+KEPT = {
+    "shared memory": "mad.lo.u32 r4, lane, 4, s; st.shared.u32 [r4], r1; bar.sync 0; ld.shared.u32 r3, [r4];",
+    "stmatrix and ldmatrix": (
+        "mad.lo.u32 r4, lane, 16, s; stmatrix.sync.aligned.m8n8.x1.shared.b16 [r4], {r1}; bar.sync 0;"
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {r3}, [r4];"
+    ),
+    "a generic address": "mov.u64 rd3, s; cvta.shared.u64 rd3, rd3; st.u32 [rd3], r1; bar.sync 0; ld.shared.u32 r3, [s];",
+}
+KEPT["local memory"] = "st.local.u32 [l], r1; ld.local.u32 r3, [l];"
+MASKED = "setp.lt.u32 p, lane, 16;\n@p ld.global.u32 r1, [at];\n"
+
+
+@pytest.mark.parametrize("way", KEPT)
+def test_a_masked_load_by_way_of_memory(way: str) -> None:
+    (found,) = run(f"{MASKED}{KEPT[way]}\n{store('r3')}", shared=LOCAL)[1].diagnostics
+    assert (found.code, found.message) == ("R808", "st.global.u32 stores r3, which is undefined")
+    assert "`@p ld.global.u32 r1, [at];`: its guard is false" in dict(found.details)["origin"]
+    (decides,) = run(f"{MASKED}{KEPT[way]}\nsetp.eq.u32 q, r3, 5;\n@q bra L; L:", shared=LOCAL)[1].diagnostics
+    assert (decides.code, decides.message) == ("R802", "q is used here but has no value in this thread")
+    assert run(f"{MASKED}{KEPT[way]}\n{store('tid')}", shared=LOCAL)[1].diagnostics == ()
+
+
+def test_the_defined_rows_of_a_product_by_way_of_memory() -> None:
+    """tl.load with a mask, shared memory, ldmatrix, tl.dot, and a store with the same mask."""
+    load = f"{MASKED}{KEPT['stmatrix and ldmatrix']} mov.u32 r5, 0; .reg .b32 d<4>;"
+    product = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {d0, d1, d2, d3}, {r3, r5, r3, r5}, {r5, r5}, {r5, r5, r5, r5};"
+    assert run(f"{load}\n{product}\n@p {store('d0')}", shared=LOCAL)[1].diagnostics == ()
+    assert codes(run(f"{load}\n{product}\n{store('d0')}", shared=LOCAL)[1]) == ["R808"]

@@ -21,7 +21,16 @@ FRAME = (
 
 
 def frame(
-    first: str, instructions: Sequence[str], *, group: int, image: int, stored: int, read: int, allocated: int = 64, every_thread: bool = False
+    first: str,
+    instructions: Sequence[str],
+    *,
+    group: int,
+    image: int,
+    stored: int,
+    read: int,
+    first_read: int = 0,
+    allocated: int = 64,
+    every_thread: bool = False,
 ) -> str:
     """A kernel of 128 threads for each CTA.
 
@@ -31,7 +40,7 @@ def frame(
     instructions : executed by one thread of a CTA group and completed by a commit, or by ``every_thread`` in order
     group : CTAs of a group
     image : bytes of shared memory that a CTA is given
-    stored, read : columns of tensor memory that are written before, and read after
+    stored, read : columns of tensor memory that are written before, and read after from ``first_read`` on
     """
     meet = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" if group == 2 else "bar.sync 0;"
     commit = (
@@ -127,6 +136,7 @@ tcgen05.fence::after_thread_sync;
 mov.u32 i, 0;
 LD:
 add.u32 at, taddr, i;
+add.u32 at, at, {first_read};
 tcgen05.ld.sync.aligned.32x32b.x1.b32 {{v}}, [at];
 tcgen05.wait::ld.sync.aligned;
 mad.lo.u32 w, i, 128, tid;

@@ -150,7 +150,7 @@ def _launches(form: Form, m: int, n: int) -> Iterator[Launch]:
     pairs = _PAIRS[form.kind]
     chosen = list(product(pairs, range(len(STYLES)) if len(pairs) < 6 else (0, 1)))
     if form.sparse or form.in_tensor or form.group == 2 or form.ws:
-        most = 2 if m == 128 and form.ws else 6
+        most = 2 if m == 128 and form.ws else 4
         chosen = [chosen[(i * len(chosen)) // most] for i in range(min(most, len(chosen)))]
     half = _image(form, m, n) // 2
     descriptors = _plain(0, 32), _plain(half, 64 if form.sparse else 32)

@@ -17,7 +17,7 @@ from ptxlab.silicon._case import STYLES, Array, Case, codes, head, random_words
 __all__ = ["approximate"]
 
 THREADS = 256
-CTAS = 32
+CTAS = 12
 REPLAYED = (0x043, 0x3F1, 0x40A, 0x9F7)
 """Blocks of 4096 that ptxlab computes of a sweep over 32 bits: the others are compared by who has the time."""
 _HASH = (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03, 0xD6E8FEB86659FD93, 0xBF58476D1CE4E5B9)

@@ -15,23 +15,39 @@ __all__ = ["STEPS", "timing"]
 
 STEPS = 32
 """Instructions that the cycles are of."""
-_UNUSED = Array("unused", np.zeros(4, np.uint32), ("word",))
+_KEPT = Array("whether results are stored", np.zeros(4, np.uint32), ("word",))
 
 
-def _case(name: str, opcode: str, target: str, registers: str, before: str, step: str, after: str, keep: str, warps: int, image: int = 16) -> Case:
+def _case(
+    name: str,
+    target: str,
+    registers: str,
+    before: str,
+    step: str,
+    after: str,
+    *,
+    warps: int,
+    keep: str = "",
+    last: str = "",
+    image: int = 16,
+) -> Case:
     """A kernel that reads the clock before and after `STEPS` times ``step``, the second time round; each warp stores its cycles.
 
-    ``keep`` uses the results: the compiler would leave out what computes bits that nobody reads.
+    ``keep`` stores the results if the predicate kept holds, which the compiler cannot know: it would leave out what computes bits that
+    nobody reads.
     """
-    text = f"""{head(target)}.visible .entry k(.param .u64 p_unused, .param .u64 p_out)
+    text = f"""{head(target)}.visible .entry k(.param .u64 p_kept, .param .u64 p_out)
 {{
 .shared .align 1024 .b8 data[{image}];
 .shared .align 8 .b64 barrier;
 .shared .align 4 .b32 slot;
-.reg .pred p, q, e, more;
+.reg .pred p, q, e, more, kept;
 .reg .b32 t, i, round, s, bar, v;
 .reg .b64 out, start, end;
 {registers}
+ld.param.u64 out, [p_kept];
+ld.global.u32 v, [out];
+setp.ne.u32 kept, v, 0;
 ld.param.u64 out, [p_out];
 mov.u32 t, %tid.x;
 mov.u32 s, data;
@@ -55,6 +71,7 @@ add.u32 i, i, 1;
 setp.lt.u32 more, i, {STEPS};
 @more bra STEP;
 {after}
+{keep}
 mov.u64 end, %clock64;
 sub.u64 end, end, start;
 add.u32 round, round, 1;
@@ -65,11 +82,11 @@ mad.wide.u32 out, v, 8, out;
 and.b32 v, t, 31;
 setp.eq.u32 q, v, 0;
 @q st.global.u64 [out], end;
-{keep}
+{last}
 ret;
 }}
 """
-    return Case(name, text, 1, 32 * warps, (_UNUSED,), (Array.zeros("cycles", (warps,), ("warp",), np.uint64),), (opcode,), "time")
+    return Case(name, text, 1, 32 * warps, (_KEPT,), (Array.zeros("cycles", (warps,), ("warp",), np.uint64),), (name.partition(",")[0],), "time")
 
 
 def _mma(target: str) -> Iterator[Case]:
@@ -87,9 +104,9 @@ def _mma(target: str) -> Iterator[Case]:
             before = "\n".join([*(f"mov.b32 a{i}, t;" for i in range(a)), *(f"mov.b32 b{i}, t;" for i in range(b))])
             before += "\n" + "\n".join(f"mov.b32 {name}, 0;" if kind == "b32" else f"mov.f32 {name}, 0f00000000;" for name in flat)
             step = "\n".join(f"{form.opcode} {{{', '.join(n)}}}, {vectors[0]}, {vectors[1]}, {{{', '.join(n)}}};" for n in results)
-            keep = "setp.eq.u32 q, round, 9;\n" + "\n".join(f"@q st.global.{kind} [out+8], {name};" for name in flat)
+            keep = "\n".join(f"@kept st.global.{kind} [out+8], {name};" for name in flat)
             name = f"{form.opcode}, {'one chain' if chains == 1 else '4 chains in each of 8 warps'}"
-            yield _case(name, form.opcode, target, registers, before, step, "", keep, warps)
+            yield _case(name, target, registers, before, step, "", warps=warps, keep=keep)
 
 
 def _wgmma(target: str) -> Iterator[Case]:
@@ -112,8 +129,9 @@ setp.eq.u32 p, 0, 0;
 fence.proxy.async.shared::cta;"""
             step = f"{form.opcode} {{{names}}}, x, y, p{tail};"
             after = "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;"
-            keep = "setp.eq.u32 q, round, 9;\n" + "\n".join(f"@q st.global.b32 [out+8], d{i};" for i in range(form.count))
-            yield _case(form.opcode, form.opcode, target, registers, before, "wgmma.fence.sync.aligned;\n" + step, after, keep, 4, 2048 + 32 * n)
+            keep = "\n".join(f"@kept st.global.b32 [out+8], d{i};" for i in range(form.count))
+            fenced = f"wgmma.fence.sync.aligned;\n{step}"
+            yield _case(form.opcode, target, registers, before, fenced, after, warps=4, keep=keep, image=2048 + 32 * n)
 
 
 def _tcgen05(target: str) -> Iterator[Case]:
@@ -163,11 +181,12 @@ setp.eq.u32 p, t, 0;"""
 WAIT:
 mbarrier.try_wait.parity.shared::cta.b64 q, [bar], round;
 @!q bra WAIT;"""
-        keep = """tcgen05.fence::after_thread_sync;
+        last = """tcgen05.fence::after_thread_sync;
 bar.sync 0;
 setp.lt.u32 q, t, 32;
 @q tcgen05.dealloc.cta_group::1.sync.aligned.b32 tensor, 512;"""
-        yield _case(f"{opcode}, M 128, N {n}", opcode, target, registers, before, step, after, keep, 4, 4096 + 32 * n)
+        name = f"{opcode}, M 128, N {n}"
+        yield _case(name, target, registers, before, step, after, warps=4, last=last, image=4096 + 32 * n)
 
 
 def timing(target: str) -> Iterator[Case]:

@@ -141,7 +141,7 @@ def wgmma_arithmetic(target: str) -> Iterator[Case]:
         name = f"{form.opcode}{', A in registers' if registers else ''}"
         yield _case(name, form, form.image, [_plain(form)] * len(STYLES), range(len(STYLES)), target)
     for number, (d, a, b) in enumerate(FORMS):
-        form = Form(d, a, b, (64, 96, 128, 256)[number % 4], bool(number & 1))
+        form = Form(d, a, b, (16, 48, 96)[number % 3] if number else 256, bool(number & 1))
         yield _case(form.opcode, form, form.image, [_plain(form)], [3], target)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from __main__ import CudaError  # type: ignore[attr-defined]
 from typing import Any
 
 import numpy as np
 
 import ptxlab
+from __main__ import CudaError  # type: ignore[attr-defined]
 
 
 class Driver:

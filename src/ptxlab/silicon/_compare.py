@@ -125,7 +125,7 @@ class Report:
         return found
 
     def times(self) -> Iterator[tuple[str, float]]:
-        """Cycles for each instruction of the cases of the part ``timing``."""
+        """Cycles of one step of the loop in the cases of the part ``timing``: one instruction, or one of each chain."""
         for c in self.comparisons:
             if c.outcome.case.kind == "time" and c.outcome.state == "ok":
                 cycles = np.frombuffer(c.outcome.outputs[0], np.uint64)
@@ -138,7 +138,7 @@ class Report:
             lines += ["", f"{key:40} agree  differ"]
             lines += [f"{name:40} {agree:5}  {differ:6}" for name, (agree, differ) in self.counts(key).items()]
         if times := list(self.times()):
-            lines += ["", "cycles of an instruction (for information)", *(f"{cycles:10.1f}  {name}" for name, cycles in times)]
+            lines += ["", "cycles of one step of the loop (for information)", *(f"{cycles:10.1f}  {name}" for name, cycles in times)]
         for c in self.differences:
             lines += ["", c.name, f"  {c.difference}"]
         return "\n".join([*lines, "", f"{len(self.differences)} differences" if self.differences else "no differences"])

@@ -135,15 +135,16 @@ This folder has kernels for GPUs of compute capability {major}.{minor} ({_GPUS[t
 - It takes a few minutes, and ends after ten. Use a GPU that nothing else uses.
 - It writes `results-{target}.zip` into this folder, and nothing elsewhere. Nothing is sent: send the file yourself.
 - The file has the outputs of the kernels, the name and the clocks of the GPU, the versions of driver, Python and operating system.
-- A kernel that does not end is stopped after {SECONDS_OF_A_LAUNCH} seconds. The kernels of the part `faults` end with errors: that is what they are for.
-  The driver may write lines about them into the log of the system (Xid).
+- A kernel that does not end is stopped after {SECONDS_OF_A_LAUNCH} seconds. Kernels of the part `faults` end with errors: that is what they
+  are for. The driver may write lines about them into the log of the system (Xid).
 - `python3 record.py --parts mma,timing` runs some parts only.
 
 | part | kernels | what is recorded |
 |---|---|---|
 {parts}
 
-`manifest.json` has the hash of every file. `kernels/` has the PTX, `inputs.bin` the inputs. The same version of ptxlab writes the same bytes.
+`manifest.json` has the hash of every file. `kernels/` has the PTX, `inputs.bin` the inputs. The same version of ptxlab writes the
+same bytes.
 
 With the file, `ptxlab import-records results-{target}.zip` shows where ptxlab and the GPU differ.
 """

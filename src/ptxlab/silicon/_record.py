@@ -26,10 +26,10 @@ import time
 import zipfile
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 FOLDER = Path(__file__).resolve().parent
 FORMAT = 1
@@ -106,9 +106,9 @@ class Driver:
             self.call("cuCtxSynchronize")
             found = []
             for number, size in enumerate(case["outputs"], len(inputs)):
-                data = ctypes.create_string_buffer(size)
-                self.call("cuMemcpyDtoH_v2", data, held[number], ctypes.c_size_t(size))
-                found.append(data.raw)
+                output = ctypes.create_string_buffer(size)
+                self.call("cuMemcpyDtoH_v2", output, held[number], ctypes.c_size_t(size))
+                found.append(output.raw)
             return found
         finally:
             for address in held:
@@ -141,7 +141,8 @@ def load_driver(path: str | None) -> Any:
     if path is None:
         return Driver()
     spec = importlib.util.spec_from_file_location("driver", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.Driver()
@@ -185,23 +186,20 @@ def launch(driver_path: str | None) -> None:
 # ---------------------------------------------------------------------------------------------------- the process that waits
 
 
-def lines_of(stream: TextIO) -> Iterator[str]:
-    with stream:
-        yield from stream
-
-
 def run_process(names: list[str], driver: str | None, seconds: float, hear: Callable[[dict[str, Any]], None]) -> str:
     """Start a process for some cases; why it ended: "done", or "hang" if nothing came for so many seconds."""
     command = [sys.executable, "-B", str(Path(__file__).resolve()), "--launch", *(["--driver", driver] if driver else [])]
     environment = {**os.environ, "CUDA_CACHE_DISABLE": "1"}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=str(FOLDER))
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     lines: queue.Queue[str | None] = queue.Queue()
     stream = process.stdout
 
     def read() -> None:
-        for line in lines_of(stream):
-            lines.put(line)
+        with stream:
+            for line in stream:
+                lines.put(line)
         lines.put(None)
 
     threading.Thread(target=read, daemon=True).start()
@@ -282,8 +280,8 @@ class Recorder:
                     self.note(name, "not run: " + (self.failed or "the process ended"), [], 0.0)
         states = [self.done[name]["state"] for name in names]
         ok = states.count("ok")
-        others = "" if ok == len(names) else ", {} ended otherwise".format(len(names) - ok)
-        print("  {}: {} of {} kernels ran{} ({:.1f} s)".format(part, ok, len(names), others, time.monotonic() - start), flush=True)
+        others = "" if ok == len(names) else f", {len(names) - ok} ended otherwise"
+        print(f"  {part}: {ok} of {len(names)} kernels ran{others} ({time.monotonic() - start:.1f} s)", flush=True)
 
     def write(self, path: Path) -> None:
         data = b"".join(self.outputs)
@@ -305,7 +303,7 @@ def check_files(manifest: dict[str, Any]) -> None:
     for name, digest in manifest["files"].items():
         path = FOLDER / name
         if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-            sys.exit("{} is missing or damaged: unpack the folder again".format(name))
+            sys.exit(f"{name} is missing or damaged: unpack the folder again")
 
 
 def fitting(manifest: dict[str, Any], about: dict[str, Any]) -> str:
@@ -346,7 +344,7 @@ def main() -> int:
         recorder.run_part(part, end)
     path = FOLDER / "results-{}.zip".format(manifest["target"])
     recorder.write(path)
-    print("wrote {} ({} bytes): send this file".format(path, path.stat().st_size))
+    print(f"wrote {path} ({path.stat().st_size} bytes): send this file")
     return 0
 
 

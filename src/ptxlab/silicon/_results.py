@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -20,8 +22,14 @@ __all__ = ["Outcome", "RecordError", "Results", "read_results"]
 FORMAT = 1
 _LARGEST = {"results.json": 1 << 24, "outputs.bin": 1 << 28}
 """Members of the file, and the most bytes that each may have."""
-_BROKEN = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError, RuntimeError, KeyError, IndexError)
+_BROKEN = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(OSError, EOFError, ValueError, OverflowError, NotImplementedError, RuntimeError, KeyError, IndexError),
+)
 """What Python's reader of zip files raises for a file that is damaged, encrypted, or compressed in a way that it does not know."""
+
+
+_OTHER_VERSION = "use the version of ptxlab that wrote the kit: its manifest.json names it"
 
 
 class RecordError(PtxlabError):
@@ -78,24 +86,27 @@ def read_results(path: Path) -> Results:
     record = _json(members["results.json"])
     outputs = members["outputs.bin"]
     if _field(record, "format", int) != FORMAT:
-        raise _foreign(f"the file has format {record['format']}; this version of ptxlab reads format {FORMAT}", "use the version that wrote the kit")
+        raise _foreign(f"the file has format {record['format']}; this version of ptxlab reads format {FORMAT}", _OTHER_VERSION)
     target = _field(record, "target", str)
     if target not in TARGETS:
         raise _foreign(f"there is no kit for the target {target!r}", f"the targets are {', '.join(TARGETS)}")
     if _field(record, "kit", int) != KIT:
-        raise _foreign(f"the results are of kit {record['kit']}; this version of ptxlab has kit {KIT}", "use the version that wrote the kit")
+        raise _foreign(f"the results are of kit {record['kit']}; this version of ptxlab has kit {KIT}", _OTHER_VERSION)
     if _field(record, "outputs_hash", str) != hashlib.sha256(outputs).hexdigest():
         raise _damaged("the outputs do not have the hash that the file says")
     about = _field(record, "about", dict)
     for name in ("gpu", "driver"):
-        if not isinstance(about.setdefault(name, "unknown"), str):
-            raise _damaged(f"{name} is no text")
-    if [about.get("major"), about.get("minor")] != list(TARGETS[target]):
-        raise _foreign(
-            f"the kernels are for compute capability {'.'.join(map(str, TARGETS[target]))}, the GPU has {about.get('major')}.{about.get('minor')}",
-            "write a kit for the target of the GPU: ptxlab record-kit --target TARGET",
-        )
+        about[name] = _printable(about.get(name, "unknown"))
+    have, want = [about.get("major"), about.get("minor")], list(TARGETS[target])
+    if have != want:
+        message = f"the kernels are for compute capability {want[0]}.{want[1]}, the GPU has {have!r:.40}"
+        raise _foreign(message, "write a kit for the target of the GPU: ptxlab record-kit --target TARGET")
     return Results(target, about, _outcomes(target, _field(record, "cases", dict), outputs), raw)
+
+
+def _printable(text: Any) -> str:
+    """A text of the file as a report may show it: one line, of moderate length."""
+    return "".join(c for c in " ".join(str(text).split()) if c.isprintable())[:500]
 
 
 def _members(path: Path) -> dict[str, bytes]:
@@ -135,16 +146,18 @@ def _outcomes(target: str, cases: Mapping[str, Any], outputs: bytes) -> dict[str
     """What the file says about each case, in the order of the kit."""
     parts = [part for part in parts_of(target) if any(str(name).startswith(f"{part}: ") for name in cases)]
     known = {name: (part, case) for name, part, case in cases_of(target, parts)}
+    if not cases:
+        raise _damaged("the file has no results")
     if unknown := [name for name in cases if name not in known]:
-        raise _foreign(f"the kit for {target} has no case {unknown[0][:200]!r} ({len(unknown)} such cases)", "use the version that wrote the kit")
+        raise _foreign(f"the kit for {target} has no case {unknown[0][:200]!r} ({len(unknown)} such cases)", _OTHER_VERSION)
     found = {}
     for name, (part, case) in known.items():
-        if name not in cases:
-            raise _damaged(f"the case {name!r} is missing")
+        if name not in cases:  # of a kit that had fewer
+            continue
         entry = cases[name]
         for what in ("kernel_hash", "inputs_hash"):
             if _field(entry, what, str) != getattr(case, what):
-                raise _foreign(f"{name}: the {what.partition('_')[0]} of this version of ptxlab is another one", "use the version that wrote the kit")
+                raise _foreign(f"{name}: the {what.partition('_')[0]} of this version of ptxlab is another one", _OTHER_VERSION)
         state, places = _field(entry, "state", str), _field(entry, "outputs", list)
         sizes = [array.data.nbytes for array in case.outputs] if state == "ok" else []
         if len(places) != len(sizes):
@@ -155,5 +168,5 @@ def _outcomes(target: str, cases: Mapping[str, Any], outputs: bytes) -> dict[str
             if not isinstance(at, int) or isinstance(at, bool) or not 0 <= at <= len(outputs) - size:
                 raise _damaged(f"{name}: an output of {size} bytes has the place {str(place)[:80]}")
             data.append(outputs[at : at + size])
-        found[name] = Outcome(part, case, state[:500], tuple(data))
+        found[name] = Outcome(part, case, _printable(state), tuple(data))
     return found

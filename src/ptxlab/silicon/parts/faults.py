@@ -32,7 +32,10 @@ _WRITTEN = (
     ("red.shared.add.u32", "%r1", 1),
 )
 _MORE = {
-    "ldmatrix, a row that is not aligned": ("ldmatrix.sync.aligned.m8n8.x1.shared.b16", "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%s+8];"),
+    "ldmatrix, a row that is not aligned": (
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16",
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%s+8];",
+    ),
     "ldmatrix, aligned": ("ldmatrix.sync.aligned.m8n8.x1.shared.b16", "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%s+16];"),
     "cp.async, a source that is not aligned": (
         "cp.async.cg.shared.global",
@@ -90,11 +93,15 @@ def _tensor() -> Iterator[tuple[str, str, str]]:
     for what, offset in (("outside the allocation", 64), ("beyond the last column", 600), ("in lanes of another warp", 32 << 16)):
         yield f"tcgen05.ld, {what}", load, _TENSOR_FRAME.format(f"add.u32 %r6, %r5, {offset}; {load} {{%r1}}, [%r6]; {wait}")
         yield f"tcgen05.st, {what}", store, _TENSOR_FRAME.format(f"add.u32 %r6, %r5, {offset}; {store} [%r6], {{%r1}}; {wait}")
-    yield "tcgen05.dealloc, twice", "tcgen05.dealloc.cta_group::1.sync.aligned.b32", _TENSOR_FRAME.format(
-        "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r5, 64;"
+    yield (
+        "tcgen05.dealloc, twice",
+        "tcgen05.dealloc.cta_group::1.sync.aligned.b32",
+        _TENSOR_FRAME.format("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r5, 64;"),
     )
-    yield "tcgen05.alloc, never released", "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32", (
-        "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%s], 64;"
+    yield (
+        "tcgen05.alloc, never released",
+        "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32",
+        ("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%s], 64;"),
     )
     right = InstructionDescriptor(kind="f16", m=128, n=16, a="f16", b="f16")
     descriptors = {

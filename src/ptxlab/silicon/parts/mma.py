@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +77,8 @@ def forms() -> list[Form]:
 
 def _sparse_forms() -> Iterator[Form]:
     """Forms of sm_90a with metadata; the selector is 0."""
-    shapes = {("f16", "f32"): (16, 32), ("f16", "f16"): (16, 32), ("bf16", "f32"): (16, 32), ("tf32", "f32"): (8, 16)}
+    shapes: dict[tuple[str, str], tuple[int, ...]] = dict.fromkeys((("f16", "f32"), ("f16", "f16"), ("bf16", "f32")), (16, 32))
+    shapes |= {("tf32", "f32"): (8, 16)}
     shapes |= {("s8", "s32"): (32, 64), ("u8", "s32"): (32, 64), ("e4m3", "f32"): (64,), ("e5m2", "f32"): (64,)}
     for (a, d), ks in shapes.items():
         for k in ks:
@@ -131,9 +131,7 @@ def mma_cases(target: str) -> Iterator[Case]:
         inputs = []
         for which, name in enumerate("abc"):
             count = form.counts[which]
-            parts = [
-                packed(form.types[which], form.opcode, 32 * count, cta % len(STYLES), name == "a", which, cta) for cta in range(CASES)
-            ]
+            parts = [packed(form.types[which], form.opcode, 32 * count, cta % len(STYLES), name == "a", which, cta) for cta in range(CASES)]
             inputs.append(Array(name.upper(), np.stack(parts).reshape(CASES, count, 32), ("CTA", "register", "lane")))
         if form.more:
             inputs.append(_more(form))

@@ -127,9 +127,7 @@ def _case(name: str, form: Form, launches: Sequence[Launch], columns: int, targe
     allocated = 64
     while allocated < stored:
         allocated *= 2
-    text = frame(
-        head(target), lines or [form.instruction], group=form.group, image=image, stored=stored, read=columns, allocated=allocated
-    )
+    text = frame(head(target), lines or [form.instruction], group=form.group, image=image, stored=stored, read=columns, allocated=allocated)
     inputs = (
         Array("shared memory", np.concatenate(images).reshape(grid, -1), ("CTA", "word")),
         Array(", ".join(WORDS), constants(rows), ("CTA", "operand")),
@@ -257,8 +255,9 @@ def tcgen05_layouts(target: str) -> Iterator[Case]:
                             start=1024 * (start % 4), leading=16 * (1 + leading % 31), stride=16 * (8 + stride % 24), swizzle=swizzle
                         )
                     )
-                transposed = {"transpose_a": majors[0] == "m", "transpose_b": majors[1] == "m"}
-                idesc = InstructionDescriptor(kind=kind, m=m, n=n, a=fmt, b=fmt, d=d, **transposed)
+                idesc = InstructionDescriptor(
+                    kind=kind, m=m, n=n, a=fmt, b=fmt, d=d, transpose_a=majors[0] == "m", transpose_b=majors[1] == "m"
+                )
                 if not idesc.findings(group):
                     launches.append(Launch(idesc, 1, int(made[0]), int(made[1])))
             if launches:
@@ -284,7 +283,5 @@ def _collected(forms: Sequence[Form], idesc: InstructionDescriptor, m: int, n: i
     """Products one after the other with the same operands."""
     half = _image(forms[0], m, n) // 2
     launches = [Launch(idesc, 1, _plain(0, 32), _plain(half, 32))]
-    made = _case(
-        f"{forms[-1].opcode}, {what}", forms[0], launches, columns, target, 2 * half, [form.instruction for form in forms]
-    )
+    made = _case(f"{forms[-1].opcode}, {what}", forms[0], launches, columns, target, 2 * half, [form.instruction for form in forms])
     return replace(made, opcodes=(*made.opcodes, *dict.fromkeys(form.opcode for form in forms)))

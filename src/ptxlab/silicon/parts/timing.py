@@ -86,7 +86,9 @@ setp.eq.u32 q, v, 0;
 ret;
 }}
 """
-    return Case(name, text, 1, 32 * warps, (_KEPT,), (Array.zeros("cycles", (warps,), ("warp",), np.uint64),), (name.partition(",")[0],), "time")
+    return Case(
+        name, text, 1, 32 * warps, (_KEPT,), (Array.zeros("cycles", (warps,), ("warp",), np.uint64),), (name.partition(",")[0],), "time"
+    )
 
 
 def _mma(target: str) -> Iterator[Case]:

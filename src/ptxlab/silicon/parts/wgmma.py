@@ -149,9 +149,9 @@ def wgmma_layouts(target: str) -> Iterator[Case]:
     """Any leading and stride byte offsets under each swizzling mode, both majors, negation, the sparsity selectors."""
     image = 1 << 14
     for number, (a, sparse, transposed, registers) in enumerate(
-        product(("f16", "tf32", "e4m3", "s8"), (False, True), product((0, 1), repeat=2), (False, True))
+        product(("f16", "tf32", "e4m3", "s8"), (False, True), ((0, 0), (0, 1), (1, 0), (1, 1)), (False, True))
     ):
-        if a != "f16" and any(transposed) or registers and transposed[0]:
+        if (a != "f16" and any(transposed)) or (registers and transposed[0]):
             continue
         selector = number // 2 & 1 if sparse and a in ("f16", "tf32") else 0
         scale = (1, 1) if a == "s8" else ((1, 1), (-1, 1), (1, -1), (-1, -1))[number % 4]

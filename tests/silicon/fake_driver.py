@@ -18,17 +18,15 @@ class Driver:
     def __init__(self) -> None:
         if "FAKE_NONE" in os.environ:
             raise CudaError("CUDA_ERROR_NO_DEVICE")
-        self.launches = 0
 
     def describe(self) -> dict[str, Any]:
         major, minor = map(int, os.environ.get("FAKE_CAPABILITY", "9.0").split("."))
         return {"gpu": "NVIDIA Nothing", "driver": "1.2", "cuda": 13000, "major": major, "minor": minor}
 
     def run(self, text: bytes, case: dict[str, Any], inputs: list[bytes]) -> list[bytes]:
-        self.launches += 1
-        if self.launches == int(os.environ.get("FAKE_HANG", "0")):
-            time.sleep(60)
-        if self.launches == int(os.environ.get("FAKE_CRASH", "0")):
+        if case["kernel"] == os.environ.get("FAKE_HANG"):
+            time.sleep(600)
+        if case["kernel"] == os.environ.get("FAKE_CRASH"):
             os._exit(11)
         outputs = [np.zeros(size, np.uint8) for size in case["outputs"]]
         kernel = ptxlab.loads(text.decode())["k"]
@@ -36,6 +34,4 @@ class Driver:
         result = kernel.launch(grid=case["grid"], block=case["block"], shared_bytes=case["shared_bytes"], args=args)
         if not result.ok:
             raise CudaError(f"CUDA_ERROR_{result.diagnostics[0].code}")
-        if "FAKE_BIT" in os.environ:
-            outputs[0][5] ^= 1
         return [output.tobytes() for output in outputs]

@@ -90,7 +90,7 @@ def test_ptxlab_finds_nothing(target: str, part: str) -> None:
             only = [(cta, 0, 0) for cta in case.replayed] or None
             result = loads(case.text)["k"].launch(grid=case.grid, block=case.block, shared_bytes=case.shared_bytes, args=args, only=only)
             found += [f"{name}: {d}" for d in result.diagnostics]
-            assert all(array.any() for array in args[len(case.inputs) :]), name
+            assert case.kind == "time" or all(array.any() for array in args[len(case.inputs) :]), name
     assert found == []
 
 

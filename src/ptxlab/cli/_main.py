@@ -25,8 +25,7 @@ COMMANDS = {
 
 _ELSEWHERE = {
     "exec": ("_exec", "exec_"),
-    "import-records": ("_silicon", "import_records"),
-    "record-kit": ("_silicon", "record_kit"),
+    "import-records": ("_record_kit", "import_records"),
     "rule": ("_lint", "rule"),
     "warmup": ("_run", "warmup"),
 }
@@ -42,7 +41,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, function = _ELSEWHERE.get(cmd_name, (f"_{cmd_name}", cmd_name))
+        name = cmd_name.replace("-", "_")
+        module, function = _ELSEWHERE.get(cmd_name, (f"_{name}", name))
         found: click.Command = getattr(import_module(f"ptxlab.cli.{module}"), function)
         return found
 

@@ -131,7 +131,7 @@ This folder has kernels for GPUs of compute capability {major}.{minor} ({_GPUS[t
 
     python3 record.py
 
-- It needs Python 3.8 or newer and the driver (`libcuda.so.1`), CUDA 12.9 or newer. Nothing is installed.
+- It needs Linux, Python 3.8 or newer and the driver (`libcuda.so.1`), CUDA 12.9 or newer. Nothing is installed.
 - It takes a few minutes, and ends after ten. Use a GPU that nothing else uses.
 - It writes `results-{target}.zip` into this folder, and nothing elsewhere. Nothing is sent: send the file yourself.
 - The file has the outputs of the kernels, the name and the clocks of the GPU, the versions of driver, Python and operating system.

@@ -57,6 +57,16 @@ def test_what_hangs_and_what_crashes(folder: Path) -> None:
     assert [states[kernel] for kernel in kernels] == ["ok", "hang", "the process ended", "ok"]
 
 
+def test_no_time_is_left(folder: Path) -> None:
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"seconds": 0}))
+    done = run_script(folder)
+    assert done.returncode == 0, done.stderr
+    record, outputs = contents(folder / f"results-{TARGET}.zip")
+    assert {case["state"] for case in record["cases"].values()} == {"skipped: no time was left"}
+    assert outputs == b""
+
+
 @pytest.mark.parametrize(
     ("arguments", "environment", "said"),
     [

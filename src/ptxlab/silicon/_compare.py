@@ -63,8 +63,8 @@ def _compared(name: str, outcome: Outcome) -> Comparison:
     outputs, errors = replay(case)
     if case.kind == "fault" and (state != "ok" or errors):
         agree = state != "ok" and bool(errors) and not state.startswith(("refused", "skipped", "not run"))
-        said = f"the GPU: {state}; ptxlab: {errors[0] if errors else 'no error'}"
-        return Comparison(name, outcome, "" if agree else said, 0 if agree else 1)
+        both = f"the GPU: {state}; ptxlab: {errors[0] if errors else 'no error'}"
+        return Comparison(name, outcome, "" if agree else both, 0 if agree else 1)
     if state != "ok" or errors:
         return Comparison(name, outcome, f"the GPU: {state}; ptxlab: {errors[0] if errors else 'no error'}", 1)
     for array, ours, raw in zip(case.outputs, outputs, outcome.outputs, strict=True):

@@ -132,7 +132,8 @@ This folder has kernels for GPUs of compute capability {major}.{minor} ({_GPUS[t
     python3 record.py
 
 - It needs Linux, Python 3.8 or newer and the driver (`libcuda.so.1`), CUDA 12.9 or newer. Nothing is installed.
-- It takes a few minutes, and ends after ten. Use a GPU that nothing else uses.
+- It takes a few minutes, and ends after ten. Use a GPU that nothing else uses; `CUDA_VISIBLE_DEVICES` chooses one of several.
+- After each part it writes the file anew: an interrupted run leaves what is done.
 - It writes `results-{target}.zip` into this folder, and nothing elsewhere. Nothing is sent: send the file yourself.
 - The file has the outputs of the kernels, the name and the clocks of the GPU, the versions of driver, Python and operating system.
 - A kernel that does not end is stopped after {SECONDS_OF_A_LAUNCH} seconds. Kernels of the part `faults` end with errors: that is what they

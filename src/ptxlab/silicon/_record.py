@@ -35,6 +35,7 @@ FOLDER = Path(__file__).resolve().parent
 FORMAT = 1
 SHARED_BYTES_ATTRIBUTE = 8
 JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES = 5, 6
+NO_TIME = "skipped: no time was left"
 ATTRIBUTES = {"clock_khz": 13, "sms": 16, "memory_clock_khz": 36, "major": 75, "minor": 76}
 
 
@@ -83,8 +84,8 @@ class Driver:
             try:
                 self.call("cuModuleLoadDataEx", ctypes.byref(module), text + b"\0", 2, options, values)
             except CudaError as error:
-                said = log.value.decode("utf-8", "replace").strip()
-                raise CudaError("refused: " + (said or str(error))[:500]) from None
+                message = log.value.decode("utf-8", "replace").strip()
+                raise CudaError("refused: " + (message or str(error))[:500]) from None
             self.modules[key] = module
         found = ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(found), self.modules[key], b"k")
@@ -151,7 +152,7 @@ def load_driver(path: str | None) -> Any:
 # ------------------------------------------------------------------------------------------------ the process that launches
 
 
-def say(**line: Any) -> None:
+def send(**line: Any) -> None:
     """One line for the process that waits."""
     print(json.dumps(line), flush=True)
 
@@ -162,14 +163,14 @@ def launch(driver_path: str | None) -> None:
     cases = json.loads((FOLDER / "manifest.json").read_text())["cases"]
     try:
         driver = load_driver(driver_path)
-        say(about=driver.describe())
+        send(about=driver.describe())
     except (OSError, CudaError) as error:
-        say(failed=str(error))
+        send(failed=str(error))
         return
     pool = (FOLDER / "inputs.bin").read_bytes()
     for name in names:
         case = cases[name]
-        say(begin=name)
+        send(begin=name)
         start, state, outputs = time.monotonic(), "ok", []
         try:
             inputs = [pool[at : at + size] for at, size in case["inputs"]]
@@ -177,7 +178,7 @@ def launch(driver_path: str | None) -> None:
         except CudaError as error:
             state = str(error)
         packed = [base64.b64encode(zlib.compress(data, 1)).decode() for data in outputs]
-        say(end=name, state=state, outputs=packed, seconds=round(time.monotonic() - start, 4))
+        send(end=name, state=state, outputs=packed, seconds=round(time.monotonic() - start, 4))
         if state != "ok" and not state.startswith("refused"):
             # An error ends the context: another process runs the rest.
             os._exit(0)
@@ -186,8 +187,8 @@ def launch(driver_path: str | None) -> None:
 # ---------------------------------------------------------------------------------------------------- the process that waits
 
 
-def run_process(names: list[str], driver: str | None, seconds: float, hear: Callable[[dict[str, Any]], None]) -> str:
-    """Start a process for some cases; why it ended: "done", or "hang" if nothing came for so many seconds."""
+def run_process(names: list[str], driver: str | None, seconds: float, end: float, receive: Callable[[dict[str, Any]], None]) -> str:
+    """Start a process for some cases; why it ended: "the process ended", "hang" if nothing came for so many seconds, or `NO_TIME`."""
     command = [sys.executable, "-B", str(Path(__file__).resolve()), "--launch", *(["--driver", driver] if driver else [])]
     environment = {**os.environ, "CUDA_CACHE_DISABLE": "1"}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=str(FOLDER))
@@ -207,14 +208,14 @@ def run_process(names: list[str], driver: str | None, seconds: float, hear: Call
         process.stdin.write(json.dumps(names))
         process.stdin.close()
         while True:
-            line = lines.get(timeout=seconds)
+            line = lines.get(timeout=max(0.0, min(seconds, end - time.monotonic())))
             if line is None:
-                return "done"
-            hear(json.loads(line))
+                return "the process ended"
+            receive(json.loads(line))
     except queue.Empty:
-        return "hang"
+        return NO_TIME if time.monotonic() > end else "hang"
     except (OSError, ValueError):
-        return "done"
+        return "the process ended"
     finally:
         process.kill()
         process.wait()
@@ -232,7 +233,7 @@ class Recorder:
         self.outputs: list[bytes] = []
         self.size = 0
 
-    def hear(self, line: dict[str, Any]) -> None:
+    def receive(self, line: dict[str, Any]) -> None:
         if "about" in line:
             self.about = line["about"]
         elif "failed" in line:
@@ -268,16 +269,16 @@ class Recorder:
                 break
             if time.monotonic() > end:
                 for name in left:
-                    self.note(name, "skipped: no time was left", [], 0.0)
+                    self.note(name, NO_TIME, [], 0.0)
                 break
             alone = cases[left[0]]["alone"]
             before, self.now = len(self.done), None
-            why = run_process(left[:1] if alone else left, self.driver, self.manifest["seconds_of_a_launch"], self.hear)
+            why = run_process(left[:1] if alone else left, self.driver, self.manifest["seconds_of_a_launch"], end, self.receive)
             if self.now is not None:
-                self.note(self.now, "hang" if why == "hang" else "the process ended", [], 0.0)
+                self.note(self.now, why, [], 0.0)
             elif len(self.done) == before:
                 for name in left:
-                    self.note(name, "not run: " + (self.failed or "the process ended"), [], 0.0)
+                    self.note(name, "not run: " + (self.failed or why), [], 0.0)
         states = [self.done[name]["state"] for name in names]
         ok = states.count("ok")
         others = "" if ok == len(names) else f", {len(names) - ok} ended otherwise"
@@ -331,19 +332,25 @@ def main() -> int:
     if unknown:
         parser.error("no such part: {}; the parts are {}".format(", ".join(unknown), ", ".join(manifest["parts"])))
     recorder = Recorder(manifest, given.driver)
-    run_process([], given.driver, manifest["seconds_of_a_launch"], recorder.hear)
+    seconds = manifest["seconds_of_a_launch"]
+    run_process([], given.driver, seconds, time.monotonic() + seconds, recorder.receive)
     if not recorder.about:
         sys.exit("no GPU can be used: " + (recorder.failed or "the process that looked for one ended"))
     print("{gpu}, compute capability {major}.{minor}, CUDA {cuda}".format(**recorder.about), flush=True)
     refused = fitting(manifest, recorder.about)
     if refused:
         sys.exit(refused)
-    print("{} parts; each kernel may take {} s, all {} s".format(len(parts), manifest["seconds_of_a_launch"], manifest["seconds"]))
+    print(f"{len(parts)} parts; each kernel may take {seconds} s, all {manifest['seconds']} s", flush=True)
     end = time.monotonic() + manifest["seconds"]
+    path = FOLDER / f"results-{manifest['target']}.zip"
     for part in parts:
-        recorder.run_part(part, end)
-    path = FOLDER / "results-{}.zip".format(manifest["target"])
-    recorder.write(path)
+        try:
+            recorder.run_part(part, end)
+        except KeyboardInterrupt:
+            print("interrupted: the file has what is done")
+            break
+        finally:
+            recorder.write(path)
     print(f"wrote {path} ({path.stat().st_size} bytes): send this file")
     return 0
 

@@ -40,4 +40,4 @@ def test_evidence_names_forms(path: Path) -> None:
 def test_the_recording_of_an_h200() -> None:
     known = json.loads(Path(__file__).with_name("kits").joinpath("sm-90a-h200.json").read_text())
     assert all(name.startswith("approximate: ") for name in known["differences"])
-    assert sorted(known["evidence"]) == ["approximate", "mma", "wgmma", "wgmma-layouts"]
+    assert {"mma", "wgmma", "wgmma-layouts"} <= set(known["evidence"])

@@ -185,17 +185,22 @@ def evidence(report: Report) -> dict[str, dict[str, str]]:
     ptxlab.isa.load_all()
     judged = [c for c in report.comparisons if c.outcome.case.kind == "bits"]
     refuted = {row.pattern for c in judged if c.difference for opcode in c.outcome.case.opcodes[:1] for row, _ in match(opcode)}
-    found: dict[str, dict[str, str]] = {}
-    for part in dict.fromkeys(c.outcome.part for c in judged):
-        opcodes = {opcode for c in judged if c.outcome.part == part and not c.difference for opcode in c.outcome.case.opcodes}
-        rows = {id(row): row for opcode in opcodes for row, _ in match(opcode) if row.pattern not in refuted}
-        shown: dict[str, str] = {}
-        for row in rows.values():
-            seen = {choice for opcode in opcodes for choice in _chosen(row, opcode)}
-            complete = _choices(row) <= seen and shown.get(row.pattern) != "some"
-            shown[row.pattern] = "all" if complete else "some"
-        found[part] = dict(sorted(shown.items()))
-    return found
+    opcodes: dict[str, set[str]] = {}
+    for c in judged:
+        if not c.difference:
+            opcodes.setdefault(c.outcome.part, set()).update(c.outcome.case.opcodes)
+    every = set().union(*opcodes.values())
+    rows = {id(row): row for opcode in every for row, _ in match(opcode) if row.pattern not in refuted}
+    found = sorted(rows.values(), key=lambda row: row.pattern)
+    partly = {row.pattern for row in found if not _choices(row) <= {choice for opcode in every for choice in _chosen(row, opcode)}}
+    return {
+        part: {row.pattern: "some" if row.pattern in partly else "all" for row in found if _shows(row, names)}
+        for part, names in opcodes.items()
+    }
+
+
+def _shows(row: Row, opcodes: set[str]) -> bool:
+    return any(found is row for opcode in opcodes for found, _ in match(opcode))
 
 
 def write_evidence(report: Report, folder: Path) -> tuple[Path, Path]:

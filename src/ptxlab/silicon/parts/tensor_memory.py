@@ -18,9 +18,9 @@ __all__ = ["tensor_memory"]
 
 _WIDTH = {"32x32b": 1, "16x64b": 2, "16x128b": 4, "16x256b": 8, "16x32bx2": 1}
 """Shape -> columns of x1."""
-_HALVES = 72
+_HALVES = 136
 """Columns between the halves of 16x32bx2."""
-_ASIDE = 256
+_ASIDE = 288
 """The column where registers are put, or taken from, beside the columns that an instruction uses."""
 
 
@@ -36,8 +36,8 @@ def _forms(instruction: str) -> Iterator[tuple[str, str, int, int]]:
     for (shape, num), packed in product(LOAD_REGISTERS, (False, True)):
         count = LOAD_REGISTERS[shape, num]
         width = _WIDTH[shape] * num * (1 + packed)
-        if width <= 64 or (shape == "32x32b" and width <= 256 and not packed):
-            halves = shape == "16x32bx2"
+        halves = shape == "16x32bx2"
+        if width <= 64 or (_WIDTH[shape] == 1 and not packed):
             opcode = f"tcgen05.{instruction}.sync.aligned.{shape}.x{num}{change * packed}.b32"
             yield opcode, f", {_HALVES}" if halves else "", count, width + _HALVES * halves
 
@@ -57,11 +57,12 @@ def _case(
     first_read: int = 0,
     words: dict[str, int] | None = None,
     image: int = 0,
+    group: int = 1,
 ) -> Case:
     text = frame(
         head(target),
         lines,
-        group=1,
+        group=group,
         image=image,
         stored=stored,
         read=read,
@@ -71,12 +72,14 @@ def _case(
     )
     given = words or {}
     inputs = (
-        Array("shared memory", random_words(max(image // 8, 2), image).view(np.uint32), ("word",)),
-        Array(", ".join(WORDS), constants([[given.get(name, 0) for name in WORDS]]), ("CTA", "operand")),
-        Array("tensor memory before", _named(stored), ("column", "lane")),
+        Array("shared memory", random_words(group * max(image // 8, 2), image).view(np.uint32).reshape(group, -1), ("CTA", "word")),
+        Array(", ".join(WORDS), constants([[given.get(name, 0) for name in WORDS]] * group), ("CTA", "operand")),
+        Array(
+            "tensor memory before", np.stack([_named(stored) ^ np.uint32(rank << 31) for rank in range(group)]), ("CTA", "column", "lane")
+        ),
     )
-    out = Array.zeros("tensor memory after", (read, 128), ("column", "lane"))
-    return Case(name, text, 1, 128, inputs, (out,), (*opcodes, *(opcode.format(1) for opcode in FRAME)))
+    out = Array.zeros("tensor memory after", (group, read, 128), ("CTA", "column", "lane"))
+    return Case(name, text, group, 128, inputs, (out,), (*opcodes, *(opcode.format(group) for opcode in FRAME)))
 
 
 def tensor_memory(target: str) -> Iterator[Case]:
@@ -96,27 +99,27 @@ def tensor_memory(target: str) -> Iterator[Case]:
         ]  # fmt: skip
         yield _case(opcode, (opcode,), lines, target, stored=width + 8 + count, read=width + 8)
     yield from _copies(target)
-    yield _case(
-        "tcgen05.shift", ("tcgen05.shift.cta_group::1.down",), ["tcgen05.shift.cta_group::1.down [da];"], target,
-        stored=16, read=16, words={"da": 4},
-    )  # fmt: skip
+    for group in (1, 2):
+        opcode = f"tcgen05.shift.cta_group::{group}.down"
+        yield _case(opcode, (opcode,), [f"{opcode} [da];"], target, stored=16, read=16, words={"da": 4}, group=group)
     if target in K96_TARGETS:
         yield from _reductions(target)
 
 
 def _copies(target: str) -> Iterator[Case]:
     shapes = ("128x256b", "4x256b", "128x128b", "64x128b.warpx2::02_13", "64x128b.warpx2::01_23", "32x128b.warpx4")
-    for shape, source, swizzle in product(shapes, ("", ".b8x16.b6x16_p32", ".b8x16.b4x16_p64"), ("none", "32B", "128B")):
+    sources = ("", ".b8x16.b6x16_p32", ".b8x16.b4x16_p64")
+    for shape, source, swizzle, group in product(shapes, sources, ("none", "32B", "128B"), (1, 2)):
         to = copy_destination(*(shape.split(".") if "." in shape else (shape, "")))
         rows, width = len(to.lanes), SWIZZLES[swizzle].width
         if swizzle != "none" and width < 4 * to.columns:
             continue
         leading, stride = (rows * 16, 128) if swizzle == "none" else (16, 8 * width)
         descriptor = SharedMemoryDescriptor(start=1024, leading=leading, stride=stride, swizzle=swizzle)
-        opcode = f"tcgen05.cp.cta_group::1.{shape}{source}"
+        opcode = f"tcgen05.cp.cta_group::{group}.{shape}{source}"
         line = f"{opcode} [da], ad;"
         words = {"ad": int(descriptor), "da": 2}
-        yield _case(f"{opcode}, swizzle {swizzle}", (opcode,), [line], target, stored=16, read=16, words=words, image=1 << 15)
+        yield _case(f"{opcode}, swizzle {swizzle}", (opcode,), [line], target, stored=16, read=16, words=words, image=1 << 15, group=group)
 
 
 def _reductions(target: str) -> Iterator[Case]:

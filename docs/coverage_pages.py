@@ -9,6 +9,7 @@ in a literal, which is read and not imported::
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from ptxlab.isa.help_text import effects_text
 from ptxlab.isa.targets import name_targets
 
 TESTS = Path(__file__).parents[1] / "tests"
+KITS = TESTS / "hardware" / "kits"
+"""What `ptxlab import-records --into` has written: results of record kits, and which forms they show."""
 
 FIDELITY = {
     "hardware": "compared with recorded results of a GPU",
@@ -81,6 +84,29 @@ def tests_of(pattern: str, said: list[Claim]) -> list[Claim]:
     found = [claim for claim in said if fnmatchcase(pattern, claim.glob)]
     longest = max((len(claim.glob) for claim in found), default=0)
     return [claim for claim in found if len(claim.glob) == longest]
+
+
+@cache
+def evidence() -> tuple[tuple[str, str, bool], ...]:
+    """GPU, glob of patterns, and whether every choice of every modifier is shown, of all results of record kits."""
+    files = [json.loads(path.read_text()) for path in sorted(KITS.glob("*.json"))]
+    return tuple(
+        (file["gpu"], glob, extent == "all") for file in files for globs in file["evidence"].values() for glob, extent in globs.items()
+    )
+
+
+def known_by(pattern: str, fidelity: str) -> str:
+    """The fidelity of a form as a table has it, with the GPUs whose results show it."""
+    found = [(gpu, whole) for gpu, glob, whole in evidence() if fnmatchcase(pattern, glob)]
+    if whole := sorted({gpu for gpu, every in found if every}):
+        return f"hardware ({', '.join(whole)})"
+    part = sorted({gpu for gpu, _ in found})
+    return f"{fidelity}, in part hardware ({', '.join(part)})" if part and fidelity != "hardware" else fidelity
+
+
+def category(fidelity: str) -> str:
+    """What `known_by` says, as the totals count it."""
+    return re.split(r",| \(", fidelity)[0]
 
 
 class Form(NamedTuple):
@@ -154,7 +180,7 @@ def forms() -> dict[str, list[Form]]:
     found: dict[str, dict[tuple[str, ...], set[str]]] = {family: {} for family in FAMILIES}
     for rows in isa.CATALOGUE.values():
         for row in rows:
-            key = (row.section, row.pattern, row.kind, row.fidelity, effects_text(row))
+            key = (row.section, row.pattern, row.kind, known_by(row.pattern, row.fidelity), effects_text(row))
             found[family_of(row)].setdefault(key, set()).add(requirements_of(row))
     return {
         family: sorted(Form(section, pattern, _joined(texts), *rest) for (section, pattern, *rest), texts in rows.items())
@@ -225,7 +251,7 @@ def index() -> str:
     ]
     total: Counter[str] = Counter()
     for family, lines_of in forms().items():
-        counts = Counter(form.fidelity for form in lines_of)
+        counts = Counter(category(form.fidelity) for form in lines_of)
         total += counts
         lines.append(
             f"| [{family}]({family}.md) | {FAMILIES[family]} | {len(lines_of)} | " + " | ".join(str(counts[f]) for f in FIDELITY) + " |"
@@ -236,6 +262,8 @@ def index() -> str:
         "| fidelity | how the behaviour of the form is known |",
         "|---|---|",
         *(f"| {name} | {meaning} |" for name, meaning in FIDELITY.items()),
+        "",
+        "A GPU in brackets has run the kernels of a [record kit](../hardware.md); in part: some choices of the modifiers.",
         "",
         "The test compares the form with something independent of the code that executes it: results recorded on a GPU, exact integers,",
         "the layout functions, another model. [Fidelity](../fidelity.md) explains what is compared with what.",

@@ -13,6 +13,7 @@ PURPOSES = {
     "cli": "commands",
     "interop": "Triton, CuTe DSL, nvcc, torch, pytest",
     "view": "pictures, explorer, traces",
+    "silicon": "record kits for GPUs",
     "check": "linter, race check",
     "machine": "memory, warps, scheduler, launches",
     "engine": "lowering, LLVM and NumPy back ends",

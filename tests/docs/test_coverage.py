@@ -75,7 +75,7 @@ def test_the_totals_are_those_of_the_pages() -> None:
     totals = {re.findall(r"\w+", line)[0]: [int(number) for number in re.findall(r"\d+", line)[-5:]] for line in table}
     for family in coverage["FAMILIES"]:
         lines = [line for line in (pages / f"{family}.md").read_text().splitlines() if line.startswith("| `")]
-        counts = Counter(re.split(r"(?<!\\) \| ", line)[-2] for line in lines)
+        counts = Counter(re.split(r",| \(", re.split(r"(?<!\\) \| ", line)[-2])[0] for line in lines)
         assert totals[family] == [len(lines), *(counts[fidelity] for fidelity in coverage["FIDELITY"])]
     assert totals["all"] == [sum(column) for column in zip(*(totals[family] for family in coverage["FAMILIES"]), strict=True)]
 

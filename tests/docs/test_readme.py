@@ -95,7 +95,8 @@ def test_every_command_is_an_entry_point() -> None:
     assert {line.split()[1] for line in LINES} <= set(COMMANDS)
     assert len(LINES) >= 10
     entries = [row.split()[1] for row in ROWS if row.startswith("ptxlab ")]
-    assert set(entries) == set(COMMANDS) - {"warmup"}
+    # import-records needs what a GPU has written; the page of record-kit shows it.
+    assert set(entries) == set(COMMANDS) - {"warmup", "import-records"}
     assert len(ROWS) == len(entries) + 2
 
 

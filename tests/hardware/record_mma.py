@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.hardware.mma_cases import CASES, Form, forms, module, words
+from ptxlab.silicon.parts.mma import CASES, Form, forms, module, words
 from tests.hardware.suite._tools import ASSEMBLE, tools
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ptxlab
-from tests.hardware.mma_cases import CASES, Form, forms, module, words
+from ptxlab.silicon.parts.mma import CASES, Form, forms, module, words
 
 SHOWS = {
     "test_form": ("mma.sync.aligned.(shape=m*", "movmatrix*"),

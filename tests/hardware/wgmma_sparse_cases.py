@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.silicon.parts import wgmma
+
 from . import wgmma_cases as wild
 
 __all__ = ["FORMS", "IMAGE", "Form", "inputs", "operands", "ptx"]
@@ -99,40 +101,5 @@ def operands(form: Form, number: int, pools: Mapping[str, NDArray[np.uint8] | U3
 
 def ptx(form: Form) -> str:
     """One warpgroup: the image to shared memory, the registers of C, A and metadata, one multiplication, the registers of D."""
-    each = range(form.count)
-    ds = ", ".join(f"%d{j}" for j in each)
-    a = "{%a0, %a1, %a2, %a3}" if form.registers else "%da"
-    k = 64 * 8 // wild.BITS[form.a]
-    tail = [*map(str, form.scale)] if form.d != "s32" else []
-    if form.a in ("f16", "bf16"):
-        tail += [str(x) for x in form.transposed[form.registers :]]
-    operands = ", ".join([f"{{{ds}}}", a, "%db", "%meta", str(form.selector), "p", *tail])
-    return f""".version 8.4
-.target sm_90a
-.address_size 64
-.visible .entry k(.param .u64 image, .param .u64 desc, .param .u64 c, .param .u64 a, .param .u64 meta, .param .u64 o)
-{{
-  .reg .pred p, more; .reg .b32 %d<4>, %a<4>, %meta, %t, %s, %x, %y, %i; .reg .b64 %c, %o, %g, %r, %w, %m, %da, %db, %base;
-  .shared .align 1024 .b8 mem[{IMAGE}];
-  mov.u32 %t, %tid.x; mov.u32 %s, mem;
-  ld.param.u64 %g, [image]; ld.param.u64 %c, [c]; ld.param.u64 %o, [o]; ld.param.u64 %r, [a];
-  ld.param.u64 %w, [desc]; ld.param.u64 %m, [meta];
-  ld.global.b64 %da, [%w]; ld.global.b64 %db, [%w+8];
-  shr.u32 %x, %s, 4; cvt.u64.u32 %base, %x; add.u64 %da, %da, %base; add.u64 %db, %db, %base;
-  mul.lo.u32 %i, %t, 4;
-again:
-  cvt.u64.u32 %w, %i; add.u64 %w, %w, %g; ld.global.b32 %x, [%w]; add.u32 %y, %s, %i; st.shared.b32 [%y], %x;
-  add.u32 %i, %i, {4 * THREADS}; setp.lt.u32 more, %i, {IMAGE}; @more bra again;
-  mad.wide.u32 %c, %t, {4 * form.count}, %c; mad.wide.u32 %o, %t, {4 * form.count}, %o;
-  mad.wide.u32 %r, %t, 16, %r; mad.wide.u32 %m, %t, 4, %m;
-  ld.global.b32 %meta, [%m]; ld.global.v4.b32 {{%a0, %a1, %a2, %a3}}, [%r];
-  {" ".join(f"ld.global.b32 %d{j}, [%c+{4 * j}];" for j in each)}
-  setp.eq.u32 p, 0, 0;
-  fence.proxy.async.shared::cta; bar.sync 0;
-  wgmma.fence.sync.aligned;
-  wgmma.mma_async.sp.sync.aligned.m64n8k{k}.{form.d}.{form.a}.{form.b} {operands};
-  wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
-  {" ".join(f"st.global.b32 [%o+{4 * j}], %d{j};" for j in each)}
-  ret;
-}}
-"""
+    made = wgmma.Form(form.d, form.a, form.b, 8, True, form.selector, form.registers, form.transposed, form.scale)
+    return wgmma.kernel(made, IMAGE, ".version 8.4\n.target sm_90a\n.address_size 64\n")

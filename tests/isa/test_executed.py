@@ -15,7 +15,8 @@ import pytest
 import ptxlab
 from ptxlab.isa import CATALOGUE
 from ptxlab.isa.catalogue import match
-from tests.hardware import mma_cases, scalar_forms, suite, warp_matrix_cases
+from ptxlab.silicon.parts import mma as mma_cases
+from tests.hardware import scalar_forms, suite, warp_matrix_cases
 from tests.isa.bulk import test_listed as tensor_copies
 from tests.isa.memory import test_round_trips as round_trips
 from tests.isa.tcgen05 import mma_form_cases as catalogue

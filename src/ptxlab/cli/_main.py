@@ -13,15 +13,22 @@ COMMANDS = {
     "diff": "Compare EXPECTED.npy with ACTUAL.npy, or with what a launch gives: the first wrong tile, and who wrote it.",
     "exec": "Run a Python script whose Triton and CuTe DSL kernels execute in ptxlab.",
     "explain": "Say what VALUE means: its fields, the layout, whether it is legal, and what may have been meant.",
+    "import-records": "Compare FILE, the results of a record kit, with what ptxlab gives for the same kernels, bit for bit.",
     "layout": "Where is element (m, k)? Draw operands, accumulators and register fragments.",
     "lint": "Check a PTX file: syntax, names, operands, and the legality of its instructions.",
+    "record-kit": "Write a folder of kernels, with a script that runs them on a GPU of the target and writes one file of results.",
     "rule": "Explain a diagnostic code such as L113; for an instruction such as tcgen05.cp, print its legal forms.",
     "run": "Run the kernel that LAUNCH_FILE (TOML, or a replay bundle) describes.",
     "warmup": "Fill the code cache: the helpers of every launch, and every kernel of the PTX files.",
 }
 """The commands by name, with the first line of their help."""
 
-_ELSEWHERE = {"exec": ("_exec", "exec_"), "rule": ("_lint", "rule"), "warmup": ("_run", "warmup")}
+_ELSEWHERE = {
+    "exec": ("_exec", "exec_"),
+    "import-records": ("_record_kit", "import_records"),
+    "rule": ("_lint", "rule"),
+    "warmup": ("_run", "warmup"),
+}
 """Module and function of the commands whose module is not named after them."""
 
 
@@ -34,7 +41,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, function = _ELSEWHERE.get(cmd_name, (f"_{cmd_name}", cmd_name))
+        name = cmd_name.replace("-", "_")
+        module, function = _ELSEWHERE.get(cmd_name, (f"_{name}", name))
         found: click.Command = getattr(import_module(f"ptxlab.cli.{module}"), function)
         return found
 

@@ -329,6 +329,9 @@ _CODES = (
     CodeInfo("I305", "note", "autotuning took the first valid configuration"),
     CodeInfo("I306", "warning", "a benchmark was asked for; its times mean nothing"),
     CodeInfo("I307", "note", "the program asks for a CUDA device; CPU memory is used"),
+    # Results of record kits.
+    CodeInfo("K101", "error", "a file of results that is damaged"),
+    CodeInfo("K102", "error", "results of another record kit"),
 )
 
 CODES: Mapping[str, CodeInfo] = MappingProxyType({info.code: info for info in _CODES})

@@ -1,0 +1,172 @@
+"""Alignment and errors: what ends a kernel, and what does not. Each kernel runs in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor
+from ptxlab.silicon._case import Array, Case, head
+from ptxlab.tables import TENSOR_MEMORY_TARGETS
+
+__all__ = ["faults"]
+
+_READ = (
+    ("ld.global.b16", "%h1", 1),
+    ("ld.global.b32", "%r1", 2),
+    ("ld.global.b64", "%q1", 4),
+    ("ld.global.v2.b32", "{%r1, %r2}", 4),
+    ("ld.global.v4.b32", "{%r1, %r2, %r3, %r4}", 8),
+    ("ld.global.nc.b64", "%q1", 4),
+    ("ld.shared.b32", "%r1", 2),
+    ("ld.shared.v2.b32", "{%r1, %r2}", 4),
+    ("ld.shared.v4.b32", "{%r1, %r2, %r3, %r4}", 8),
+)
+"""Loads, what they load into, and an offset that is not aligned."""
+_WRITTEN = (
+    ("st.global.b32", "%r1", 2),
+    ("st.global.v4.b32", "{%r1, %r2, %r3, %r4}", 4),
+    ("st.shared.b64", "%q1", 4),
+    ("red.global.add.u32", "%r1", 2),
+    ("red.shared.add.u32", "%r1", 1),
+)
+_MORE = {
+    "ldmatrix, a row that is not aligned": (
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16",
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%s+8];",
+    ),
+    "ldmatrix, aligned": ("ldmatrix.sync.aligned.m8n8.x1.shared.b16", "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%s+16];"),
+    "cp.async, a source that is not aligned": (
+        "cp.async.cg.shared.global",
+        "cp.async.cg.shared.global [%s], [%a+4], 16; cp.async.wait_all;",
+    ),
+    "cp.async, a destination that is not aligned": (
+        "cp.async.cg.shared.global",
+        "cp.async.cg.shared.global [%s+4], [%a], 16; cp.async.wait_all;",
+    ),
+    "ld.global, address 0": ("ld.global.b32", "mov.b64 %q2, 0; ld.global.b32 %r1, [%q2];"),
+    "st.global, address 0": ("st.global.b32", "mov.b64 %q2, 0; st.global.b32 [%q2], %r1;"),
+    "ld.global, far outside": ("ld.global.b32", "add.u64 %q2, %a, 0x400000000000; ld.global.b32 %r1, [%q2];"),
+    "st.global, far outside": ("st.global.b32", "add.u64 %q2, %a, 0x400000000000; st.global.b32 [%q2], %r1;"),
+    "ld.shared, far outside": ("ld.shared.b32", "add.u32 %r2, %s, 0x80000; ld.shared.b32 %r1, [%r2];"),
+    "st.shared, far outside": ("st.shared.b32", "add.u32 %r2, %s, 0x80000; st.shared.b32 [%r2], %r1;"),
+    "trap": ("trap", "trap;"),
+    "division by zero": ("div.u32", "ld.global.b32 %r1, [%a]; xor.b32 %r2, %r1, %r1; div.u32 %r3, %r1, %r2;"),
+    "mbarrier.init, not aligned": ("mbarrier.init.shared.b64", "mbarrier.init.shared.b64 [%s+4], 1;"),
+}
+"""What is special -> the opcode, and the code. %a: an array of 4 KiB; %s: 8 KiB of shared memory."""
+_TENSOR_FRAME = """
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%s], 64;
+ld.shared.b32 %r5, [%s];
+{}
+tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r5, 64;
+"""
+_MMA = """
+mov.b64 %q1, {a};
+mov.b64 %q2, {b};
+shr.u32 %r6, %s, 4;
+cvt.u64.u32 %q0, %r6;
+add.u64 %q1, %q1, %q0;
+add.u64 %q2, %q2, %q0;
+mov.b32 %r6, {idesc};
+setp.ne.u32 %p1, 0, 0;
+add.u32 %r7, %s, 6144;
+setp.eq.u32 %p2, %t, 0;
+@%p2 mbarrier.init.shared.b64 [%r7], 1;
+fence.proxy.async.shared::cta;
+bar.warp.sync -1;
+@%p2 tcgen05.mma.cta_group::1.kind::{kind} [%r5], %q1, %q2, %r6, %p1;
+@%p2 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r7];
+WAIT:
+mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r7], 0;
+@!%p3 bra WAIT;
+tcgen05.fence::after_thread_sync;
+"""
+
+
+def _tensor() -> Iterator[tuple[str, str, str]]:
+    load = "tcgen05.ld.sync.aligned.32x32b.x1.b32"
+    store = "tcgen05.st.sync.aligned.32x32b.x1.b32"
+    wait = "tcgen05.wait::ld.sync.aligned; tcgen05.wait::st.sync.aligned;"
+    plain = int(SharedMemoryDescriptor(start=0, leading=128, stride=256))
+    for what, offset in (("outside the allocation", 64), ("beyond the last column", 600), ("in lanes of another warp", 32 << 16)):
+        yield f"tcgen05.ld, {what}", load, _TENSOR_FRAME.format(f"add.u32 %r6, %r5, {offset}; {load} {{%r1}}, [%r6]; {wait}")
+        yield f"tcgen05.st, {what}", store, _TENSOR_FRAME.format(f"add.u32 %r6, %r5, {offset}; {store} [%r6], {{%r1}}; {wait}")
+    yield (
+        "tcgen05.dealloc, twice",
+        "tcgen05.dealloc.cta_group::1.sync.aligned.b32",
+        _TENSOR_FRAME.format("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r5, 64;"),
+    )
+    yield (
+        "tcgen05.alloc, never released",
+        "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32",
+        ("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%s], 64;"),
+    )
+    right = InstructionDescriptor(kind="f16", m=128, n=16, a="f16", b="f16")
+    descriptors = {
+        "a shape that does not exist": int(right) & ~(31 << 24) | 3 << 24,
+        "N = 0": int(right) & ~(63 << 17),
+        "a type that does not exist": int(right) | 7 << 7,
+        "a reserved bit": int(right) | 1 << 29,
+        "sparse, the instruction is not": int(right) | 1 << 2,
+        "everything legal": int(right),
+    }
+    for what, idesc in descriptors.items():
+        code = _MMA.format(kind="f16", a=plain, b=plain, idesc=idesc)
+        yield f"tcgen05.mma, the instruction descriptor: {what}", "tcgen05.mma.cta_group::1.kind::f16", _TENSOR_FRAME.format(code)
+    for what, change in (("no version", 1 << 46), ("a swizzling mode that does not exist", 7 << 61 ^ plain >> 61 << 61)):
+        code = _MMA.format(kind="f16", a=plain ^ change, b=plain, idesc=int(right))
+        yield f"tcgen05.mma, the descriptor of A: {what}", "tcgen05.mma.cta_group::1.kind::f16", _TENSOR_FRAME.format(code)
+
+
+def _cases(target: str) -> Iterator[tuple[str, str, str]]:
+    for opcode, value, offset in _READ:
+        base = "%s" if "shared" in opcode else "%a"
+        yield f"{opcode}, aligned", opcode, f"{opcode} {value}, [{base}+16];"
+        yield f"{opcode}, not aligned", opcode, f"{opcode} {value}, [{base}+{offset}];"
+    for opcode, value, offset in _WRITTEN:
+        base = "%s" if "shared" in opcode else "%a"
+        yield f"{opcode}, aligned", opcode, f"{opcode} [{base}+16], {value};"
+        yield f"{opcode}, not aligned", opcode, f"{opcode} [{base}+{offset}], {value};"
+    yield from ((name, opcode, code) for name, (opcode, code) in _MORE.items())
+    if target in TENSOR_MEMORY_TARGETS:
+        yield from _tensor()
+
+
+def faults(target: str) -> Iterator[Case]:
+    """Kernels of one warp; most have one error."""
+    for name, opcode, code in _cases(target):
+        text = f"""{head(target)}.visible .entry k(.param .u64 a, .param .u64 out)
+{{
+.reg .b16 %h<2>; .reg .b32 %r<8>, %s, %t; .reg .b64 %q<3>, %a, %out; .reg .pred %p<4>;
+.shared .align 1024 .b8 data[8192];
+ld.param.u64 %a, [a];
+ld.param.u64 %out, [out];
+mov.u32 %s, data;
+mov.u32 %t, %tid.x;
+mov.b32 %r1, 1; mov.b32 %r2, 2; mov.b32 %r3, 3; mov.b32 %r4, 4;
+mov.b64 %q1, 5; mov.b16 %h1, 6;
+mad.lo.u32 %r5, %t, 4, %s;
+mov.u32 %r6, 0;
+FILL:
+st.shared.b32 [%r5], %r6;
+add.u32 %r5, %r5, 128;
+add.u32 %r6, %r6, 1;
+setp.lt.u32 %p1, %r6, 64;
+@%p1 bra FILL;
+bar.sync 0;
+{code.strip()}
+bar.sync 0;
+// What was loaded is stored, every bit of it.
+mov.b64 {{%r5, %r6}}, %q1;
+cvt.u32.u16 %r7, %h1;
+xor.b32 %r1, %r1, %r2; xor.b32 %r1, %r1, %r3; xor.b32 %r1, %r1, %r4; xor.b32 %r1, %r1, %r5; xor.b32 %r1, %r1, %r6; xor.b32 %r1, %r1, %r7;
+mad.wide.u32 %out, %t, 4, %out;
+st.global.b32 [%out], %r1;
+ret;
+}}
+"""
+        data = Array("a", np.arange(1, 1025, dtype=np.uint32), ("word",))
+        out = Array.zeros("out", (32,), ("thread",))
+        yield Case(name, text, 1, 32, (data,), (out,), (opcode,), "fault")

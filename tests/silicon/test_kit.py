@@ -1,0 +1,109 @@
+"""The kernels of record kits: the same bytes each time, taken by ptxas, executed by ptxlab without a finding."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from ptxlab import loads, silicon
+from ptxlab.interop import nvcc
+from ptxlab.isa import load_all
+from ptxlab.isa.catalogue import match
+from ptxlab.silicon._compare import replay
+
+EARLIER = {"sm_90a": (), "sm_100a": ("sm_90a",), "sm_103a": ("sm_100a",), "sm_120a": ("sm_90a",)}
+"""Target -> targets that have some of its cases, which run there already."""
+PARTS = [(target, part) for target in silicon.TARGETS for part in silicon.parts_of(target)]
+
+
+@cache
+def cases(target: str, part: str) -> dict[str, silicon.Case]:
+    listed = [(name, case) for name, _, case in silicon.cases_of(target, [part])]
+    assert len(dict(listed)) == len(listed), "two cases of one name"
+    return dict(listed)
+
+
+def test_every_target_has_its_parts() -> None:
+    both = {"mma", "approximate", "timing", "faults"}
+    tensor = {"tcgen05", "tcgen05-layouts", "collector", "tensor-memory"}
+    assert {target: set(silicon.parts_of(target)) - both for target in silicon.TARGETS} == {
+        "sm_90a": {"wgmma", "wgmma-layouts"},
+        "sm_100a": tensor,
+        "sm_103a": tensor,
+        "sm_120a": set(),
+    }
+
+
+@pytest.mark.parametrize("target", silicon.TARGETS)
+def test_a_kit_is_the_same_each_time(target: str, tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        silicon.write_kit(target, tmp_path / folder)
+    files = [sorted(p.relative_to(tmp_path / f) for p in (tmp_path / f).rglob("*") if p.is_file()) for f in ("one", "two")]
+    assert files[0] == files[1]
+    assert all((tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in files[0])
+    manifest = json.loads((tmp_path / "one" / "manifest.json").read_text())
+    assert {Path("manifest.json"), *map(Path, manifest["files"])} == set(files[0])
+    for name, digest in manifest["files"].items():
+        assert hashlib.sha256((tmp_path / "one" / name).read_bytes()).hexdigest() == digest
+    for case in manifest["cases"].values():
+        assert hashlib.sha256((tmp_path / "one" / case["kernel"]).read_bytes()).hexdigest() == case["kernel_hash"]
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(("target", "part"), PARTS)
+def test_ptxas_takes_every_kernel(target: str, part: str, tmp_path: Path) -> None:
+    compiler = nvcc.find_nvcc()
+    if compiler is None:
+        pytest.skip("ptxas is not installed")
+    texts = list(dict.fromkeys(case.text for case in cases(target, part).values()))
+    first, entry = re.split(r"(?=\.visible \.entry)", texts[0])
+    entries = [text.removeprefix(first).replace(".entry k(", f".entry k{number}(") for number, text in enumerate(texts)]
+    assert all(text.startswith(first) for text in texts)
+    assert entry
+    (tmp_path / "all.ptx").write_text(first + "\n".join(entries))
+    command = [
+        str(Path(compiler).with_name("ptxas")),
+        f"-arch={target}",
+        "-O0",
+        str(tmp_path / "all.ptx"),
+        "-o",
+        str(tmp_path / "all.cubin"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, (done.stdout + done.stderr)[:2000]
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(("target", "part"), [(target, part) for target, part in PARTS if part != "faults"])
+def test_ptxlab_finds_nothing(target: str, part: str) -> None:
+    known = {name for other in EARLIER[target] if part in silicon.parts_of(other) for name in cases(other, part)}
+    found = []
+    for name, case in cases(target, part).items():
+        if name not in known:
+            args = [array.data.copy() for array in (*case.inputs, *case.outputs)]
+            only = [(cta, 0, 0) for cta in case.replayed] or None
+            result = loads(case.text)["k"].launch(grid=case.grid, block=case.block, shared_bytes=case.shared_bytes, args=args, only=only)
+            found += [f"{name}: {d}" for d in result.diagnostics]
+            assert case.kind == "time" or all(array.any() for array in args[len(case.inputs) :]), name
+    assert found == []
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_faults(target: str) -> None:
+    """What is wrong is reported, and what has nothing wrong runs to its end."""
+    for name, case in cases(target, "faults").items():
+        errors = replay(case)[1]
+        assert bool(errors) != bool(re.search(r"(?<!not )aligned$|everything legal|division", name)), (name, errors)
+
+
+@pytest.mark.parametrize(("target", "part"), PARTS)
+def test_cases_show_instructions_of_the_catalogue(target: str, part: str) -> None:
+    load_all()
+    opcodes = {opcode for case in cases(target, part).values() for opcode in case.opcodes}
+    assert [opcode for opcode in opcodes if not match(opcode)] == []

@@ -163,7 +163,10 @@ KEPT = {
         "mad.lo.u32 r4, lane, 16, s; stmatrix.sync.aligned.m8n8.x1.shared.b16 [r4], {r1}; bar.sync 0;"
         "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {r3}, [r4];"
     ),
-    "a generic address": "mov.u64 rd3, s; cvta.shared.u64 rd3, rd3; st.u32 [rd3], r1; bar.sync 0; ld.shared.u32 r3, [s];",
+    "a generic address": (
+        "mov.u64 rd3, s; cvta.shared.u64 rd3, rd3; mad.wide.u32 rd3, lane, 4, rd3; st.u32 [rd3], r1; bar.sync 0;"
+        "mad.lo.u32 r4, lane, 4, s; ld.shared.u32 r3, [r4];"
+    ),
 }
 KEPT["local memory"] = "st.local.u32 [l], r1; ld.local.u32 r3, [l];"
 MASKED = "setp.lt.u32 p, lane, 16;\n@p ld.global.u32 r1, [at];\n"

@@ -9,6 +9,8 @@ import pytest
 from ptxlab import silicon
 from tests.silicon.kit_helpers import PART, TARGET, run_script
 
+collect_ignore = ["fake_driver.py"]  # it runs inside record.py
+
 
 @pytest.fixture(scope="session")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:

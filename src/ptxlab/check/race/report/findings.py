@@ -31,6 +31,7 @@ from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, FORMAL, HOW_SHIFT, UNWRITTEN
 from ptxlab.diagnostics import Place as SourcePlace
 from ptxlab.isa.effects import Alloc, Asynchronous, Completion, Dealloc, MbarrierArrive, MbarrierWait, Scope
+from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.reports import lane_text
 
@@ -108,7 +109,7 @@ class Findings:
                 continue
             self._seen.add(key)
             code = self._report(clocks, agent, earlier, later, self._place(later, suspects, number, rows), wrong == FORMAL, narrow)
-            reader = _reader(clocks, earlier, later)
+            reader = self._reader(clocks, earlier, later)
             if code != "X114" or reader is None:
                 self.doubts.firm.add((code, later.op.index))
             else:
@@ -118,7 +119,7 @@ class Findings:
 
     def _collect(self, clocks: Clocks, agent: Agent, earlier: Access, later: Access, granule: int) -> None:
         """Note the bytes of a granule that are read in a race, and by which warp."""
-        reader = _reader(clocks, earlier, later)
+        reader = self._reader(clocks, earlier, later)
         found = self._shadow.find(granule)
         if reader is None or found is None:
             return
@@ -359,6 +360,14 @@ class Findings:
             details.insert(1, ("earlier, in the source", f"{source.file}:{source.line}"))
         self._launch.reports.add(code, message, op=op, fix=fix, details=details, cta=cta)
 
+    def _reader(self, clocks: Clocks, earlier: Access, later: Access) -> Access | None:
+        """The one of two accesses that is a weak load of a warp of this cluster, if the other one writes."""
+        if earlier.write == later.write or earlier.serial != clocks.serial:
+            return None
+        reader = earlier if later.write else later
+        is_load = isinstance(self._launch.program.natives.get(reader.op.index), LaneAccess)
+        return reader if is_load and reader.kind is Kind.GENERIC else None
+
     def _line_text(self, op: Op) -> str:
         return f"line {op.line}: {shortened(self._launch.reports.place(op)[1])}"
 
@@ -368,15 +377,6 @@ class Findings:
             return access.op.short
         text = f"lanes {lanes} of {text}" if lanes else text
         return f"{access.op.short} issued by {text}" if access.kind in ASYNC_PROXY or access.kind in TENSOR_PIPES else text
-
-
-def _reader(clocks: Clocks, earlier: Access, later: Access) -> Access | None:
-    """The one of two accesses that is a load of a warp of this cluster, if the other one writes."""
-    if earlier.write == later.write:
-        return None
-    reader = earlier if later.write else later
-    plain = reader.kind is Kind.GENERIC and isinstance(reader.op.row.kind, str) and reader.op.row.base in ("ld", "ldu")
-    return reader if plain and earlier.serial == clocks.serial else None
 
 
 def _apart(clocks: Clocks, earlier: Access, later: Access) -> Scope:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE))
 
 VERSIONS = {"nvcc": "V13.0.88", "triton": "3.9.0", "nvidia-cutlass-dsl": "4.8.1"}
@@ -200,7 +201,8 @@ def cute(name: str, host: Any, arguments: list[Any], out: Path) -> dict[str, Any
     with copied({str(i): value for i, value in enumerate(arguments)}, device, "host") as (passed, copies, _):
         HostCall(compiled.module, device, launch).run(lambda: loaded(compiled.function)(*passed.values()))
         addresses = np.frombuffer(copies.packed, np.uint64).tolist()
-    (out / f"{name}.ptx").write_text(compiled.ptx.replace("\n.entry", "\n.visible .entry"))
+    text = compiled.ptx.replace("\n.entry", "\n.visible .entry").replace(f"{ROOT}/", "")
+    (out / f"{name}.ptx").write_text(text)
 
     def described(raw: bytes) -> dict[str, Any]:
         if len(raw) == 128:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -188,3 +189,11 @@ def test_the_defined_rows_of_a_product_by_way_of_memory() -> None:
     product = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {d0, d1, d2, d3}, {r3, r5, r3, r5}, {r5, r5}, {r5, r5, r5, r5};"
     assert run(f"{load}\n{product}\n@p {store('d0')}", shared=LOCAL)[1].diagnostics == ()
     assert codes(run(f"{load}\n{product}\n{store('d0')}", shared=LOCAL)[1]) == ["R808"]
+
+
+def test_a_bundle_tests_its_findings_too(tmp_path: Path) -> None:
+    for use, expected in (("", []), (store("r1"), ["M411"])):
+        result = run(f"ld.shared.u32 r1, [s];\n{use}", shared=SHARED, keep_inputs=True)[1]
+        result.save_bundle(tmp_path / "launch.ptxlab")
+        again, _ = ptxlab.read_bundle(tmp_path / "launch.ptxlab").run()
+        assert codes(result) == codes(again) == expected

@@ -366,7 +366,7 @@ def run(
         again = "race" in options.checks and options.undefined == "report" and size <= _MOST_KEPT
         replay = Replay.of(kernel, options, device, values, arguments, addresses) if options.keep_inputs or again else None
         launch = Launch(device, kernel.module.ast, program, executable, options, arguments.packed, addresses, trace=trace)
-        result = execute(launch, started, replay, again)
+        result = execute(launch, started, replay if options.keep_inputs else None, replay if again else None)
         if result.completed:
             arguments.write_back()
         return result
@@ -374,10 +374,10 @@ def run(
         arguments.release()
 
 
-def execute(launch: Launch, started: float, replay: Replay | None, again: bool = False) -> Result:
+def execute(launch: Launch, started: float, replay: Replay | None, second: Replay | None) -> Result:
     """Run a launch until it ends, or until a finding ends it, and make its result.
 
-    ``again``: findings that hold only if a value is used are tested by a second run.
+    ``replay`` goes into the result. ``second`` runs the launch again where findings hold only if a value is used.
     """
     notes: tuple[Diagnostic, ...] = ()
     completed = False
@@ -389,10 +389,8 @@ def execute(launch: Launch, started: float, replay: Replay | None, again: bool =
     finally:
         if launch.observer is not None:
             notes = launch.observer.finished()
-    if completed and again and replay is not None and launch.observer is not None:
-        launch.reports.review(launch.observer.uses(replay))
-    if not launch.options.keep_inputs:
-        replay = None
+    if completed and second is not None and launch.observer is not None:
+        launch.reports.review(launch.observer.uses(second))
     return Result((*launch.reports.diagnostics(), *notes), _stats(launch, started), completed, "".join(launch.printed), replay)
 
 

@@ -142,7 +142,9 @@ class Replay:
             program, executable = self.kernel.variant(options.contract, recorded, options.tracked)
         trace = tracing(options.trace)
         launch = Launch(device, self.kernel.module.ast, program, executable, options, self.parameters, self.variables, observe, trace)
-        return execute(launch, started, replace(self, options=options)), device.memory
+        own = replace(self, options=options)
+        again = observe is None and program is None and "race" in options.checks and options.undefined == "report"
+        return execute(launch, started, own, own if again else None), device.memory
 
     def provenance(self, array: Any, index: Any) -> Provenance:
         """Who wrote an element; see `Result.provenance`."""

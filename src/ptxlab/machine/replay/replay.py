@@ -135,6 +135,7 @@ class Replay:
         device = Device(target, sms, ctas_per_sm)
         device.launches = launches
         device.memory = self.memory.copy()
+        again = observe is None and program is None and "race" in options.checks and options.undefined == "report"
         if program is not None:
             executable = Executable(program)
         else:
@@ -143,7 +144,6 @@ class Replay:
         trace = tracing(options.trace)
         launch = Launch(device, self.kernel.module.ast, program, executable, options, self.parameters, self.variables, observe, trace)
         own = replace(self, options=options)
-        again = observe is None and program is None and "race" in options.checks and options.undefined == "report"
         return execute(launch, started, own, own if again else None), device.memory
 
     def provenance(self, array: Any, index: Any) -> Provenance:

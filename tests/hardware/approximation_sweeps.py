@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-THREADS = 256
-HASH = (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03, 0xD6E8FEB86659FD93, 0xBF58476D1CE4E5B9)
+from ptxlab.silicon.parts.approximate import SINGLE, THREADS, hashed
+
+__all__ = ["SWEEPS", "THREADS", "Sweep"]
 
 
 @dataclass(frozen=True)
@@ -47,27 +48,7 @@ class Sweep:
   mov.u32 %r, %tid.x;
   cvt.u64.u32 %t, %r;
   add.u64 %i, %i, %t;
-  mov.u64 %total, 0;
-  mov.u64 %left, {self.size // THREADS};
-again:
-{self.operands}
-  {self.opcode} %d, %a{", %b" if self.pairs else ""};
-  {f"cvt.u64.u{width} %word, %d" if width < 64 else "mov.b64 %word, %d"};
-  mul.lo.u64 %h, %i, {HASH[0]:#x}U;
-  mad.lo.u64 %h, %word, {HASH[1]:#x}U, %h;
-  shr.u64 %t, %h, 32;
-  xor.b64 %h, %h, %t;
-  mul.lo.u64 %h, %h, {HASH[2]:#x}U;
-  shr.u64 %t, %h, 29;
-  xor.b64 %h, %h, %t;
-  mul.lo.u64 %h, %h, {HASH[3]:#x}U;
-  shr.u64 %t, %h, 32;
-  xor.b64 %h, %h, %t;
-  add.u64 %total, %total, %h;
-  add.u64 %i, %i, {THREADS};
-  sub.u64 %left, %left, 1;
-  setp.ne.u64 %p, %left, 0;
-  @%p bra again;
+{hashed(self.opcode, width, self.size, self.operands, "%a, %b" if self.pairs else "%a")}
   red.global.add.u64 [%sums], %total;
   exit;
 }}
@@ -140,7 +121,6 @@ HALF_PAIRS = """  cvt.u32.u64 %low, %i;
   mad.lo.u32 %high, %low, 40503, 12345;
   prmt.b32 %a, %low, %high, 0x5410;"""
 
-SINGLE = [f"{name}.approx{ftz}.f32" for name in ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos") for ftz in ("", ".ftz")]
 SWEEPS = [
     *(Sweep(opcode, "f32", 4096, 1 << 20, WORDS) for opcode in [*SINGLE, "tanh.approx.f32"]),
     *(Sweep(f"{name}.approx.ftz.f64", "f64", 4096, 1 << 20, HIGH_WORDS) for name in ("rcp", "rsqrt")),

@@ -14,20 +14,49 @@ import numpy as np
 from ptxlab.formats import FORMATS
 from ptxlab.silicon._case import STYLES, Array, Case, codes, head, random_words
 
-__all__ = ["approximate"]
+__all__ = ["SINGLE", "THREADS", "approximate", "hashed"]
 
 THREADS = 256
 CTAS = 12
 REPLAYED = (0x043, 0x3F1, 0x40A, 0x9F7)
 """Blocks of 4096 that ptxlab computes of a sweep over 32 bits: the others are compared by who has the time."""
 _HASH = (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03, 0xD6E8FEB86659FD93, 0xBF58476D1CE4E5B9)
-_SINGLE = tuple(f"{name}.approx{ftz}.f32" for name in ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos") for ftz in ("", ".ftz"))
+SINGLE = tuple(f"{name}.approx{ftz}.f32" for name in ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos") for ftz in ("", ".ftz"))
 _HALF = tuple(
     f"{name}{'.ftz' * (name == 'ex2.approx' and kind[0] == 'b')}.{kind}"
     for name, kind in product(("ex2.approx", "tanh.approx"), ("f16", "bf16", "f16x2", "bf16x2"))
 )
 _DOUBLE = ("rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64", "rsqrt.approx.f64")
 _PAIRS = tuple(f"div.{way}{ftz}.f32" for way in ("approx", "full") for ftz in ("", ".ftz"))
+
+
+def hashed(opcode: str, width: int, size: int, operands: str, sources: str = "%a") -> str:
+    """PTX that adds up in ``%total`` a hash of the number and the result of a thread's operands, of which ``%i`` is the first.
+
+    The threads of a CTA share ``size`` operands. ``operands`` is PTX that makes the ``sources`` of the number ``%i`` of an operand. Results
+    have ``width`` bits.
+    """
+    return f"""  mov.u64 %total, 0;
+  mov.u64 %left, {size // THREADS};
+again:
+{operands}
+  {opcode} %d, {sources};
+  {f"cvt.u64.u{width} %word, %d" if width < 64 else "mov.b64 %word, %d"};
+  mul.lo.u64 %h, %i, {_HASH[0]:#x}U;
+  mad.lo.u64 %h, %word, {_HASH[1]:#x}U, %h;
+  shr.u64 %t, %h, 32;
+  xor.b64 %h, %h, %t;
+  mul.lo.u64 %h, %h, {_HASH[2]:#x}U;
+  shr.u64 %t, %h, 29;
+  xor.b64 %h, %h, %t;
+  mul.lo.u64 %h, %h, {_HASH[3]:#x}U;
+  shr.u64 %t, %h, 32;
+  xor.b64 %h, %h, %t;
+  add.u64 %total, %total, %h;
+  add.u64 %i, %i, {THREADS};
+  sub.u64 %left, %left, 1;
+  setp.ne.u64 %p, %left, 0;
+  @%p bra again;"""
 
 
 @dataclass(frozen=True)
@@ -55,27 +84,7 @@ class Sweep:
   mov.u32 %r, %tid.x;
   cvt.u64.u32 %t, %r;
   add.u64 %i, %i, %t;
-  mov.u64 %total, 0;
-  mov.u64 %left, {self.size // THREADS};
-again:
-{self.operands}
-  {self.opcode} %d, %a;
-  {f"cvt.u64.u{width} %word, %d" if width < 64 else "mov.b64 %word, %d"};
-  mul.lo.u64 %h, %i, {_HASH[0]:#x}U;
-  mad.lo.u64 %h, %word, {_HASH[1]:#x}U, %h;
-  shr.u64 %t, %h, 32;
-  xor.b64 %h, %h, %t;
-  mul.lo.u64 %h, %h, {_HASH[2]:#x}U;
-  shr.u64 %t, %h, 29;
-  xor.b64 %h, %h, %t;
-  mul.lo.u64 %h, %h, {_HASH[3]:#x}U;
-  shr.u64 %t, %h, 32;
-  xor.b64 %h, %h, %t;
-  add.u64 %total, %total, %h;
-  add.u64 %i, %i, {THREADS};
-  sub.u64 %left, %left, 1;
-  setp.ne.u64 %p, %left, 0;
-  @%p bra again;
+{hashed(self.opcode, width, self.size, self.operands)}
   cvt.u32.u64 %low, %total;
   red.global.add.u32 [%sums], %low;
   ret;
@@ -86,7 +95,7 @@ again:
 _HIGH_WORDS = "  cvt.u32.u64 %high, %i;\n  mul.lo.u32 %low, %high, 0x9e3779b1;\n  mov.b64 %a, {%low, %high};"
 """Every high word of f64, with some low word."""
 _SWEEPS = (
-    *(Sweep(opcode, 4096, 1 << 20, "  cvt.u32.u64 %a, %i;") for opcode in (*_SINGLE, "tanh.approx.f32")),
+    *(Sweep(opcode, 4096, 1 << 20, "  cvt.u32.u64 %a, %i;") for opcode in (*SINGLE, "tanh.approx.f32")),
     *(Sweep(opcode, 64, 1 << 10, "  cvt.u16.u64 %a, %i;") for opcode in _HALF if not opcode.endswith("x2")),
     *(Sweep(opcode, 4096, 1 << 20, _HIGH_WORDS) for opcode in _DOUBLE[:2]),
 )
@@ -136,7 +145,7 @@ ret;
 
 def approximate(target: str) -> Iterator[Case]:
     """Every approximate instruction."""
-    for opcode in (*_SINGLE, "tanh.approx.f32", *_HALF, *_DOUBLE, *_PAIRS):
+    for opcode in (*SINGLE, "tanh.approx.f32", *_HALF, *_DOUBLE, *_PAIRS):
         yield _words(opcode, target)
     for sweep in _SWEEPS:
         out = Array.zeros("sums", (sweep.blocks,), ("block",))

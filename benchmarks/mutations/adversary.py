@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.isa.context import AsyncOperation
-from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, LaneAccess, MatrixAccess
 from ptxlab.machine.launch import launch
 from ptxlab.machine.schedule import scheduler as scheduling
@@ -143,10 +142,10 @@ class _Delays(Recorder):
 def _written(native: Any) -> int:
     """Bytes that a lane writes."""
     if isinstance(native, LaneAccess):
-        return native.bits // 8 * native.count if native.write else 0
+        return native.size if native.write else 0
     if isinstance(native, MatrixAccess):
         return native.row if native.write else 0
-    return TYPE_BITS[native.type] // 8 * native.count if isinstance(native, Atomic) else 0
+    return native.size if isinstance(native, Atomic) else 0
 
 
 class _Restless(Scheduler):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.layout import Layout, matrix_fragment_layout
 
 __all__ = ["Atomic", "Collective", "CopyAsync", "LaneAccess", "MatrixAccess", "Native", "Nothing", "TensorAccess", "matrix_layout"]
@@ -38,6 +39,11 @@ class LaneAccess:
     address: int
     value: int
 
+    @property
+    def size(self) -> int:
+        """Bytes that a lane accesses."""
+        return self.bits // 8 * self.count
+
 
 def store_order(size: int) -> int:
     """XORed with the numbers from 0 to 31, this gives the lanes in the order in which they store ``size`` bytes each.
@@ -63,6 +69,11 @@ class Atomic:
     sources: tuple[int, ...]
     count: int = 1
     noftz: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that a lane accesses."""
+        return TYPE_BITS[self.type] // 8 * self.count
 
     @property
     def adds_in_global(self) -> bool:

@@ -18,7 +18,6 @@ from ptxlab.check.race.shadow.shadow import Shadow
 from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT, OP_WORDS, PROXY_FENCES, READS_TOO, OpWord, StateWord
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import Fence, ProxyFence, Scope, Space
-from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Op
 from ptxlab.native import address_of
@@ -133,7 +132,7 @@ def _describe(op: Op, native: Native, fenced: bool, reaching: tuple[Scope, Scope
             kind = Kind.NARROW if order.scope < reaching[native.space.startswith("shared")] else Kind.STRONG
         orders = order.strong and (fenced or order.synchronises)
         how = kind << 1 | (isinstance(native, Atomic) or native.write) | (_PYTHON | _BOTH if orders else 0)
-        return how, (native.bits if isinstance(native, LaneAccess) else TYPE_BITS[native.type]) // 8 * native.count
+        return how, native.size
     if isinstance(native, MatrixAccess):
         return Kind.GENERIC << 1 | native.write, native.row
     if isinstance(native, CopyAsync):

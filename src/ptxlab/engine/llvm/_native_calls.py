@@ -144,7 +144,7 @@ class Caller:
             self.helper("record", "void", self.context, mask, index, number or code.const("i64", 0), hosts or code.const("ptr", 0))
 
     def _lane_access(self, op: Op, native: LaneAccess, frame: Value, mask: Value, check: Check) -> None:
-        size = native.bits // 8 * native.count
+        size = native.size
         check(self.resolve(frame, mask, native.space, op.operands[native.address], size, native.write, op, self.hosts))
         watched = self.program.recorded and native.space not in _PRIVATE
         if watched and native.write:

@@ -122,7 +122,7 @@ def inline_native(program: Program, op: Op, native: Native) -> bool:
     if isinstance(native, LaneAccess) and native.space == "param" and not native.write and native.bits <= 64:
         address = op.operands[native.address]
         if isinstance(address, Addr) and isinstance(address.base, SymbolAddress) and address.base.space == "param":
-            size = native.bits // 8 * native.count
+            size = native.size
             at = address.base.offset + address.offset
             return at % size == 0 and at >= PARAM_BASE and at + size <= PARAM_BASE + program.param_bytes
     return False

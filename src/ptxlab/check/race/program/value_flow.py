@@ -93,7 +93,7 @@ def _allocations(launch: Launch, addresses: list[Resolved]) -> set[int] | None:
             place = _parameter(op, native)
             if place is None:
                 return None
-            for at in range(place, place + native.bits // 8 * native.count, 8):
+            for at in range(place, place + native.size, 8):
                 allocation = memory.find(int.from_bytes(launch.parameter_bytes[at : at + 8].tobytes(), "little"))
                 if allocation is not None:
                     found.add(allocation.base)

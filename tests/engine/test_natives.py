@@ -122,9 +122,9 @@ def test_lanes_that_store_to_one_place(type, lanes):
     _, out = both(body, np.zeros(32, np.uint32), lanes=lanes, fill=0xFFFFFFFF)
     bytes_ = 0xFF if type == "b8" else 0xFFFF if "b16" in type else 0xFFFFFFFF
     for place in range(4):
-        meeting = [lane for lane in range(place, 32, 4) if lanes >> lane & 1]
-        last = [lane for lane in meeting if lane * size // 128 == meeting[-1] * size // 128]
-        if meeting:
+        same_place = [lane for lane in range(place, 32, 4) if lanes >> lane & 1]
+        last = [lane for lane in same_place if lane * size // 128 == same_place[-1] * size // 128]
+        if same_place:
             assert out.ravel()[4 * place] & bytes_ == last[0]
 
 

@@ -103,11 +103,11 @@ class Word(IntEnum):
     """in: non-zero where recorded regions note what cp.async reads, too"""
 
     OBSERVE = 44
-    """in: address of ``void observe(context)``, which learns that undefined bits leave a thread; 0 if nobody wants to know"""
+    """in: address of ``void observe(context)``, which is called at each event of undefined bits (`Observed`); 0 if there is none"""
     OBSERVE_OP = 45
-    """out: the op by which they do"""
+    """out: the op, and the event above `HOW_SHIFT`"""
     OBSERVE_MASK = 46
-    """out: the lanes"""
+    """out: the lanes that have undefined bits"""
     OBSERVE_HOSTS = 47
     """out, of mirrored programs: address of the host addresses of the lanes"""
     MIRRORS = 48

@@ -23,7 +23,7 @@ HOW_SHIFT = 28
 
 
 class Observed(IntEnum):
-    """What compiled code tells of undefined bits; the first alone unless the program is mirrored."""
+    """The events of undefined bits that compiled code reports; only ``LEAVE`` and ``STORED`` unless the program is mirrored."""
 
     LEAVE = 0
     """they go to memory that others read"""
@@ -143,9 +143,9 @@ class Program:
     mirrored: bool = False
     """Whether compiled code follows the undefined bits of all registers, and those of memory in its mirrors."""
     zeros: int = 0
-    """Frame offset of zeros, the undefined bits of what always is defined, and of room for 32 addresses; of mirrored programs."""
-    told: frozenset[int] = frozenset()
-    """Loads of a mirrored program that are told even if what they load is defined."""
+    """Mirrored programs: frame offset of zeros, which stand for the undefined bits of defined values, and of a buffer of 32 addresses."""
+    observed_loads: frozenset[int] = frozenset()
+    """Loads of a mirrored program that are observed even if what they load is defined."""
     recorded: bool = False
     """Whether compiled code notes accesses and fences for observers."""
 

@@ -192,19 +192,19 @@ class ShadowVocabulary:
     def ashr(self, a: Shadowed, amount: Shadowed) -> Shadowed:
         return self._shifted("ashr", a, amount)
 
-    def popc(self, a: Shadowed) -> Shadowed:
-        found = self.x.popc(a.value)
+    def _counted(self, count: Callable[[Any], Any], a: Shadowed) -> Shadowed:
+        """A count of bits, whose extremes are those with all undefined bits 0 and with all of them 1."""
+        found = count(a.value)
         if a.undefined is None:
             return Shadowed(found, None)
         low, high = self._bounds(a)
-        return self._between(found, self.x.popc(low), self.x.popc(high))
+        return self._between(found, count(low), count(high))
+
+    def popc(self, a: Shadowed) -> Shadowed:
+        return self._counted(self.x.popc, a)
 
     def clz(self, a: Shadowed) -> Shadowed:
-        found = self.x.clz(a.value)
-        if a.undefined is None:
-            return Shadowed(found, None)
-        low, high = self._bounds(a)
-        return self._between(found, self.x.clz(low), self.x.clz(high))
+        return self._counted(self.x.clz, a)
 
     def brev(self, a: Shadowed) -> Shadowed:
         return Shadowed(self.x.brev(a.value), None if a.undefined is None else self.x.brev(a.undefined))

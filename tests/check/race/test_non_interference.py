@@ -9,9 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 import ptxlab
-from ptxlab.check.race.confirm import Follower
+from ptxlab.check.race.confirm import UndefinedBitsObserver
 from ptxlab.engine import mirrored
-from ptxlab.machine.launch.launch import Launch
 
 REGISTERS, FLOATS, PREDICATES = 12, 4, 4
 FILLINGS = 24
@@ -143,15 +142,9 @@ def undefined_of(loaded: ptxlab.Kernel, out: NDArray[np.uint8]) -> NDArray[np.ui
     """The undefined bits of what a launch stores, by the second run of the race check."""
     replay = loaded.launch(block=32, args=[out], check="none", keep_inputs=True).replay
     assert replay is not None
-    made: list[Follower] = []
-
-    def observe(launch: Launch) -> Follower:
-        made.append(Follower(launch, {}))
-        return made[0]
-
-    result, _ = replay.run(observe, mirrored(loaded.program, frozenset()), check="none")
+    result, observer = replay.observe(lambda launch: UndefinedBitsObserver(launch, {}), mirrored(loaded.program, frozenset()))
     assert result.completed
-    return made[0].mirror_of("result")
+    return observer.mirror_of("result")
 
 
 def filled(loaded: ptxlab.Kernel, seed: int) -> NDArray[np.uint8]:

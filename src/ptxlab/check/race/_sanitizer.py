@@ -127,7 +127,7 @@ class Sanitizer(Observer):
                 before.seed(made)
 
     def uses(self, replay: Replay) -> Uses:
-        return self._findings.doubts.uses(replay, self.launch)
+        return self._findings.conditional.uses(replay, self.launch)
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         """The handler of a service instruction's effect; most have none."""

@@ -26,7 +26,7 @@ from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Alloc, Asynchronous, Space
 from ptxlab.isa.native_ops import Atomic, LaneAccess
 from ptxlab.isa.operands import Op, Reg
-from ptxlab.machine.launch.indeterminate import Sighting, reaches_global, sighting
+from ptxlab.machine.launch.indeterminate import UndefinedUse, reaches_global, undefined_use
 from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.machine.observe.observer import Observer, Uses
 from ptxlab.native import address_of
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.replay.replay import Replay
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["Doubts", "Follower", "place_of"]
+__all__ = ["ConditionalFindings", "UndefinedBitsObserver", "place_of"]
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _MOST_OBJECTS = 1 << 14
@@ -63,18 +63,18 @@ def place_of(owner: Any, inside: int) -> Place:
 
 
 @dataclass(slots=True)
-class Doubts:
+class ConditionalFindings:
     """Findings that hold only if a value is used.
 
     Attributes
     ----------
     readers : by the key of a finding in the reports, the ops that read such values
-    firm : keys of findings that hold in any case
+    certain : keys of findings that hold in any case
     raced : the bytes that an op of a warp reads in a race
     """
 
     readers: dict[tuple[str, int], set[int]] = field(default_factory=lambda: defaultdict(set))
-    firm: set[tuple[str, int]] = field(default_factory=set)
+    certain: set[tuple[str, int]] = field(default_factory=set)
     raced: dict[Reader, set[Place]] = field(default_factory=lambda: defaultdict(set))
 
     def uses(self, replay: Replay, launch: Launch) -> Uses:
@@ -82,22 +82,16 @@ class Doubts:
 
         ``launch`` is the first run. What it has lost by way of shared memory, the second one reports.
         """
-        open_ = {key: readers for key, readers in self.readers.items() if key not in self.firm}
+        open_ = {key: readers for key, readers in self.readers.items() if key not in self.certain}
         if not open_ and not launch.observations.kept:
             return {}
-        found: list[Follower] = []
-
-        def observe(launch: Launch) -> Observer:
-            found.append(Follower(launch, self.raced))
-            return found[0]
-
-        result, _ = replay.run(observe, mirrored(launch.program, frozenset(op for op, _, _ in self.raced)), check="none")
-        (follower,) = found
-        if not result.completed or follower.raised is not None:
+        program = mirrored(launch.program, frozenset(op for op, _, _ in self.raced))
+        result, observer = replay.observe(lambda again: UndefinedBitsObserver(again, self.raced), program)
+        if not result.completed or observer.raised is not None:
             return {}
-        for origin, use in follower.static_uses():
+        for origin, use in observer.static_uses():
             launch.observations.report(use, origin)
-        used = follower.used()
+        used = observer.used()
         return {key: next((used[reader] for reader in sorted(readers) if reader in used), None) for key, readers in open_.items()}
 
 
@@ -115,7 +109,7 @@ class _Object:
         return address_of(self.data)
 
 
-class Follower(Observer):
+class UndefinedBitsObserver(Observer):
     """Keeps the mirrors of memory, and notes from where undefined bits come that are used."""
 
     def __init__(self, launch: Launch, raced: dict[Reader, set[Place]]) -> None:
@@ -124,7 +118,7 @@ class Follower(Observer):
         self.raised: BaseException | None = None
         self._used: dict[int, Op] = {}
         """By the origin of undefined bits the first op that uses them."""
-        self._sightings: dict[int, Sighting] = {}
+        self._register_uses: dict[int, UndefinedUse] = {}
         """The same for undefined bits of registers alone."""
         self._through: dict[int, set[int]] = defaultdict(set)
         """By the origin of undefined bits that an op has loaded: the origins that they had in memory."""
@@ -149,9 +143,9 @@ class Follower(Observer):
         closed = self._closed(self._used)
         return {origin ^ _READ: op for origin, op in closed.items() if _is_read(origin)}
 
-    def static_uses(self) -> Iterator[tuple[int, Sighting]]:
+    def static_uses(self) -> Iterator[tuple[int, UndefinedUse]]:
         """Uses of undefined bits of registers that no instruction has written, or a load whose guard is false."""
-        return ((origin, found) for origin, found in self._closed(self._sightings).items() if not _is_read(origin))
+        return ((origin, found) for origin, found in self._closed(self._register_uses).items() if not _is_read(origin))
 
     def _closed(self, first: Mapping[int, _T]) -> dict[int, _T]:
         """With an origin also those of what it has loaded."""
@@ -284,20 +278,20 @@ class Follower(Observer):
         target, offset = self._launch.shared_at(warp, warp.uniform_address(0))
         self._of_cta[id(target)].mirror[offset : offset + 4] = 0
 
-    # ------------------------------------------------------------------------------------------------ what compiled code tells
+    # ----------------------------------------------------------------------------------------- events of compiled code
 
     def _called(self, context: int) -> None:
         warp = self._launch.scheduler.current
         if warp is None or self.raised is not None:
             return
         try:
-            told = warp.words[Word.OBSERVE_OP]
-            op = self._launch.program.ops[told & (1 << HOW_SHIFT) - 1]
-            self._told(warp, op, Observed(told >> HOW_SHIFT), warp.words[Word.OBSERVE_MASK])
+            event = warp.words[Word.OBSERVE_OP]
+            op = self._launch.program.ops[event & (1 << HOW_SHIFT) - 1]
+            self._observed(warp, op, Observed(event >> HOW_SHIFT), warp.words[Word.OBSERVE_MASK])
         except BaseException as error:
             self.raised = error
 
-    def _told(self, warp: Warp, op: Op, how: Observed, mask: int) -> None:
+    def _observed(self, warp: Warp, op: Op, how: Observed, mask: int) -> None:
         program = self._launch.program
         native = program.natives.get(op.index)
         if how in (Observed.LEAVE, Observed.DECIDED):
@@ -307,8 +301,8 @@ class Follower(Observer):
             self._note(warp.origins(registers, mask), op)
             for register in registers:
                 for origin in warp.origins((register,), mask):
-                    if origin not in self._sightings:
-                        self._sightings[origin] = sighting(warp, op, register, mask, decides=how is Observed.DECIDED)
+                    if origin not in self._register_uses:
+                        self._register_uses[origin] = undefined_use(warp, op, register, mask, decides=how is Observed.DECIDED)
             return
         hosts = self._hosts(warp, mask)
         if how is Observed.ATOMIC:

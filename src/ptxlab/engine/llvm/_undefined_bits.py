@@ -85,7 +85,7 @@ class UndefinedBits:
             place.store(fresh.cast("<32 x i1>").select(new, old), align=64)
 
     def observe(self, op: Op, registers: list[int], mask: Value, how: Observed) -> None:
-        """Tell in which lanes these registers have undefined bits, and what happens to them."""
+        """Report an event, with the lanes in which these registers have undefined bits."""
         self._notify(op, self.any_lane(registers) & mask, how)
 
     def _notify(self, op: Op, found: Value, how: int) -> None:
@@ -95,7 +95,7 @@ class UndefinedBits:
     # ----------------------------------------------------------------------------------------------------- mirrors
 
     def mirror(self, op: Op, native: object, mask: Value, check: Check) -> None:
-        """Behind a native op of a mirrored program: move undefined bits between registers and mirrors of memory like the data."""
+        """After a native op of a mirrored program: move undefined bits between registers and mirrors of memory like the data."""
         caller, code = self.caller, self.code
         if isinstance(native, LaneAccess) and native.space not in ("param", "const"):
             self._mirror_lanes(op, native, mask)
@@ -127,7 +127,7 @@ class UndefinedBits:
 
     @property
     def addresses(self) -> Value:
-        """Room for the addresses of a row of lanes."""
+        """A buffer for 32 addresses."""
         return self.frame.at(self.program.zeros + 512)
 
     def _table(self, operand: Resolved, bits: int) -> tuple[Value, int]:
@@ -148,10 +148,10 @@ class UndefinedBits:
         self._moved(op, native.value, native.write, mask)
 
     def _moved(self, op: Op, position: int, write: bool, mask: Value) -> None:
-        """Undefined bits have been loaded or stored; loads of registers are always told, since they may be in a race."""
+        """Undefined bits have been loaded or stored; some loads are always reported, since they may race."""
         registers = self.tracked([op.operands[position]])
         if registers:
-            found = mask if op.index in self.program.told else self.any_lane(registers) & mask
+            found = mask if op.index in self.program.observed_loads else self.any_lane(registers) & mask
             self._notify(op, found, Observed.STORED if write else Observed.LOADED)
 
     # ----------------------------------------------------------------------------------------------------- natives

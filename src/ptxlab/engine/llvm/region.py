@@ -281,7 +281,7 @@ class Region:
     def check_defined(self, op: Op) -> None:
         """Fault if a register that decides something has undefined bits in an executing lane; only for those that may.
 
-        Mirrored programs tell of it and go on.
+        Mirrored programs report it and continue.
         """
         code, bits = self.code, UndefinedBits(self.caller, self.frame)
         observed = bits.of(observed_registers(self.program, op))

@@ -384,7 +384,7 @@ class Segment:
         return _values(result)
 
     def change(self, mask: Any, old_mask: Any, new: Any, old: Any) -> Any:
-        """The bits that depend on whether a register is written: those undefined before or behind it, and those that change."""
+        """The bits that depend on whether a register is written: those undefined before or after the write, and those that it changes."""
         if isinstance(mask, tuple):
             return tuple(map(self.change, mask, old_mask, new, old))
         return mask | old_mask | (new.cast(mask.type) ^ old.cast(mask.type))

@@ -169,17 +169,33 @@ def _intervals(program: Program, framed: set[int], live_in: list[int]) -> list[t
     return sorted((first[r], last[r], r) for r in framed)
 
 
-def mirrored(program: Program, told: frozenset[int]) -> Program:
+def _shadow_rows(bits: int, start: int) -> tuple[int, int, int]:
+    """Offsets of the rows for the undefined bits of a register and for their origins, and the offset after them."""
+    shadow = align_up(start, 64)
+    origin = align_up(shadow + row_bytes(bits), 64)
+    return shadow, origin, origin + row_bytes(32)
+
+
+def mirrored(program: Program, observed_loads: frozenset[int]) -> Program:
     """The same program, which follows the undefined bits of all registers, and those of memory. No compiled code of it is kept."""
-    end = align_up(program.frame_bytes, 64)
+    end = program.frame_bytes
     registers = []
     for info in program.registers:
         if info.shadow < 0 and not info.special:
-            origin = align_up(end + row_bytes(info.bits), 64)
-            info = replace(info, shadow=end, origin=origin)
-            end = align_up(origin + row_bytes(32), 64)
+            shadow, origin, end = _shadow_rows(info.bits, end)
+            info = replace(info, shadow=shadow, origin=origin)
         registers.append(info)
-    return replace(program, registers=registers, frame_bytes=end + 1024, zeros=end, told=told, mirrored=True, recorded=False, digest="")
+    zeros = align_up(end, 64)
+    return replace(
+        program,
+        registers=registers,
+        frame_bytes=zeros + 1024,
+        zeros=zeros,
+        observed_loads=observed_loads,
+        mirrored=True,
+        recorded=False,
+        digest="",
+    )
 
 
 def _allocate(program: Program, framed: set[int], live_in: list[int]) -> None:
@@ -210,9 +226,7 @@ def _allocate(program: Program, framed: set[int], live_in: list[int]) -> None:
         program.registers[register].offset = base[size] + size * row
     for info in program.registers:
         if info.shadow >= 0:
-            info.shadow = align_up(end, 64)
-            info.origin = align_up(info.shadow + row_bytes(info.bits), 64)
-            end = info.origin + row_bytes(32)
+            info.shadow, info.origin, end = _shadow_rows(info.bits, end)
     end = align_up(end, 64)
     for value, bits in sorted(constant_operands(program), key=lambda c: (-c[1], c[0])):
         program.constants[value, bits] = end

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["Contents", "Observations", "Sighting", "fix_of", "reaches_global", "sighting"]
+__all__ = ["Contents", "Observations", "UndefinedUse", "fix_of", "reaches_global", "undefined_use"]
 
 _OBSERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -90,9 +90,9 @@ class Observations:
         for register in observed_registers(program, op):
             origin = warp.origin((register,), mask)
             if origin and origin not in self.seen:
-                self.report(sighting(warp, op, register, mask), origin)
+                self.report(undefined_use(warp, op, register, mask), origin)
 
-    def report(self, found: Sighting, origin: int) -> None:
+    def report(self, found: UndefinedUse, origin: int) -> None:
         """Report a use of undefined bits with an origin of which there is no finding yet."""
         if origin not in self.seen:
             self.seen.add(origin)
@@ -110,7 +110,7 @@ def reaches_global(warp: Warp, op: Op, native: object, mask: int) -> bool:
     return bool((warp.addresses(op.operands[native.address])[lanes_of(mask)] >= GLOBAL_BASE).any())
 
 
-class Sighting(NamedTuple):
+class UndefinedUse(NamedTuple):
     """A use of undefined bits, as a finding."""
 
     code: str
@@ -120,14 +120,14 @@ class Sighting(NamedTuple):
     lanes: int
 
 
-def sighting(warp: Warp, op: Op, register: int, mask: int, decides: bool = False) -> Sighting:
+def undefined_use(warp: Warp, op: Op, register: int, mask: int, decides: bool = False) -> UndefinedUse:
     """The use of a register with undefined bits in some lanes."""
     lanes, bits = warp.undefined_bits(register, mask)
     info = warp.launch.program.registers[register]
     if decides:
-        return Sighting("R802", f"{info.name} is used here but has no value in this thread", op, warp, lanes)
+        return UndefinedUse("R802", f"{info.name} is used here but has no value in this thread", op, warp, lanes)
     verb = "stores" if isinstance(warp.launch.program.natives.get(op.index), LaneAccess) else "uses"
-    return Sighting("R808", f"{op.opcode} {verb} {info.name}, {_bits_text(bits, info.bits)} undefined", op, warp, lanes)
+    return UndefinedUse("R808", f"{op.opcode} {verb} {info.name}, {_bits_text(bits, info.bits)} undefined", op, warp, lanes)
 
 
 def _bits_text(bits: int, width: int) -> str:

@@ -363,7 +363,7 @@ def run(
     try:
         device.launches += 1
         size = sum(allocation.size for allocation in device.memory.live())
-        again = "race" in options.checks and options.undefined == "report" and size <= _MOST_KEPT
+        again = options.confirms and size <= _MOST_KEPT
         replay = Replay.of(kernel, options, device, values, arguments, addresses) if options.keep_inputs or again else None
         launch = Launch(device, kernel.module.ast, program, executable, options, arguments.packed, addresses, trace=trace)
         result = execute(launch, started, replay if options.keep_inputs else None, replay if again else None)

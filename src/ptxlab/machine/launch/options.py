@@ -215,6 +215,11 @@ class LaunchOptions:
         """Whether undefined bits of registers are followed."""
         return self.undefined == "report" and "register" in self.checks
 
+    @property
+    def confirms(self) -> bool:
+        """Whether findings that hold only if a value is used are tested by a second run."""
+        return self.undefined == "report" and "race" in self.checks
+
     def changed(self, **values: Any) -> Self:
         """Replace options; an unknown name is refused."""
         known = self.described()

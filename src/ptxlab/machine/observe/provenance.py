@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.support.event_rows import SAVED_BYTES
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, Space
-from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, LaneAccess, MatrixAccess, Native
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.options import refuse
@@ -36,7 +35,6 @@ _MOST = 16
 _LANES = np.arange(32, dtype=np.uint64)
 _WATCHED = Space.SHARED | Space.GLOBAL
 """Spaces that elements lie in."""
-W = TypeVar("W", bound="_Watch")
 
 
 def trace(replay: Replay, placed: Placed, index: Any) -> Provenance:
@@ -53,26 +51,14 @@ def trace(replay: Replay, placed: Placed, index: Any) -> Provenance:
 
 
 def _watched(replay: Replay, address: int, dtype: np.dtype[Any], slowly: tuple[tuple[int, int], ...]) -> _Watch:
-    return _observed(replay, lambda launch: _Watch(launch, launch.device.memory.view(address, dtype.itemsize), dtype, slowly))
+    return replay.observe(lambda launch: _Watch(launch, launch.device.memory.view(address, dtype.itemsize), dtype, slowly))[1]
 
 
 def _behind(replay: Replay, copied: _Copied) -> tuple[Writer, ...]:
     """Who wrote the bytes that an operation copied: a run that watches them until it performs."""
-    watch = _observed(replay, lambda launch: _SharedWatch(launch, np.zeros(0, np.uint8), np.dtype(np.uint8), (), until=copied))
+    _, watch = replay.observe(lambda launch: _SharedWatch(launch, np.zeros(0, np.uint8), np.dtype(np.uint8), (), until=copied))
     owners = {id(writer) for writer in watch.owners.values()}
     return tuple(replace(writer, value=None) for writer in reversed(watch.writers) if id(writer) in owners)
-
-
-def _observed(replay: Replay, make: Callable[[Launch], W]) -> W:
-    """Run the launch again and return its observer."""
-    made: list[W] = []
-
-    def observe(launch: Launch) -> W:
-        made.append(make(launch))
-        return made[0]
-
-    replay.run(observe, check="none", progress=None)
-    return made[0]
 
 
 def _index(placed: Placed, index: Any) -> tuple[int, ...]:
@@ -86,10 +72,10 @@ def _index(placed: Placed, index: Any) -> tuple[int, ...]:
 def _written_bytes(native: Native | None) -> int:
     """Bytes that each lane of a recorded instruction writes, or may write; 0 for all others."""
     if isinstance(native, LaneAccess) and native.write:
-        return native.bits // 8 * native.count
+        return native.size
     if isinstance(native, MatrixAccess) and native.write:
         return native.row
-    return TYPE_BITS[native.type] // 8 * native.count if isinstance(native, Atomic) else 0
+    return native.size if isinstance(native, Atomic) else 0
 
 
 @dataclass(frozen=True, slots=True)

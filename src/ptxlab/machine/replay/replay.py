@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from operator import mul
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Expectation", "Placed", "Replay", "placed_arguments"]
 
 Array = NDArray[Any]
+ObserverT = TypeVar("ObserverT", bound="Observer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class Replay:
         device = Device(target, sms, ctas_per_sm)
         device.launches = launches
         device.memory = self.memory.copy()
-        again = observe is None and program is None and "race" in options.checks and options.undefined == "report"
+        again = observe is None and program is None and options.confirms
         if program is not None:
             executable = Executable(program)
         else:
@@ -145,6 +146,17 @@ class Replay:
         launch = Launch(device, self.kernel.module.ast, program, executable, options, self.parameters, self.variables, observe, trace)
         own = replace(self, options=options)
         return execute(launch, started, own, own if again else None), device.memory
+
+    def observe(self, make: Callable[[Launch], ObserverT], program: Program | None = None) -> tuple[Result, ObserverT]:
+        """Run the launch again, without checks, under an observer; the result, and the observer."""
+        made: list[ObserverT] = []
+
+        def observer(launch: Launch) -> ObserverT:
+            made.append(make(launch))
+            return made[0]
+
+        result, _ = self.run(observer, program, check="none", progress=None)
+        return result, made[0]
 
     def provenance(self, array: Any, index: Any) -> Provenance:
         """Who wrote an element; see `Result.provenance`."""

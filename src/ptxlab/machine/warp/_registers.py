@@ -126,21 +126,22 @@ class Registers:
     def origin(self, registers: Iterable[int], mask: int) -> int:
         """Where the first undefined bits of these registers in these lanes come from (`ptxlab.engine.program`); 0 if all are defined."""
         for register in registers:
-            if self._shadows[register] >= 0:
-                some = (self._undefined_row(register) != 0).reshape(-1, 32).any(axis=0)
-                lanes = np.flatnonzero(some & ((np.uint32(mask) & _LANE_BITS) != 0))
-                if lanes.size:
-                    return int(self._origin_row(register)[lanes[0]])
+            lanes = self._undefined_lanes(register, mask)
+            if lanes.size:
+                return int(self._origin_row(register)[lanes[0]])
         return 0
 
     def origins(self, registers: Iterable[int], mask: int) -> set[int]:
         """Where all undefined bits of these registers in these lanes come from."""
         found: set[int] = set()
         for register in registers:
-            if self._shadows[register] >= 0:
-                some = (self._undefined_row(register) != 0).reshape(-1, 32).any(axis=0)
-                found.update(self._origin_row(register)[some & ((np.uint32(mask) & _LANE_BITS) != 0)].tolist())
+            found.update(self._origin_row(register)[self._undefined_lanes(register, mask)].tolist())
         return found
+
+    def _undefined_lanes(self, register: int, mask: int) -> NDArray[np.intp]:
+        """The lanes of a mask in which a register has undefined bits."""
+        some = (self._undefined_row(register) != 0).reshape(-1, 32).any(axis=0)
+        return np.flatnonzero(some & ((np.uint32(mask) & _LANE_BITS) != 0))
 
     def _origin_row(self, register: int) -> NDArray[np.uint32]:
         at = self.launch.program.registers[register].origin >> 2
@@ -160,11 +161,12 @@ class Registers:
     def undefined_bits(self, register: int, mask: int) -> tuple[int, int]:
         """The lanes of a mask in which a register has undefined bits, and those bits of all of them together."""
         row = self._undefined_row(register)
-        lanes = [lane for lane in lanes_of(mask).tolist() if row[..., lane].any()]
+        lanes = self._undefined_lanes(register, mask)
+        among = sum(1 << lane for lane in lanes.tolist())
         if row.ndim == 1:
-            return sum(1 << lane for lane in lanes), int(np.bitwise_or.reduce(row[lanes]))
+            return among, int(np.bitwise_or.reduce(row[lanes]))
         low, high = (int(np.bitwise_or.reduce(half[lanes])) for half in row)
-        return sum(1 << lane for lane in lanes), low | high << 64
+        return among, low | high << 64
 
     def set_undefined(self, operand: Resolved, masks: NDArray[Any] | None, origin: int) -> None:
         """Give 32- or 64-bit registers their undefined bits in the executing lanes; without masks they are defined."""

@@ -11,7 +11,7 @@ from ptxlab.check.model import ASYNC_PROXY, TENSOR_PIPES, Component, Kind, Row, 
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Use
 from ptxlab.check.race.clocks.clusters import Clusters, GridBefore, waits_for_grid
 from ptxlab.check.race.clocks.releases import access_order
-from ptxlab.check.race.confirm import Doubts, place_of
+from ptxlab.check.race.confirm import ConditionalFindings, place_of
 from ptxlab.check.race.program.value_flow import allocation_awaited, dead_loads
 from ptxlab.check.race.report._messages import (
     MISSING,
@@ -61,7 +61,7 @@ class Findings:
         self._shadow = shadow
         self._seen: set[tuple[int, int, int]] = set()
         self.clusters = Clusters()
-        self.doubts = Doubts()
+        self.conditional = ConditionalFindings()
         self._raced: set[tuple[int, int, int]] = set()
         """The pairs of instructions whose finding holds only if what one of them reads is used."""
         self.before: GridBefore | None = None
@@ -111,9 +111,9 @@ class Findings:
             code = self._report(clocks, agent, earlier, later, self._place(later, suspects, number, rows), wrong == FORMAL, narrow)
             reader = self._reader(clocks, earlier, later)
             if code != "X114" or reader is None:
-                self.doubts.firm.add((code, later.op.index))
+                self.conditional.certain.add((code, later.op.index))
             else:
-                self.doubts.readers[code, later.op.index].add(reader.op.index)
+                self.conditional.readers[code, later.op.index].add(reader.op.index)
                 self._raced.add(key)
                 self._collect(clocks, agent, earlier, later, place)
 
@@ -127,7 +127,7 @@ class Findings:
         if owner is not None:
             inside, mask = granule - found.start, earlier.mask & later.mask
             bytes_ = {place_of(found.owner, inside + byte) for byte in range(32) if mask >> byte & 1}
-            self.doubts.raced[reader.op.index, owner.cta.ctaid, owner.warp] |= bytes_
+            self.conditional.raced[reader.op.index, owner.cta.ctaid, owner.warp] |= bytes_
 
     def _place(self, later: Access, suspects: NDArray[np.uint64], number: int, rows: NDArray[np.uint64] | None) -> Place:
         """Where the two accesses of a suspect overlap."""
@@ -158,7 +158,7 @@ class Findings:
     def _unwritten(self, reader: Access, agent: Agent, place: Place) -> None:
         """Memory of the SM starts with whatever the last kernel left there."""
         tensor = place.found.granule == TENSOR_GRANULE
-        self.doubts.readers["T614" if tensor else "M411", reader.op.index].add(reader.op.index)
+        self.conditional.readers["T614" if tensor else "M411", reader.op.index].add(reader.op.index)
         self._launch.reports.add(
             "T614" if tensor else "M411",
             f"{reader.op.short} reads {place.text}, which nothing has written",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ptxlab.diagnostics import Diagnostic, Place, clean_line, render_json, render_text
+from ptxlab.diagnostics import CODES, Diagnostic, Place, PtxlabError, clean_line, render_json, render_report, render_text
 
 FULL = Diagnostic(
     "M401",
@@ -132,3 +135,78 @@ def test_text_cuts_long_names() -> None:
 
 def test_clean_line() -> None:
     assert clean_line("\ta\x1b[0m\u2028\ud800b\r") == " a [0m  b"
+
+
+def race(line: int, first: int, times: int = 1, source: int = 14, cta: str = "(0, 1, 0)") -> Diagnostic:
+    """A race of an unrolled store."""
+    details = (("kernel", "mm"), ("CTA", cta), *((("occurrences", str(times)),) if times > 1 else ()))
+    return Diagnostic(
+        "X114",
+        "error",
+        f"st.global writes bytes {first:#x}-{first + 3:#x} of argument c, which st.global at line {line + 4} writes",
+        place=Place("mm.ptx", line, 2),
+        source=Place("mm.py", source, 5),
+        details=details,
+    )
+
+
+FAULT = Diagnostic(
+    "M402", "error", "write of 4 bytes past the end of argument c", place=Place("mm.ptx", 90, 2), source=Place("mm.py", 14, 5)
+)
+
+
+def test_findings_of_one_cause_are_one_block() -> None:
+    races = [race(40 + 4 * i, 16 * i, times=2, cta=f"(0, {i % 3}, 0)") for i in range(64)]
+    text = render_report([*races, FAULT])
+    lines = text.split("\n")
+    assert lines[0] == "error[M402]: write of 4 bytes past the end of argument c"
+    assert len(lines) <= 40
+    assert text.count("error[") == 2
+    assert "  more like this: 63 at lines 44, 48, 52, 56, 60, 64, 68, 72, ... (63 instructions, 3 CTAs, 126 occurrences)\n" in text + "\n"
+
+
+def test_causes_that_are_not_equal_stay_apart() -> None:
+    other_message = replace(race(48, 0), message="ld.global reads bytes 0x0-0x3 of argument c, which st.global at line 3 writes")
+    other_code = replace(race(52, 0), code="X101")
+    elsewhere = race(56, 0, source=15)
+    other_launch = replace(race(60, 0), details=(("kernel", "mm"), ("launched at", "mm.py:30")))
+    no_source = [replace(race(line, 0), source=None) for line in (40, 44)]
+    findings = [race(40, 0), other_message, other_code, elsewhere, other_launch, *no_source]
+    assert render_report(findings).count("X1") == len(findings)
+    assert "more like this" not in render_report(findings)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_order_is_causes_first(seed: int) -> None:
+    codes = ["M402", "D701", "H601", "X101", "T614", "F106", "M410", "X109"]
+    findings = [Diagnostic(code, CODES[code].severity, code) for code in codes]
+    random.Random(seed).shuffle(findings)
+    shown = re.findall(r"\[(\w+)\]", render_report(findings))
+    assert shown[:6] == codes[:6]
+    assert set(shown[6:]) == {"M410", "X109"}, "notes are last"
+
+
+def test_a_long_report_ends_with_headlines() -> None:
+    findings = [
+        Diagnostic("X101", "error", f"cause {chr(97 + i)}", place=Place("k.ptx", i + 1), fix="wait", reason="rule") for i in range(26)
+    ]
+    text = render_report(findings, more="--json prints all findings")
+    lines = text.split("\n")
+    assert len(lines) <= 60 + 12 + 3
+    whole = text.count("  fix: wait")
+    assert "error[X101]: cause a\n  --> k.ptx:1:1\n" in text
+    assert f"error[X101]: cause {chr(97 + whole)} --> k.ptx:{whole + 1}:1" in lines
+    assert lines[-2:] == [f"and {26 - whole - 12} findings of {26 - whole - 12} other causes", "--json prints all findings"]
+
+
+def test_one_finding_is_shown_whole_however_long() -> None:
+    long = Diagnostic("H601", "error", "no warp can continue", details=tuple((f"warp {i}", "waits") for i in range(60)))
+    assert render_report([long]) == render_text([long])
+
+
+def test_an_exception_says_each_cause_once() -> None:
+    error = PtxlabError(race(40, 0), race(44, 16), FAULT)
+    assert len(error.diagnostics) == 3
+    blocks = str(error).split("\n\n")
+    assert blocks[0] == str(FAULT)
+    assert blocks[1] == f"{race(40, 0)}\n  more like this: 1 at line 44 (1 instruction, 1 CTA, 1 occurrence)"

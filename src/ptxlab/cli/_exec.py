@@ -42,7 +42,7 @@ def exec_(script: str, arguments: tuple[str, ...], sarif: Path | None, keep: Pat
     """
     with refusing(None, err=True):
         settings = Settings.from_environment().read(options).changed(keep_going=True)
-        session = Session(settings, (lambda _: None) if as_json else lambda found: emit([found], None, err=True))
+        session = Session(settings, (lambda _: None) if as_json else None)
     # Paths are absolute, because the script may change the directory.
     if keep is not None:
         session.keep = keep.absolute()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ptxlab.diagnostics import Diagnostic, PtxlabError, render_sarif, render_text
+from ptxlab.diagnostics import Diagnostic, PtxlabError, render_report, render_sarif
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.options import LaunchOptions
@@ -36,7 +36,8 @@ def emit(diagnostics: Iterable[Diagnostic], form: str | None, *, err: bool = Fal
     elif form == "json":
         click.echo(json.dumps({"ok": not findings(listed), **more, "diagnostics": [d.as_dict() for d in listed]}))
     elif listed:
-        click.echo(render_text(listed, color=(sys.stderr if err else sys.stdout).isatty()), err=err)
+        color = (sys.stderr if err else sys.stdout).isatty()
+        click.echo(render_report(listed, color, "--json prints all findings"), err=err)
 
 
 @contextmanager

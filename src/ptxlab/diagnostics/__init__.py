@@ -4,11 +4,11 @@ from ptxlab.diagnostics._codes import CODES, CodeInfo
 from ptxlab.diagnostics._diagnostic import (
     Diagnostic,
     Place,
-    PtxlabError,
     Severity,
     diagnose,
 )
-from ptxlab.diagnostics._render import clean_line, ranges, render_json, render_sarif, render_text
+from ptxlab.diagnostics._error import PtxlabError
+from ptxlab.diagnostics._render import clean_line, ranges, render_json, render_report, render_sarif, render_text
 
 __all__ = [
     "CODES",
@@ -21,6 +21,7 @@ __all__ = [
     "diagnose",
     "ranges",
     "render_json",
+    "render_report",
     "render_sarif",
     "render_text",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-__all__ = ["CODES", "CodeInfo", "Severity"]
+__all__ = ["CODES", "READING_ORDER", "CodeInfo", "Severity"]
 
 Severity = Literal["error", "warning", "note"]
 
@@ -336,3 +336,11 @@ _CODES = (
 
 CODES: Mapping[str, CodeInfo] = MappingProxyType({info.code: info for info in _CODES})
 """Every code with its meaning."""
+
+READING_ORDER: Mapping[str, int] = MappingProxyType(
+    {"M40": 0, "H601": 2, "H602": 2, "X": 3, "M411": 4, "T614": 4, "R802": 4, "R808": 4, "F": 5, "": 1}
+)
+"""The rank of findings by how their code begins, causes before consequences.
+
+Memory faults, misuse of an instruction, hangs, races, undefined values, wrong results.
+"""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ptxlab.diagnostics._codes import CODES, Severity
 
-__all__ = ["Diagnostic", "Place", "PtxlabError", "Severity", "diagnose"]
+__all__ = ["Diagnostic", "Place", "Severity", "diagnose"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +121,3 @@ def diagnose(
     """
     info = CODES[code]
     return Diagnostic(code, severity or info.severity, message, reason or info.section, fix, details=tuple(details))
-
-
-class PtxlabError(Exception):
-    """Base of every error that ptxlab raises to a user: it carries the diagnostics."""
-
-    def __init__(self, *diagnostics: Diagnostic) -> None:
-        super().__init__("\n\n".join(map(str, diagnostics)))
-        self.diagnostics = diagnostics
-
-    @property
-    def diagnostic(self) -> Diagnostic:
-        """The first diagnostic."""
-        return self.diagnostics[0]

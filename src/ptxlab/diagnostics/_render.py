@@ -12,12 +12,16 @@ from urllib.parse import quote
 
 from ptxlab.diagnostics._codes import CODES
 from ptxlab.diagnostics._diagnostic import Diagnostic, Place
+from ptxlab.diagnostics._groups import Group, grouped
 
-__all__ = ["clean_line", "ranges", "render_json", "render_sarif", "render_text"]
+__all__ = ["clean_line", "ranges", "render_json", "render_report", "render_sarif", "render_text"]
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _WIDTH = 110
 _LARGEST_SOURCE = 1 << 22
+_MOST_LINES = 60
+"""The lines of a report that hold whole findings; the first one is always whole."""
+_MOST_HEADLINES = 12
 _SEVERITY_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 
 Segment = tuple[str, str]
@@ -46,8 +50,59 @@ def render_text(diagnostics: Iterable[Diagnostic], color: bool = False) -> str:
       fix: declare it
     """
     sources: dict[str, list[str]] = {}
-    blocks = [list(_segments(d, sources)) for d in diagnostics]
-    return "\n\n".join(_colored(block) if color else "".join(text for text, _ in block) for block in blocks)
+    return "\n\n".join(_text(_segments(d, sources), color) for d in diagnostics)
+
+
+def render_report(diagnostics: Iterable[Diagnostic], color: bool = False, more: str = "") -> str:
+    """Write the findings of a run for a person, on about a screen.
+
+    Findings of one cause are one block, with their number. Causes come before consequences. Beyond 60 lines there is a line for each
+    cause, at most 12.
+
+    Parameters
+    ----------
+    diagnostics : the findings
+    color : whether to add the colours of a terminal
+    more : how to see what is left out, for the last line
+
+    Examples
+    --------
+    >>> from ptxlab.diagnostics import Diagnostic, Place
+    >>> race = Diagnostic("X101", "error", "st.shared writes bytes 0x0-0x3", source=Place("k.py", 4))
+    >>> fault = Diagnostic("M402", "error", "write of 4 bytes past the end of argument c")
+    >>> print(render_report([race, race, fault]))
+    error[M402]: write of 4 bytes past the end of argument c
+    <BLANKLINE>
+    error[X101]: st.shared writes bytes 0x0-0x3
+      source: k.py:4:1
+      more like this: 1 (1 occurrence)
+    """
+    sources: dict[str, list[str]] = {}
+    blocks: list[str] = []
+    lines = 0
+    groups = grouped(diagnostics)
+    for group in groups:
+        block = _text(_segments(group.first, sources, group), color)
+        lines += block.count("\n") + 2
+        if blocks and lines > _MOST_LINES:
+            break
+        blocks.append(block)
+    rest = groups[len(blocks) :]
+    headlines = [_text(_headline(group), color) for group in rest[:_MOST_HEADLINES]]
+    if len(rest) > _MOST_HEADLINES:
+        left_out = sum(len(group.findings) for group in rest[_MOST_HEADLINES:])
+        headlines.append(f"and {left_out} findings of {len(rest) - _MOST_HEADLINES} other causes")
+    if rest and more:
+        headlines.append(more)
+    return "\n\n".join([*blocks, "\n".join(headlines)] if headlines else blocks)
+
+
+def _headline(group: Group) -> Iterator[Segment]:
+    first = group.first
+    yield f"{first.severity}[{first.code}]", _SEVERITY_STYLES[first.severity]
+    where = first.source or first.place
+    times = f" ({len(group.findings)} times)" if len(group.findings) > 1 else ""
+    yield f": {first.message}{times}" + (f" --> {where}" if where else ""), ""
 
 
 def render_json(diagnostics: Iterable[Diagnostic]) -> str:
@@ -62,7 +117,7 @@ def render_json(diagnostics: Iterable[Diagnostic]) -> str:
     return json.dumps([d.as_dict() for d in diagnostics], ensure_ascii=False)
 
 
-def _segments(d: Diagnostic, sources: dict[str, list[str]]) -> Iterator[Segment]:
+def _segments(d: Diagnostic, sources: dict[str, list[str]], group: Group | None = None) -> Iterator[Segment]:
     yield f"{d.severity}[{d.code}]", _SEVERITY_STYLES[d.severity]
     yield f": {d.message}", "bold"
     if d.place:
@@ -72,7 +127,8 @@ def _segments(d: Diagnostic, sources: dict[str, list[str]]) -> Iterator[Segment]
         yield "\n  source: ", "blue"
         yield str(d.source), ""
         yield from _excerpt(d.source, _source_line(d.source, d.place, sources), "blue")
-    for name, value in (*d.shown_details(), ("why", d.reason), ("fix", d.fix)):
+    others = "" if group is None else group.others
+    for name, value in (*d.shown_details(), ("more like this", others), ("why", d.reason), ("fix", d.fix)):
         if value:
             yield f"\n  {name}: ", "green" if name == "fix" else "blue"
             yield value, ""
@@ -109,7 +165,9 @@ def _read(file: str, place: Place | None) -> list[str]:
     return []
 
 
-def _colored(block: list[Segment]) -> str:
+def _text(block: Iterable[Segment], color: bool) -> str:
+    if not color:
+        return "".join(text for text, _ in block)
     from rich.console import Console
     from rich.text import Text
 

@@ -115,10 +115,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     failure: Any = call.excinfo.value if call.excinfo is not None else None
     shown = failure.diagnostics if isinstance(failure, diagnostics.PtxlabError) else ()
     if shown and report.failed:
-        report.longrepr = diagnostics.render_text(shown)
+        report.longrepr = diagnostics.render_report(shown)
     found = [*session.diagnostics] if session is not None else []
     rest = [d for d in found if d not in shown]
     if rest:
-        report.sections.append(("ptxlab", diagnostics.render_text(rest)))
+        report.sections.append(("ptxlab", diagnostics.render_report(rest)))
     report.ptxlab = [d.as_dict() for d in [*found, *(d for d in shown if d not in found)]]
     return report

@@ -14,7 +14,7 @@ from traceback import walk_tb
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ptxlab.diagnostics import Diagnostic, Place, render_text
+from ptxlab.diagnostics import Diagnostic, Place, render_report
 from ptxlab.interop._device_properties import PRODUCTS
 from ptxlab.interop.optional_packages import after_import, missing
 from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Result
@@ -43,6 +43,8 @@ __all__ = [
 
 _OLDEST_TRITON, _NEXT_TRITON = (3, 9), (4, 0)
 """The first version with the driver interface of `ptxlab.interop.triton`, and the first that may have another."""
+
+_MORE = "the findings of the session, or ptxlab exec --json, have all"
 
 _launch = Kernel.launch
 """The method itself: `switched` may replace the attribute while a session is active."""
@@ -108,7 +110,7 @@ class Session:
     settings : the options of all launches
     launches : the launches so far
     diagnostics : findings of all launches, and notes about the run, in order
-    report : called with every finding when it is made; default: written to standard error
+    report : called with every finding; default: the findings of each launch are written to standard error
     keep : where the PTX of kernels with findings is written to, and with ``keep_inputs`` a replay bundle
     """
 
@@ -160,21 +162,31 @@ class Session:
             (self.keep / f"{kernel.name}.ptx").write_text(kernel.module.ast.text)
             if result.replay is not None:
                 result.save_bundle(self.keep / f"{kernel.name}.ptxlab")
-        for diagnostic in found:
-            self.note(diagnostic)
+        self._show([diagnostic for diagnostic in found if self._add(diagnostic)])
         errors = [d for d in found if d.severity == "error"]
         if errors and not (self.settings.keep_going and result.completed):
             raise KernelError(*errors)
 
     def note(self, diagnostic: Diagnostic) -> None:
         """Record a finding and report it, once."""
+        if self._add(diagnostic):
+            self._show([diagnostic])
+
+    def _add(self, diagnostic: Diagnostic) -> bool:
+        """Record a finding; return whether it is new."""
         if diagnostic in self.diagnostics:
-            return
+            return False
         self.diagnostics.append(diagnostic)
+        return True
+
+    def _show(self, found: list[Diagnostic]) -> None:
         if self.report is not None:
-            self.report(diagnostic)
-        elif diagnostic.severity != "error" or self.settings.keep_going:
-            print(render_text([diagnostic], color=sys.stderr.isatty()), file=sys.stderr)
+            for diagnostic in found:
+                self.report(diagnostic)
+            return
+        shown = [d for d in found if d.severity != "error" or self.settings.keep_going]
+        if shown:
+            print(render_report(shown, sys.stderr.isatty(), _MORE), file=sys.stderr)
 
 
 def launched_at(diagnostic: Diagnostic, site: Place | None) -> Diagnostic:

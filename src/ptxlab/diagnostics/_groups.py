@@ -1,0 +1,80 @@
+"""Findings of one cause, and the order in which a person reads causes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+from ptxlab.diagnostics._codes import READING_ORDER
+from ptxlab.diagnostics._diagnostic import Diagnostic
+
+__all__ = ["Group", "grouped"]
+
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_MOST_LINES = 8
+_FACTS = frozenset(("kernel", "origin", "earlier, in the source", "launched at", "found under"))
+"""Details in which findings of one cause do not differ."""
+
+
+@dataclass(slots=True)
+class Group:
+    """Findings that differ only in numbers: the same code, source line and message. The first one stands for all."""
+
+    findings: list[Diagnostic] = field(default_factory=list)
+
+    @property
+    def first(self) -> Diagnostic:
+        """The finding that was made first."""
+        return self.findings[0]
+
+    @property
+    def others(self) -> str:
+        """What the other findings are, in a line: empty if there are none."""
+        rest = self.findings[1:]
+        if not rest:
+            return ""
+        lines = list(dict.fromkeys(str(d.place.line) for d in rest if d.place))
+        listed = f" at line{'s' * (len(lines) > 1)} {', '.join(lines[:_MOST_LINES])}{', ...' * (len(lines) > _MOST_LINES)}" if lines else ""
+        counts = [(len(lines), "instruction"), (len(self._values("CTA")), "CTA"), (sum(map(_occurrences, rest)), "occurrence")]
+        summed = ", ".join(f"{count} {name}{'s' * (count > 1)}" for count, name in counts if count)
+        return f"{len(rest)}{listed} ({summed})"
+
+    def _values(self, name: str) -> set[str]:
+        return {value for d in self.findings[1:] for key, value in d.details if key == name}
+
+
+def _occurrences(finding: Diagnostic) -> int:
+    return next((int(value) for name, value in finding.details if name == "occurrences" and value.isdecimal()), 1)
+
+
+def grouped(findings: Iterable[Diagnostic]) -> list[Group]:
+    """Group findings, causes before consequences, notes last; findings of equal rank stay in order.
+
+    Findings without a source line are grouped only if they are at one line of the PTX.
+
+    Examples
+    --------
+    >>> from ptxlab.diagnostics import Diagnostic, Place
+    >>> race = Diagnostic("X101", "error", "st.shared writes bytes 0x0-0x3", source=Place("k.py", 4))
+    >>> fault = Diagnostic("M402", "error", "write of 4 bytes past the end of argument c")
+    >>> [(group.first.code, group.others) for group in grouped([race, race, fault])]
+    [('M402', ''), ('X101', '1 (1 occurrence)')]
+    """
+    groups: dict[Hashable, Group] = {}
+    for finding in findings:
+        groups.setdefault(_cause(finding), Group()).findings.append(finding)
+    return sorted(groups.values(), key=lambda group: _rank(group.first))
+
+
+def _cause(finding: Diagnostic) -> Hashable:
+    place, source = finding.place, finding.source
+    where = (source.file, source.line) if source else (place.file, place.line) if place else ()
+    facts = tuple(
+        item for item in finding.details if item[0] in ("kernel", "origin", "earlier, in the source", "launched at", "found under")
+    )
+    return finding.code, finding.severity, where, _NUMBER.sub("#", finding.message), facts
+
+
+def _rank(finding: Diagnostic) -> tuple[bool, int]:
+    return finding.severity == "note", next(rank for start, rank in READING_ORDER.items() if finding.code.startswith(start))

@@ -13,6 +13,7 @@ from benchmarks.mutations import __main__ as command
 from benchmarks.mutations import kernels as sources
 from benchmarks.mutations.adversary import ADVERSARIES, against
 from benchmarks.mutations.expected import EXPECTED, Expected
+from benchmarks.mutations.inputs import KEPT, arrays_of
 from benchmarks.mutations.judge import SCHEDULES, Unsound, Verdict, judge
 from benchmarks.mutations.launches import captured
 from benchmarks.mutations.mutants import mutants
@@ -419,3 +420,42 @@ def test_kernels_of_every_source() -> None:
         if source not in skipped:
             made = found[name]()
             assert all(launch.launch(check=RACE)[0].ok for launch in made.launches.values())
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("source", ["Triton and Gluon", "CuTe DSL", "CUDA C++"])
+def test_arrays_hold_many_values(source: str) -> None:
+    """Unordered writes of the same bits change nothing: inputs and the memory of results are random."""
+    try:
+        makers = sources._SOURCES[source]()
+    except ptxlab.PtxlabError as error:
+        pytest.skip(error.diagnostic.message)
+    found, _ = sources.kernels()
+    kept = set()
+    for name in makers:
+        for launch in found[name]().launches.values():
+            for number, array in arrays_of(launch).items():
+                if (name, number) in KEPT:
+                    kept.add((name, number))
+                    continue
+                values = {
+                    bytes(element) for element in np.ascontiguousarray(array).reshape(-1, 1).view(f"V{array.itemsize}")[:, 0].tolist()
+                }
+                assert len(values) >= min(64, (array.size + 1) // 2), (name, number)
+    assert kept == {key for key in KEPT if key[0] in makers}
+
+
+def test_inputs_are_the_same_each_time() -> None:
+    makers, _ = sources.kernels()
+    for name in ("mm_split_k_fp16", "gl_mm_fp16"):
+        one, other = ([arrays_of(launch) for launch in makers[name]().launches.values()] for _ in range(2))
+        for arrays, again in zip(one, other, strict=True):
+            assert all(arrays[number].tobytes() == again[number].tobytes() for number in arrays)
+
+
+def test_sums_of_a_split_product_are_exact() -> None:
+    """In whatever order programs add their parts, the bits of the result are the same."""
+    case = sources.kernels()[0]["mm_split_k_fp16"]().launches["128x64x512"]
+    a, b, c = (arrays_of(case)[number].astype(np.float64) for number in range(3))
+    _, found = case.launch(check="none", policy="random", seed=5)
+    assert np.array_equal(found["c"], c + a @ b.T)

@@ -33,6 +33,9 @@ _COPIED_AGAIN = """A tcgen05.cp overwrites scale factors that the tcgen05.cp of 
 tcgen05.mma of that step reads (X106). The same thread issues them. Section "Pipelined tcgen05 Instructions" does not list these pairs; in
 practice they execute in the order of issue."""
 
+_SAME_BITS = """All warps store one constant to shared memory, for the warps of another partition, and nothing orders these
+stores. In practice the result does not depend on the order; the letter makes no difference between the same and different bits."""
+
 EXPECTED: dict[tuple[str, str], Expected] = {
     ("gl_mm_2cta_fp16", "spec"): _at(
         ["X101"],
@@ -40,6 +43,8 @@ EXPECTED: dict[tuple[str, str], Expected] = {
         """All warps wait for the last phase of an mbarrier, and one of them ends it with mbarrier.inval: no barrier stands between that
         and the waits of the others.""",
     ),
+    ("mm_persistent_ws_fp16", "spec"): _at(["X101"], [654, 655, 1223], _SAME_BITS),
+    ("flash_ws_fp16", "spec"): _at(["X101"], [362, 2726], _SAME_BITS),
     ("cute_scaled_mxf8", "spec"): _at(["X105", "X106"], [771, 783], _COPIED_AGAIN),
     ("cute_scaled_nvf4", "spec"): _at(["X105", "X106"], [482, 491, 500, 509, 521, 530, 539, 548], _COPIED_AGAIN),
 }

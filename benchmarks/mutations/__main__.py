@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
+from .expected import EXPECTED, NOTHING
 from .judge import Unsound, Verdict, judge, models
 from .kernels import kernels
 from .mutants import Mutant
@@ -44,7 +45,7 @@ def main() -> None:
                 if options.model not in (None, model):
                     continue
                 try:
-                    verdicts += judge(name, made.kernel, made.launches, model, wanted)
+                    verdicts += judge(name, made.kernel, made.launches, model, wanted, EXPECTED.get((name, model), NOTHING))
                 except Unsound as unsound:
                     skipped[f"{name} ({model})"] = str(unsound)
             progress.advance(task)

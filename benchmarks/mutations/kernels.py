@@ -10,6 +10,7 @@ from typing import Any
 import ptxlab
 from ptxlab.interop import nvcc
 
+from .inputs import fill
 from .launches import captured
 
 __all__ = ["Kernel", "kernels"]
@@ -150,12 +151,19 @@ _SOURCES: dict[str, Callable[[], Makers]] = {"Triton and Gluon": _from_files, "C
 
 
 def kernels() -> tuple[Makers, dict[str, str]]:
-    """All kernels by name; and the sources that need a compiler which is not there, with what is missing."""
+    """All kernels by name, with random inputs; and the sources that need a compiler which is not there, with what is missing."""
     found: Makers = {}
     skipped = {}
     for source, makers in _SOURCES.items():
         try:
-            found |= makers()
+            found |= {name: partial(_with_random_inputs, make) for name, make in makers().items()}
         except ptxlab.PtxlabError as error:
             skipped[source] = error.diagnostic.message
     return found, skipped
+
+
+def _with_random_inputs(make: Callable[[], Kernel]) -> Kernel:
+    made = make()
+    for launch in made.launches.values():
+        fill(made.name, launch)
+    return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 from benchmarks.mutations import __main__ as command
 from benchmarks.mutations import kernels as sources
 from benchmarks.mutations.adversary import ADVERSARIES, against
+from benchmarks.mutations.expected import EXPECTED, Expected
+from benchmarks.mutations.inputs import KEPT, arrays_of
 from benchmarks.mutations.judge import SCHEDULES, Unsound, Verdict, judge
 from benchmarks.mutations.launches import captured
 from benchmarks.mutations.mutants import mutants
@@ -283,6 +286,81 @@ def test_a_kernel_that_is_not_clean_is_no_subject() -> None:
         list(judge("copy", case.kernel, {"3 turns": case}))
 
 
+MARKED = COPY.replace("tile[512];", "tile[512];\n.shared .b32 mark;").replace(
+    "mov.u32 %r2, tile;", "mov.u32 %r2, tile;\nst.shared.u32 [mark], %r1;"
+)
+"""All threads write their number to one word, which nothing reads."""
+MARK = Expected(frozenset({("X101", 12)}), "warps write to one word")
+
+
+def test_the_expected_findings_of_a_kernel_are_no_findings_of_its_mutants() -> None:
+    twice = MARKED.replace("BEHIND:\nbar.sync 0;", "BEHIND:\nbar.sync 0;\nbar.sync 0;")
+    case = Copy(2, twice)
+    with pytest.raises(Unsound, match=r"^2 turns: X101: st\.shared"):
+        list(judge("copy", case.kernel, {"2 turns": case}))
+    found = list(judge("copy", case.kernel, {"2 turns": case}, expected=MARK))
+    plain = Copy(2, twice.replace("st.shared.u32 [mark], %r1;", "mov.u32 %r2, %r2;"))
+    right = list(judge("copy", plain.kernel, {"2 turns": plain}))
+    assert [(v.state, v.codes, v.proposed, v.explored) for v in found] == [(v.state, v.codes, v.proposed, v.explored) for v in right]
+    assert {v.state for v in found} == {"reported", "redundant"}
+
+
+def test_a_kernel_without_an_expected_finding_is_no_subject() -> None:
+    case = Copy(2, MARKED)
+    stale = Expected(MARK.findings | {("X102", 14)}, "")
+    with pytest.raises(Unsound, match=r"^X102 at line 14 is expected and not found$"):
+        list(judge("copy", case.kernel, {"2 turns": case}, expected=stale))
+
+
+class Quiet(Copy):
+    """Nothing is found but X101 at line 12, whose repair names something else in mutants."""
+
+    def __init__(self, repair: str, in_mutants: str) -> None:
+        super().__init__(2)
+        self.sound = self.kernel.variant(False, True)[0]
+        self.repair, self.in_mutants = repair, in_mutants
+
+    def launch(self, **options: Any) -> tuple[Any, dict[str, np.ndarray[Any, Any]]]:
+        result, found = super().launch(**options)
+        fix = self.repair if self.kernel.variant(False, True)[0] is self.sound else self.in_mutants
+        finding = ptxlab.Diagnostic("X101", "error", "a race", fix=fix, place=ptxlab.diagnostics.Place("", 12))
+        note = ptxlab.Diagnostic("M410", "note", "an order")
+        return SimpleNamespace(diagnostics=(finding, note), completed=result.completed, stats=result.stats), found
+
+
+@pytest.mark.parametrize(
+    ("repair", "in_mutants", "reported"),
+    [
+        ("insert nothing", "insert nothing", set()),
+        ("insert nothing", "insert fence.proxy.async", {"fence.proxy.async"}),
+        ("insert fence.proxy.async", "insert fence.proxy.async", set()),
+    ],
+)
+def test_an_expected_finding_counts_if_it_alone_names_the_removed_instruction(repair: str, in_mutants: str, reported: set[str]) -> None:
+    case = Quiet(repair, in_mutants)
+    found = list(judge("copy", case.kernel, {"2 turns": case}, expected=MARK))
+    assert {v.mutant.family for v in found if v.state == "reported"} == reported
+
+
+def test_expected_findings_are_stated_with_their_reasons() -> None:
+    makers, _ = sources.kernels()
+    known = set(makers) | {"cute_scaled_mxf8", "cute_scaled_nvf4"}
+    for (name, model), expected in EXPECTED.items():
+        assert name in known
+        assert model in ("practice", "spec")
+        assert expected.findings
+        assert len(expected.reason.split()) > 10
+
+
+@pytest.mark.compiler
+def test_the_expected_findings_of_a_compiled_kernel() -> None:
+    made = sources.kernels()[0]["gl_mm_2cta_fp16"]()
+    with pytest.raises(Unsound, match=r"mbarrier\.inval ends"):
+        list(judge(made.name, made.kernel, made.launches, "spec"))
+    found = list(judge(made.name, made.kernel, made.launches, "spec", lambda number, _: number < 1, EXPECTED[made.name, "spec"]))
+    assert [v.state for v in found] == ["redundant"]
+
+
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
     """The command, with kernels of this file."""
     sound, racing = Copy(2), Copy(2, COPY.replace("fence.proxy.async.shared::cta;", ""))
@@ -342,3 +420,42 @@ def test_kernels_of_every_source() -> None:
         if source not in skipped:
             made = found[name]()
             assert all(launch.launch(check=RACE)[0].ok for launch in made.launches.values())
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("source", ["Triton and Gluon", "CuTe DSL", "CUDA C++"])
+def test_arrays_hold_many_values(source: str) -> None:
+    """Unordered writes of the same bits change nothing: inputs and the memory of results are random."""
+    try:
+        makers = sources._SOURCES[source]()
+    except ptxlab.PtxlabError as error:
+        pytest.skip(error.diagnostic.message)
+    found, _ = sources.kernels()
+    kept = set()
+    for name in makers:
+        for launch in found[name]().launches.values():
+            for number, array in arrays_of(launch).items():
+                if (name, number) in KEPT:
+                    kept.add((name, number))
+                    continue
+                values = {
+                    bytes(element) for element in np.ascontiguousarray(array).reshape(-1, 1).view(f"V{array.itemsize}")[:, 0].tolist()
+                }
+                assert len(values) >= min(64, (array.size + 1) // 2), (name, number)
+    assert kept == {key for key in KEPT if key[0] in makers}
+
+
+def test_inputs_are_the_same_each_time() -> None:
+    makers, _ = sources.kernels()
+    for name in ("mm_split_k_fp16", "gl_mm_fp16"):
+        one, other = ([arrays_of(launch) for launch in makers[name]().launches.values()] for _ in range(2))
+        for arrays, again in zip(one, other, strict=True):
+            assert all(arrays[number].tobytes() == again[number].tobytes() for number in arrays)
+
+
+def test_sums_of_a_split_product_are_exact() -> None:
+    """In whatever order programs add their parts, the bits of the result are the same."""
+    case = sources.kernels()[0]["mm_split_k_fp16"]().launches["128x64x512"]
+    a, b, c = (arrays_of(case)[number].astype(np.float64) for number in range(3))
+    _, found = case.launch(check="none", policy="random", seed=5)
+    assert np.array_equal(found["c"], c + a @ b.T)

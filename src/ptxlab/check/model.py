@@ -58,7 +58,7 @@ class Kind(IntEnum):
     ALLOC = 11
     """tcgen05.alloc and dealloc: as if they wrote all columns; alloc's store of the address needs no proxy fence in practice"""
     SILENT = 12
-    """a weak store of what was there already: it races with no other store, as compilers let all threads store one value"""
+    """a weak store of what was there already: in practice it races with no other access, as compilers let all threads store one value"""
     STORE = 13
     """st.async: performed by an agent of its own, in the generic proxy"""
     CP_4X256B = 14
@@ -155,6 +155,8 @@ class Rule(NamedTuple):
     row: Row
     formal: bool = False
     """whether ``spec`` requires `Component.DONE` where ``practice`` uses `component`"""
+    equal: bool = False
+    """whether both write the same bits: no conflict, but a note if nothing orders them"""
 
 
 def rule(earlier: Kind, wrote: bool, later: Kind, writes: bool, model: str = "practice") -> Rule:
@@ -168,8 +170,9 @@ def rule(earlier: Kind, wrote: bool, later: Kind, writes: bool, model: str = "pr
     ('DONE', 'EARLY')
     """
     conflict = (wrote or writes) and (not (earlier in _ATOMIC and later in _ATOMIC) or scoped(earlier, later))
-    if later is Kind.SILENT and earlier in (Kind.GENERIC, Kind.SILENT):
-        conflict = False
+    equal = False
+    if later is Kind.SILENT and earlier in (Kind.GENERIC, Kind.SILENT) and model == "practice":
+        conflict, equal = False, wrote and writes
     row = Row.EXECUTION
     if earlier in TENSOR_SPACE and later in TENSOR_SPACE:
         # Section "Specialized Inter-thread Synchronization for tcgen05 instructions".
@@ -186,7 +189,7 @@ def rule(earlier: Kind, wrote: bool, later: Kind, writes: bool, model: str = "pr
     elif earlier in (Kind.BULK, Kind.REDUCE) and not wrote:
         # cp.async.bulk.wait_group.read
         component = Component.EARLY
-    return Rule(conflict, component, row, formal)
+    return Rule(conflict, component, row, formal, equal)
 
 
 def _pipelined(earlier: Kind, wrote: bool, later: Kind, writes: bool) -> bool:
@@ -203,14 +206,14 @@ def scoped(earlier: Kind, later: Kind) -> bool:
 def rule_table(model: str) -> NDArray[np.uint8]:
     """`rule` for all pairs as a table for compiled code: uint8[1024].
 
-    The index is (kind << 1 | write) of the earlier access << 5 | the same of the later one. Bits: 0 component, 1-2 row, 3 formal, 6 whether
-    whatever conflicts with the earlier one conflicts with the later one, too (not if `scoped`, where both stay), 7 conflict.
+    The index is (kind << 1 | write) of the earlier access << 5 | the same of the later one. Bits: 0 component, 1-2 row, 3 formal, 4 equal,
+    6 whether whatever conflicts with the earlier one conflicts with the later one, too (not if `scoped`, where both stay), 7 conflict.
     """
     table: NDArray[np.uint8] = np.zeros(1024, np.uint8)
     for earlier, wrote, later, writes in product(Kind, (False, True), Kind, (False, True)):
         found = rule(earlier, wrote, later, writes, model)
         index = (earlier << 1 | wrote) << 5 | later << 1 | writes
-        table[index] = found.component | found.row << 1 | found.formal << 3 | found.conflict << 7
+        table[index] = found.component | found.row << 1 | found.formal << 3 | found.equal << 4 | found.conflict << 7
     conflicts = (table >> 7).reshape(32, 32).astype(bool)
     covers = ~(conflicts[:, None] & ~conflicts[None, :]).any(axis=2)
     covers &= ~np.array([[scoped(Kind(one >> 1), Kind(other >> 1)) for other in range(32)] for one in range(32)])

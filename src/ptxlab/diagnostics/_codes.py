@@ -307,6 +307,7 @@ _CODES = (
         "two strong accesses of different CTAs, and the scope of one does not include the thread of the other",
         "Memory Consistency Model: Morally strong operations",
     ),
+    CodeInfo("X123", "note", "two threads write the same bits to the same memory and nothing orders them", _GENERAL),
     CodeInfo("X115", "error", "tcgen05 operations of two threads are ordered only if tcgen05.fence stands between them", _MODEL),
     # Programs around kernels: CuTe DSL (I1xx), CUDA C++ (I2xx), host memory, the Triton driver and ``ptxlab exec`` (I3xx).
     CodeInfo("I101", "error", "CuTe DSL is not installed"),

@@ -45,7 +45,7 @@ def chained(*bodies: str, **options: Any) -> list[list[Any]]:
 
 def codes(*bodies: str, **options: Any) -> list[str]:
     first, *others = chained(*bodies, **options)
-    assert first == []
+    assert [d for d in first if d.code != "X123"] == []
     return [d.code for found in others for d in found]
 
 

@@ -171,7 +171,7 @@ def test_the_table_is_the_rule(model: str) -> None:
             kinds = itertools.product(Kind, (False, True))
             covers = all(rule(later, writes, *k, model).conflict for k in kinds if rule(earlier, wrote, *k, model).conflict)
             assert bool(word & 64) is (covers and not scoped(earlier, later))
-            assert (bool(word & 128), Component(word & 1), Row(word >> 1 & 3), bool(word & 8)) == found
+            assert (bool(word & 128), Component(word & 1), Row(word >> 1 & 3), bool(word & 8), bool(word & 16)) == found
 
 
 PIPELINES = [

@@ -27,7 +27,8 @@ POLICIES += [{"policy": "random", "seed": seed} for seed in range(10)]
 
 
 def sound(case: Case, result: Any) -> None:
-    findings = [d for d in result.diagnostics if not (case.order_dependent and str(d.severity) == "note")]
+    """Nothing is found, but that the order of additions matters where it does, and that several warps store the same bits (X123)."""
+    findings = [d for d in result.diagnostics if d.code != "X123" and not (case.order_dependent and str(d.severity) == "note")]
     assert not findings, "\n".join(map(str, findings))
     assert result.ok
 

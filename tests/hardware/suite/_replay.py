@@ -20,7 +20,7 @@ def _module(text: str, cuda: bool) -> ptxlab.Module:
 
 
 def replay(kernel: Kernel, policy: str = "eager", check: str = "all") -> tuple[list[NDArray[Any]], list[Any]]:
-    """The results, and the findings."""
+    """The results, and the findings but the note that the same bits are written twice (X123)."""
     device = ptxlab.Device("sm_90a")
     buffers = {id(a): device.array(a) for a in kernel.arrays}
     args = [_placed(a, buffers) for a in kernel.args]
@@ -36,7 +36,7 @@ def replay(kernel: Kernel, policy: str = "eager", check: str = "all") -> tuple[l
         check=check,
         device=device,
     )
-    return [buffers[id(a)].numpy() for a in kernel.outputs], list(done.diagnostics)
+    return [buffers[id(a)].numpy() for a in kernel.outputs], [d for d in done.diagnostics if d.code != "X123"]
 
 
 def _placed(argument: Any, buffers: dict[int, Any]) -> Any:

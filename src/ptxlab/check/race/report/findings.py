@@ -28,7 +28,7 @@ from ptxlab.check.race.report._messages import (
     where_text,
 )
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object, Shadow
-from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, FORMAL, HOW_SHIFT, UNWRITTEN
+from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, EQUAL, FORMAL, HOW_SHIFT, UNWRITTEN
 from ptxlab.diagnostics import Place as SourcePlace
 from ptxlab.isa.effects import Alloc, Asynchronous, Completion, Dealloc, MbarrierArrive, MbarrierWait, Scope
 from ptxlab.isa.native_ops import LaneAccess
@@ -64,6 +64,8 @@ class Findings:
         self.conditional = ConditionalFindings()
         self._raced: set[tuple[int, int, int]] = set()
         """The pairs of instructions whose finding holds only if what one of them reads is used."""
+        self._equal: set[tuple[int, int, int]] = set()
+        """The pairs of instructions that have written the same bits."""
         self.before: GridBefore | None = None
         """The grid that may still run, if there is one."""
         self._redundant = dead_loads(launch.program) if waits_for_grid(launch.program) else frozenset()
@@ -102,10 +104,15 @@ class Findings:
             if (
                 narrow == []
                 or (earlier.serial != clocks.serial and _is_acquired(agent, earlier))
-                or (earlier.write and later.write and self.clusters.same_store((earlier.slot, earlier.clock), (later.slot, later.clock)))
                 or {earlier.op.index, later.op.index} & self._redundant
             ):
                 cleared.add(pair)
+                continue
+            if wrong == EQUAL or self._same_store(earlier, later):
+                cleared.add(pair)
+                if key not in self._equal:
+                    self._equal.add(key)
+                    self._equal_writes(agent, earlier, later, self._place(later, suspects, number, rows))
                 continue
             self._seen.add(key)
             code = self._report(clocks, agent, earlier, later, self._place(later, suspects, number, rows), wrong == FORMAL, narrow)
@@ -153,6 +160,27 @@ class Findings:
             f"kernel {before.kernel}, line {earlier.op.line}: {earlier.op.opcode}",
             self._agent_text(later, place.lanes),
             "none: griddepcontrol.launch_dependents lets this grid start while the other one runs",
+        )
+
+    def _same_store(self, earlier: Access, later: Access) -> bool:
+        """Whether two bulk copies write the same bits."""
+        slots = (earlier.slot, earlier.clock), (later.slot, later.clock)
+        return earlier.write and later.write and self.clusters.same_store(*slots)
+
+    def _equal_writes(self, agent: Agent, earlier: Access, later: Access, place: Place) -> None:
+        """Nothing orders two writes, and both write the same bits: one note for shared memory and one for global memory."""
+        self._add_pair(
+            "X123",
+            f"{later.op.short} writes {place.text}, to which {earlier.op.short} at line {earlier.op.line} writes the same bits, "
+            "and nothing orders the two",
+            later.op,
+            "nothing need change, as the result does not depend on the order; for a kernel without the note let one thread write",
+            agent.cta,
+            f"{self._agent_text(earlier)}: {self._line_text(earlier.op)}",
+            self._agent_text(later, place.lanes),
+            source=self._launch.reports.place(earlier.op)[2],
+            once=True,
+            part=place.found.proxy_row,
         )
 
     def _unwritten(self, reader: Access, agent: Agent, place: Place) -> None:
@@ -353,12 +381,13 @@ class Findings:
         later: str,
         order: str = "none",
         source: SourcePlace | None = None,
+        **keys: Any,
     ) -> None:
         """Add a finding about two accesses; ``op`` is the later one, ``source`` the place of the earlier one in the source."""
         details = [("earlier", earlier), ("later", later), ("order that exists", order)]
         if source is not None:
             details.insert(1, ("earlier, in the source", f"{source.file}:{source.line}"))
-        self._launch.reports.add(code, message, op=op, fix=fix, details=details, cta=cta)
+        self._launch.reports.add(code, message, op=op, fix=fix, details=details, cta=cta, **keys)
 
     def _reader(self, clocks: Clocks, earlier: Access, later: Access) -> Access | None:
         """The one of two accesses that is a weak load of a warp of this cluster, if the other one writes."""

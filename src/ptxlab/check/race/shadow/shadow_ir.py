@@ -19,6 +19,7 @@ __all__ = [
     "BEFORE",
     "CLUSTER_SHIFT",
     "CONCURRENT",
+    "EQUAL",
     "FORMAL",
     "HOW_SHIFT",
     "NEAR",
@@ -45,8 +46,8 @@ address of the masks of what has been written (0 where all memory starts with a 
 NEAR = 4
 """Entries of a cell that are contiguous, in one cache line. Few cells need the further ones, which are stored elsewhere."""
 SUSPECT_WORDS = 6
-"""The earlier entry, the later one, the granule's host address, and what is wrong: `CONCURRENT`, `FORMAL` or `UNWRITTEN`."""
-CONCURRENT, FORMAL, UNWRITTEN = range(3)
+"""The earlier entry, the later one, the granule's host address, and what is wrong: `CONCURRENT`, `FORMAL`, `UNWRITTEN` or `EQUAL`."""
+CONCURRENT, FORMAL, UNWRITTEN, EQUAL = range(4)
 READS_TOO = 0x20
 """A bit after kind and write: the access reads the bytes before it writes them."""
 PROXY_FENCES = {Row.ASYNC_SHARED: 0x40000, Row.ASYNC_GLOBAL: 0x80000}
@@ -249,6 +250,8 @@ def _judge(c: Function, state: Value, earlier: tuple[Value, Value], later: tuple
     conflict = (found & 128).ne(0)
     with c.when(conflict & ~ordered):
         _suspect(c, state, (whose, held, who, what, place, CONCURRENT))
+    with c.when((found & 16).ne(0) & ~ordered):
+        _suspect(c, state, (whose, held, who, what, place, EQUAL))
     with c.when(conflict & ordered & (found & 8).ne(0) & ~performed):
         _suspect(c, state, (whose, held, who, what, place, FORMAL))
     # A slot numbers accesses that one agent makes in order: a later number of the same slot and kind replaces an earlier one.

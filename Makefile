@@ -30,7 +30,7 @@ lint: $(VENV)/.test
 	$(BIN)/lint-imports
 
 quick: lint
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not slow and not compiler and not recording"
+	$(PYTEST) -n $(WORKERS) --dist loadgroup --ignore tests/end_to_end --ignore tests/hardware -m "not slow and not sweep and not compiler and not recording"
 
 test: lint
 	$(PYTEST) -n $(WORKERS) --dist loadgroup --durations=25 -m "not slow"

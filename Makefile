@@ -24,8 +24,8 @@ demo: $(VENV)/.runtime
 	$(BIN)/python examples/gemm/demo.py
 
 lint: $(VENV)/.test
-	$(BIN)/ruff check --no-cache src tests examples benchmarks docs
-	$(BIN)/ruff format --no-cache --check src tests examples benchmarks docs
+	$(BIN)/ruff check src tests examples benchmarks docs
+	$(BIN)/ruff format --check src tests examples benchmarks docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -216,6 +216,7 @@ def cpu_seconds(pid: int) -> float:
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(os.name != "posix", reason="SIGINT is sent as a POSIX signal")
 def test_interrupt_ends_within_a_second(launch: Path) -> None:
     loop = DOUBLE.replace("DONE:", "LOOP: add.u32 %r3, %r3, 1; bra LOOP;\nDONE:")

@@ -24,13 +24,13 @@ demo: $(VENV)/.runtime
 	$(BIN)/python examples/gemm/demo.py
 
 lint: $(VENV)/.test
-	$(BIN)/ruff check --no-cache src tests examples benchmarks docs
-	$(BIN)/ruff format --no-cache --check src tests examples benchmarks docs
+	$(BIN)/ruff check src tests examples benchmarks docs
+	$(BIN)/ruff format --check src tests examples benchmarks docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 quick: lint
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not slow and not compiler and not recording"
+	$(PYTEST) -n $(WORKERS) --dist loadgroup --ignore tests/end_to_end --ignore tests/hardware -m "not slow and not sweep and not compiler and not recording"
 
 test: lint
 	$(PYTEST) -n $(WORKERS) --dist loadgroup --durations=25 -m "not slow"

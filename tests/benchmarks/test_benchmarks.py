@@ -48,6 +48,7 @@ def test_every_loop_of_the_machine_is_a_figure() -> None:
     assert {r.path[2] for r in REQUIRED if r.path[:2] == ("units", "service_us")} <= set(services())
 
 
+@pytest.mark.sweep
 def test_two_trees_are_compared_in_pairs() -> None:
     """The tree with itself: both sides measure, and the ratio is that of the pairs."""
     assert {"launch attention none", "service bar.sync", "prepared nvf4", "fresh import"} <= set(rows())

@@ -408,6 +408,7 @@ def test_kernels_whose_compiler_is_absent_are_left_out(monkeypatch: pytest.Monke
     assert not [name for name in found if name.startswith("cuda_")]
 
 
+@pytest.mark.compiler
 def test_kernels_of_every_source() -> None:
     found, skipped = sources.kernels()
     assert {"Triton and Gluon", "CuTe DSL", "CUDA C++"} >= set(skipped)

@@ -126,6 +126,13 @@ def _poor(found: Compared, field: str, least: float) -> dict[str, float]:
     return {value: round(share, 4) for value, share in shares.items() if share < least}
 
 
+def test_a_tenth_of_the_recorded_verdicts() -> None:
+    found = compare(ROWS[::10])
+    assert {row.family for row in found.equal} == set(FAMILIES)
+    assert len(found.equal) / (len(found.equal) + len(found.differ)) >= 0.995, [row[:5] for row in found.differ]
+
+
+@pytest.mark.sweep
 def test_recorded_verdicts() -> None:
     found = _whole()
     compared = len(found.equal) + len(found.differ)
@@ -135,6 +142,7 @@ def test_recorded_verdicts() -> None:
     assert len(found.stricter) <= MOST_STRICTER * compared
 
 
+@pytest.mark.sweep
 def test_every_stricter_rule_is_needed() -> None:
     assert {rule for _, rule in _whole().stricter} == set(STRICTER)
 
@@ -218,6 +226,7 @@ def ptxas() -> str:
 
 
 @pytest.mark.oracle
+@pytest.mark.compiler
 def test_recorded_verdicts_are_those_of_single_instructions(ptxas: str) -> None:
     """In a batch no instruction has changed the verdict on another."""
     some = ROWS[:: len(ROWS) // 250]

@@ -89,6 +89,7 @@ def test_a_short_address_is_noted_in_a_module_too() -> None:
 
 
 @pytest.mark.oracle
+@pytest.mark.compiler
 def test_the_assembler_says_the_same() -> None:
     ptxas = assembler()
     if ptxas is None:

@@ -74,7 +74,9 @@ def expected(status: str, message: str) -> bool | None:
     return None if status == "crash" or EMULATED in message or ZERO in message else status == "reject"
 
 
-@pytest.mark.parametrize(("table", "total", "accepted"), [("around", 3000, 1000), ("near", 4400, 1000)])
+@pytest.mark.parametrize(
+    ("table", "total", "accepted"), [("around", 3000, 1000), pytest.param("near", 4400, 1000, marks=pytest.mark.sweep)]
+)
 def test_recorded_verdicts_of_tables(table: str, total: int, accepted: int) -> None:
     text = gzip.decompress(Path(__file__).with_name(f"ptxas_verdicts_{table}.tsv.gz").read_bytes()).decode()
     rows = [line.split("\t") for line in text.splitlines()[1:]]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from ptxlab.cli import main
 
 HEADER = ".version 8.7\n.target sm_100a\n.address_size 64\n"
 DOUBLE = (
@@ -52,6 +57,17 @@ exact = true
 
 
 def ptxlab(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The command in this process, which has imported its modules and loaded its compiled code already."""
+    status = 0
+    with contextlib.chdir(folder), redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as errors:
+        try:
+            main([*map(str, arguments)], prog_name="ptxlab")
+        except SystemExit as end:
+            status = int(end.code or 0)
+    return subprocess.CompletedProcess(arguments, status, output.getvalue(), errors.getvalue())
+
+
+def new_process(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from ptxlab.cli import main; main()", *map(str, arguments)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
 
@@ -65,7 +81,7 @@ def launch(tmp_path: Path) -> Path:
 
 
 def test_clean_run(launch: Path) -> None:
-    done = ptxlab("run", "launch.toml", "--save", "out", folder=launch)
+    done = new_process("run", "launch.toml", "--save", "out", folder=launch)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("finished: 1 CTAs, 26 warp-instructions, 0 machine services, ")
     assert (np.load(launch / "out" / "B.npy") == 2 * np.arange(64)).all()
@@ -74,7 +90,7 @@ def test_clean_run(launch: Path) -> None:
 def test_progress_goes_to_standard_error(launch: Path) -> None:
     (launch / "launch.toml").write_text(LAUNCH.replace("SIZE", "128").replace("block", "grid = 3\nblock").split("[[expect]]")[0])
     plain = ptxlab("run", "launch.toml", "--json", folder=launch)
-    shown = ptxlab("run", "launch.toml", "--json", "--progress", folder=launch)
+    shown = new_process("run", "launch.toml", "--json", "--progress", folder=launch)
     assert plain.stderr == ""
     (line,) = shown.stderr.split("\n")[:-1]
     assert line.startswith("double ")
@@ -84,7 +100,7 @@ def test_progress_goes_to_standard_error(launch: Path) -> None:
 
 def test_progress_bar_of_a_terminal_moves_and_goes_away(launch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    done = ptxlab("run", "launch.toml", "--progress", folder=launch)
+    done = new_process("run", "launch.toml", "--progress", folder=launch)
     assert done.returncode == 0
     assert "double" in done.stderr
     assert done.stderr.endswith("\x1b[2K"), "the line is erased"
@@ -183,11 +199,11 @@ def test_wrong_option_is_wrong_use(launch: Path) -> None:
 def test_warmup_fills_the_cache(launch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = launch / "cache"
     monkeypatch.setenv("PTXLAB_CACHE_DIR", str(cache))
-    done = ptxlab("warmup", "double.ptx", "--json", folder=launch)
+    done = new_process("warmup", "double.ptx", "--json", folder=launch)
     assert done.returncode == 0
     assert {"double.ptx: double, check=all", "double.ptx: double, check=none"} <= set(json.loads(done.stdout))
     kept = set(cache.rglob("*.o"))
-    assert ptxlab("run", "launch.toml", folder=launch).returncode == 0
+    assert new_process("run", "launch.toml", folder=launch).returncode == 0
     assert {path.name for path in cache.rglob("*.o")} - {path.name for path in kept} == set()
 
 
@@ -200,6 +216,7 @@ def cpu_seconds(pid: int) -> float:
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(os.name != "posix", reason="SIGINT is sent as a POSIX signal")
 def test_interrupt_ends_within_a_second(launch: Path) -> None:
     loop = DOUBLE.replace("DONE:", "LOOP: add.u32 %r3, %r3, 1; bra LOOP;\nDONE:")

@@ -48,6 +48,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.sweep
 @pytest.mark.xdist_group("site")
 def test_the_site_builds(site: Path) -> None:
     pages = {page.relative_to(site).as_posix() for page in site.rglob("*.html")}
@@ -60,6 +61,7 @@ def test_the_site_builds(site: Path) -> None:
     assert [page for page in (site / "coverage").glob("*.html") if r"\|" in page.read_text()] == []  # bars in the code of tables
 
 
+@pytest.mark.sweep
 @pytest.mark.xdist_group("site")
 def test_the_search_covers_the_forms(site: Path) -> None:
     found = json.loads((site / "search" / "search_index.json").read_text())["docs"]
@@ -70,6 +72,7 @@ def test_the_search_covers_the_forms(site: Path) -> None:
         assert [opcode for opcode in opcodes if opcode not in words] == []
 
 
+@pytest.mark.sweep
 @pytest.mark.xdist_group("site")
 def test_the_reference_describes_what_the_packages_offer(site: Path) -> None:
     import ptxlab
@@ -84,6 +87,7 @@ def test_the_reference_describes_what_the_packages_offer(site: Path) -> None:
         assert "``" not in page  # descriptions are read as text, not as types
 
 
+@pytest.mark.sweep
 @pytest.mark.xdist_group("site")
 def test_the_reference_describes_the_libraries(site: Path) -> None:
     from ptxlab.interop import cute, triton
@@ -94,6 +98,7 @@ def test_the_reference_describes_the_libraries(site: Path) -> None:
     assert [name for name in [*names, "ptxlab.interop.pytest_plugin.ptxlab_session"] if f'id="{name}"' not in page] == []
 
 
+@pytest.mark.sweep
 @pytest.mark.xdist_group("site")
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_the_filter_of_the_coverage_pages(site: Path) -> None:

@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.sweep
 def test_sixty_thousand_lines_start_within_ten_seconds(tmp_path: Path) -> None:
     """Cold: a new process and an empty cache. CPU seconds are compared, so that other work on the machine does not count."""
     command = [sys.executable, "-m", "benchmarks.worker", "first_instruction", "60000"]

@@ -166,7 +166,7 @@ SPIN:
 
 
 @pytest.mark.parametrize("sleep", ["", "nanosleep.u32 100;"])
-@pytest.mark.parametrize(("policy", "seed"), [("eager", 0), ("random", 3)])
+@pytest.mark.parametrize(("policy", "seed"), [("random", 3), pytest.param("eager", 0, marks=pytest.mark.sweep)])
 def test_spinning_ctas_wait_for_a_later_one(sleep: str, policy: str, seed: int) -> None:
     flag = np.zeros(1, np.uint32)
     out, result = run(SPIN_ON_FLAG.format(last=7, sleep=sleep), 32, 8, params=", .param .u64 flag", args=(flag,), policy=policy, seed=seed)
@@ -175,7 +175,7 @@ def test_spinning_ctas_wait_for_a_later_one(sleep: str, policy: str, seed: int) 
     assert flag[0] == 5
 
 
-@pytest.mark.parametrize("sleep", ["", "nanosleep.u32 100;"])
+@pytest.mark.parametrize("sleep", [pytest.param("", marks=pytest.mark.sweep), "nanosleep.u32 100;"])
 def test_spinning_on_a_cta_that_is_never_resident_hangs(sleep: str) -> None:
     started = time.process_time()
     flag = np.zeros(1, np.uint32)

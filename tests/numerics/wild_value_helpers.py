@@ -36,6 +36,11 @@ class Form:
         return self.length or {"f16": 16, "bf16": 16, "tf32": 8}.get(self.a, 32)
 
     @property
+    def sort(self) -> tuple[object, ...]:
+        """What forms have in common that differ in the types of A and B only."""
+        return (self.arch, self.kind, self.d, self.length, self.scale, self.sparse)
+
+    @property
     def chunks(self) -> int:
         return self.k // (1 if self.a == "tf32" else 4 if self.kind in GROUPED else 2)
 

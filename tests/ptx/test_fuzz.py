@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -174,17 +174,16 @@ LONG: dict[str, Callable[[int], str]] = {
 
 @pytest.mark.parametrize("kind", LONG)
 def test_time_is_linear(kind: str) -> None:
-    def seconds(n: int) -> float:
+    def seconds(n: int) -> Iterator[float]:
         text = LONG[kind](n)
-        best = 1e9
         for _ in range(3):
             start = time.process_time()
             with contextlib.suppress(PtxSyntaxError):
                 SourceMap(parse(text))
-            best = min(best, time.process_time() - start)
-        return best
+            yield time.process_time() - start
 
-    assert seconds(40_000) < 40 * max(seconds(4_000), 0.002)  # ten times the text; four times for a busy machine
+    limit = 40 * max(min(seconds(4_000)), 0.002)  # ten times the text; four times for a busy machine
+    assert any(found < limit for found in seconds(40_000))
 
 
 def test_huge_counts_parse() -> None:

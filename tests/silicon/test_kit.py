@@ -16,6 +16,7 @@ from ptxlab.interop import nvcc
 from ptxlab.isa import load_all
 from ptxlab.isa.catalogue import match
 from ptxlab.silicon._compare import replay
+from tests.sweep_helpers import one_in
 
 EARLIER = {"sm_90a": (), "sm_100a": ("sm_90a",), "sm_103a": ("sm_100a",), "sm_120a": ("sm_90a",)}
 """Target -> targets that have some of its cases, which run there already."""
@@ -40,7 +41,7 @@ def test_every_target_has_its_parts() -> None:
     }
 
 
-@pytest.mark.parametrize("target", silicon.TARGETS)
+@pytest.mark.parametrize("target", one_in(4, silicon.TARGETS))
 def test_a_kit_is_the_same_each_time(target: str, tmp_path: Path) -> None:
     for folder in ("one", "two"):
         silicon.write_kit(target, tmp_path / folder)

@@ -13,6 +13,7 @@ from ptxlab import layout
 from ptxlab.descriptors import DescriptorError, InstructionDescriptor, OperandTile, SharedMemoryDescriptor, WgmmaDescriptor
 from ptxlab.layout import metadata_chunks
 from ptxlab.tables import COPY_LAYOUTS, DATA_PATHS, LOAD_REGISTERS, SCALE_IDS, SHAPES, SPARSE_GRANULARITY, SWIZZLES, TYPE_BITS
+from tests.sweep_helpers import one_in
 from tests.tables.specification_helpers import TENSOR_CELLS
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -55,7 +56,7 @@ def test_strides_of_tiles_without_gaps(page: Any) -> None:
     assert len(cases) > 800
 
 
-@pytest.mark.parametrize("key", list(DATA_PATHS), ids=str)
+@pytest.mark.parametrize("key", one_in(4, [(key,) for key in DATA_PATHS]), ids=str)
 def test_tensor_memory(page: Any, key: tuple[int, int, bool, bool]) -> None:
     """D for every N, A for every size of element, and the metadata of every kind."""
     m, group, ws, sparse = key
@@ -75,8 +76,9 @@ def test_tensor_memory(page: Any, key: tuple[int, int, bool, bool]) -> None:
     ns = sorted({n for (_, w, g, s), shapes in SHAPES.items() if (w, g, s) == (ws, group, sparse) and m in shapes.m for n in shapes.n})
     bits = [4, 8, 16, 32]
     kinds = [(k, metadata_chunks(k), s) for k in SPARSE_GRANULARITY for s in ((0, 1) if k in ("f16", "tf32") else (0,))] if sparse else []
+    found = page()
     for lane in (0, 16) if DATA_PATHS[key].half else (0,):
-        d, a, e = page().run(script, m, group, ws, sparse, lane, ns, bits, kinds)
+        d, a, e = found.run(script, m, group, ws, sparse, lane, ns, bits, kinds)
         for n, got in zip(ns, d, strict=True):
             assert got == weighted_sum(layout.accumulator_location(m, n, group, ws, sparse, lane)), n
         for size, got in zip(bits, a, strict=True):
@@ -177,7 +179,7 @@ CONFIGURATIONS = [
 ] + ["kind=mxf4nvf4&k=96&scale=block16&m=128&n=64"]
 
 
-@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+@pytest.mark.parametrize("configuration", one_in(5, CONFIGURATIONS))
 def test_page_shows_what_the_library_computes(page: Any, configuration: str) -> None:
     """Controls -> descriptors -> addresses of A and B, and cells of D, through the page's own state."""
     wanted = dict(pair.split("=") for pair in configuration.split("&"))
@@ -296,14 +298,17 @@ def test_the_arrow_keys_move_the_element_and_the_cta_follows(page: Any) -> None:
 
 @pytest.mark.parametrize(
     "fragment",
-    [
-        "",
-        "op=wgmma&asrc=registers&a=e4m3&n=32",
-        "op=ld&shape=16x32bx2&num=4&pack=1",
-        "op=cp&cp=4x256b",
-        "kind=mxf4&group=2&m=128",
-        "m=32&ws=1&n=64&sparse=1",
-    ],
+    one_in(
+        3,
+        [
+            "",
+            "op=wgmma&asrc=registers&a=e4m3&n=32",
+            "op=ld&shape=16x32bx2&num=4&pack=1",
+            "op=cp&cp=4x256b",
+            "kind=mxf4&group=2&m=128",
+            "m=32&ws=1&n=64&sparse=1",
+        ],
+    ),
 )
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_page_draws_without_scrolling_sideways(page: Any, fragment: str, theme: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from ptxlab import layout
 from ptxlab.descriptors import OperandTile, SharedMemoryDescriptor, WgmmaDescriptor
 from ptxlab.tables import MMA_KINDS, TYPE_BITS
+from tests.sweep_helpers import one_in
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -55,7 +56,16 @@ class Shown:
 @pytest.mark.parametrize("source", ["smem", "registers"])
 @pytest.mark.parametrize(
     ("type_", "d", "ta", "tb"),
-    [("bf16", "f32", "k", "mn"), ("f16", "f16", "mn", "k"), ("tf32", "f32", "k", "k"), ("e5m2", "f32", "k", "k"), ("s8", "s32", "k", "k")],
+    one_in(
+        3,
+        [
+            ("bf16", "f32", "k", "mn"),
+            ("f16", "f16", "mn", "k"),
+            ("tf32", "f32", "k", "k"),
+            ("e5m2", "f32", "k", "k"),
+            ("s8", "s32", "k", "k"),
+        ],
+    ),
 )
 def test_wgmma(page: Any, type_: str, d: str, ta: str, tb: str, source: str) -> None:
     if source == "registers":
@@ -82,14 +92,17 @@ def test_wgmma(page: Any, type_: str, d: str, ta: str, tb: str, source: str) -> 
 @pytest.mark.parametrize(("source", "sparse"), [("smem", 0), ("smem", 1), ("tmem", 1)])
 @pytest.mark.parametrize(
     ("kind", "type_", "m", "group", "ws", "lane"),
-    [
-        ("f16", "bf16", 128, 1, 0, 0),
-        ("tf32", "tf32", 64, 1, 0, 16),
-        ("i8", "u8", 64, 1, 1, 0),
-        ("f8f6f4", "e3m2", 32, 1, 1, 0),
-        ("f16", "f16", 128, 2, 0, 0),
-        ("mxf4", "e2m1", 256, 2, 0, 0),
-    ],
+    one_in(
+        3,
+        [
+            ("f16", "bf16", 128, 1, 0, 0),
+            ("tf32", "tf32", 64, 1, 0, 16),
+            ("i8", "u8", 64, 1, 1, 0),
+            ("f8f6f4", "e3m2", 32, 1, 1, 0),
+            ("f16", "f16", 128, 2, 0, 0),
+            ("mxf4", "e2m1", 256, 2, 0, 0),
+        ],
+    ),
 )
 def test_products_with_everything_in_its_place(
     page: Any, kind: str, type_: str, m: int, group: int, ws: int, lane: int, source: str, sparse: int
@@ -127,7 +140,7 @@ def test_products_with_everything_in_its_place(
 
 @pytest.mark.parametrize("pack", [0, 1])
 @pytest.mark.parametrize(
-    ("shape", "lane", "warp"), [("32x32b", 0, 2), ("16x64b", 16, 0), ("16x128b", 0, 1), ("16x256b", 16, 3), ("16x32bx2", 0, 0)]
+    ("shape", "lane", "warp"), one_in(3, [("32x32b", 0, 2), ("16x64b", 16, 0), ("16x128b", 0, 1), ("16x256b", 16, 3), ("16x32bx2", 0, 0)])
 )
 def test_loads(page: Any, shape: str, lane: int, warp: int, pack: int) -> None:
     shown = Shown(page, f"op=ld&shape={shape}&num=4&pack={pack}&lane={lane}&warp={warp}&split=24")
@@ -139,7 +152,9 @@ def test_loads(page: Any, shape: str, lane: int, warp: int, pack: int) -> None:
         assert np.array_equal(found[:, half :: 1 + pack, 2], at.column + half)
 
 
-@pytest.mark.parametrize("shape", ["128x256b", "128x128b", "4x256b", "32x128b.warpx4", "64x128b.warpx2::02_13", "64x128b.warpx2::01_23"])
+@pytest.mark.parametrize(
+    "shape", one_in(3, ["128x256b", "128x128b", "4x256b", "32x128b.warpx4", "64x128b.warpx2::02_13", "64x128b.warpx2::01_23"])
+)
 def test_copies(page: Any, shape: str) -> None:
     shown = Shown(page, f"op=cp&cp={shape}&sa=none")
     lanes = layout.copy_destination(*shape.partition(".")[::2]).lanes

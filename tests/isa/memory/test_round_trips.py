@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import ptxlab
 from tests.isa.test_opcodes import OPCODES
+from tests.sweep_helpers import one_in
 
 SHOWS = {
     "test_load": ("ld{*",),
@@ -109,7 +110,7 @@ def random_bytes(seed: int) -> NDArray[np.uint8]:
     return np.random.default_rng(seed).integers(0, 256, (THREADS, ROOM), np.uint8)
 
 
-@pytest.mark.parametrize("opcode", LOADS)
+@pytest.mark.parametrize("opcode", one_in(5, LOADS))
 def test_load(opcode: str) -> None:
     """The bytes are brought there one by one, or are there from the start; the registers come back."""
     access, x = Access(opcode), random_bytes(1)
@@ -122,7 +123,7 @@ def test_load(opcode: str) -> None:
     assert not found[:, want.shape[1] :].any()
 
 
-@pytest.mark.parametrize("opcode", STORES)
+@pytest.mark.parametrize("opcode", one_in(5, STORES))
 def test_store(opcode: str) -> None:
     """Registers are stored; the bytes are fetched one by one, those of a parameter by the function that is called."""
     access, x = Access(opcode), random_bytes(2)

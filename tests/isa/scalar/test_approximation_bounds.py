@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tests.hardware.test_scalar_h200 import record, recorded
 from tests.isa.exact_helpers import FORMATS, Format, is_infinite, is_nan, rounded, value
+from tests.sweep_helpers import one_in
 
 from ..form_helpers import Form, cases, forms, pure_rows, special, with_numpy
 
@@ -205,7 +206,7 @@ def judge(form: Form, sources: list[int], got: int) -> bool | None:
     return abs(found - exact) <= allowed
 
 
-@pytest.mark.parametrize("opcode", APPROXIMATE)
+@pytest.mark.parametrize("opcode", one_in(3, APPROXIMATE))
 def test_error(opcode: str) -> None:
     form = APPROXIMATE[opcode]
     sources = inputs(form, 3)

@@ -7,6 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.sweep_helpers import one_in
+
 from ..exact_helpers import FORMATS, is_infinite, is_nan, rounded, square_root, to_integer, value
 from ..form_helpers import Words, cases, form, with_numpy
 
@@ -72,7 +74,7 @@ def check(opcode: str, op: str, kind: str, mode: str, operands: int) -> None:
     assert tested > COUNT // 4
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", one_in(2, MODES))
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 @pytest.mark.parametrize(("op", "operands"), [("add", 2), ("sub", 2), ("mul", 2), ("fma", 3), ("div", 2), ("rcp", 1), ("sqrt", 1)])
 def test_arithmetic(op: str, operands: int, kind: str, mode: str) -> None:
@@ -200,7 +202,7 @@ def flushed(word: int) -> int:
     return word if word & 0x7F800000 else word & 0x80000000
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", one_in(2, MODES))
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
 @pytest.mark.parametrize("op", ["add", "sub", "fma"])
 def test_mixed_precision(op: str, kind: str, mode: str) -> None:

@@ -29,6 +29,7 @@ from ptxlab.tables import (
 from tests.isa.tcgen05.mma_form_cases import Form, cover, forms, hash_of, rows
 from tests.isa.tcgen05.placing_helpers import modes
 from tests.isa.tcgen05.product_helpers import Product
+from tests.sweep_helpers import one_in
 from tests.tables.specification_helpers import PATTERN_STARTS, TYPE_SIZES
 
 SHOWS = {
@@ -107,7 +108,7 @@ def execute_form(form: Form, **options: Any) -> None:
     random_product(form, rng, m, int(rng.choice(list(shapes.n))), types[int(rng.integers(len(types)))]).check(**options)
 
 
-@pytest.mark.parametrize("row", MMA, ids=[str(i) for i in range(len(MMA))])
+@pytest.mark.parametrize("row", one_in(3, MMA), ids=[str(i) for i in range(len(MMA))])
 def test_forms(row: Row) -> None:
     """Each modifier and each operand of each row of the catalogue; nothing is said against the order of events of the first."""
     for i, form in enumerate(cover(row)):
@@ -141,7 +142,7 @@ def execute_shapes(line: tuple[str, bool, int, bool], whole: bool) -> None:
         random_product(choices[i % len(choices)], rng, m, n, types).check()
 
 
-@pytest.mark.parametrize("line", LINES, ids=str)
+@pytest.mark.parametrize("line", one_in(5, [(line,) for line in LINES]), ids=str)
 def test_kinds_and_shapes(line: tuple[str, bool, int, bool]) -> None:
     """Table "Various combinations of .kind and shapes": every line, every M and row of types, some N."""
     execute_shapes(line, False)
@@ -246,7 +247,7 @@ OPERANDS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "major", "swizzle"), OPERANDS)
+@pytest.mark.parametrize(("kind", "major", "swizzle"), one_in(5, OPERANDS))
 def test_sizes_major_ness_and_swizzling(kind: str, major: str, swizzle: str) -> None:
     """Tables "Transpose and Negate operation", "... 8bit transpose B", "Valid Combinations of Type-Size, Major-ness and Swizzling",
     "Major-ness for different matrices" and "Layout for swizzle atoms"."""
@@ -278,7 +279,7 @@ SCALINGS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "vector", "k", "scale"), SCALINGS)
+@pytest.mark.parametrize(("kind", "vector", "k", "scale"), one_in(4, SCALINGS))
 @pytest.mark.parametrize("group", [1, 2])
 def test_scale_vectors(kind: str, vector: str, k: int, scale: str, group: int) -> None:
     """Tables "Valid combinations of scale_vectorsize and shapes" and "... with types and MMA-Kind", with every scale factor ID."""

@@ -15,6 +15,7 @@ from ptxlab.layout import copy_destination, decompression, fragment, operand_add
 from ptxlab.tables import FRAGMENT_LANES, LOAD_REGISTERS, SWIZZLES
 from tests.isa.tcgen05.mma_form_cases import Form, cover, forms, hash_of, rows
 from tests.isa.tcgen05.tcgen05_helpers import BASE, VALUES, execute, random_state
+from tests.sweep_helpers import one_in
 from tests.tables.specification_helpers import DATA_MOVEMENT_SHAPES
 
 SHOWS = {
@@ -250,17 +251,19 @@ def name(row: Row) -> str:
     return row.pattern.split(".", 1)[1].replace("sync.aligned.", "")
 
 
+@pytest.mark.parametrize("part", one_in(5, range(5)))
 @pytest.mark.parametrize("row", LOADS, ids=name)
-def test_loads(row: Row) -> None:
+def test_loads(row: Row, part: int) -> None:
     """Table "Various-combinations of .num and .shape" of tcgen05.ld."""
-    for form in forms(row):
+    for form in [*forms(row)][part::5]:
         check_load(form)
 
 
+@pytest.mark.parametrize("part", one_in(5, range(5)))
 @pytest.mark.parametrize("row", rows("st"), ids=name)
-def test_stores(row: Row) -> None:
+def test_stores(row: Row, part: int) -> None:
     """Table "Various-combinations of .num and .shape" of tcgen05.st."""
-    for form in forms(row):
+    for form in [*forms(row)][part::5]:
         check_store(form)
 
 

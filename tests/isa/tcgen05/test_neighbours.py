@@ -26,6 +26,7 @@ from ptxlab.tables import (
 )
 from tests.isa.tcgen05.tcgen05_helpers import BASE, IMAGE, execute
 from tests.isa.tcgen05.test_mma_forms import type_rows
+from tests.sweep_helpers import one_in
 from tests.tables.specification_helpers import TYPE_SIZES
 
 OPERAND = SharedMemoryDescriptor(start=BASE, leading=16, stride=1024, swizzle="128B")
@@ -266,7 +267,7 @@ def refuse(case: Neighbour) -> None:
 GROUPS = sorted({n.instruction for n in NEIGHBOURS})
 
 
-@pytest.mark.parametrize("instruction", GROUPS)
+@pytest.mark.parametrize("instruction", one_in(3, GROUPS))
 def test_refused(instruction: str) -> None:
     for case in NEIGHBOURS:
         if case.instruction == instruction:

@@ -12,6 +12,7 @@ import pytest
 from ptxlab.descriptors import InstructionDescriptor
 from tests.isa.tcgen05.tcgen05_helpers import BASE, execute, random_state
 from tests.isa.tcgen05.test_mma import Operand, arrange, codes_of, lanes_of, write
+from tests.sweep_helpers import one_in
 
 SCALES = {
     ("mxf8f6f4", ""): ("ue8m0", 1),
@@ -183,7 +184,7 @@ def run(kind, vector, group, sparse, in_tensor, m, n, rng, scales=None, k96=Fals
     return after, expected
 
 
-@pytest.mark.parametrize(("kind", "vector", "group", "sparse", "in_tensor"), CASES)
+@pytest.mark.parametrize(("kind", "vector", "group", "sparse", "in_tensor"), one_in(5, CASES))
 def test_block_scaling(kind, vector, group, sparse, in_tensor):
     rng = np.random.default_rng([len(kind), len(vector), group, sparse, in_tensor])
     m = int(rng.choice([256] if sparse else [128, 256])) if group == 2 else 128

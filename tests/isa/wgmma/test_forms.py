@@ -12,6 +12,7 @@ from ptxlab.isa.catalogue import Row
 from tests.isa.tcgen05.mma_form_cases import Form, cover, hash_of, is_real
 from tests.isa.wgmma import test_mma as dense
 from tests.isa.wgmma import test_sparse as sparse
+from tests.sweep_helpers import one_in
 
 SHOWS = {
     "test_some_forms": ("wgmma.mma_async*", "wgmma.mma_async.sync*s32.b1.b1*"),
@@ -59,7 +60,7 @@ def some_forms(row: Row) -> list[Form]:
     return chosen
 
 
-@pytest.mark.parametrize("row", ROWS, ids=IDS)
+@pytest.mark.parametrize("row", one_in(4, ROWS), ids=IDS)
 def test_some_forms(row: Row) -> None:
     for form in some_forms(row):
         execute(form)

@@ -79,6 +79,7 @@ def run_recorded(i: Any) -> None:
         assert hashlib.sha256(d.tobytes()).digest() == bytes(more()[f"{i}/sha256"][number]), str(i)
 
 
+@pytest.mark.recording
 @pytest.mark.parametrize("i", [i for i in RECORDED if i.registers and i.n == 64] + RECORDED[::29], ids=str)
 def test_recorded_kernels(i: Any) -> None:
     run_recorded(i)

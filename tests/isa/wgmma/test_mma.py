@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ptxlab import numerics
 from ptxlab.descriptors import WgmmaDescriptor
 from ptxlab.layout import operand_addresses
+from tests.sweep_helpers import one_in
 
 from . import wgmma_helpers as bench
 
@@ -117,7 +118,7 @@ def test_types(types: tuple[str, str, str], registers: bool) -> None:
     check(types, 32, 2, registers=registers, enable=False)
 
 
-@pytest.mark.parametrize("n", range(8, 257, 8))
+@pytest.mark.parametrize("n", one_in(5, range(8, 257, 8)))
 def test_every_n(n: int) -> None:
     check(("f32", "f16", "f16"), n, n, registers=n % 16 == 0)
     check(("f16", "f16", "f16"), n, n, registers=n % 16 == 8)

@@ -49,6 +49,9 @@ def test_no_difference(results: Path) -> None:
     values = json.loads(ptxlab("import-records", results, "--json").output)
     assert values["parts"] == {"collector": {"agree": 16, "differ": 0}}
     assert values["differences"] == []
+    others = [part for part in silicon.parts_of(TARGET) if part != PART]
+    assert values["not_recorded"] == others
+    assert lines[1] == f"not recorded: {', '.join(others)}"
 
 
 def test_a_difference(results: Path, tmp_path: Path) -> None:
@@ -197,7 +200,10 @@ def test_any_bytes(results: Path, tmp_path: Path, data: st.DataObject) -> None:
     ("arguments", "said"),
     [
         (("--target", "sm_80"), "there is no kit for 'sm_80'; the targets are sm_90a, sm_100a, sm_103a, sm_120a"),
-        (("--target", "sm_120a", "--parts", "tcgen05"), "sm_120a has no part tcgen05; its parts are mma, approximate, timing, faults"),
+        (
+            ("--target", "sm_120a", "--parts", "tcgen05"),
+            "sm_120a has no part tcgen05; its parts are mma, approximate, cuda, timing, faults",
+        ),
         (("--target", "sm_90a", "--output", "/dev/null/x"), "cannot write /dev/null/x"),
     ],
 )

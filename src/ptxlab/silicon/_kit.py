@@ -10,6 +10,7 @@ from pathlib import Path
 from ptxlab._version import __version__
 from ptxlab.silicon._case import Case
 from ptxlab.silicon.parts.approximate import approximate
+from ptxlab.silicon.parts.cuda import cuda
 from ptxlab.silicon.parts.faults import faults
 from ptxlab.silicon.parts.mma import mma_cases
 from ptxlab.silicon.parts.tcgen05 import tcgen05_arithmetic, tcgen05_collector, tcgen05_layouts
@@ -45,6 +46,7 @@ PARTS: Mapping[str, Part] = {
     "collector": Part(_TENSOR, "collector buffers of tcgen05.mma", tcgen05_collector),
     "tensor-memory": Part(_TENSOR, "tcgen05.ld, st, cp and shift in every shape", tensor_memory),
     "approximate": Part(_ALL, "the approximate instructions: chosen operands, and sums over all operands", approximate),
+    "cuda": Part(_ALL, "whole kernels in CUDA C++, whose sources are there too: GEMMs fed by tensor copies, softmax, selection", cuda),
     "timing": Part(_ALL, "cycles of matrix instructions, for information", timing),
     "faults": Part(_ALL, "alignment and errors: each kernel in a process of its own", faults),
 }
@@ -82,6 +84,7 @@ def write_kit(target: str, folder: Path, parts: Iterable[str] = ()) -> dict[str,
         if case.text not in kernels:
             kernels[case.text] = f"kernels/{part}-{counts[part]:03}.ptx"
             files[kernels[case.text]] = case.text.encode()
+        files |= {f"kernels/{path.name}": path.read_bytes() for path in case.sources}
         held = []
         for array in case.inputs:
             raw = array.data.tobytes()
@@ -92,11 +95,13 @@ def write_kit(target: str, folder: Path, parts: Iterable[str] = ()) -> dict[str,
         cases[name] = {
             "part": part,
             "kernel": kernels[case.text],
+            "entry": case.entry,
             "grid": case.grid,
             "block": case.block,
             "shared_bytes": case.shared_bytes,
             "inputs": held,
             "outputs": [array.data.nbytes for array in case.outputs],
+            "maps": [[each.array, each.shown] for each in case.maps],
             "kernel_hash": case.kernel_hash,
             "inputs_hash": case.inputs_hash,
             "alone": case.kind == "fault",

@@ -159,7 +159,7 @@ def _outcomes(target: str, cases: Mapping[str, Any], outputs: bytes) -> dict[str
             if _field(entry, what, str) != getattr(case, what):
                 raise _foreign(f"{name}: the {what.partition('_')[0]} of this version of ptxlab is another one", _OTHER_VERSION)
         state, places = _field(entry, "state", str), _field(entry, "outputs", list)
-        sizes = [array.data.nbytes for array in case.outputs] if state == "ok" else []
+        sizes = [array.data.nbytes for array in case.recorded] if state == "ok" else []
         if len(places) != len(sizes):
             raise _damaged(f"{name}: there are {len(places)} outputs, not {len(sizes)}")
         data = []

@@ -32,7 +32,7 @@ def cases(target: str, part: str) -> dict[str, silicon.Case]:
 
 
 def test_every_target_has_its_parts() -> None:
-    both = {"mma", "approximate", "cuda", "timing", "faults"}
+    both = {"mma", "approximate", "tma", "cuda", "timing", "faults"}
     tensor = {"tcgen05", "tcgen05-layouts", "collector", "tensor-memory"}
     assert {target: set(silicon.parts_of(target)) - both for target in silicon.TARGETS} == {
         "sm_90a": {"wgmma", "wgmma-layouts"},

@@ -16,6 +16,7 @@ from ptxlab.silicon.parts.mma import mma_cases
 from ptxlab.silicon.parts.tcgen05 import tcgen05_arithmetic, tcgen05_collector, tcgen05_layouts
 from ptxlab.silicon.parts.tensor_memory import tensor_memory
 from ptxlab.silicon.parts.timing import timing
+from ptxlab.silicon.parts.tma import tma
 from ptxlab.silicon.parts.wgmma import wgmma_arithmetic, wgmma_layouts
 
 __all__ = ["KIT", "PARTS", "TARGETS", "Part", "cases_of", "parts_of", "write_kit"]
@@ -46,6 +47,7 @@ PARTS: Mapping[str, Part] = {
     "collector": Part(_TENSOR, "collector buffers of tcgen05.mma", tcgen05_collector),
     "tensor-memory": Part(_TENSOR, "tcgen05.ld, st, cp and shift in every shape", tensor_memory),
     "approximate": Part(_ALL, "the approximate instructions: chosen operands, and sums over all operands", approximate),
+    "tma": Part(_ALL, "tensor copies: tiles, im2col, swizzling, fill, reductions, multicast; the bytes of tensor maps", tma),
     "cuda": Part(_ALL, "whole kernels in CUDA C++, whose sources are there too: GEMMs fed by tensor copies, softmax, selection", cuda),
     "timing": Part(_ALL, "cycles of matrix instructions, for information", timing),
     "faults": Part(_ALL, "alignment and errors: each kernel in a process of its own", faults),

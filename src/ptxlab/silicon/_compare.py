@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,18 +26,36 @@ from ptxlab.silicon.parts.timing import STEPS
 
 __all__ = ["Comparison", "Report", "compare", "write_evidence"]
 
+CUDA_ERRORS: Mapping[str, str] = {
+    "B501": "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "D724": "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+    "H603": "CUDA_ERROR_LAUNCH_FAILED",
+    "H606": "CUDA_ERROR_ASSERT",
+    "M401": "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "M405": "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "M406": "CUDA_ERROR_ILLEGAL_ADDRESS",
+}
+"""Diagnostic code -> what a launch with this error gives on a GPU: as an H200 does, H606 as CUDA documents it."""
 _CHECKS = ("memory", "barrier", "tmem", "descriptor", "register")
 _SHOWN_WORDS = 16
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A case as a GPU and as ptxlab execute it; ``difference`` is empty where they agree."""
+    """A case as a GPU and as ptxlab execute it.
+
+    Attributes
+    ----------
+    difference : empty where they agree
+    wrong : words that differ
+    code : of a case of the part ``faults``: the diagnostic code that ptxlab gives
+    """
 
     name: str
     outcome: Outcome
     difference: str = ""
     wrong: int = 0
+    code: str = ""
 
     @property
     def family(self) -> str:
@@ -77,13 +96,16 @@ def _compared(name: str, outcome: Outcome) -> Comparison:
     if case.kind == "time":
         return Comparison(name, outcome, "" if state == "ok" else f"the GPU: {state}")
     outputs, found = replay(case)
-    errors = [str(d).splitlines()[0] for d in found if d.severity == "error"]
+    errors = [d for d in found if d.severity == "error"]
+    both = f"the GPU: {state}; ptxlab: {str(errors[0]).splitlines()[0] if errors else 'no error'}"
     if case.kind == "fault" and (state != "ok" or errors):
-        agree = state != "ok" and bool(errors) and not state.startswith(("refused", "skipped", "not run"))
-        both = f"the GPU: {state}; ptxlab: {errors[0] if errors else 'no error'}"
-        return Comparison(name, outcome, "" if agree else both, 0 if agree else 1)
+        code = errors[0].code if errors else ""
+        expected = CUDA_ERRORS.get(code)
+        agree = state == expected if expected else bool(code) and state.startswith("CUDA_ERROR_")
+        text = both + (f", for which {expected} is expected" if expected else "")
+        return Comparison(name, outcome, "" if agree else text, 0 if agree else 1, code)
     if state != "ok" or errors:
-        return Comparison(name, outcome, f"the GPU: {state}; ptxlab: {errors[0] if errors else 'no error'}", 1)
+        return Comparison(name, outcome, both, 1)
     for array, ours, raw in zip(case.recorded, outputs, outcome.outputs, strict=True):
         silicon = np.frombuffer(raw, ours.dtype).reshape(ours.shape)
         differ = ours != silicon
@@ -154,6 +176,14 @@ class Report:
                 cycles = np.frombuffer(c.outcome.outputs[0], np.uint64)
                 yield c.outcome.case.name, float(cycles.max()) / STEPS
 
+    def errors(self) -> dict[str, Counter[str]]:
+        """Diagnostic code -> what the GPU gave in the cases of the part ``faults`` with it, and how often."""
+        found: dict[str, Counter[str]] = {}
+        for c in self.comparisons:
+            if c.code:
+                found.setdefault(c.code, Counter())[c.outcome.state] += 1
+        return dict(sorted(found.items()))
+
     def text(self) -> str:
         about = self.results.about
         lines = [f"{self.results.gpu}, driver {about['driver']}, target {self.results.target}: {len(self.comparisons)} cases"]
@@ -164,6 +194,11 @@ class Report:
             lines += [f"{name:40} {agree:5}  {differ:6}" for name, (agree, differ) in self.counts(key).items()]
         if times := list(self.times()):
             lines += ["", "cycles of one step of the loop (for information)", *(f"{cycles:10.1f}  {name}" for name, cycles in times)]
+        if errors := self.errors():
+            lines += ["", f"{'error':6} {'the GPU':35} cases"]
+            for code, states in errors.items():
+                known = "" if code in CUDA_ERRORS else "  (nothing is expected)"
+                lines += [f"{code:6} {state:35} {count:5}{known}" for state, count in states.items()]
         for c in self.differences:
             lines += ["", c.name, f"  {c.difference}"]
         return "\n".join([*lines, "", f"{len(self.differences)} differences" if self.differences else "no differences"])
@@ -178,6 +213,7 @@ class Report:
             "parts": {name: {"agree": a, "differ": d} for name, (a, d) in self.counts("part").items()},
             "families": {name: {"agree": a, "differ": d} for name, (a, d) in self.counts("family").items()},
             "cycles": dict(self.times()),
+            "errors": {code: {"expected": CUDA_ERRORS.get(code), "gpu": dict(states)} for code, states in self.errors().items()},
             "differences": [{"case": c.name, "words": c.wrong, "text": c.difference} for c in self.differences],
         }
 

@@ -199,7 +199,7 @@ def test_any_bytes(results: Path, tmp_path: Path, data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--target", "sm_80"), "there is no kit for 'sm_80'; the targets are sm_90a, sm_100a, sm_103a, sm_120a"),
+        (("--target", "sm_80"), "there is no kit for 'sm_80'; the targets are sm_90a, sm_100a, sm_103a, sm_110a, sm_120a, sm_121a"),
         (
             ("--target", "sm_120a", "--parts", "tcgen05"),
             "sm_120a has no part tcgen05; its parts are mma, approximate, tma, cuda, timing, faults",

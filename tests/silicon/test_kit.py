@@ -19,7 +19,14 @@ from ptxlab.silicon._compare import replay
 from ptxlab.silicon.parts.cuda import COMPILED_FOR, body
 from tests.hardware.kernels import build
 
-EARLIER = {"sm_90a": (), "sm_100a": ("sm_90a",), "sm_103a": ("sm_100a",), "sm_120a": ("sm_90a",)}
+EARLIER = {
+    "sm_90a": (),
+    "sm_100a": ("sm_90a",),
+    "sm_103a": ("sm_100a",),
+    "sm_110a": ("sm_100a",),
+    "sm_120a": ("sm_90a",),
+    "sm_121a": ("sm_90a", "sm_120a"),
+}
 """Target -> targets that have some of its cases, which run there already."""
 PARTS = [(target, part) for target in silicon.TARGETS for part in silicon.parts_of(target)]
 
@@ -38,7 +45,9 @@ def test_every_target_has_its_parts() -> None:
         "sm_90a": {"wgmma", "wgmma-layouts"},
         "sm_100a": tensor,
         "sm_103a": tensor,
+        "sm_110a": tensor,
         "sm_120a": set(),
+        "sm_121a": set(),
     }
 
 

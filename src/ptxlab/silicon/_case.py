@@ -15,18 +15,44 @@ from numpy.typing import NDArray
 
 from ptxlab.formats import FORMATS
 
-__all__ = ["STYLES", "Array", "Case", "TensorMap", "codes", "constants", "head", "random_words"]
+__all__ = ["STYLES", "TARGETS", "Array", "Case", "Target", "TensorMap", "codes", "constants", "head", "random_words"]
 
 Words = NDArray[Any]
 STYLES = ("any bits", "moderate", "subnormal", "special", "cancelling", "wide exponents")
 """How codes are drawn: every style has numbers that another one does not have."""
-_VERSIONS = {"sm_90a": "8.7", "sm_100a": "8.7", "sm_103a": "8.8", "sm_120a": "8.7"}
-"""Target -> the PTX ISA version of its kernels: the driver that compiles them needs no newer one."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target that has a kit.
+
+    Attributes
+    ----------
+    capability : the compute capability of its GPUs
+    gpus : their names
+    version : the PTX ISA version of the kernels: the driver that compiles them needs no newer one
+    cuda : the first version of CUDA whose driver has this PTX ISA version
+    """
+
+    capability: tuple[int, int]
+    gpus: str
+    version: str
+    cuda: str
+
+
+TARGETS: Mapping[str, Target] = {
+    "sm_90a": Target((9, 0), "H100, H200, GH200", "8.7", "12.8"),
+    "sm_100a": Target((10, 0), "B200, GB200", "8.7", "12.8"),
+    "sm_103a": Target((10, 3), "B300, GB300", "8.8", "12.9"),
+    "sm_110a": Target((11, 0), "Jetson Thor", "9.0", "13.0"),
+    "sm_120a": Target((12, 0), "RTX Blackwell", "8.7", "12.8"),
+    "sm_121a": Target((12, 1), "GB10 of DGX Spark", "8.8", "12.9"),
+}
 
 
 def head(target: str) -> str:
     """The first lines of a module."""
-    return f".version {_VERSIONS[target]}\n.target {target}\n.address_size 64\n"
+    return f".version {TARGETS[target].version}\n.target {target}\n.address_size 64\n"
 
 
 @dataclass(frozen=True)

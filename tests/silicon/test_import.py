@@ -88,6 +88,14 @@ def test_a_part_that_was_not_run(results: Path, tmp_path: Path) -> None:
     assert (done.exit_code, done.output.splitlines()[0]) == (0, "NVIDIA Nothing, driver 1.2, target sm_100a: 15 cases")
 
 
+def test_a_recording_of_an_earlier_kit() -> None:
+    """Parts that were added later are named."""
+    found = silicon.read_results(Path(__file__).parents[1] / "hardware" / "kits" / "sm-90a-h200.zip")
+    report = silicon.Report(found, tuple(silicon.Comparison(name, outcome) for name, outcome in found.outcomes.items()))
+    assert report.not_recorded == ["tma", "cuda"]
+    assert "\nnot recorded: tma, cuda\n" in report.text()
+
+
 def test_evidence(results: Path, tmp_path: Path) -> None:
     """A form is shown if nothing contradicts it: wholly if every choice occurred."""
     done = ptxlab("import-records", results, "--into", tmp_path / "kits")

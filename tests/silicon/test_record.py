@@ -90,27 +90,28 @@ def test_a_damaged_folder(folder: Path) -> None:
 
 
 @pytest.mark.compiler
-def test_tensor_maps(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("part", "what", "outputs"), [("cuda", "wgmma_gemm", 1), ("tma", "im2col", 2), ("tma", "multicast::cluster", 2)])
+def test_tensor_maps(part: str, what: str, outputs: int, tmp_path: Path) -> None:
     """The driver encodes them, for the tensor of the launch and for an address that is always the same."""
     folder, target = tmp_path / "kit", "sm_90a"
-    silicon.write_kit(target, folder, ["cuda"])
+    silicon.write_kit(target, folder, [part])
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
-    assert {"kernels/ptx.cuh", "kernels/wgmma_gemm.cu"} <= set(manifest["files"])
-    name, case = next((name, case) for name, case in manifest["cases"].items() if case["maps"])
+    assert part != "cuda" or {"kernels/ptx.cuh", "kernels/wgmma_gemm.cu"} <= set(manifest["files"])
+    name, case = next((name, case) for name, case in manifest["cases"].items() if what in name)
     path.write_text(json.dumps(manifest | {"cases": {name: case}}))
     done = run_script(folder, FAKE_TARGET=target, FAKE_CAPABILITY="9.0")
     assert done.returncode == 0, done.stderr
     file = folder / f"results-{target}.zip"
     (compared,) = silicon.compare(silicon.read_results(file)).comparisons
-    assert (compared.name, compared.difference, len(compared.outcome.outputs)) == (name, "", 3)
-    record, outputs = contents(file)
-    at, size = record["cases"][name]["outputs"][2]
-    changed = bytearray(outputs)
+    assert (compared.name, compared.difference, len(compared.outcome.outputs)) == (name, "", outputs + len(case["maps"]))
+    record, data = contents(file)
+    at, size = record["cases"][name]["outputs"][outputs]
+    changed = bytearray(data)
     changed[at + 40] ^= 1
     record["outputs_hash"] = hashlib.sha256(changed).hexdigest()
     (compared,) = silicon.compare(silicon.read_results(write(tmp_path / "r.zip", record, bytes(changed)))).comparisons
-    assert (size, compared.difference.partition(": the GPU")[0]) == (128, "1 of 128 words differ; the first: tensor map 1, byte 40")
+    assert (size, compared.difference.partition(": the GPU")[0]) == (128, "1 of 128 words differ; the first: tensor map 0, byte 40")
 
 
 @pytest.mark.compiler

@@ -149,8 +149,8 @@ This folder has kernels for GPUs of compute capability {major}.{minor} ({about.g
 |---|---|---|
 {parts}
 
-`manifest.json` has the hash of every file. `kernels/` has the PTX, `inputs.bin` the inputs. The same version of ptxlab writes the
-same bytes.
+`manifest.json` has the hash of every file. `kernels/` has the PTX, with the CUDA C++ that some of it was compiled from, `inputs.bin`
+the inputs. The same version of ptxlab writes the same bytes.
 
 With the file, `ptxlab import-records results-{target}.zip` shows where ptxlab and the GPU differ.
 """

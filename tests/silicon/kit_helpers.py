@@ -19,7 +19,7 @@ TARGET, PART, CAPABILITY = "sm_100a", "collector", "10.0"
 def run_script(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run ``record.py`` with the driver of the tests."""
     sources = Path(silicon.__file__).parents[2]
-    given = {**os.environ, "PYTHONPATH": str(sources), "FAKE_CAPABILITY": CAPABILITY, **environment}
+    given = {**os.environ, "PYTHONPATH": str(sources), "FAKE_CAPABILITY": CAPABILITY, "FAKE_TARGET": TARGET, **environment}
     command = [sys.executable, str(folder / "record.py"), "--driver", str(DRIVER), *arguments]
     return subprocess.run(command, env=given, capture_output=True, text=True, timeout=300, cwd=folder.parent)
 

@@ -49,6 +49,9 @@ def test_no_difference(results: Path) -> None:
     values = json.loads(ptxlab("import-records", results, "--json").output)
     assert values["parts"] == {"collector": {"agree": 16, "differ": 0}}
     assert values["differences"] == []
+    others = [part for part in silicon.parts_of(TARGET) if part != PART]
+    assert values["not_recorded"] == others
+    assert lines[1] == f"not recorded: {', '.join(others)}"
 
 
 def test_a_difference(results: Path, tmp_path: Path) -> None:
@@ -83,6 +86,14 @@ def test_a_kernel_that_did_not_run(results: Path, tmp_path: Path) -> None:
 def test_a_part_that_was_not_run(results: Path, tmp_path: Path) -> None:
     done = ptxlab("import-records", changed(results, tmp_path / "r.zip", lambda record, _: record["cases"].pop(FIRST)))
     assert (done.exit_code, done.output.splitlines()[0]) == (0, "NVIDIA Nothing, driver 1.2, target sm_100a: 15 cases")
+
+
+def test_a_recording_of_an_earlier_kit() -> None:
+    """Parts that were added later are named."""
+    found = silicon.read_results(Path(__file__).parents[1] / "hardware" / "kits" / "sm-90a-h200.zip")
+    report = silicon.Report(found, tuple(silicon.Comparison(name, outcome) for name, outcome in found.outcomes.items()))
+    assert report.not_recorded == ["tma", "cuda"]
+    assert "\nnot recorded: tma, cuda\n" in report.text()
 
 
 def test_evidence(results: Path, tmp_path: Path) -> None:
@@ -196,8 +207,11 @@ def test_any_bytes(results: Path, tmp_path: Path, data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--target", "sm_80"), "there is no kit for 'sm_80'; the targets are sm_90a, sm_100a, sm_103a, sm_120a"),
-        (("--target", "sm_120a", "--parts", "tcgen05"), "sm_120a has no part tcgen05; its parts are mma, approximate, timing, faults"),
+        (("--target", "sm_80"), "there is no kit for 'sm_80'; the targets are sm_90a, sm_100a, sm_103a, sm_110a, sm_120a, sm_121a"),
+        (
+            ("--target", "sm_120a", "--parts", "tcgen05"),
+            "sm_120a has no part tcgen05; its parts are mma, approximate, tma, cuda, timing, faults",
+        ),
         (("--target", "sm_90a", "--output", "/dev/null/x"), "cannot write /dev/null/x"),
     ],
 )

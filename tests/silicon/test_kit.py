@@ -11,14 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from ptxlab import loads, silicon
+from ptxlab import silicon
 from ptxlab.interop import nvcc
 from ptxlab.isa import load_all
 from ptxlab.isa.catalogue import match
 from ptxlab.silicon._compare import replay
+from ptxlab.silicon.parts.cuda import COMPILED_FOR, body
+from tests.hardware.kernels import build
 from tests.sweep_helpers import one_in
 
-EARLIER = {"sm_90a": (), "sm_100a": ("sm_90a",), "sm_103a": ("sm_100a",), "sm_120a": ("sm_90a",)}
+EARLIER = {
+    "sm_90a": (),
+    "sm_100a": ("sm_90a",),
+    "sm_103a": ("sm_100a",),
+    "sm_110a": ("sm_100a",),
+    "sm_120a": ("sm_90a",),
+    "sm_121a": ("sm_90a", "sm_120a"),
+}
 """Target -> targets that have some of its cases, which run there already."""
 PARTS = [(target, part) for target in silicon.TARGETS for part in silicon.parts_of(target)]
 
@@ -31,13 +40,15 @@ def cases(target: str, part: str) -> dict[str, silicon.Case]:
 
 
 def test_every_target_has_its_parts() -> None:
-    both = {"mma", "approximate", "timing", "faults"}
+    both = {"mma", "approximate", "tma", "cuda", "timing", "faults"}
     tensor = {"tcgen05", "tcgen05-layouts", "collector", "tensor-memory"}
     assert {target: set(silicon.parts_of(target)) - both for target in silicon.TARGETS} == {
         "sm_90a": {"wgmma", "wgmma-layouts"},
         "sm_100a": tensor,
         "sm_103a": tensor,
+        "sm_110a": tensor,
         "sm_120a": set(),
+        "sm_121a": set(),
     }
 
 
@@ -63,21 +74,31 @@ def test_ptxas_takes_every_kernel(target: str, part: str, tmp_path: Path) -> Non
     if compiler is None:
         pytest.skip("ptxas is not installed")
     texts = list(dict.fromkeys(case.text for case in cases(target, part).values()))
-    first, entry = re.split(r"(?=\.visible \.entry)", texts[0])
-    entries = [text.removeprefix(first).replace(".entry k(", f".entry k{number}(") for number, text in enumerate(texts)]
-    assert all(text.startswith(first) for text in texts)
-    assert entry
-    (tmp_path / "all.ptx").write_text(first + "\n".join(entries))
-    command = [
-        str(Path(compiler).with_name("ptxas")),
-        f"-arch={target}",
-        "-O0",
-        str(tmp_path / "all.ptx"),
-        "-o",
-        str(tmp_path / "all.cubin"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, (done.stdout + done.stderr)[:2000]
+    single = [text for text in texts if text.count(".entry k(") == 1]
+    modules = [text for text in texts if text not in single]
+    if single:
+        first, entry = re.split(r"(?=\.visible \.entry)", single[0])
+        assert all(text.startswith(first) for text in single)
+        assert entry
+        modules.append(first + "\n".join(t.removeprefix(first).replace(".entry k(", f".entry k{i}(") for i, t in enumerate(single)))
+    for text in modules:
+        (tmp_path / "all.ptx").write_text(text)
+        command = [str(Path(compiler).with_name("ptxas")), f"-arch={target}", "-O0"]
+        done = subprocess.run([*command, str(tmp_path / "all.ptx"), "-o", str(tmp_path / "all.cubin")], capture_output=True, text=True)
+        assert done.returncode == 0, (done.stdout + done.stderr)[:2000]
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("source", COMPILED_FOR, ids=lambda path: path.stem)
+def test_nvcc_gives_the_stored_ptx(source: Path, tmp_path: Path) -> None:
+    if not build.available("nvcc"):
+        pytest.skip("nvcc has not the version that made the text")
+    made, arch = tmp_path / "made.ptx", COMPILED_FOR[source]
+    subprocess.run(["nvcc", "-std=c++17", f"-arch={arch}", "--fmad=false", "-ptx", str(source), "-o", str(made)], check=True)
+    assert made.read_text() == source.with_suffix(".ptx").read_text()
+    texts = [case.text for target in silicon.TARGETS for case in cases(target, "cuda").values() if source in case.sources]
+    assert texts
+    assert all(text.endswith(body(made.read_text())) for text in texts)
 
 
 @pytest.mark.compiler
@@ -87,11 +108,9 @@ def test_ptxlab_finds_nothing(target: str, part: str) -> None:
     found = []
     for name, case in cases(target, part).items():
         if name not in known:
-            args = [array.data.copy() for array in (*case.inputs, *case.outputs)]
-            only = [(cta, 0, 0) for cta in case.replayed] or None
-            result = loads(case.text)["k"].launch(grid=case.grid, block=case.block, shared_bytes=case.shared_bytes, args=args, only=only)
-            found += [f"{name}: {d}" for d in result.diagnostics]
-            assert case.kind == "time" or all(array.any() for array in args[len(case.inputs) :]), name
+            outputs, diagnostics = replay(case, "all")
+            found += [f"{name}: {d}" for d in diagnostics]
+            assert case.kind == "time" or all(output.any() for output in outputs), name
     assert found == []
 
 
@@ -99,7 +118,7 @@ def test_ptxlab_finds_nothing(target: str, part: str) -> None:
 def test_faults(target: str) -> None:
     """What is wrong is reported, and what has nothing wrong runs to its end."""
     for name, case in cases(target, "faults").items():
-        errors = replay(case)[1]
+        errors = [d for d in replay(case)[1] if d.severity == "error"]
         assert bool(errors) != bool(re.search(r"(?<!not )aligned$|everything legal|division", name)), (name, errors)
 
 

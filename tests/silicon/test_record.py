@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ptxlab import silicon
-from tests.silicon.kit_helpers import PART, TARGET, contents, run_script
+from tests.silicon.kit_helpers import PART, TARGET, contents, run_script, write
 
 SCRIPT = Path(silicon.__file__).with_name("_record.py")
 
@@ -86,3 +87,44 @@ def test_a_damaged_folder(folder: Path) -> None:
     (folder / "inputs.bin").write_bytes(b"")
     done = run_script(folder)
     assert (done.returncode, done.stderr) == (1, "inputs.bin is missing or damaged: unpack the folder again\n")
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(("part", "what", "outputs"), [("cuda", "wgmma_gemm", 1), ("tma", "im2col", 2), ("tma", "multicast::cluster", 2)])
+def test_tensor_maps(part: str, what: str, outputs: int, tmp_path: Path) -> None:
+    """The driver encodes them, for the tensor of the launch and for an address that is always the same."""
+    folder, target = tmp_path / "kit", "sm_90a"
+    silicon.write_kit(target, folder, [part])
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    assert part != "cuda" or {"kernels/ptx.cuh", "kernels/wgmma_gemm.cu"} <= set(manifest["files"])
+    name, case = next((name, case) for name, case in manifest["cases"].items() if what in name)
+    path.write_text(json.dumps(manifest | {"cases": {name: case}}))
+    done = run_script(folder, FAKE_TARGET=target, FAKE_CAPABILITY="9.0")
+    assert done.returncode == 0, done.stderr
+    file = folder / f"results-{target}.zip"
+    (compared,) = silicon.compare(silicon.read_results(file)).comparisons
+    assert (compared.name, compared.difference, len(compared.outcome.outputs)) == (name, "", outputs + len(case["maps"]))
+    record, data = contents(file)
+    at, size = record["cases"][name]["outputs"][outputs]
+    changed = bytearray(data)
+    changed[at + 40] ^= 1
+    record["outputs_hash"] = hashlib.sha256(changed).hexdigest()
+    (compared,) = silicon.compare(silicon.read_results(write(tmp_path / "r.zip", record, bytes(changed)))).comparisons
+    assert (size, compared.difference.partition(": the GPU")[0]) == (128, "1 of 128 words differ; the first: tensor map 0, byte 40")
+
+
+@pytest.mark.compiler
+def test_a_tensor_map_that_the_driver_refuses(tmp_path: Path) -> None:
+    folder = tmp_path / "kit"
+    silicon.write_kit("sm_90a", folder, ["cuda"])
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    names = [name for name, case in manifest["cases"].items() if case["maps"]][:2]
+    cases = {name: manifest["cases"][name] for name in names}
+    cases[names[0]]["maps"][1][1]["swizzle"] = 9
+    path.write_text(json.dumps(manifest | {"cases": cases}))
+    done = run_script(folder, FAKE_TARGET="sm_90a", FAKE_CAPABILITY="9.0")
+    assert done.returncode == 0, done.stderr
+    states = [case["state"] for case in contents(folder / "results-sm_90a.zip")[0]["cases"].values()]
+    assert states == ["refused: a tensor map: CUDA_ERROR_INVALID_VALUE", "ok"]

@@ -14,7 +14,7 @@ __all__ = ["import_records", "record_kit"]
 
 
 @click.command()
-@click.option("--target", required=True, help="The target of the GPU: sm_90a, sm_100a, sm_103a or sm_120a.")
+@click.option("--target", required=True, help="The target of the GPU: sm_90a, sm_100a, sm_103a, sm_110a, sm_120a or sm_121a.")
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="The folder to write; default: ptxlab-TARGET.")
 @click.option("--parts", help="Only these parts, separated by commas.")
 def record_kit(target: str, output: Path | None, parts: str | None) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -13,18 +15,44 @@ from numpy.typing import NDArray
 
 from ptxlab.formats import FORMATS
 
-__all__ = ["STYLES", "Array", "Case", "codes", "constants", "head", "random_words"]
+__all__ = ["STYLES", "TARGETS", "Array", "Case", "Target", "TensorMap", "codes", "constants", "head", "random_words"]
 
 Words = NDArray[Any]
 STYLES = ("any bits", "moderate", "subnormal", "special", "cancelling", "wide exponents")
 """How codes are drawn: every style has numbers that another one does not have."""
-_VERSIONS = {"sm_90a": "8.7", "sm_100a": "8.7", "sm_103a": "8.8", "sm_120a": "8.7"}
-"""Target -> the PTX ISA version of its kernels: the driver that compiles them needs no newer one."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target that has a kit.
+
+    Attributes
+    ----------
+    capability : the compute capability of its GPUs
+    gpus : their names
+    version : the PTX ISA version of the kernels: the driver that compiles them needs no newer one
+    cuda : the first version of CUDA whose driver has this PTX ISA version
+    """
+
+    capability: tuple[int, int]
+    gpus: str
+    version: str
+    cuda: str
+
+
+TARGETS: Mapping[str, Target] = {
+    "sm_90a": Target((9, 0), "H100, H200, GH200", "8.7", "12.8"),
+    "sm_100a": Target((10, 0), "B200, GB200", "8.7", "12.8"),
+    "sm_103a": Target((10, 3), "B300, GB300", "8.8", "12.9"),
+    "sm_110a": Target((11, 0), "Jetson Thor", "9.0", "13.0"),
+    "sm_120a": Target((12, 0), "RTX Blackwell", "8.7", "12.8"),
+    "sm_121a": Target((12, 1), "GB10 of DGX Spark", "8.8", "12.9"),
+}
 
 
 def head(target: str) -> str:
     """The first lines of a module."""
-    return f".version {_VERSIONS[target]}\n.target {target}\n.address_size 64\n"
+    return f".version {TARGETS[target].version}\n.target {target}\n.address_size 64\n"
 
 
 @dataclass(frozen=True)
@@ -44,13 +72,35 @@ class Array:
 
 
 @dataclass(frozen=True)
+class TensorMap:
+    """A tensor map: the call of the driver's encoder.
+
+    Attributes
+    ----------
+    array : the tensor: its place among the inputs, then the outputs
+    call : the arguments of `ptxlab.descriptors.encode_tensor_map` but address and target
+    """
+
+    array: int
+    call: Mapping[str, Any]
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The call with an address that is the same on every computer, so that the bytes can be compared."""
+        return {**self.call, "address": 1 << 32}
+
+
+@dataclass(frozen=True)
 class Case:
-    """One launch. The kernel's entry is named ``k``; its parameters are the addresses of the inputs, then of the outputs.
+    """One launch. The kernel's parameters are the addresses of the inputs, then of the outputs, then tensor maps by value.
 
     Attributes
     ----------
     name : the instructions that it shows, and what is special
     text : the module
+    maps : tensor maps, which the driver encodes; their bytes are compared too
+    entry : the name of the kernel
+    sources : the CUDA C++ that the module was compiled from
     opcodes : the instructions that the results are evidence for
     kind : ``bits``: the outputs are compared; ``fault``: whether the kernel ends with an error; ``time``: the outputs are cycles
     replayed : the CTAs that ptxlab executes; empty: all. Output ``i`` of a CTA is element ``i`` along the first axis
@@ -66,6 +116,14 @@ class Case:
     kind: Literal["bits", "fault", "time"] = "bits"
     shared_bytes: int = 0
     replayed: tuple[int, ...] = ()
+    maps: tuple[TensorMap, ...] = ()
+    entry: str = "k"
+    sources: tuple[Path, ...] = ()
+
+    @property
+    def recorded(self) -> tuple[Array, ...]:
+        """What a file of results holds: the outputs, then the bytes of the tensor maps."""
+        return *self.outputs, *(Array.zeros(f"tensor map {number}", (128,), ("byte",), np.uint8) for number in range(len(self.maps)))
 
     @cached_property
     def kernel_hash(self) -> str:
@@ -73,7 +131,9 @@ class Case:
 
     @cached_property
     def inputs_hash(self) -> str:
-        return hashlib.sha256(b"".join(hashlib.sha256(array.data.tobytes()).digest() for array in self.inputs)).hexdigest()
+        parts = [array.data.tobytes() for array in self.inputs]
+        parts += [json.dumps([each.array, each.shown], sort_keys=True).encode() for each in self.maps]
+        return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
 def random_words(count: int, *seed: int) -> NDArray[np.uint64]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,26 +16,46 @@ from numpy.typing import NDArray
 
 import ptxlab.isa
 from ptxlab import machine
-from ptxlab.diagnostics import PtxlabError
+from ptxlab.descriptors import encode_tensor_map
+from ptxlab.diagnostics import Diagnostic, PtxlabError
 from ptxlab.isa.catalogue import Row, match
 from ptxlab.silicon._case import Array, Case
+from ptxlab.silicon._kit import parts_of
 from ptxlab.silicon._results import Outcome, Results
 from ptxlab.silicon.parts.timing import STEPS
 
 __all__ = ["Comparison", "Report", "compare", "write_evidence"]
 
+CUDA_ERRORS: Mapping[str, str] = {
+    "B501": "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "D724": "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+    "H603": "CUDA_ERROR_LAUNCH_FAILED",
+    "H606": "CUDA_ERROR_ASSERT",
+    "M401": "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "M405": "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "M406": "CUDA_ERROR_ILLEGAL_ADDRESS",
+}
+"""Diagnostic code -> what a launch with this error gives on a GPU: as an H200 does, H606 as CUDA documents it."""
 _CHECKS = ("memory", "barrier", "tmem", "descriptor", "register")
 _SHOWN_WORDS = 16
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A case as a GPU and as ptxlab execute it; ``difference`` is empty where they agree."""
+    """A case as a GPU and as ptxlab execute it.
+
+    Attributes
+    ----------
+    difference : empty where they agree
+    wrong : words that differ
+    code : of a case of the part ``faults``: the diagnostic code that ptxlab gives
+    """
 
     name: str
     outcome: Outcome
     difference: str = ""
     wrong: int = 0
+    code: str = ""
 
     @property
     def family(self) -> str:
@@ -42,32 +63,50 @@ class Comparison:
         return ".".join(self.outcome.case.opcodes[0].split(".")[:2])
 
 
-def replay(case: Case) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
-    """The outputs of a case in ptxlab, and what is wrong with it."""
-    outputs = [array.data.copy() for array in case.outputs]
-    args = [*(array.data.copy() for array in case.inputs), *outputs]
+def replay(case: Case, check: str | tuple[str, ...] = _CHECKS) -> tuple[list[NDArray[Any]], tuple[Diagnostic, ...]]:
+    """What a file of results has of a case, as ptxlab computes it, and what is wrong with the case."""
+    module = machine.loads(case.text)
+    device = machine.Device(module.target)
+    held = [device.array(array.data) for array in (*case.inputs, *case.outputs)]
+
+    def encoded(call: Mapping[str, Any]) -> bytes:
+        return encode_tensor_map(**call, target=module.target)
+
+    maps = [encoded({**each.call, "address": held[each.array].address}) for each in case.maps]
     only = [(cta, 0, 0) for cta in case.replayed] or None
     try:
-        result = machine.loads(case.text)["k"].launch(
-            grid=case.grid, block=case.block, shared_bytes=case.shared_bytes, args=args, check=_CHECKS, only=only
+        found = module[case.entry].launch(
+            grid=case.grid,
+            block=case.block,
+            shared_bytes=case.shared_bytes,
+            args=[*held, *maps],
+            device=device,
+            check=check,
+            only=only,
         )
+        diagnostics = found.diagnostics
     except PtxlabError as error:
-        return outputs, tuple(str(d).splitlines()[0] for d in error.diagnostics)
-    return outputs, tuple(str(d).splitlines()[0] for d in result.diagnostics if d.severity == "error")
+        diagnostics = error.diagnostics
+    outputs = [buffer.numpy() for buffer in held[len(case.inputs) :]]
+    return outputs + [np.frombuffer(encoded(each.shown), np.uint8) for each in case.maps], tuple(diagnostics)
 
 
 def _compared(name: str, outcome: Outcome) -> Comparison:
     case, state = outcome.case, outcome.state
     if case.kind == "time":
         return Comparison(name, outcome, "" if state == "ok" else f"the GPU: {state}")
-    outputs, errors = replay(case)
+    outputs, found = replay(case)
+    errors = [d for d in found if d.severity == "error"]
+    both = f"the GPU: {state}; ptxlab: {str(errors[0]).splitlines()[0] if errors else 'no error'}"
     if case.kind == "fault" and (state != "ok" or errors):
-        agree = state != "ok" and bool(errors) and not state.startswith(("refused", "skipped", "not run"))
-        both = f"the GPU: {state}; ptxlab: {errors[0] if errors else 'no error'}"
-        return Comparison(name, outcome, "" if agree else both, 0 if agree else 1)
+        code = errors[0].code if errors else ""
+        expected = CUDA_ERRORS.get(code)
+        agree = state == expected if expected else bool(code) and state.startswith("CUDA_ERROR_")
+        text = both + (f", for which {expected} is expected" if expected else "")
+        return Comparison(name, outcome, "" if agree else text, 0 if agree else 1, code)
     if state != "ok" or errors:
-        return Comparison(name, outcome, f"the GPU: {state}; ptxlab: {errors[0] if errors else 'no error'}", 1)
-    for array, ours, raw in zip(case.outputs, outputs, outcome.outputs, strict=True):
+        return Comparison(name, outcome, both, 1)
+    for array, ours, raw in zip(case.recorded, outputs, outcome.outputs, strict=True):
         silicon = np.frombuffer(raw, ours.dtype).reshape(ours.shape)
         differ = ours != silicon
         if case.replayed:
@@ -114,6 +153,12 @@ class Report:
     def differences(self) -> list[Comparison]:
         return [c for c in self.comparisons if c.difference]
 
+    @property
+    def not_recorded(self) -> list[str]:
+        """Parts of the kit of which the file has no case."""
+        parts = {c.outcome.part for c in self.comparisons}
+        return [part for part in parts_of(self.results.target) if part not in parts]
+
     def counts(self, key: str) -> dict[str, tuple[int, int]]:
         """Cases that agree, and that differ, by "part" or "family"; times are not compared."""
         found: dict[str, tuple[int, int]] = {}
@@ -131,14 +176,29 @@ class Report:
                 cycles = np.frombuffer(c.outcome.outputs[0], np.uint64)
                 yield c.outcome.case.name, float(cycles.max()) / STEPS
 
+    def errors(self) -> dict[str, Counter[str]]:
+        """Diagnostic code -> what the GPU gave in the cases of the part ``faults`` with it, and how often."""
+        found: dict[str, Counter[str]] = {}
+        for c in self.comparisons:
+            if c.code:
+                found.setdefault(c.code, Counter())[c.outcome.state] += 1
+        return dict(sorted(found.items()))
+
     def text(self) -> str:
         about = self.results.about
         lines = [f"{self.results.gpu}, driver {about['driver']}, target {self.results.target}: {len(self.comparisons)} cases"]
+        if self.not_recorded:
+            lines.append(f"not recorded: {', '.join(self.not_recorded)}")
         for key in ("part", "family"):
             lines += ["", f"{key:40} agree  differ"]
             lines += [f"{name:40} {agree:5}  {differ:6}" for name, (agree, differ) in self.counts(key).items()]
         if times := list(self.times()):
             lines += ["", "cycles of one step of the loop (for information)", *(f"{cycles:10.1f}  {name}" for name, cycles in times)]
+        if errors := self.errors():
+            lines += ["", f"{'error':6} {'the GPU':35} cases"]
+            for code, states in errors.items():
+                known = "" if code in CUDA_ERRORS else "  (nothing is expected)"
+                lines += [f"{code:6} {state:35} {count:5}{known}" for state, count in states.items()]
         for c in self.differences:
             lines += ["", c.name, f"  {c.difference}"]
         return "\n".join([*lines, "", f"{len(self.differences)} differences" if self.differences else "no differences"])
@@ -149,9 +209,11 @@ class Report:
             "target": self.results.target,
             "about": dict(self.results.about),
             "cases": len(self.comparisons),
+            "not_recorded": self.not_recorded,
             "parts": {name: {"agree": a, "differ": d} for name, (a, d) in self.counts("part").items()},
             "families": {name: {"agree": a, "differ": d} for name, (a, d) in self.counts("family").items()},
             "cycles": dict(self.times()),
+            "errors": {code: {"expected": CUDA_ERRORS.get(code), "gpu": dict(states)} for code, states in self.errors().items()},
             "differences": [{"case": c.name, "words": c.wrong, "text": c.difference} for c in self.differences],
         }
 

@@ -8,24 +8,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ptxlab._version import __version__
-from ptxlab.silicon._case import Case
+from ptxlab.silicon._case import TARGETS, Case
 from ptxlab.silicon.parts.approximate import approximate
+from ptxlab.silicon.parts.cuda import cuda
 from ptxlab.silicon.parts.faults import faults
 from ptxlab.silicon.parts.mma import mma_cases
 from ptxlab.silicon.parts.tcgen05 import tcgen05_arithmetic, tcgen05_collector, tcgen05_layouts
 from ptxlab.silicon.parts.tensor_memory import tensor_memory
 from ptxlab.silicon.parts.timing import timing
+from ptxlab.silicon.parts.tma import tma
 from ptxlab.silicon.parts.wgmma import wgmma_arithmetic, wgmma_layouts
 
-__all__ = ["KIT", "PARTS", "TARGETS", "Part", "cases_of", "parts_of", "write_kit"]
+__all__ = ["KIT", "PARTS", "Part", "cases_of", "parts_of", "write_kit"]
 
 KIT = 1
 """The number of the kit: another one has other kernels or inputs."""
-TARGETS: Mapping[str, tuple[int, int]] = {"sm_90a": (9, 0), "sm_100a": (10, 0), "sm_103a": (10, 3), "sm_120a": (12, 0)}
-"""The targets that have a kit, and the compute capability of their GPUs."""
-_GPUS = {"sm_90a": "H100, H200, GH200", "sm_100a": "B200, GB200", "sm_103a": "B300, GB300", "sm_120a": "RTX Blackwell"}
 _ALL = tuple(TARGETS)
-_TENSOR = ("sm_100a", "sm_103a")
+_TENSOR = ("sm_100a", "sm_103a", "sm_110a")
 SECONDS, SECONDS_OF_A_LAUNCH = 540, 30
 
 
@@ -45,6 +44,8 @@ PARTS: Mapping[str, Part] = {
     "collector": Part(_TENSOR, "collector buffers of tcgen05.mma", tcgen05_collector),
     "tensor-memory": Part(_TENSOR, "tcgen05.ld, st, cp and shift in every shape", tensor_memory),
     "approximate": Part(_ALL, "the approximate instructions: chosen operands, and sums over all operands", approximate),
+    "tma": Part(_ALL, "tensor copies: tiles, im2col, swizzling, fill, reductions, multicast; the bytes of tensor maps", tma),
+    "cuda": Part(_ALL, "whole kernels in CUDA C++, whose sources are there too: GEMMs fed by tensor copies, softmax, selection", cuda),
     "timing": Part(_ALL, "cycles of matrix instructions, for information", timing),
     "faults": Part(_ALL, "alignment and errors: each kernel in a process of its own", faults),
 }
@@ -82,6 +83,7 @@ def write_kit(target: str, folder: Path, parts: Iterable[str] = ()) -> dict[str,
         if case.text not in kernels:
             kernels[case.text] = f"kernels/{part}-{counts[part]:03}.ptx"
             files[kernels[case.text]] = case.text.encode()
+        files |= {f"kernels/{path.name}": path.read_bytes() for path in case.sources}
         held = []
         for array in case.inputs:
             raw = array.data.tobytes()
@@ -92,11 +94,13 @@ def write_kit(target: str, folder: Path, parts: Iterable[str] = ()) -> dict[str,
         cases[name] = {
             "part": part,
             "kernel": kernels[case.text],
+            "entry": case.entry,
             "grid": case.grid,
             "block": case.block,
             "shared_bytes": case.shared_bytes,
             "inputs": held,
             "outputs": [array.data.nbytes for array in case.outputs],
+            "maps": [[each.array, each.shown] for each in case.maps],
             "kernel_hash": case.kernel_hash,
             "inputs_hash": case.inputs_hash,
             "alone": case.kind == "fault",
@@ -107,7 +111,7 @@ def write_kit(target: str, folder: Path, parts: Iterable[str] = ()) -> dict[str,
         "kit": KIT,
         "ptxlab": __version__,
         "target": target,
-        "compute_capability": TARGETS[target],
+        "compute_capability": TARGETS[target].capability,
         "parts": chosen,
         "seconds": SECONDS,
         "seconds_of_a_launch": SECONDS_OF_A_LAUNCH,
@@ -123,15 +127,16 @@ def write_kit(target: str, folder: Path, parts: Iterable[str] = ()) -> dict[str,
 
 def _readme(target: str, counts: Mapping[str, int]) -> str:
     parts = "\n".join(f"| {name} | {count} | {PARTS[name].purpose} |" for name, count in counts.items())
-    major, minor = TARGETS[target]
+    about = TARGETS[target]
+    major, minor = about.capability
     return f"""# Kernels of ptxlab for {target}
 
 ptxlab runs PTX on a computer without a GPU. Whether its bits are those of a GPU is known only where somebody has compared them.
-This folder has kernels for GPUs of compute capability {major}.{minor} ({_GPUS[target]}), and a script that runs them and writes one file.
+This folder has kernels for GPUs of compute capability {major}.{minor} ({about.gpus}), and a script that runs them and writes one file.
 
     python3 record.py
 
-- It needs Linux, Python 3.8 or newer and the driver (`libcuda.so.1`), CUDA 12.9 or newer. Nothing is installed.
+- It needs Linux, Python 3.8 or newer and the driver (`libcuda.so.1`), CUDA {about.cuda} or newer. Nothing is installed.
 - It takes a few minutes, and ends after ten. Use a GPU that nothing else uses; `CUDA_VISIBLE_DEVICES` chooses one of several.
 - After each part it writes the file anew: an interrupted run leaves what is done.
 - It writes `results-{target}.zip` into this folder, and nothing elsewhere. Nothing is sent: send the file yourself.
@@ -144,8 +149,8 @@ This folder has kernels for GPUs of compute capability {major}.{minor} ({_GPUS[t
 |---|---|---|
 {parts}
 
-`manifest.json` has the hash of every file. `kernels/` has the PTX, `inputs.bin` the inputs. The same version of ptxlab writes the
-same bytes.
+`manifest.json` has the hash of every file. `kernels/` has the PTX, with the CUDA C++ that some of it was compiled from, `inputs.bin`
+the inputs. The same version of ptxlab writes the same bytes.
 
 With the file, `ptxlab import-records results-{target}.zip` shows where ptxlab and the GPU differ.
 """

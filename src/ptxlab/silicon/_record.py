@@ -35,6 +35,7 @@ FOLDER = Path(__file__).resolve().parent
 FORMAT = 1
 SHARED_BYTES_ATTRIBUTE = 8
 JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES = 5, 6
+MODES = ("interleave", "swizzle", "l2_promotion", "oob_fill")
 NO_TIME = "skipped: no time was left"
 ATTRIBUTES = {"clock_khz": 13, "sms": 16, "memory_clock_khz": 36, "major": 75, "minor": 76}
 
@@ -74,7 +75,7 @@ class Driver:
             found[key] = number.value
         return {**found, **management()}
 
-    def function(self, text: bytes) -> ctypes.c_void_p:
+    def function(self, text: bytes, entry: str) -> ctypes.c_void_p:
         key = hashlib.sha256(text).hexdigest()
         if key not in self.modules:
             log = ctypes.create_string_buffer(4096)
@@ -88,12 +89,33 @@ class Driver:
                 raise CudaError("refused: " + (message or str(error))[:500]) from None
             self.modules[key] = module
         found = ctypes.c_void_p()
-        self.call("cuModuleGetFunction", ctypes.byref(found), self.modules[key], b"k")
+        self.call("cuModuleGetFunction", ctypes.byref(found), self.modules[key], entry.encode())
         return found
 
+    def tensor_map(self, call: dict[str, Any]) -> bytes:
+        """The 128 bytes that the driver encodes."""
+        raw = (ctypes.c_uint8 * 192)()
+        aligned = -(-ctypes.addressof(raw) // 64) * 64
+
+        def array(kind: Any, name: str) -> Any:
+            return (kind * 5)(*call[name])
+
+        head = (ctypes.c_void_p(aligned), call["data_type"], call["rank"], ctypes.c_uint64(call["address"]))
+        tensor = (array(ctypes.c_uint64, "dims"), array(ctypes.c_uint64, "strides"))
+        tail = (array(ctypes.c_uint32, "element_strides"), *(call[name] for name in MODES))
+        try:
+            if call.get("im2col"):
+                corners = (array(ctypes.c_int32, "lower"), array(ctypes.c_int32, "upper"))
+                self.call("cuTensorMapEncodeIm2col", *head, *tensor, *corners, call["channels"], call["pixels"], *tail)
+            else:
+                self.call("cuTensorMapEncodeTiled", *head, *tensor, array(ctypes.c_uint32, "box"), *tail)
+        except CudaError as error:
+            raise CudaError(f"refused: a tensor map: {error}") from None
+        return ctypes.string_at(aligned, 128)
+
     def run(self, text: bytes, case: dict[str, Any], inputs: list[bytes]) -> list[bytes]:
-        """Launch a kernel once; its outputs."""
-        function = self.function(text)
+        """Launch a kernel once; its outputs, and the bytes of its tensor maps."""
+        function = self.function(text, case["entry"])
         if case["shared_bytes"]:
             self.call("cuFuncSetAttribute", function, SHARED_BYTES_ATTRIBUTE, case["shared_bytes"])
         held = []
@@ -102,7 +124,9 @@ class Driver:
                 held.append(ctypes.c_uint64())
                 self.call("cuMemAlloc_v2", ctypes.byref(held[-1]), ctypes.c_size_t(max(len(data), 16)))
                 self.call("cuMemcpyHtoD_v2", held[-1], data, ctypes.c_size_t(len(data)))
-            pointers = (ctypes.c_void_p * len(held))(*(ctypes.addressof(address) for address in held))
+            maps = [self.tensor_map({**call, "address": held[array].value}) for array, call in case["maps"]]
+            given = [*held, *(ctypes.create_string_buffer(raw, 128) for raw in maps)]
+            pointers = (ctypes.c_void_p * len(given))(*(ctypes.addressof(value) for value in given))
             self.call("cuLaunchKernel", function, case["grid"], 1, 1, case["block"], 1, 1, case["shared_bytes"], None, pointers, None)
             self.call("cuCtxSynchronize")
             found = []
@@ -110,7 +134,7 @@ class Driver:
                 output = ctypes.create_string_buffer(size)
                 self.call("cuMemcpyDtoH_v2", output, held[number], ctypes.c_size_t(size))
                 found.append(output.raw)
-            return found
+            return found + [self.tensor_map(call) for _, call in case["maps"]]
         finally:
             for address in held:
                 self.cuda.cuMemFree_v2(address)

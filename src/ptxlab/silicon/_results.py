@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ptxlab.diagnostics import PtxlabError, diagnose
-from ptxlab.silicon._case import Case
-from ptxlab.silicon._kit import KIT, TARGETS, cases_of, parts_of
+from ptxlab.silicon._case import TARGETS, Case
+from ptxlab.silicon._kit import KIT, cases_of, parts_of
 
 __all__ = ["Outcome", "RecordError", "Results", "read_results"]
 
@@ -97,7 +97,7 @@ def read_results(path: Path) -> Results:
     about = _field(record, "about", dict)
     for name in ("gpu", "driver"):
         about[name] = _printable(about.get(name, "unknown"))
-    have, want = [about.get("major"), about.get("minor")], list(TARGETS[target])
+    have, want = [about.get("major"), about.get("minor")], list(TARGETS[target].capability)
     if have != want:
         message = f"the kernels are for compute capability {want[0]}.{want[1]}, the GPU has {have!r:.40}"
         raise _foreign(message, "write a kit for the target of the GPU: ptxlab record-kit --target TARGET")
@@ -159,7 +159,7 @@ def _outcomes(target: str, cases: Mapping[str, Any], outputs: bytes) -> dict[str
             if _field(entry, what, str) != getattr(case, what):
                 raise _foreign(f"{name}: the {what.partition('_')[0]} of this version of ptxlab is another one", _OTHER_VERSION)
         state, places = _field(entry, "state", str), _field(entry, "outputs", list)
-        sizes = [array.data.nbytes for array in case.outputs] if state == "ok" else []
+        sizes = [array.data.nbytes for array in case.recorded] if state == "ok" else []
         if len(places) != len(sizes):
             raise _damaged(f"{name}: there are {len(places)} outputs, not {len(sizes)}")
         data = []

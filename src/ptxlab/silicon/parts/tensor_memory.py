@@ -12,7 +12,7 @@ from ptxlab.descriptors import SharedMemoryDescriptor
 from ptxlab.layout import copy_destination
 from ptxlab.silicon._case import Array, Case, constants, head, random_words
 from ptxlab.silicon.parts._tensor_frame import FRAME, WORDS, frame
-from ptxlab.tables import K96_TARGETS, LOAD_REGISTERS, SWIZZLES
+from ptxlab.tables import LOAD_REGISTERS, SWIZZLES
 
 __all__ = ["tensor_memory"]
 
@@ -102,7 +102,7 @@ def tensor_memory(target: str) -> Iterator[Case]:
     for group in (1, 2):
         opcode = f"tcgen05.shift.cta_group::{group}.down"
         yield _case(opcode, (opcode,), [f"{opcode} [da];"], target, stored=16, read=16, words={"da": 4}, group=group)
-    if target in K96_TARGETS:
+    if target != "sm_100a":
         yield from _reductions(target)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor
 from ptxlab.silicon._case import Array, Case, head
-from ptxlab.silicon.parts import mma, wgmma
+from ptxlab.silicon.parts import mma, tcgen05, wgmma
 from ptxlab.tables import MMA_KINDS, TENSOR_MEMORY_TARGETS
 
 __all__ = ["STEPS", "timing"]
@@ -137,9 +137,7 @@ fence.proxy.async.shared::cta;"""
 
 
 def _tcgen05(target: str) -> Iterator[Case]:
-    for kind, n in ((kind, n) for kind in MMA_KINDS for n in (32, 128, 256)):
-        if kind == "i8" and target != "sm_100a":
-            continue
+    for kind, n in ((kind, n) for kind in tcgen05.kinds(target) for n in (32, 128, 256)):
         row = MMA_KINDS[kind]
         fmt = "e4m3" if "f8f6f4" in kind else "e2m1" if row.container == 4 else next(iter(row.ab))
         vector = {"mxf8f6f4": "1X", "mxf4": "2X", "mxf4nvf4": "4X"}.get(kind)

@@ -19,6 +19,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from .approximate import INSTRUCTIONS
 from .generated import services
 from .numerics import CASES
 from .workloads import WORKLOADS
@@ -34,7 +35,7 @@ def rows() -> list[str]:
     """The names of all rows; those of ``fresh`` start a new Python for each measurement."""
     launches = [f"launch {name} {check}" for name in WORKLOADS for check in ("none", "default")]
     units = ["scalar", *(f"service {name}" for name in services()), "parse", *(f"prepared {name}" for name in CASES)]
-    return [*launches, *units, "fresh import", "fresh cold"]
+    return [*launches, *units, *(f"approximate {opcode}" for opcode in INSTRUCTIONS), "fresh import", "fresh cold"]
 
 
 @contextmanager

@@ -46,6 +46,14 @@ def _service(row: str) -> Measure:
     return lambda: float(services(row, "1")["seconds"][0])
 
 
+def _approximate(opcode: str) -> Measure:
+    """The time of 1,000 warp-instructions: the four warps of the loop execute each instruction 250 times."""
+    from .approximate import COUNT, approximate
+    from .worker import per_instruction
+
+    return lambda: 250 * float(per_instruction(approximate(opcode), (1, 801), 1, COUNT)["seconds"][0])
+
+
 def _parse(_: str) -> Measure:
     import ptxlab
 
@@ -75,6 +83,7 @@ def main(row: str) -> None:
     """Answer until standard input ends; a fresh row answers once."""
     kind, _, rest = row.partition(" ")
     kinds = {"launch": _launch, "scalar": _scalar, "service": _service, "parse": _parse, "prepared": _prepared, "fresh": _fresh}
+    kinds["approximate"] = _approximate
     measure = kinds[kind](rest)
     if kind == "fresh":
         print(measure())

@@ -100,7 +100,7 @@ def interpret(name: str, repeats: str) -> dict[str, Any]:
     return {"first_s": first, "warm_s": warm, "worst": worst, "good": worst <= work.tolerance}
 
 
-def _per_instruction(text: str, counts: tuple[int, int], repeats: int, times: int = 0, further: Sequence[Any] = ()) -> dict[str, Any]:
+def per_instruction(text: str, counts: tuple[int, int], repeats: int, times: int = 0, further: Sequence[Any] = ()) -> dict[str, Any]:
     """Seconds per warp-instruction: the difference between a long and a short loop, so that launches cancel out.
 
     With ``times``: seconds for each of the instructions that stand so many times in a turn.
@@ -122,7 +122,7 @@ def _per_instruction(text: str, counts: tuple[int, int], repeats: int, times: in
 def scalar(repeats: str) -> dict[str, Any]:
     from .generated import ARITHMETIC
 
-    return _per_instruction(ARITHMETIC, (200, 20_000), int(repeats))
+    return per_instruction(ARITHMETIC, (200, 20_000), int(repeats))
 
 
 def services(name: str, repeats: str) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def services(name: str, repeats: str) -> dict[str, Any]:
     further = []
     if loop.box is not None:
         further = [ptxlab.TensorMap(np.ones(loop.box[::-1], np.float16), box=loop.box, swizzle="128B")]
-    return _per_instruction(loop.text, (20, 20 + 15_000 // (16 + 8 * loop.times)), int(repeats), loop.times, further)
+    return per_instruction(loop.text, (20, 20 + 15_000 // (16 + 8 * loop.times)), int(repeats), loop.times, further)
 
 
 def parse(repeats: str) -> dict[str, Any]:

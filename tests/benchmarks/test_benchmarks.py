@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.approximate import COUNT, INSTRUCTIONS, approximate
 from benchmarks.compare import ROOT, compare, rows
 from benchmarks.generated import addresses, services
 from benchmarks.required import REQUIRED, missed
@@ -22,6 +23,13 @@ def test_loops_run_and_are_counted(name: str) -> None:
         assert result.diagnostics == ()
         counts.append(result.stats.instructions)
     assert counts[1] - counts[0] >= 2 * (loop.times or 16)
+
+
+@pytest.mark.parametrize("opcode", INSTRUCTIONS)
+def test_loops_of_approximate_instructions_run(opcode: str) -> None:
+    kernel = ptxlab.loads(approximate(opcode)).kernel()
+    counts = [kernel.launch(grid=1, block=128, args=[None, turns], check="none").stats.instructions for turns in (1, 3)]
+    assert counts[1] - counts[0] == 4 * 2 * (COUNT + 3)
 
 
 def test_every_sort_of_address_is_found() -> None:
@@ -51,7 +59,7 @@ def test_every_loop_of_the_machine_is_a_figure() -> None:
 @pytest.mark.sweep
 def test_two_trees_are_compared_in_pairs() -> None:
     """The tree with itself: both sides measure, and the ratio is that of the pairs."""
-    assert {"launch attention none", "service bar.sync", "prepared nvf4", "fresh import"} <= set(rows())
+    assert {"launch attention none", "service bar.sync", "prepared nvf4", "approximate div.full.f32", "fresh import"} <= set(rows())
     ours, theirs, ratio = compare("service bar.sync", ROOT, pairs=3)
     assert ours > 0
     assert theirs > 0

@@ -11,6 +11,7 @@ import pytest
 from tests.isa.form_helpers import Body, Compiled, cases, form, run_numpy
 
 COUNT = 512
+ENTRIES = tuple(number * 0x123456789ABCDEF & (1 << 64) - 1 for number in (3, 1, 4, 15, 92, 65, 35, 89))
 INTEGERS = ("u8", "u16", "u32", "u64")
 FLOATS = ("f32", "f64")
 Word = Callable[..., Any]
@@ -45,7 +46,7 @@ def integer_bodies() -> dict[str, Body]:
         made[f"flags {type}"] = Body(lambda x, c, to=f"i{type[1:]}": (x.zext(c, to), x.sext(c, to)), ("pred",), (type, type))
         made[f"low bit {type}"] = Body(lambda x, a: x.trunc(a, "i1"), (type,), ("pred",))
     made["predicates"] = Body(lambda x, a, b: x.or_(x.and_(a, x.not_(b)), x.xor(a, b)), ("pred", "pred"), ("pred",))
-    made["table"] = Body(lambda x, a: x.table(x.and_(a, x.const(7, "i32")), (3, 1, 4, 1, 5, 9, 2, 6), "i32"), ("u32",), ("u32",))
+    made["table"] = Body(lambda x, a: x.table(x.and_(a, x.const(7, "i32")), ENTRIES), ("u32",), ("u32", "u32"))
     return made
 
 

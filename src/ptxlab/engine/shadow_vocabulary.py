@@ -282,6 +282,10 @@ class ShadowVocabulary:
 
     # ------------------------------------------------------------------------------------------------- functions as a whole
 
+    def table(self, index: Shadowed, table: tuple[int, ...]) -> tuple[Shadowed, Shadowed]:
+        low, high = self.x.table(index.value, table)
+        return self._all_or_nothing(low, index), self._all_or_nothing(high, index)
+
     def each(self, function: Callable[..., Shadowed], type: str, *packed: Shadowed) -> Shadowed:
         given = [p.value for p in packed] + [p.undefined for p in packed if p.undefined is not None]
 
@@ -353,6 +357,6 @@ def _everything(name: str) -> Callable[..., Shadowed]:
 
 for _name in (
     *("umulhi", "smulhi", "udiv", "urem", "sdiv", "srem", "fadd", "fsub", "fmul", "fdiv", "fma", "fsqrt", "feq", "flt", "fle", "isnan"),
-    *("fround", "fext", "fnarrow", "sitof", "uitof", "ftosi", "ftoui", "half_to_f32", "f32_to_half", "table"),
+    *("fround", "fext", "fnarrow", "sitof", "uitof", "ftosi", "ftoui", "half_to_f32", "f32_to_half"),
 ):
     setattr(ShadowVocabulary, _name, _everything(_name))

@@ -125,8 +125,8 @@ class Vocabulary(Protocol):
     def f32_to_half(self, a: Value) -> Value:
         """f32 to an f16 in i16, to nearest even, overflow to infinity."""
 
-    def table(self, index: Value, table: tuple[int, ...], type: str) -> Value:
-        """Look up a small constant table; the index (i32) must be in range."""
+    def table(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
+        """Look up a small constant table: the low and the high word of a 64-bit entry; the index (i32) must be in range."""
 
     def each(self, function: Callable[..., Value], type: str, *packed: Value) -> Value:
         """Evaluate ``function(x, *elements)`` once for both halves of packed integers, as elements of ``type``.

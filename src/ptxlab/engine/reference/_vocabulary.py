@@ -219,8 +219,9 @@ class NumpyVocabulary:
     def f32_to_half(self, a: Value) -> Value:
         return a.astype(np.float16).view(np.uint16)
 
-    def table(self, index: Value, table: tuple[int, ...], type: str) -> Value:
-        return np.array(table, _DTYPES[type])[index]
+    def table(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
+        found = np.array(table, np.uint64)[index]
+        return found.astype(np.uint32), (found >> np.uint64(32)).astype(np.uint32)
 
     def each(self, function: Callable[..., Value], type: str, *packed: Value) -> Value:
         spread = (np.ascontiguousarray(a).view(_DTYPES[type]) for a in np.broadcast_arrays(*packed))

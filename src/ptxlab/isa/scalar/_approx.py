@@ -1,16 +1,12 @@
 """The approximate instructions: ex2, lg2, sin, cos, tanh, rcp, sqrt, rsqrt, div, with the bits of an H200.
 
-One unit of the GPU computes them all. It takes a row of a table for the interval of the operand, ``value + slope * rest + curvature *
-square``, where ``rest`` are the 17 bits below those that select the interval and ``square`` is a truncated square of them, and truncates
-the sum to a significand. All of it is integer arithmetic of at most 46 bits, which f64 holds exactly.
-
-The instructions without ``.ftz`` scale their operand and result around the unit, as the assembler's code for sm_90 does.
+One unit of the GPU computes them all: `_approximation_unit`. The instructions without ``.ftz`` scale their operand and result around the
+unit, as the assembler's code for sm_90 does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -18,6 +14,7 @@ from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar import approximation_tables as rows
+from ptxlab.isa.scalar._approximation_unit import binade, binades, interpolated, masked, significand
 from ptxlab.isa.scalar._half import each_half
 from ptxlab.isa.scalar.float_helpers import NAN16, NAN32, NAN64, canonical, flush, half_kind, quiet, widen_half
 
@@ -31,77 +28,19 @@ _HIGH_NORMAL = 0x100000
 """The high word of the least normal f64."""
 
 
-@dataclass(frozen=True)
-class _Function:
-    """What the unit computes in its intervals: ``(value << scale) + offset + slope * rest + curvature * square``."""
-
-    entries: tuple[int, ...]
-    scale: int
-    offset: int
-
-
-def _function(coefficients: rows.Rows, scale: int, offset: int, curvature: int = 1) -> _Function:
-    """An entry has 26 bits of the value, 20 of the slope and 18 of the curvature, from the lowest bit on; signed ones are biased."""
-    entries = (v | (first + (1 << 19)) << 26 | (second * curvature + (1 << 17)) << 46 for v, first, second in coefficients)
-    return _Function(tuple(entries), scale, offset)
-
-
 # The offsets make the truncation of the sum round it.
-_RCP = _function(rows.RCP, 14, 0x8FCE, curvature=2)
-_RSQRT = _function(rows.RSQRT, 14, 0x7FFF, curvature=4)
-_SQRT = _function(rows.SQRT, 15, 0x7FFF, curvature=2)
-_EX2 = _function(rows.EX2, 13, 0x77E2)
-_LG2 = _function(rows.LG2, 12, 0x3345, curvature=2)
-_SIN = _function(rows.SIN, 11, 0)
-
-
-def _square(x: Vocabulary, rest: Value) -> Value:
-    """``rest * rest >> 19`` of 17 bits, without the products of two bits that lie below bit 18 of the square."""
-    low = x.trunc(x.and_(rest, x.const(511, "i32")), "i16")
-    high = x.trunc(x.lshr(rest, x.const(9, "i32")), "i16")
-    square = x.lshr(x.mul(high, high), x.const(1, "i16"))
-    # Each bit of ``high`` adds ``low`` without the bits that are left out. Two neighbouring bits leave out the same when they multiply
-    # together and the last bit of the product is dropped.
-    for bit in (0, 2, 4, 6):
-        product = x.mul(x.and_(high, x.const(3 << bit, "i16")), x.lshr(low, x.const(8 - bit, "i16")))
-        square = x.add(square, x.lshr(product, x.const(bit + 1, "i16")))
-    return x.zext(square, "i32")
-
-
-def _interpolated(x: Vocabulary, function: _Function, place: Value) -> Value:
-    """The sum in f64 for an i32 whose low 17 bits are the rest, and whose other bits select the interval."""
-    entry = x.table(x.lshr(place, x.const(17, "i32")), function.entries, "i64")
-    rest = _masked(x, place, 0x1FFFF)
-
-    def field(shift: int, bits: int, scale: int = 0, bias: int = 0) -> Value:
-        """Some bits of the entry, times ``2**scale``, as an f64: they become the last bits of a large number, which is subtracted."""
-        large = 2.0 ** (52 + scale)
-        word = x.lshr(entry, x.const(shift, "i64")) if shift else entry
-        if shift + bits < 64:
-            word = x.and_(word, x.const((1 << bits) - 1, "i64"))
-        return x.fsub(x.bitcast(x.or_(word, x.bitcast(x.const(large, "f64"), "i64")), "f64"), x.const(large + bias, "f64"))
-
-    sum = field(0, 26, function.scale)
-    if function.offset:
-        sum = x.fadd(sum, x.const(float(function.offset), "f64"))
-    sum = x.fadd(sum, x.fmul(field(26, 20, bias=1 << 19), x.sitof(rest, "f64")))
-    return x.fadd(sum, x.fmul(field(46, 18, bias=1 << 17), x.sitof(_square(x, rest), "f64")))
+_RCP = binade(rows.RCP, 14, 0x8FCE, linear=-2, curvature=2)
+_RSQRT = binade(rows.RSQRT, 14, 0x7FFF, linear=-2, curvature=4)
+_SQRT = binade(rows.SQRT, 15, 0x7FFF, linear=2, curvature=2)
+_EX2 = binade(rows.EX2, 13, 0x77E2, linear=4, curvature=1)
+_LG2 = binades(rows.LG2, 12, 0x3345, curvature=2)
+_SIN = binades(rows.SIN, 11, 0)
 
 
 def _truncated(x: Vocabulary, sum: Value, scale: int) -> Value:
     """The bits of the f32 ``sum * 2**-scale``, truncated, for a sum above zero."""
     bits = x.trunc(x.lshr(x.bitcast(sum, "i64"), x.const(29, "i64")), "i32")
     return x.add(bits, x.const((127 - 1023 - scale) << 23 & 0xFFFFFFFF, "i32"))
-
-
-def _truncated_high(x: Vocabulary, sum: Value, scale: int) -> Value:
-    """The high word of the f64 ``sum * 2**-scale``."""
-    bits = x.trunc(x.lshr(x.bitcast(sum, "i64"), x.const(32, "i64")), "i32")
-    return x.sub(bits, x.const(scale << 20, "i32"))
-
-
-def _masked(x: Vocabulary, a: Value, mask: int) -> Value:
-    return x.and_(a, x.const(mask, "i32"))
 
 
 def _at_least(x: Vocabulary, result: Value, least: int) -> Value:
@@ -117,7 +56,7 @@ def _settled(x: Vocabulary, a: Value, result: Value) -> Value:
 def _nan_below_zero(x: Vocabulary, word: Value, at_zero: Value, result: Value) -> Value:
     """The bits of a function of positive numbers: ``at_zero`` also for subnormals, NaN for other negative numbers."""
     result = x.select(x.slt(word, x.const(0, "i32")), x.const(NAN32, "i32"), result)
-    return x.select(x.ult(_masked(x, word, _MAGNITUDE), x.const(_NORMAL, "i32")), at_zero, result)
+    return x.select(x.ult(masked(x, word, _MAGNITUDE), x.const(_NORMAL, "i32")), at_zero, result)
 
 
 def _scaled(x: Vocabulary, a: Value, small: Value, factor: float) -> Value:
@@ -146,10 +85,10 @@ def _clamped(x: Vocabulary, a: Value, bound: float) -> Value:
 def _ex2(x: Vocabulary, a: Value) -> Value:
     fixed = x.ftosi(x.fmul(_clamped(x, a, 128.0), x.const(2.0**23, "f32")), "i32")
     # A negative number with a fraction is complemented, not negated: one less.
-    whole = x.eq(_masked(x, fixed, 0x7FFFFF), x.const(0, "i32"))
+    whole = x.eq(masked(x, fixed, 0x7FFFFF), x.const(0, "i32"))
     fixed = x.add(fixed, x.select(whole, x.const(0, "i32"), x.ashr(fixed, x.const(31, "i32"))))
-    sum = _interpolated(x, _EX2, _masked(x, fixed, 0x7FFFFF))
-    result = x.add(_truncated(x, sum, 38), _masked(x, fixed, -1 << 23))
+    found = significand(x, _EX2, masked(x, fixed, 0x7FFFFF))
+    result = x.add(x.add(found, x.const(126 << 23, "i32")), masked(x, fixed, -1 << 23))
     return _settled(x, a, _at_least(x, result, _NORMAL))
 
 
@@ -202,8 +141,8 @@ def ex2_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 
 def _lg2(x: Vocabulary, a: Value) -> Value:
     word = x.bitcast(a, "i32")
-    exponent = x.sub(x.lshr(_masked(x, word, _MAGNITUDE), x.const(23, "i32")), x.const(127, "i32"))
-    sum = _interpolated(x, _LG2, _masked(x, word, 0x7FFFFF))
+    exponent = x.sub(x.lshr(masked(x, word, _MAGNITUDE), x.const(23, "i32")), x.const(127, "i32"))
+    sum = interpolated(x, _LG2, masked(x, word, 0x7FFFFF))
     sum = x.fadd(sum, x.fmul(x.sitof(exponent, "f64"), x.const(2.0**38, "f64")))
     below = x.flt(sum, x.const(0.0, "f64"))
     # A negative sum is complemented, not negated. The lowest two bits of either are dropped.
@@ -239,11 +178,11 @@ def _periodic(quarter: int) -> Any:
         fixed = x.ftosi(x.fmul(fraction, x.const(2.0**25, "f64")), "i32")
         fixed = x.add(fixed, x.const(quarter << 23, "i32"))
         falling = x.ashr(x.shl(fixed, x.const(8, "i32")), x.const(31, "i32"))
-        sum = _interpolated(x, _SIN, _masked(x, x.xor(fixed, falling), 0x7FFFFF))
+        sum = interpolated(x, _SIN, masked(x, x.xor(fixed, falling), 0x7FFFFF))
         result = x.select(x.feq(sum, x.const(0.0, "f64")), x.const(0, "i32"), _truncated(x, sum, 37))
-        sign = x.shl(_masked(x, fixed, 1 << 24), x.const(7, "i32"))
+        sign = x.shl(masked(x, fixed, 1 << 24), x.const(7, "i32"))
         if not quarter:
-            sign = x.xor(sign, _masked(x, x.bitcast(a, "i32"), _SIGN))
+            sign = x.xor(sign, masked(x, x.bitcast(a, "i32"), _SIGN))
         finite = x.flt(x.fabs(a), x.bits(_INFINITY, "f32"))
         return x.select(finite, x.bitcast(x.or_(result, sign), "f32"), x.bits(NAN32, "f32"))
 
@@ -279,22 +218,22 @@ def _tanh_rows() -> rows.Rows:
     return tuple(found)
 
 
-_TANH = _function(_tanh_rows(), 15, 0)
+_TANH = binades(_tanh_rows(), 15, 0)
 
 
 def _tanh(x: Vocabulary, a: Value) -> Value:
     word = x.bitcast(a, "i32")
-    magnitude = _masked(x, word, _MAGNITUDE)
+    magnitude = masked(x, word, _MAGNITUDE)
     first, end = (x.const(exponent << 23, "i32") for exponent in (_TANH_START, _TANH_START + len(_TANH_BITS)))
     small, large = x.ult(magnitude, first), x.ule(end, magnitude)
     place = x.sub(x.select(small, first, x.select(large, x.sub(end, x.const(1, "i32")), magnitude)), first)
     row = x.lshr(place, x.const(19, "i32"))
     three = x.mul(x.lshr(place, x.const(23, "i32")), x.const(3, "i32"))
-    bits = _masked(x, x.lshr(x.const(sum(b << 3 * i for i, b in enumerate(_TANH_BITS)), "i32"), three), 7)
-    rest = _masked(x, x.lshr(place, x.sub(x.const(6, "i32"), bits)), 0x1FFFF)
-    found = _interpolated(x, _TANH, x.or_(x.shl(row, x.const(17, "i32")), rest))
+    bits = masked(x, x.lshr(x.const(sum(b << 3 * i for i, b in enumerate(_TANH_BITS)), "i32"), three), 7)
+    rest = masked(x, x.lshr(place, x.sub(x.const(6, "i32"), bits)), 0x1FFFF)
+    found = interpolated(x, _TANH, x.or_(x.shl(row, x.const(17, "i32")), rest))
     result = x.select(small, magnitude, x.select(large, x.const(0x3F800000, "i32"), _truncated(x, found, 39)))
-    return _settled(x, a, x.or_(result, _masked(x, word, _SIGN)))
+    return _settled(x, a, x.or_(result, masked(x, word, _SIGN)))
 
 
 @pure("tanh.approx.f32", d="f32", a="f32", section=_SECTION + "tanh", fidelity="hardware")
@@ -321,11 +260,11 @@ def tanh_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 
 def _rcp(x: Vocabulary, a: Value) -> Value:
     word = x.bitcast(a, "i32")
-    sum = _interpolated(x, _RCP, x.shl(_masked(x, word, 0x7FFFFF), x.const(1, "i32")))
-    exponent = x.sub(x.const(126 << 23, "i32"), _masked(x, word, _INFINITY))
-    result = _at_least(x, x.add(_truncated(x, sum, 39), exponent), _NORMAL)
-    result = x.select(x.eq(_masked(x, word, _INFINITY), x.const(0, "i32")), x.const(_INFINITY, "i32"), result)
-    return _settled(x, a, x.or_(result, _masked(x, word, _SIGN)))
+    found = significand(x, _RCP, x.shl(masked(x, word, 0x7FFFFF), x.const(1, "i32")))
+    exponent = x.sub(x.const(252 << 23, "i32"), masked(x, word, _INFINITY))
+    result = _at_least(x, x.add(found, exponent), _NORMAL)
+    result = x.select(x.eq(masked(x, word, _INFINITY), x.const(0, "i32")), x.const(_INFINITY, "i32"), result)
+    return _settled(x, a, x.or_(result, masked(x, word, _SIGN)))
 
 
 @pure("rcp.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "rcp", fidelity="hardware")
@@ -366,37 +305,35 @@ def _product(x: Vocabulary, ftz: bool, a: Value, b: Value) -> Value:
 
 def _half_exponent(x: Vocabulary, word: Value, bits: int) -> Value:
     """Half of the biased exponent, rounded up, in its place above ``bits`` bits of the significand."""
-    raised = x.add(_masked(x, word, _MAGNITUDE), x.const(1 << bits, "i32"))
-    return _masked(x, x.lshr(raised, x.const(1, "i32")), -1 << bits)
+    raised = x.add(masked(x, word, _MAGNITUDE), x.const(1 << bits, "i32"))
+    return masked(x, x.lshr(raised, x.const(1, "i32")), -1 << bits)
 
 
 def _reciprocal_root(x: Vocabulary, fraction: Value) -> Value:
-    """The sum for a significand of 23 bits and, above it, whether the exponent is odd; at 1 the result is exact."""
-    return x.select(x.eq(fraction, x.const(0, "i32")), x.const(2.0**40, "f64"), _interpolated(x, _RSQRT, fraction))
+    """The result's significand for one of 23 bits and, above it, whether the exponent is odd; at 1 the result is exact."""
+    return x.select(x.eq(fraction, x.const(0, "i32")), x.const(1 << 24, "i32"), significand(x, _RSQRT, fraction))
 
 
 def _even_or_odd(x: Vocabulary, word: Value, bits: int) -> Value:
     """The significand and, above it, whether the exponent is odd: the lowest bit of a biased exponent says whether it is even."""
-    return _masked(x, x.xor(word, x.const(1 << bits, "i32")), (2 << bits) - 1)
+    return masked(x, x.xor(word, x.const(1 << bits, "i32")), (2 << bits) - 1)
 
 
 def _rsqrt(x: Vocabulary, a: Value) -> Value:
     word = x.bitcast(a, "i32")
-    sum = _reciprocal_root(x, _even_or_odd(x, word, 23))
-    exponent = x.sub(x.const(63 << 23, "i32"), _half_exponent(x, word, 23))
-    result = x.add(_truncated(x, sum, 39), exponent)
+    found = _reciprocal_root(x, _even_or_odd(x, word, 23))
+    result = x.add(found, x.sub(x.const(189 << 23, "i32"), _half_exponent(x, word, 23)))
     result = x.select(x.eq(word, x.const(_INFINITY, "i32")), x.const(0, "i32"), result)
-    infinity = x.or_(_masked(x, word, _SIGN), x.const(_INFINITY, "i32"))
+    infinity = x.or_(masked(x, word, _SIGN), x.const(_INFINITY, "i32"))
     return _settled(x, a, _nan_below_zero(x, word, infinity, result))
 
 
 def _sqrt(x: Vocabulary, a: Value) -> Value:
     word = x.bitcast(a, "i32")
-    sum = _interpolated(x, _SQRT, _even_or_odd(x, word, 23))
-    exponent = x.sub(_half_exponent(x, word, 23), x.const(64 << 23, "i32"))
-    result = x.add(_truncated(x, sum, 40), exponent)
+    found = significand(x, _SQRT, _even_or_odd(x, word, 23))
+    result = x.add(found, x.add(_half_exponent(x, word, 23), x.const(62 << 23, "i32")))
     result = x.select(x.eq(word, x.const(_INFINITY, "i32")), word, result)
-    return _settled(x, a, _nan_below_zero(x, word, _masked(x, word, _SIGN), result))
+    return _settled(x, a, _nan_below_zero(x, word, masked(x, word, _SIGN), result))
 
 
 def _root(x: Vocabulary, function: Callable[..., Value], ftz: bool, factor: float, a: Value) -> Value:
@@ -436,23 +373,23 @@ def _settled_high(x: Vocabulary, magnitude: Value, result: Value) -> Value:
 
 def _rcp_high(x: Vocabulary, a: Value) -> Value:
     word = _high_word(x, a)
-    magnitude = _masked(x, word, _MAGNITUDE)
-    sum = _interpolated(x, _RCP, x.shl(_masked(x, word, 0xFFFFF), x.const(4, "i32")))
-    exponent = x.sub(x.const(1022 << 20, "i32"), _masked(x, word, _HIGH_INFINITY))
-    result = _at_least(x, x.add(_truncated_high(x, sum, 39), exponent), _HIGH_NORMAL)
+    magnitude = masked(x, word, _MAGNITUDE)
+    found = significand(x, _RCP, x.shl(masked(x, word, 0xFFFFF), x.const(4, "i32")))
+    exponent = x.sub(x.const(2044 << 20, "i32"), masked(x, word, _HIGH_INFINITY))
+    result = _at_least(x, x.add(x.lshr(found, x.const(3, "i32")), exponent), _HIGH_NORMAL)
     result = x.select(x.ult(magnitude, x.const(_HIGH_NORMAL, "i32")), x.const(_HIGH_INFINITY, "i32"), result)
-    return _settled_high(x, magnitude, x.or_(result, _masked(x, word, _SIGN)))
+    return _settled_high(x, magnitude, x.or_(result, masked(x, word, _SIGN)))
 
 
 def _rsqrt_high(x: Vocabulary, a: Value) -> Value:
     word = _high_word(x, a)
-    magnitude = _masked(x, word, _MAGNITUDE)
-    sum = _reciprocal_root(x, x.shl(_even_or_odd(x, word, 20), x.const(3, "i32")))
-    exponent = x.sub(x.const(511 << 20, "i32"), _half_exponent(x, word, 20))
-    result = x.add(_truncated_high(x, sum, 39), exponent)
+    magnitude = masked(x, word, _MAGNITUDE)
+    found = _reciprocal_root(x, x.shl(_even_or_odd(x, word, 20), x.const(3, "i32")))
+    exponent = x.sub(x.const(1533 << 20, "i32"), _half_exponent(x, word, 20))
+    result = x.add(x.lshr(found, x.const(3, "i32")), exponent)
     result = x.select(x.eq(word, x.const(_HIGH_INFINITY, "i32")), x.const(0, "i32"), result)
     result = x.select(x.slt(word, x.const(0, "i32")), x.const(NAN32, "i32"), result)
-    infinity = x.or_(_masked(x, word, _SIGN), x.const(_HIGH_INFINITY, "i32"))
+    infinity = x.or_(masked(x, word, _SIGN), x.const(_HIGH_INFINITY, "i32"))
     return _settled_high(x, magnitude, x.select(x.ult(magnitude, x.const(_HIGH_NORMAL, "i32")), infinity, result))
 
 

@@ -10,11 +10,12 @@ import pytest
 
 def first_of_each(values: Iterable[Any], key: Callable[[Any], Hashable]) -> list[Any]:
     """Parameters, each a value or a tuple of several; all but the first of each key have the marker `sweep`."""
-    first: dict[Hashable, Any] = {}
-    values = list(values)
+    found: list[Any] = []
+    seen: set[Hashable] = set()
     for value in values:
-        first.setdefault(key(value), value)
-    return [_parameter(value, first[key(value)] is not value) for value in values]
+        found.append(_parameter(value, key(value) in seen))
+        seen.add(key(value))
+    return found
 
 
 def one_in(count: int, values: Iterable[Any]) -> list[Any]:

@@ -52,6 +52,7 @@ def refused(instruction: str, target: str, version: str) -> bool:
     return any(d.severity == "error" for d in lint_instruction(instruction, target=target, version=version))
 
 
+@pytest.mark.sweep
 def test_recorded_verdicts() -> None:
     """An error exactly where ptxas 13.5 rejects; BACKEND rows are crashes of the assembler."""
     rows = [row for row in ROWS if "BACKEND" not in row[5]]

@@ -196,6 +196,7 @@ def test_wrong_option_is_wrong_use(launch: Path) -> None:
     assert "error[A310]: policy must be one of 'eager', 'lazy', 'random', not 'later'" in done.stdout
 
 
+@pytest.mark.sweep
 def test_warmup_fills_the_cache(launch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = launch / "cache"
     monkeypatch.setenv("PTXLAB_CACHE_DIR", str(cache))

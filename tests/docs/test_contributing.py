@@ -57,5 +57,9 @@ def test_the_quick_tier_leaves_out_compilers() -> None:
     makefile = (ROOT / "Makefile").read_text()
     (command,) = re.findall(r"^quick: lint\n\t(.*)$", makefile, re.MULTILINE)
     assert '-m "not slow and not sweep and not compiler and not recording"' in command
+    ignored = re.findall(r"--ignore (\S+)", command)
+    assert ignored
+    for folder in ignored:  # only what the markers leave out anyway: every test there gets one
+        assert "add_marker(pytest.mark." in (ROOT / folder / "conftest.py").read_text()
     (command,) = re.findall(r"^test: lint\n\t(.*)$", makefile, re.MULTILINE)
     assert "--durations=25" in command

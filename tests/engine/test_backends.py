@@ -121,7 +121,7 @@ def test_many_instructions_lower_quickly():
     ]
     declared = ".reg .pred %p<3>; .reg .b32 %q<900>;"
     module = ptx.parse(f"{HEADER}.entry k() {{ {declared} {''.join(lines)} ret; }}")
-    started = time.perf_counter()
+    started = time.process_time()
     program = lower(module, module.functions["k"])
     assert len(program.ops) == 21001
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10

@@ -37,8 +37,8 @@ class Form:
 
     @property
     def sort(self) -> tuple[object, ...]:
-        """What forms have in common that differ in the types of A and B only."""
-        return (self.arch, self.kind, self.d, self.length, self.scale, self.sparse)
+        """What forms have in common that differ in the types and in K only."""
+        return (self.arch, self.kind, self.scale, self.sparse)
 
     @property
     def chunks(self) -> int:

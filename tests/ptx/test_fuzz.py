@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ptxlab.diagnostics import CODES
 from ptxlab.ptx import Function, Module, Operand, PtxSyntaxError, SourceMap, _parser, parse, place, to_text
 from ptxlab.ptx._operands import Irregular, OperandTable
+from tests.sweep_helpers import one_in
 
 KERNELS = sorted((Path(__file__).parents[1] / "end_to_end" / "triton").glob("*.ptx"))
 HEADER = ".version 9.0\n.target sm_100a\n.address_size 64\n"
@@ -172,7 +173,7 @@ LONG: dict[str, Callable[[int], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize("kind", one_in(3, LONG))
 def test_time_is_linear(kind: str) -> None:
     def seconds(n: int) -> Iterator[float]:
         text = LONG[kind](n)

@@ -1,0 +1,26 @@
+"""Which parameters `make quick` runs, and that no parameter is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.sweep_helpers import first_of_each, one_in
+
+
+def quick(parameters: list[Any]) -> list[tuple[Any, ...]]:
+    return [parameter.values for parameter in parameters if not parameter.marks]
+
+
+def test_one_in() -> None:
+    made = one_in(3, range(8))
+    assert [parameter.values for parameter in made] == [(number,) for number in range(8)]
+    assert quick(made) == [(0,), (3,), (6,)]
+    assert {mark.name for parameter in made for mark in parameter.marks} == {"sweep"}
+    assert quick(one_in(2, [("a", 1), ("b", 2), ("c", 3)])) == [("a", 1), ("c", 3)]
+
+
+def test_first_of_each() -> None:
+    made = first_of_each(["bf16", "f16", "b8", "e4m3", "f32"], lambda name: name[0])
+    assert [parameter.values for parameter in made] == [("bf16",), ("f16",), ("b8",), ("e4m3",), ("f32",)]
+    assert quick(made) == [("bf16",), ("f16",), ("e4m3",)]
+    assert quick(first_of_each([1, 1, 2], lambda number: number)) == [(1,), (2,)]

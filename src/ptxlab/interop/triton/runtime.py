@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import triton
 import triton.testing
+from triton._C.libproton import proton
 from triton._C.libtriton import nvidia
 from triton.backends import Backend, backends
 from triton.backends.compiler import GPUTarget
@@ -95,6 +96,9 @@ def install() -> None:
         replace_attribute(stack, triton.testing, name, _benchmark.do_bench)
     replace_attribute(stack, triton.testing.Mark, "_run", _benchmark.first_point)
     replace_attribute(stack, nvidia.cublas, "CublasLt", CublasLt)
+    replace_attribute(stack, proton, "start", _benchmark.start_profiler)
+    for name in ("set_metric_kernels", "activate", "activate_all", "deactivate", "deactivate_all", "finalize", "finalize_all"):
+        replace_attribute(stack, proton, name, _benchmark.profiler_nothing)
 
 
 CompiledKernel.__del__ = _without_unloading(CompiledKernel.__del__)

@@ -205,6 +205,31 @@ assert start.elapsed_time(end) > 0
 """
 
 
+DEVICE_MODULE_SCRIPT = """
+import torch
+import triton
+
+module = getattr(torch, triton.runtime.driver.active.get_active_torch_device().type)
+assert module.get_device_properties(0).multi_processor_count == 3
+stream = module.Stream()
+module.set_stream(stream)
+with module.stream(stream):
+    start, end = (module.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    end.record(module.current_stream())
+module.synchronize()
+assert start.elapsed_time(end) > 0
+assert torch.nn.functional.relu(torch.tensor([-1.0, 2.0])).tolist() == [0.0, 2.0]
+"""
+
+
+@needs_triton
+@pytest.mark.compiler
+def test_the_torch_module_of_the_device_that_triton_names(tmp_path: Path) -> None:
+    done = run(tmp_path, DEVICE_MODULE_SCRIPT, options=("--sms", "3"))
+    assert done.returncode == 0, done.stderr
+
+
 @needs_triton
 @pytest.mark.compiler
 def test_a_script_that_asks_torch_for_cuda(tmp_path: Path) -> None:

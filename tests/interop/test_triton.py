@@ -248,6 +248,24 @@ def test_benchmarks_run_once_and_say_that_times_mean_nothing(session: Session) -
     assert session.ok
 
 
+def test_the_profiler_records_nothing_and_says_so(session: Session, tmp_path: Path) -> None:
+    from triton import profiler
+
+    x = torch.ones(100)
+    assert profiler.start(str(tmp_path / "times"), hook="triton") == 0
+    profiler.deactivate()
+    profiler.activate(0)
+    with profiler.scope("add", {"bytes": 400}):
+        kernels.add[(1,)](x, x, x, 100, BLOCK=128)
+    profiler.deactivate(0)
+    profiler.profile(lambda: None, name=str(tmp_path / "more"))()
+    profiler.finalize()
+    assert x.sum() == 200
+    (note,) = session.diagnostics
+    assert (note.code, note.message) == ("I306", "the profiler records nothing, and no file is written")
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_report_takes_the_first_point(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     ran = []
 

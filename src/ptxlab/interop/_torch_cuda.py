@@ -88,6 +88,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "device": lambda device: nullcontext(),
     "stream": lambda stream: nullcontext(),
     "set_device": _nothing,
+    "set_stream": _nothing,
     "empty_cache": _nothing,
     "synchronize": _nothing,
     "current_stream": lambda device=None: Stream(),

@@ -46,9 +46,13 @@ class _CudaIsCpu(TorchFunctionMode):  # type: ignore[misc]
 
 
 def install() -> None:
-    """Redirect torch until the program ends."""
+    """Redirect torch until the program ends.
+
+    A program that asks Triton for its device finds the functions by ``getattr(torch, device.type)``, in ``torch.cpu``.
+    """
     for name, function in FUNCTIONS.items():
         setattr(torch.cuda, name, function)
+        setattr(torch.cpu, name, function)
     set_default = torch.set_default_device
     torch.set_default_device = lambda device: set_default(_to_cpu(device))
     _CudaIsCpu().__enter__()

@@ -61,3 +61,30 @@ def test_a_box_of_more_rows_is_refused():
     text = "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [dst], [m, {c0, c1, c2, c3, c4}], [bar];"
     result = kernel(INIT + "@p " + text).launch(grid=1, block=128, args=[tensor_map, SOURCE, np.zeros(SIZE, np.uint8), 0, 0, 0, 0, 0, 0])
     assert [d.code for d in result.diagnostics] == ["D723"]
+
+
+PADDED = [("b4x16_p64", 8), ("b6x16_p32", 12)]
+"""Element types, bytes of data in each slot of 16."""
+
+
+@pytest.mark.parametrize("mode", ["tile", "tile::gather4"])
+@pytest.mark.parametrize(("element", "data"), PADDED)
+def test_padding_is_no_part_of_the_transaction(element, data, mode):
+    """CUTLASS and Triton announce the bits of the elements: 4 or 6 each, without the padding in shared memory."""
+    tensor = np.random.default_rng(2).integers(1, 256, (16, 32 * data), np.uint8)
+    gather = mode == "tile::gather4"
+    tensor_map = ptxlab.TensorMap(
+        tensor, box=(128, 1 if gather else 4), dims=(512, 16), strides=(32 * data,), swizzle="128B", dtype=element
+    )
+    rows, columns = ((3, 9, 0, 4), "c0, c1, c2, c3, c4") if gather else ((5, 6, 7, 8), "c0, c1")
+    text = f"@p cp.async.bulk.tensor.2d.shared::cta.global.{mode}.mbarrier::complete_tx::bytes [dst], [m, {{{columns}}}], [bar];\n"
+    at = (128, *rows) if gather else (128, rows[0])
+    out = run(ZERO + INIT + EXPECT + text + WAIT + DUMP, tensor_map=tensor_map, coordinates=at, size=4 * 8 * data)
+    expected = np.full(SIZE, 0xEE, np.uint8)
+    for i, row in enumerate(rows):
+        for slot in range(8):
+            filled = np.zeros(16, np.uint8)
+            filled[:data] = tensor[row, (8 + slot) * data :][:data]
+            start = place(i, 16 * slot, 128, 3)
+            expected[start : start + 16] = filled
+    assert np.array_equal(out, expected)

@@ -1,5 +1,7 @@
 """Benchmarks and autotuning: what ``triton.testing`` measures runs once, ``triton.autotune`` takes the first valid configuration.
 
+The profiler, ``triton.profiler``, records nothing.
+
 Diagnostics say so, because times in ptxlab mean nothing for a GPU.
 """
 
@@ -16,7 +18,7 @@ from triton.testing import _summarize_statistics
 from ptxlab.diagnostics import diagnose
 from ptxlab.interop.session import current
 
-__all__ = ["do_bench", "first_point", "first_valid"]
+__all__ = ["do_bench", "first_point", "first_valid", "profiler_nothing", "start_profiler"]
 
 
 def do_bench(
@@ -70,6 +72,23 @@ def first_point(mark: Any, bench: Any, save_path: str, show_plots: bool, print_d
     if print_data:
         print(f"{bench.plot_name}: {', '.join(f'{name} = {value}' for name, value in row.items())}")
     return row
+
+
+def start_profiler(*_: Any) -> int:
+    """In place of what `triton.profiler.start` calls, which asks the driver; returns the number of the session."""
+    current().note(
+        diagnose(
+            "I306",
+            "the profiler records nothing, and no file is written",
+            reason="times in ptxlab say nothing about a GPU",
+            fix="profile on a GPU",
+        )
+    )
+    return 0
+
+
+def profiler_nothing(*_: Any) -> None:
+    """In place of what needs a session of the profiler."""
 
 
 def first_valid(prune: Callable[..., list[Any]]) -> Callable[..., list[Any]]:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import triton
 import triton.testing
+from triton._C.libproton import proton
+from triton._C.libtriton import nvidia
 from triton.backends import Backend, backends
 from triton.backends.compiler import GPUTarget
 from triton.compiler import CompiledKernel
@@ -19,6 +21,7 @@ from ptxlab.formats import ArrayError, array_of
 from ptxlab.interop._host_memory import HostArray
 from ptxlab.interop.session import replace_attribute
 from ptxlab.interop.triton import _benchmark
+from ptxlab.interop.triton._cublas import CublasLt
 from ptxlab.interop.triton.compiler import PtxBackend, source_file
 from ptxlab.interop.triton.driver import PtxlabDriver
 from ptxlab.machine import Module
@@ -92,6 +95,10 @@ def install() -> None:
     for name in ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton"):
         replace_attribute(stack, triton.testing, name, _benchmark.do_bench)
     replace_attribute(stack, triton.testing.Mark, "_run", _benchmark.first_point)
+    replace_attribute(stack, nvidia.cublas, "CublasLt", CublasLt)
+    replace_attribute(stack, proton, "start", _benchmark.start_profiler)
+    for name in ("set_metric_kernels", "activate", "activate_all", "deactivate", "deactivate_all", "finalize", "finalize_all"):
+        replace_attribute(stack, proton, name, _benchmark.profiler_nothing)
 
 
 CompiledKernel.__del__ = _without_unloading(CompiledKernel.__del__)

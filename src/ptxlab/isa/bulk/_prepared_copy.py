@@ -63,12 +63,12 @@ class PreparedTmaCopy:
             dense = box.load(self.memory, self.part)
             for cta, offset, barrier in targets:
                 box.scatter(dense, cta.shared, offset)
-                barrier.complete_tx(box.bytes)
+                barrier.complete_tx(box.transaction)
             return
         move, (source, order) = mover(box.chunk), self._whole
         for cta, offset, barrier in targets:
             move(source, order, cta.shared_address + offset, address_of(box.order(offset)), self._count)
-            barrier.complete_tx(box.bytes)
+            barrier.complete_tx(box.transaction)
 
     def store(self, cta: context.Cta, offset: int, combine: Combine | None) -> None:
         """Copy or reduce from shared memory."""

@@ -84,7 +84,8 @@ class Staged(Generic[Part]):
     slices : whether the tensor is interleaved, so that dimension 0 is within a channel slice
     packed, row : bytes of a row in global and in shared memory
     rows : number of rows
-    bytes : transaction bytes of a copy, including those outside the tensor
+    bytes : bytes of the rows in shared memory, including those outside the tensor
+    transaction : transaction bytes of a copy: those of the elements, without the padding of the aligned sub-byte types
     pitch : distance of rows in shared memory, at least the width of the swizzle
     footprint : bytes of shared memory that the rows occupy
     """
@@ -102,6 +103,7 @@ class Staged(Generic[Part]):
     row: int = field(init=False)
     rows: int = field(init=False)
     bytes: int = field(init=False)
+    transaction: int = field(init=False)
     pitch: int = field(init=False)
     footprint: int = field(init=False)
 
@@ -114,7 +116,8 @@ class Staged(Generic[Part]):
         pitch = row if self.slices else max(row, width)
         # The swizzle exchanges chunks within its width, so chunks of the last row may be placed after its end.
         footprint = -(-rows * pitch // width) * width
-        values = {"packed": packed, "row": row, "rows": rows, "bytes": rows * row, "pitch": pitch, "footprint": footprint}
+        values = {"packed": packed, "row": row, "rows": rows, "bytes": rows * row, "transaction": rows * packed}
+        values |= {"pitch": pitch, "footprint": footprint}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 

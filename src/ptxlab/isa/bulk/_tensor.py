@@ -303,7 +303,7 @@ def _perform_gather(box: Box, four: Box, sources: list[context.U8], regions: lis
     dense = np.concatenate([box.load(source, region) for source, region in zip(sources, regions, strict=True)])
     for cta, offset, barrier in targets:
         four.scatter(dense, cta.shared, offset)
-        barrier.complete_tx(four.bytes)
+        barrier.complete_tx(four.transaction)
 
 
 @service(COPY, only={"direction": TO_GLOBAL, "mode": "tile::scatter4", **NOT_EXECUTED}, outputs=0, effects=TENSOR_STORE)

@@ -114,21 +114,33 @@ class UndefinedBits:
             caller.context.set_word(Word.TENSOR, data)
             self._moved(op, native.value, native.write, mask)
         elif isinstance(native, CopyAsync):
-            caller.helper("defined", "void", mask, self._mirrors(mask, True), caller.number(native.size))
+            self._mirror_copy(op, native, mask, check)
         elif isinstance(native, Atomic):
             caller.context.set_word(Word.OBSERVE_HOSTS, caller.hosts.convert("ptrtoint", "i64"))
             self._notify(op, mask, Observed.ATOMIC)
 
     def _mirrors(self, mask: Value, write: bool) -> Value:
+        """The addresses of lanes in the mirrors, in one buffer for what is read, and in another for what is written."""
         caller = self.caller
         caller.context.set_word(Word.OBSERVE_HOSTS, caller.hosts.convert("ptrtoint", "i64"))
-        caller.helper("mirrors", "void", caller.context, mask, caller.hosts, self.addresses, caller.number(int(write)))
-        return self.addresses
+        addresses = self.frame.at(self.program.zeros + (768 if write else 512))
+        caller.helper("mirrors", "void", caller.context, mask, caller.hosts, addresses, caller.number(int(write)))
+        return addresses
 
-    @property
-    def addresses(self) -> Value:
-        """A buffer for 32 addresses."""
-        return self.frame.at(self.program.zeros + 512)
+    def _mirror_copy(self, op: Op, native: CopyAsync, mask: Value, check: Check) -> None:
+        """The destination of a copy has the undefined bits of the bytes that are read; the zeros behind them are defined."""
+        caller, operands = self.caller, op.operands
+        into = self._mirrors(mask, True)
+        caller.helper("defined", "void", mask, into, caller.number(native.size))
+        read, sizes = mask, self.code.const("ptr", 0)
+        if native.ignore >= 0:
+            read = read & ~caller.predicate(self.frame, operands[native.ignore])
+        if native.source_size >= 0 and not isinstance(operands[native.source_size], Unused):
+            sizes = caller.row(self.frame, operands[native.source_size], 32)
+            read = read & sizes.load("<32 x i32>", align=64).ne(0).cast("i32")
+        # The copy itself has checked its source: one byte is enough to find the memory.
+        check(caller.resolve(self.frame, read, "global", operands[native.source], 1, False, op, caller.hosts))
+        caller.helper("copied", "void", read, self._mirrors(read, False), into, sizes, caller.number(native.size))
 
     def _table(self, operand: Resolved, bits: int) -> tuple[Value, int]:
         """A table of the frame offsets of the undefined bits of a vector's elements, and their number."""

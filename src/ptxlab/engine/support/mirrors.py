@@ -6,7 +6,7 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.support.accesses import rows_up_to
 from ptxlab.native.builder import Function, Module
 
-__all__ = ["MIRROR_ROW", "NO_MIRROR_BYTES", "emit_defined", "emit_mirrors"]
+__all__ = ["MIRROR_ROW", "NO_MIRROR_BYTES", "emit_copied", "emit_defined", "emit_mirrors"]
 
 MIRROR_ROW = 24
 """Bytes of a row of the table behind `Word.MIRRORS`: host address, bytes, address of the mirror. The first word is the number of rows."""
@@ -38,4 +38,19 @@ def emit_defined(module: Module) -> None:
     mask, mirrors, size = c.parameters
     with c.each_bit(mask) as lane, c.loop(size.to("i64")) as i:
         mirrors.load("ptr", lane).store(c.const("i8", 0), i)
+    c.ret()
+
+
+def emit_copied(module: Module) -> None:
+    """``void copied(mask, from, into, sizes, size)``: copy so many bytes in each lane, at most as many as its element of a row says."""
+    c = Function(module, "copied", "void", "i32 mask, ptr from, ptr into, ptr sizes, i32 size")
+    mask, source, into, sizes, size = c.parameters
+    count = c.variable("i64")
+    with c.each_bit(mask) as lane:
+        count.set(size.to("i64"))
+        with c.when(sizes.ne(0)):
+            asked = sizes.load("i32", lane)
+            count.set(asked.ult(size).select(asked, size).to("i64"))
+        with c.loop(count.get()) as i:
+            into.load("ptr", lane).store(source.load("ptr", lane).load("i8", i), i)
     c.ret()

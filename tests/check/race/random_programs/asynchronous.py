@@ -45,7 +45,7 @@ def _bulk(writer: Writer) -> Statement:
     size = 16 * writer.random.randrange(1, 65)
     into, out_of = (16 * writer.random.randrange(0, (2048 - size) // 16 + 1) for _ in range(2))
     start = "fence.proxy.async; bar.warp.sync -1; mul.wide.u32 generic, lane, 128; sub.u64 g, in, generic; "
-    expect = "@lane_0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], {size}; "
+    expect = f"@lane_0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], {size}; "
     into_shared = f"add.u32 t, base, {into}; {expect}"
     from_global = f"@lane_0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [t], [g+{out_of}], {size}, [bar]; "
     kinds = [

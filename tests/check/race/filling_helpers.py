@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.race.confirm import UndefinedBitsObserver
-from ptxlab.engine import Program, mirrored
+from ptxlab.engine import mirrored
 from ptxlab.engine.program import Observed
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
@@ -110,10 +110,10 @@ class Followed(UndefinedBitsObserver):
         return self.memories | {("global", each.owner.base): each.mirror for each in self._objects if hasattr(each.owner, "base")}
 
 
-def followed(replay: Replay, masks: Mapping[int, Bytes], program: Program | None = None) -> Followed:
-    """The undefined bits of a launch, whose results must be complete."""
-    program = program or mirrored(replay.kernel.variant(replay.options.contract, False)[0], frozenset())
-    result, observer = replay.observe(lambda launch: Followed(launch, masks), program)
+def followed(replay: Replay, masks: dict[int, Bytes], make: Any = Followed) -> Any:
+    """The undefined bits of a launch, which must come to its end."""
+    program = mirrored(replay.kernel.variant(replay.options.contract, False)[0], frozenset())
+    result, observer = replay.observe(lambda launch: make(launch, masks), program)
     assert observer.raised is None, observer.raised
     assert result.completed, result.diagnostics
     return observer

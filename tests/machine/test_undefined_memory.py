@@ -87,6 +87,26 @@ def test_bytes_of_a_word() -> None:
     assert codes(run(body.format(15), shared=SHARED)[1]) == ["M411"]
 
 
+ATOMICS = {
+    8: "atom.shared.add.u64 rd2, [s], rd3;",
+    16: ".reg .b128 w, v; mov.b128 v, {rd3, rd3}; atom.shared.exch.b128 w, [s], v;",
+}
+
+
+@pytest.mark.parametrize("size", ATOMICS)
+def test_an_atomic_reads_all_its_bytes(size: int) -> None:
+    """The last four bytes are undefined. Nobody uses the result, but what is in memory depends on them."""
+    body = f"""mov.u64 rd3, 0;
+st.shared.v4.u32 [s], {{tid, tid, tid, tid}};
+ld.shared.u32 r1, [s+PLACE];
+st.shared.u32 [s+{size - 4}], r1;
+{ATOMICS[size]}"""
+    result = run(body.replace("PLACE", "64"), 1, shared=SHARED)[1]
+    assert codes(result) == ["M411"]
+    assert "atom.shared" in used_by(result)
+    assert run(body.replace("PLACE", "0"), 1, shared=SHARED)[1].diagnostics == ()
+
+
 def test_each_read_is_tested_by_itself() -> None:
     body = f"ld.shared.u32 r1, [s];\nld.shared.u32 r2, [s+64];\n{store('r2')}"
     (found,) = run(body, shared=SHARED)[1].diagnostics

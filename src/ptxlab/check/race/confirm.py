@@ -334,7 +334,7 @@ class UndefinedBitsObserver(Observer):
         assert isinstance(native, Atomic)
         for host in hosts.values():
             held = self._find(host)
-            if held is not None and held.mirror[host - held.start : host - held.start + 4].any():
+            if held is not None and held.mirror[host - held.start : host - held.start + native.size].any():
                 self._note((_READ | op.index, *held.origins), op)
 
     def _loaded(self, warp: Warp, op: Op, native: Any, mask: int, hosts: dict[int, int]) -> None:

@@ -20,7 +20,19 @@ from ptxlab.isa.effects import Supply
 from ptxlab.isa.operands import Op, Resolved
 from ptxlab.native import address_of
 
-__all__ = ["AsyncOperation", "Cta", "Machine", "Mbarrier", "MemoryAccess", "Misuse", "Supplied", "TensorMemory", "Wait", "WarpContext"]
+__all__ = [
+    "AsyncOperation",
+    "Cta",
+    "Machine",
+    "Mbarrier",
+    "MemoryAccess",
+    "Misuse",
+    "Supplied",
+    "TensorMemory",
+    "UndefinedBits",
+    "Wait",
+    "WarpContext",
+]
 
 U8 = NDArray[np.uint8]
 U32 = NDArray[np.uint32]
@@ -223,6 +235,13 @@ class MemoryAccess:
         return tuple(made)
 
 
+class UndefinedBits(Protocol):
+    """The undefined bits of memory, which an observer keeps."""
+
+    def of(self, memory: NDArray[Any]) -> NDArray[Any]:
+        """Return the undefined bits of a part of memory as an array of the same form. What is written to it changes them."""
+
+
 @dataclass(slots=True, eq=False)
 class AsyncOperation:
     """An asynchronous operation between issue and completion.
@@ -242,6 +261,8 @@ class AsyncOperation:
     done: bool = field(default=False)
     accesses: Callable[[], Iterable[MemoryAccess]] | None = None
     """Returns what the operation reads and writes; observers call it at issue."""
+    undefined: Callable[[UndefinedBits], None] | None = None
+    """Does to the undefined bits what ``perform`` does to the data; None: if any bit that is read is undefined, all that is written is."""
     agent: Any = None
     """Data that an observer attaches to the operation."""
 

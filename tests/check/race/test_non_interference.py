@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import ptxlab
-from ptxlab.check.race.confirm import UndefinedBitsObserver
+from ptxlab.check.race.undefined.observer import UndefinedBitsObserver
 from ptxlab.engine import mirrored
 
 REGISTERS, FLOATS, PREDICATES = 12, 4, 4

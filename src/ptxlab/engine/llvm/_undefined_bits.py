@@ -162,14 +162,18 @@ class UndefinedBits:
             if self.tracked(op.operands):
                 self._exchange(op, native, mask, check)
             return
-        stored = () if self.program.mirrored else self.tracked(kept_operands(op, native))
-        if stored:
-            self.observe(op, list(stored), mask, Observed.STORED)
+        self.keep(op, native, mask)
         if not self.of(self.program.writes[op.index]):
             return
         if isinstance(native, LaneAccess) and op.guard is not None:
             self.left_by_load(op, self.caller.context.load("i32", 2 * Word.MASK) & ~mask)
         self.define(op, mask)
+
+    def keep(self, op: Op, native: object, mask: Value) -> None:
+        """Report what an op stores in memory of its cluster; in a mirrored program that is a matter of the mirrors."""
+        stored = [] if self.program.mirrored else self.tracked(kept_operands(op, native))
+        if stored:
+            self.observe(op, stored, mask, Observed.STORED)
 
     def _exchange(self, op: Op, native: Collective, mask: Value, check: Check) -> None:
         """An exchange between lanes: shfl moves the undefined bits, ballot has one for each lane, the others mix all."""

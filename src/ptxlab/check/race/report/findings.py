@@ -11,7 +11,7 @@ from ptxlab.check.model import ASYNC_PROXY, TENSOR_PIPES, Component, Kind, Row, 
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Use
 from ptxlab.check.race.clocks.clusters import Clusters, GridBefore, waits_for_grid
 from ptxlab.check.race.clocks.releases import access_order
-from ptxlab.check.race.confirm import ConditionalFindings, place_of
+from ptxlab.check.race.confirm import ConditionalFindings
 from ptxlab.check.race.program.value_flow import allocation_awaited, dead_loads
 from ptxlab.check.race.report._messages import (
     MISSING,
@@ -29,6 +29,7 @@ from ptxlab.check.race.report._messages import (
 )
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, FORMAL, HOW_SHIFT, UNWRITTEN
+from ptxlab.check.race.undefined.mirrors import place_of
 from ptxlab.diagnostics import Place as SourcePlace
 from ptxlab.isa.effects import Alloc, Asynchronous, Completion, Dealloc, MbarrierArrive, MbarrierWait, Scope
 from ptxlab.isa.native_ops import LaneAccess

@@ -241,6 +241,9 @@ class UndefinedBits(Protocol):
     def of(self, memory: NDArray[Any]) -> NDArray[Any]:
         """Return the undefined bits of a part of memory as an array of the same form. What is written to it changes them."""
 
+    def origin(self, others: Iterable[int]) -> int:
+        """Return the origin of undefined bits that come from what the operation reads in memory, and from bits with other origins."""
+
 
 @dataclass(slots=True, eq=False)
 class AsyncOperation:
@@ -347,6 +350,12 @@ class WarpContext(Protocol):
 
     def undefined(self, operand: Resolved | int) -> NDArray[Any]:
         """Masks of the undefined bits of the elements of an operand, [elements, 32]: zeros where all bits are defined."""
+
+    def origins_of(self, operand: Resolved | int) -> set[int]:
+        """Where the undefined bits of an operand in the executing lanes come from."""
+
+    def set_undefined(self, operand: Resolved, masks: NDArray[Any] | None, origin: int, mask: int | None = None) -> None:
+        """Give registers undefined bits with an origin, in the executing lanes or in those of ``mask``. None: they are defined."""
 
     def lanes(self) -> NDArray[np.intp]:
         """Indices of the lanes in ``mask``."""

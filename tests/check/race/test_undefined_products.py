@@ -1,4 +1,4 @@
-"""Undefined bits through tcgen05.mma: of any kind, with operands in any place, exactly the elements of D that depend on them.
+"""Undefined bits through tcgen05.mma and wgmma: of any kind, with operands in any place, exactly the elements of D that depend on them.
 
 Everything that the instruction does not read is undefined, padding included, and some elements of its operands. The expected elements of D
 are those of the rows and columns of these elements; that others do not depend on them, random fillings show.
@@ -20,6 +20,9 @@ from ptxlab.tables import SHAPES, TYPE_BITS
 from tests.isa.tcgen05.product_helpers import A, Product
 from tests.isa.tcgen05.tcgen05_helpers import launch, random_state
 from tests.isa.tcgen05.test_mma_forms import forms_of, generator, random_product, type_rows
+from tests.isa.wgmma import wgmma_helpers as bench
+from tests.isa.wgmma.test_mma import A_START, B_START, BITS, FLOATS, INTEGERS, accumulators, instruction, place
+from tests.isa.wgmma.test_mma import codes as matrix_codes
 
 FILLINGS = 3
 Codes = NDArray[Any]
@@ -144,16 +147,21 @@ class Case:
         return found
 
 
+def after_launch(result: Any, seeds: dict[str, Codes], name: str, like: Codes) -> Codes:
+    """The undefined bits of an array after a launch, if arguments have had these before."""
+    replay = result.replay
+    program = mirrored(replay.kernel.variant(False, False, True)[0], frozenset())
+    raw = {seeded: np.ascontiguousarray(mask).reshape(-1).view(np.uint8) for seeded, mask in seeds.items()}
+    again, observer = replay.observe(lambda launched: SeededObserver(launched, raw), program)
+    assert again.completed
+    found: Codes = observer.mirror_of(name)[: like.nbytes].view(like.dtype).reshape(like.shape)
+    return found
+
+
 def undefined_after(case: Case, policy: str) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     image, cells = case.masks()
     _, result = case.run(case.codes, keep_inputs=True, policy=policy)
-    seeds = {"p_image": image.reshape(-1), "p_before": cells.reshape(-1).view(np.uint8)}
-    replay = result.replay
-    program = mirrored(replay.kernel.variant(False, False, True)[0], frozenset())
-    again, observer = replay.observe(lambda launched: SeededObserver(launched, seeds), program)
-    assert again.completed
-    found = observer.mirror_of("p_after")[: cells.nbytes].view(np.uint32).reshape(cells.shape)
-    return found, case.expected(cells)
+    return after_launch(result, {"p_image": image, "p_before": cells}, "p_after", cells), case.expected(cells)
 
 
 def check(product: Product, policy: str) -> None:
@@ -188,3 +196,44 @@ def test_rows_and_columns(line: tuple[str, bool, int, bool], in_tensor: bool) ->
 def test_all_rows_and_columns(line: tuple[str, bool, int, bool], in_tensor: bool) -> None:
     """Each kind, CTA group, .ws and sparse, and A in shared or tensor memory."""
     execute(line, in_tensor)
+
+
+# ------------------------------------------------------------------------------------------------------------------- wgmma
+@pytest.mark.parametrize("registers", [False, True], ids=["shared", "registers"])
+@pytest.mark.parametrize("types", [*FLOATS[:5], INTEGERS[1]], ids="-".join)
+def test_rows_and_columns_of_a_warpgroup(types: tuple[str, str, str], registers: bool) -> None:
+    """A is in registers or in shared memory, all of which but the operands is undefined."""
+    d, a, b = types
+    rng = generator("wgmma", types, registers)
+    n, k, enable = 8 * int(rng.integers(1, 9)), 256 // BITS[a], bool(rng.integers(2))
+    given = {"a": matrix_codes(rng, a, (64, k)), "b": matrix_codes(rng, b, (n, k)), "c": accumulators(rng, d, n)[0]}
+    open_ = {name: some(rng, matrix.shape) for name, matrix in given.items()}
+    majors = [str(rng.choice(["k", "mn"])) if BITS[a] == 16 and not (name == "a" and registers) else "k" for name in "ab"]
+    tail = bench.tail_of(a, registers, transposed=tuple(int(major == "mn") for major in majors))
+    policy = str(rng.choice(["eager", "lazy", "random"]))
+
+    def placed(image: Codes, matrices: dict[str, Codes]) -> dict[str, Codes]:
+        at = [
+            place(image, matrices[name], start, major, "128B") for name, start, major in zip("ab", (A_START, B_START), majors, strict=True)
+        ]
+        of_a = bench.a_registers(matrices["a"]) if registers else np.zeros((128, 4), np.uint32)
+        return {"image": image, "c": bench.to_registers(matrices["c"]), "a": of_a, "desc": np.array(at, np.uint64)}
+
+    def run(matrices: dict[str, Codes], **options: Any) -> tuple[Codes, Any]:
+        found = placed(rng.integers(0, 256, bench.IMAGE).astype(np.uint8), matrices)
+        out = np.zeros_like(found["c"])
+        loaded = bench.kernel(instruction(d, a, b, n), found["c"].shape[1], tail, registers)
+        arguments = [found["image"], found["c"], out, found["a"], found["desc"], int(enable)]
+        return out, loaded.launch(grid=1, block=128, args=arguments, check="none", policy=policy, **options)
+
+    masks = {name: marks(open_[name], matrix, 8 * matrix.itemsize) for name, matrix in given.items()}
+    seeds = placed(np.full(bench.IMAGE, 0xFF, np.uint8), masks)
+    del seeds["desc"]
+    first, result = run(given, keep_inputs=True)
+    rows, columns = open_["a"].any(axis=1), open_["b"].any(axis=1)
+    whole = rows[:, None] | columns | (open_["c"] & enable)
+    expected = bench.to_registers(marks(whole, given["c"], 8 * given["c"].itemsize))
+    assert np.array_equal(after_launch(result, seeds, "o", first), expected)
+    for _ in range(FILLINGS):
+        other, _ = run({name: np.where(open_[name], ~matrix, matrix) for name, matrix in given.items()})
+        assert not ((first ^ other) & ~expected).any()

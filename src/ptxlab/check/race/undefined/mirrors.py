@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -86,8 +87,8 @@ class Mirrors:
         return self._objects[at]
 
     def named(self, name: str) -> WatchedMemory:
-        """The allocation of global memory whose name this is a part of."""
-        return next(each for each in self._objects if name in getattr(each.owner, "name", ""))
+        """The allocation of global memory whose name has this word."""
+        return next(each for each in self._objects if name in re.findall(r"\w+", getattr(each.owner, "name", "")))
 
     def of(self, memory: NDArray[Any]) -> NDArray[Any]:
         """The undefined bits of a part of memory as an array of the same form; zeros for memory without a mirror."""

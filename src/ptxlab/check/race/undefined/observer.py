@@ -53,6 +53,22 @@ class _Issue(NamedTuple):
     origins: set[int]
 
 
+class _OfOperation(NamedTuple):
+    """The undefined bits of memory for an asynchronous operation that reads bits with these origins; see `ptxlab.isa.context`."""
+
+    mirrors: Mirrors
+    origins: set[int]
+    through: dict[int, set[int]]
+    own: int
+
+    def of(self, memory: NDArray[Any]) -> NDArray[Any]:
+        return self.mirrors.of(memory)
+
+    def origin(self, others: Iterable[int]) -> int:
+        self.through[self.own].update(self.origins, others)
+        return self.own
+
+
 class UndefinedBitsObserver(Observer):
     """Keeps the mirrors of memory, and notes from where undefined bits come that are used."""
 
@@ -102,7 +118,7 @@ class UndefinedBitsObserver(Observer):
             self._used.setdefault(origin, op)
 
     def mirror_of(self, name: str) -> NDArray[np.uint8]:
-        """The undefined bits of the allocation of global memory whose name this is a part of."""
+        """The undefined bits of the allocation of global memory whose name has this word."""
         return self._mirrors.named(name).mirror
 
     # ------------------------------------------------------------------------------------------------------------- objects
@@ -138,7 +154,7 @@ class UndefinedBitsObserver(Observer):
         if operation.accesses is None or warp is None:
             return
         thread = operation.thread
-        lanes = 1 << thread[2] if isinstance(thread, tuple) and isinstance(thread[2], int) else warp.mask
+        lanes = 1 << thread[2] if isinstance(thread, tuple) and isinstance(thread[1], int) else warp.mask
         stored = [r for operand in kept_operands(operation.op, None) for r in operand_registers(operand)]
         self._issued[id(operation)] = _Issue(tuple(operation.accesses()), warp, lanes, warp.origins(stored, lanes))
 
@@ -154,7 +170,7 @@ class UndefinedBitsObserver(Observer):
         if operation.undefined is None:
             self._mirrors.fill(writes, bool(origins))
         else:
-            operation.undefined(self._mirrors)
+            operation.undefined(_OfOperation(self._mirrors, origins, self._through, _READ | op.index))
         if not origins:
             return
         for held in self._mirrors.undefined(writes):

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ptxlab.check.race.undefined.observer import UndefinedBitsObserver
+from ptxlab.check.race.undefined.raced import Raced
 from ptxlab.engine import mirrored
 from ptxlab.layout import accumulator_location, zero_column_mask
 from ptxlab.tables import SHAPES, TYPE_BITS
@@ -34,7 +35,7 @@ class SeededObserver(UndefinedBitsObserver):
     """A run in which arguments have undefined bits at the start."""
 
     def __init__(self, launched: Any, masks: dict[str, NDArray[np.uint8]]) -> None:
-        super().__init__(launched, {})
+        super().__init__(launched, Raced())
         for name, mask in masks.items():
             self.mirror_of(name)[: mask.size] = mask
 

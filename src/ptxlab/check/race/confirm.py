@@ -11,8 +11,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ptxlab.check.race.undefined.mirrors import Place
-from ptxlab.check.race.undefined.observer import Reader, UndefinedBitsObserver
+from ptxlab.check.race.undefined.observer import UndefinedBitsObserver
+from ptxlab.check.race.undefined.raced import Raced
 from ptxlab.engine.lowering.frame import mirrored
 from ptxlab.machine.observe.observer import Uses
 
@@ -31,12 +31,12 @@ class ConditionalFindings:
     ----------
     readers : by the key of a finding in the reports, the ops that read such values
     certain : keys of findings that hold in any case
-    raced : the bytes that an op of a warp reads in a race
+    raced : the bytes that ops read in a race
     """
 
     readers: dict[tuple[str, int], set[int]] = field(default_factory=lambda: defaultdict(set))
     certain: set[tuple[str, int]] = field(default_factory=set)
-    raced: dict[Reader, set[Place]] = field(default_factory=lambda: defaultdict(set))
+    raced: Raced = field(default_factory=Raced)
 
     def uses(self, replay: Replay, launch: Launch) -> Uses:
         """What uses the values, by the key of a finding: None if nothing does. Nothing is said of findings that the run does not decide.
@@ -46,7 +46,7 @@ class ConditionalFindings:
         open_ = {key: readers for key, readers in self.readers.items() if key not in self.certain}
         if not open_ and not launch.observations.kept:
             return {}
-        program = mirrored(launch.program, frozenset(op for op, _, _ in self.raced))
+        program = mirrored(launch.program, self.raced.ops)
         result, observer = replay.observe(lambda again: UndefinedBitsObserver(again, self.raced), program)
         if not result.completed or observer.raised is not None:
             return {}

@@ -15,18 +15,10 @@ from ptxlab.isa.context import MemoryAccess
 from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.native import address_of
 
-__all__ = ["UNDEFINED", "Mirrors", "Place", "WatchedMemory", "place_of"]
+__all__ = ["UNDEFINED", "Mirrors", "WatchedMemory"]
 
 UNDEFINED = 0xFF
 _MOST_OBJECTS = 1 << 14
-
-Place = tuple[Any, int]
-"""A byte of memory in all runs: a global address, or an offset in the shared memory of a CTA."""
-
-
-def place_of(owner: Any, inside: int) -> Place:
-    """The name of a byte of shared memory, or of an allocation."""
-    return (owner.ctaid, inside) if hasattr(owner, "ctaid") else ("global", owner.base + inside)
 
 
 @dataclass(slots=True, eq=False)

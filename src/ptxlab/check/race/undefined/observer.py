@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.race.undefined.mirrors import UNDEFINED, Mirrors, Place, WatchedMemory, place_of
+from ptxlab.check.race.undefined.mirrors import UNDEFINED, Mirrors, WatchedMemory
+from ptxlab.check.race.undefined.raced import Raced, place_of
 from ptxlab.engine.context import Word
 from ptxlab.engine.lowering.register_use import deciding_registers, flatten, kept_operands, observed_registers, operand_registers
 from ptxlab.engine.program import HOW_SHIFT, UNWRITTEN_REGISTER, Observed
@@ -29,15 +30,12 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["Reader", "UndefinedBitsObserver"]
+__all__ = ["UndefinedBitsObserver"]
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _READ = 1 << 30
 """An origin: this and the op that has read undefined bits of memory. Others are those of the first run."""
 _T = TypeVar("_T")
-
-Reader = tuple[int, tuple[int, int, int], int]
-"""An op in a warp of a CTA."""
 
 
 def _is_read(origin: int) -> bool:
@@ -72,9 +70,9 @@ class _OfOperation(NamedTuple):
 class UndefinedBitsObserver(Observer):
     """Keeps the mirrors of memory, and notes from where undefined bits come that are used."""
 
-    def __init__(self, launch: Launch, raced: dict[Reader, set[Place]]) -> None:
+    def __init__(self, launch: Launch, raced: Raced) -> None:
         self._launch = launch
-        self._raced = raced
+        self._raced, self._racing = raced, raced.ops
         self.raised: BaseException | None = None
         self._used: dict[int, Op] = {}
         """By the origin of undefined bits the first op that uses them."""
@@ -271,8 +269,7 @@ class UndefinedBitsObserver(Observer):
 
     def _race(self, warp: Warp, op: Op, native: Any, hosts: dict[int, int]) -> None:
         """Bytes that are read in a race are undefined in the registers."""
-        raced = self._raced.get((op.index, warp.cta.ctaid, warp.warp_id))
-        if raced is None or not isinstance(native, LaneAccess):
+        if op.index not in self._racing or not isinstance(native, LaneAccess):
             return
         size = native.bits // 8
         for lane, host in hosts.items():
@@ -281,7 +278,8 @@ class UndefinedBitsObserver(Observer):
                 continue
             for number, item in enumerate(flatten(op.operands[native.value])):
                 first = host - held.start + number * size
-                if isinstance(item, Reg) and any(place_of(held.owner, first + byte) in raced for byte in range(size)):
+                places = (place_of(held.owner, first + byte) for byte in range(size))
+                if isinstance(item, Reg) and any(self._raced.is_read_in_race(op.index, warp, place) for place in places):
                     warp.undefine(item.index, lane)
 
 

@@ -1,4 +1,5 @@
-"""A second run that finds out whether values without definition are used: those read from memory that nothing has written, or in a race.
+"""A second run that finds out whether values without definition are used: those read from memory that nothing has written, in a race, or
+from registers in flight.
 
 The first run follows no undefined bits of memory, which costs nothing, and finds reads of such values. If there are any, the launch is run
 again, with a mirror of all memory that holds the undefined bits. What such a read gives is undefined there. If no branch, address,
@@ -8,12 +9,14 @@ descriptor or barrier, no atomic and no store to global memory depends on it, th
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ptxlab.check.race.undefined.observer import UndefinedBitsObserver
 from ptxlab.check.race.undefined.raced import Raced
 from ptxlab.engine.lowering.frame import mirrored
+from ptxlab.isa.operands import Op
 from ptxlab.machine.observe.observer import Uses
 
 if TYPE_CHECKING:
@@ -44,7 +47,8 @@ class ConditionalFindings:
         ``launch`` is the first run. What it has lost by way of shared memory, the second one reports.
         """
         open_ = {key: readers for key, readers in self.readers.items() if key not in self.certain}
-        if not open_ and not launch.observations.kept:
+        in_flight = launch.reports.in_flight
+        if not open_ and not in_flight and not launch.observations.kept:
             return {}
         program = mirrored(launch.program, self.raced.ops)
         result, observer = replay.observe(lambda again: UndefinedBitsObserver(again, self.raced), program)
@@ -52,5 +56,10 @@ class ConditionalFindings:
             return {}
         for origin, use in observer.static_uses():
             launch.observations.report(use, origin)
-        used = observer.used()
-        return {key: next((used[reader] for reader in sorted(readers) if reader in used), None) for key, readers in open_.items()}
+        found = {key: _first(observer.used(), readers) for key, readers in open_.items()}
+        return found | {key: _first(observer.used_in_flight(), operations) for key, operations in in_flight.items()}
+
+
+def _first(used: Mapping[int, Op], ops: Iterable[int]) -> Op | None:
+    """What uses a value of the first of some ops."""
+    return next((used[op] for op in sorted(ops) if op in used), None)

@@ -35,10 +35,13 @@ __all__ = ["UndefinedBitsObserver"]
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _READ = 1 << 30
 """An origin: this and the op that has read undefined bits of memory. Others are those of the first run."""
+_IN_FLIGHT = _READ | 1 << 29
+"""An origin: this and the asynchronous op that has not been waited for, and may still write to the register."""
 _T = TypeVar("_T")
 
 
 def _is_read(origin: int) -> bool:
+    """Whether an origin is one of this run."""
     return _READ <= origin < UNWRITTEN_REGISTER
 
 
@@ -93,7 +96,11 @@ class UndefinedBitsObserver(Observer):
 
     def used(self) -> dict[int, Op]:
         """The ops that have read undefined bits on which something depends, each with one that uses them."""
-        return {origin ^ _READ: op for origin, op in self._closed(self._used).items() if _is_read(origin)}
+        return {origin ^ _READ: op for origin, op in self._closed(self._used).items() if _READ <= origin < _IN_FLIGHT}
+
+    def used_in_flight(self) -> dict[int, Op]:
+        """The asynchronous ops on whose registers something depends before they are waited for, each with an op that uses them."""
+        return {origin ^ _IN_FLIGHT: op for origin, op in self._closed(self._used).items() if _IN_FLIGHT <= origin < UNWRITTEN_REGISTER}
 
     def static_uses(self) -> Iterator[tuple[int, UndefinedUse]]:
         """Uses of undefined bits of registers that no instruction has written, or a load whose guard is false."""
@@ -185,7 +192,14 @@ class UndefinedBitsObserver(Observer):
         self._mirrors.fill((access for access in listed if access.write), False)
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
+        if op.row.updates and self._launch.policy != "eager":
+            return self._flies
         return self.serviced if isinstance(op.effects, Alloc) else None
+
+    def _flies(self, warp: Warp, op: Op) -> None:
+        """The registers of an asynchronous operation hold nothing until a wait writes them."""
+        ones = np.full((len(flatten(op.operands[0])), 32), 0xFFFF_FFFF, np.uint32)
+        warp.set_undefined(op.operands[0], ones, _IN_FLIGHT | op.index)
 
     def serviced(self, warp: Warp, op: Op) -> None:
         """Columns that are allocated hold nothing; the address of the allocation is written."""

@@ -103,6 +103,31 @@ def test_bulk_copies(way: str, policy: str) -> None:
     check(BULK[way], {"box": (16, 1)}, 5, policy, size=4096)
 
 
+ASYNC = {
+    "all bytes": "cp.async.cg.shared.global [w], [rd1], 16;",
+    "some bytes": "cp.async.ca.shared.global [w], [rd1], 8, v;",
+    "some lanes": "cp.async.ca.shared.global [w], [rd1], 4, t;",
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("way", ASYNC)
+def test_copies_of_threads(way: str, policy: str) -> None:
+    """Each thread copies 16, up to 8, or no bytes; what is not read is replaced by zeros."""
+    copy = f"""shl.b32 w, tid, 4;
+cvt.u64.u32 rd1, w;
+add.u64 rd1, rd1, in;
+add.u32 w, w, dst;
+and.b32 v, tid, 15;
+setp.gt.u32 t, v, 9;
+{ASYNC[way]}
+cp.async.commit_group;
+cp.async.wait_group 0;
+bar.sync 0;
+"""
+    check(FILL + "bar.sync 0;" + copy + DUMP, {"box": (16, 1)}, 7, policy)
+
+
 def test_reductions_are_conservative() -> None:
     """An element has either all bits undefined or none."""
     body = FILL + FENCE + "@p cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [out], [dst], bytes;\n" + GROUP

@@ -241,7 +241,10 @@ class UndefinedBitsObserver(Observer):
                         self._register_uses[origin] = undefined_use(warp, op, register, mask, decides=how is Observed.DECIDED)
             return
         hosts = self._hosts(warp, mask)
-        if how is Observed.ATOMIC:
+        if how is Observed.COPIED:
+            for held in self._reached(warp, op, hosts):
+                self._of_cta[id(warp.cta)].origins |= held.origins | {_READ | op.index}
+        elif how is Observed.ATOMIC:
             self._atomic(native, op, hosts)
         elif how is Observed.STORED:
             origins = warp.origins(program.reads[op.index], mask)

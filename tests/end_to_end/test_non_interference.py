@@ -2,7 +2,7 @@
 
 Each kernel runs with other random bits in registers, shared memory and tensor memory that nothing has written, and in some bits of its
 arguments. What differs at the end, in global, shared or tensor memory, must be called undefined. If undefined bits of the arguments
-decide a branch, an address, an atomic or an operand of `wgmma`, which is a finding and ends what can be compared, those arguments keep
+decide a branch, an address or an atomic, which is a finding and ends what can be compared, those arguments keep
 their values.
 
 All kernels: ``pytest tests/end_to_end/test_non_interference.py -m slow`` (about a quarter of an hour on one processor).

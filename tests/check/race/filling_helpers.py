@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.race.confirm import UndefinedBitsObserver
+from ptxlab.check.race.undefined.observer import UndefinedBitsObserver
+from ptxlab.check.race.undefined.raced import Raced
 from ptxlab.engine import mirrored
 from ptxlab.engine.program import Observed
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
-from ptxlab.isa.effects import Asynchronous, Space
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.cta import CtaState
@@ -68,28 +68,27 @@ class Followed(UndefinedBitsObserver):
     ----------
     memories : the undefined bits of each place
     ended_by : the first op behind which undefined bits are not followed: they decide a branch, an address, a barrier or a descriptor,
-        or go to an atomic or to `wgmma`. Stores are no such ops
+        or go to an atomic. Stores are no such ops
     """
 
     def __init__(self, launch: Launch, masks: Mapping[int, Bytes]) -> None:
-        super().__init__(launch, {})
+        super().__init__(launch, Raced())
         self.memories: Memories = {}
         self.ended_by: Op | None = None
         self._stores = False
-        for each in self._objects:
-            mask = masks.get(each.owner.base)
-            if mask is not None:
-                each.mirror[:] = mask
+        self._global = {each.base: self._mirrors.of(each.data) for each in launch.device.memory.live() if each.size and each.writable}
+        for base, mask in masks.items():
+            if base in self._global:
+                self._global[base][:] = mask
 
     def ended(self, cta: CtaState) -> None:
         self.memories["shared", cta.ctaid] = self._of_cta[id(cta)].mirror[SHARED_RESERVED:].copy()
         self.memories["tensor", cta.ctaid] = self._tensors[id(cta.tensor)].mirror.copy()
         super().ended(cta)
 
-    def performed(self, operation: AsyncOperation) -> None:
-        effects = operation.op.effects
-        self._stores = isinstance(effects, Asynchronous) and Space.GLOBAL in effects.writes
-        super().performed(operation)
+    def performing(self, operation: AsyncOperation) -> None:
+        self._stores = True
+        super().performing(operation)
 
     def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         self._stores = False
@@ -107,7 +106,7 @@ class Followed(UndefinedBitsObserver):
 
     def final(self) -> Memories:
         """With the undefined bits of global memory."""
-        return self.memories | {("global", each.owner.base): each.mirror for each in self._objects if hasattr(each.owner, "base")}
+        return self.memories | {("global", base): mirror for base, mirror in self._global.items()}
 
 
 def followed(replay: Replay, masks: dict[int, Bytes], make: Any = Followed) -> Any:

@@ -114,33 +114,37 @@ class UndefinedBits:
             caller.context.set_word(Word.TENSOR, data)
             self._moved(op, native.value, native.write, mask)
         elif isinstance(native, CopyAsync):
-            self._mirror_copy(op, native, mask, check)
+            self._copy(op, native, mask, check)
         elif isinstance(native, Atomic):
             caller.context.set_word(Word.OBSERVE_HOSTS, caller.hosts.convert("ptrtoint", "i64"))
             self._notify(op, mask, Observed.ATOMIC)
 
-    def _mirrors(self, mask: Value, write: bool) -> Value:
-        """The addresses of lanes in the mirrors, in one buffer for what is read, and in another for what is written."""
-        caller = self.caller
-        caller.context.set_word(Word.OBSERVE_HOSTS, caller.hosts.convert("ptrtoint", "i64"))
-        addresses = self.frame.at(self.program.zeros + (768 if write else 512))
-        caller.helper("mirrors", "void", caller.context, mask, caller.hosts, addresses, caller.number(int(write)))
-        return addresses
-
-    def _mirror_copy(self, op: Op, native: CopyAsync, mask: Value, check: Check) -> None:
-        """The destination of a copy has the undefined bits of the bytes that are read; the zeros behind them are defined."""
-        caller, operands = self.caller, op.operands
-        into = self._mirrors(mask, True)
-        caller.helper("defined", "void", mask, into, caller.number(native.size))
-        read, sizes = mask, self.code.const("ptr", 0)
-        if native.ignore >= 0:
-            read = read & ~caller.predicate(self.frame, operands[native.ignore])
-        if native.source_size >= 0 and not isinstance(operands[native.source_size], Unused):
-            sizes = caller.row(self.frame, operands[native.source_size], 32)
-            read = read & sizes.load("<32 x i32>", align=64).ne(0).cast("i32")
+    def _copy(self, op: Op, native: CopyAsync, mask: Value, check: Check) -> None:
+        """A copy to shared memory: lanes that read nothing, and bytes behind those that are read, get zeros."""
+        caller, code = self.caller, self.code
+        target = self._mirrors(mask, True)
+        size = caller.number(native.size)
+        caller.helper("defined", "void", mask, target, size)
+        ignored = caller.predicate(self.frame, op.operands[native.ignore]) if native.ignore >= 0 else caller.number(0)
+        reads, sizes = mask & ~ignored, code.const("ptr", 0)
+        if native.source_size >= 0 and not isinstance(op.operands[native.source_size], Unused):
+            sizes = caller.row(self.frame, op.operands[native.source_size], 32)
+            reads = reads & sizes.load("<32 x i32>", align=64).ne(0).cast("i32")
         # The copy itself has checked its source: one byte is enough to find the memory.
-        check(caller.resolve(self.frame, read, "global", operands[native.source], 1, False, op, caller.hosts))
-        caller.helper("copied", "void", read, self._mirrors(read, False), into, sizes, caller.number(native.size))
+        check(caller.resolve(self.frame, reads, "global", op.operands[native.source], 1, False, op, caller.hosts))
+        source = self._mirrors(reads, False, self.frame.at(self.program.zeros + 768))
+        self._notify(op, caller.helper("moved", "i32", reads, target, source, sizes, size), Observed.COPIED)
+
+    def _mirrors(self, mask: Value, write: bool, out: Value | None = None) -> Value:
+        caller, out = self.caller, out or self.addresses
+        caller.context.set_word(Word.OBSERVE_HOSTS, caller.hosts.convert("ptrtoint", "i64"))
+        caller.helper("mirrors", "void", caller.context, mask, caller.hosts, out, caller.number(int(write)))
+        return out
+
+    @property
+    def addresses(self) -> Value:
+        """A buffer for 32 addresses."""
+        return self.frame.at(self.program.zeros + 512)
 
     def _table(self, operand: Resolved, bits: int) -> tuple[Value, int]:
         """A table of the frame offsets of the undefined bits of a vector's elements, and their number."""
@@ -174,14 +178,18 @@ class UndefinedBits:
             if self.tracked(op.operands):
                 self._exchange(op, native, mask, check)
             return
-        stored = () if self.program.mirrored else self.tracked(kept_operands(op, native))
-        if stored:
-            self.observe(op, list(stored), mask, Observed.STORED)
+        self.keep(op, native, mask)
         if not self.of(self.program.writes[op.index]):
             return
         if isinstance(native, LaneAccess) and op.guard is not None:
             self.left_by_load(op, self.caller.context.load("i32", 2 * Word.MASK) & ~mask)
         self.define(op, mask)
+
+    def keep(self, op: Op, native: object, mask: Value) -> None:
+        """Report what an op stores in memory of its cluster; in a mirrored program that is a matter of the mirrors."""
+        stored = [] if self.program.mirrored else self.tracked(kept_operands(op, native))
+        if stored:
+            self.observe(op, stored, mask, Observed.STORED)
 
     def _exchange(self, op: Op, native: Collective, mask: Value, check: Check) -> None:
         """An exchange between lanes: shfl moves the undefined bits, ballot has one for each lane, the others mix all."""

@@ -183,9 +183,11 @@ def test_a_transposed_matrix() -> None:
     assert codes(run(f"{body} {part} @!q {store('r2')}")[1]) == ["R808"]
 
 
-def wgmma(before: str, stored: str, accumulate: bool = False) -> ptxlab.Result:
-    """A product of A in registers with zeros."""
-    fill = "".join(f"st.shared.v4.b32 [%t+{2048 * i}], {{%zero, %zero, %zero, %zero}};\n" for i in range(2))
+FILL = "".join(f"st.shared.v4.b32 [%t+{2048 * i}], {{%zero, %zero, %zero, %zero}};\n" for i in range(2))
+
+
+def wgmma(before: str, stored: str, accumulate: bool = False, fill: str = FILL, more: str = "", **options: Any) -> ptxlab.Result:
+    """A product of A in registers with what ``fill`` stores, by default zeros; ``more`` follows in the same group."""
     descriptor = 1 << 16 | 64 << 32 | 1 << 62
     body = f"""mad.lo.u32 %t, %tid, 16, %smem;
 {fill}fence.proxy.async.shared::cta;
@@ -199,12 +201,13 @@ setp.lt.u32 %p0, %t, 16;
 {before}
 wgmma.fence.sync.aligned;
 wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%f4, %f5, %f6, %f7}}, {{%r4, %r5, %r6, %r7}}, %bdesc, %enable, 1, 1, 0;
+{more}
 wgmma.commit_group.sync.aligned;
 wgmma.wait_group.sync.aligned 0;
 {stored}"""
     text = FRAME.format(target="sm_90a", body=body, use="")
     array = np.zeros(65536, np.uint8)
-    return ptxlab.loads(text).kernel().launch(block=128, shared_bytes=4096, args=[array, bytes(128)])
+    return ptxlab.loads(text).kernel().launch(block=128, shared_bytes=4096, args=[array, bytes(128)], **options)
 
 
 ZERO_A = "".join(f"mov.b32 %r{i}, 0;\n" for i in range(4, 8))
@@ -229,6 +232,49 @@ def test_wgmma_keeps_undefined_rows_of_a_apart() -> None:
     found = wgmma(before, SAVED.format(guard=""))
     assert codes(found) == ["R808"]
     assert details(found.diagnostics[0])["lanes"] == "16-31"
+
+
+POLICIES: list[dict[str, Any]] = [{"policy": "eager"}, {"policy": "lazy"}, {"policy": "random", "seed": 5}]
+COLUMN_3 = "shr.u32 %r9, %tid, 3;\nsetp.ne.u32 %p1, %r9, 3;\n"
+"""Threads 24 to 31 store column 3 of B, which lanes 1, 5, 9 ... have in the second and fourth register of D."""
+OTHER_LANES = "and.b32 %r9, %tid, 3;\nsetp.ne.u32 %p1, %r9, 1;\n"
+
+
+@pytest.mark.parametrize("options", POLICIES, ids=str)
+def test_wgmma_keeps_columns_of_b_apart(options: dict[str, Any]) -> None:
+    fill = COLUMN_3 + FILL.replace("st.shared", "@%p1 st.shared")
+    store_3 = "{} st.global.f32 [%out], %f5;\nst.global.f32 [%out+4], %f4;\n"
+    assert wgmma(ZERO_A, OTHER_LANES + store_3.format("@%p1"), fill=fill, **options).diagnostics == ()
+    (found,) = wgmma(ZERO_A, OTHER_LANES + store_3.format(""), fill=fill, **options).diagnostics
+    assert (found.code, found.message.partition(" ")[0]) == ("M411", "wgmma.mma_async")
+    assert "st.global.f32 [%out], %f5;" in details(found)["used by"]
+
+
+@pytest.mark.parametrize("options", POLICIES, ids=str)
+def test_wgmma_reads_a_masked_load_from_shared_memory(options: dict[str, Any]) -> None:
+    """The registers of the masked load go to column 3 of B."""
+    fill = COLUMN_3 + "mov.b32 %r10, 0;\n@%p1 ld.global.b32 %r11, [%out];\n" + FILL.replace("%zero", "%r11")
+    stored = "{} st.global.f32 [%out+64], %f7;\n"
+    assert wgmma(ZERO_A, OTHER_LANES + stored.format("@%p1"), fill=fill, **options).diagnostics == ()
+    (found,) = wgmma(ZERO_A, OTHER_LANES + stored.format(""), fill=fill, **options).diagnostics
+    assert (found.code, found.message) == ("R808", "st.global.f32 stores %f7, which is undefined")
+    assert "`@%p1 ld.global.b32 %r11, [%out];`" in details(found)["origin"]
+    assert details(found)["lanes"] == "1, 5, 9, 13, 17, 21, 25, 29"
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("options", POLICIES, ids=str)
+def test_wgmma_in_a_row(options: dict[str, Any], waits: bool) -> None:
+    """A second product that does not add defines what the first has left undefined; one that adds keeps it."""
+    first, last = FILL.splitlines()
+    fill = f"{COLUMN_3}@%p1 {first}\n{last}\n"
+    wait = "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\nwgmma.fence.sync.aligned;\n" if waits else ""
+    again = f"""{wait}add.u64 %bdesc, %bdesc, 128;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%f4, %f5, %f6, %f7}}, {{%r4, %r5, %r6, %r7}}, %bdesc, ADDS, 1, 1, 0;"""
+    stored = SAVED.format(guard="")
+    assert wgmma(ZERO_A, stored, fill=fill, more=again.replace("ADDS", "%copied"), **options).diagnostics == ()
+    kept = wgmma(ZERO_A, stored, fill=fill, more=again.replace("ADDS", "%ignored"), **options)
+    assert codes(kept) == ["M411"]
 
 
 def narrow(use: str, half_of_b: bool = False) -> ptxlab.Result:

@@ -87,6 +87,26 @@ def test_bytes_of_a_word() -> None:
     assert codes(run(body.format(15), shared=SHARED)[1]) == ["M411"]
 
 
+ATOMICS = {
+    8: "atom.shared.add.u64 rd2, [s], rd3;",
+    16: ".reg .b128 w, v; mov.b128 v, {rd3, rd3}; atom.shared.exch.b128 w, [s], v;",
+}
+
+
+@pytest.mark.parametrize("size", ATOMICS)
+def test_an_atomic_reads_all_its_bytes(size: int) -> None:
+    """The last four bytes are undefined. Nobody uses the result, but what is in memory depends on them."""
+    body = f"""mov.u64 rd3, 0;
+st.shared.v4.u32 [s], {{tid, tid, tid, tid}};
+ld.shared.u32 r1, [s+PLACE];
+st.shared.u32 [s+{size - 4}], r1;
+{ATOMICS[size]}"""
+    result = run(body.replace("PLACE", "64"), 1, shared=SHARED)[1]
+    assert codes(result) == ["M411"]
+    assert "atom.shared" in used_by(result)
+    assert run(body.replace("PLACE", "0"), 1, shared=SHARED)[1].diagnostics == ()
+
+
 def test_each_read_is_tested_by_itself() -> None:
     body = f"ld.shared.u32 r1, [s];\nld.shared.u32 r2, [s+64];\n{store('r2')}"
     (found,) = run(body, shared=SHARED)[1].diagnostics
@@ -149,6 +169,63 @@ def test_a_racing_value_that_is_used(options: dict[str, Any], use: str) -> None:
     result = kernel(body).launch(block=64, args=[np.zeros(128, np.uint32)], **options)
     assert codes(result) == ["X114"]
     assert dict(result.diagnostics[0].details)["used by"]
+
+
+BETWEEN = """
+and.b32 r1, tid, 7;
+mul.wide.u32 rd1, r1, 4;
+add.u64 rd1, rd1, out;
+ld.global.u32 r2, [rd1];
+mad.lo.u32 r3, r2, 3, 1;
+setp.eq.u32 p, cta, 0;
+setp.lt.and.u32 p, tid, 8, p;
+@p st.global.u32 [rd1], r3;
+"""
+"""A grid in which CTA 0 overwrites what the others load, too, and compute from."""
+ELSEWHERE = {
+    "their own places": ("setp.eq.u32 q, cta, 2; @q st.global.u32 [at+256], r3;", "@q st.global.u32 [at+256], r3;"),
+    "the same places": ("@!p st.global.u32 [rd1], r3;", "@!p st.global.u32 [rd1], r3;"),
+    "a branch": ("setp.gt.u32 q, cta, 1; setp.eq.and.u32 q, r2, 3, q;\n@q bra L; L:", "@q bra L;"),
+}
+
+
+@pytest.mark.parametrize("options", POLICIES, ids=str)
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_redundant_ctas_of_an_in_place_kernel(options: dict[str, Any], cluster: int) -> None:
+    out = np.arange(512, dtype=np.uint32)
+    result = kernel(BETWEEN).launch(grid=8, block=32, cluster=cluster, args=[out], **options)
+    assert result.diagnostics == ()
+    assert (out[:8] == np.arange(8) * 3 + 1).all()
+
+
+@pytest.mark.parametrize("options", POLICIES, ids=str)
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize("use", ELSEWHERE)
+def test_redundant_ctas_that_use_what_they_load(options: dict[str, Any], cluster: int, use: str) -> None:
+    text, by = ELSEWHERE[use]
+    result = kernel(f"{BETWEEN}\n{text}\n").launch(grid=8, block=32, cluster=cluster, args=[np.arange(1024, dtype=np.uint32)], **options)
+    assert set(codes(result)) == {"X114"}
+    assert any(by in dict(found.details).get("used by", "") for found in result.diagnostics) or use == "the same places"
+
+
+def test_what_a_release_orders_is_no_race() -> None:
+    """Another CTA reads the value after it has acquired a flag, and stores it."""
+    body = """
+setp.eq.u32 p, cta, 0;
+@!p bra WAIT;
+st.global.u32 [out], 5;
+fence.acq_rel.gpu;
+st.relaxed.gpu.global.u32 [out+64], 1;
+bra END;
+WAIT: ld.acquire.gpu.global.u32 r2, [out+64];
+setp.eq.u32 q, r2, 0;
+@q bra WAIT;
+ld.global.u32 r3, [out];
+st.global.u32 [at+512], r3;
+END:
+"""
+    result = kernel(body).launch(grid=3, block=1, args=[np.zeros(512, np.uint32)])
+    assert result.diagnostics == ()
 
 
 def test_writes_of_different_bits_race() -> None:

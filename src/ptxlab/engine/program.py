@@ -33,6 +33,8 @@ class Observed(IntEnum):
     STORED = 3
     ATOMIC = 4
     """an atomic op has executed, which may have read some"""
+    COPIED = 5
+    """cp.async has copied some to the shared memory of the CTA"""
 
 
 @dataclass(slots=True)
@@ -143,7 +145,7 @@ class Program:
     mirrored: bool = False
     """Whether compiled code follows the undefined bits of all registers, and those of memory in its mirrors."""
     zeros: int = 0
-    """Mirrored programs: frame offset of zeros, which stand for the undefined bits of defined values, and of a buffer of 32 addresses."""
+    """Mirrored programs: frame offset of zeros, the undefined bits of defined values, and behind them of two buffers of 32 addresses."""
     observed_loads: frozenset[int] = frozenset()
     """Loads of a mirrored program that are observed even if what they load is defined."""
     recorded: bool = False

@@ -4,97 +4,24 @@ The meaning of an instruction is written once, over the vocabulary of `ptxlab.is
 and evaluates the same function on pairs: a value, and a mask in which 1 stands for an undefined bit. A bit that it calls defined has the
 same value whatever stands in the undefined bits of the operands. The rules are those of memcheck: exact for moves, logic, shifts,
 selections, conversions of width, and comparisons that defined bits decide; additions by the smallest and largest values that the operands
-may have; everything above the lowest undefined bit for multiplications; all bits for division and for floating point.
+may have; everything above the lowest bit that may change for multiplications; all bits for division and for floating point.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
+
+from ptxlab.engine._undefined_bounds import INTEGER, Shadowed, UndefinedBounds, Value, Vocabulary
 
 __all__ = ["ShadowVocabulary", "Shadowed"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-Value: TypeAlias = Any
-Vocabulary: TypeAlias = Any
-"""`LlvmVocabulary` or `NumpyVocabulary`."""
-
-_INTEGER = {"f32": "i32", "f64": "i64"}
 
 
-@dataclass(frozen=True, slots=True)
-class Shadowed:
-    """A value and the mask of its undefined bits: an integer of the same width, or None where all bits are defined."""
-
-    value: Value
-    undefined: Value | None
-
-
-class ShadowVocabulary:
+class ShadowVocabulary(UndefinedBounds):
     """The vocabulary over `Shadowed` values; ``x`` is the vocabulary of their parts."""
-
-    def __init__(self, x: Vocabulary) -> None:
-        self.x = x
-
-    # ------------------------------------------------------------------------------------------------------------- helpers
-
-    def zeros(self, type: str) -> Value:
-        """The mask of a value all of whose bits are defined."""
-        return self.x.const(0, _INTEGER.get(type, type))
-
-    def ones(self, type: str) -> Value:
-        """The mask of a value all of whose bits are undefined."""
-        return self.x.not_(self.zeros(type))
-
-    def mask(self, a: Shadowed) -> Value:
-        """The mask of undefined bits, as a value."""
-        return self.zeros(self.x.type(a.value)) if a.undefined is None else a.undefined
-
-    def _integer(self, a: Shadowed) -> Value:
-        """The bits of a value."""
-        type = self.x.type(a.value)
-        return self.x.bitcast(a.value, _INTEGER[type]) if type in _INTEGER else a.value
-
-    def _any(self, *values: Shadowed) -> Value | None:
-        """The lanes in which some bit is undefined; None for no lane."""
-        x = self.x
-        found = None
-        for each in values:
-            if each.undefined is not None:
-                some = each.undefined if x.type(each.undefined) == "i1" else x.ne(each.undefined, self.zeros(x.type(each.undefined)))
-                found = some if found is None else x.or_(found, some)
-        return found
-
-    def _all_or_nothing(self, result: Value, *values: Shadowed) -> Shadowed:
-        """A result all of whose bits depend on all bits of the operands."""
-        some = self._any(*values)
-        if some is None:
-            return Shadowed(result, None)
-        type = self.x.type(result)
-        return Shadowed(result, some if type == "i1" else self.x.select(some, self.ones(type), self.zeros(type)))
-
-    def _union(self, a: Shadowed, b: Shadowed) -> Value | None:
-        if a.undefined is None or b.undefined is None:
-            return b.undefined if a.undefined is None else a.undefined
-        return self.x.or_(a.undefined, b.undefined)
-
-    def _bounds(self, a: Shadowed) -> tuple[Value, Value]:
-        """The smallest and the largest unsigned number that an integer may be."""
-        if a.undefined is None:
-            return a.value, a.value
-        return self.x.and_(a.value, self.x.not_(a.undefined)), self.x.or_(a.value, a.undefined)
-
-    def _upward(self, undefined: Value) -> Value:
-        """The lowest bit of a mask and all bits above it."""
-        return self.x.or_(undefined, self.x.neg(undefined))
-
-    def _between(self, result: Value, low: Value, high: Value) -> Shadowed:
-        """A result that may be any number between two."""
-        x = self.x
-        differ = x.xor(low, high)
-        return Shadowed(result, x.lshr(self.ones(x.type(result)), x.clz(differ)))
 
     # ---------------------------------------------------------------------------------------------------- constants, types
 
@@ -147,11 +74,18 @@ class ShadowVocabulary:
         return Shadowed(difference, x.or_(either, x.xor(x.sub(low_a, high_b), x.sub(high_a, low_b))))
 
     def mul(self, a: Shadowed, b: Shadowed) -> Shadowed:
-        either = self._union(a, b)
-        return Shadowed(self.x.mul(a.value, b.value), None if either is None else self._upward(either))
+        """The lowest bit that may change is that of one operand times the lowest bit that may be 1 of the other."""
+        x = self.x
+        changes = [
+            x.mul(self._lowest(each.undefined), self._lowest(self._bounds(other)[1]))
+            for each, other in ((a, b), (b, a))
+            if each.undefined is not None
+        ]
+        undefined = self._upward(changes[0] if len(changes) == 1 else x.or_(*changes)) if changes else None
+        return Shadowed(x.mul(a.value, b.value), undefined)
 
     def neg(self, a: Shadowed) -> Shadowed:
-        return Shadowed(self.x.neg(a.value), None if a.undefined is None else self._upward(a.undefined))
+        return Shadowed(self.x.neg(a.value), self.sub(self.const(0, self.type(a)), a).undefined)
 
     def and_(self, a: Shadowed, b: Shadowed) -> Shadowed:
         """A defined 0 decides a bit."""
@@ -176,12 +110,22 @@ class ShadowVocabulary:
         return Shadowed(self.x.not_(a.value), a.undefined)
 
     def _shifted(self, name: str, a: Shadowed, amount: Shadowed) -> Shadowed:
-        shift = getattr(self.x, name)
-        moved = Shadowed(shift(a.value, amount.value), None if a.undefined is None else shift(a.undefined, amount.value))
+        """By one bit of the amount after the other, each of which selects; what lies above them shifts everything out."""
+        x, shift = self.x, getattr(self.x, name)
         if amount.undefined is None:
-            return moved
-        anywhere = self._all_or_nothing(moved.value, amount).undefined
-        return Shadowed(moved.value, self._union(moved, Shadowed(moved.value, anywhere)))
+            return Shadowed(shift(a.value, amount.value), None if a.undefined is None else shift(a.undefined, amount.value))
+        type = x.type(a.value)
+        width = int(type[1:])
+        moved = a
+        for step in (1 << k for k in range(width.bit_length() - 1)):
+            moved = self.select(self._bit(amount, step), self._shifted(name, moved, self.const(step, type)), moved)
+        out = self._shifted(name, a, self.const(width, type))
+        return self.select(self.ne(self.and_(amount, self.const(-width, type)), self.const(0, type)), out, moved)
+
+    def _bit(self, a: Shadowed, bit: int) -> Shadowed:
+        """Whether a bit is 1."""
+        type = self.type(a)
+        return self.ne(self.and_(a, self.const(bit, type)), self.const(0, type))
 
     def shl(self, a: Shadowed, amount: Shadowed) -> Shadowed:
         return self._shifted("shl", a, amount)
@@ -235,15 +179,6 @@ class ShadowVocabulary:
         (low_a, high_a), (low_b, high_b) = bounds(a), bounds(b)
         return Shadowed(result, self.x.xor(compare(low_a, high_b), compare(high_a, low_b)))
 
-    def _signed_bounds(self, a: Shadowed) -> tuple[Value, Value]:
-        """The smallest and the largest signed number that an integer may be."""
-        if a.undefined is None:
-            return a.value, a.value
-        x, type = self.x, self.x.type(a.value)
-        low, high = self._bounds(a)
-        sign = x.and_(a.undefined, x.const(1 << int(type[1:]) - 1, type))
-        return x.or_(low, sign), x.and_(high, x.not_(sign))
-
     def ult(self, a: Shadowed, b: Shadowed) -> Shadowed:
         return self._order("ult", False, a, b)
 
@@ -269,7 +204,31 @@ class ShadowVocabulary:
             undefined = open_ if undefined is None else x.or_(undefined, open_)
         return Shadowed(chosen, undefined)
 
-    # ----------------------------------------------------------------------------------------------------- sign of a float
+    # --------------------------------------------------------------------------------------------- comparison of floats
+
+    def flt(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._float_order("flt", a, b)
+
+    def fle(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        return self._float_order("fle", a, b)
+
+    def _float_order(self, name: str, a: Shadowed, b: Shadowed) -> Shadowed:
+        x, compare = self.x, getattr(self.x, name)
+        result = compare(a.value, b.value)
+        some = self._any(a, b)
+        if some is None:
+            return Shadowed(result, None)
+        (low_a, high_a), (low_b, high_b) = self._float_bounds(a), self._float_bounds(b)
+        nan = x.or_(x.isnan(self._magnitudes(a)[1]), x.isnan(self._magnitudes(b)[1]))
+        return Shadowed(result, x.and_(some, x.or_(nan, x.xor(compare(low_a, high_b), compare(high_a, low_b)))))
+
+    def isnan(self, a: Shadowed) -> Shadowed:
+        """The magnitude decides."""
+        result = self.x.isnan(a.value)
+        if a.undefined is None:
+            return Shadowed(result, None)
+        low, high = self._magnitudes(a)
+        return Shadowed(result, self.x.xor(self.x.isnan(low), self.x.isnan(high)))
 
     def fneg(self, a: Shadowed) -> Shadowed:
         return Shadowed(self.x.fneg(a.value), a.undefined)
@@ -291,7 +250,7 @@ class ShadowVocabulary:
 
         def evaluate(x: Vocabulary, *parts: Value) -> tuple[ShadowVocabulary, Shadowed]:
             masks = iter(parts[len(packed) :])
-            integer = _INTEGER.get(type, type)
+            integer = INTEGER.get(type, type)
             elements = (
                 Shadowed(part, None if whole.undefined is None else _as(x, next(masks), integer))
                 for part, whole in zip(parts[: len(packed)], packed, strict=False)
@@ -356,7 +315,7 @@ def _everything(name: str) -> Callable[..., Shadowed]:
 
 
 for _name in (
-    *("umulhi", "smulhi", "udiv", "urem", "sdiv", "srem", "fadd", "fsub", "fmul", "fdiv", "fma", "fsqrt", "feq", "flt", "fle", "isnan"),
+    *("umulhi", "smulhi", "udiv", "urem", "sdiv", "srem", "fadd", "fsub", "fmul", "fdiv", "fma", "fsqrt", "feq"),
     *("fround", "fext", "fnarrow", "sitof", "uitof", "ftosi", "ftoui", "half_to_f32", "f32_to_half"),
 ):
     setattr(ShadowVocabulary, _name, _everything(_name))

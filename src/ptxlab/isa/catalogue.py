@@ -94,10 +94,12 @@ class Flow:
     ----------
     operands : the names of those operands whose bits may be undefined
     masks : called before the instruction executes; gives the masks of the undefined bits of each destination register, [registers, 32]
+    through_memory : whether the service itself sets these in a run that follows undefined bits through memory
     """
 
     operands: tuple[str, ...]
     masks: Callable[[Any], Any]
+    through_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

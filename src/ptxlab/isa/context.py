@@ -20,7 +20,19 @@ from ptxlab.isa.effects import Supply
 from ptxlab.isa.operands import Op, Resolved
 from ptxlab.native import address_of
 
-__all__ = ["AsyncOperation", "Cta", "Machine", "Mbarrier", "MemoryAccess", "Misuse", "Supplied", "TensorMemory", "Wait", "WarpContext"]
+__all__ = [
+    "AsyncOperation",
+    "Cta",
+    "Machine",
+    "Mbarrier",
+    "MemoryAccess",
+    "Misuse",
+    "Supplied",
+    "TensorMemory",
+    "UndefinedBits",
+    "Wait",
+    "WarpContext",
+]
 
 U8 = NDArray[np.uint8]
 U32 = NDArray[np.uint32]
@@ -223,6 +235,16 @@ class MemoryAccess:
         return tuple(made)
 
 
+class UndefinedBits(Protocol):
+    """The undefined bits of memory, which an observer keeps."""
+
+    def of(self, memory: NDArray[Any]) -> NDArray[Any]:
+        """Return the undefined bits of a part of memory as an array of the same form. What is written to it changes them."""
+
+    def origin(self, others: Iterable[int]) -> int:
+        """Return the origin of undefined bits that come from what the operation reads in memory, and from bits with other origins."""
+
+
 @dataclass(slots=True, eq=False)
 class AsyncOperation:
     """An asynchronous operation between issue and completion.
@@ -242,6 +264,8 @@ class AsyncOperation:
     done: bool = field(default=False)
     accesses: Callable[[], Iterable[MemoryAccess]] | None = None
     """Returns what the operation reads and writes; observers call it at issue."""
+    undefined: Callable[[UndefinedBits], None] | None = None
+    """Does to the undefined bits what ``perform`` does to the data; None: if any bit that is read is undefined, all that is written is."""
     agent: Any = None
     """Data that an observer attaches to the operation."""
 
@@ -326,6 +350,12 @@ class WarpContext(Protocol):
 
     def undefined(self, operand: Resolved | int) -> NDArray[Any]:
         """Masks of the undefined bits of the elements of an operand, [elements, 32]: zeros where all bits are defined."""
+
+    def origins_of(self, operand: Resolved | int) -> set[int]:
+        """Where the undefined bits of an operand in the executing lanes come from."""
+
+    def set_undefined(self, operand: Resolved, masks: NDArray[Any] | None, origin: int, mask: int | None = None) -> None:
+        """Give registers undefined bits with an origin, in the executing lanes or in those of ``mask``. None: they are defined."""
 
     def lanes(self) -> NDArray[np.intp]:
         """Indices of the lanes in ``mask``."""

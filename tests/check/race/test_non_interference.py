@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 import ptxlab
-from ptxlab.check.race.confirm import UndefinedBitsObserver
+from ptxlab.check.race.undefined.observer import UndefinedBitsObserver
+from ptxlab.check.race.undefined.raced import Raced
 from ptxlab.engine import mirrored
 from tests.sweep_helpers import one_in
 
@@ -143,7 +144,7 @@ def undefined_of(loaded: ptxlab.Kernel, out: NDArray[np.uint8]) -> NDArray[np.ui
     """The undefined bits of what a launch stores, by the second run of the race check."""
     replay = loaded.launch(block=32, args=[out], check="none", keep_inputs=True).replay
     assert replay is not None
-    result, observer = replay.observe(lambda launch: UndefinedBitsObserver(launch, {}), mirrored(loaded.program, frozenset()))
+    result, observer = replay.observe(lambda launch: UndefinedBitsObserver(launch, Raced()), mirrored(loaded.program, frozenset()))
     assert result.completed
     return observer.mirror_of("result")
 

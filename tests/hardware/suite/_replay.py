@@ -19,23 +19,28 @@ def _module(text: str, cuda: bool) -> ptxlab.Module:
     return nvcc.compile("suite.cu", text=text, arch="sm_90a", fmad=False) if cuda else ptxlab.loads(text)
 
 
-def replay(kernel: Kernel, policy: str = "eager", check: str = "all") -> tuple[list[NDArray[Any]], list[Any]]:
-    """The results, and the findings but the note that the same bits are written twice (X123)."""
+def launched(kernel: Kernel, **options: Any) -> tuple[Any, dict[int, Any]]:
+    """The result of a launch, and the buffers by the ``id`` of the arrays that they hold."""
     device = ptxlab.Device("sm_90a")
     buffers = {id(a): device.array(a) for a in kernel.arrays}
     args = [_placed(a, buffers) for a in kernel.args]
     module = _module(kernel.text, kernel.cuda) if kernel.cuda or kernel.module else ptxlab.loads(HEAD + kernel.text)
-    done = module[kernel.symbol].launch(
+    result = module[kernel.symbol].launch(
         grid=kernel.dims,
         block=kernel.block,
         cluster=kernel.cluster if kernel.cluster != (1, 1, 1) else None,
         shared_bytes=kernel.shared_bytes,
         args=args,
         registers=kernel.registers,
-        policy=policy,
-        check=check,
         device=device,
+        **options,
     )
+    return result, buffers
+
+
+def replay(kernel: Kernel, policy: str = "eager", check: str = "all") -> tuple[list[NDArray[Any]], list[Any]]:
+    """The results, and the findings but the note that the same bits are written twice (X123)."""
+    done, buffers = launched(kernel, policy=policy, check=check)
     return [buffers[id(a)].numpy() for a in kernel.outputs], [d for d in done.diagnostics if d.code != "X123"]
 
 

@@ -90,6 +90,41 @@ def test_registers_in_flight_are_found(policy: dict[str, Any]) -> None:
         assert (out[:, 0] == (4 if policy["policy"] == "eager" else 0)).all()
 
 
+LATER: list[dict[str, Any]] = [{"policy": "lazy"}, {"policy": "random", "seed": 1}, {"policy": "random", "seed": 2}]
+
+
+@pytest.mark.parametrize("policy", LATER, ids=str)
+def test_a_copy_of_a_register_in_flight_that_nothing_uses(policy: dict[str, Any]) -> None:
+    """Triton unpacks f16 accumulators between commit and wait; of the lanes some are masked away."""
+    copy = "mov.b32 %t, %d1;"
+    other = "setp.eq.u32 %q, %i, 77; selp.b32 %t, %t, 5, %q; st.global.b32 [%o], %t;"
+    for use in ("", "add.u32 %t, %t, 1;", f"mov.u32 %i, 3; {other}"):
+        result, _ = launch(multiply() + COMMIT + copy + WAIT + use, **policy)
+        assert result.diagnostics == ()
+
+
+@pytest.mark.parametrize("policy", LATER, ids=str)
+def test_a_copy_of_a_register_in_flight_that_is_used(policy: dict[str, Any]) -> None:
+    result, _ = launch(multiply() + COMMIT + "\nmov.b32 %t, %d1;\n" + WAIT + "\nst.global.b32 [%o], %t;\n", **policy)
+    found = finding(result)
+    assert (found.code, found.excerpt.strip()) == ("R805", "mov.b32 %t, %d1;")
+    assert found.message == "mov.b32 uses %d1 while a wgmma.mma_async that has not been waited for may still write to it"
+    assert "`st.global.b32 [%o], %t;`" in dict(found.details)["used by"]
+    assert "wgmma.mma_async" in dict(found.details)["in flight"]
+
+
+@pytest.mark.parametrize("policy", LATER, ids=str)
+def test_registers_are_defined_behind_the_wait(policy: dict[str, Any]) -> None:
+    """What is copied before is not used, what is copied behind the wait is."""
+    body = multiply() + COMMIT + "mov.b32 %t, %d1;" + WAIT + "mov.b32 %t, %d1; st.global.b32 [%o], %t;"
+    assert launch(body, **policy)[0].diagnostics == ()
+
+
+@pytest.mark.parametrize("policy", [{"policy": "eager"}, *LATER], ids=str)
+def test_a_write_to_a_register_in_flight(policy: dict[str, Any]) -> None:
+    assert finding(launch(multiply() + COMMIT + "mov.b32 %d1, 0;" + WAIT, **policy)[0]).code == "R805"
+
+
 def test_eager_results_stand_in_the_registers_at_issue() -> None:
     """Triton unpacks f16 accumulators between commit and wait; what is written to D then counts for the next instruction."""
     unpacked = "".join(f"add.f32 %d{j}, %d{j}, 0f3F800000;" for j in range(4))

@@ -114,16 +114,32 @@ class UndefinedBits:
             caller.context.set_word(Word.TENSOR, data)
             self._moved(op, native.value, native.write, mask)
         elif isinstance(native, CopyAsync):
-            caller.helper("defined", "void", mask, self._mirrors(mask, True), caller.number(native.size))
+            self._copy(op, native, mask, check)
         elif isinstance(native, Atomic):
             caller.context.set_word(Word.OBSERVE_HOSTS, caller.hosts.convert("ptrtoint", "i64"))
             self._notify(op, mask, Observed.ATOMIC)
 
-    def _mirrors(self, mask: Value, write: bool) -> Value:
-        caller = self.caller
+    def _copy(self, op: Op, native: CopyAsync, mask: Value, check: Check) -> None:
+        """A copy to shared memory: lanes that read nothing, and bytes behind those that are read, get zeros."""
+        caller, code = self.caller, self.code
+        target = self._mirrors(mask, True)
+        size = caller.number(native.size)
+        caller.helper("defined", "void", mask, target, size)
+        ignored = caller.predicate(self.frame, op.operands[native.ignore]) if native.ignore >= 0 else caller.number(0)
+        reads, sizes = mask & ~ignored, code.const("ptr", 0)
+        if native.source_size >= 0 and not isinstance(op.operands[native.source_size], Unused):
+            sizes = caller.row(self.frame, op.operands[native.source_size], 32)
+            reads = reads & sizes.load("<32 x i32>", align=64).ne(0).cast("i32")
+        # The copy itself has checked its source: one byte is enough to find the memory.
+        check(caller.resolve(self.frame, reads, "global", op.operands[native.source], 1, False, op, caller.hosts))
+        source = self._mirrors(reads, False, self.frame.at(self.program.zeros + 768))
+        self._notify(op, caller.helper("moved", "i32", reads, target, source, sizes, size), Observed.COPIED)
+
+    def _mirrors(self, mask: Value, write: bool, out: Value | None = None) -> Value:
+        caller, out = self.caller, out or self.addresses
         caller.context.set_word(Word.OBSERVE_HOSTS, caller.hosts.convert("ptrtoint", "i64"))
-        caller.helper("mirrors", "void", caller.context, mask, caller.hosts, self.addresses, caller.number(int(write)))
-        return self.addresses
+        caller.helper("mirrors", "void", caller.context, mask, caller.hosts, out, caller.number(int(write)))
+        return out
 
     @property
     def addresses(self) -> Value:
@@ -162,14 +178,18 @@ class UndefinedBits:
             if self.tracked(op.operands):
                 self._exchange(op, native, mask, check)
             return
-        stored = () if self.program.mirrored else self.tracked(kept_operands(op, native))
-        if stored:
-            self.observe(op, list(stored), mask, Observed.STORED)
+        self.keep(op, native, mask)
         if not self.of(self.program.writes[op.index]):
             return
         if isinstance(native, LaneAccess) and op.guard is not None:
             self.left_by_load(op, self.caller.context.load("i32", 2 * Word.MASK) & ~mask)
         self.define(op, mask)
+
+    def keep(self, op: Op, native: object, mask: Value) -> None:
+        """Report what an op stores in memory of its cluster; in a mirrored program that is a matter of the mirrors."""
+        stored = [] if self.program.mirrored else self.tracked(kept_operands(op, native))
+        if stored:
+            self.observe(op, stored, mask, Observed.STORED)
 
     def _exchange(self, op: Op, native: Collective, mask: Value, check: Check) -> None:
         """An exchange between lanes: shfl moves the undefined bits, ballot has one for each lane, the others mix all."""

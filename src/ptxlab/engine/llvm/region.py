@@ -194,6 +194,7 @@ class Region:
                 code.jump(self.continue_at(node))
         if op.row.flow is None:
             bits.define(op, mask)
+        bits.keep(op, None, mask)
         self.context.set_words({Word.ACTIVE: mask, Word.INFO: op.index, Word.PC: self.nodes.behind(node, op.index)})
         code.ret(int(Status.SERVICE))
         return True

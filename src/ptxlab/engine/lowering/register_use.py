@@ -6,7 +6,7 @@ import struct
 
 from ptxlab.engine.program import Program
 from ptxlab.isa.address_space import PARAM_BASE
-from ptxlab.isa.effects import Asynchronous, Unit
+from ptxlab.isa.effects import Asynchronous, Space, Unit
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress
@@ -78,7 +78,7 @@ def deciding_registers(op: Op) -> list[int]:
     found: list[int] = [] if op.guard is None else [op.guard.index]
     kind = op.row.kind
     data = () if op.row.flow is None else op.row.flow.operands
-    everything = kind == "control" or (kind == "service" and not _is_store(op))
+    everything = kind == "control" or (kind == "service" and not _store_space(op))
     for position, operand in enumerate(op.operands[op.row.outputs :], op.row.outputs):
         if isinstance(operand, Addr) or (everything and op.row.operands[position][0] not in data):
             found.extend(operand_registers(operand))
@@ -95,8 +95,8 @@ def observed_registers(program: Program, op: Op) -> list[int]:
             found = [op.operands[position] for position in sources]
         case CopyAsync(source_size=size, ignore=ignore):
             found = [op.operands[position] for position in (size, ignore) if position >= 0]
-        case None if _is_store(op):
-            found = [operand for operand in op.operands if not isinstance(operand, Addr)]
+        case None if _store_space(op) is Space.GLOBAL:
+            found = _stored(op)
     return [register for operand in found for register in operand_registers(operand)]
 
 
@@ -107,12 +107,18 @@ def kept_operands(op: Op, native: object) -> tuple[Resolved, ...]:
             return (op.operands[value],)
         case MatrixAccess(write=True, value=value) | TensorAccess(write=True, value=value):
             return (op.operands[value],)
+        case None if _store_space(op) is Space.SHARED:
+            return tuple(_stored(op))
     return ()
 
 
-def _is_store(op: Op) -> bool:
-    """Whether the operands of a service are an address and what is stored there."""
-    return isinstance(op.effects, Asynchronous) and op.effects.unit is Unit.STORE
+def _store_space(op: Op) -> Space:
+    """The space in which a service stores, whose operands are an address and what is stored there."""
+    return op.effects.writes if isinstance(op.effects, Asynchronous) and op.effects.unit is Unit.STORE else Space.NONE
+
+
+def _stored(op: Op) -> list[Resolved]:
+    return [operand for operand in op.operands if not isinstance(operand, Addr)]
 
 
 def inline_native(program: Program, op: Op, native: Native) -> bool:

@@ -14,7 +14,7 @@ from ptxlab.engine.support._lanes import emit_lanes, emit_matrix
 from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_move
 from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_save, emit_unchanged
-from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors
+from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
 from ptxlab.native.builder import Module
 
 __all__ = ["address_of", "emit_dispatch"]
@@ -53,6 +53,7 @@ _EMIT: dict[str, Emit] = {
     "record": lambda module, name, rest: emit_record(module),
     "mirrors": lambda module, name, rest: emit_mirrors(module),
     "defined": lambda module, name, rest: emit_defined(module),
+    "moved": lambda module, name, rest: emit_moved(module),
     "observe": lambda module, name, rest: emit_observe(module),
     "save": lambda module, name, rest: emit_save(module),
     "unchanged": lambda module, name, rest: emit_unchanged(module),

@@ -6,7 +6,7 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.support.accesses import rows_up_to
 from ptxlab.native.builder import Function, Module
 
-__all__ = ["MIRROR_ROW", "NO_MIRROR_BYTES", "emit_defined", "emit_mirrors"]
+__all__ = ["MIRROR_ROW", "NO_MIRROR_BYTES", "emit_defined", "emit_mirrors", "emit_moved"]
 
 MIRROR_ROW = 24
 """Bytes of a row of the table behind `Word.MIRRORS`: host address, bytes, address of the mirror. The first word is the number of rows."""
@@ -39,3 +39,23 @@ def emit_defined(module: Module) -> None:
     with c.each_bit(mask) as lane, c.loop(size.to("i64")) as i:
         mirrors.load("ptr", lane).store(c.const("i8", 0), i)
     c.ret()
+
+
+def emit_moved(module: Module) -> None:
+    """``i32 moved(mask, to, from, sizes, size)``: copy undefined bits in each lane, of at most so many bytes; the lanes that have some.
+
+    ``sizes`` are the numbers of bytes that lanes copy, null if all copy ``size``.
+    """
+    c = Function(module, "moved", "i32", "i32 mask, ptr to, ptr from, ptr sizes, i32 size")
+    mask, to, from_, sizes, size = c.parameters
+    found, count = c.variable("i32", 0), c.variable("i64")
+    with c.each_bit(mask) as lane:
+        count.set(size.to("i64"))
+        with c.when(sizes.ne(0)):
+            asked = sizes.load("i32", lane)
+            count.set(asked.ult(size).select(asked, size).to("i64"))
+        with c.loop(count.get()) as i:
+            bits = from_.load("ptr", lane).load("i8", i)
+            to.load("ptr", lane).store(bits, i)
+            found.set(found.get() | bits.ne(0).select(c.const("i32", 1) << lane.to("i32"), 0))
+    c.ret(found.get())

@@ -58,11 +58,13 @@ def start(
     perform: Callable[[], None],
     accesses: Callable[[], Iterable[context.MemoryAccess]],
     *maps: context.U8,
+    undefined: Callable[[context.UndefinedBits], None] | None = None,
 ) -> context.AsyncOperation:
-    """Issue a copy for one thread; ``maps`` are the tensor maps in memory that it reads."""
+    """Issue a copy for one thread; ``maps`` are the tensor maps in memory that it reads. See `ptxlab.isa.context.AsyncOperation`."""
     made = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, thread=thread_of(warp, lane))
     if warp.machine.observed:
         made.accesses = partial(_with_maps, accesses, maps) if maps else accesses
+        made.undefined = undefined
     warp.machine.enqueue(made)
     return made
 

@@ -10,7 +10,7 @@ import numpy as np
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import Target, delivered, generic_address, lanes, moved, shared_range, signal_targets, start, track
 from ptxlab.isa.bulk._linear_syntax import COPY, MULTICAST, PREFETCH, REDUCE, TO_CLUSTER, TO_CTA, TO_GLOBAL, TO_PEER
-from ptxlab.isa.bulk._reduce import FLOATS, Combine, combiner, put, watched
+from ptxlab.isa.bulk._reduce import FLOATS, Combine, combiner, put, put_undefined, undefined_combiner, watched
 from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
 from ptxlab.isa.native_ops import Nothing
@@ -66,7 +66,7 @@ def fetch(warp: context.WarpContext) -> None:
         destination = shared_range(warp, 0, lane, size, _UNIT, own)
         source = _global(warp, 1, lane, size, False)
         targets = signal_targets(warp, lane, destination, 3, -1 if own else 4, False)
-        start(warp, lane, partial(_deliver, source, size, targets, None), partial(delivered, targets, size, source))
+        _start(warp, lane, source, size, targets, None)
 
 
 @service(COPY, only={"direction": TO_PEER, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED)
@@ -80,7 +80,20 @@ def exchange(warp: context.WarpContext) -> None:
         cta, offset = shared_range(warp, 1, lane, size, _UNIT, True)
         targets = signal_targets(warp, lane, destination, 3, -1, False)
         source = cta.shared[offset : offset + size]
-        start(warp, lane, partial(_deliver, source, size, targets, combine), partial(delivered, targets, size, source))
+        _start(warp, lane, source, size, targets, combine)
+
+
+def _start(warp: context.WarpContext, lane: int, source: context.U8, size: int, targets: list[Target], combine: Combine | None) -> None:
+    """Issue a copy or reduction to shared memory."""
+    undefined = partial(_deliver_undefined, source, size, targets, combine and undefined_combiner(warp.q.type))
+    start(warp, lane, partial(_deliver, source, size, targets, combine), partial(delivered, targets, size, source), undefined=undefined)
+
+
+def _deliver_undefined(
+    source: context.U8, size: int, targets: list[Target], combine: Combine | None, undefined: context.UndefinedBits
+) -> None:
+    for cta, offset, _ in targets:
+        put_undefined(cta.shared[offset : offset + size], source, combine, undefined)
 
 
 def _deliver(source: context.U8, size: int, targets: list[Target], combine: Combine | None) -> None:
@@ -102,9 +115,11 @@ def write(warp: context.WarpContext) -> None:
         cta, offset = shared_range(warp, 1, lane, size, _UNIT, True)
         source = cta.shared[offset : offset + size]
         each = combine and watched(warp, warp.q.redOp, warp.q.type, combine)
+        of_undefined = combine and undefined_combiner(warp.q.type)
         if warp.q.get("cp_mask"):
-            each = _masked(warp.lane_value(warp.op.operands[4], 16, lane))
-        track(warp, lane, start(warp, lane, partial(put, target, source, each), partial(moved, source, target)))
+            each = of_undefined = _masked(warp.lane_value(warp.op.operands[4], 16, lane))
+        undefined = partial(put_undefined, target, source, of_undefined)
+        track(warp, lane, start(warp, lane, partial(put, target, source, each), partial(moved, source, target), undefined=undefined))
 
 
 def _masked(mask: int) -> Combine:

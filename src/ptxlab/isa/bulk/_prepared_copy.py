@@ -70,6 +70,16 @@ class PreparedTmaCopy:
             move(source, order, cta.shared_address + offset, address_of(box.order(offset)), self._count)
             barrier.complete_tx(box.transaction)
 
+    def deliver_undefined(self, targets: list[Target], undefined: context.UndefinedBits) -> None:
+        """Do to undefined bits what `deliver` does to the data."""
+        dense = self.box.load_undefined(undefined.of(self.memory), self.part)
+        for cta, offset, _ in targets:
+            self.box.scatter(dense, undefined.of(cta.shared), offset)
+
+    def store_undefined(self, cta: context.Cta, offset: int, combine: Combine | None, undefined: context.UndefinedBits) -> None:
+        """Do to undefined bits what `store` does to the data."""
+        self.box.store(self.part, undefined.of(self.memory), self.box.gather(undefined.of(cta.shared), offset), combine)
+
     def store(self, cta: context.Cta, offset: int, combine: Combine | None) -> None:
         """Copy or reduce from shared memory."""
         box = self.box

@@ -6,7 +6,7 @@ Sections "Data Movement and Conversion Instructions: cp.reduce.async.bulk" and "
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ptxlab.isa import context
 
-__all__ = ["FLOATS", "INTEGERS", "Combine", "combiner", "put", "watched"]
+__all__ = ["FLOATS", "INTEGERS", "Combine", "combiner", "put", "put_undefined", "undefined_combiner", "watched", "whole_elements"]
 
 U8 = NDArray[np.uint8]
 Combine = Callable[[U8, U8], None]
@@ -120,6 +120,29 @@ def put(target: U8, source: U8, combine: Combine | None) -> None:
         target[:] = source
     else:
         combine(target, source)
+
+
+def whole_elements(masks: NDArray[Any]) -> NDArray[Any]:
+    """Masks of undefined bits in which an element is wholly undefined if one of its bits is."""
+    found: NDArray[Any] = np.where(masks != 0, ~masks.dtype.type(0), masks.dtype.type(0))
+    return found
+
+
+@cache
+def undefined_combiner(type: str) -> Combine:
+    """What a reduction of elements of a type makes of undefined bits: an element has some if that of the source or of the target has."""
+    dtype = _BITS[(INTEGERS | FLOATS)[type].itemsize]
+
+    def either(target: U8, source: U8) -> None:
+        wide = target.view(dtype)
+        wide[...] = whole_elements(wide | source.view(dtype))
+
+    return either
+
+
+def put_undefined(target: U8, source: U8, combine: Combine | None, undefined: context.UndefinedBits) -> None:
+    """Do to undefined bits what `put` does to the data."""
+    put(undefined.of(target), undefined.of(source), combine)
 
 
 def watched(warp: context.WarpContext, operation: str, type: str, combine: Combine) -> Combine:

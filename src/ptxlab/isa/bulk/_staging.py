@@ -5,6 +5,7 @@ Chunks of 16 bytes (8 bytes in the mode that flips 8-byte halves) are moved betw
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
@@ -12,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa.bulk._reduce import Combine
+from ptxlab.isa.bulk._reduce import Combine, whole_elements
 from ptxlab.layout import swizzle_addresses
 from ptxlab.tables import TENSOR_MAP_SWIZZLES
 
@@ -50,6 +51,10 @@ def rounded(values: U8) -> U8:
     words &= np.uint32(0xFFFFE000)
     words[nan] = 0x7FFFE000
     return words.view(np.uint8)
+
+
+def _whole_words(masks: U8) -> U8:
+    return whole_elements(np.array(masks).view(np.uint32)).view(np.uint8)
 
 
 class Inside(Protocol):
@@ -144,12 +149,20 @@ class Staged(Generic[Part]):
 
     def load(self, memory: U8, part: Part) -> U8:
         """The bytes in the order of shared memory before swizzling, with the fill value for elements outside the tensor."""
+        return self._arranged(memory, part, np.frombuffer(self.fill, np.uint8), rounded)
+
+    def load_undefined(self, memory: U8, part: Part) -> U8:
+        """The undefined bits of what `load` gives, of those of ``memory``; elements outside the tensor are defined."""
+        return self._arranged(memory, part, np.zeros(len(self.fill), np.uint8), _whole_words)
+
+    def _arranged(self, memory: U8, part: Part, fill: U8, to_tf32: Callable[[U8], U8]) -> U8:
+        """The bytes of a load; ``to_tf32`` converts elements that are rounded."""
         dense = np.empty(self.rows * self.packed, np.uint8)
         if not part.whole:
-            dense.reshape(-1, len(self.fill))[:] = np.frombuffer(self.fill, np.uint8)
+            dense.reshape(-1, len(fill))[:] = fill
         if part.size:
             found = self.read(memory, part)
-            dense.reshape(self.shape)[self.index(part)] = rounded(found) if self.rounds else found
+            dense.reshape(self.shape)[self.index(part)] = to_tf32(found) if self.rounds else found
         if self.padded:
             slots = np.zeros((dense.size // self.padded, 16), np.uint8)
             slots[:, : self.padded] = dense.reshape(-1, self.padded)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import delivered, generic_address, lanes, moved, shared_range, signal_targets, start
-from ptxlab.isa.bulk._reduce import Combine, combiner, put
+from ptxlab.isa.bulk._reduce import Combine, combiner, put, undefined_combiner
 from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import Access, Asynchronous, Completion, Proxy, Space, Unit, order_of
 from ptxlab.isa.form import only
@@ -43,6 +43,14 @@ def _bytes(warp: context.WarpContext, lane: int) -> context.U8:
     return np.frombuffer(raw, np.uint8)
 
 
+def _undefined(warp: context.WarpContext, lane: int, size: int) -> context.U8 | None:
+    """The undefined bits of the value operand of one lane, in ``size`` bytes; None if nobody follows them into memory."""
+    if not warp.machine.program.mirrored:
+        return None
+    masks = warp.undefined(1)[:, lane].astype(np.uint64)
+    return masks.view(np.uint8).reshape(len(masks), -1)[:, : size // len(masks)].reshape(-1)
+
+
 def _combine(warp: context.WarpContext) -> Combine | None:
     operation = warp.q.get("operation")
     if operation is None:
@@ -59,6 +67,11 @@ def _put(target: context.U8, value: context.U8, combine: Combine | None, barrier
         barrier.complete_tx(len(value))
 
 
+def _put_undefined(target: context.U8, masks: context.U8 | None, combine: Combine | None, undefined: context.UndefinedBits) -> None:
+    if masks is not None:
+        put(undefined.of(target), masks, combine)
+
+
 def _to_cluster(warp: context.WarpContext) -> None:
     """Store to shared memory of a CTA of the cluster; an mbarrier in the same CTA counts the bytes."""
     combine = _combine(warp)
@@ -67,8 +80,9 @@ def _to_cluster(warp: context.WarpContext) -> None:
         destination = shared_range(warp, 0, lane, len(value), len(value), False)
         targets = signal_targets(warp, lane, destination, 2, -1, False)
         ((cta, offset, barrier),) = targets
-        perform = partial(_put, cta.shared[offset : offset + len(value)], value, combine, barrier)
-        start(warp, lane, perform, partial(delivered, targets, len(value)))
+        target = cta.shared[offset : offset + len(value)]
+        undefined = partial(_put_undefined, target, _undefined(warp, lane, len(value)), combine and undefined_combiner(warp.q.type))
+        start(warp, lane, partial(_put, target, value, combine, barrier), partial(delivered, targets, len(value)), undefined=undefined)
 
 
 def _to_global(warp: context.WarpContext) -> None:
@@ -80,7 +94,8 @@ def _to_global(warp: context.WarpContext) -> None:
         if address % len(value):
             warp.fault("C901", f"the global address {address:#x} is not a multiple of {len(value)}")
         target = warp.machine.global_view(warp, address, len(value), True)
-        start(warp, lane, partial(_put, target, value, combine, None), partial(moved, _NO_SOURCE, target))
+        undefined = partial(_put_undefined, target, _undefined(warp, lane, len(value)), combine and undefined_combiner(warp.q.type))
+        start(warp, lane, partial(_put, target, value, combine, None), partial(moved, _NO_SOURCE, target), undefined=undefined)
 
 
 for _vector, _operand in (("", "type"), (".v2", "v2.type"), (".v4", "v4.type")):

@@ -29,7 +29,7 @@ from ptxlab.isa.bulk._endpoints import (
 from ptxlab.isa.bulk._linear_syntax import MULTICAST, TO_CLUSTER, TO_CTA, TO_GLOBAL
 from ptxlab.isa.bulk._map_cache import TileMap, map_of, raw_map, tile_map
 from ptxlab.isa.bulk._prepared_copy import PreparedTmaCopy
-from ptxlab.isa.bulk._reduce import Combine, combiner, watched
+from ptxlab.isa.bulk._reduce import Combine, combiner, undefined_combiner, watched
 from ptxlab.isa.bulk._staging import NOTHING
 from ptxlab.isa.bulk._tensor_syntax import COPY, NOT_EXECUTED, PREFETCH, REDUCE
 from ptxlab.isa.bulk._tiled import Box, Region
@@ -179,7 +179,8 @@ def load(warp: context.WarpContext) -> None:
         copy = _prepare(warp, form, address, tuple(places), False)
         place = range_at(warp, 0, destination, copy.box.footprint, _ALIGNMENT, own)
         targets = targets_of(warp, place, barrier, ctas if spread else None, pair)
-        start(warp, lane, partial(copy.deliver, targets), partial(copy.loaded, targets), *used_maps(warp, address))
+        undefined = partial(copy.deliver_undefined, targets)
+        start(warp, lane, partial(copy.deliver, targets), partial(copy.loaded, targets), *used_maps(warp, address), undefined=undefined)
 
 
 def _of_mode(warp: context.WarpContext, tile: TileMap, info: tuple[int, ...]) -> tuple[TileMap, tuple[int, ...]]:
@@ -220,7 +221,9 @@ def store(warp: context.WarpContext) -> None:
         cta, offset = range_at(warp, 1, source, copy.box.footprint, _ALIGNMENT, True)
         combine = None if operation is None else _combiner(warp, operation, copy.tile.element)
         perform = partial(copy.store, cta, offset, combine)
-        track(warp, lane, start(warp, lane, perform, partial(copy.stored, cta, offset), *used_maps(warp, address)))
+        undefined = partial(copy.store_undefined, cta, offset, combine and undefined_combiner(copy.tile.element))
+        accesses = partial(copy.stored, cta, offset)
+        track(warp, lane, start(warp, lane, perform, accesses, *used_maps(warp, address), undefined=undefined))
 
 
 def _combiner(warp: context.WarpContext, operation: str, element: str) -> Combine:
@@ -288,9 +291,17 @@ def gather(warp: context.WarpContext) -> None:
         targets = signal_targets(warp, lane, destination, 2, 4, pair)
         sources = _views(warp, regions, False)
         perform = partial(_perform_gather, box, four, sources, regions, targets)
-        start(
-            warp, lane, perform, partial(_gathered, box, four, sources, regions, targets), *used_maps(warp, generic_address(warp, 1, lane))
-        )
+        undefined = partial(_gather_undefined, box, four, sources, regions, targets)
+        accesses = partial(_gathered, box, four, sources, regions, targets)
+        start(warp, lane, perform, accesses, *used_maps(warp, generic_address(warp, 1, lane)), undefined=undefined)
+
+
+def _gather_undefined(
+    box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target], undefined: context.UndefinedBits
+) -> None:
+    dense = np.concatenate([box.load_undefined(undefined.of(each), region) for each, region in zip(sources, regions, strict=True)])
+    for cta, offset, _ in targets:
+        four.scatter(dense, undefined.of(cta.shared), offset)
 
 
 def _gathered(
@@ -317,11 +328,10 @@ def scatter(warp: context.WarpContext) -> None:
         views = _views(warp, regions, True)
         perform = partial(_perform_scatter, box, four, views, regions, cta, offset)
         source = cta.shared[offset : offset + four.footprint]
-        track(
-            warp,
-            lane,
-            start(warp, lane, perform, partial(_scattered, box, views, regions, source), *used_maps(warp, generic_address(warp, 0, lane))),
-        )
+        undefined = partial(_scatter_undefined, box, four, views, regions, cta, offset)
+        accesses = partial(_scattered, box, views, regions, source)
+        maps = used_maps(warp, generic_address(warp, 0, lane))
+        track(warp, lane, start(warp, lane, perform, accesses, *maps, undefined=undefined))
 
 
 def _scattered(box: Box, targets: list[context.U8], regions: list[Region], source: context.U8) -> Iterator[context.MemoryAccess]:
@@ -329,6 +339,22 @@ def _scattered(box: Box, targets: list[context.U8], regions: list[Region], sourc
 
 
 def _perform_scatter(box: Box, four: Box, targets: list[context.U8], regions: list[Region], cta: context.Cta, offset: int) -> None:
-    rows = four.gather(cta.shared, offset).reshape(_ROWS, -1)
+    _scatter(box, four, targets, regions, cta.shared, offset)
+
+
+def _scatter_undefined(
+    box: Box,
+    four: Box,
+    targets: list[context.U8],
+    regions: list[Region],
+    cta: context.Cta,
+    offset: int,
+    undefined: context.UndefinedBits,
+) -> None:
+    _scatter(box, four, [undefined.of(target) for target in targets], regions, undefined.of(cta.shared), offset)
+
+
+def _scatter(box: Box, four: Box, targets: list[context.U8], regions: list[Region], shared: context.U8, offset: int) -> None:
+    rows = four.gather(shared, offset).reshape(_ROWS, -1)
     for target, region, row in zip(targets, regions, rows, strict=True):
         box.store(region, target, row, None)

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from ptxlab import numerics
 from ptxlab.isa import context
+from ptxlab.isa._undefined_products import product_of
 from ptxlab.isa.catalogue import Fidelity, Flow, service
 from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.mma._arithmetic import Scales, bit_product, float_product, integer_product, quad_product
 from ptxlab.isa.mma._fragments import gather_ab, gather_cd, immediate, read, scatter_d, selectors, write
-from ptxlab.isa.mma._undefined import product_of, undefined
+from ptxlab.isa.mma._undefined import undefined
 from ptxlab.isa.requirements import Needs, needs
 from ptxlab.isa.targets import at_least
 from ptxlab.layout import matrix_fragment, matrix_fragment_layout, metadata_fragment

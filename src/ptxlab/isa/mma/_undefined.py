@@ -1,4 +1,4 @@
-"""Undefined bits through products of matrices: an element of D depends on a row of A, a column of B, and an element of C."""
+"""The undefined bits of the operands of mma."""
 
 from __future__ import annotations
 
@@ -9,16 +9,9 @@ from numpy.typing import NDArray
 from ptxlab.isa import context
 from ptxlab.isa.mma._fragments import position
 
-__all__ = ["product_of", "undefined"]
+__all__ = ["undefined"]
 
 
 def undefined(warp: context.WarpContext, name: str) -> NDArray[Any]:
     """The undefined bits of an operand, [registers, 32]."""
     return warp.undefined(position(warp.op.row, name))
-
-
-def product_of(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], others: bool = False) -> NDArray[Any]:
-    """The masks of the elements of D, from those of A [M, K], B [N, K] and C [M, N]; ``others``: all depend on something undefined."""
-    open_ = (a != 0).any(axis=-1)[..., :, None] | (b != 0).any(axis=-1)[..., None, :] | (c != 0) | others
-    masks: NDArray[Any] = open_ * ~c.dtype.type(0)
-    return masks

@@ -87,8 +87,10 @@ def copy(warp: context.WarpContext) -> None:
         raw = warp.lane_value(warp.op.operands[1], 64, lane)
         source = matrix_gather(warp, raw, "the source", len(destination.lanes), destination.columns, 32, 32)
         check_bounds(warp, ctas, source, "the source")
-        perform = partial(_perform, ctas, source, packed, destination, first, column)
-        launch(warp, lane, cta_group, perform, partial(_accesses, ctas, source, packed, destination, first, column))
+        about = source, packed, destination, first, column
+        launch(
+            warp, lane, cta_group, partial(_perform, ctas, *about), partial(_accesses, ctas, *about), partial(_move_undefined, ctas, *about)
+        )
 
 
 def _accesses(
@@ -104,14 +106,33 @@ def _perform(
 ) -> None:
     """Each CTA copies from its own shared memory to its own tensor memory."""
     for cta in ctas:
-        words = source.read(cta.shared)
-        if packed is not None:
-            fmt = _FORMAT[packed]
-            slots = np.ascontiguousarray(words).view(np.uint8)
-            words = pack(unpack(slots, fmt, "padded"), fmt, "bytes").view(np.uint32)
-        target = cta.tensor.words[column : column + destination.columns]
-        for copy in range(destination.lanes.shape[1]):
-            target[:, destination.lanes[:, copy] + first] = words.T
+        _move(cta.shared, cta.tensor.words, source, packed, destination, first, column)
+
+
+def _move_undefined(
+    ctas: tuple[context.Cta, ...],
+    source: Gather,
+    packed: str | None,
+    destination: CopyDestination,
+    first: int,
+    column: int,
+    undefined: context.UndefinedBits,
+) -> None:
+    for cta in ctas:
+        _move(undefined.of(cta.shared), undefined.of(cta.tensor.words), source, packed, destination, first, column)
+
+
+def _move(
+    shared: context.U8, tensor: context.U32, source: Gather, packed: str | None, destination: CopyDestination, first: int, column: int
+) -> None:
+    words = source.read(shared)
+    if packed is not None:
+        fmt = _FORMAT[packed]
+        slots = np.ascontiguousarray(words).view(np.uint8)
+        words = pack(unpack(slots, fmt, "padded"), fmt, "bytes").view(np.uint32)
+    target = tensor[column : column + destination.columns]
+    for copy in range(destination.lanes.shape[1]):
+        target[:, destination.lanes[:, copy] + first] = words.T
 
 
 _SHIFT_SECTION = "Tensorcore 5th Generation Instructions: tcgen05.shift"
@@ -148,6 +169,11 @@ def _perform_shift(ctas: tuple[context.Cta, ...], column: int) -> None:
         shift_down(cta.tensor.words, column)
 
 
+def _shift_undefined(ctas: tuple[context.Cta, ...], column: int, undefined: context.UndefinedBits) -> None:
+    for cta in ctas:
+        shift_down(undefined.of(cta.tensor.words), column)
+
+
 @service(
     _SHIFT,
     fidelity="deduced",
@@ -168,7 +194,8 @@ def shift(warp: context.WarpContext) -> None:
             message = f"tcgen05.shift begins at lane {first}; it must be 0, 32, 64 or 96"
             warp.fault("T611", message, reason=_SHIFT_SECTION, fix="correct the lane, bits 16-31, of the address")
         check_range(warp, ctas, column, _SHIFTED_COLUMNS, "the matrix")
-        launch(warp, thread, cta_group, partial(_perform_shift, ctas, column), partial(_shifted, ctas, column))
+        perform, undefined = partial(_perform_shift, ctas, column), partial(_shift_undefined, ctas, column)
+        launch(warp, thread, cta_group, perform, partial(_shifted, ctas, column), undefined)
 
 
 _COMMIT = form(

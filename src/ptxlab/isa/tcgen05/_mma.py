@@ -15,6 +15,7 @@ from ptxlab.isa.operands import Const, Group, Op, Resolved, Unused
 from ptxlab.isa.tcgen05._mma_plan import Disabled, Plan
 from ptxlab.isa.tcgen05._mma_planning import Key, check_plan, make_plan
 from ptxlab.isa.tcgen05._mma_syntax import mma_form
+from ptxlab.isa.tcgen05._mma_undefined import multiply_undefined
 from ptxlab.isa.tcgen05._state import collect, cta_group_of, enter, launch, state_of
 from ptxlab.native import BoundedCache
 from ptxlab.tables import BLOCK_SCALED_KINDS
@@ -98,7 +99,8 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
         collect(warp, collectors, plan.held, ws)
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
         perform = partial(plan.perform, cta_group, accumulate, form.bits_to_shift, disabled)
-        launch(warp, lane, cta_group, perform, partial(plan.accesses, cta_group, accumulate, disabled))
+        undefined = partial(multiply_undefined, plan, cta_group, accumulate, disabled)
+        launch(warp, lane, cta_group, perform, partial(plan.accesses, cta_group, accumulate, disabled), undefined)
 
 
 def _plan(warp: context.WarpContext, key: Key) -> Plan:

@@ -48,6 +48,7 @@ class Plan:
     kernel : the compiled multiplication that each unit performs
     program : compiled code for the whole operation; None if operands must first be unpacked, expanded or scaled at each execution
     held : identifies the matrix that a collector buffer can hold: A, or B of .ws
+    d_bits : bits of an element of D, the lowest of its cell; the others are 0
     """
 
     kind: str
@@ -61,6 +62,7 @@ class Plan:
     negate_a: bool
     negate_b: bool
     held: Hashable
+    d_bits: int = 32
     a_columns: int = A_COLUMNS
     scaling: Scaling | None = None
     metadata: tuple[TensorBitFields, ...] = ()
@@ -108,7 +110,7 @@ class Plan:
         """Build the program. Operands that it cannot read itself are prepared now, from the memory of these CTAs."""
         of_a: dict[tuple[int, int], Operand] = {}
         of_b: dict[tuple[int, bytes], Operand] = {}
-        shares = [] if self._gathers_b else [self._share_of_b(cta) for cta in ctas]
+        shares = [] if self._gathers_b else [self.share_of_b(cta.shared) for cta in ctas]
         whole = [shared_operand(self.b, holder) for holder in range(self.units[-1].cta + 1)]
         found = []
         for unit in self.units:
@@ -155,9 +157,9 @@ class Plan:
                     lanes = np.setdiff1d(lanes, disabled[number])
                 yield from block(cta, self.column + unit.column, unit.columns, lanes, True, accumulate)
 
-    def _share_of_b(self, cta: context.Cta) -> Codes:
+    def share_of_b(self, shared: context.U8) -> Codes:
         """The columns of B in a CTA's shared memory, as rows of codes."""
-        codes = self.b_format.shared(self.b.read(cta.shared))[self.b_first :]
+        codes = self.b_format.shared(self.b.read(shared))[self.b_first :]
         if self.zeroed is not None:
             codes[self.zeroed] = 0
         return codes
@@ -187,16 +189,16 @@ class Plan:
             return shared_operand(self.a, unit.cta)
         return tensor_operand(self.a, self.a_format, unit.lanes, self.a_columns, unit.cta)
 
-    def _codes_of_a(self, cta: context.Cta, lanes: Lanes) -> Codes:
+    def codes_of_a(self, shared: context.U8, words: context.U32, lanes: Lanes) -> Codes:
         """The elements [rows, k] of A, from shared memory or from these lanes of tensor memory."""
         if isinstance(self.a, Gather):
-            return self.a_format.shared(self.a.read(cta.shared))
-        cells = cta.tensor.words[self.a : self.a + self.a_columns, lanes]
+            return self.a_format.shared(self.a.read(shared))
+        cells = words[self.a : self.a + self.a_columns, lanes]
         return self.a_format.tensor(np.ascontiguousarray(cells.T))
 
     def _prepare_a(self, cta: context.Cta, unit: Unit) -> numerics.Prepared:
         return numerics.prepare(
-            self._codes_of_a(cta, unit.lanes),
+            self.codes_of_a(cta.shared, cta.tensor.words, unit.lanes),
             self.a_format.name,
             role="a",
             kind=self.kind,

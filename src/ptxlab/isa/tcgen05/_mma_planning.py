@@ -12,7 +12,7 @@ from ptxlab.isa.tcgen05._mma_plan import Plan
 from ptxlab.isa.tcgen05._mma_units import format_of, units
 from ptxlab.isa.tcgen05._side_operands import metadata_cells, scaling_of
 from ptxlab.layout import Major, zero_column_mask
-from ptxlab.tables import data_path_of
+from ptxlab.tables import TYPE_BITS, data_path_of
 
 __all__ = ["Key", "check_plan", "make_plan"]
 
@@ -75,6 +75,7 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
         negate_a=found.negate_a,
         negate_b=found.negate_b,
         held=_held(key, found),
+        d_bits=TYPE_BITS[found.d],
         a_columns=stored * a_format.container // 32,
         scaling=scaling_of(found, key.vector, group, key.scale_a, key.scale_b) if key.vector else None,
         metadata=metadata_cells(found, group, key.ws, key.metadata, lane) if key.sparse else (),

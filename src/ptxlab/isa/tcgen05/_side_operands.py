@@ -57,15 +57,19 @@ class Scaling:
     a: TensorBitFields
     b: TensorBitFields
 
+    def copies(self, name: str, words: NDArray[np.uint32]) -> U8:
+        """The scale factors of matrix ``a`` or ``b`` in each group of 32 lanes, uint8[groups, rows, scales]."""
+        return (self.a if name == "a" else self.b).read(words)
+
     def factors(self, name: str, words: NDArray[np.uint32]) -> U8:
         """The scale factors of matrix ``a`` or ``b``, uint8[rows, scales]; every group of 32 lanes must hold the same."""
-        cells = self.a if name == "a" else self.b
-        copies = cells.read(words)
+        copies = self.copies(name, words)
         found: U8 = copies[0]
         differ = copies != found
         if differ.any():
             copy, row, scale = (int(i) for i in np.argwhere(differ)[0])
-            lanes = (f"lanes {first} to {first + 31}" for first in (int(cells.lane[i, row, scale]) & -32 for i in (0, copy)))
+            places = (self.a if name == "a" else self.b).lane[[0, copy], row, scale]
+            lanes = (f"lanes {first} to {first + 31}" for first in (places & -32).tolist())
             here, there = (f"{code:#04x} in {where}" for code, where in zip(copies[[0, copy], row, scale].tolist(), lanes, strict=True))
             raise context.Misuse(
                 "D708",

@@ -204,12 +204,13 @@ def launch(
     cta_group: CtaGroup,
     perform: Callable[[], None],
     accesses: Callable[[], Iterable[context.MemoryAccess]],
+    undefined: Callable[[context.UndefinedBits], None],
 ) -> None:
-    """Issue an asynchronous operation on tensor memory."""
+    """Issue an asynchronous operation on tensor memory; see `ptxlab.isa.context.AsyncOperation`."""
     thread = thread_of(warp, lane)
     operation = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, cta_group.queue, thread)
     if warp.machine.observed:
-        operation.accesses = accesses
+        operation.accesses, operation.undefined = accesses, undefined
     state_of(warp.cta).issuers.add(thread)
     warp.machine.enqueue(operation)
     if not operation.done:

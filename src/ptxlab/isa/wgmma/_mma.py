@@ -20,6 +20,7 @@ from ptxlab.isa.wgmma._fragments import WARPS
 from ptxlab.isa.wgmma._plan import Form, Text, form_of, perform
 from ptxlab.isa.wgmma._state import Share, Warpgroup, warpgroup_of
 from ptxlab.isa.wgmma._syntax import COMMIT_GROUP, FENCE, MMA, WAIT_GROUP, types_of
+from ptxlab.isa.wgmma._undefined import begin_undefined, issue_undefined, read_undefined
 from ptxlab.tables import WGMMA_KINDS, WGMMA_M
 
 _ALL_LANES = 0xFFFF_FFFF
@@ -44,6 +45,8 @@ def _begin(warp: context.WarpContext, group: Warpgroup, number: int, given: tupl
     metadata = np.empty((WARPS, WGMMA_M // WARPS, form.chunks), np.uint8) if text.sparse else None
     accumulate = bool(warp.uniform(text.enable, 1))
     share = Share(number, op, form, a, b, accumulate, operands, given, [warp.rows] * WARPS, words, metadata)
+    if warp.machine.program.mirrored:
+        share.undefined = begin_undefined(group, share)
     group.shares.append(share)
     group.latest[form.key] = number
     return share
@@ -98,6 +101,8 @@ def _multiply(warp: context.WarpContext, text: Text) -> context.Wait | None:
         warp.rows.take(form.a_rows, axis=0, out=share.a_words[member])
     if share.metadata is not None:
         share.metadata[member] = _metadata(warp, form)
+    if share.undefined is not None:
+        issue_undefined(share, share.undefined, warp, member)
     share.arrived |= 1 << member
     group.issued[member] = number + 1
     if share.arrived == _ALL_WARPS:
@@ -108,6 +113,7 @@ def _multiply(warp: context.WarpContext, text: Text) -> context.Wait | None:
         operation = context.AsyncOperation(op.opcode, op, warp.cta, act, queue, (warp.cta.ctaid, "warpgroup", group.index))
         if warp.machine.observed:
             operation.accesses = partial(share.operands.accesses, warp.cta)
+            operation.undefined = partial(read_undefined, group, share, warp.cta)
         warp.machine.enqueue(operation)
     if warp.machine.early_results and group.performed <= number:
         return group.wait_for(number + 1, "wgmma.mma_async waits for the other warps of its warpgroup", retry=False)
@@ -155,7 +161,7 @@ for _kind, _row in WGMMA_KINDS.items():
                     fidelity="spec" if _kind == "b1" else "hardware",
                     outputs=1,
                     updates=1,
-                    flow=Flow(("a",), partial(_undefined_bits, text=Text(_place == "registers", _sparse))),
+                    flow=Flow(("a",), partial(_undefined_bits, text=Text(_place == "registers", _sparse)), through_memory=True),
                     effects=Asynchronous(Unit.WARPGROUP, Completion.WGMMA_GROUP),
                 )(partial(_multiply, text=Text(_place == "registers", _sparse)))
 

@@ -15,6 +15,7 @@ from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.operands import Const
 from ptxlab.isa.wgmma._fragments import AccumulatorIndex, a_matrix, accumulator_index
 from ptxlab.isa.wgmma._state import Accumulator, Share, Warpgroup
+from ptxlab.isa.wgmma._undefined import multiply_undefined
 from ptxlab.layout import Major, MetadataFragment, PlacedOperand, metadata_fragment, operand_index
 from ptxlab.native import BoundedCache
 from ptxlab.tables import TYPE_BITS, WGMMA_M
@@ -225,6 +226,8 @@ def perform(group: Warpgroup, share: Share, cta: context.Cta, launch: context.Ma
         assert operands.a is not None
         codes = operands.a.read(cta.shared)
     _product(form, codes, operands.b.read(cta.shared), share.metadata, found.cells, share.accumulate)
+    if share.undefined is not None:
+        multiply_undefined(share, found)
     if launch.early_results:
         group.evict(form.registers)
     group.performed = share.number + 1

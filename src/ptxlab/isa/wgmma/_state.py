@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 
 from ptxlab.isa import context
 from ptxlab.isa.effects import Supply
-from ptxlab.isa.operands import Op
+from ptxlab.isa.operands import Op, Resolved
 from ptxlab.isa.wgmma._fragments import WARPS, AccumulatorIndex
 
 if TYPE_CHECKING:
     from ptxlab.isa.wgmma._plan import Form, Operands
 
-__all__ = ["Accumulator", "Share", "Warpgroup", "warpgroup_of"]
+__all__ = ["Accumulator", "Share", "Undefined", "UndefinedOperands", "Warpgroup", "warpgroup_of"]
+
+_ALL_LANES = 0xFFFF_FFFF
 
 U32 = NDArray[np.uint32]
 
@@ -36,6 +38,7 @@ class Accumulator:
     index: AccumulatorIndex
     frames: list[U32]
     cells: U32
+    undefined: Undefined | None = None
 
     @classmethod
     def load(cls, rows: NDArray[np.intp], index: AccumulatorIndex, frames: list[U32], needed: bool) -> Accumulator:
@@ -52,6 +55,46 @@ class Accumulator:
         registers = self.index.of_cells(self.cells)
         for frame, values in zip(self.frames, registers, strict=True):
             frame[self.rows] = values
+        if self.undefined is not None:
+            self.undefined.store(self.index)
+
+
+@dataclass(slots=True, eq=False)
+class Undefined:
+    """The undefined bits of a matrix D in flight: of its elements uint32[column, row], with their origin, and the registers for them."""
+
+    cells: U32
+    origin: int
+    warps: list[context.WarpContext]
+    operand: Resolved
+
+    def store(self, index: AccumulatorIndex) -> None:
+        """Give them to the registers."""
+        for warp, masks in zip(self.warps, index.of_cells(self.cells), strict=True):
+            warp.set_undefined(self.operand, masks, self.origin, _ALL_LANES)
+
+
+@dataclass(slots=True, eq=False)
+class UndefinedOperands:
+    """What is undefined of the operands of one instruction.
+
+    Attributes
+    ----------
+    chained : whether another instruction on the same D was in flight at issue
+    warps, a, d : those that have issued it, and the undefined bits of their registers then, uint32[warp, register, lane]
+    origins : those of the undefined bits in registers
+    rows, columns : the rows of A and columns of B that have undefined bits, when it performs
+    origin : that of the undefined bits that it gives to D
+    """
+
+    chained: bool
+    a: U32
+    d: U32
+    warps: dict[int, context.WarpContext] = field(default_factory=dict)
+    origins: set[int] = field(default_factory=set)
+    rows: NDArray[np.bool_] | None = None
+    columns: NDArray[np.bool_] | None = None
+    origin: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +116,8 @@ class Share:
     a_words: U32 | None
     metadata: NDArray[np.uint8] | None
     arrived: int = 0
+    undefined: UndefinedOperands | None = None
+    """In a run that follows undefined bits through memory."""
 
 
 @dataclass(slots=True, eq=False)

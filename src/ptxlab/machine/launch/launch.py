@@ -126,7 +126,8 @@ class Launch:
         """The function of a service, which also passes on undefined bits where its operands may have some."""
         semantics: Callable[[Warp], Wait | None] = op.row.semantics
         flow, reads = op.row.flow, self.program.reads[op.index]
-        if flow is None or not any(self.register_shadows[r] >= 0 for r in (*reads, *self.program.writes[op.index])):
+        itself = flow is not None and flow.through_memory and self.program.mirrored
+        if flow is None or itself or not any(self.register_shadows[r] >= 0 for r in (*reads, *self.program.writes[op.index])):
             return semantics
 
         def handle(warp: Warp) -> Wait | None:

@@ -67,6 +67,8 @@ class Reports:
         self._letters = frozenset(CHECKS[name] for name in launch.options.checks)
         self._found: dict[tuple[str, int, int], Diagnostic] = {}
         self._times: dict[tuple[str, int, int], int] = {}
+        self.in_flight: dict[tuple[str, int], frozenset[int]] = {}
+        """By code and instruction of a finding about registers in flight that are only read: the asynchronous operations."""
 
     @cached_property
     def _sources(self) -> ptx.SourceMap:
@@ -149,11 +151,22 @@ class Reports:
             groups: dict[frozenset[int], list[Early]] = {}
             for early in found(self._launch.program):
                 groups.setdefault(early.held, []).append(early)
-            for (op, registers, _), *others in groups.values():
+            for held, ((op, registers, _), *others) in groups.items():
                 listed = ", ".join(names[r].name for r in registers[:_MOST_NAMES]) + (", ..." if len(registers) > _MOST_NAMES else "")
                 lines = sorted({str(other.op.line) for other in others}, key=int)
                 more = "other uses", "lines " + ", ".join(lines[:_MOST_NAMES]) + (", ..." if len(lines) > _MOST_NAMES else "")
-                self.add(code, text.format(op.opcode, listed), op, fix=fix, details=(more,) if others else ())
+                details = [
+                    ("in flight", "; ".join(self._op_text(self._launch.program.ops[~i]) for i in sorted(held, reverse=True) if i < 0))
+                ]
+                self.add(
+                    code, text.format(op.opcode, listed), op, fix=fix, details=[*details[: found is early_uses], *[more][: len(others)]]
+                )
+                if found is early_uses and self._launch.policy != "eager" and not any(self._writes(early) for early in groups[held]):
+                    self.in_flight[code, op.index] = frozenset(~item for item in held if item < 0)
+
+    def _writes(self, early: Early) -> bool:
+        """Whether an op also writes registers that are in flight, or is an asynchronous operation on some of them."""
+        return bool(early.op.row.updates) or not set(self._launch.program.writes[early.op.index]).isdisjoint(early.registers)
 
     def fault(self, code: str, message: str, op: Op | None = None, **fields: Any) -> NoReturn:
         """Keep a finding and end the launch."""

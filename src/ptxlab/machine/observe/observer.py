@@ -63,6 +63,9 @@ class Observer:
     def issued(self, operation: AsyncOperation) -> None:
         """An asynchronous operation begins."""
 
+    def performing(self, operation: AsyncOperation) -> None:
+        """An asynchronous operation is about to read and write."""
+
     def performed(self, operation: AsyncOperation) -> None:
         """An asynchronous operation is complete."""
 

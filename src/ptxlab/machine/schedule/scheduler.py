@@ -58,6 +58,7 @@ class Scheduler:
         self._on_running = overridden_hook(launch.observer, "running")
         self._on_stopped = overridden_hook(launch.observer, "stopped")
         self._on_resumed = overridden_hook(launch.observer, "resumed")
+        self._on_performing = overridden_hook(launch.observer, "performing")
         self.rounds = 0
         self.services = [0] * len(launch.program.ops)
         self.running: AsyncOperation | None = None
@@ -154,6 +155,8 @@ class Scheduler:
 
     def _carry_out(self, operation: AsyncOperation) -> None:
         self.performing = operation
+        if self._on_performing is not None:
+            self._on_performing(operation)
         operation.perform()
         if self.observer is not None:
             self.observer.performed(operation)

@@ -138,6 +138,10 @@ class Registers:
             found.update(self._origin_row(register)[self._undefined_lanes(register, mask)].tolist())
         return found
 
+    def origins_of(self, operand: Resolved | int) -> set[int]:
+        """Where the undefined bits of an operand in the executing lanes come from."""
+        return self.origins(operand_registers(self.op.operands[operand] if isinstance(operand, int) else operand), self.mask)
+
     def _undefined_lanes(self, register: int, mask: int) -> NDArray[np.intp]:
         """The lanes of a mask in which a register has undefined bits."""
         some = (self._undefined_row(register) != 0).reshape(-1, 32).any(axis=0)
@@ -168,9 +172,9 @@ class Registers:
         low, high = (int(np.bitwise_or.reduce(half[lanes])) for half in row)
         return among, low | high << 64
 
-    def set_undefined(self, operand: Resolved, masks: NDArray[Any] | None, origin: int) -> None:
-        """Give 32- or 64-bit registers their undefined bits in the executing lanes; without masks they are defined."""
-        lanes = lanes_of(self.mask)
+    def set_undefined(self, operand: Resolved, masks: NDArray[Any] | None, origin: int, mask: int | None = None) -> None:
+        """Give 32- or 64-bit registers their undefined bits in the executing lanes, or in those of a mask; see `ptxlab.isa.WarpContext`."""
+        lanes = lanes_of(self.mask if mask is None else mask)
         for number, item in enumerate(flatten(operand)):
             if isinstance(item, Reg) and self._shadows[item.index] >= 0:
                 self._undefined_row(item.index)[lanes] = 0 if masks is None else masks[number][lanes]

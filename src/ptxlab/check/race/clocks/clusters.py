@@ -73,6 +73,12 @@ class Clusters:
         x, y, z = exited.ctas[index // exited.warps]
         return f"warp {index % exited.warps} of CTA ({x}, {y}, {z})"
 
+    def first_cta(self, serial: int) -> tuple[int, int, int]:
+        """The CTA of rank 0 of a cluster, by its coordinates."""
+        running = self._running.get(serial)
+        found: tuple[int, int, int] = self._exited[serial].ctas[0] if running is None else running.agents[0].cta.ctaid
+        return found
+
     def stored(self, slot: int, clock: int, digest: int) -> None:
         """Keep the digest of a bulk copy from shared memory."""
         self._stores.setdefault(slot >> CLUSTER_SHIFT, {})[slot, clock % _STORES] = clock, digest

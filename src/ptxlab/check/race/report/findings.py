@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.model import ASYNC_PROXY, TENSOR_PIPES, Component, Kind, Row, scoped
+from ptxlab.check.model import ASYNC_PROXY, TENSOR_PIPES, Kind, Row
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Use
 from ptxlab.check.race.clocks.clusters import Clusters, GridBefore, waits_for_grid
-from ptxlab.check.race.clocks.releases import access_order
-from ptxlab.check.race.confirm import ConditionalFindings, place_of
+from ptxlab.check.race.confirm import ConditionalFindings
 from ptxlab.check.race.program.value_flow import allocation_awaited, dead_loads
 from ptxlab.check.race.report._messages import (
     MISSING,
@@ -27,8 +26,10 @@ from ptxlab.check.race.report._messages import (
     shortened,
     where_text,
 )
+from ptxlab.check.race.report._orders import acquired, apart, is_acquired, narrow_scopes
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, EQUAL, FORMAL, HOW_SHIFT, UNWRITTEN
+from ptxlab.check.race.undefined.raced import place_of
 from ptxlab.diagnostics import Place as SourcePlace
 from ptxlab.isa.effects import Alloc, Asynchronous, Completion, Dealloc, MbarrierArrive, MbarrierWait, Scope
 from ptxlab.isa.native_ops import LaneAccess
@@ -86,11 +87,11 @@ class Findings:
             grid = self.before is not None and whose >> 32 + CLUSTER_SHIFT == BEFORE and wrong != UNWRITTEN
             key = (held & _PAIR, what & _PAIR, _GRID if grid else wrong)
             pair = whose, who, *key
-            if key in self._raced:
-                self._collect(clocks, agent, self._access(whose, held), self._access(who, what), place)
+            later = self._access(who, what)
+            if key in self._raced and not self._from_elsewhere(clocks, agent, self._access(whose, held)):
+                self._collect(clocks, agent, self._access(whose, held), later, place)
             if key in self._seen or pair in cleared:
                 continue
-            later = self._access(who, what)
             if wrong == UNWRITTEN:
                 self._seen.add(key)
                 self._unwritten(later, agent, self._place(later, suspects, number, rows))
@@ -100,10 +101,10 @@ class Findings:
                 self._seen.add(key)
                 self._early(agent, earlier, later, self._place(later, suspects, number, rows))
                 continue
-            narrow = _narrow(clocks, held, earlier, what, later)
+            narrow = narrow_scopes(clocks, held, earlier, what, later)
             if (
                 narrow == []
-                or (earlier.serial != clocks.serial and _is_acquired(agent, earlier))
+                or self._from_elsewhere(clocks, agent, earlier)
                 or {earlier.op.index, later.op.index} & self._redundant
             ):
                 cleared.add(pair)
@@ -116,7 +117,7 @@ class Findings:
                 continue
             self._seen.add(key)
             code = self._report(clocks, agent, earlier, later, self._place(later, suspects, number, rows), wrong == FORMAL, narrow)
-            reader = self._reader(clocks, earlier, later)
+            reader = self._reader(earlier, later)
             if code != "X114" or reader is None:
                 self.conditional.certain.add((code, later.op.index))
             else:
@@ -125,16 +126,25 @@ class Findings:
                 self._collect(clocks, agent, earlier, later, place)
 
     def _collect(self, clocks: Clocks, agent: Agent, earlier: Access, later: Access, granule: int) -> None:
-        """Note the bytes of a granule that are read in a race, and by which warp."""
-        reader = self._reader(clocks, earlier, later)
+        """Note the bytes of a granule that are read in a race: by which warp, or in which cluster they are not."""
+        reader = self._reader(earlier, later)
         found = self._shadow.find(granule)
         if reader is None or found is None:
             return
+        inside, mask = granule - found.start, earlier.mask & later.mask
+        bytes_ = {place_of(found.owner, inside + byte) for byte in range(32) if mask >> byte & 1}
+        if earlier.serial != clocks.serial:
+            writer = self.clusters.first_cta((earlier if reader is later else later).serial)
+            for place in bytes_:
+                self.conditional.raced.between[reader.op.index][place].add(writer)
+            return
         owner = agent if reader is later else clocks.owners[earlier.column // 2][0]
         if owner is not None:
-            inside, mask = granule - found.start, earlier.mask & later.mask
-            bytes_ = {place_of(found.owner, inside + byte) for byte in range(32) if mask >> byte & 1}
-            self.conditional.raced[reader.op.index, owner.cta.ctaid, owner.warp] |= bytes_
+            self.conditional.raced.inside[reader.op.index, owner.cta.ctaid, owner.warp] |= bytes_
+
+    def _from_elsewhere(self, clocks: Clocks, agent: Agent, earlier: Access) -> bool:
+        """Whether an access of another cluster is ordered before what the agent does."""
+        return earlier.serial != clocks.serial and is_acquired(agent, earlier)
 
     def _place(self, later: Access, suspects: NDArray[np.uint64], number: int, rows: NDArray[np.uint64] | None) -> Place:
         """Where the two accesses of a suspect overlap."""
@@ -341,11 +351,11 @@ class Findings:
     ) -> str:
         same_cluster = earlier.serial == clocks.serial
         ordered = same_cluster and agent.rows[Row.EXECUTION, earlier.column] >= earlier.clock
-        fences = clocks.spec and _acquired(agent, earlier)
+        fences = clocks.spec and acquired(agent, earlier)
         owner = clocks.owners[earlier.column // 2][0] if same_cluster else None
         waited = owner is not None and bool(owner.rows[Row.EXECUTION, earlier.column] >= earlier.clock)
         if narrow:
-            lines, wide = sorted({op.line for op in narrow}), _apart(clocks, earlier, later)
+            lines, wide = sorted({op.line for op in narrow}), apart(clocks, earlier, later)
             text = f"line{'s' * (len(lines) > 1)} {' and '.join(map(str, lines))}"
             code, missing = "X122", f"the scope of {text} does not include the other's thread"
             fix = f"widen the scope of {text} to .{wide.name.lower()}" + (", or .sys" if wide is Scope.GPU else "")
@@ -389,9 +399,9 @@ class Findings:
             details.insert(1, ("earlier, in the source", f"{source.file}:{source.line}"))
         self._launch.reports.add(code, message, op=op, fix=fix, details=details, cta=cta, **keys)
 
-    def _reader(self, clocks: Clocks, earlier: Access, later: Access) -> Access | None:
-        """The one of two accesses that is a weak load of a warp of this cluster, if the other one writes."""
-        if earlier.write == later.write or earlier.serial != clocks.serial:
+    def _reader(self, earlier: Access, later: Access) -> Access | None:
+        """The one of two accesses that is a weak load of a warp, if the other one writes."""
+        if earlier.write == later.write:
             return None
         reader = earlier if later.write else later
         is_load = isinstance(self._launch.program.natives.get(reader.op.index), LaneAccess)
@@ -406,29 +416,3 @@ class Findings:
             return access.op.short
         text = f"lanes {lanes} of {text}" if lanes else text
         return f"{access.op.short} issued by {text}" if access.kind in ASYNC_PROXY or access.kind in TENSOR_PIPES else text
-
-
-def _apart(clocks: Clocks, earlier: Access, later: Access) -> Scope:
-    """The least scope that includes the threads of two accesses."""
-    if earlier.serial != later.serial:
-        return Scope.GPU
-    one, other = (clocks.owners[access.column // 2][0] for access in (earlier, later))
-    return Scope.CTA if one is not None and other is not None and one.cta is other.cta else Scope.CLUSTER
-
-
-def _narrow(clocks: Clocks, held: int, earlier: Access, what: int, later: Access) -> list[Op] | None:
-    """Of two strong accesses, those whose scope leaves the other's thread out; None if scopes do not matter."""
-    if not scoped(*(Kind(entry >> HOW_SHIFT + 1 & 15) for entry in (held, what))):
-        return None
-    return [op for op in (earlier.op, later.op) if access_order(op).scope < _apart(clocks, earlier, later)]
-
-
-def _is_acquired(agent: Agent, earlier: Access) -> bool:
-    rows = agent.foreign.get(earlier.serial)
-    return rows is not None and earlier.column < rows.shape[1] and bool(rows[Row.EXECUTION, earlier.column] >= earlier.clock)
-
-
-def _acquired(agent: Agent, earlier: Access) -> bool:
-    """Whether only tcgen05.fence is missing."""
-    columns = earlier.column + np.array(list(Component) if earlier.kind in TENSOR_PIPES else [Component.DONE])
-    return bool((agent.rows[[Row.ACQUIRED, Row.EXECUTION]][:, columns] >= earlier.clock).any())

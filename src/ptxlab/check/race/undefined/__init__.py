@@ -1,0 +1,1 @@
+"""The run of a launch that follows undefined bits through memory."""

@@ -1,0 +1,113 @@
+"""Mirrors of memory: for each byte of shared, tensor, global and local memory a byte with its undefined bits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.engine.support.mirrors import MIRROR_ROW, NO_MIRROR_BYTES
+from ptxlab.isa.context import MemoryAccess
+from ptxlab.machine.memory.global_memory import aligned_bytes
+from ptxlab.native import address_of
+
+__all__ = ["UNDEFINED", "Mirrors", "WatchedMemory"]
+
+UNDEFINED = 0xFF
+_MOST_OBJECTS = 1 << 14
+
+
+@dataclass(slots=True, eq=False)
+class WatchedMemory:
+    """Memory with its mirror, and the origins of undefined bits in it."""
+
+    data: NDArray[np.uint8]
+    mirror: NDArray[np.uint8]
+    owner: Any
+    origins: set[int] = field(default_factory=set)
+
+    @property
+    def start(self) -> int:
+        return address_of(self.data)
+
+
+def _watched(data: NDArray[np.uint8], owner: Any, fill: int) -> WatchedMemory:
+    mirror = aligned_bytes(data.nbytes, 64)
+    mirror[:] = fill
+    return WatchedMemory(data, mirror, owner)
+
+
+class Mirrors:
+    """The mirrors of all memory that a launch reaches, and the table of them that compiled code reads."""
+
+    def __init__(self, defined: Iterable[tuple[NDArray[np.uint8], Any]]) -> None:
+        """``defined`` is memory all of whose bits are defined, each with its owner."""
+        self._objects = [_watched(data, owner, 0) for data, owner in defined]
+        self._table: NDArray[np.uint64] = np.zeros(1 + _MOST_OBJECTS * (MIRROR_ROW // 8), np.uint64)
+        self._nowhere = np.zeros(NO_MIRROR_BYTES, np.uint8)
+        self.table, self.nowhere = address_of(self._table), address_of(self._nowhere)
+        self._tabulate()
+
+    def watch(self, data: NDArray[np.uint8], owner: Any, fill: int) -> WatchedMemory:
+        """Give memory a mirror, which starts with this byte everywhere."""
+        made = _watched(data, owner, fill)
+        self._objects.append(made)
+        self._tabulate()
+        return made
+
+    def forget(self, held: WatchedMemory) -> None:
+        """Drop the mirror of memory."""
+        self._objects.remove(held)
+        self._tabulate()
+
+    def _tabulate(self) -> None:
+        self._objects.sort(key=lambda each: each.start)
+        self._table[0] = len(self._objects)
+        rows = [(each.start, each.data.nbytes, address_of(each.mirror)) for each in self._objects]
+        self._table[1 : 1 + 3 * len(rows)] = np.array(rows, np.uint64).reshape(-1)
+
+    def find(self, host: int) -> WatchedMemory | None:
+        """The memory that holds a host address."""
+        starts = self._table[1 : 1 + 3 * int(self._table[0]) : 3]
+        at = int(np.searchsorted(starts, np.uint64(host), "right")) - 1
+        if at < 0 or host >= self._objects[at].start + self._objects[at].data.nbytes:
+            return None
+        return self._objects[at]
+
+    def named(self, name: str) -> WatchedMemory:
+        """The allocation of global memory whose name has this word."""
+        return next(each for each in self._objects if name in re.findall(r"\w+", getattr(each.owner, "name", "")))
+
+    def of(self, memory: NDArray[Any]) -> NDArray[Any]:
+        """The undefined bits of a part of memory as an array of the same form; zeros for memory without a mirror."""
+        held = self.find(address_of(memory)) if memory.size else None
+        if held is None:
+            return np.zeros(memory.shape, memory.dtype)
+        return np.ndarray(memory.shape, memory.dtype, held.mirror.data, address_of(memory) - held.start, memory.strides)
+
+    def ranges(self, access: MemoryAccess) -> Iterator[tuple[WatchedMemory, int, int]]:
+        """The ranges of an access, as memory and the first and last byte in it."""
+        held: WatchedMemory | None = None
+        sizes = np.broadcast_to(access.sizes, access.starts.shape)
+        for start, size in zip(access.starts.tolist(), sizes.tolist(), strict=True):
+            if held is None or not held.start <= start < held.start + held.data.nbytes:
+                held = self.find(start)
+            if held is not None:
+                yield held, start - held.start, start - held.start + size
+
+    def undefined(self, accesses: Iterable[MemoryAccess]) -> Iterator[WatchedMemory]:
+        """The memory that some accesses reach, once for each range that has undefined bits."""
+        for access in accesses:
+            for held, first, stop in self.ranges(access):
+                if held.mirror[first:stop].any():
+                    yield held
+
+    def fill(self, accesses: Iterable[MemoryAccess], undefined: bool) -> None:
+        """Make all bits undefined, or defined."""
+        for access in accesses:
+            for held, first, stop in self.ranges(access):
+                held.mirror[first:stop] = UNDEFINED if undefined else 0

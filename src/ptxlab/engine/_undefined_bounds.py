@@ -1,0 +1,121 @@
+"""A value with its undefined bits, and the smallest and largest values that it may have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+__all__ = ["INTEGER", "Shadowed", "UndefinedBounds", "Value", "Vocabulary"]
+
+Value: TypeAlias = Any
+Vocabulary: TypeAlias = Any
+"""`LlvmVocabulary` or `NumpyVocabulary`."""
+
+INTEGER = {"f32": "i32", "f64": "i64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shadowed:
+    """A value and the mask of its undefined bits: an integer of the same width, or None where all bits are defined."""
+
+    value: Value
+    undefined: Value | None
+
+
+class UndefinedBounds:
+    """What the rules for undefined bits have in common; ``x`` is the vocabulary of values and masks."""
+
+    def __init__(self, x: Vocabulary) -> None:
+        self.x = x
+
+    def zeros(self, type: str) -> Value:
+        """The mask of a value all of whose bits are defined."""
+        return self.x.const(0, INTEGER.get(type, type))
+
+    def ones(self, type: str) -> Value:
+        """The mask of a value all of whose bits are undefined."""
+        return self.x.not_(self.zeros(type))
+
+    def mask(self, a: Shadowed) -> Value:
+        """The mask of undefined bits, as a value."""
+        return self.zeros(self.x.type(a.value)) if a.undefined is None else a.undefined
+
+    def _integer(self, a: Shadowed) -> Value:
+        """The bits of a value."""
+        type = self.x.type(a.value)
+        return self.x.bitcast(a.value, INTEGER[type]) if type in INTEGER else a.value
+
+    def _any(self, *values: Shadowed) -> Value | None:
+        """The lanes in which some bit is undefined; None for no lane."""
+        x = self.x
+        found = None
+        for each in values:
+            if each.undefined is not None:
+                some = each.undefined if x.type(each.undefined) == "i1" else x.ne(each.undefined, self.zeros(x.type(each.undefined)))
+                found = some if found is None else x.or_(found, some)
+        return found
+
+    def _all_or_nothing(self, result: Value, *values: Shadowed) -> Shadowed:
+        """A result all of whose bits depend on all bits of the operands."""
+        some = self._any(*values)
+        if some is None:
+            return Shadowed(result, None)
+        type = self.x.type(result)
+        return Shadowed(result, some if type == "i1" else self.x.select(some, self.ones(type), self.zeros(type)))
+
+    def _union(self, a: Shadowed, b: Shadowed) -> Value | None:
+        if a.undefined is None or b.undefined is None:
+            return b.undefined if a.undefined is None else a.undefined
+        return self.x.or_(a.undefined, b.undefined)
+
+    def _bounds(self, a: Shadowed) -> tuple[Value, Value]:
+        """The smallest and the largest unsigned number that an integer may be."""
+        if a.undefined is None:
+            return a.value, a.value
+        return self.x.and_(a.value, self.x.not_(a.undefined)), self.x.or_(a.value, a.undefined)
+
+    def _upward(self, undefined: Value) -> Value:
+        """The lowest bit of a mask and all bits above it."""
+        return self.x.or_(undefined, self.x.neg(undefined))
+
+    def _lowest(self, a: Value) -> Value:
+        """The lowest bit that is 1, alone."""
+        return self.x.and_(a, self.x.neg(a))
+
+    def _between(self, result: Value, low: Value, high: Value) -> Shadowed:
+        """A result that may be any number between two."""
+        x = self.x
+        differ = x.xor(low, high)
+        return Shadowed(result, x.lshr(self.ones(x.type(result)), x.clz(differ)))
+
+    def _signed_bounds(self, a: Shadowed) -> tuple[Value, Value]:
+        """The smallest and the largest signed number that an integer may be."""
+        if a.undefined is None:
+            return a.value, a.value
+        x, type = self.x, self.x.type(a.value)
+        low, high = self._bounds(a)
+        sign = x.and_(a.undefined, x.const(1 << int(type[1:]) - 1, type))
+        return x.or_(low, sign), x.and_(high, x.not_(sign))
+
+    def _magnitudes(self, a: Shadowed) -> tuple[Value, Value]:
+        """The float of the smallest and that of the largest magnitude, with a sign of 0 and of 1 where it is undefined."""
+        if a.undefined is None:
+            return a.value, a.value
+        type = self.x.type(a.value)
+        low, high = self._bounds(Shadowed(self._integer(a), a.undefined))
+        return self.x.bitcast(low, type), self.x.bitcast(high, type)
+
+    def _float_bounds(self, a: Shadowed) -> tuple[Value, Value]:
+        """The smallest and the largest float."""
+        if a.undefined is None:
+            return a.value, a.value
+        x, type = self.x, self.x.type(a.value)
+        integer = x.type(a.undefined)
+        sign = x.const(1 << int(integer[1:]) - 1, integer)
+        low, high = self._bounds(Shadowed(self._integer(a), a.undefined))
+        zero = self.zeros(integer)
+        # Of a negative float the largest magnitude is the smallest float.
+        negative = x.ne(x.and_(low, sign), zero)
+        smallest = x.select(x.ne(x.and_(high, sign), zero), high, low)
+        largest = x.select(negative, low, x.and_(high, x.not_(sign)))
+        return x.bitcast(smallest, type), x.bitcast(largest, type)

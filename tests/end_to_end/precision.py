@@ -1,0 +1,138 @@
+"""How many of the bits that are called undefined are the same in 64 random fillings: ``python -m tests.end_to_end.precision [KERNEL ...]``.
+
+Counted are the bits of global memory at the end of a launch, by the family of the instruction that computed what was stored. A kernel
+counts if at least 1,000 of them are called undefined. Undefined are what nothing has written, and some elements of the arguments, as a
+load whose guard is false leaves them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from ptxlab.engine.lowering.register_use import flatten
+from ptxlab.engine.program import Observed
+from ptxlab.isa.native_ops import LaneAccess
+from ptxlab.isa.operands import Op, Reg
+from ptxlab.machine.launch.launch import Launch
+from ptxlab.machine.replay.replay import Replay
+from ptxlab.machine.warp.warp import Warp
+from tests.check.race.filling_helpers import Bytes, Followed, differences, followed
+
+from .test_non_interference import KERNELS as EVERY
+
+__all__ = ["KERNELS", "elements", "measured", "over", "table"]
+
+LEAST = 1000
+FILLINGS = 64
+OTHER = "asynchronous copies and reductions"
+KERNELS = (
+    *("vector_add_fp32", "layer_norm_fp16", "softmax_fp32", "gl_packed_fp32", "gl_packed_fp16", "sm90_layer_norm_fp16"),
+    *("h200_cluster_layer_norm", "h200_cluster_softmax", "h200_log_softmax_fast", "h200_layer_norm_welford", "h200_layer_norm_backward"),
+    *("h200_rms_norm_fast", "h200_group_norm", "h200_selective_scan", "h200_linear_recurrence", "h200_fourier", "h200_hadamard"),
+    *("h200_bit_operations", "h200_carry_flags", "h200_approximations", "h200_adam", "h200_arithmetic_f16", "h200_arithmetic_bf16"),
+)
+
+
+def elements(replay: Replay) -> dict[int, Bytes]:
+    """Masks of one in 32 elements of the floating-point arguments, or of all arguments if none is of floating point."""
+    rng = np.random.default_rng(1)
+    floats = [each for each in replay.arrays if each.dtype.kind == "f"]
+    masks: dict[int, Bytes] = {}
+    for each in floats or replay.arrays:
+        allocation = replay.memory.find(each.address)
+        if allocation is not None and allocation.size and allocation.base not in masks:
+            size = each.dtype.itemsize
+            chosen = rng.random(-(-allocation.size // size)) < 1 / 32
+            masks[allocation.base] = np.repeat(np.where(chosen, 0xFF, 0).astype(np.uint8), size)[: allocation.size]
+    return masks
+
+
+class Producers(Followed):
+    """Notes for each byte of global memory the family of the instruction that computed it."""
+
+    def __init__(self, launch: Launch, masks: dict[int, Bytes]) -> None:
+        super().__init__(launch, masks)
+        self.families: list[str] = [OTHER]
+        self.producers: dict[int, Bytes] = {}
+        """By the address of an allocation the number of the family for each byte."""
+        self._writers: dict[int, list[int]] = {}
+        for op in launch.program.ops:
+            for register in launch.program.writes[op.index]:
+                self._writers.setdefault(register, []).append(op.index)
+
+    def _number(self, store: Op, register: int) -> int:
+        """The family of the last instruction before a store that writes a register, or of the last one."""
+        writers = self._writers.get(register, [])
+        before = [index for index in writers if index < store.index]
+        if not writers:
+            return 0
+        semantics = self._launch.program.ops[(before or writers)[-1]].row.semantics
+        family = getattr(semantics, "__module__", "").removeprefix("ptxlab.isa.").replace("._", ".")
+        if family not in self.families:
+            self.families.append(family)
+        return self.families.index(family)
+
+    def _observed(self, warp: Warp, op: Op, how: Observed, mask: int) -> None:
+        super()._observed(warp, op, how, mask)
+        native = self._launch.program.natives.get(op.index)
+        if how is Observed.STORED and isinstance(native, LaneAccess):
+            size = native.bits // 8
+            numbers = [self._number(op, item.index) if isinstance(item, Reg) else 0 for item in flatten(op.operands[native.value])]
+            for host in self._hosts(warp, mask).values():
+                for held in self._reached(warp, op, {0: host}):
+                    base = getattr(held.owner, "base", None)
+                    if base is not None:
+                        places = self.producers.setdefault(base, np.zeros(held.mirror.size, np.uint8))
+                        for k, number in enumerate(numbers):
+                            places[host - held.start + k * size : host - held.start + (k + 1) * size] = number
+
+
+def measured(replay: Replay, masks: dict[int, Bytes]) -> tuple[Counter[str], Counter[str]]:
+    """By family the bits that are called undefined, and those of them that are the same in all fillings."""
+    called: Counter[str] = Counter()
+    same: Counter[str] = Counter()
+    observer = followed(replay, masks, make=Producers)
+    if observer.ended_by is not None:
+        return called, same
+    undefined, differ = observer.final(), differences(replay, masks, FILLINGS)
+    for place, change in differ.items():
+        kind, base = place
+        if kind != "global" or place not in undefined:
+            continue
+        found = undefined[place] & ~masks.get(base, np.uint8(0))
+        producers = observer.producers.get(base, np.zeros(change.size, np.uint8))
+        for number, family in enumerate(observer.families):
+            here = np.where(producers == number, found, 0).astype(np.uint8)
+            called[family] += int(np.bitwise_count(here).sum())
+            same[family] += int(np.bitwise_count(here & ~change).sum())
+    return called, same
+
+
+def table(called: Counter[str], same: Counter[str]) -> str:
+    """The figures of each family, and of all together."""
+    rows = [(family, called[family], same[family]) for family, _ in called.most_common() if called[family]]
+    rows.append(("all", sum(called.values()), sum(same.values())))
+    lines = [f"{'family':40} {'undefined':>10} {'the same':>10} {'':>7}"]
+    return "\n".join(lines + [f"{family:40} {bits:10} {equal:10} {100 * equal / max(bits, 1):6.2f}%" for family, bits, equal in rows])
+
+
+def over(names: Iterable[str]) -> tuple[Counter[str], Counter[str]]:
+    """The same over kernels, one line for each."""
+    called: Counter[str] = Counter()
+    same: Counter[str] = Counter()
+    for name in names:
+        replay = EVERY[name]()
+        here, equal = measured(replay, elements(replay))
+        total = sum(here.values())
+        print(f"{name:40} {total:10} {sum(equal.values()):10}", "" if total >= LEAST else "(too few)", flush=True)
+        if total >= LEAST:
+            called, same = called + here, same + equal
+    return called, same
+
+
+if __name__ == "__main__":
+    print(table(*over(sys.argv[1:] or KERNELS)))

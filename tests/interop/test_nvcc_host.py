@@ -50,6 +50,15 @@ int add_on_host(const int *x, int *y, int n, int step) {
   cudaFree(dx);
   return cudaFree(dy) + cudaFree(dy);
 }
+int unwritten(int *y, int n, int set) {
+  int *dx, *dy, *dz;
+  if (cudaMalloc(&dx, 4 * n) || cudaMalloc(&dy, 4 * n) || cudaMalloc(&dz, 4 * n)) return 100;
+  if (set) cudaMemset(dx, 0, 4 * n);
+  add<<<1, 32>>>(dx, dy, n, 5);
+  cudaMemcpy(dz, dy, 4 * n, cudaMemcpyDeviceToDevice);
+  cudaMemcpy(y, dz, 4 * n, cudaMemcpyDeviceToHost);
+  return cudaFree(dx) + cudaFree(dy) + cudaFree(dz);
+}
 int variables(int *y) {
   int nine = 9;
   cudaMemcpyToSymbol(table, &nine, 4, 8, cudaMemcpyHostToDevice);
@@ -142,6 +151,20 @@ def test_memory(host: nvcc.Host) -> None:
     assert host["add_on_host"](x, y, 100, 5) == 1, "the second cudaFree of one pointer is refused"
     assert np.array_equal(y, np.append(x[:-1] + 5, -1))
     assert host.device.memory.used == 16, "what is left is the table of the module"
+
+
+def test_memory_that_nothing_has_written(host: nvcc.Host) -> None:
+    """A kernel copies what cudaMalloc gives, cudaMemcpy copies that again, and the host reads it."""
+    y = np.zeros(8, np.int32)
+    with pytest.warns(ptxlab.UndefinedValueWarning):
+        assert host["unwritten"](y, 8, 0) == 0
+    (found,) = host.device.diagnostics
+    assert (found.code, found.message.partition(" ")[0]) == ("R808", "st.global.b32")
+    assert dict(found.details)["origin"].startswith("cudaMalloc [0x8010")
+    assert dict(found.details)["origin"].endswith(", 32 bytes: nothing has written it")
+    assert host["unwritten"](y, 8, 1) == 0
+    assert len(host.device.diagnostics) == 1
+    assert y.tolist() == [5] * 8
 
 
 def test_variables(host: nvcc.Host) -> None:

@@ -265,6 +265,7 @@ _CODES = (
     ),
     CodeInfo("X114", "error", "two threads access the same global memory and nothing orders them", _GENERAL),
     CodeInfo("M411", "error", "shared memory is read that nothing has written", "Shared State Space"),
+    CodeInfo("M412", "error", "global memory is read that nothing has written", "Global State Space"),
     CodeInfo("T614", "error", "tensor memory is read that nothing has written", "Tensor Memory"),
     CodeInfo(
         "X117", "error", "a tensor map is used after a change without a proxy fence", "Parallel Synchronization: fence.proxy.tensormap"

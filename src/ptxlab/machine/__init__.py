@@ -1,6 +1,6 @@
 """The machine: device memory, launches, the scheduler."""
 
-from ptxlab.machine._device import Buffer, Device
+from ptxlab.machine._device import Buffer, Device, UndefinedValueWarning
 from ptxlab.machine._module import Kernel, Module, load, loads, warmup_parts
 from ptxlab.machine.launch.options import CHECKS, LaunchError
 from ptxlab.machine.launch.result import KernelError, Provenance, Result, Stats, Writer
@@ -19,6 +19,7 @@ __all__ = [
     "Replay",
     "Result",
     "Stats",
+    "UndefinedValueWarning",
     "Writer",
     "is_bundle",
     "load",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import warnings
+from math import prod
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.diagnostics import Diagnostic
 from ptxlab.formats import ArrayError, array_of, bytes_of
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, MOST_SMS
 from ptxlab.machine.launch.options import refuse, whole_number
@@ -17,7 +20,11 @@ from ptxlab.machine.memory.global_memory import Allocation, DeviceMemory
 if TYPE_CHECKING:
     from ptxlab.machine._module import Module
 
-__all__ = ["Buffer", "Device"]
+__all__ = ["Buffer", "Device", "UndefinedValueWarning"]
+
+
+class UndefinedValueWarning(UserWarning):
+    """The host reads undefined bits of device memory; the text is that of the finding."""
 
 
 def _physical_memory() -> int:
@@ -43,7 +50,7 @@ def _contents(value: Any) -> NDArray[Any]:
 
 
 class Buffer:
-    """Device memory that holds an array; made by `Device.array`.
+    """Device memory that holds an array; made by `Device.array` and `Device.empty`.
 
     Attributes
     ----------
@@ -64,10 +71,14 @@ class Buffer:
         return self._allocation.freed
 
     def numpy(self) -> NDArray[Any]:
-        """Return a copy of what the buffer holds now."""
+        """Return a copy of what the buffer holds now.
+
+        If some of its bits are undefined, there is a finding (R808 or M412) in `Device.diagnostics`, and an `UndefinedValueWarning`.
+        """
         if self.freed:
             raise refuse("A307", f"the buffer at {self.address:#x} was freed")
         size = int(np.prod(self.shape)) * self.dtype.itemsize
+        self.device.read_by_host(self.address, size)
         return self._allocation.data[:size].view(self.dtype).reshape(self.shape).copy()
 
     def write(self, array: Any) -> None:
@@ -78,6 +89,7 @@ class Buffer:
         if source.shape != self.shape or source.dtype != self.dtype:
             raise refuse("A306", f"the buffer holds {self.dtype}{list(self.shape)}, not {source.dtype}{list(source.shape)}")
         self._allocation.data[: source.nbytes] = bytes_of(source)
+        self.device.memory.define(self.address, source.nbytes)
 
     def free(self) -> None:
         """Free the memory; a kernel that still uses the address gets a diagnostic."""
@@ -97,6 +109,10 @@ class Device:
     ctas_per_sm : resident CTAs per SM at most; None: as many as threads and shared memory permit
     memory_bytes : bytes of global memory; None: what the computer has
 
+    Attributes
+    ----------
+    diagnostics : findings about undefined bits that the host has read, one for each origin
+
     Examples
     --------
     >>> import numpy as np
@@ -112,6 +128,9 @@ class Device:
         self.ctas_per_sm = None if ctas_per_sm is None else whole_number("ctas_per_sm", ctas_per_sm, 1, CTAS_PER_SM)
         self.memory = DeviceMemory(_physical_memory() if memory_bytes is None else whole_number("memory_bytes", memory_bytes, 0, 1 << 50))
         self.launches = 0
+        self.diagnostics: list[Diagnostic] = []
+        self._read: set[str] = set()
+        """The origins of undefined bits that the host has read."""
         self.left: Any = None
         """State that the checks of one launch keep for the checks of the next one."""
         self._modules: WeakKeyDictionary[Module, dict[str, int]] = WeakKeyDictionary()
@@ -122,6 +141,35 @@ class Device:
         allocation = self.memory.allocate(source.nbytes, name or f"buffer {source.dtype}{list(source.shape)}")
         allocation.data[:] = bytes_of(source)
         return Buffer(self, allocation, source.shape, source.dtype)
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float32, *, name: str | None = None) -> Buffer:
+        """Allocate memory for an array and write nothing to it: its bits are undefined.
+
+        Parameters
+        ----------
+        shape, dtype : of the array
+        name : what findings call the memory
+
+        Examples
+        --------
+        >>> device = Device("sm_100a")
+        >>> device.empty((2, 3), np.int8)
+        <Buffer int8[2, 3] at 0x801000000000>
+        """
+        kind, sizes = np.dtype(dtype), (shape,) if isinstance(shape, int) else tuple(shape)
+        if kind.hasobject or any(size < 0 for size in sizes):
+            raise refuse("A306", f"there is no array of {kind}{list(sizes)} in device memory")
+        nbytes = prod(sizes) * kind.itemsize
+        allocation = self.memory.allocate(nbytes, name or f"buffer {kind}{list(sizes)}", written=False)
+        return Buffer(self, allocation, sizes, kind)
+
+    def read_by_host(self, address: int, size: int) -> None:
+        """Report undefined bits in a range of one allocation, which the host reads: once for each origin."""
+        for origin in self.memory.undefined(address, size):
+            if origin.text not in self._read:
+                self._read.add(origin.text)
+                self.diagnostics.append(origin.found)
+                warnings.warn(str(origin.found), UndefinedValueWarning, stacklevel=3)
 
     def module_addresses(self, module: Module) -> dict[str, int]:
         """Return the addresses of a module's global and const variables; they are allocated on first use."""

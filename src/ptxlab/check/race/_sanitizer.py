@@ -119,6 +119,8 @@ class Sanitizer(Observer):
             for allocation in launch.device.memory.live()
             if allocation.size and allocation.writable
         ]
+        for made in self._global:
+            self._findings.conditional.device.watch(made)
         before = launch.before
         if isinstance(before, GridBefore) and waits_for_grid(launch.program):
             # This launch may have started before the last one was complete: memory starts with that one's accesses.

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ptxlab.check.race.undefined.device_memory import DeviceMemoryUse, is_unwritten, keep, report_unwritten, roots
 from ptxlab.check.race.undefined.observer import UndefinedBitsObserver
 from ptxlab.check.race.undefined.raced import Raced
 from ptxlab.engine.lowering.frame import mirrored
@@ -20,6 +21,7 @@ from ptxlab.isa.operands import Op
 from ptxlab.machine.observe.observer import Uses
 
 if TYPE_CHECKING:
+    from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.replay.replay import Replay
 
@@ -35,11 +37,13 @@ class ConditionalFindings:
     readers : by the key of a finding in the reports, the ops that read such values
     certain : keys of findings that hold in any case
     raced : the bytes that ops read in a race
+    device : the undefined bytes of device memory that the first run reads and writes
     """
 
     readers: dict[tuple[str, int], set[int]] = field(default_factory=lambda: defaultdict(set))
     certain: set[tuple[str, int]] = field(default_factory=set)
     raced: Raced = field(default_factory=Raced)
+    device: DeviceMemoryUse = field(default_factory=DeviceMemoryUse)
 
     def uses(self, replay: Replay, launch: Launch) -> Uses:
         """What uses the values, by the key of a finding: None if nothing does. Nothing is said of findings that the run does not decide.
@@ -48,15 +52,22 @@ class ConditionalFindings:
         """
         open_ = {key: readers for key, readers in self.readers.items() if key not in self.certain}
         in_flight = launch.reports.in_flight
-        if not open_ and not in_flight and not launch.observations.kept:
+        if not open_ and not in_flight and not launch.observations.kept and not self.device.read:
+            self.device.settle()
             return {}
         program = mirrored(launch.program, self.raced.ops)
-        result, observer = replay.observe(lambda again: UndefinedBitsObserver(again, self.raced), program)
+        followed = launch.observations.followed
+        result, observer = replay.observe(lambda again: UndefinedBitsObserver(again, self.raced, followed), program)
         if not result.completed or observer.raised is not None:
+            launch.device.memory.forget_mirrors()
             return {}
         for origin, use in observer.static_uses():
-            launch.observations.report(use, origin)
-        found = {key: _first(observer.used(), readers) for key, readers in open_.items()}
+            if not is_unwritten(launch, (origin,)):
+                launch.observations.report(use, origin)
+        used, left = observer.used(), observer.used(left=True)
+        report_unwritten(launch, observer.unwritten_reads, used, self.readers)
+        keep(launch, observer.device_memory(), lambda origin: roots(launch, observer.sources(origin)))
+        found = {key: _first(used if key[0] == "M412" else left, readers) for key, readers in open_.items()}
         return found | {key: _first(observer.used_in_flight(), operations) for key, operations in in_flight.items()}
 
 

@@ -118,7 +118,7 @@ class Runtime:
     # ------------------------------------------------------------------------------------------ memory
 
     def _allocate(self, size: int, address: Any) -> int:
-        address[0] = self.host.device.memory.allocate(size, "cudaMalloc").base
+        address[0] = self.host.device.memory.allocate(size, "cudaMalloc", written=False).base
         return 0
 
     def _release(self, address: int) -> int:
@@ -133,9 +133,16 @@ class Runtime:
         memory = self.host.device.memory
         if kind == BY_ADDRESS:
             kind = 2 * self._is_device(source) + self._is_device(to)
-        target = memory.view(to, size, write=True).ctypes.data if kind in (HOST_TO_DEVICE, DEVICE_TO_DEVICE) else to
-        origin = memory.view(source, size).ctypes.data if kind in (DEVICE_TO_HOST, DEVICE_TO_DEVICE) else source
+        if kind == DEVICE_TO_DEVICE:
+            memory.move(to, source, size)
+            return 0
+        target = memory.view(to, size, write=True).ctypes.data if kind == HOST_TO_DEVICE else to
+        origin = memory.view(source, size).ctypes.data if kind == DEVICE_TO_HOST else source
         ctypes.memmove(target, origin, size)
+        if kind == HOST_TO_DEVICE:
+            memory.define(to, size)
+        elif kind == DEVICE_TO_HOST:
+            self.host.device.read_by_host(source, size)
         return 0
 
     def _is_device(self, address: int) -> bool:
@@ -145,6 +152,7 @@ class Runtime:
     def _fill(self, address: int, value: int, size: int) -> int:
         if size:
             self.host.device.memory.view(address, size, write=True)[:] = value & 0xFF
+            self.host.device.memory.define(address, size)
         return 0
 
     def _variable(self, image: int, name: bytes, address: Any) -> int:

@@ -103,7 +103,7 @@ class Arguments:
     def _allocate(self, group: _Group) -> None:
         writable = any(a.flags.writeable for a in group.arrays)
         name = "argument " + ", ".join(dict.fromkeys(group.names))
-        group.allocation = self.device.memory.allocate(group.high - group.low, name, writable=writable)
+        group.allocation = self.device.memory.allocate(group.high - group.low, name, writable=writable, copied_back=True)
         for array in group.arrays:
             if array.size:
                 np.copyto(_device_view(group, array), array)

@@ -13,16 +13,19 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.engine.lowering.register_use import observed_registers
 from ptxlab.engine.program import HOW_SHIFT, UNWRITTEN_REGISTER, Observed
-from ptxlab.isa.address_space import GLOBAL_BASE
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.warp.warp import lanes_of
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.memory.global_memory import DeviceMemory
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["Contents", "Observations", "UndefinedUse", "fix_of", "reaches_global", "undefined_use"]
+__all__ = ["KEPT", "Contents", "Observations", "UndefinedUse", "described", "lanes_observed", "undefined_use"]
+
+KEPT = 1 << 29
+"""An origin: this plus a position in `Launch.kept`, for undefined bits that device memory had before the launch."""
 
 _OBSERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -42,6 +45,15 @@ class Contents:
             raw = memory.reshape(-1).view(np.uint8)
             raw[:] = 0 if self._random is None else np.frombuffer(self._random.bytes(raw.size), np.uint8)
 
+    def fill_device(self, memory: DeviceMemory) -> None:
+        """Fill the undefined bits of device memory, which are defined then."""
+        for allocation in () if self._kept else memory.mirrored():
+            if allocation.mirror is not None:
+                undefined, filled = allocation.mirror.bits, np.empty_like(allocation.data)
+                self.fill(filled)
+                allocation.data[:] = allocation.data & ~undefined | filled & undefined
+                allocation.mirror = None
+
     def fill_registers(self, frame: NDArray[np.uint8]) -> None:
         """Fill the registers that some path reads before it has written them."""
         for offset, size in self._rows:
@@ -54,14 +66,15 @@ class Observations:
     Attributes
     ----------
     address : of the function that compiled code calls (`Word.OBSERVE`)
-    kept : whether undefined bits have been stored where the CTA may read them again
+    kept : whether undefined bits have been stored where this launch or a later one may read them again
+    followed : whether a second run follows undefined bits of memory, and device memory keeps them
     seen : the origins of which there is a finding
     """
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self.seen: set[int] = set()
-        self.kept = False
+        self.kept = self.followed = False
         self._raised: BaseException | None = None
         self._callback = _OBSERVE(self._called)
         self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
@@ -84,30 +97,36 @@ class Observations:
     def _observe(self, warp: Warp, op: Op, mask: int) -> None:
         program = self._launch.program
         native = program.natives.get(op.index)
-        if not reaches_global(warp, op, native, mask):
+        observed = lanes_observed(warp, op, native, mask, self.followed)
+        if observed != mask:
             self.kept = True
-            return
         for register in observed_registers(program, op):
-            origin = warp.origin((register,), mask)
+            origin = warp.origin((register,), observed)
             if origin and origin not in self.seen:
-                self.report(undefined_use(warp, op, register, mask), origin)
+                self.report(undefined_use(warp, op, register, observed), origin)
 
     def report(self, found: UndefinedUse, origin: int) -> None:
         """Report a use of undefined bits with an origin of which there is no finding yet."""
         if origin not in self.seen:
             self.seen.add(origin)
-            reports = self._launch.reports
-            details = (("origin", reports.origin_text(origin)),)
-            reports.add(
-                found.code, found.message, op=found.op, warp=found.warp, mask=found.lanes, part=origin, details=details, fix=fix_of(origin)
+            text, fix = described(self._launch, origin)
+            self._launch.reports.add(
+                found.code, found.message, op=found.op, warp=found.warp, mask=found.lanes, part=origin, details=(("origin", text),), fix=fix
             )
 
 
-def reaches_global(warp: Warp, op: Op, native: object, mask: int) -> bool:
-    """Whether an access is not known to go to shared or local memory: by a generic address in some lane it may go to global memory."""
-    if not isinstance(native, LaneAccess) or native.space != "generic":
-        return True
-    return bool((warp.addresses(op.operands[native.address])[lanes_of(mask)] >= GLOBAL_BASE).any())
+def lanes_observed(warp: Warp, op: Op, native: object, mask: int, followed: bool) -> int:
+    """The lanes whose undefined bits the host or other threads see at once: not those that store to shared, local or device memory.
+
+    Device memory that is not copied back to the host counts as observed, unless undefined bits of memory are ``followed``.
+    """
+    if not isinstance(native, LaneAccess):
+        return mask
+    memory = warp.launch.device.memory
+    lanes = lanes_of(mask)
+    reached = map(memory.containing, warp.addresses(op.operands[native.address])[lanes].tolist())
+    seen = (found is not None and (found.copied_back or not followed) for found in reached)
+    return sum(1 << lane for lane, observed in zip(lanes.tolist(), seen, strict=True) if observed)
 
 
 class UndefinedUse(NamedTuple):
@@ -116,7 +135,7 @@ class UndefinedUse(NamedTuple):
     code: str
     message: str
     op: Op
-    warp: Warp
+    warp: Warp | None
     lanes: int
 
 
@@ -138,8 +157,16 @@ def _bits_text(bits: int, width: int) -> str:
     return f"whose bit {listed} is" if listed.isdecimal() else f"whose bits {listed} are"
 
 
-def fix_of(origin: int) -> str:
-    """What to do about undefined bits with this origin."""
+def described(launch: Launch, origin: int) -> tuple[str, str]:
+    """Where undefined bits come from (`ptxlab.engine.program.UNWRITTEN_REGISTER`, `KEPT`), and what to do about them."""
+    program, name = launch.program, launch.reports.name
     if origin >= UNWRITTEN_REGISTER:
-        return "write the register on every path that leads here"
-    return "give the masked elements a value (other=0 in Triton), or do not store what is computed from them"
+        register = origin - UNWRITTEN_REGISTER
+        reader = next(op for op in program.ops if register in program.reads[op.index] or (op.guard and op.guard.index == register))
+        text = f"{program.registers[register].name}, which is first read by {name(reader)}; no instruction writes it before"
+        return text, "write the register on every path that leads here"
+    if origin >= KEPT:
+        kept = launch.kept[origin - KEPT]
+        return kept.text, kept.fix
+    text = f"{name(program.ops[origin - 1])}: its guard is false, and nothing else writes its register"
+    return text, "give the masked elements a value (other=0 in Triton), or do not store what is computed from them"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -105,6 +104,10 @@ class Launch:
         self.additions = additions_for(self)
         self.warps_started = 0
         self.before, device.left = device.left, None
+        self._contents = Contents(self)
+        self._contents.fill_device(device.memory)
+        self.kept = device.memory.origins()
+        """Where the undefined bits come from that device memory has before the launch."""
         self.observer = observer_for(self, trace) if observe is None else observe(self)
         self.observed = self.observer is not None
         self.fetches: list[Any] = [None] * len(program.ops)
@@ -116,7 +119,6 @@ class Launch:
         self.reports = Reports(self)
         self.scheduler = Scheduler(self, executable.run)
         self._template = executable.new_frame()
-        self._contents = Contents(self)
         self.observations = Observations(self)
         self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue
         self._frames: list[NDArray[np.uint8]] = []
@@ -347,13 +349,7 @@ class Launch:
             self.additions.report()
 
 
-def run(
-    kernel: Kernel,
-    device: Device,
-    options: LaunchConfiguration,
-    args: Iterable[Any],
-    started: float,
-) -> Result:
+def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iterable[Any], started: float) -> Result:
     """Bind the arguments, run, and write arrays back if the kernel ran to its end."""
     program, executable = kernel.variant(options.contract, "race" in options.checks, options.tracked)
     trace = tracing(options.trace)
@@ -378,10 +374,12 @@ def run(
 def execute(launch: Launch, started: float, replay: Replay | None, second: Replay | None) -> Result:
     """Run a launch until it ends, or until a finding ends it, and make its result.
 
-    ``replay`` goes into the result. ``second`` runs the launch again where findings hold only if a value is used.
+    ``replay`` goes into the result. ``second`` runs the launch again where findings hold only if a value is used. Without it, or if the
+    launch does not run to its end, undefined bits of memory are not followed: all device memory counts as defined afterwards.
     """
     notes: tuple[Diagnostic, ...] = ()
     completed = False
+    launch.observations.followed = second is not None and launch.options.tracked
     try:
         launch.run()
         completed = True
@@ -392,12 +390,6 @@ def execute(launch: Launch, started: float, replay: Replay | None, second: Repla
             notes = launch.observer.finished()
     if completed and second is not None and launch.observer is not None:
         launch.reports.review(launch.observer.uses(second))
-    return Result((*launch.reports.diagnostics(), *notes), _stats(launch, started), completed, "".join(launch.printed), replay)
-
-
-def _stats(launch: Launch, started: float) -> Stats:
-    services: Counter[str] = Counter()
-    for op, count in zip(launch.program.ops, launch.scheduler.services, strict=True):
-        if count:
-            services[op.opcode] += count
-    return Stats(launch.scheduler.instructions, dict(services), launch.done_ctas, time.perf_counter() - started)
+    else:
+        launch.device.memory.forget_mirrors()
+    return Result((*launch.reports.diagnostics(), *notes), Stats.of(launch, started), completed, "".join(launch.printed), replay)

@@ -11,14 +11,13 @@ from ptxlab import ptx
 from ptxlab.diagnostics import Diagnostic, Place, diagnose, ranges
 from ptxlab.engine.context import Word
 from ptxlab.engine.faults import FAULTS, FIXES, Fault
-from ptxlab.engine.program import UNWRITTEN_REGISTER
 from ptxlab.isa.context import Misuse
 from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.native_ops import MatrixAccess, Native
 from ptxlab.isa.operands import Op
 from ptxlab.isa.tcgen05 import freed, leaks
 from ptxlab.machine.launch.cta import CtaState
-from ptxlab.machine.launch.indeterminate import fix_of
+from ptxlab.machine.launch.indeterminate import described
 from ptxlab.machine.launch.options import CHECKS
 from ptxlab.machine.schedule.deadlock import explain, most_relevant
 from ptxlab.machine.warp.pending_registers import Early, early_uses, overwritten_sources, unfenced
@@ -90,7 +89,7 @@ class Reports:
         where = ptx.place(module, ptx.Instruction(op.opcode, (), line=op.line, column=op.column))
         return where, ptx.line_text(module, op.line), self._sources.at(op.line)
 
-    def _make(
+    def make(
         self,
         code: str,
         message: str,
@@ -101,6 +100,7 @@ class Reports:
         details: Iterable[tuple[str, str]] = (),
         **fields: Any,
     ) -> Diagnostic:
+        """Make a finding of the launch, which is not kept."""
         facts: list[tuple[str, str]] = [("kernel", self._launch.program.name)]
         if warp is not None:
             facts += [("CTA", warp.cta.describe()), ("warp", str(warp.warp_id))]
@@ -121,7 +121,7 @@ class Reports:
         if key in self._found:
             self._times[key] += 1
         elif len(self._found) < _MOST:
-            self._found[key] = self._make(code, message, op, **fields)
+            self._found[key] = self.make(code, message, op, **fields)
             self._times[key] = 1
 
     def review(self, uses: Uses) -> None:
@@ -131,7 +131,7 @@ class Reports:
             if op is None:
                 self._found.pop(key, None)
             elif key in self._found:
-                details = (*self._found[key].details, ("used by", self._op_text(op)))
+                details = (*self._found[key].details, ("used by", self.name(op)))
                 self._found[key] = replace(self._found[key], details=details)
 
     def early_uses(self) -> None:
@@ -155,9 +155,7 @@ class Reports:
                 listed = ", ".join(names[r].name for r in registers[:_MOST_NAMES]) + (", ..." if len(registers) > _MOST_NAMES else "")
                 lines = sorted({str(other.op.line) for other in others}, key=int)
                 more = "other uses", "lines " + ", ".join(lines[:_MOST_NAMES]) + (", ..." if len(lines) > _MOST_NAMES else "")
-                details = [
-                    ("in flight", "; ".join(self._op_text(self._launch.program.ops[~i]) for i in sorted(held, reverse=True) if i < 0))
-                ]
+                details = [("in flight", "; ".join(self.name(self._launch.program.ops[~i]) for i in sorted(held, reverse=True) if i < 0))]
                 self.add(
                     code, text.format(op.opcode, listed), op, fix=fix, details=[*details[: found is early_uses], *[more][: len(others)]]
                 )
@@ -172,7 +170,7 @@ class Reports:
         """Keep a finding and end the launch."""
         key = (code, -1 if op is None else op.index, 0)
         self._found.pop(key, None)
-        self._found[key] = self._make(code, message, op, **fields)
+        self._found[key] = self.make(code, message, op, **fields)
         self._times[key] = 1
         raise LaunchEnded
 
@@ -212,18 +210,9 @@ class Reports:
         name = "a register"
         if code == "R802":
             name = registers[address].name
-            origin = warp.origin((address,), 1 << lane)
-            fields |= {"details": (("origin", self.origin_text(origin)),), "fix": fix_of(origin)}
+            origin, fix = described(self._launch, warp.origin((address,), 1 << lane))
+            fields |= {"details": (("origin", origin),), "fix": fix}
         self.fault(code, text.format(address=address, size=size, register=name), **fields)
-
-    def origin_text(self, origin: int) -> str:
-        """Where undefined bits come from (`ptxlab.engine.program.UNWRITTEN_REGISTER`)."""
-        program = self._launch.program
-        if origin < UNWRITTEN_REGISTER:
-            return f"{self._op_text(program.ops[origin - 1])}: its guard is false, and nothing else writes its register"
-        register = origin - UNWRITTEN_REGISTER
-        reader = next(op for op in program.ops if register in program.reads[op.index] or (op.guard and op.guard.index == register))
-        return f"{program.registers[register].name}, which is first read by {self._op_text(reader)}; no instruction writes it before"
 
     # ----------------------------------------------------------------------------------------------- ends without result
 
@@ -290,9 +279,9 @@ class Reports:
         )
 
     def _where(self, group: ConvergedLanes) -> str:
-        return self._op_text(group.instruction)
+        return self.name(group.instruction)
 
-    def _op_text(self, op: Op) -> str:
+    def name(self, op: Op) -> str:
         """An instruction with its places in the PTX and in the source."""
         where, excerpt, source = self.place(op)
         return f"{where} `{excerpt.strip() or op.opcode}`" + (f" (source {source})" if source else "")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, ranges
 from ptxlab.machine.launch.options import refuse
 
 if TYPE_CHECKING:
+    from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.replay.replay import Replay
 
 __all__ = ["KernelError", "Provenance", "Result", "Stats", "Writer"]
@@ -137,6 +140,15 @@ class Stats:
     services: dict[str, int] = field(default_factory=dict)
     ctas: int = 0
     seconds: float = 0.0
+
+    @classmethod
+    def of(cls, launch: Launch, started: float) -> Stats:
+        """Those of a launch that started at a time of `time.perf_counter`."""
+        services: Counter[str] = Counter()
+        for op, count in zip(launch.program.ops, launch.scheduler.services, strict=True):
+            if count:
+                services[op.opcode] += count
+        return cls(launch.scheduler.instructions, dict(services), launch.done_ctas, time.perf_counter() - started)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

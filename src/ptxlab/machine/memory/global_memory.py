@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from ptxlab.diagnostics import PtxlabError, diagnose
 from ptxlab.isa.address_space import GLOBAL_BASE
 from ptxlab.isa.context import Misuse
+from ptxlab.machine.memory.mirror import WRITE_IT, DeviceMirror, Origin
 from ptxlab.native import address_of
 
 __all__ = ["ALIGNMENT", "AccessError", "Allocation", "DeviceMemory", "aligned_bytes"]
@@ -35,14 +37,29 @@ def aligned_bytes(size: int, alignment: int = 64) -> NDArray[np.uint8]:
 
 @dataclass(slots=True, eq=False)
 class Allocation:
-    """A range of device addresses and the host bytes behind it."""
+    """A range of device addresses and the host bytes behind it.
+
+    Attributes
+    ----------
+    copied_back : whether the host reads it when a launch ends: an array argument, or memory of the host
+    mirror : its undefined bits; None if all are defined
+    """
 
     base: int
     size: int
     data: NDArray[np.uint8]
     name: str
     writable: bool = True
+    copied_back: bool = False
     freed: bool = False
+    mirror: DeviceMirror | None = None
+
+    def define(self, bytes_: slice | NDArray[np.bool_]) -> None:
+        """All bits of some bytes are defined."""
+        if self.mirror is not None:
+            self.mirror.define(bytes_)
+            if not self.mirror.bits.any():
+                self.mirror = None
 
     def __str__(self) -> str:
         return f"{self.name} [{self.base:#x}, {self.base + self.size:#x}), {self.size} bytes"
@@ -62,8 +79,10 @@ class DeviceMemory:
         self._bases: list[int] = []
         self.rows: NDArray[np.uint64] = np.zeros((0, 4), np.uint64)
 
-    def allocate(self, size: int, name: str, *, alignment: int = ALIGNMENT, writable: bool = True) -> Allocation:
-        """Reserve zeroed bytes."""
+    def allocate(
+        self, size: int, name: str, *, alignment: int = ALIGNMENT, writable: bool = True, copied_back: bool = False, written: bool = True
+    ) -> Allocation:
+        """Reserve zeroed bytes; their bits are undefined if they do not count as ``written``."""
         alignment = max(alignment, ALIGNMENT)
         if self.limit is not None and self.used + size > self.limit:
             raise PtxlabError(
@@ -80,11 +99,14 @@ class DeviceMemory:
         base = -(-self._next // alignment) * alignment
         self._next = -(-(base + size + _GUARD) // _GUARD) * _GUARD
         self.used += size
-        return self.attach(base, data, name, writable=writable)
+        made = self.attach(base, data, name, writable=writable, copied_back=copied_back)
+        if size and not written:
+            made.mirror = DeviceMirror.unwritten(size, _unwritten(made))
+        return made
 
-    def attach(self, address: int, data: NDArray[np.uint8], name: str, *, writable: bool = True) -> Allocation:
+    def attach(self, address: int, data: NDArray[np.uint8], name: str, *, writable: bool = True, copied_back: bool = True) -> Allocation:
         """Make host bytes device memory at a given address, without a copy; `detach` ends this."""
-        allocation = Allocation(address, data.size, data, name, writable)
+        allocation = Allocation(address, data.size, data, name, writable, copied_back)
         at = bisect_right(self._bases, address)
         self._bases.insert(at, address)
         self._all.insert(at, allocation)
@@ -104,7 +126,8 @@ class DeviceMemory:
         for a in self._all:
             data = aligned_bytes(a.data.size, 256)
             data[:] = a.data
-            made._all.append(Allocation(a.base, a.size, data, a.name, a.writable, a.freed))
+            mirror = None if a.mirror is None else a.mirror.copy()
+            made._all.append(Allocation(a.base, a.size, data, a.name, a.writable, a.copied_back, a.freed, mirror))
         made._tabulate()
         return made
 
@@ -113,6 +136,7 @@ class DeviceMemory:
         if not allocation.freed:
             allocation.freed = True
             allocation.data = np.empty(0, np.uint8)
+            allocation.mirror = None
             self.used -= allocation.size
             self._tabulate()
 
@@ -126,6 +150,47 @@ class DeviceMemory:
         """Allocations that are not freed, by address."""
         return [a for a in self._all if not a.freed]
 
+    # --------------------------------------------------------------------------------------------------- undefined bits
+
+    def mirrored(self) -> list[Allocation]:
+        """Allocations that have undefined bits, by address."""
+        return [a for a in self._all if a.mirror is not None]
+
+    def forget_mirrors(self) -> None:
+        """Count all bits as defined."""
+        for allocation in self.mirrored():
+            allocation.mirror = None
+
+    def origins(self) -> list[Origin]:
+        """The origins of all undefined bits."""
+        return list(dict.fromkeys(o for a in self.mirrored() if a.mirror is not None for each in a.mirror.origins for o in each))
+
+    def undefined(self, address: int, size: int) -> Iterator[Origin]:
+        """The origins of undefined bits in a range of one allocation."""
+        found = self.allocation(address, size)
+        return iter(()) if found.mirror is None else found.mirror.within(address - found.base, address - found.base + size)
+
+    def define(self, address: int, size: int) -> None:
+        """The host has written a range of one allocation."""
+        found = self.allocation(address, size, write=True)
+        if size == found.size:
+            found.mirror = None
+        found.define(slice(address - found.base, address - found.base + size))
+
+    def move(self, to: int, source: int, size: int) -> None:
+        """Copy bytes from one range to another one, each in one allocation; undefined bits stay undefined."""
+        target, origin = self.allocation(to, size, write=True), self.allocation(source, size)
+        at, first = to - target.base, source - origin.base
+        target.data[at : at + size] = origin.data[first : first + size].copy()
+        mirror = None if origin.mirror is None else origin.mirror.copy()
+        self.define(to, size)
+        if mirror is not None and mirror.bits[first : first + size].any():
+            if target.mirror is None:
+                target.mirror = DeviceMirror(np.zeros(target.size, np.uint8), np.zeros(target.size, np.uint32), [])
+            target.mirror.take(at, mirror, first, first + size)
+
+    # -------------------------------------------------------------------------------------------------------- look-ups
+
     def find(self, address: int) -> Allocation | None:
         """The last allocation, freed or not, that starts at or before an address."""
         at = bisect_right(self._bases, address) - 1
@@ -137,6 +202,11 @@ class DeviceMemory:
         if found is not None and not found.freed and address + size <= found.base + found.size and (found.writable or not write):
             return found
         raise self.refusal(address, size, write)
+
+    def containing(self, address: int) -> Allocation | None:
+        """The live allocation that an address lies in."""
+        found = self.find(address)
+        return None if found is None or found.freed or address >= found.base + found.size else found
 
     def view(self, address: int, size: int, write: bool = False) -> NDArray[np.uint8]:
         """The bytes of a range that lies inside one live allocation."""
@@ -188,3 +258,9 @@ class DeviceMemory:
         if address < 0x1_0000:
             return AccessError("M401", f"{verb}: a null pointer" + " with an offset" * (address > 0))
         return AccessError("M401", f"{verb}, which belongs to no allocation")
+
+
+def _unwritten(allocation: Allocation) -> Origin:
+    """The origin of the undefined bits of a new allocation."""
+    found = diagnose("M412", f"the host reads {allocation}, which nothing has written", fix=WRITE_IT)
+    return Origin(f"{allocation}: nothing has written it", WRITE_IT, found, unwritten=True)

@@ -21,13 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.diagnostics import PtxlabError
+from ptxlab.diagnostics import PtxlabError, diagnose
 from ptxlab.formats import bytes_of
 from ptxlab.machine._device import Device
 from ptxlab.machine._module import Kernel, loads
 from ptxlab.machine.launch.configuration import LaunchConfiguration
 from ptxlab.machine.launch.options import LaunchOptions, refuse
-from ptxlab.machine.memory.global_memory import DeviceMemory
+from ptxlab.machine.memory.global_memory import Allocation, DeviceMemory
+from ptxlab.machine.memory.mirror import DeviceMirror, Origin
 from ptxlab.machine.replay.replay import Expectation, Placed, Replay
 
 __all__ = ["is_bundle", "read_bundle", "write_bundle"]
@@ -52,7 +53,7 @@ def write_bundle(path: str | os.PathLike[str], replay: Replay) -> None:
         "device": dict(zip(("target", "sms", "ctas_per_sm", "launches"), replay.device, strict=True)),
         "parameters": replay.parameters.hex(),
         "variables": replay.variables,
-        "memory": [{"address": a.base, "name": a.name, "writable": a.writable} for a in live],
+        "memory": [_memory_row(a) for a in live],
         "arrays": [_row(placed) for placed in replay.arrays],
         "expectations": [_expectation_row(expectation) for expectation in replay.expectations],
     }
@@ -62,6 +63,9 @@ def write_bundle(path: str | os.PathLike[str], replay: Replay) -> None:
         for i, allocation in enumerate(live):
             with archive.open(_entry(f"memory/{i}.npy"), "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, allocation.data)
+        for i, mirror in enumerate(a.mirror for a in live if a.mirror is not None):
+            with archive.open(_entry(f"undefined/{i}.npy"), "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.concatenate([mirror.bits, mirror.numbers.astype("<u4").view(np.uint8)]))
         for i, expectation in enumerate(replay.expectations):
             with archive.open(_entry(f"expected/{i}.npy"), "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, bytes_of(expectation.value))
@@ -88,6 +92,15 @@ def _launch_arguments(options: LaunchConfiguration) -> dict[str, Any]:
     kept = {name: value for name, value in options.keywords().items() if name not in _NOT_KEPT}
     geometry = {"grid": options.grid, "block": options.block, "cluster": options.cluster if options.explicit_cluster else None}
     return {**geometry, "shared_bytes": options.shared_bytes, **kept, "check": sorted(options.checks)}
+
+
+def _memory_row(allocation: Allocation) -> dict[str, Any]:
+    """An allocation; where it has undefined bits, ``undefined/*.npy`` holds them and then the numbers of their origins."""
+    row: dict[str, Any] = {"address": allocation.base, "name": allocation.name, "writable": allocation.writable}
+    row["copied_back"] = allocation.copied_back
+    if allocation.mirror is not None:
+        row["origins"] = [[(origin.text, origin.fix, origin.unwritten) for origin in each] for each in allocation.mirror.origins]
+    return row
 
 
 def _row(placed: Placed) -> dict[str, Any]:
@@ -152,14 +165,14 @@ def read_bundle(path: str | os.PathLike[str]) -> Replay:
                 raise refuse("F107", f"{name}: it holds more than {_MOST_BYTES} bytes")
             manifest = json.loads(archive.read(_MANIFEST))
             text = archive.read(_PTX).decode()
-            memory, expected = (_arrays(archive, folder) for folder in ("memory", "expected"))
+            memory, undefined, expected = (_arrays(archive, folder) for folder in ("memory", "undefined", "expected"))
     except KeyError as error:
         raise refuse("F107", f"{name}: {error.args[0]}", fix=_MAKE) from None
     except _UNREADABLE as error:
         raise refuse("F107", f"{name}: {getattr(error, 'strerror', None) or error}", fix=_MAKE) from None
     if not isinstance(manifest, dict) or manifest.get("bundle") != FORMAT:
         raise refuse("F107", f"{name}: its manifest is not of a bundle of format {FORMAT}", fix="read it with the version that wrote it")
-    return _Reader(name, manifest).replay(text, memory, expected)
+    return _Reader(name, manifest).replay(text, memory, undefined, expected)
 
 
 _MAKE = "write it again: result.save_bundle(path), or ptxlab run --bundle"
@@ -186,7 +199,9 @@ class _Reader:
     name: str
     manifest: dict[str, Any]
 
-    def replay(self, text: str, data: list[NDArray[np.uint8]], expected: list[NDArray[np.uint8]]) -> Replay:
+    def replay(
+        self, text: str, data: list[NDArray[np.uint8]], undefined: list[NDArray[np.uint8]], expected: list[NDArray[np.uint8]]
+    ) -> Replay:
         module = loads(text, file=self.take("file", str))
         kernel = module[self.take("kernel", str)]
         options = self.made("options", lambda given: _configuration(kernel, **given))
@@ -198,7 +213,7 @@ class _Reader:
         variables = self.made("variables", lambda given: {str(k): int(v) for k, v in given.items()})
         if missing := set(kernel.program.symbols) - set(variables):
             self.refuse("variables", f"no address for {min(missing)}")
-        memory = self.made("memory", lambda rows: _memory(rows, data))
+        memory = self.made("memory", lambda rows: _memory(rows, data, undefined))
         arrays = self.made("arrays", lambda rows: tuple(_placed(row, memory) for row in rows))
         expectations = self.made("expectations", lambda rows: _expectations(rows, expected, arrays))
         return Replay(kernel, options, parameters, memory, variables, device, arrays, expectations)
@@ -226,16 +241,33 @@ def _configuration(kernel: Kernel, *, grid: Any, block: Any, cluster: Any, share
     return LaunchConfiguration.of(kernel.program, LaunchOptions().changed(**options), grid, block, cluster, shared_bytes, None)
 
 
-def _memory(rows: list[dict[str, Any]], data: list[NDArray[np.uint8]]) -> DeviceMemory:
+def _memory(rows: list[dict[str, Any]], data: list[NDArray[np.uint8]], undefined: list[NDArray[np.uint8]]) -> DeviceMemory:
     made = DeviceMemory()
+    mirrors = iter(undefined)
     end = 0
     for row, held in zip(rows, data, strict=True):
         address = int(row["address"])
         if address < end or address + held.size >= 1 << 63:
             raise ValueError(f"the allocation at {address:#x} overlaps another one, or is out of order")
-        made.attach(address, held, str(row["name"]), writable=bool(row["writable"]))
+        allocation = made.attach(
+            address, held, str(row["name"]), writable=bool(row["writable"]), copied_back=bool(row.get("copied_back", True))
+        )
+        if "origins" in row:
+            allocation.mirror = _mirror(row["origins"], next(mirrors, np.zeros(0, np.uint8)), held.size)
         end = address + held.size
     return made
+
+
+def _mirror(origins: list[list[tuple[str, str, bool]]], held: NDArray[np.uint8], size: int) -> DeviceMirror:
+    numbers = held[size:].view("<u4").astype(np.uint32)
+    if len(numbers) != size or (numbers >= len(origins))[held[:size] != 0].any():
+        raise ValueError(f"{len(held)} bytes for the undefined bits of {size} bytes")
+    return DeviceMirror(held[:size], numbers, [tuple(_origin(*each) for each in together) for together in origins])
+
+
+def _origin(text: str, fix: str, unwritten: bool) -> Origin:
+    found = diagnose("R808", "the host reads undefined bits", fix=fix, details=(("origin", text),))
+    return Origin(text, fix, found, unwritten)
 
 
 def _placed(row: dict[str, Any], memory: DeviceMemory) -> Placed:

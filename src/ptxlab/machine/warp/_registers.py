@@ -138,6 +138,11 @@ class Registers:
             found.update(self._origin_row(register)[self._undefined_lanes(register, mask)].tolist())
         return found
 
+    def origins_by_lane(self, register: int, mask: int) -> dict[int, int]:
+        """Where the undefined bits of a register come from, for each of these lanes in which it has some."""
+        lanes = self._undefined_lanes(register, mask)
+        return dict(zip(lanes.tolist(), self._origin_row(register)[lanes].tolist(), strict=True))
+
     def origins_of(self, operand: Resolved | int) -> set[int]:
         """Where the undefined bits of an operand in the executing lanes come from."""
         return self.origins(operand_registers(self.op.operands[operand] if isinstance(operand, int) else operand), self.mask)

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.model import ASYNC_PROXY, TENSOR_SPACE, Kind, Row
+from ptxlab.check.race.program.value_flow import allocation_awaited
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
 from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, HOW_SHIFT
 from ptxlab.diagnostics import ranges
+from ptxlab.engine.program import Program
 from ptxlab.isa.effects import Access as MemoryEffect
-from ptxlab.isa.effects import Asynchronous, Completion, Dealloc
+from ptxlab.isa.effects import Alloc, Asynchronous, Completion, Dealloc
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.reports import lane_text
 
@@ -30,6 +32,7 @@ __all__ = [
     "past_of",
     "shortened",
     "where_text",
+    "writing_of",
 ]
 
 _LONGEST = 120
@@ -267,3 +270,20 @@ def lanes_at(rows: Words, op: int, size: int, places: Words, masks: Words) -> st
         hit = (at < len(addresses)) & (addresses[np.minimum(at, len(addresses) - 1)] < hosts + np.uint64(size))
         reaching |= int(row[0] >> np.uint64(32)) & int(sum(1 << lane for lane in np.flatnonzero(hit).tolist()))
     return lane_text(reaching) if size and reaching else ""
+
+
+def writing_of(program: Program, reader: Op, cta: Any) -> str:
+    """What to do about a read of shared memory that nothing has written."""
+    alloc = allocation_awaited(program, reader, cta)
+    if alloc is not None:
+        pair = ", or barrier.cluster for both CTAs of the pair" if isinstance(alloc.effects, Alloc) and alloc.effects.pair else ""
+        return (
+            f"synchronise the warps with a barrier (bar.sync{pair}) between tcgen05.alloc at line {alloc.line} and this read of its address"
+        )
+    copied = any(completion_of(op) is Completion.BYTES for op in program.ops)
+    awaited = ", or wait on the mbarrier of the copy that brings them" if copied else ""
+    barrier = "barrier.cluster" if isinstance(reader.effects, Asynchronous) and reader.effects.pair else "a barrier"
+    return (
+        f"write the bytes before they are read, with {barrier} between if others write them{awaited}; "
+        "a fresh CTA's shared memory holds what the last one left there"
+    )

@@ -11,10 +11,11 @@ from ptxlab.check.model import ASYNC_PROXY, TENSOR_PIPES, Kind, Row
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Use
 from ptxlab.check.race.clocks.clusters import Clusters, GridBefore, waits_for_grid
 from ptxlab.check.race.confirm import ConditionalFindings
-from ptxlab.check.race.program.value_flow import allocation_awaited, dead_loads
+from ptxlab.check.race.program.value_flow import dead_loads
 from ptxlab.check.race.report._messages import (
     MISSING,
     Access,
+    Words,
     code_of,
     completion_of,
     fix_of,
@@ -25,23 +26,26 @@ from ptxlab.check.race.report._messages import (
     past_of,
     shortened,
     where_text,
+    writing_of,
 )
 from ptxlab.check.race.report._orders import acquired, apart, is_acquired, narrow_scopes
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, EQUAL, FORMAL, HOW_SHIFT, UNWRITTEN
+from ptxlab.check.race.undefined.device_memory import DeviceMemoryUse
 from ptxlab.check.race.undefined.raced import place_of
 from ptxlab.diagnostics import Place as SourcePlace
-from ptxlab.isa.effects import Alloc, Asynchronous, Completion, Dealloc, MbarrierArrive, MbarrierWait, Scope
+from ptxlab.isa.effects import Completion, Dealloc, MbarrierArrive, MbarrierWait, Scope
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.reports import lane_text
+from ptxlab.machine.memory.mirror import WRITE_IT
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["Findings"]
 
-_GRID, _LANES = -2, -3
+_GRID, _LANES, _DEVICE = -2, -3, -4
 _PAIR = 0xFFFFFF | 31 << HOW_SHIFT
 """Instruction and kind of an entry."""
 
@@ -85,12 +89,16 @@ class Findings:
         cleared: set[tuple[int, ...]] = set()
         for number, (whose, held, who, what, place, wrong) in enumerate(suspects.tolist()):
             grid = self.before is not None and whose >> 32 + CLUSTER_SHIFT == BEFORE and wrong != UNWRITTEN
-            key = (held & _PAIR, what & _PAIR, _GRID if grid else wrong)
+            device = self.conditional.device.reads(place) if wrong == UNWRITTEN else None
+            key = (held & _PAIR, what & _PAIR, _GRID if grid else _DEVICE if device is not None else wrong)
             pair = whose, who, *key
             later = self._access(who, what)
             if key in self._raced and not self._from_elsewhere(clocks, agent, self._access(whose, held)):
                 self._collect(clocks, agent, self._access(whose, held), later, place)
             if key in self._seen or pair in cleared:
+                continue
+            if device is not None:
+                self._unwritten_device(later, agent, device, overlap(suspects, number))
                 continue
             if wrong == UNWRITTEN:
                 self._seen.add(key)
@@ -203,28 +211,25 @@ class Findings:
             op=reader.op,
             fix="let the first tcgen05.mma of the accumulator have enable-input-d false, or fill the columns with tcgen05.st"
             if tensor
-            else self._writing(reader.op, agent.cta),
+            else writing_of(self._launch.program, reader.op, agent.cta),
             details=(("reader", self._agent_text(reader, place.lanes)),),
             cta=agent.cta,
         )
 
-    def _writing(self, reader: Op, cta: Any) -> str:
-        """What to do about a read of shared memory that nothing has written."""
-        program = self._launch.program
-        alloc = allocation_awaited(program, reader, cta)
-        if alloc is not None:
-            pair = ", or barrier.cluster for both CTAs of the pair" if isinstance(alloc.effects, Alloc) and alloc.effects.pair else ""
-            return (
-                f"synchronise the warps with a barrier (bar.sync{pair}) between tcgen05.alloc at line {alloc.line} and this read of its "
-                "address"
+    def _unwritten_device(self, reader: Access, agent: Agent, found: Object, where: tuple[Words, Words]) -> None:
+        """Device memory is read that nothing has written, or in which an earlier launch has left undefined bits."""
+        key = "M412", reader.op.index
+        addresses = set() if key in self.conditional.readers else DeviceMemoryUse.unwritten(found, *(each.tolist() for each in where))
+        if addresses:
+            self.conditional.readers[key].add(reader.op.index)
+            self._launch.reports.add(
+                "M412",
+                f"{reader.op.short} reads {where_text(found, *granules(found, addresses))}, which nothing has written",
+                op=reader.op,
+                fix=WRITE_IT,
+                details=(("reader", self._agent_text(reader)), ("allocation", str(found.owner))),
+                cta=agent.cta,
             )
-        copied = any(completion_of(op) is Completion.BYTES for op in program.ops)
-        awaited = ", or wait on the mbarrier of the copy that brings them" if copied else ""
-        barrier = "barrier.cluster" if isinstance(reader.effects, Asynchronous) and reader.effects.pair else "a barrier"
-        return (
-            f"write the bytes before they are read, with {barrier} between if others write them{awaited}; "
-            "a fresh CTA's shared memory holds what the last one left there"
-        )
 
     def in_flight_at_exit(self, agent: Agent, op: Op, reads: bool, grouped: bool = True) -> None:
         """An asynchronous operation that nothing has waited for when the CTA exits."""

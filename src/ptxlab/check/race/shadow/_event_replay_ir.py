@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptxlab.check.model import Component, Kind, Row
-from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, HOW_SHIFT, OP_WORDS, PROXY_FENCES, StateWord
+from ptxlab.check.race.shadow.shadow_ir import CLUSTER_SHIFT, HOW_SHIFT, OP_WORDS, PROXY_FENCES, READS_TOO, StateWord
 from ptxlab.engine.support.event_rows import ROW_WORDS
 from ptxlab.native.builder import Function, Module, Value
 
@@ -35,7 +35,7 @@ def emit_drain(module: Module) -> None:
         with c.when(copy):
             state.set_word(StateWord.COPIED, 1)
         with c.when(((how & 0x10000).eq(0) | (how & 0x20000).ne(0)) & size.ne(0)):
-            c.call("accesses", "void", state, row, who, op, how & 31, size)
+            c.call("accesses", "void", state, row, who, op, how & (31 | READS_TOO), size)
         fence, suspect = (how & sum(PROXY_FENCES.values())).ne(0), state.word(StateWord.SUSPECT_COUNT).ne(0)
         with c.when((how & 0x10000).ne(0) | (fence & suspect)):
             c.ret(index)

@@ -71,7 +71,8 @@ class OpWord(IntEnum):
     """The words of an instruction in the table of ops."""
 
     HOW = 0
-    """kind << 1 | write; bit 8: cp.async; bit 16: Python handles the row; bit 17: the row is an access, too; bits 18, 19: `PROXY_FENCES`"""
+    """kind << 1 | write, `READS_TOO`; bit 8: cp.async; bit 16: Python handles the row; bit 17: the row is an access, too; bits 18, 19:
+    `PROXY_FENCES`"""
     SIZE = 1
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.check.race.undefined.device_memory import ObjectOrigins
 from ptxlab.engine.support.mirrors import MIRROR_ROW, NO_MIRROR_BYTES
 from ptxlab.isa.context import MemoryAccess
-from ptxlab.machine.memory.global_memory import aligned_bytes
+from ptxlab.machine.memory.global_memory import Allocation, aligned_bytes
 from ptxlab.native import address_of
 
 __all__ = ["UNDEFINED", "Mirrors", "WatchedMemory"]
@@ -28,7 +29,7 @@ class WatchedMemory:
     data: NDArray[np.uint8]
     mirror: NDArray[np.uint8]
     owner: Any
-    origins: set[int] = field(default_factory=set)
+    origins: ObjectOrigins = field(default_factory=ObjectOrigins)
 
     @property
     def start(self) -> int:
@@ -78,6 +79,24 @@ class Mirrors:
             return None
         return self._objects[at]
 
+    def places(self, hosts: dict[int, int]) -> list[tuple[WatchedMemory, dict[int, int]]]:
+        """The memory that lanes reach, each with the places of its lanes."""
+        found: dict[int, tuple[WatchedMemory, dict[int, int]]] = {}
+        held: WatchedMemory | None = None
+        start = end = 0
+        for lane, host in hosts.items():
+            if not start <= host < end:
+                held = self.find(host)
+                if held is not None:
+                    start, end = held.start, held.start + held.data.nbytes
+            if held is not None:
+                found.setdefault(id(held), (held, {}))[1][lane] = host - start
+        return list(found.values())
+
+    def allocations(self) -> list[WatchedMemory]:
+        """The allocations of global memory."""
+        return [each for each in self._objects if isinstance(each.owner, Allocation)]
+
     def named(self, name: str) -> WatchedMemory:
         """The allocation of global memory whose name has this word."""
         return next(each for each in self._objects if name in re.findall(r"\w+", getattr(each.owner, "name", "")))
@@ -99,12 +118,12 @@ class Mirrors:
             if held is not None:
                 yield held, start - held.start, start - held.start + size
 
-    def undefined(self, accesses: Iterable[MemoryAccess]) -> Iterator[WatchedMemory]:
-        """The memory that some accesses reach, once for each range that has undefined bits."""
+    def undefined(self, accesses: Iterable[MemoryAccess]) -> Iterator[tuple[WatchedMemory, int, int]]:
+        """The ranges of some accesses that have undefined bits."""
         for access in accesses:
             for held, first, stop in self.ranges(access):
                 if held.mirror[first:stop].any():
-                    yield held
+                    yield held, first, stop
 
     def fill(self, accesses: Iterable[MemoryAccess], undefined: bool) -> None:
         """Make all bits undefined, or defined."""

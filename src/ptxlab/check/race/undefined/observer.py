@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.check.race.undefined.device_memory import ByteOrigins, StoredBits, UnwrittenRead, bytes_at, is_unwritten
 from ptxlab.check.race.undefined.mirrors import UNDEFINED, Mirrors, WatchedMemory
 from ptxlab.check.race.undefined.raced import Raced, place_of
 from ptxlab.engine.context import Word
@@ -18,9 +19,9 @@ from ptxlab.engine.program import HOW_SHIFT, UNWRITTEN_REGISTER, Observed
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Alloc
-from ptxlab.isa.native_ops import Atomic, LaneAccess
+from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess
 from ptxlab.isa.operands import Op, Reg
-from ptxlab.machine.launch.indeterminate import UndefinedUse, reaches_global, undefined_use
+from ptxlab.machine.launch.indeterminate import UndefinedUse, lanes_observed, undefined_use
 from ptxlab.machine.memory.global_memory import Allocation
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.native import address_of
@@ -73,18 +74,28 @@ class _OfOperation(NamedTuple):
 class UndefinedBitsObserver(Observer):
     """Keeps the mirrors of memory, and notes from where undefined bits come that are used."""
 
-    def __init__(self, launch: Launch, raced: Raced) -> None:
+    def __init__(self, launch: Launch, raced: Raced, followed: bool = False) -> None:
         self._launch = launch
         self._raced, self._racing = raced, raced.ops
+        self._followed = followed
+        """Whether device memory keeps undefined bits for later launches."""
         self.raised: BaseException | None = None
         self._used: dict[int, Op] = {}
         """By the origin of undefined bits the first op that uses them."""
+        self._left: dict[int, Op] = {}
+        """The same, where a store to device memory is a use, too."""
         self._register_uses: dict[int, UndefinedUse] = {}
         """The same, as a finding."""
         self._through: dict[int, set[int]] = defaultdict(set)
         """By the origin of undefined bits that an op has loaded: the origins that they had in memory."""
         live = launch.device.memory.live()
         self._mirrors = Mirrors((each.data, each) for each in live if each.size and each.writable)
+        self._entries: list[StoredBits] = []
+        for held in self._mirrors.allocations():
+            if not held.owner.copied_back:
+                held.origins = ByteOrigins(held.owner, held.mirror, launch, self._entries)
+        self.unwritten_reads: dict[int, UnwrittenRead] = {}
+        """By op the first bytes of device memory that it reads and that nothing has written."""
         self._of_cta: dict[int, WatchedMemory] = {}
         self._of_warp: dict[int, WatchedMemory] = {}
         """Local memory."""
@@ -94,17 +105,30 @@ class UndefinedBitsObserver(Observer):
         self._callback = _CALLBACK(self._called)
         self._address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
-    def used(self) -> dict[int, Op]:
-        """The ops that have read undefined bits on which something depends, each with one that uses them."""
-        return {origin ^ _READ: op for origin, op in self._closed(self._used).items() if _READ <= origin < _IN_FLIGHT}
+    def used(self, left: bool = False) -> dict[int, Op]:
+        """The ops that have read undefined bits on which something depends, each with one that uses them.
+
+        ``left``: a store to device memory is a use, too.
+        """
+        closed = self._closed(self._left if left else self._used)
+        return {origin ^ _READ: op for origin, op in closed.items() if _READ <= origin < _IN_FLIGHT}
 
     def used_in_flight(self) -> dict[int, Op]:
         """The asynchronous ops on whose registers something depends before they are waited for, each with an op that uses them."""
-        return {origin ^ _IN_FLIGHT: op for origin, op in self._closed(self._used).items() if _IN_FLIGHT <= origin < UNWRITTEN_REGISTER}
+        return {origin ^ _IN_FLIGHT: op for origin, op in self._closed(self._left).items() if _IN_FLIGHT <= origin < UNWRITTEN_REGISTER}
 
     def static_uses(self) -> Iterator[tuple[int, UndefinedUse]]:
         """Uses of undefined bits of registers that no instruction has written, or a load whose guard is false."""
         return ((origin, found) for origin, found in self._closed(self._register_uses).items() if not _is_read(origin))
+
+    def device_memory(self) -> Iterator[tuple[Allocation, NDArray[np.uint8], ByteOrigins]]:
+        """The device memory that later launches read, with its undefined bits."""
+        found = self._mirrors.allocations()
+        return ((each.owner, each.mirror, each.origins) for each in found if isinstance(each.origins, ByteOrigins))
+
+    def sources(self, origin: int) -> list[int]:
+        """Where undefined bits with an origin come from, other than reads of memory."""
+        return sorted(each for each in self._closed({origin: None}) if not _is_read(each))
 
     def _closed(self, first: Mapping[int, _T]) -> dict[int, _T]:
         """With an origin also those of what it has loaded."""
@@ -117,8 +141,14 @@ class UndefinedBitsObserver(Observer):
                 work += ((other, use) for other in self._through.get(origin, ()))
         return found
 
+    def _leave(self, origins: Iterable[int], op: Op) -> None:
+        """Undefined bits with these origins are used, or are stored to device memory."""
+        for origin in origins:
+            self._left.setdefault(origin, op)
+
     def _note(self, origins: Iterable[int], op: Op) -> None:
         """Undefined bits with these origins are used."""
+        self._leave(origins, op)
         for origin in origins:
             self._used.setdefault(origin, op)
 
@@ -169,8 +199,8 @@ class UndefinedBitsObserver(Observer):
             return
         origins = set(issue.origins)
         op = operation.op
-        for held in self._mirrors.undefined(access for access in issue.accesses if not access.write or access.reads):
-            origins |= held.origins | {_READ | op.index}
+        for held, first, stop in self._mirrors.undefined(access for access in issue.accesses if not access.write or access.reads):
+            origins |= self._reads(op, held, slice(first, stop)) | {_READ | op.index}
         writes = [access for access in issue.accesses if access.write]
         if operation.undefined is None:
             self._mirrors.fill(writes, bool(origins))
@@ -178,18 +208,36 @@ class UndefinedBitsObserver(Observer):
             operation.undefined(_OfOperation(self._mirrors, origins, self._through, _READ | op.index))
         if not origins:
             return
-        for held in self._mirrors.undefined(writes):
-            held.origins |= origins
+        for held, first, stop in self._mirrors.undefined(writes):
+            held.origins.add(first, stop, origins, op, lambda: _stored(op, issue))
             if isinstance(held.owner, Allocation):
+                self._leave(origins, op)
+            if isinstance(held.owner, Allocation) and (held.owner.copied_back or not self._followed):
                 self._note(origins, op)
                 for origin in origins:
                     self._register_uses.setdefault(origin, _stored(op, issue))
 
     def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         listed = tuple(accesses)
-        for held in self._mirrors.undefined(access for access in listed if not access.write or access.reads):
-            self._note((_READ | warp.op.index, *held.origins), warp.op)
+        for held, first, stop in self._mirrors.undefined(access for access in listed if not access.write or access.reads):
+            self._reads(warp.op, held, slice(first, stop))
+            self._read_use(warp, warp.op, warp.mask)
         self._mirrors.fill((access for access in listed if access.write), False)
+
+    def _reads(self, op: Op, held: WatchedMemory, where: slice | NDArray[np.intp]) -> set[int]:
+        """An op reads undefined bits: note and return where they come from, other than from memory that nothing has written."""
+        origins = held.origins.within(where)
+        self._through[_READ | op.index] |= origins
+        if op.index not in self.unwritten_reads and is_unwritten(self._launch, origins):
+            first, stop = (where.start, where.stop) if isinstance(where, slice) else (int(where.min()), int(where.max()) + 1)
+            self.unwritten_reads[op.index] = UnwrittenRead(op, held.owner, first, stop)
+        return {origin for origin in origins if not is_unwritten(self._launch, (origin,))}
+
+    def _read_use(self, warp: Warp, op: Op, lanes: int) -> None:
+        """What an op reads from memory decides something, or others see it."""
+        self._note((_READ | op.index,), op)
+        use = UndefinedUse("R808", f"{op.short} reads undefined bits of memory", op, warp, lanes)
+        self._register_uses.setdefault(_READ | op.index, use)
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         if op.row.updates and self._launch.policy != "eager":
@@ -232,8 +280,9 @@ class UndefinedBitsObserver(Observer):
         native = program.natives.get(op.index)
         if how in (Observed.LEAVE, Observed.DECIDED):
             registers = observed_registers(program, op) if how is Observed.LEAVE else deciding_registers(op)
-            if how is Observed.LEAVE and not reaches_global(warp, op, native, mask):
-                return
+            if how is Observed.LEAVE:
+                self._leave(warp.origins(registers, mask), op)
+                mask = lanes_observed(warp, op, native, mask, self._followed)
             self._note(warp.origins(registers, mask), op)
             for register in registers:
                 for origin in warp.origins((register,), mask):
@@ -242,14 +291,12 @@ class UndefinedBitsObserver(Observer):
             return
         hosts = self._hosts(warp, mask)
         if how is Observed.COPIED:
-            for held in self._reached(warp, op, hosts):
-                self._of_cta[id(warp.cta)].origins |= held.origins | {_READ | op.index}
+            self._copied(warp, native, op, hosts)
         elif how is Observed.ATOMIC:
-            self._atomic(native, op, hosts)
+            self._atomic(warp, native, op, hosts)
         elif how is Observed.STORED:
-            origins = warp.origins(program.reads[op.index], mask)
-            for held in self._reached(warp, op, hosts):
-                held.origins |= origins
+            for held, places in self._reached(warp, op, hosts):
+                held.origins.stored(warp, op, native, mask, places)
         else:
             self._loaded(warp, op, native, mask, hosts)
 
@@ -261,28 +308,51 @@ class UndefinedBitsObserver(Observer):
         rows = (ctypes.c_uint64 * 32).from_address(address)
         return {lane: rows[lane] for lane in range(32) if mask >> lane & 1}
 
-    def _reached(self, warp: Warp, op: Op, hosts: dict[int, int]) -> list[WatchedMemory]:
-        """The objects that lanes reach."""
+    def _reached(self, warp: Warp, op: Op, hosts: dict[int, int]) -> list[tuple[WatchedMemory, dict[int, int]]]:
+        """The memory that lanes reach, each with the places of its lanes."""
         native = self._launch.program.natives.get(op.index)
         if not isinstance(native, LaneAccess) and not hosts:
-            return [self._tensors[id(warp.cta.tensor)]]
-        found = {id(held): held for held in map(self._mirrors.find, hosts.values()) if held is not None}
-        return list(found.values())
+            return [(self._tensors[id(warp.cta.tensor)], {})]
+        return self._mirrors.places(hosts)
 
-    def _atomic(self, native: Any, op: Op, hosts: dict[int, int]) -> None:
+    def _atomic(self, warp: Warp, native: Any, op: Op, hosts: dict[int, int]) -> None:
         assert isinstance(native, Atomic)
-        for host in hosts.values():
-            held = self._mirrors.find(host)
-            if held is not None and held.mirror[host - held.start : host - held.start + native.size].any():
-                self._note((_READ | op.index, *held.origins), op)
+        for held, places in self._mirrors.places(hosts):
+            undefined = {lane: at for lane, at in places.items() if held.mirror[at : at + native.size].any()}
+            if undefined:
+                self._reads(op, held, bytes_at(undefined.values(), native.size))
+                self._read_use(warp, op, sum(1 << lane for lane in undefined))
+
+    def _copied(self, warp: Warp, native: Any, op: Op, hosts: dict[int, int]) -> None:
+        """cp.async has copied undefined bits to the shared memory of the CTA; a lane may have copied only the first of these bytes."""
+        assert isinstance(native, CopyAsync)
+        for held, places in self._mirrors.places(hosts):
+            where = bytes_at(places.values(), native.size)
+            self._of_cta[id(warp.cta)].origins.found |= self._reads(op, held, where[where < held.data.nbytes]) | {_READ | op.index}
 
     def _loaded(self, warp: Warp, op: Op, native: Any, mask: int, hosts: dict[int, int]) -> None:
         self._race(warp, op, native, hosts)
-        for held in self._reached(warp, op, hosts):
-            self._through[_READ | op.index] |= held.origins
-        for item in flatten(op.operands[native.value]):
-            if isinstance(item, Reg):
-                warp.set_origin(item.index, _READ | op.index, mask)
+        items = [(number, item) for number, item in enumerate(flatten(op.operands[native.value])) if isinstance(item, Reg)]
+        for _, item in items:
+            warp.set_origin(item.index, _READ | op.index, mask)
+        for held, places in self._reached(warp, op, hosts):
+            if isinstance(native, LaneAccess):
+                origins = self._reads(op, held, bytes_at(places.values(), native.size))
+                if isinstance(held.origins, ByteOrigins) and origins and op.index not in self._racing:
+                    size = native.bits // 8
+                    for number, item in items:
+                        self._carried(warp, item, held.origins, {lane: at + number * size for lane, at in places.items()}, size)
+            else:
+                self._reads(op, held, slice(0, held.data.nbytes))
+
+    def _carried(self, warp: Warp, item: Reg, held: ByteOrigins, places: dict[int, int], size: int) -> None:
+        """Lanes have loaded bits that a launch before has left in device memory: their origin is that of the bits, where it is one."""
+        origins = held.within(bytes_at(places.values(), size))
+        if len(origins) > 1 and len(places) > 1:
+            for lane, at in places.items():
+                self._carried(warp, item, held, {lane: at}, size)
+        elif len(origins) == 1 and not is_unwritten(self._launch, origins) and not any(map(_is_read, origins)):
+            warp.set_origin(item.index, origins.pop(), sum(1 << lane for lane in places))
 
     def _race(self, warp: Warp, op: Op, native: Any, hosts: dict[int, int]) -> None:
         """Bytes that are read in a race are undefined in the registers."""

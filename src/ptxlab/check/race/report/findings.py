@@ -92,11 +92,11 @@ class Findings:
             device = self.conditional.device.reads(place) if wrong == UNWRITTEN else None
             key = (held & _PAIR, what & _PAIR, _GRID if grid else _DEVICE if device is not None else wrong)
             pair = whose, who, *key
-            later = self._access(who, what)
-            if key in self._raced and not self._from_elsewhere(clocks, agent, self._access(whose, held)):
-                self._collect(clocks, agent, self._access(whose, held), later, place)
+            if key in self._raced:
+                self._collect(clocks, agent, self._access(whose, held), self._access(who, what), place)
             if key in self._seen or pair in cleared:
                 continue
+            later = self._access(who, what)
             if device is not None:
                 self._unwritten_device(later, agent, device, overlap(suspects, number))
                 continue
@@ -112,7 +112,7 @@ class Findings:
             narrow = narrow_scopes(clocks, held, earlier, what, later)
             if (
                 narrow == []
-                or self._from_elsewhere(clocks, agent, earlier)
+                or (earlier.serial != clocks.serial and is_acquired(agent, earlier))
                 or {earlier.op.index, later.op.index} & self._redundant
             ):
                 cleared.add(pair)
@@ -142,6 +142,8 @@ class Findings:
         inside, mask = granule - found.start, earlier.mask & later.mask
         bytes_ = {place_of(found.owner, inside + byte) for byte in range(32) if mask >> byte & 1}
         if earlier.serial != clocks.serial:
+            if is_acquired(agent, earlier):
+                return
             writer = self.clusters.first_cta((earlier if reader is later else later).serial)
             for place in bytes_:
                 self.conditional.raced.between[reader.op.index][place].add(writer)
@@ -149,10 +151,6 @@ class Findings:
         owner = agent if reader is later else clocks.owners[earlier.column // 2][0]
         if owner is not None:
             self.conditional.raced.inside[reader.op.index, owner.cta.ctaid, owner.warp] |= bytes_
-
-    def _from_elsewhere(self, clocks: Clocks, agent: Agent, earlier: Access) -> bool:
-        """Whether an access of another cluster is ordered before what the agent does."""
-        return earlier.serial != clocks.serial and is_acquired(agent, earlier)
 
     def _place(self, later: Access, suspects: NDArray[np.uint64], number: int, rows: NDArray[np.uint64] | None) -> Place:
         """Where the two accesses of a suspect overlap."""

@@ -52,7 +52,7 @@ CONSUMER:
 DONE:
     """ + store("r4")
     out, result = run(body, 128, shared=BUFFER)
-    assert result.diagnostics == ()
+    assert {found.code for found in result.diagnostics} <= {"X123"}
     assert out.tolist() == [1] * 64 + [77] * 64
 
 
@@ -106,7 +106,7 @@ def test_mbarrier_phases(policy: str, seed: int) -> None:
     out, result = run(
         INIT.format(count=64) + rounds + "ld.shared.u32 r4, [buffer];\n" + store("r4"), 64, shared=BUFFER, policy=policy, seed=seed
     )
-    assert result.diagnostics == ()
+    assert {found.code for found in result.diagnostics} <= {"X123"}
     assert set(out.tolist()) == {3}
 
 

@@ -39,7 +39,7 @@ def instruction() -> Iterator[None]:
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 def test_with_a_wait(schedule: dict[str, Any]) -> None:
     result = launch(FILL.format(bytes=16, wait=WAIT), check="all", **schedule)
-    assert result.diagnostics == ()
+    assert {found.code for found in result.diagnostics} <= {"X123"}
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)

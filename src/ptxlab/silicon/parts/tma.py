@@ -105,7 +105,7 @@ def _tiled(element: ElementType, swizzle: int, fill: int, *seed: int, load: bool
         steps.append(draw(1, 3) if draw.now_and_then(30) else 1)
         dims.append(draw(2, 10 if rank < 4 else 5))
     strides, span = _strides(dims[1:], dims[0] * element.bits // 8, 32 if padded else 16, draw)
-    expect = inner * prod(-(-size // step) for size, step in zip(box[1:], steps[1:], strict=True))
+    expect = elements * element.bits // 8 * prod(-(-size // step) for size, step in zip(box[1:], steps[1:], strict=True))
     least, words, chunk = -3 if load else 0, [], _PADDED_ROW if padded else 128 // element.bits
     for _ in range(_CTAS if load else 1):
         first = 0 if draw.now_and_then(40) else chunk * draw(least, max(dims[0] // chunk, 1))

@@ -12,8 +12,7 @@ from ptxlab.diagnostics import Diagnostic, Place, diagnose, ranges
 from ptxlab.engine.context import Word
 from ptxlab.engine.faults import FAULTS, FIXES, Fault
 from ptxlab.isa.context import Misuse
-from ptxlab.isa.kinds import type_bits
-from ptxlab.isa.native_ops import MatrixAccess, Native
+from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native
 from ptxlab.isa.operands import Op
 from ptxlab.isa.tcgen05 import freed, leaks
 from ptxlab.machine.launch.cta import CtaState
@@ -300,6 +299,4 @@ def access_bytes(described: Native | None) -> int:
     """Bytes that one thread's access takes, of a matrix one row; 1 where that is not known."""
     if isinstance(described, MatrixAccess):
         return described.row
-    bits = getattr(described, "bits", 0) or type_bits(getattr(described, "type", ""))
-    size = getattr(described, "size", 0)
-    return int(size or max(bits, 8) // 8 * getattr(described, "count", 1))
+    return described.size if isinstance(described, LaneAccess | Atomic | CopyAsync) else 1

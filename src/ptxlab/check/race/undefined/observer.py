@@ -241,10 +241,10 @@ class UndefinedBitsObserver(Observer):
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         if op.row.updates and self._launch.policy != "eager":
-            return self._flies
+            return self._in_flight
         return self.serviced if isinstance(op.effects, Alloc) else None
 
-    def _flies(self, warp: Warp, op: Op) -> None:
+    def _in_flight(self, warp: Warp, op: Op) -> None:
         """The registers of an asynchronous operation hold nothing until a wait writes them."""
         ones = np.full((len(flatten(op.operands[0])), 32), 0xFFFF_FFFF, np.uint32)
         warp.set_undefined(op.operands[0], ones, _IN_FLIGHT | op.index)

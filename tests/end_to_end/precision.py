@@ -83,7 +83,7 @@ class Producers(Followed):
             size = native.bits // 8
             numbers = [self._number(op, item.index) if isinstance(item, Reg) else 0 for item in flatten(op.operands[native.value])]
             for host in self._hosts(warp, mask).values():
-                for held in self._reached(warp, op, {0: host}):
+                for held, _ in self._reached(warp, op, {0: host}):
                     base = getattr(held.owner, "base", None)
                     if base is not None:
                         places = self.producers.setdefault(base, np.zeros(held.mirror.size, np.uint8))

@@ -1,7 +1,7 @@
 """Few bits are called undefined without reason: of those in global memory at the end, at most 5 % are the same in 64 random fillings.
 
-Over all kernels of the table it is about 5.5 %, with what floating-point instructions compute: their rule calls all bits of a result
-undefined, and the sign of an exponential or the upper bits of a large exponent are the same in practice.
+Over all kernels of the table it is 4.9 %. Most of it is the upper bits of exponents: the rule of floating-point instructions calls all
+bits of a result undefined but the sign of what is computed from operands without a sign.
 """
 
 from __future__ import annotations
@@ -21,6 +21,6 @@ def test_a_kernel(name: str) -> None:
 @pytest.mark.slow
 def test_all_kernels_of_the_table() -> None:
     called, same = over(KERNELS)
-    assert sum(same.values()) <= 0.06 * sum(called.values()), table(called, same)
+    assert sum(same.values()) <= 0.05 * sum(called.values()), table(called, same)
     integers = "scalar.integer"
     assert same[integers] <= 0.05 * called[integers], table(called, same)

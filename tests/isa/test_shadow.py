@@ -163,3 +163,31 @@ def test_compiled_masks_are_the_same(batch: list[Form]) -> None:
             wanted = run_numpy(bodies[i], words)
         for got, want in zip(compiled(i, words), wanted, strict=True):
             assert np.array_equal(got, want), each.opcode
+
+
+ONE, INFINITE, MINUS_ONE, FRACTION, WHOLE = 0x3F800000, 0x7F800000, 0xBF800000, 0x007FFFFF, 0xFFFFFFFF
+NO_SIGN = 0x7FFFFFFF
+
+
+@pytest.mark.parametrize(
+    ("opcode", "operands", "mask"),
+    [
+        ("add.rn.f32", ((ONE, FRACTION), (ONE, 0)), NO_SIGN),
+        ("add.rn.f32", ((MINUS_ONE, FRACTION), (ONE, 0)), WHOLE),
+        ("add.rn.f32", ((ONE, 1 << 31), (ONE, 0)), WHOLE),
+        ("mul.rn.f32", ((ONE, FRACTION), (ONE, FRACTION)), NO_SIGN),
+        ("mul.rn.f32", ((MINUS_ONE, FRACTION), (MINUS_ONE, 0)), WHOLE),
+        ("mul.rn.f32", ((0, NO_SIGN), (INFINITE, 0)), WHOLE),
+        ("mul.rn.f64", ((0, (1 << 63) - 1), (0x7FF << 52, 0)), (1 << 64) - 1),
+        ("fma.rn.f32", ((ONE, FRACTION), (ONE, 0), (ONE, 0)), NO_SIGN),
+        ("div.full.f32", ((ONE, FRACTION), (ONE, FRACTION)), NO_SIGN),
+        ("ex2.approx.ftz.f32", ((MINUS_ONE, WHOLE),), NO_SIGN),
+        ("rcp.approx.ftz.f32", ((ONE, FRACTION),), NO_SIGN),
+        ("rsqrt.approx.ftz.f32", ((ONE, FRACTION),), NO_SIGN),
+        ("sqrt.approx.ftz.f32", ((ONE, FRACTION),), NO_SIGN),
+    ],
+)
+def test_the_sign_of_what_has_no_sign_is_defined(opcode: str, operands: tuple[tuple[int, int], ...], mask: int) -> None:
+    """0 times infinity is a NaN, whose sign is another one before it is replaced by that of the GPU."""
+    assert shadow(opcode, *operands) & ~mask == 0
+    assert shadow(opcode, *operands) >> (mask.bit_length() - 1) & 1 == 1

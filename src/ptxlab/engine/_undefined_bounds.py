@@ -119,3 +119,10 @@ class UndefinedBounds:
         smallest = x.select(x.ne(x.and_(high, sign), zero), high, low)
         largest = x.select(negative, low, x.and_(high, x.not_(sign)))
         return x.bitcast(smallest, type), x.bitcast(largest, type)
+
+    def _may_be_negative(self, a: Shadowed) -> Value:
+        """The lanes in which the sign bit is 1 or undefined."""
+        x, bits = self.x, self._integer(a)
+        type = x.type(bits)
+        set_ = bits if a.undefined is None else x.or_(bits, a.undefined)
+        return x.ne(x.and_(set_, x.const(1 << int(type[1:]) - 1, type)), self.zeros(type))

@@ -4,13 +4,14 @@ The meaning of an instruction is written once, over the vocabulary of `ptxlab.is
 and evaluates the same function on pairs: a value, and a mask in which 1 stands for an undefined bit. A bit that it calls defined has the
 same value whatever stands in the undefined bits of the operands. The rules are those of memcheck: exact for moves, logic, shifts,
 selections, conversions of width, and comparisons that defined bits decide; additions by the smallest and largest values that the operands
-may have; everything above the lowest bit that may change for multiplications; all bits for division and for floating point.
+may have; everything above the lowest bit that may change for multiplications; all bits for division; all bits for floating point, but the sign of
+what is computed from operands without a sign.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, TypeVar
 
 from ptxlab.engine._undefined_bounds import INTEGER, Shadowed, UndefinedBounds, Value, Vocabulary
@@ -314,8 +315,25 @@ def _everything(name: str) -> Callable[..., Shadowed]:
     return evaluate
 
 
-for _name in (
-    *("umulhi", "smulhi", "udiv", "urem", "sdiv", "srem", "fadd", "fsub", "fmul", "fdiv", "fma", "fsqrt", "feq"),
-    *("fround", "fext", "fnarrow", "sitof", "uitof", "ftosi", "ftoui", "half_to_f32", "f32_to_half"),
-):
+def _of_floats(name: str) -> Callable[..., Shadowed]:
+    """A function of floats all of whose bits depend on all bits of the operands, but the sign: if no operand is negative, neither is it."""
+    whole = _everything(name)
+
+    def evaluate(self: ShadowVocabulary, *given: Any) -> Shadowed:
+        x, result = self.x, whole(self, *given)
+        if result.undefined is None:
+            return result
+        type = x.type(result.undefined)
+        # The processor's NaN of an undefined product may have a sign, which the callers replace.
+        operands = (Shadowed(result.value, None), *(each for each in given if isinstance(each, Shadowed)))
+        negative = reduce(x.or_, map(self._may_be_negative, operands))
+        unsigned = x.const((1 << int(type[1:]) - 1) - 1, type)
+        return Shadowed(result.value, x.and_(result.undefined, x.select(negative, self.ones(type), unsigned)))
+
+    return evaluate
+
+
+for _name in ("umulhi", "smulhi", "udiv", "urem", "sdiv", "srem", "fsub", "feq", "sitof", "uitof", "ftosi", "ftoui"):
     setattr(ShadowVocabulary, _name, _everything(_name))
+for _name in ("fadd", "fmul", "fdiv", "fma", "fsqrt", "fround", "fext", "fnarrow", "half_to_f32", "f32_to_half"):
+    setattr(ShadowVocabulary, _name, _of_floats(_name))

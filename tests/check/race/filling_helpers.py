@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.check.race.undefined.device_memory import ObjectOrigins
 from ptxlab.check.race.undefined.observer import UndefinedBitsObserver
 from ptxlab.check.race.undefined.raced import Raced
 from ptxlab.engine import mirrored
@@ -76,6 +77,8 @@ class Followed(UndefinedBitsObserver):
         self.memories: Memories = {}
         self.ended_by: Op | None = None
         self._stores = False
+        for held in self._mirrors.allocations():
+            held.origins = ObjectOrigins()
         self._global = {each.base: self._mirrors.of(each.data) for each in launch.device.memory.live() if each.size and each.writable}
         for base, mask in masks.items():
             if base in self._global:

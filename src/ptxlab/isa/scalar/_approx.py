@@ -1,7 +1,8 @@
 """The approximate instructions: ex2, lg2, sin, cos, tanh, rcp, sqrt, rsqrt, div, with the bits of an H200.
 
 One unit of the GPU computes them all: `_approximation_unit`. The instructions without ``.ftz`` scale their operand and result around the
-unit, as the assembler's code for sm_90 does.
+unit, as the assembler's code for sm_90 does. Sums are masked below the sign, which they never reach, so that the sign of a result is
+defined where that of the operand is (`ptxlab.engine.shadow_vocabulary`).
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def _ex2(x: Vocabulary, a: Value) -> Value:
     fixed = x.add(fixed, x.select(whole, x.const(0, "i32"), x.ashr(fixed, x.const(31, "i32"))))
     found = significand(x, _EX2, masked(x, fixed, 0x7FFFFF))
     result = x.add(x.add(found, x.const(126 << 23, "i32")), masked(x, fixed, -1 << 23))
-    return _settled(x, a, _at_least(x, result, _NORMAL))
+    return x.fabs(_settled(x, a, _at_least(x, result, _NORMAL)))
 
 
 @pure("ex2.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "ex2", fidelity="hardware")
@@ -233,7 +234,7 @@ def _tanh(x: Vocabulary, a: Value) -> Value:
     rest = masked(x, x.lshr(place, x.sub(x.const(6, "i32"), bits)), 0x1FFFF)
     found = interpolated(x, _TANH, x.or_(x.shl(row, x.const(17, "i32")), rest))
     result = x.select(small, magnitude, x.select(large, x.const(0x3F800000, "i32"), _truncated(x, found, 39)))
-    return _settled(x, a, x.or_(result, masked(x, word, _SIGN)))
+    return _settled(x, a, x.or_(masked(x, result, _MAGNITUDE), masked(x, word, _SIGN)))
 
 
 @pure("tanh.approx.f32", d="f32", a="f32", section=_SECTION + "tanh", fidelity="hardware")
@@ -264,7 +265,7 @@ def _rcp(x: Vocabulary, a: Value) -> Value:
     exponent = x.sub(x.const(252 << 23, "i32"), masked(x, word, _INFINITY))
     result = _at_least(x, x.add(found, exponent), _NORMAL)
     result = x.select(x.eq(masked(x, word, _INFINITY), x.const(0, "i32")), x.const(_INFINITY, "i32"), result)
-    return _settled(x, a, x.or_(result, masked(x, word, _SIGN)))
+    return _settled(x, a, x.or_(masked(x, result, _MAGNITUDE), masked(x, word, _SIGN)))
 
 
 @pure("rcp.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "rcp", fidelity="hardware")
@@ -322,7 +323,7 @@ def _even_or_odd(x: Vocabulary, word: Value, bits: int) -> Value:
 def _rsqrt(x: Vocabulary, a: Value) -> Value:
     word = x.bitcast(a, "i32")
     found = _reciprocal_root(x, _even_or_odd(x, word, 23))
-    result = x.add(found, x.sub(x.const(189 << 23, "i32"), _half_exponent(x, word, 23)))
+    result = masked(x, x.add(found, x.sub(x.const(189 << 23, "i32"), _half_exponent(x, word, 23))), _MAGNITUDE)
     result = x.select(x.eq(word, x.const(_INFINITY, "i32")), x.const(0, "i32"), result)
     infinity = x.or_(masked(x, word, _SIGN), x.const(_INFINITY, "i32"))
     return _settled(x, a, _nan_below_zero(x, word, infinity, result))
@@ -331,7 +332,7 @@ def _rsqrt(x: Vocabulary, a: Value) -> Value:
 def _sqrt(x: Vocabulary, a: Value) -> Value:
     word = x.bitcast(a, "i32")
     found = significand(x, _SQRT, _even_or_odd(x, word, 23))
-    result = x.add(found, x.add(_half_exponent(x, word, 23), x.const(62 << 23, "i32")))
+    result = masked(x, x.add(found, x.add(_half_exponent(x, word, 23), x.const(62 << 23, "i32"))), _MAGNITUDE)
     result = x.select(x.eq(word, x.const(_INFINITY, "i32")), word, result)
     return _settled(x, a, _nan_below_zero(x, word, masked(x, word, _SIGN), result))
 

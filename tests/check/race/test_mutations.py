@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from benchmarks.mutations.expected import EXPECTED, NOTHING
 from benchmarks.mutations.judge import Verdict, judge
 from benchmarks.mutations.mutants import Mutant
 
@@ -25,7 +26,8 @@ def judged(name: str, model: str) -> list[Verdict]:
     def wanted(number: int, mutant: Mutant) -> bool:
         return number % step == 0 or mutant.family == "cta_group"
 
-    return list(judge(name, kernel(name), family(next(iter(family.sizes))), model, wanted))
+    expected = EXPECTED.get((name, model), NOTHING)
+    return list(judge(name, kernel(name), family(next(iter(family.sizes))), model, wanted, expected))
 
 
 @pytest.mark.compiler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -195,6 +196,7 @@ def modules(draw: st.DrawFn) -> Module:
 
 @given(modules())
 @settings(max_examples=150, deadline=None)
+@pytest.mark.sweep
 def test_modules(module: Module) -> None:
     assert parse(to_text(module)) == module
 

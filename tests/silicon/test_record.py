@@ -43,6 +43,7 @@ def test_nothing_else_is_written(results: Path) -> None:
     assert names == {"README.md", "inputs.bin", "kernels", "manifest.json", "record.py", results.name}
 
 
+@pytest.mark.sweep
 def test_what_hangs_and_what_crashes(folder: Path) -> None:
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())

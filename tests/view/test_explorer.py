@@ -324,6 +324,7 @@ def test_page_draws_without_scrolling_sideways(page: Any, fragment: str, theme: 
     assert (tmp_path / "page.png").stat().st_size > 20_000
 
 
+@pytest.mark.sweep
 def test_no_configuration_breaks_the_page(page: Any) -> None:
     """Walks through all values of all controls, one after the other, from several starting points."""
     script = """const bad = [];

@@ -50,11 +50,13 @@ def kept(monkeypatch: pytest.MonkeyPatch, ctas: int, times: int) -> int:
     return size
 
 
+@pytest.mark.sweep
 def test_a_grid_of_many_ctas(monkeypatch: pytest.MonkeyPatch) -> None:
     kept(monkeypatch, 8, 1)
     assert kept(monkeypatch, 208, 1) - kept(monkeypatch, 8, 1) < 200 * 512, "half a kilobyte for each CTA: its name"
 
 
+@pytest.mark.sweep
 def test_a_cta_that_copies_and_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     kept(monkeypatch, 1, 300)
     assert kept(monkeypatch, 1, 1300) - kept(monkeypatch, 1, 300) < 1000 * 16

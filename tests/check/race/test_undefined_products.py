@@ -24,6 +24,7 @@ from tests.isa.tcgen05.test_mma_forms import forms_of, generator, random_product
 from tests.isa.wgmma import wgmma_helpers as bench
 from tests.isa.wgmma.test_mma import A_START, B_START, BITS, FLOATS, INTEGERS, accumulators, instruction, place
 from tests.isa.wgmma.test_mma import codes as matrix_codes
+from tests.sweep_helpers import one_in
 
 FILLINGS = 3
 Codes = NDArray[Any]
@@ -186,7 +187,7 @@ def execute(line: tuple[str, bool, int, bool], in_tensor: bool) -> None:
     check(product, str(rng.choice(["eager", "lazy", "random"])))
 
 
-@pytest.mark.parametrize(("line", "in_tensor"), FEW, ids=str)
+@pytest.mark.parametrize(("line", "in_tensor"), one_in(4, FEW), ids=str)
 def test_rows_and_columns(line: tuple[str, bool, int, bool], in_tensor: bool) -> None:
     """One product of each kind."""
     execute(line, in_tensor)

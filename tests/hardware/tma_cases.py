@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.silicon.parts.tma import REDUCTIONS
+
 BUFFER = 8192
 """Bytes of shared memory that a case shows."""
 
@@ -23,16 +25,6 @@ CASE = np.dtype(
 """Types and modes are the driver's numbers. ``done``: the mbarrier's phase completed with ``expect`` bytes."""
 
 ELEMENT = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 8: 8, 9: 2, 10: 4, 11: 4, 12: 4}
-REDUCTIONS = {
-    "add": (2, 3, 4, 6, 7, 8, 9, 10),
-    "min": (2, 3, 4, 5, 6, 9),
-    "max": (2, 3, 4, 5, 6, 9),
-    "and": (2, 3, 4),
-    "or": (2, 3, 4),
-    "xor": (2, 3, 4),
-    "inc": (2,),
-    "dec": (2,),
-}
 
 
 def tensor_bytes(seed: int, size: int) -> NDArray[np.uint8]:

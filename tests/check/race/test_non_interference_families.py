@@ -17,23 +17,23 @@ from .random_programs import BYTES, FAMILIES, Writer
 
 FILLINGS = 24
 PROGRAMS, MORE = 1, 24
-ROOM = 64 * BYTES
+INPUT_BYTES = 64 * BYTES
 """What the bulk copies read and write behind the bytes of the threads."""
 
 
 def given(seed: int) -> Bytes:
     """What the threads load: words on which things go wrong, numbers, and random bits."""
     types = ("u64", "f64", "f32x2", "u32", "f32", "f16x2", "bf16x2", "f16", "bf16", "u16", "u8x4")
-    words = [cases(each, 2 * ROOM // (8 * len(types)), seed).view(np.uint8) for each in types]
+    words = [cases(each, 2 * INPUT_BYTES // (8 * len(types)), seed).view(np.uint8) for each in types]
     every = np.concatenate([each[: each.size // 8 * 8] for each in words]).reshape(-1, 8)
-    chosen = np.random.default_rng(seed).integers(0, len(every), 2 * ROOM // 8)
+    chosen = np.random.default_rng(seed).integers(0, len(every), 2 * INPUT_BYTES // 8)
     return np.ascontiguousarray(every[chosen]).reshape(-1)
 
 
 def masks(seed: int) -> Bytes:
     """Undefined bits of what they load: of some words one bit, a byte, a half, or all."""
     rng = np.random.default_rng([seed, 1])
-    count = 2 * ROOM // 8
+    count = 2 * INPUT_BYTES // 8
     one = np.uint64(1) << rng.integers(0, 64, count).astype(np.uint64)
     byte = np.uint64(0xFF) << (8 * rng.integers(0, 8, count)).astype(np.uint64)
     half = np.uint64(0xFFFFFFFF) << (32 * rng.integers(0, 2, count)).astype(np.uint64)
@@ -46,7 +46,7 @@ def replay_of(name: str, seed: int) -> tuple[Replay, dict[int, Bytes]]:
     """A launch of a random program, and the undefined bits of its argument."""
     family = FAMILIES[name]
     ctas = 2 if family.cluster else 1
-    arguments = [np.zeros(2 * ROOM, np.uint8), given(seed)]
+    arguments = [np.zeros(2 * INPUT_BYTES, np.uint8), given(seed)]
     kernel = ptxlab.loads(Writer(family, seed).text()).kernel()
     result = kernel.launch(grid=ctas, block=32, args=arguments, check="none", keep_inputs=True)
     assert result.completed, result.diagnostics

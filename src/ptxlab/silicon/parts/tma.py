@@ -17,14 +17,15 @@ from ptxlab.silicon._case import Array, Case, TensorMap, head, random_words
 from ptxlab.silicon.parts._copy_frame import IMAGE, WORDS, load_kernel, store_kernel
 from ptxlab.tables import ELEMENT_TYPES, TENSOR_MAP_SWIZZLES, TENSOR_MEMORY_TARGETS, ElementType
 
-__all__ = ["tma", "wrong_copies"]
+__all__ = ["REDUCTIONS", "tma", "wrong_copies"]
 
 _CTAS = 6
 _BEGIN = 1024
 """Where a copy begins in shared memory at most, in steps of 128 bytes."""
-_ROOM = IMAGE - _BEGIN
+_MOST_BYTES = IMAGE - _BEGIN
+"""Bytes of shared memory that a copy takes at most."""
 _PADDED_ROW = 128
-_REDUCTIONS = {
+REDUCTIONS = {
     "add": (2, 3, 4, 6, 7, 8, 9, 10),
     "min": (2, 3, 4, 5, 6, 9),
     "max": (2, 3, 4, 5, 6, 9),
@@ -34,6 +35,7 @@ _REDUCTIONS = {
     "inc": (2,),
     "dec": (2,),
 }
+"""By the operation of a reduction the driver's numbers of the types that have it."""
 _LOAD = "cp.async.bulk.tensor.{}d.shared::cluster.global.{}.mbarrier::complete_tx::bytes"
 _STORE = "cp.async.bulk.tensor.{}d.global.shared::cta.{}.bulk_group"
 _REDUCE = "cp.reduce.async.bulk.tensor.{}d.global.shared::cta.{}.{}.bulk_group"
@@ -98,10 +100,10 @@ def _tiled(element: ElementType, swizzle: int, fill: int, *seed: int, load: bool
     elements = _PADDED_ROW if padded else inner * 8 // element.bits
     whole = _PADDED_ROW if padded else 8 if element.bits < 8 else 1
     box, steps, dims = [elements], [1], [whole * max(1, draw(elements // (1 + load), 3 * elements + 2) // whole)]
-    room = _ROOM // max(inner, 128)
+    left = _MOST_BYTES // max(inner, 128)
     for _ in range(rank - 1):
-        box.append(draw(1, max(2, min(room, 12) + 1)))
-        room //= box[-1]
+        box.append(draw(1, max(2, min(left, 12) + 1)))
+        left //= box[-1]
         steps.append(draw(1, 3) if draw.now_and_then(30) else 1)
         dims.append(draw(2, 10 if rank < 4 else 5))
     strides, span = _strides(dims[1:], dims[0] * element.bits // 8, 32 if padded else 16, draw)
@@ -121,14 +123,14 @@ def _interleaved(element: ElementType, swizzle: int, interleave: int, load: bool
     rank, inner = draw(3, 6), 16 * interleave
     dims = [*(draw(1, 12 if rank < 5 else 5) for _ in range(rank - 2)), draw(1, 4), draw(1, 4)]
     strides, span = _strides(dims[1:], dims[0] * inner, inner, draw)
-    room, expect, box, steps = _ROOM // inner, inner, [], []
+    left, expect, box, steps = _MOST_BYTES // inner, inner, [], []
     for d in range(rank):
         # The driver wants whole 16 bytes of elements along dimension 0, though it counts pixels.
-        box.append(128 // element.bits * draw(1, 3) if d == 0 else draw(1, max(2, min(room, 8) + 1)))
+        box.append(128 // element.bits * draw(1, 3) if d == 0 else draw(1, max(2, min(left, 8) + 1)))
         steps.append(draw(1, 3) if draw.now_and_then(40) else 1)
         if d != rank - 2:
             expect *= -(-box[d] // steps[d])
-            room //= -(-box[d] // steps[d])
+            left //= -(-box[d] // steps[d])
     words = []
     for _ in range(_CTAS if load else 1):
         words.append(_words([draw(-2 if load else 0, size + load) if draw.now_and_then(60) else 0 for size in dims], [], expect, draw))
@@ -156,7 +158,7 @@ def _im2col(element: ElementType, swizzle: int, interleave: int, fill: int, rank
         lower.append(min(draw(-2 if load else 0, 3), size - 1))
         upper.append(draw(max(-2, lower[d] - size + 1), 3 if load else 1))
         steps[first + d] = draw(1, 4) if draw.now_and_then(40) else 1
-    pixels = draw(1, min((_ROOM // 2) // max(inner, width if not interleave else 0), 60) + 1)
+    pixels = draw(1, min((_MOST_BYTES // 2) // max(inner, width if not interleave else 0), 60) + 1)
     words = []
     for _ in range(_CTAS if load else 1):
         at = [draw(lower[d], dims[first + d] + upper[d]) for d in range(rank - 2)]
@@ -261,7 +263,7 @@ def _stores(target: str, types: dict[int, ElementType]) -> Iterator[Case]:
     for number, interleave in ((0, 1), (6, 2)):
         copy = _interleaved(types[number], interleave - 1, interleave, load=False)
         yield _store(target, copy, _STORE.format(copy.rank, "tile"))
-    for operation, numbers in _REDUCTIONS.items():
+    for operation, numbers in REDUCTIONS.items():
         for number in numbers:
             copy = _tiled(types[number], number % 4, 0, 9, len(operation), load=False, rank=2 + number % 2)
             yield _store(target, copy, _REDUCE.format(copy.rank, operation, "tile"))

@@ -28,14 +28,18 @@ __all__ = ["Comparison", "Report", "compare", "write_evidence"]
 
 CUDA_ERRORS: Mapping[str, str] = {
     "B501": "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "C901": "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "D723": "CUDA_ERROR_ILLEGAL_INSTRUCTION",
     "D724": "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+    "D726": "CUDA_ERROR_ILLEGAL_INSTRUCTION",
     "H603": "CUDA_ERROR_LAUNCH_FAILED",
     "H606": "CUDA_ERROR_ASSERT",
     "M401": "CUDA_ERROR_ILLEGAL_ADDRESS",
     "M405": "CUDA_ERROR_MISALIGNED_ADDRESS",
     "M406": "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "M408": "CUDA_ERROR_ILLEGAL_ADDRESS",
 }
-"""Diagnostic code -> what a launch with this error gives on a GPU: as an H200 does, H606 as CUDA documents it."""
+"""Diagnostic code -> what a launch with this error gives on a GPU: as an H200 does."""
 _CHECKS = ("memory", "barrier", "tmem", "descriptor", "register")
 _SHOWN_WORDS = 16
 
@@ -197,7 +201,7 @@ class Report:
         if errors := self.errors():
             lines += ["", f"{'error':6} {'the GPU':35} cases"]
             for code, states in errors.items():
-                known = "" if code in CUDA_ERRORS else "  (nothing is expected)"
+                known = "" if code in CUDA_ERRORS else "  (not known before: any error agrees)"
                 lines += [f"{code:6} {state:35} {count:5}{known}" for state, count in states.items()]
         for c in self.differences:
             lines += ["", c.name, f"  {c.difference}"]

@@ -127,6 +127,14 @@ class Staged(Generic[Part]):
             object.__setattr__(self, name, value)
 
     @property
+    def written(self) -> tuple[int, ...]:
+        """``dims`` to which stores and reductions clip: they write whole 16-byte pieces of a row, also what is behind its last element."""
+        if self.padded:
+            return self.dims
+        unit = 128 // self.bits
+        return -(-self.dims[0] // unit) * unit, *self.dims[1:]
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the staging array in which `index` selects the part inside the tensor."""
         raise NotImplementedError
@@ -170,8 +178,17 @@ class Staged(Generic[Part]):
         return dense
 
     def store(self, part: Part, memory: U8, dense: U8, combine: Combine | None) -> None:
-        """Write the part inside the tensor; ``combine(target, source)`` reduces into it instead."""
+        """Write a part; ``combine(target, source)`` reduces into it instead.
+
+        ``memory`` may end before the part does, within the piece behind the last row: what is behind ``memory`` is not written.
+        """
         if not part.size:
+            return
+        if len(memory) < part.size:
+            longer = np.zeros(part.size, np.uint8)
+            longer[: len(memory)] = memory
+            self.store(part, longer, dense, combine)
+            memory[:] = longer[: len(memory)]
             return
         if self.padded:
             dense = np.ascontiguousarray(dense.reshape(-1, 16)[:, : self.padded])

@@ -54,12 +54,13 @@ class Box(Staged[Region]):
     def __post_init__(self) -> None:
         self._arrange(self.counts[0], prod(self.counts[1:]))
 
-    def region(self, coordinates: tuple[int, ...]) -> Region:
-        """Clip the box at these coordinates to the tensor."""
+    def region(self, coordinates: tuple[int, ...], store: bool = False) -> Region:
+        """Clip the box at these coordinates to the tensor; for a ``store`` to what it writes."""
         spans = []
         whole = True
         first = last = 0
-        for i, (at, size, count, step) in enumerate(zip(coordinates, self.dims, self.counts, self.steps, strict=True)):
+        dims = self.written if store else self.dims
+        for i, (at, size, count, step) in enumerate(zip(coordinates, dims, self.counts, self.steps, strict=True)):
             low = 0 if at >= 0 else -(at // step)
             high = min(count, max(0, -((at - size) // step)))
             if low >= high:
@@ -169,8 +170,8 @@ class Columns(Staged[Pixels]):
         """Whether a traversal may begin at these coordinates: inside the bounding box; for im2col::w also left of it."""
         return all((low <= at or self.wide) and at <= last for at, low, last in zip(coordinates[1:], *self.corners(), strict=False))
 
-    def region(self, coordinates: tuple[int, ...], offsets: tuple[int, ...]) -> Pixels:
-        """Clip a copy to the tensor; ``offsets`` are added to the image coordinates of each pixel."""
+    def region(self, coordinates: tuple[int, ...], offsets: tuple[int, ...], store: bool = False) -> Pixels:
+        """Clip a copy to the tensor, or a ``store`` to what it writes; ``offsets`` are added to the image coordinates of each pixel."""
         channel, *others = coordinates
         of = slice(self.walked)
         sizes = self.dims[1 : 1 + self.walked]
@@ -180,7 +181,7 @@ class Columns(Staged[Pixels]):
         pixels[:, of], pixels[:, -1] = walk[:, :-1], walk[:, -1]
         pixels[:, : len(offsets)] += np.array(offsets, np.int64)
         inside = ((pixels >= 0) & (pixels < self.dims[1:])).all(axis=1)
-        low, high = max(0, -channel), min(self.channels, self.dims[0] - channel)
+        low, high = max(0, -channel), min(self.channels, (self.written if store else self.dims)[0] - channel)
         rows = np.flatnonzero(inside)
         if low >= high or not len(rows):
             return Pixels(0, 0, rows[:0], rows[:0], 0, 0, False)

@@ -270,9 +270,14 @@ def _shows(row: Row, opcodes: set[str]) -> bool:
 
 
 def write_evidence(report: Report, folder: Path) -> tuple[Path, Path]:
-    """Write the file of results and what it shows into a folder: data of tests, and of the coverage pages."""
+    """Write the file of results and what it shows into a folder: data of tests, and of the coverage pages.
+
+    Its name has the target and the GPU, and the parts if it lacks some: results of other parts stay beside it.
+    """
     results = report.results
-    name = re.sub(r"[^a-z0-9]+", "-", f"{results.target} {results.gpu.removeprefix('NVIDIA ')}".lower()).strip("-")
+    parts = dict.fromkeys(c.outcome.part for c in report.comparisons) if report.not_recorded else ()
+    name = " ".join([results.target, results.gpu.removeprefix("NVIDIA "), *parts])
+    name = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     data, shown = folder / f"{name}.zip", folder / f"{name}.json"
     folder.mkdir(parents=True, exist_ok=True)
     data.write_bytes(results.raw)

@@ -112,3 +112,30 @@ def test_a_write_to_the_rest_of_a_piece_races() -> None:
         result = kernel(fill + FENCE + STORE + other + DONE).launch(block=128, args=arguments, device=device, check="race")
         found[word] = [d.code for d in result.diagnostics]
     assert found == {WRITTEN - 1: ["X103"], WRITTEN: []}
+
+
+@pytest.mark.parametrize("mode", ["tile", "im2col"])
+@pytest.mark.parametrize("size", [PITCH * ROWS, SHORT])
+def test_sums_that_depend_on_the_order(mode: str, size: int) -> None:
+    """Two copies add to the last row, or to two rows: the note is about elements of the tensor."""
+    found = {}
+    for second in (ROWS - 1, ROWS - 2):
+        device = ptxlab.Device("sm_100a")
+        memory = device.array(np.full(size, 0.1, np.float32))
+        row = {"data_type": 7, "address": memory.address, "element_strides": (1, 1, 1), "target": "sm_100a"}
+        if mode == "tile":
+            made = encode_tensor_map(**row, rank=2, dims=(ELEMENTS, ROWS), strides=(4 * PITCH,), box=(PITCH, 1))
+            add, at = ADD, (0, ROWS - 1, 0, second)
+        else:
+            corners = {"im2col": True, "lower": (0,), "upper": (0,), "channels": PITCH, "pixels": 1}
+            made = encode_tensor_map(**row, rank=3, dims=(ELEMENTS, ROWS, 1), strides=(4 * PITCH, 4 * PITCH * ROWS), **corners)
+            add, at = ADD.replace("2d", "3d").replace("tile", "im2col_no_offs").replace("c1}", "c1, c4}"), (0, ROWS - 1, 0, second)
+        fill = move("cvt.rn.f32.u32 v, i;\ndiv.rn.f32 v, v, 0f40E00000;\nst.shared.u32 [w], v;")
+        body = fill + FENCE + add + add.replace("c0", "c2").replace("c1", "c3") + DONE
+        result = kernel(body).launch(block=128, args=[made, SOURCE, np.zeros(SIZE, np.uint8), *at, 0, 0], device=device, check="all")
+        notes = [dict(d.details)["most additions to an element"] for d in result.diagnostics if d.code == "M410"]
+        assert len(notes) == len(result.diagnostics)
+        found[second] = notes
+    # To word 0 zero is added, which rounds nothing.
+    second_word = 4 * PITCH * (ROWS - 1) + 4
+    assert found == {ROWS - 2: [], ROWS - 1: [f"2, at byte {second_word} of buffer float32[{size}]"]}

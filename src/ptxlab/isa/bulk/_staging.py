@@ -5,7 +5,7 @@ Chunks of 16 bytes (8 bytes in the mode that flips 8-byte halves) are moved betw
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa.bulk._reduce import Combine, whole_elements
+from ptxlab.isa.bulk._reduce import Combine, put, whole_elements
 from ptxlab.layout import swizzle_addresses
 from ptxlab.tables import TENSOR_MAP_SWIZZLES
 
@@ -151,6 +151,17 @@ class Staged(Generic[Part]):
         """The inverse of `read`."""
         raise NotImplementedError
 
+    def places(self, memory: U8, part: Part, values: U8) -> Iterator[tuple[U8, U8]]:
+        """Views of ``memory`` with what `write` would write there; a row that ends behind ``memory`` has the elements before its end."""
+        raise NotImplementedError
+
+    def rows_at(self, memory: U8, starts: NDArray[np.int64], values: U8) -> Iterator[tuple[U8, U8]]:
+        """`places` of rows that begin at these bytes."""
+        for start, source in zip(starts.tolist(), values.reshape(len(starts), -1), strict=True):
+            target = memory[start : start + len(source)]
+            whole = len(target) * 8 // self.bits * self.bits // 8
+            yield target[:whole], source[:whole]
+
     def views(self, memory: U8, part: Part) -> list[U8]:
         """The bytes inside the tensor as views of global memory."""
         raise NotImplementedError
@@ -184,20 +195,14 @@ class Staged(Generic[Part]):
         """
         if not part.size:
             return
-        if len(memory) < part.size:
-            longer = np.zeros(part.size, np.uint8)
-            longer[: len(memory)] = memory
-            self.store(part, longer, dense, combine)
-            memory[:] = longer[: len(memory)]
-            return
         if self.padded:
             dense = np.ascontiguousarray(dense.reshape(-1, 16)[:, : self.padded])
-        inside = dense.reshape(self.shape)[self.index(part)]
-        if combine is not None:
-            target = self.read(memory, part)
-            combine(target, inside)
-            inside = target
-        self.write(memory, part, inside)
+        values = dense.reshape(self.shape)[self.index(part)]
+        if combine is None and len(memory) >= part.size:
+            self.write(memory, part, values)
+            return
+        for target, source in self.places(memory, part, values):
+            put(target, source, combine)
 
     @property
     def chunk(self) -> int:

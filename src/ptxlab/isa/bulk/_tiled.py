@@ -6,6 +6,7 @@ In tiled mode the part inside the tensor is copied between a strided view of glo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -101,6 +102,15 @@ class Box(Staged[Region]):
 
     def write(self, memory: U8, part: Region, values: U8) -> None:
         self.read(memory, part)[...] = values
+
+    def places(self, memory: U8, part: Region, values: U8) -> Iterator[tuple[U8, U8]]:
+        if len(memory) >= part.size:
+            yield self.read(memory, part), values
+            return
+        starts = np.zeros(1, np.int64)
+        for span, pitch, step in zip(part.spans[:0:-1], self.pitches[::-1], self.steps[:0:-1], strict=True):
+            starts = (starts[:, None] + np.arange(span.high - span.low) * (pitch * step)).reshape(-1)
+        yield from self.rows_at(memory, starts, values)
 
     def views(self, memory: U8, part: Region) -> list[U8]:
         return [self.read(memory, part)]
@@ -204,6 +214,9 @@ class Columns(Staged[Pixels]):
 
     def write(self, memory: U8, part: Pixels, values: U8) -> None:
         memory[part.bytes()] = values
+
+    def places(self, memory: U8, part: Pixels, values: U8) -> Iterator[tuple[U8, U8]]:
+        return self.rows_at(memory, part.offsets, values)
 
     def views(self, memory: U8, part: Pixels) -> list[U8]:
         size = part.high - part.low

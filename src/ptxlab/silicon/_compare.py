@@ -29,6 +29,7 @@ __all__ = ["Comparison", "Report", "compare", "write_evidence"]
 CUDA_ERRORS: Mapping[str, str] = {
     "B501": "CUDA_ERROR_MISALIGNED_ADDRESS",
     "C901": "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "C902": "ok",
     "D723": "CUDA_ERROR_ILLEGAL_INSTRUCTION",
     "D724": "CUDA_ERROR_ILLEGAL_INSTRUCTION",
     "D726": "CUDA_ERROR_ILLEGAL_INSTRUCTION",
@@ -39,7 +40,7 @@ CUDA_ERRORS: Mapping[str, str] = {
     "M406": "CUDA_ERROR_ILLEGAL_ADDRESS",
     "M408": "CUDA_ERROR_ILLEGAL_ADDRESS",
 }
-"""Diagnostic code -> what a launch with this error gives on a GPU: as an H200 does."""
+"""Diagnostic code -> what a launch with this error gives on a GPU: as an H200 does; "ok" where it does not notice the error."""
 _CHECKS = ("memory", "barrier", "tmem", "descriptor", "register")
 _SHOWN_WORDS = 16
 

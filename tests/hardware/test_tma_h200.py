@@ -59,7 +59,7 @@ def prepared(case):
     tensor = tensor_bytes(int(case["seed"]), int(case["size"]))
     coordinates = tuple(case["coordinates"][: int(case["rank"])].tolist())
     assert made.takes(coordinates, case["operation"] != b"load")
-    region = made.region(coordinates, ())
+    region = made.region(coordinates, (), case["operation"] != b"load")
     start = region.address - (1 << 32)
     raw = np.zeros(1 << 16, np.uint8)
     skip = -raw.ctypes.data % 64
@@ -84,21 +84,14 @@ OPERATIONS = sorted(set(recorded()) - {"load"})
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_stores_and_reductions_leave_the_same_bytes_in_global_memory(operation):
-    """The silicon writes whole 16-byte pieces of a row, also the padding behind a row that ends within one: those bytes are left out."""
+    """Also what is behind the last element of a row: the silicon writes whole 16-byte pieces."""
     wrong = []
     for i, (case, image) in enumerate(recorded()[operation]):
         made, tensor, region, target, shared = prepared(case)
         shared[BASE : BASE + BUFFER] = shared_pattern()
         combine = None if operation == "store" else combiner(operation.removeprefix("red_"), made.element)
         made.box.store(region, target, made.box.gather(shared, BASE + int(case["offset"])), combine)
-        inside = np.zeros(len(tensor), bool)
-        element = ELEMENT_TYPES[int(case["type"])].bits // 8
-        starts: np.ndarray = np.zeros(1, np.int64)
-        for size, pitch in zip(case["dims"][1 : int(case["rank"])], case["strides"], strict=False):
-            starts = (starts[:, None] + np.arange(int(size)) * int(pitch)).ravel()
-        for start in starts.tolist():
-            inside[start : start + int(case["dims"][0]) * element] = True
-        if not np.array_equal(tensor[inside], image[inside]):
-            bad = np.flatnonzero(inside & (tensor != image))
+        if not np.array_equal(tensor, image):
+            bad = np.flatnonzero(tensor != image)
             wrong.append((i, ELEMENT_TYPES[int(case["type"])].name, len(bad), bad[:8].tolist()))
     assert not wrong

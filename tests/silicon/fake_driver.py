@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import time
 from typing import Any
 from unittest import mock
@@ -125,6 +126,7 @@ class Driver(Recorded):  # type: ignore[misc]
         if case["kernel"] == os.environ.get("FAKE_HANG"):
             time.sleep(600)
         if case["kernel"] == os.environ.get("FAKE_CRASH"):
+            print("first line\nsecond line", file=sys.stderr, flush=True)
             os._exit(11)
         found: list[bytes] = super().run(text, case, inputs)
         return found

@@ -56,7 +56,20 @@ def test_what_hangs_and_what_crashes(folder: Path) -> None:
     assert f"{PART}: {len(manifest['cases']) - 2} of {len(manifest['cases'])} kernels ran, 2 ended otherwise" in done.stdout
     record, _ = contents(folder / f"results-{TARGET}.zip")
     states = {manifest["cases"][name]["kernel"]: case["state"] for name, case in record["cases"].items()}
-    assert [states[kernel] for kernel in kernels] == ["ok", "hang", "the process ended", "ok"]
+    assert [states[kernel] for kernel in kernels] == ["ok", "hang", "the process ended: second line", "ok"]
+
+
+def test_messages_of_a_process(folder: Path) -> None:
+    """They are not printed; the last line of a process that ends by itself is noted."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    name, case = next(iter(manifest["cases"].items()))
+    path.write_text(json.dumps(manifest | {"cases": {name: case}}))
+    done = run_script(folder, FAKE_CRASH=case["kernel"])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "line" not in done.stdout
+    record, _ = contents(folder / f"results-{TARGET}.zip")
+    assert record["cases"][name]["state"] == "the process ended: second line"
 
 
 def test_no_time_is_left(folder: Path) -> None:

@@ -310,8 +310,11 @@ class Machine(Protocol):
     def read_generic(self, warp: WarpContext, address: int, size: int, cta: Cta) -> U8:
         """Return the bytes at a generic, global or param address, after a bounds check; a view if possible."""
 
-    def global_view(self, warp: WarpContext | None, address: int, size: int, write: bool) -> U8:
-        """Return a view of the bytes [address, address+size) of one global allocation; a fault (M4xx) if they are not inside one."""
+    def global_view(self, warp: WarpContext | None, address: int, size: int, write: bool, most: int = 0) -> U8:
+        """Return a view of the bytes [address, address+size) of one global allocation; a fault (M4xx) if they are not inside one.
+
+        If ``most`` is larger than ``size``, the view has so many bytes, or ends where the allocation ends.
+        """
 
     def shared_at(self, warp: WarpContext, address: int) -> tuple[Cta, int]:
         """Return the CTA and window offset of a shared-window or generic shared address; a fault if the CTA does not exist."""

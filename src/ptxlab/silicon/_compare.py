@@ -28,14 +28,19 @@ __all__ = ["Comparison", "Report", "compare", "write_evidence"]
 
 CUDA_ERRORS: Mapping[str, str] = {
     "B501": "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "C901": "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "C902": "ok",
+    "D723": "CUDA_ERROR_ILLEGAL_INSTRUCTION",
     "D724": "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+    "D726": "CUDA_ERROR_ILLEGAL_INSTRUCTION",
     "H603": "CUDA_ERROR_LAUNCH_FAILED",
     "H606": "CUDA_ERROR_ASSERT",
     "M401": "CUDA_ERROR_ILLEGAL_ADDRESS",
     "M405": "CUDA_ERROR_MISALIGNED_ADDRESS",
     "M406": "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "M408": "CUDA_ERROR_ILLEGAL_ADDRESS",
 }
-"""Diagnostic code -> what a launch with this error gives on a GPU: as an H200 does, H606 as CUDA documents it."""
+"""Diagnostic code -> what a launch with this error gives on a GPU: as an H200 does; "ok" where it does not notice the error."""
 _CHECKS = ("memory", "barrier", "tmem", "descriptor", "register")
 _SHOWN_WORDS = 16
 
@@ -197,7 +202,7 @@ class Report:
         if errors := self.errors():
             lines += ["", f"{'error':6} {'the GPU':35} cases"]
             for code, states in errors.items():
-                known = "" if code in CUDA_ERRORS else "  (nothing is expected)"
+                known = "" if code in CUDA_ERRORS else "  (not known before: any error agrees)"
                 lines += [f"{code:6} {state:35} {count:5}{known}" for state, count in states.items()]
         for c in self.differences:
             lines += ["", c.name, f"  {c.difference}"]
@@ -266,9 +271,14 @@ def _shows(row: Row, opcodes: set[str]) -> bool:
 
 
 def write_evidence(report: Report, folder: Path) -> tuple[Path, Path]:
-    """Write the file of results and what it shows into a folder: data of tests, and of the coverage pages."""
+    """Write the file of results and what it shows into a folder: data of tests, and of the coverage pages.
+
+    Its name has the target and the GPU, and the parts if it lacks some: results of other parts stay beside it.
+    """
     results = report.results
-    name = re.sub(r"[^a-z0-9]+", "-", f"{results.target} {results.gpu.removeprefix('NVIDIA ')}".lower()).strip("-")
+    parts = dict.fromkeys(c.outcome.part for c in report.comparisons) if report.not_recorded else ()
+    name = " ".join([results.target, results.gpu.removeprefix("NVIDIA "), *parts])
+    name = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     data, shown = folder / f"{name}.zip", folder / f"{name}.json"
     folder.mkdir(parents=True, exist_ok=True)
     data.write_bytes(results.raw)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import collections
 import ctypes
 import hashlib
 import importlib.util
@@ -212,14 +213,20 @@ def launch(driver_path: str | None) -> None:
 
 
 def run_process(names: list[str], driver: str | None, seconds: float, end: float, receive: Callable[[dict[str, Any]], None]) -> str:
-    """Start a process for some cases; why it ended: "the process ended", "hang" if nothing came for so many seconds, or `NO_TIME`."""
+    """Start a process for some cases; why it ended: "the process ended", "hang" if nothing came for so many seconds, or `NO_TIME`.
+
+    What it prints about errors, such as the driver's lines about an assertion, is not shown; if it ends by itself, the last line is given.
+    """
     command = [sys.executable, "-B", str(Path(__file__).resolve()), "--launch", *(["--driver", driver] if driver else [])]
     environment = {**os.environ, "CUDA_CACHE_DISABLE": "1"}
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=str(FOLDER))
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace", env=environment, cwd=str(FOLDER))
     assert process.stdin is not None
     assert process.stdout is not None
+    assert process.stderr is not None
     lines: queue.Queue[str | None] = queue.Queue()
     stream = process.stdout
+    last: collections.deque[str] = collections.deque(maxlen=1)
 
     def read() -> None:
         with stream:
@@ -227,6 +234,8 @@ def run_process(names: list[str], driver: str | None, seconds: float, end: float
                 lines.put(line)
         lines.put(None)
 
+    messages = threading.Thread(target=last.extend, args=(process.stderr,), daemon=True)
+    messages.start()
     threading.Thread(target=read, daemon=True).start()
     try:
         process.stdin.write(json.dumps(names))
@@ -234,7 +243,8 @@ def run_process(names: list[str], driver: str | None, seconds: float, end: float
         while True:
             line = lines.get(timeout=max(0.0, min(seconds, end - time.monotonic())))
             if line is None:
-                return "the process ended"
+                messages.join(1)
+                return ": ".join(["the process ended", *(line.strip() for line in last)])
             receive(json.loads(line))
     except queue.Empty:
         return NO_TIME if time.monotonic() > end else "hang"

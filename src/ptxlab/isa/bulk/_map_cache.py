@@ -59,10 +59,10 @@ class TileMap:
         """The coordinates in the box; for an interleaved tensor the dimension within a channel slice is added in front."""
         return (0, *coordinates) if self.box.slices else coordinates
 
-    def region(self, coordinates: tuple[int, ...], offsets: tuple[int, ...]) -> Region | Pixels:
-        """Clip a copy at these coordinates, with these im2col offsets, to the tensor."""
+    def region(self, coordinates: tuple[int, ...], offsets: tuple[int, ...], store: bool = False) -> Region | Pixels:
+        """Clip a copy at these coordinates, with these im2col offsets, to the tensor; for a ``store`` to what it writes."""
         at = self.placed(coordinates)
-        return self.box.region(at, offsets) if isinstance(self.box, Columns) else self.box.region(at)
+        return self.box.region(at, offsets, store) if isinstance(self.box, Columns) else self.box.region(at, store)
 
     def wide(self, halo: int, fixed: bool) -> TileMap:
         """The map in the mode im2col::w, or im2col::w::128 if ``fixed``."""

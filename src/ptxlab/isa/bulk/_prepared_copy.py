@@ -38,21 +38,26 @@ def _chunks_outside(box: Box) -> NDArray[np.int64]:
 class PreparedTmaCopy:
     """One copy between a tensor and shared memory; ``memory`` is the byte range in global memory.
 
+    A store writes whole 16-byte pieces of each row, as an H200 does: also what is behind the last element of the row. Those bytes change,
+    but they are not part of the tensor: they count as defined, and nothing is written behind the end of an allocation.
+
     Attributes
     ----------
     raw : bytes of the tensor map, empty if it cannot change
-    tile, box, part : the decoded map, its box, and the part of the box that is inside the tensor
+    tile, box : the decoded map and its box
+    inside, part : the part of the box that is inside the tensor, and the part that is copied
     """
 
-    __slots__ = ("_chunks", "_count", "_outside", "_whole", "box", "memory", "part", "raw", "tile")
+    __slots__ = ("_chunks", "_count", "_outside", "_whole", "box", "inside", "memory", "part", "raw", "tile")
 
-    def __init__(self, raw: bytes, tile: TileMap, part: Region | Pixels, memory: U8) -> None:
+    def __init__(self, raw: bytes, tile: TileMap, inside: Region | Pixels, part: Region | Pixels, memory: U8) -> None:
         box: Staged[Any] = tile.box
-        self.raw, self.tile, self.box, self.part, self.memory = raw, tile, box, part, memory
+        self.raw, self.tile, self.box, self.inside, self.part, self.memory = raw, tile, box, inside, part, memory
         self._whole: tuple[int, int] | None = None
         self._count = box.bytes // box.chunk
         self._outside: tuple[context.MemoryAccess, ...] = ()
-        if isinstance(box, Box) and part.whole and not box.padded and not box.rounds and box.packed % box.chunk == 0:
+        chunks = not box.padded and not box.rounds and box.packed % box.chunk == 0
+        if isinstance(box, Box) and part.whole and chunks and len(memory) >= part.size:
             self._chunks = _chunks_outside(box)
             self._whole = address_of(memory), address_of(self._chunks)
 
@@ -78,7 +83,13 @@ class PreparedTmaCopy:
 
     def store_undefined(self, cta: context.Cta, offset: int, combine: Combine | None, undefined: context.UndefinedBits) -> None:
         """Do to undefined bits what `store` does to the data."""
-        self.box.store(self.part, undefined.of(self.memory), self.box.gather(undefined.of(cta.shared), offset), combine)
+        box, found = self.box, self.box.gather(undefined.of(cta.shared), offset)
+        if self.part.size > self.inside.size:
+            of_elements = np.zeros_like(found)
+            index = box.index(self.inside)
+            of_elements.reshape(box.shape)[index] = found.reshape(box.shape)[index]
+            found = of_elements
+        box.store(self.part, undefined.of(self.memory), found, combine)
 
     def store(self, cta: context.Cta, offset: int, combine: Combine | None) -> None:
         """Copy or reduce from shared memory."""
@@ -103,7 +114,8 @@ class PreparedTmaCopy:
     def _global_accesses(self, write: bool) -> tuple[context.MemoryAccess, ...]:
         """The accesses to global memory, cached: a prepared copy has one direction."""
         if not self._outside:
-            self._outside = tuple(context.MemoryAccess.of(part, write) for part in self.box.views(self.memory, self.part))
+            part = self.part if len(self.memory) >= self.part.size else self.inside
+            self._outside = tuple(context.MemoryAccess.of(each, write) for each in self.box.views(self.memory, part))
         return self._outside
 
 

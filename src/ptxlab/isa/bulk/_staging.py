@@ -5,7 +5,7 @@ Chunks of 16 bytes (8 bytes in the mode that flips 8-byte halves) are moved betw
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.isa.bulk._reduce import Combine, whole_elements
+from ptxlab.isa.bulk._reduce import Combine, put, whole_elements
 from ptxlab.layout import swizzle_addresses
 from ptxlab.tables import TENSOR_MAP_SWIZZLES
 
@@ -127,6 +127,14 @@ class Staged(Generic[Part]):
             object.__setattr__(self, name, value)
 
     @property
+    def written(self) -> tuple[int, ...]:
+        """``dims`` to which stores and reductions clip: they write whole 16-byte pieces of a row, also what is behind its last element."""
+        if self.padded:
+            return self.dims
+        unit = 128 // self.bits
+        return -(-self.dims[0] // unit) * unit, *self.dims[1:]
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the staging array in which `index` selects the part inside the tensor."""
         raise NotImplementedError
@@ -142,6 +150,17 @@ class Staged(Generic[Part]):
     def write(self, memory: U8, part: Part, values: U8) -> None:
         """The inverse of `read`."""
         raise NotImplementedError
+
+    def places(self, memory: U8, part: Part, values: U8) -> Iterator[tuple[U8, U8]]:
+        """Views of ``memory`` with what `write` would write there; a row that ends behind ``memory`` has the elements before its end."""
+        raise NotImplementedError
+
+    def rows_at(self, memory: U8, starts: NDArray[np.int64], values: U8) -> Iterator[tuple[U8, U8]]:
+        """`places` of rows that begin at these bytes."""
+        for start, source in zip(starts.tolist(), values.reshape(len(starts), -1), strict=True):
+            target = memory[start : start + len(source)]
+            whole = len(target) * 8 // self.bits * self.bits // 8
+            yield target[:whole], source[:whole]
 
     def views(self, memory: U8, part: Part) -> list[U8]:
         """The bytes inside the tensor as views of global memory."""
@@ -170,17 +189,20 @@ class Staged(Generic[Part]):
         return dense
 
     def store(self, part: Part, memory: U8, dense: U8, combine: Combine | None) -> None:
-        """Write the part inside the tensor; ``combine(target, source)`` reduces into it instead."""
+        """Write a part; ``combine(target, source)`` reduces into it instead.
+
+        ``memory`` may end before the part does, within the piece behind the last row: what is behind ``memory`` is not written.
+        """
         if not part.size:
             return
         if self.padded:
             dense = np.ascontiguousarray(dense.reshape(-1, 16)[:, : self.padded])
-        inside = dense.reshape(self.shape)[self.index(part)]
-        if combine is not None:
-            target = self.read(memory, part)
-            combine(target, inside)
-            inside = target
-        self.write(memory, part, inside)
+        values = dense.reshape(self.shape)[self.index(part)]
+        if combine is None and len(memory) >= part.size:
+            self.write(memory, part, values)
+            return
+        for target, source in self.places(memory, part, values):
+            put(target, source, combine)
 
     @property
     def chunk(self) -> int:

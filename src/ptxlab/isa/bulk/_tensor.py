@@ -138,9 +138,10 @@ def _prepare(warp: context.WarpContext, form: _Form, address: int, places: tuple
     if tile.im2col and info:
         tile, offsets = _of_mode(warp, tile, info)
     _checked(warp, tile, coordinates, store)
-    part = tile.region(coordinates, offsets)
-    memory = warp.machine.global_view(warp, part.address, part.size, store) if part.size else NOTHING
-    copy = form.prepared[address, places] = PreparedTmaCopy(b"" if is_parameter(address) else raw, tile, part, memory)
+    inside = tile.region(coordinates, offsets)
+    part = tile.region(coordinates, offsets, True) if store else inside
+    memory = warp.machine.global_view(warp, inside.address, inside.size, store, part.size) if inside.size else NOTHING
+    copy = form.prepared[address, places] = PreparedTmaCopy(b"" if is_parameter(address) else raw, tile, inside, part, memory)
     return copy
 
 
@@ -261,17 +262,21 @@ def _map(warp: context.WarpContext, position: int, lane: int) -> tuple[TileMap, 
     return tile, box
 
 
-def _regions(warp: context.WarpContext, position: int, lane: int, tile: TileMap, box: Box, store: bool) -> list[Region]:
-    """The regions of the four rows in global memory."""
+def _regions(
+    warp: context.WarpContext, position: int, lane: int, tile: TileMap, box: Box, store: bool
+) -> tuple[list[Region], list[Region], list[context.U8]]:
+    """The four rows: what is inside the tensor, what is copied, and the bytes of it in global memory."""
     column, *rows = read_coordinates(warp, position, lane, 1 + _ROWS)
     for row in rows:
         if not tile.takes((column, row), store):
             warp.fault("D724", tile.refusal((column, row)))
-    return [box.region((column, row)) for row in rows]
-
-
-def _views(warp: context.WarpContext, regions: list[Region], write: bool) -> list[context.U8]:
-    return [warp.machine.global_view(warp, region.address, region.size, write) if region.size else NOTHING for region in regions]
+    inside = [box.region((column, row)) for row in rows]
+    parts = [box.region((column, row), True) for row in rows] if store else inside
+    view = partial(warp.machine.global_view, warp)
+    views = [
+        view(region.address, region.size, store, part.size) if region.size else NOTHING for region, part in zip(inside, parts, strict=True)
+    ]
+    return inside, parts, views
 
 
 @service(
@@ -286,10 +291,9 @@ def gather(warp: context.WarpContext) -> None:
     for lane in lanes(warp):
         tile, box = _map(warp, 1, lane)
         four = _four(box)
-        regions = _regions(warp, 1, lane, tile, box, False)
+        _, regions, sources = _regions(warp, 1, lane, tile, box, False)
         destination = shared_range(warp, 0, lane, four.footprint, _ALIGNMENT, warp.q.direction == TO_CTA)
         targets = signal_targets(warp, lane, destination, 2, 4, pair)
-        sources = _views(warp, regions, False)
         perform = partial(_perform_gather, box, four, sources, regions, targets)
         undefined = partial(_gather_undefined, box, four, sources, regions, targets)
         accesses = partial(_gathered, box, four, sources, regions, targets)
@@ -323,13 +327,12 @@ def scatter(warp: context.WarpContext) -> None:
     for lane in lanes(warp):
         tile, box = _map(warp, 0, lane)
         four = _four(box)
-        regions = _regions(warp, 0, lane, tile, box, True)
+        inside, parts, views = _regions(warp, 0, lane, tile, box, True)
         cta, offset = shared_range(warp, 1, lane, four.footprint, _ALIGNMENT, True)
-        views = _views(warp, regions, True)
-        perform = partial(_perform_scatter, box, four, views, regions, cta, offset)
+        perform = partial(_perform_scatter, box, four, views, parts, cta, offset)
         source = cta.shared[offset : offset + four.footprint]
-        undefined = partial(_scatter_undefined, box, four, views, regions, cta, offset)
-        accesses = partial(_scattered, box, views, regions, source)
+        undefined = partial(_scatter_undefined, box, four, views, inside, cta, offset)
+        accesses = partial(_scattered, box, views, inside, source)
         maps = used_maps(warp, generic_address(warp, 0, lane))
         track(warp, lane, start(warp, lane, perform, accesses, *maps, undefined=undefined))
 

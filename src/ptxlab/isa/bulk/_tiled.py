@@ -6,6 +6,7 @@ In tiled mode the part inside the tensor is copied between a strided view of glo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -54,12 +55,13 @@ class Box(Staged[Region]):
     def __post_init__(self) -> None:
         self._arrange(self.counts[0], prod(self.counts[1:]))
 
-    def region(self, coordinates: tuple[int, ...]) -> Region:
-        """Clip the box at these coordinates to the tensor."""
+    def region(self, coordinates: tuple[int, ...], store: bool = False) -> Region:
+        """Clip the box at these coordinates to the tensor; for a ``store`` to what it writes."""
         spans = []
         whole = True
         first = last = 0
-        for i, (at, size, count, step) in enumerate(zip(coordinates, self.dims, self.counts, self.steps, strict=True)):
+        dims = self.written if store else self.dims
+        for i, (at, size, count, step) in enumerate(zip(coordinates, dims, self.counts, self.steps, strict=True)):
             low = 0 if at >= 0 else -(at // step)
             high = min(count, max(0, -((at - size) // step)))
             if low >= high:
@@ -100,6 +102,15 @@ class Box(Staged[Region]):
 
     def write(self, memory: U8, part: Region, values: U8) -> None:
         self.read(memory, part)[...] = values
+
+    def places(self, memory: U8, part: Region, values: U8) -> Iterator[tuple[U8, U8]]:
+        if len(memory) >= part.size:
+            yield self.read(memory, part), values
+            return
+        starts = np.zeros(1, np.int64)
+        for span, pitch, step in zip(part.spans[:0:-1], self.pitches[::-1], self.steps[:0:-1], strict=True):
+            starts = (starts[:, None] + np.arange(span.high - span.low) * (pitch * step)).reshape(-1)
+        yield from self.rows_at(memory, starts, values)
 
     def views(self, memory: U8, part: Region) -> list[U8]:
         return [self.read(memory, part)]
@@ -169,8 +180,8 @@ class Columns(Staged[Pixels]):
         """Whether a traversal may begin at these coordinates: inside the bounding box; for im2col::w also left of it."""
         return all((low <= at or self.wide) and at <= last for at, low, last in zip(coordinates[1:], *self.corners(), strict=False))
 
-    def region(self, coordinates: tuple[int, ...], offsets: tuple[int, ...]) -> Pixels:
-        """Clip a copy to the tensor; ``offsets`` are added to the image coordinates of each pixel."""
+    def region(self, coordinates: tuple[int, ...], offsets: tuple[int, ...], store: bool = False) -> Pixels:
+        """Clip a copy to the tensor, or a ``store`` to what it writes; ``offsets`` are added to the image coordinates of each pixel."""
         channel, *others = coordinates
         of = slice(self.walked)
         sizes = self.dims[1 : 1 + self.walked]
@@ -180,7 +191,7 @@ class Columns(Staged[Pixels]):
         pixels[:, of], pixels[:, -1] = walk[:, :-1], walk[:, -1]
         pixels[:, : len(offsets)] += np.array(offsets, np.int64)
         inside = ((pixels >= 0) & (pixels < self.dims[1:])).all(axis=1)
-        low, high = max(0, -channel), min(self.channels, self.dims[0] - channel)
+        low, high = max(0, -channel), min(self.channels, (self.written if store else self.dims)[0] - channel)
         rows = np.flatnonzero(inside)
         if low >= high or not len(rows):
             return Pixels(0, 0, rows[:0], rows[:0], 0, 0, False)
@@ -203,6 +214,9 @@ class Columns(Staged[Pixels]):
 
     def write(self, memory: U8, part: Pixels, values: U8) -> None:
         memory[part.bytes()] = values
+
+    def places(self, memory: U8, part: Pixels, values: U8) -> Iterator[tuple[U8, U8]]:
+        return self.rows_at(memory, part.offsets, values)
 
     def views(self, memory: U8, part: Pixels) -> list[U8]:
         size = part.high - part.low

@@ -319,9 +319,9 @@ class Launch:
             )
         return ctas[rank], address & 0xFF_FFFF
 
-    def global_view(self, t: Any, address: int, size: int, write: bool) -> NDArray[np.uint8]:
+    def global_view(self, t: Any, address: int, size: int, write: bool, most: int = 0) -> NDArray[np.uint8]:
         """Return bytes of one global allocation as a view."""
-        return self.device.memory.view(address, size, write)
+        return self.device.memory.view(address, size, write, most)
 
     def read_generic(self, t: Any, address: int, size: int, cta: CtaState) -> NDArray[np.uint8]:
         """Return the bytes at a generic, global or param address."""

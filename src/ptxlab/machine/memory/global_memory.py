@@ -208,11 +208,11 @@ class DeviceMemory:
         found = self.find(address)
         return None if found is None or found.freed or address >= found.base + found.size else found
 
-    def view(self, address: int, size: int, write: bool = False) -> NDArray[np.uint8]:
-        """The bytes of a range that lies inside one live allocation."""
+    def view(self, address: int, size: int, write: bool = False, most: int = 0) -> NDArray[np.uint8]:
+        """The bytes of a range that lies inside one live allocation; up to ``most`` bytes, if the allocation has them."""
         found = self.allocation(address, size, write)
         at = address - found.base
-        return found.data[at : at + size]
+        return found.data[at : at + max(size, most)]
 
     def copy_to_shared(self, shared: NDArray[np.uint8], rows: NDArray[np.uint64]) -> None:
         """Perform deferred non-bulk copies in the order of issue.

@@ -32,6 +32,59 @@ _WRITTEN = (
     ("red.global.add.u32", "%r1", 2),
     ("red.shared.add.u32", "%r1", 1),
 )
+_TEXTS = {"condition": "a condition of a record kit", "file": "record kit", "function": "k"}
+"""What an assertion prints."""
+_DECLARED = ".extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);\n" + "".join(
+    f".global .align 1 .b8 {name}[{len(text) + 1}] = {{{', '.join(str(code) for code in text.encode())}, 0}};\n"
+    for name, text in _TEXTS.items()
+)
+_CALL = """
+mov.u64 %q0, condition; cvta.global.u64 %q0, %q0;
+mov.u64 %q1, file; cvta.global.u64 %q1, %q1;
+mov.u64 %q2, function; cvta.global.u64 %q2, %q2;
+call.uni __assertfail, (%q0, %q1, 7, %q2, 1);
+"""
+_BULK_LOAD = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+_BULK_STORE = "cp.async.bulk.global.shared::cta.bulk_group"
+
+
+def _bulk_load(to: str, source: str, size: int = 64, barrier: str = "%r7") -> tuple[str, str]:
+    """One thread loads, and waits some time for the bytes."""
+    return (
+        _BULK_LOAD,
+        f"""
+setp.eq.u32 %p2, %t, 0;
+add.u32 %r7, %s, 6144;
+@%p2 mbarrier.init.shared::cta.b64 [%r7], 1;
+fence.proxy.async;
+bar.warp.sync -1;
+@%p2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r7], {size};
+mov.b32 %r6, {size};
+@%p2 {_BULK_LOAD} [{to}], [{source}], %r6, [{barrier}];
+mov.b32 %r6, 0;
+WAIT:
+mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r7], 0;
+add.u32 %r6, %r6, 1;
+setp.lt.and.u32 %p1, %r6, 2000, !%p3;
+@%p1 bra WAIT;
+""",
+    )
+
+
+def _bulk_store(to: str, source: str) -> tuple[str, str]:
+    return (
+        _BULK_STORE,
+        f"""
+setp.eq.u32 %p2, %t, 0;
+fence.proxy.async;
+bar.warp.sync -1;
+@%p2 {_BULK_STORE} [{to}], [{source}], 64;
+@%p2 cp.async.bulk.commit_group;
+@%p2 cp.async.bulk.wait_group 0;
+""",
+    )
+
+
 _MORE = {
     "ldmatrix, a row that is not aligned": (
         "ldmatrix.sync.aligned.m8n8.x1.shared.b16",
@@ -53,13 +106,20 @@ _MORE = {
     "ld.shared, far outside": ("ld.shared.b32", "add.u32 %r2, %s, 0x80000; ld.shared.b32 %r1, [%r2];"),
     "st.shared, far outside": ("st.shared.b32", "add.u32 %r2, %s, 0x80000; st.shared.b32 [%r2], %r1;"),
     "trap": ("trap", "trap;"),
-    "an assertion that fails": ("call.uni", "call.uni __assertfail, (%a, %a, 7, %a, 1);"),
+    "an assertion that fails": ("call.uni", _CALL),
     "ld.local, far outside": ("ld.local.b32", "mov.u32 %r2, 0x7000000; ld.local.b32 %r1, [%r2];"),
     "division by zero": ("div.u32", "ld.global.b32 %r1, [%a]; xor.b32 %r2, %r1, %r1; div.u32 %r3, %r1, %r2;"),
     "mbarrier.init, not aligned": ("mbarrier.init.shared.b64", "mbarrier.init.shared.b64 [%s+4], 1;"),
+    "cp.async.bulk, a load, aligned": _bulk_load("%s", "%a+16"),
+    "cp.async.bulk, a load, shared memory is not aligned": _bulk_load("%s+8", "%a"),
+    "cp.async.bulk, a load, global memory is not aligned": _bulk_load("%s", "%a+8"),
+    "cp.async.bulk, a load, the mbarrier is not aligned": _bulk_load("%s", "%a", barrier="%r7+4"),
+    "cp.async.bulk, a load, the size is no multiple of 16": _bulk_load("%s", "%a", size=56),
+    "cp.async.bulk, a store, aligned": _bulk_store("%a+16", "%s"),
+    "cp.async.bulk, a store, shared memory is not aligned": _bulk_store("%a", "%s+8"),
+    "cp.async.bulk, a store, global memory is not aligned": _bulk_store("%a+8", "%s"),
 }
 """What is special -> the opcode, and the code. %a: an array of 4 KiB; %s: 8 KiB of shared memory."""
-_ASSERT = ".extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);\n"
 _TENSOR_FRAME = """
 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%s], 64;
 ld.shared.b32 %r5, [%s];
@@ -141,7 +201,7 @@ def _cases(target: str) -> Iterator[tuple[str, str, str]]:
 def faults(target: str) -> Iterator[Case]:
     """Kernels of one warp; most have one error."""
     for name, opcode, code in _cases(target):
-        first = head(target) + ("" if "__assertfail" not in code else _ASSERT)
+        first = head(target) + ("" if "__assertfail" not in code else _DECLARED)
         text = f"""{first}.visible .entry k(.param .u64 a, .param .u64 out)
 {{
 .reg .b16 %h<2>; .reg .b32 %r<8>, %s, %t; .reg .b64 %q<3>, %a, %out; .reg .pred %p<4>;

@@ -63,6 +63,8 @@ class _Copy:
     words: list[list[int]]
     span: int
     """Bytes of the tensor."""
+    note: str = ""
+    """What else is special."""
 
     @property
     def rank(self) -> int:
@@ -75,6 +77,7 @@ class _Copy:
         found = [ELEMENT_TYPES[call["data_type"]].name, f"swizzle {TENSOR_MAP_SWIZZLES[call['swizzle']].name}"]
         found += [f"interleave {16 * call['interleave']}B"] if call["interleave"] else []
         found += ["NaN outside"] if call["oob_fill"] else []
+        found += [self.note] if self.note else []
         return ", ".join(found)
 
 
@@ -92,7 +95,10 @@ def _strides(dims: Sequence[int], row: int, unit: int, draw: _Draw) -> tuple[lis
     return strides, span
 
 
-def _tiled(element: ElementType, swizzle: int, fill: int, *seed: int, load: bool = True, rank: int = 0) -> _Copy:
+def _tiled(
+    element: ElementType, swizzle: int, fill: int, *seed: int, load: bool = True, rank: int = 0, part_of_a_piece: bool = False
+) -> _Copy:
+    """With ``part_of_a_piece`` rows of the tensor end within 16 bytes, which the box covers."""
     draw = _Draw(*seed, element.driver, swizzle, fill, load)
     padded = bool(element.padded)
     rank = rank or draw(1, 6)
@@ -106,15 +112,20 @@ def _tiled(element: ElementType, swizzle: int, fill: int, *seed: int, load: bool
         left //= box[-1]
         steps.append(draw(1, 3) if draw.now_and_then(30) else 1)
         dims.append(draw(2, 10 if rank < 4 else 5))
+    piece = 128 // element.bits
+    if part_of_a_piece:
+        dims[0] = piece * draw(0, 2 * elements // piece) + draw(1, piece)
     strides, span = _strides(dims[1:], dims[0] * element.bits // 8, 32 if padded else 16, draw)
     expect = elements * element.bits // 8 * prod(-(-size // step) for size, step in zip(box[1:], steps[1:], strict=True))
     least, words, chunk = -3 if load else 0, [], _PADDED_ROW if padded else 128 // element.bits
     for _ in range(_CTAS if load else 1):
         first = 0 if draw.now_and_then(40) else chunk * draw(least, max(dims[0] // chunk, 1))
         others = [0 if draw.now_and_then(40) else draw(least, size + load) for size in dims[1:]]
+        if part_of_a_piece:
+            first = piece * (dims[0] // piece - draw(0, min(elements, dims[0]) // piece))
         words.append(_words([first, *others], [], expect, draw))
     call = _map_call(element, rank, swizzle, 0, fill) | {"dims": dims, "strides": strides, "box": box, "element_strides": steps}
-    return _Copy(call, words, span)
+    return _Copy(call, words, span, "rows that end within 16 bytes" if part_of_a_piece else "")
 
 
 def _interleaved(element: ElementType, swizzle: int, interleave: int, load: bool = True) -> _Copy:
@@ -206,9 +217,9 @@ def _store(target: str, copy: _Copy, opcode: str, coordinates: int = 0) -> Case:
     return Case(f"{opcode}, {copy.what}", text, 1, 128, inputs, (after,), (opcode,), maps=(TensorMap(3, copy.call),))
 
 
-def _rows(element: ElementType, swizzle: int, load: bool) -> _Copy:
+def _rows(element: ElementType, swizzle: int, load: bool, part_of_a_piece: bool = False) -> _Copy:
     """Four rows by their numbers, of which some are outside."""
-    copy = _tiled(element, swizzle, 0, 7, load=load, rank=2)
+    copy = _tiled(element, swizzle, 0, 7, load=load, rank=2, part_of_a_piece=part_of_a_piece)
     draw = _Draw(8, element.driver, swizzle, load)
     rows = copy.call["dims"][1] = 9
     copy.call["box"][1], copy.call["element_strides"][1] = 1, 1
@@ -233,7 +244,9 @@ def _blackwell(target: str, types: dict[int, ElementType]) -> Iterator[Case]:
     if target in TENSOR_MEMORY_TARGETS:
         for number, swizzle in ((0, 3), (6, 0), (7, 1)):
             yield _load(target, _rows(types[number], swizzle, True), "tile::gather4", coordinates=5)
-            yield _store(target, _rows(types[number], swizzle, False), _STORE.format(2, "tile::scatter4"), coordinates=5)
+            for part_of_a_piece in (False, True):
+                copy = _rows(types[number], swizzle, False, part_of_a_piece)
+                yield _store(target, copy, _STORE.format(2, "tile::scatter4"), coordinates=5)
 
 
 def _loads(target: str, types: dict[int, ElementType]) -> Iterator[Case]:
@@ -269,6 +282,18 @@ def _stores(target: str, types: dict[int, ElementType]) -> Iterator[Case]:
             yield _store(target, copy, _REDUCE.format(copy.rank, operation, "tile"))
 
 
+def _stores_of_parts(target: str, types: dict[int, ElementType]) -> Iterator[Case]:
+    """A store writes whole 16-byte pieces of a row: here the last one has elements of the tensor and others."""
+    for element in types.values():
+        if not element.sm_100:
+            copy = _tiled(element, (element.driver + 1) % 4, 0, 13, load=False, part_of_a_piece=True)
+            yield _store(target, copy, _STORE.format(copy.rank, "tile"))
+    for operation, numbers in REDUCTIONS.items():
+        for number in numbers if operation == "add" else sorted({numbers[0], numbers[-1]}):
+            copy = _tiled(types[number], (number + 1) % 4, 0, 14, len(operation), load=False, rank=2 + number % 2, part_of_a_piece=True)
+            yield _store(target, copy, _REDUCE.format(copy.rank, operation, "tile"))
+
+
 def wrong_copies(target: str) -> Iterator[Case]:
     """Copies that end with an error, or may."""
     types = ELEMENT_TYPES
@@ -295,6 +320,7 @@ def tma(target: str) -> Iterator[Case]:
     types = dict(ELEMENT_TYPES)
     yield from _loads(target, types)
     yield from _stores(target, types)
+    yield from _stores_of_parts(target, types)
     # A cluster of two CTAs: one loads into both.
     if target == "sm_90a" or target in TENSOR_MEMORY_TARGETS:
         for number, swizzle in ((0, 0), (6, 3)):

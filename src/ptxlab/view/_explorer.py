@@ -30,7 +30,7 @@ from ptxlab.tables import (
 __all__ = ["explorer_page", "explorer_tables"]
 
 _WGMMA_FRAGMENTS = {name: text for name, text in MATRIX_FRAGMENTS.items() if name.startswith("wgmma")}
-_SCRIPTS = ("formulas.js", "model.js", "canvas.js", "page.js")
+_SCRIPTS = ("formulas.js", "model.js", "legend.js", "canvas.js", "page.js")
 
 
 def explorer_page() -> str:

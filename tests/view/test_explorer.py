@@ -10,6 +10,7 @@ import pytest
 
 from ptxlab import layout
 from ptxlab.descriptors import DescriptorError, InstructionDescriptor, OperandTile, SharedMemoryDescriptor, WgmmaDescriptor
+from ptxlab.descriptors.describe.strides import stride_remarks
 from ptxlab.layout import metadata_chunks
 from ptxlab.tables import COPY_LAYOUTS, DATA_PATHS, LOAD_REGISTERS, SCALE_IDS, SHAPES, SPARSE_GRANULARITY, SWIZZLES, TYPE_BITS
 from tests.sweep_helpers import one_in
@@ -53,6 +54,27 @@ def test_strides_of_tiles_without_gaps(page: Any) -> None:
         wanted.append(dict(zip(("leading", "stride"), tile.strides, strict=True)))
     assert page().run("return arguments[0].map((c) => ptxlab.formulas.packedStrides(...c))", cases) == wanted
     assert len(cases) > 800
+
+
+def test_remarks_on_strides(page: Any) -> None:
+    rng = np.random.default_rng(9)
+    cases, wanted = [], []
+    for swizzle, major, bits in itertools.product(SWIZZLES, ("k", "mn"), (4, 8, 16, 32)):
+        for leading, stride in rng.choice([0, 16, 64, 128, 256, 512, 1024, 2048, 8192], (20, 2)).tolist():
+            d = SharedMemoryDescriptor(0x400, leading, stride, swizzle)
+            cases.append([fields(d), major, bits])
+            wanted.append(list(stride_remarks(d, major, bits)))  # type: ignore[arg-type]
+    found = page()
+    texts = found.run("return arguments[0].map((c) => { const r = ptxlab.formulas.strideRemark(...c); return r ? [r.text] : []; })", cases)
+    assert texts == wanted
+    kinds = {text.split("bytes ")[1].split()[0] for texts in wanted for text in texts} | {"" for texts in wanted if not texts}
+    assert kinds == {"is", "leaves", "leave", ""}
+    # Of an edited descriptor, below its fields.
+    shown = "return [...document.querySelectorAll('#cards .remark')].map((p) => p.textContent)"
+    for stride, remarks in ((1024, 1), (512, 0), (256, 1)):
+        d = SharedMemoryDescriptor(start=0x400, stride=stride, swizzle="64B")
+        assert page(f"k=32&n=64&sa=64B&sb=64B&da={int(d):#x}").run(shown) == list(stride_remarks(d, "k", 16))
+        assert len(stride_remarks(d, "k", 16)) == remarks
 
 
 @pytest.mark.parametrize("key", one_in(4, [(key,) for key in DATA_PATHS]), ids=str)

@@ -40,7 +40,8 @@ SHARED = (
     + """
     return found.map((s) => {
       const model = { mma: buildMma, wgmma: buildWgmma }[s.op](s), { A, B } = model.shared;
-      return [A, B].map((o) => [String(o.value), o.rows, o.k, o.bits, o.major, o.padded]);
+      const remark = (o) => F.strideRemark(o.d, o.major, o.padded ? 8 : o.bits);
+      return [A, B].map((o) => [String(o.value), o.rows, o.k, o.bits, o.major, o.padded, remark(o)]);
     });"""
 )
 
@@ -61,7 +62,8 @@ def slots(form: Any, value: str, rows: int, k: int, bits: int, major: Any, padde
 def check_shared(page: Any, op: str, start: dict[str, Any], names: list[str], least: list[str]) -> int:
     form = WgmmaDescriptor if op == "wgmma" else SharedMemoryDescriptor
     states = page("op=" + op).run(SHARED, {"op": op, **start}, names, least)
-    for a, b in states:
+    for (*a, of_a), (*b, of_b) in states:
+        assert of_a is of_b is None  # no remark on the strides of a tile without gaps
         taken, others = slots(form, *a), slots(form, *b)
         assert np.intersect1d(taken, others).size == 0, (a, b)
         # Both begin at a multiple of every swizzle pattern, and B directly after A.

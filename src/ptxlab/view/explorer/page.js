@@ -304,6 +304,8 @@ function cards() {
     if (!o.known) node.append(make("p", { className: "note bad" }, `The swizzling mode ${o.d.swizzle} does not exist; the picture shows no swizzle.`));
     const layout = TABLES.canonical[o.major + "," + o.d.swizzle];
     if (layout) node.append(make("p", { className: "note mono" }, layout));
+    const remark = o.known && F.strideRemark(o.d, o.major, o.padded ? 8 : o.bits);
+    if (remark && (o.overlaps || !remark.overlap)) node.append(make("p", { className: "note remark" }, remark.text));
     list.push(node);
   }
   if (state.op === "mma" && TABLES.formats["idesc:" + state.kind])

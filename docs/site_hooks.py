@@ -4,6 +4,7 @@ r"""What the site changes in its pages.
 - It has the layout explorer.
 - A link to a file that the site does not have becomes its text.
 - A comment that begins with "on the site:" is shown: a sentence that only readers of the site need.
+- What commands print is wrapped, but for pictures of layouts.
 - In a table, GitHub wants ``\|`` for a bar in code, Python-Markdown a plain one.
 """
 
@@ -27,6 +28,7 @@ EXPLORER = "explorer.html"
 _LINK = re.compile(r"^```.*?^```$|(?<!!)\[([^\]]+)\]\(([^)#\s:]+)(#[^)\s]*)?\)", re.MULTILINE | re.DOTALL)
 """A block of code, or a link to a file."""
 _SITE_ONLY = re.compile(r"<!-- on the site: (.*?) -->", re.DOTALL)
+_PRINTED = re.compile(r'(<div class="language-(?:console|text) )')
 _ROW = re.compile(r"^\|.*$", re.MULTILINE)
 _CODE = re.compile(r"`[^`]+`")
 
@@ -46,6 +48,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     markdown = _LINK.sub(lambda link: _on_the_site(link, here, source), markdown)
     markdown = _SITE_ONLY.sub(r"\1", markdown)
     return _ROW.sub(lambda row: _CODE.sub(lambda code: code[0].replace(r"\|", "|"), row[0]), markdown)
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Mark what commands print; MkDocs calls this."""
+    return html if page.file.src_uri.startswith("layouts/") else _PRINTED.sub(r"\1wrapped ", html)
 
 
 def _on_the_site(link: re.Match[str], here: str, source: str) -> str:

@@ -164,6 +164,27 @@ def test_the_search_works_from_files(site: Path, browser: Browser, page: str) ->
 
 @pytest.mark.sweep
 @pytest.mark.xdist_group("site")
+def test_no_table_is_cut(site: Path, browser: Browser) -> None:
+    """On a screen of 1280 pixels, where both navigations stand beside the page; and no page scrolls sideways on one of 600."""
+    script = """return [document.documentElement.scrollWidth - innerWidth,
+        ...[...document.querySelectorAll(".md-typeset__scrollwrap")].map((e) => e.scrollWidth - e.clientWidth)];"""
+    for name in (
+        "index",
+        "codes",
+        "refused",
+        "reference/launch-options",
+        *(f"coverage/{page.stem}" for page in (site / "coverage").glob("*.html")),
+    ):
+        browser.resize(1280, 1000)
+        browser.open((site / f"{name}.html").as_uri())
+        first, *tables = browser.run(script)
+        assert (first, len(tables) > 0, max(tables)) == (0, True, 0), name
+        browser.resize(600, 1000)
+        assert browser.run(script)[0] == 0, name
+
+
+@pytest.mark.sweep
+@pytest.mark.xdist_group("site")
 def test_the_filter_of_the_coverage_pages(site: Path, browser: Browser) -> None:
     """What stays visible is what the words select in the text of the page."""
     lines = [line for line in (DOCS / "coverage" / "tcgen05.md").read_text().splitlines() if line.startswith("| `")]

@@ -242,7 +242,7 @@ def test_the_link_is_copied_or_not(page: Any) -> None:
         Object.defineProperty(navigator, "clipboard", {value: clipboard, configurable: true});
         button.click();"""
     for works, said in ((True, "Link copied"), (False, "Copy it from the address bar")):
-        found = page("kind=i8&n=32")
+        found = page("kind=i8&n=32", fresh=True)
         found.run(script, works)
         assert found.run("return document.getElementById('share').textContent") == said
         assert found.run("return window.copied === location.href") is works
@@ -287,7 +287,7 @@ def test_a_pasted_instruction_descriptor_sets_the_controls(page: Any) -> None:
 
 
 def test_hovering_finds_the_element_everywhere(page: Any) -> None:
-    found = page("n=64")
+    found = page("n=64", fresh=True)
     spot = """const r = document.getElementById(arguments[0] + '-canvas').getBoundingClientRect();
         const [x, y, w, h] = views[arguments[0]].box(arguments[1], arguments[2]);
         return [r.left + x + w / 4, r.top + y + h / 2].map(Math.round);"""

@@ -78,9 +78,9 @@ TYPES = {
     "f16": ["f16"],
     "tf32": ["tf32"],
     "i8": ["s8"],
+    "mxf4": ["e2m1"],
     "f8f6f4": ["e4m3", "e2m3", "e2m1"],
     "mxf8f6f4": ["e4m3", "e2m3", "e2m1"],
-    "mxf4": ["e2m1"],
     "mxf4nvf4": ["e2m1"],
 }
 LAYOUT = ["group", "ws", "sparse", "m", "n", "ta", "tb", "sa", "sb", "k"]

@@ -37,7 +37,7 @@ def resized(page: Any, browser: Any) -> Iterator[Any]:
     ),
 )
 def test_page_draws_without_scrolling_sideways(resized: Any, fragment: str, tmp_path: Path) -> None:
-    found = resized(fragment)
+    found = resized(fragment, fresh=True)
     for width in WIDTHS:
         found.resize(width, 1000)
         for theme in ("light", "dark"):
@@ -121,7 +121,7 @@ def test_the_legend_names_the_colours_that_are_drawn(page: Any, theme: str) -> N
 
 
 def test_the_keyboard_chooses_an_element(page: Any) -> None:
-    found = page("n=64")
+    found = page("n=64", fresh=True)
     chosen = "return ptxlab.chosen && [ptxlab.chosen.matrix, ptxlab.chosen.i, ptxlab.chosen.j]"
     found.press(RIGHT)
     assert found.run(chosen) is None
@@ -141,7 +141,7 @@ def test_the_keyboard_chooses_an_element(page: Any) -> None:
 
 
 def test_a_tap_keeps_an_element(resized: Any) -> None:
-    found = resized("n=64")
+    found = resized("n=64", fresh=True)
     found.resize(400, 900)
     spot = """const r = document.getElementById('matrix-canvas').getBoundingClientRect(), [x, y, w, h] = views.matrix.box(7, 20);
         return [r.left + x + w / 2, r.top + y + h / 2].map(Math.floor);"""

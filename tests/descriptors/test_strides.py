@@ -107,8 +107,8 @@ def test_tiles_without_gaps() -> None:
         assert remarks(SharedMemoryDescriptor(0x400, leading, stride, swizzle), major) == []
 
 
-# Form, swizzle, LBO, SBO, majorness, bits of a container in shared memory: of the kernels of the tests in Triton, Gluon, CuTe DSL, CUTLASS
-# and CUDA C++. The one without swizzling is of tcgen05.cp.
+# Form, swizzle, LBO, SBO, majorness, bits of a container in shared memory: of kernels of tests/end_to_end. The one without swizzling is of
+# tcgen05.cp.
 KERNELS = """
 smem 128B 0 1024 mn 16
 smem 128B 16 1024 k 4

@@ -36,6 +36,7 @@ PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.m
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"<!-- on the site: .*? -->", "", prose, flags=re.DOTALL)  # the build of the site checks these
     for link in re.findall(r"\]\(([^)\s]+)\)", prose):
         path, _, anchor = link.partition("#")
         if "://" in path:

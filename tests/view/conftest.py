@@ -27,11 +27,23 @@ def browser() -> Iterator[Any]:
     found.close()
 
 
+SHOW = """history.replaceState(null, "", "#" + arguments[0]);
+    document.documentElement.dataset.theme = "light";
+    scrollTo(0, 0);
+    readFragment();
+    update();"""
+
+
 @pytest.fixture
 def page(browser: Any, address: str) -> Any:
-    def open_page(fragment: str = "") -> Any:
-        browser.open("about:blank")
-        browser.open(f"{address}#{fragment}")
+    """The page with a fragment: loaded, if ``fresh``, or else one that is loaded already, with this fragment."""
+
+    def open_page(fragment: str = "", fresh: bool = False) -> Any:
+        if fresh or browser.run("return location.href.split('#')[0]") != address:
+            browser.open("about:blank")
+            browser.open(f"{address}#{fragment}")
+        else:
+            browser.run(SHOW, fragment)
         return browser
 
     return open_page

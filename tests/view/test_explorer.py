@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 from ptxlab import layout
 from ptxlab.descriptors import DescriptorError, InstructionDescriptor, OperandTile, SharedMemoryDescriptor, WgmmaDescriptor
+from ptxlab.descriptors.describe.strides import stride_remarks
 from ptxlab.layout import metadata_chunks
 from ptxlab.tables import COPY_LAYOUTS, DATA_PATHS, LOAD_REGISTERS, SCALE_IDS, SHAPES, SPARSE_GRANULARITY, SWIZZLES, TYPE_BITS
 from tests.sweep_helpers import one_in
@@ -54,6 +54,27 @@ def test_strides_of_tiles_without_gaps(page: Any) -> None:
         wanted.append(dict(zip(("leading", "stride"), tile.strides, strict=True)))
     assert page().run("return arguments[0].map((c) => ptxlab.formulas.packedStrides(...c))", cases) == wanted
     assert len(cases) > 800
+
+
+def test_remarks_on_strides(page: Any) -> None:
+    rng = np.random.default_rng(9)
+    cases, wanted = [], []
+    for swizzle, major, bits in itertools.product(SWIZZLES, ("k", "mn"), (4, 8, 16, 32)):
+        for leading, stride in rng.choice([0, 16, 64, 128, 256, 512, 1024, 2048, 8192], (20, 2)).tolist():
+            d = SharedMemoryDescriptor(0x400, leading, stride, swizzle)
+            cases.append([fields(d), major, bits])
+            wanted.append(list(stride_remarks(d, major, bits)))  # type: ignore[arg-type]
+    found = page()
+    texts = found.run("return arguments[0].map((c) => { const r = ptxlab.formulas.strideRemark(...c); return r ? [r.text] : []; })", cases)
+    assert texts == wanted
+    kinds = {text.split("bytes ")[1].split()[0] for texts in wanted for text in texts} | {"" for texts in wanted if not texts}
+    assert kinds == {"is", "leaves", "leave", ""}
+    # Of an edited descriptor, below its fields.
+    shown = "return [...document.querySelectorAll('#cards .remark')].map((p) => p.textContent)"
+    for stride, remarks in ((1024, 1), (512, 0), (256, 1)):
+        d = SharedMemoryDescriptor(start=0x400, stride=stride, swizzle="64B")
+        assert page(f"k=32&n=64&sa=64B&sb=64B&da={int(d):#x}").run(shown) == list(stride_remarks(d, "k", 16))
+        assert len(stride_remarks(d, "k", 16)) == remarks
 
 
 @pytest.mark.parametrize("key", one_in(4, [(key,) for key in DATA_PATHS]), ids=str)
@@ -221,7 +242,7 @@ def test_the_link_is_copied_or_not(page: Any) -> None:
         Object.defineProperty(navigator, "clipboard", {value: clipboard, configurable: true});
         button.click();"""
     for works, said in ((True, "Link copied"), (False, "Copy it from the address bar")):
-        found = page("kind=i8&n=32")
+        found = page("kind=i8&n=32", fresh=True)
         found.run(script, works)
         assert found.run("return document.getElementById('share').textContent") == said
         assert found.run("return window.copied === location.href") is works
@@ -266,7 +287,7 @@ def test_a_pasted_instruction_descriptor_sets_the_controls(page: Any) -> None:
 
 
 def test_hovering_finds_the_element_everywhere(page: Any) -> None:
-    found = page("n=64")
+    found = page("n=64", fresh=True)
     spot = """const r = document.getElementById(arguments[0] + '-canvas').getBoundingClientRect();
         const [x, y, w, h] = views[arguments[0]].box(arguments[1], arguments[2]);
         return [r.left + x + w / 4, r.top + y + h / 2].map(Math.round);"""
@@ -294,34 +315,6 @@ def test_the_arrow_keys_move_the_element_and_the_cta_follows(page: Any) -> None:
     found.run("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowDown'}))")
     assert found.run("return [ptxlab.chosen.i, ptxlab.chosen.j, ptxlab.chosen.cta, ptxlab.state.rank]") == [64, 10, 1, 1]
     assert "CTA 1" in found.run("return document.getElementById('grid-title').textContent")
-
-
-@pytest.mark.parametrize(
-    "fragment",
-    one_in(
-        3,
-        [
-            "",
-            "op=wgmma&asrc=registers&a=e4m3&n=32",
-            "op=ld&shape=16x32bx2&num=4&pack=1",
-            "op=cp&cp=4x256b",
-            "kind=mxf4&group=2&m=128",
-            "m=32&ws=1&n=64&sparse=1",
-        ],
-    ),
-)
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_page_draws_without_scrolling_sideways(page: Any, fragment: str, theme: str, tmp_path: Path) -> None:
-    found = page(fragment)
-    found.run("setTheme(arguments[0])", theme)
-    assert found.run("return document.documentElement.scrollWidth <= innerWidth")
-    colors = found.run("""const c = document.getElementById('grid-canvas'), s = new Set();
-        const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
-        for (let i = 0; i < d.length; i += 4) s.add((d[i] << 16) | (d[i + 1] << 8) | d[i + 2]);
-        return s.size""")
-    assert colors > 8
-    found.screenshot(tmp_path / "page.png")
-    assert (tmp_path / "page.png").stat().st_size > 20_000
 
 
 @pytest.mark.sweep

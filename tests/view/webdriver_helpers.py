@@ -50,16 +50,28 @@ class Browser:
     def open(self, url: str) -> None:
         self._call("POST", "/url", {"url": url})
 
+    def resize(self, width: int, height: int) -> None:
+        """The size of the page, which may be smaller than the smallest window; 0 and 0 give that of the window."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 0, "mobile": False}
+        self._call("POST", "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics})
+
     def run(self, script: str, *arguments: Any) -> Any:
         return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
-    def move(self, x: int, y: int, click: bool = False) -> None:
+    def move(self, x: int, y: int, click: bool = False, pointer: str = "mouse") -> None:
+        """Move the pointer, and press and release it; a finger (``touch``) has no place unless it is down."""
         steps: list[dict[str, Any]] = [{"type": "pointerMove", "x": x, "y": y, "duration": 0, "origin": "viewport"}]
         if click:
             steps += [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
-        self._call(
-            "POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": steps}]}
-        )
+        self._actions({"type": "pointer", "id": pointer, "parameters": {"pointerType": pointer}, "actions": steps})
+
+    def press(self, *keys: str) -> None:
+        """Press and release keys, by the code points of WebDriver or as characters."""
+        steps = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+        self._actions({"type": "key", "id": "keyboard", "actions": steps})
+
+    def _actions(self, source: dict[str, Any]) -> None:
+        self._call("POST", "/actions", {"actions": [source]})
 
     def screenshot(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(self._call("GET", "/screenshot")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import escape
 from importlib.resources import files
 from typing import Any, cast
 
@@ -30,11 +31,15 @@ from ptxlab.tables import (
 __all__ = ["explorer_page", "explorer_tables"]
 
 _WGMMA_FRAGMENTS = {name: text for name, text in MATRIX_FRAGMENTS.items() if name.startswith("wgmma")}
-_SCRIPTS = ("formulas.js", "model.js", "canvas.js", "page.js")
+_SCRIPTS = ("formulas.js", "model.js", "legend.js", "canvas.js", "page.js")
 
 
-def explorer_page() -> str:
+def explorer_page(home: str | None = None) -> str:
     """The page's text.
+
+    Parameters
+    ----------
+    home : address of a page to which the title links; None: no link
 
     Examples
     --------
@@ -44,7 +49,9 @@ def explorer_page() -> str:
     """
     folder = files("ptxlab.view") / "explorer"
     page = (folder / "page.html").read_text(encoding="utf-8")
+    title = "ptxlab" if home is None else f'<a href="{escape(home)}">ptxlab</a>'
     parts = {
+        "<!--TITLE-->": title,
         "/*CSS*/": (folder / "page.css").read_text(encoding="utf-8"),
         "/*TABLES*/": json.dumps(explorer_tables(), separators=(",", ":")),
         "/*JS*/": "\n".join((folder / name).read_text(encoding="utf-8") for name in _SCRIPTS),

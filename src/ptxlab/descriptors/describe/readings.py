@@ -12,6 +12,7 @@ from ptxlab.descriptors._instruction import FORMATS, InstructionDescriptor
 from ptxlab.descriptors._register_operands import TENSOR_ADDRESS_FORMAT, ZERO_COLUMN_FORMAT, TensorMemoryAddress, ZeroColumnMask
 from ptxlab.descriptors._shared_memory import TCGEN05_FORMAT, WGMMA_FORMAT, SharedMemoryDescriptor, WgmmaDescriptor
 from ptxlab.descriptors.describe.explanation import FieldRow, Hint, Interpretation, field_rows
+from ptxlab.descriptors.describe.strides import stride_hints, stride_remarks
 from ptxlab.descriptors.tensor_map.codec import TENSOR_MAP_BYTES, TensorMapFields, decode_tensor_map
 from ptxlab.descriptors.tensor_map.encode import encode_tensor_map
 from ptxlab.layout import Major, canonical_layout, zero_column_mask
@@ -37,10 +38,6 @@ _SHARED_BYTES = 228 * 1024
 """Addresses of shared memory end here: sm_90 and sm_100, with the 1 KiB that is reserved."""
 
 _VERSION = 0b001 << 46
-_EXCHANGED = (
-    "LBO and SBO exchanged? Without swizzling LBO is the step along K and SBO the step along M or N, unlike with swizzling: here 8 "
-    "steps of K are {} bytes apart, rows of 16 bytes {} bytes, which is right only where consecutive atoms follow each other along K"
-)
 _WGMMA_CODES = {mode.wgmma: mode for mode in SWIZZLES.values() if mode.wgmma is not None}
 
 
@@ -59,7 +56,7 @@ def read_shared(raw: int, kind: str | None, major: Major | None) -> Interpretati
         score=score,
         fields=field_rows(TCGEN05_FORMAT, raw),
         layouts=tuple(_layouts(d, bits, major)),
-        notes=tuple(_notes(d)),
+        notes=tuple(_notes(d, major, bits)),
         findings=findings,
         hints=hints,
     )
@@ -80,7 +77,7 @@ def read_wgmma(raw: int, kind: str | None, major: Major | None) -> Interpretatio
         score=0.88 - 0.2 * len(findings) - (0.1 if hints else 0) - (0.5 if raw < 1 << 32 else 0),
         fields=field_rows(WGMMA_FORMAT, raw),
         layouts=tuple(_layouts(d, bits, major)),
-        notes=tuple(_notes(d)),
+        notes=tuple(_notes(d, major, bits)),
         findings=findings,
         hints=tuple(hints),
     )
@@ -113,7 +110,7 @@ def _layouts(d: Descriptor, bits: int | None, major: Major | None) -> Iterator[t
         yield f"{name} SBO", f"{d.stride} bytes: {stride}"
 
 
-def _notes(d: Descriptor) -> Iterator[str]:
+def _notes(d: Descriptor, major: Major | None, bits: int | None) -> Iterator[str]:
     mode = SWIZZLES.get(d.swizzle)
     if mode is None:
         return
@@ -127,6 +124,8 @@ def _notes(d: Descriptor) -> Iterator[str]:
         yield f"the swizzle takes its phase as if the address were {d.base_offset} rows of 128 bytes lower"
     if mode.bits and d.swizzle != "32B" and d.leading in (0, 16):
         yield "LBO is not used by swizzled K-major operands; 0 and 1 (16 bytes) are what compilers write there"
+    if not any(stride_hints(d, major)):
+        yield from stride_remarks(d, major, bits)
 
 
 def _hints(raw: int, d: SharedMemoryDescriptor, major: Major | None) -> Iterator[Hint]:
@@ -154,18 +153,7 @@ def _common_hints(raw: int, d: Descriptor, major: Major | None) -> Iterator[Hint
             yield Hint(text, raw & ~0xFFFF | address >> 4)
     if mode is None:
         return
-    swapped = int(replace(d, leading=d.stride, stride=d.leading))
-    if not mode.bits:
-        if major == "mn" and d.leading < d.stride:
-            yield Hint(_EXCHANGED.format(d.leading, d.stride), swapped)
-        return
-    group = mode.lines * mode.width
-    if d.stride < group <= d.leading and d.leading % group == 0:
-        text = f"LBO and SBO exchanged? With SBO = {d.stride} bytes, groups of {mode.lines} lines of {mode.width} bytes overlap"
-        yield Hint(text, swapped)
-    elif d.stride == 16 * group:
-        text = f"SBO = {group} bytes? The field holds bytes >> 4, and {d.stride} bytes is 16 times the distance of dense atoms"
-        yield Hint(text, int(replace(d, stride=group)))
+    yield from stride_hints(d, major)
 
 
 def _legal(i: InstructionDescriptor) -> tuple[list[Finding], list[str]]:

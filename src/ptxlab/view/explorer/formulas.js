@@ -56,6 +56,25 @@ const formulas = (() => {
     return { leading: Math.ceil(k / s.lines) * atom, stride: atom };
   }
 
+  // What `ptxlab explain` remarks on strides that leave gaps or overlap, for an operand of known majorness; null for nothing.
+  function strideRemark(d, major, bits) {
+    const mode = TABLES.swizzles[d.swizzle], lines = major === "k" ? 8 : mode.lines, size = lines * mode.width;
+    const name = major === "k" ? "rows" : "steps of K", atom = `${lines} ${name} of ${mode.width} bytes`;
+    const along = `the operand has only ${lines} ${name}`, across = `the operand has only ${mode.width} bytes along ${major === "k" ? "K" : "M or N"}`;
+    const exchanged = major === "mn" && !mode.bits;
+    let strides = [["SBO", d.stride, exchanged ? across : along], ["LBO", d.leading, exchanged ? along : across]];
+    if (mode.bits && (major === "k" || d.leading === 0 || d.leading === 16)) strides = strides.slice(0, 1);
+    const short = major === "mn" && 256 / bits <= lines;
+    for (const [stride, step, unless] of strides)
+      if (step < size && !(short && unless === along))
+        return { overlap: true, text: `${stride} = ${step} bytes is less than ${atom}: they overlap, unless ${unless}` };
+    if (mode.bits && major === "k" && (d.leading === size || d.leading_mode === "absolute")) return null;
+    const free = Math.min(...strides.map((item) => item[1])) - size;
+    if (free <= 0) return null;
+    const names = strides.map(([stride, step]) => `${stride} = ${step}`).join(" and "), leaves = strides.length === 1 ? "leaves" : "leave at least";
+    return { overlap: false, text: `${names} bytes ${leaves} ${free} bytes free after each ${atom}: right where these are padding or hold other parts of the tile` };
+  }
+
   const dataPath = (m, group, ws, sparse) => TABLES.data_paths[[m, group, +ws, +sparse].join()];
 
   function laneOf(path, row, bank) {
@@ -172,7 +191,7 @@ const formulas = (() => {
   }
 
   return {
-    div, mod, swizzle, operandAddress, operandAddresses, packedStrides, dataPath, laneOf, accumulator, aInTensorMemory, fragment,
+    div, mod, swizzle, operandAddress, operandAddresses, packedStrides, strideRemark, dataPath, laneOf, accumulator, aInTensorMemory, fragment,
     wgmmaD, wgmmaA, copyLanes, scaleFactor, halfMetadata, metadata, decode, encode,
   };
 })();

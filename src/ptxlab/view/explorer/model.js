@@ -1,8 +1,6 @@
 // From the controls to what is drawn: matrices, their tiles in shared memory, and cells of tensor memory or registers.
 const F = formulas;
 
-const ROW_HUES = (line) => line % 8;
-
 const DEFAULTS = {
   op: "mma", kind: "f16", group: 1, ws: 0, sparse: 0, m: 128, n: 128, k: 64, a: "f16", b: "f16", d: "f32", asrc: "smem",
   ta: "k", tb: "k", sa: "128B", sb: "128B", scale: "scale_vec::1X", sfa: 0, sfb: 0, sel: 0, da: "", db: "", lane: 0,
@@ -110,6 +108,9 @@ function settle(s) {
   return s;
 }
 
+// Shared address of the first tile.
+const FIRST = 0x400;
+
 const descriptorFormat = (s) => (s.op === "wgmma" ? "wgmma" : "smem");
 
 function automatic(s, which, rows, k, e, start) {
@@ -119,32 +120,39 @@ function automatic(s, which, rows, k, e, start) {
 }
 
 function operand(s, which, rows, k, e, start, major) {
-  const own = which === "A" ? s.da : s.db;
-  const value = own ? BigInt(own) : automatic(s, which, rows, k, e, start);
-  const decoded = F.decode(descriptorFormat(s), value);
-  const d = { leading_mode: "relative", ...decoded };
-  const known = d.swizzle in TABLES.swizzles;
-  const used = known ? d : { ...d, swizzle: "none" };
-  return { ...e, which, rows, k, major, value, d, known, edited: Boolean(own), at: (i, j) => F.operandAddress(used, i, j, e.bits, major, e.padded) };
+  const own = which === "A" ? s.da : s.db, dense = automatic(s, which, rows, k, e, start);
+  const value = own ? BigInt(own) : dense;
+  const described = (word) => ({ leading_mode: "relative", ...F.decode(descriptorFormat(s), word) });
+  const addresses = (d) => (i, j) => F.operandAddress(d, i, j, e.bits, major, e.padded);
+  const d = described(value), known = d.swizzle in TABLES.swizzles;
+  const o = { ...e, which, rows, k, major, value, d, known, edited: Boolean(own), at: addresses(known ? d : { ...d, swizzle: "none" }) };
+  // What stands after the tile begins where a swizzle pattern does. An edited descriptor does not move it.
+  o.next = () => (F.div(lastByte(addresses(described(dense)), rows, k), 1024) + 1) * 1024;
+  return o;
 }
 
-function region(name, matrix, title, hue, first, columns, bits, cells) {
-  return { name, matrix, title, hue, first, columns, bits, cells };
+function lastByte(at, rows, k) {
+  let last = 0;
+  for (let i = 0; i < rows; i++) for (let j = 0; j < k; j++) last = Math.max(last, at(i, j).byte);
+  return last;
+}
+
+function region(name, matrix, title, colours, first, columns, bits, cells) {
+  return { name, matrix, title, colours, first, columns, bits, cells };
 }
 
 function buildMma(s) {
   const path = F.dataPath(s.m, s.group, s.ws, s.sparse), group = s.group, ea = element(s, s.a), eb = element(s, s.b);
   const rows = s.m / group, columns = s.n / group;
   const ka = s.k, kb = s.sparse ? 2 * s.k : s.k;
-  const a = s.asrc === "smem" ? operand(s, "A", rows, ka, ea, 0x400, s.ta) : null;
-  const sizeA = a ? Math.ceil((rows * Math.max(16, rowBytes(ea, ka))) / 1024) * 1024 : 0;
-  const b = operand(s, "B", columns, kb, eb, 0x400 + sizeA, s.tb);
+  const a = s.asrc === "smem" ? operand(s, "A", rows, ka, ea, FIRST, s.ta) : null;
+  const b = operand(s, "B", columns, kb, eb, a ? a.next() : FIRST, s.tb);
   const lane0 = s.lane, regions = [];
   let next = 0;
   const add = (r) => { regions.push(r); next = r.first + r.columns; };
   const dColumns = s.n / path.banks;
-  add(region("D", "D", `D ${s.d}`, (i, j) => F.div(F.accumulator(path, i, j, s.n, lane0).row, 32) * 2 + (F.div(i, 8) % 2), 0, dColumns, 32,
-    (i, j) => [F.accumulator(path, i, j, s.n, lane0)]));
+  const accumulator = (i, j) => F.accumulator(path, i, j, s.n, lane0);
+  add(region("D", "D", `D ${s.d}`, COLOURS.lanes((i, j) => accumulator(i, j).row), 0, dColumns, 32, (i, j) => [accumulator(i, j)]));
   const matrices = {
     A: { rows: s.m, cols: ka, down: "m", across: "k", title: s.sparse ? "A (stored elements)" : "A", type: s.a, cta: (i) => F.div(i, rows), local: (i) => i % rows },
     B: { rows: s.n, cols: kb, down: "n", across: "k", title: "B (drawn as N × K)", type: s.b, cta: (i) => F.div(i, columns), local: (i) => i % columns },
@@ -152,7 +160,7 @@ function buildMma(s) {
   };
   if (!a) {
     const bits = ea.padded ? 8 : ea.bits;
-    add(region("A", "A", `A ${s.a}`, (i) => ROW_HUES(i), next, Math.ceil((ka * bits) / 32), bits, (i, j) => F.aInTensorMemory(path, i, j, bits, lane0)));
+    add(region("A", "A", `A ${s.a}`, COLOURS.row("m"), next, Math.ceil((ka * bits) / 32), bits, (i, j) => F.aInTensorMemory(path, i, j, bits, lane0)));
   }
   const scales = scaleCount(s);
   if (scales) {
@@ -160,15 +168,15 @@ function buildMma(s) {
     const width = (count, id) => (F.div(id + scales - 1, 4) + 1) * 4 * Math.ceil(count / 128);
     matrices.SFA = { rows: s.m, cols: scales, down: "m", across: "scale", title: "Scales of A", type: "8 bits", cta: (i) => F.div(i, own), local: (i) => i % own };
     matrices.SFB = { rows: s.n, cols: scales, down: "n", across: "scale", title: "Scales of B", type: "8 bits", both: true, cta: () => s.rank, local: (i) => i };
-    add(region("SFA", "SFA", "SFA", (i) => F.div(i, 32), next, width(own, s.sfa), 8,
+    add(region("SFA", "SFA", "SFA", COLOURS.groups("m", 32, s.m), next, width(own, s.sfa), 8,
       (i, j) => F.scaleFactor(i % own, j, own, s.sfa, false).map((c) => ({ ...c, cta: F.div(i, own) }))));
-    add(region("SFB", "SFB", "SFB", (i) => F.div(i, 32), next, width(split ? s.n / 2 : s.n, s.sfb), 8,
+    add(region("SFB", "SFB", "SFB", COLOURS.groups("n", 32, s.n), next, width(split ? s.n / 2 : s.n, s.sfb), 8,
       (i, j) => F.scaleFactor(i, j, s.n, s.sfb, split).map((c) => ({ ...c, cta: s.rank }))));
   }
   if (s.sparse) {
     const half = F.halfMetadata(s.kind), chunks = half ? 8 : 16;
     matrices.E = { rows: s.m, cols: chunks, down: "m", across: "chunk", title: "Metadata", type: "4 bits", cta: (i) => F.div(i, path.rows), local: (i) => i % path.rows };
-    add(region("E", "E", "meta", (i) => ROW_HUES(i), next, half ? 1 + s.sel : 2, 4, (i, j) => F.metadata(path, s.kind, i, j, s.sel, lane0)));
+    add(region("E", "E", "meta", COLOURS.row("m"), next, half ? 1 + s.sel : 2, 4, (i, j) => F.metadata(path, s.kind, i, j, s.sel, lane0)));
   }
   const listed = TABLES.shapes[[s.kind, 0, s.group, 0].join()].k96;
   const beyond = isK96(s) && !listed.includes(s.m) ? "; the table of shapes lists K = 96 for M = 256 with cta_group::2 only" : "";
@@ -179,18 +187,16 @@ function buildMma(s) {
 
 function buildWgmma(s) {
   const ea = element(s, s.a), eb = element(s, s.b);
-  const a = s.asrc === "smem" ? operand(s, "A", 64, s.k, ea, 0x400, s.ta) : null;
-  const sizeA = a ? Math.ceil((64 * rowBytes(ea, s.k)) / 1024) * 1024 : 0;
-  const b = operand(s, "B", s.n, s.k, eb, 0x400 + sizeA, s.tb);
+  const a = s.asrc === "smem" ? operand(s, "A", 64, s.k, ea, FIRST, s.ta) : null;
+  const b = operand(s, "B", s.n, s.k, eb, a ? a.next() : FIRST, s.tb);
   const whole = { cta: () => 0, local: (i) => i };
   const matrices = {
     A: { rows: 64, cols: s.k, down: "m", across: "k", title: "A", type: s.a, ...whole },
     B: { rows: s.n, cols: s.k, down: "n", across: "k", title: "B (drawn as N × K)", type: s.b, ...whole },
     D: { rows: 64, cols: s.n, down: "m", across: "n", title: "D", type: s.d, ...whole },
   };
-  const hue = (i) => F.div(i, 16) * 2 + (F.div(i, 8) % 2);
-  const regions = [region("D", "D", `D ${s.d}, value`, hue, 0, s.n / 2, 32, (i, j) => [{ cta: 0, bit: 0, ...F.wgmmaD(i, j) }])];
-  if (!a) regions.push(region("A", "A", `A ${s.a}`, (i) => ROW_HUES(i), s.n / 2, 4, ea.bits, (i, j) => [{ cta: 0, ...F.wgmmaA(ea.bits, i, j) }]));
+  const regions = [region("D", "D", `D ${s.d}, value`, COLOURS.warps(), 0, s.n / 2, 32, (i, j) => [{ cta: 0, bit: 0, ...F.wgmmaD(i, j) }])];
+  if (!a) regions.push(region("A", "A", `A ${s.a}`, COLOURS.row("m"), s.n / 2, 4, ea.bits, (i, j) => [{ cta: 0, ...F.wgmmaA(ea.bits, i, j) }]));
   const grid = { title: "Registers of the warpgroup", rows: 128, cols: s.n / 2 + (a ? 0 : 4), down: "thread", across: "value", regions, ranks: 1, note: "m64, 4 warps of 16 rows" };
   return { matrices, shared: a ? { A: a, B: b } : { B: b }, grid, k: ea.k };
 }
@@ -207,18 +213,18 @@ function buildLoad(s) {
   for (let t = 0; t < 32; t++) for (let v = 0; v < cols; v++) last = Math.max(last, cell(t, v)[0].column);
   const matrices = { R: { rows: 32, cols, down: "thread", across: s.pack ? "half register" : "register", title: "Registers of the warp", type: s.pack ? "16 bits" : "32 bits", cta: () => 0, local: (i) => i } };
   const grid = { title: `Tensor memory, lanes ${32 * s.warp} to ${32 * s.warp + 31}`, rows: 32, cols: last + 1, down: "lane", across: "column", rowBase: 32 * s.warp,
-    regions: [region("R", "R", "columns from the address", (t) => F.div(t, 4), 0, last + 1, 32, cell)], ranks: 1, note: `warp ${s.warp} of its warpgroup; base lane ${base}` };
+    regions: [region("R", "R", "columns from the address", COLOURS.groups("thread", 4, 32), 0, last + 1, 32, cell)], ranks: 1, note: `warp ${s.warp} of its warpgroup; base lane ${base}` };
   return { matrices, shared: {}, grid, k: 1 };
 }
 
 function buildCopy(s) {
   const [rows, bits] = s.cp.split(".")[0].replace("b", "").split("x").map(Number);
   const words = bits / 32, e = { bits: 32, padded: false, k: words };
-  const a = operand({ ...s, ta: "k" }, "A", rows, words, e, 0x400, "k");
+  const a = operand({ ...s, ta: "k" }, "A", rows, words, e, FIRST, "k");
   const matrices = { A: { rows, cols: words, down: "row", across: "word", title: "Source rows", type: "32 bits", cta: () => 0, local: (i) => i } };
   const cells = (i, j) => F.copyLanes(s.cp, i).map((row) => ({ cta: 0, row, column: j, bit: 0 }));
   const grid = { title: "Tensor memory", rows: 128, cols: words, down: "lane", across: "column", ranks: 1, note: `tcgen05.cp.${s.cp}`,
-    regions: [region("A", "A", "destination", (i) => (rows === 4 ? i * 2 : F.div(i, 8) % 8), 0, words, 32, cells)] };
+    regions: [region("A", "A", "destination", rows === 4 ? COLOURS.every("row", 4) : COLOURS.groups("row", 8, rows), 0, words, 32, cells)] };
   return { matrices, shared: { A: a }, grid, k: words };
 }
 

@@ -67,8 +67,7 @@ const roomOf = (id) => Math.max(180, $(id).clientWidth - 16);
 
 function hueOf(matrix, i, j) {
   const o = model.shared[matrix], m = model.matrices[matrix], r = model.grid.regions.find((x) => x.matrix === matrix);
-  if (o) return ROW_HUES(o.major === "k" ? m.local(i) : j);
-  return r ? r.hue(i, j) % 8 : 0;
+  return o ? operandColours(m, o).of(m.local(i), j) : r.colours.of(i, j);
 }
 
 function drawMatrix() {
@@ -92,7 +91,7 @@ function drawShared() {
   views.shared = null;
   if (!o) return;
   state.mem = o.which;
-  const m = model.matrices[o.which], room = roomOf("shared") - 50, w = within(room / 8, 34, 64), h = 15;
+  const m = model.matrices[o.which], colours = operandColours(m, o), room = roomOf("shared") - 50, w = within(room / 8, 34, 64), h = 15;
   const inverse = (row, c) => {
     const byte = o.lines[row] * 128 + Math.floor(c * 16), bit = Math.floor(c * 128) % 8;
     for (let key = byte * 8 + bit; key > byte * 8 + bit - Math.max(8, o.bits); key--) if (o.back.has(key)) return o.back.get(key);
@@ -109,9 +108,8 @@ function drawShared() {
       while (!o.back.has(end)) end--;
       const last = o.back.get(end);
       const part = inStep(state, model, o.which, j);
-      view.fill(row, c, theme.hues[ROW_HUES(o.major === "k" ? i : j)], 1, part ? 1 : 0.25);
+      view.fill(row, c, theme.hues[colours.of(i, j)], 1, part ? 1 : 0.25);
       if (!part) continue;
-      const range = (x, y) => (x === y ? `${x}` : `${x}-${y}`);
       view.label(row, c, o.major === "k" ? `${global(m, i)}:${range(j, Math.max(j, last[1]))}` : `${range(global(m, i), global(m, Math.max(i, last[0])))}:${j}`);
     }
   });
@@ -133,7 +131,7 @@ function drawGrid() {
   // A region of few columns gets room for its title; the others share what is left.
   const narrow = (r) => g.regions.length > 1 && r.matrix !== "D";
   const taken = g.regions.filter(narrow).length * wide, rest = g.regions.filter((r) => !narrow(r)).reduce((sum, r) => sum + r.columns, 0);
-  const w = within((roomOf("grid") - 36 - taken) / rest, 1.5, 44), widths = (c) => (narrow(regionOf(c)) ? wide / regionOf(c).columns : w);
+  const w = within((roomOf("grid") - 36 - taken) / rest, 1, 44), widths = (c) => (narrow(regionOf(c)) ? wide / regionOf(c).columns : w);
   const cellAt = (row, c) => {
     const column = Math.floor(c), r = g.regions.find((x) => column >= x.first && column < x.first + x.columns);
     if (!r) return null;
@@ -147,7 +145,7 @@ function drawGrid() {
   for (let row = 0; row < g.rows; row++) for (let c = 0; c < g.cols; c++) view.fill(row, c, theme.empty);
   for (const [key, [r, i, j]] of g.back) {
     const bit = key % 32, column = F.div(key, 32) % 1024, row = F.div(key, 32 * 1024);
-    view.fill(row, column + bit / 32, theme.hues[r.hue(i, j) % 8], r.bits / 32);
+    view.fill(row, column + bit / 32, theme.hues[r.colours.of(i, j)], r.bits / 32);
     if (h > 10) view.label(row, column, state.op === "ld" ? `t${i} r${j}` : `${i}:${j}`);
   }
   view.write();
@@ -236,7 +234,7 @@ function restore() {
   if (m && +i < m.rows && +j < m.cols) return choose({ matrix, i: +i, j: +j }, false);
   chosen = null;
   for (const view of Object.values(views)) if (view) view.show([]);
-  $("facts").replaceChildren(make("dt", {}, "hint"), make("dd", {}, "Hover over an element in any panel to see it in all of them. Click to keep it; then the arrow keys move it."));
+  $("facts").replaceChildren(make("dt", {}, "hint"), make("dd", {}, "Point at an element in any panel to see it in all of them. Click or tap to keep it; the arrow keys move it, Escape lets go of it."));
 }
 
 // ---- descriptors -----------------------------------------------------------------------------------------------------------------
@@ -306,6 +304,8 @@ function cards() {
     if (!o.known) node.append(make("p", { className: "note bad" }, `The swizzling mode ${o.d.swizzle} does not exist; the picture shows no swizzle.`));
     const layout = TABLES.canonical[o.major + "," + o.d.swizzle];
     if (layout) node.append(make("p", { className: "note mono" }, layout));
+    const remark = o.known && F.strideRemark(o.d, o.major, o.padded ? 8 : o.bits);
+    if (remark && (o.overlaps || !remark.overlap)) node.append(make("p", { className: "note remark" }, remark.text));
     list.push(node);
   }
   if (state.op === "mma" && TABLES.formats["idesc:" + state.kind])
@@ -326,6 +326,7 @@ function update() {
   drawShared();
   drawMatrix();
   drawGrid();
+  drawLegend();
   tabs("shared-tabs", Object.keys(model.shared).length > 1 ? Object.keys(model.shared) : [], state.mem, (v) => change({ mem: v }));
   tabs("grid-tabs", model.grid.ranks === 2 ? ["CTA 0", "CTA 1"] : [], `CTA ${state.rank}`, (v) => change({ rank: +v.slice(4) }));
   cards();
@@ -345,8 +346,18 @@ $("share").onclick = async () => {
   setTimeout(() => ($("share").textContent = "Copy link"), 1500);
 };
 document.addEventListener("keydown", (e) => {
+  if (/INPUT|SELECT/.test(e.target.tagName)) return;
+  if (e.key === "Escape" && state.pin) return change({ pin: "" });
   const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[e.key];
-  if (!step || !chosen || /INPUT|SELECT/.test(e.target.tagName)) return;
+  if (!step) return;
+  // Nothing is chosen: the arrow keys of a panel that has the focus begin at its first element.
+  const panel = Object.values(views).find((v) => v && v.canvas === e.target);
+  if (!chosen && panel) {
+    e.preventDefault();
+    const name = panel === views.shared ? state.mem : state.view;
+    return choose({ matrix: name, i: 0, j: 0 }, true);
+  }
+  if (!chosen) return;
   const m = model.matrices[chosen.matrix], i = chosen.i + step[0], j = chosen.j + step[1];
   e.preventDefault();
   if (i >= 0 && j >= 0 && i < m.rows && j < m.cols) choose({ matrix: chosen.matrix, i, j }, true);

@@ -57,7 +57,7 @@ class CopiedTile:
     Attributes
     ----------
     array, coordinates : the box in the array
-    cta, offset : its first byte in shared memory
+    cta, offset, size : its first byte in shared memory, and the number of bytes from there to its end
     chunks : for each chunk of the box, in order of the array, its chunk in shared memory, counted from ``offset``
     contents : returns the bytes of the box in order of the array, as the copy writes them
     """
@@ -66,6 +66,7 @@ class CopiedTile:
     coordinates: tuple[int, ...]
     cta: Cta
     offset: int
+    size: int
     chunks: NDArray[np.intp]
     contents: Callable[[], NDArray[np.uint8]]
 
@@ -80,7 +81,7 @@ class MatrixOperand:
     placed : how it is read
     chunks : the chunks of shared memory that it consists of, ``[row, chunk of k]`` if K-major, else ``[k, chunk of rows]``
     major : which dimension is contiguous
-    element, bits, container : element type, bits of an element, and of an element in shared memory
+    element, container : element type, and bits of an element in shared memory
     stored : elements of k that are stored for each element of k of the product, as a divisor: 2 for a sparse A, else 1
     descriptor : the decoded matrix descriptor
     known : what an observer has found out about the operand, by what it depends on
@@ -91,7 +92,6 @@ class MatrixOperand:
     chunks: NDArray[np.intp]
     major: Major
     element: str
-    bits: int
     container: int
     stored: int
     descriptor: SharedMemoryDescriptor | WgmmaDescriptor
@@ -104,13 +104,12 @@ class MatrixOperand:
         placed: PlacedOperand,
         major: Major,
         element: str,
-        bits: int,
         container: int,
         stored: int,
         descriptor: SharedMemoryDescriptor | WgmmaDescriptor,
     ) -> MatrixOperand:
         """The operand that is read through a descriptor."""
-        return cls(name, placed, placed.chunks, major, element, bits, container, stored, descriptor)
+        return cls(name, placed, placed.chunks, major, element, container, stored, descriptor)
 
     @property
     def per_chunk(self) -> int:

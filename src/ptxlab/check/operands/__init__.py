@@ -1,7 +1,7 @@
-"""Whether the operands of matrix instructions are what was copied to shared memory: the element of A or B that stands where the descriptor points.
+"""Whether the operands of matrix instructions are images of what was copied to shared memory.
 
-Observed are the boxes that tensor copies place in shared memory (`ptxlab.isa.tiles`). What anything else writes is not known, and an operand
-that contains such bytes is not judged.
+Observed are the boxes that tensor copies place there (`ptxlab.isa.tiles`). What anything else writes is not known, and an operand that
+contains such bytes is not judged.
 """
 
 from __future__ import annotations

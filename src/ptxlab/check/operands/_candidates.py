@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.operands._image import Image, image_of
+from ptxlab.check.operands._shared_tiles import SharedTiles
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand
 from ptxlab.tables import SWIZZLES
 
-__all__ = ["Candidate", "best", "step_of"]
+__all__ = ["Candidate", "agree", "best", "step_of"]
 
 _ROW = 128
 _TOGETHER = (
@@ -65,11 +66,9 @@ def _change(name: str, value: Any) -> str:
     return f"set {_NAMES[name]} to {shown}"
 
 
-def best(
-    operand: MatrixOperand, entries: NDArray[np.int64], tiles: Sequence[CopiedTile], tile: CopiedTile, other: Image | None
-) -> Candidate | None:
+def best(operand: MatrixOperand, shared: SharedTiles, tile: CopiedTile, other: Image | None) -> Candidate | None:
     """The descriptor with the fewest changes that gives a consistent image, of the same k as ``other``'s."""
-    fields = {
+    fields: dict[str, Sequence[Any]] = {
         "swizzle": [tile.array.swizzle, *SWIZZLES] if tile.array.swizzle else list(SWIZZLES),
         "stride": _strides(tile),
         "leading": _leadings(tile),
@@ -77,17 +76,34 @@ def best(
         "base_offset": range(8),
         "start": _starts(operand, tile, other),
     }
+    memory = _Memory(shared)
     for names in _TOGETHER:
         for values in product(*(fields[name] for name in names)):
-            found = _tried(operand, entries, tiles, dict(zip(names, values, strict=True)), other)
+            found = _tried(operand, memory, dict(zip(names, values, strict=True)), other)
             if found is not None:
                 return found
     return None
 
 
-def _tried(
-    operand: MatrixOperand, entries: NDArray[np.int64], tiles: Sequence[CopiedTile], fields: dict[str, Any], other: Image | None
-) -> Candidate | None:
+class _Memory:
+    """The tiles of a CTA, as `image_of` takes them."""
+
+    def __init__(self, shared: SharedTiles) -> None:
+        self._entries = shared.entries()
+        self._tiles = {number: held.tile for number, held in shared.tiles().items()}
+
+    def image(self, operand: MatrixOperand, chunks: NDArray[np.intp]) -> Image | None:
+        """The image that an operand of these chunks would have; None if it would have none, or it is not known."""
+        if chunks.min() < 0 or chunks.max() >= len(self._entries) or len(np.unique(chunks)) < chunks.size:
+            return None
+        found = self._entries.take(chunks)
+        if not found.all():
+            return None
+        image = image_of(operand, found, self._tiles)
+        return image if isinstance(image, Image) else None
+
+
+def _tried(operand: MatrixOperand, memory: _Memory, fields: dict[str, Any], other: Image | None) -> Candidate | None:
     changed = {
         name: value for name, value in fields.items() if value != (operand.major if name == "major" else getattr(operand.descriptor, name))
     }
@@ -97,20 +113,10 @@ def _tried(
     descriptor = replace(operand.descriptor, **{name: value for name, value in changed.items() if name != "major"})
     if descriptor.findings(major=major, bits=operand.container):
         return None
-    image = _image(replace(operand, major=major), operand.chunks_of(descriptor, major), entries, tiles)
+    image = memory.image(replace(operand, major=major), operand.chunks_of(descriptor, major))
     if image is None or (other is not None and not agree(image, other)):
         return None
     return Candidate(tuple(changed.items()), image)
-
-
-def _image(operand: MatrixOperand, chunks: NDArray[np.intp], entries: NDArray[np.int64], tiles: Sequence[CopiedTile]) -> Image | None:
-    if chunks.min() < 0 or chunks.max() >= len(entries) or len(np.unique(chunks)) < chunks.size:
-        return None
-    found = entries.take(chunks)
-    if not found.all():
-        return None
-    image = image_of(operand, found, tiles)
-    return image if isinstance(image, Image) else None
 
 
 def agree(one: Image, other: Image) -> bool:
@@ -147,11 +153,11 @@ def _pitch(tile: CopiedTile) -> int:
     return 16 * max(chunks, SWIZZLES[tile.array.swizzle].width // 16 if tile.array.swizzle else 1)
 
 
-def step_of(operand: MatrixOperand, start: int, entries: NDArray[np.int64], tiles: Sequence[CopiedTile], last: Image) -> int | None:
+def step_of(operand: MatrixOperand, start: int, shared: SharedTiles, last: Image) -> int | None:
     """By how many bytes the start address must advance from ``start`` so that the next elements of k follow, in the same rows."""
+    memory = _Memory(shared)
     for step in _STEPS:
-        chunks = operand.chunks_of(replace(operand.descriptor, start=start + step), operand.major)
-        image = _image(operand, chunks, entries, tiles)
+        image = memory.image(operand, operand.chunks_of(replace(operand.descriptor, start=start + step), operand.major))
         if image is not None and image.row == last.row and image.k == last.k + last.reach:
             return step
     return None

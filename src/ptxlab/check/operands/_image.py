@@ -1,13 +1,13 @@
 """Where the chunks of an operand come from, as rows and k of the boxes that were copied.
 
-An operand is a consistent image if the position of an element in its box depends on its row and on its k separately: one dimension or
-several of the box are k, others are rows, every row begins at the same k, and neighbouring rows of one box are neighbours in shared memory.
-Each swizzling mode and each pair of strides gives another image of one tile, so a descriptor that does not fit the copy gives no such image.
+An operand is a consistent image if the position of an element in its box depends on its row and on its k separately: some dimensions of
+the box are k, others are rows, every row begins at the same k, and neighbouring rows of the operand are neighbours in the box.
+Each swizzling mode and each pair of strides gives another image of one tile: a descriptor that does not fit the copy gives no such image.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ptxlab.isa.tiles import CopiedTile, MatrixOperand, TileArray
 
-__all__ = ["SHIFT", "Image", "Mismatch", "image_of", "located"]
+__all__ = ["SHIFT", "Image", "Mismatch", "image_of", "located", "same_k"]
 
 SHIFT = 24
 """An entry of the shadow is the number of a copied tile, above these bits, and the position of a chunk in the tile; 0: not known."""
@@ -25,7 +25,7 @@ Entries = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Why an operand is not a consistent image: a sentence, and the first chunk that is in a wrong place, as indices of the operand's chunks."""
+    """Why an operand is not a consistent image; ``line`` and ``slot`` are the indices of the first of its chunks that is out of place."""
 
     what: str
     line: int = 0
@@ -38,36 +38,26 @@ class Image:
 
     Attributes
     ----------
-    relative : the entries less the number of the first chunk's tile
-    arrays : the arrays of the tiles, by their number less that of the first
-    k_dimensions, row_dimensions : of the box
+    first : the index of the first element's tile among those that were given, in the order of their addresses
+    regular : whether coordinates say where in its array the tile lies
+    k_dimensions : of the box
     k, row : the first element's k and row in its box
     width : elements of k in a box, in the dimensions that vary
     steps : k of each element of a row, less the first one's, as bytes; empty if it is not known
     reach : k that a row takes
     """
 
-    relative: Entries
-    arrays: tuple[tuple[int, TileArray], ...]
+    first: int
+    regular: bool
     k_dimensions: tuple[int, ...]
-    row_dimensions: tuple[int, ...]
     k: int
     row: int
     width: int
     steps: bytes
     reach: int
 
-    def fits(self, relative: Entries, tiles: Sequence[CopiedTile], first: int) -> bool:
-        """Whether entries of other tiles have the same image."""
-        if not np.array_equal(self.relative, relative):
-            return False
-        for delta, array in self.arrays:
-            if not 0 < first + delta < len(tiles) or tiles[first + delta].array is not array:
-                return False
-        return len(self.arrays) == 1 or same_k(self.k_dimensions, [tiles[first + delta] for delta, _ in self.arrays])
 
-
-def same_k(dimensions: tuple[int, ...], tiles: Sequence[CopiedTile]) -> bool:
+def same_k(dimensions: tuple[int, ...], tiles: Iterable[CopiedTile]) -> bool:
     """Whether tiles of one array begin at the same k."""
     starts: dict[int, tuple[int, ...]] = {}
     for tile in tiles:
@@ -83,10 +73,11 @@ def located(positions: Entries, array: TileArray) -> Entries:
     return np.stack(np.unravel_index(positions, array.counts, order="F"), axis=-1).astype(np.int64)
 
 
-def image_of(operand: MatrixOperand, entries: Entries, tiles: Sequence[CopiedTile]) -> Image | Mismatch:
+def image_of(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, CopiedTile]) -> Image | Mismatch:
     """The image of an operand, all of whose chunks come from copied tiles.
 
-    ``entries`` is in the form of `MatrixOperand.chunks`: lines that are rows if K-major, and k otherwise.
+    ``tiles`` are those tiles by their numbers. ``entries`` is in the form of `MatrixOperand.chunks`: its lines are rows if the operand is
+    K-major, and steps of k otherwise.
     """
     numbers, positions = entries >> SHIFT, entries & (1 << SHIFT) - 1
     first = int(numbers[0, 0])
@@ -117,7 +108,7 @@ def image_of(operand: MatrixOperand, entries: Entries, tiles: Sequence[CopiedTil
         row_of if k_major else row_of.T, numbers if k_major else numbers.T, counts, line_dims if k_major else slot_dims
     ):
         return Mismatch("it begins inside a tile of one array and goes on in a tile of another", *_first_of_another(numbers))
-    k_dims, row_dims = (slot_dims, line_dims) if k_major else (line_dims, slot_dims)
+    k_dims = slot_dims if k_major else line_dims
     if len(found) > 1 and not same_k(tuple(sorted(k_dims)), [tiles[number] for number in found]):
         return Mismatch("its rows come from tiles that begin at different k", *_first_of_another(numbers))
     per_chunk = operand.per_chunk
@@ -126,10 +117,9 @@ def image_of(operand: MatrixOperand, entries: Entries, tiles: Sequence[CopiedTil
     crosses = (numbers != (numbers[:, :1] if k_major else numbers[:1])).any()
     steps = (((along - along[0])[:, None] * each + np.arange(each)).reshape(-1)) * operand.stored
     return Image(
-        relative=entries - (first << SHIFT),
-        arrays=tuple((number - first, array) for number, array in found.items()),
+        first=sorted(tiles, key=lambda number: tiles[number].offset).index(first),
+        regular=all(array.regular for array in found.values()),
         k_dimensions=tuple(sorted(k_dims)),
-        row_dimensions=tuple(sorted(row_dims)),
         k=int(k_of[0, 0]) * each * operand.stored,
         row=int(row_of[0, 0]),
         width=int(np.prod([counts[d] for d in k_dims])) * each * operand.stored,

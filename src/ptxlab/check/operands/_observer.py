@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of
-from ptxlab.check.operands._report import Found, Located, Reporter, follows
+from ptxlab.check.operands._candidates import agree
+from ptxlab.check.operands._image import Image, Mismatch, image_of, same_k
+from ptxlab.check.operands._report import Found, Located, Reporter
+from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.isa.effects import Asynchronous, Unit
-from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, MatrixProduct
+from ptxlab.isa.tiles import MatrixOperand, MatrixProduct, TileArray
 from ptxlab.machine.observe.observer import Observer
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ __all__ = ["OperandCheck", "multiplies"]
 
 _UNITS = (Unit.TENSOR_CORE, Unit.WARPGROUP)
 _PAIR = 2
-_MOST_IMAGES = 16
-"""Images that are kept for one operand and one array."""
 
 
 def multiplies(program: Program) -> bool:
@@ -34,29 +33,51 @@ def multiplies(program: Program) -> bool:
     return any(e.unit in _UNITS for e in effects) and any(e.tensor_map for e in effects)
 
 
-class SharedTiles:
-    """What the shared memory of a CTA holds.
+class Images:
+    """What a matrix instruction takes from the shared memory of a CTA.
+
+    It is the same whenever tiles of the same arrays stand at the same places.
 
     Attributes
     ----------
-    entries : for each chunk where it comes from: see `SHIFT`
-    tiles, copies : the tiles that were copied, by their number, and the instructions that copied them; number 0 is not used
+    operands : of the instruction
+    images, offsets : of each operand its image, and the offset of the tile in which it begins; None if it has no image or it is not known
+    agree : whether A and B have the same k, as far as both are known
     """
 
-    __slots__ = ("copies", "entries", "tiles")
+    __slots__ = ("_arrays", "_version", "agree", "images", "offsets", "operands")
 
-    def __init__(self, size: int) -> None:
-        self.entries: NDArray[np.int64] = np.zeros(-(-size // CHUNK), np.int64)
-        self.tiles: list[Any] = [None]
-        self.copies: list[Any] = [None]
+    def __init__(
+        self,
+        operands: tuple[MatrixOperand, ...],
+        version: int,
+        arrays: tuple[tuple[tuple[int, TileArray], ...], ...],
+        images: tuple[Image | None, ...],
+        offsets: tuple[int | None, ...],
+    ) -> None:
+        self.operands, self.images, self.offsets = operands, images, offsets
+        self._version, self._arrays = version, arrays
+        self.agree = len(images) < _PAIR or None in images or agree(*(image for image in images if image is not None))
 
-    def copied(self, tile: CopiedTile, op: Op) -> None:
-        """A tile has been placed."""
-        first, count = tile.offset // CHUNK, len(tile.chunks)
-        number = len(self.tiles)
-        self.entries[first + tile.chunks] = np.arange(number << SHIFT, (number << SHIFT) + count)
-        self.tiles.append(tile)
-        self.copies.append(op)
+    def current(self, shared: SharedTiles) -> bool:
+        """Whether the shared memory holds the same tiles, perhaps of other coordinates."""
+        if self._version != shared.version:
+            return False
+        placed = shared.placed
+        for arrays, image in zip(self._arrays, self.images, strict=True):
+            for offset, array in arrays:
+                if placed[offset].tile.array is not array:
+                    return False
+            if len(arrays) > 1 and image is not None and not same_k(image.k_dimensions, [placed[offset].tile for offset, _ in arrays]):
+                return False
+        return True
+
+    def located(self, placed: list[PlacedTile | None]) -> list[Found]:
+        """The operands with their images, and the tiles in which they begin."""
+        return [
+            None if image is None or held is None else Located(operand, held, image)
+            for operand, image, held in zip(self.operands, self.images, placed, strict=True)
+        ]
 
 
 class OperandCheck(Observer):
@@ -65,13 +86,16 @@ class OperandCheck(Observer):
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._shared: dict[int, SharedTiles] = {}
-        self._last: dict[Any, list[Found]] = {}
-        self._distinct: dict[MatrixOperand, bool] = {}
+        self._known: dict[tuple[SharedTiles, tuple[MatrixOperand, ...]], Images] = {}
+        self._steps: set[tuple[Images, Images]] = set()
+        """Pairs of instructions that have been compared."""
+        self._last: dict[Any, list[tuple[Images, list[PlacedTile | None]]]] = {}
+        """By accumulator and number of the CTA, the instruction that last wrote or added to it."""
         self._reporter = Reporter(launch)
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         for cta in ctas:
-            self._shared[id(cta)] = SharedTiles(len(cta.shared))
+            self._shared[id(cta)] = SharedTiles(cta)
 
     def ended(self, cta: CtaState) -> None:
         self._shared.pop(id(cta), None)
@@ -87,53 +111,61 @@ class OperandCheck(Observer):
 
     def _multiplied(self, operation: AsyncOperation, product: MatrixProduct) -> None:
         last = self._last.get(product.accumulator) if product.accumulate else None
-        found: list[Found] = []
+        now = []
         for number, cta in enumerate(product.ctas):
-            images = self._images(operation, product, cta)
-            before = None if last is None else last[number * len(images) : (number + 1) * len(images)]
-            if before is not None and follows(before, images):
-                self._reporter.step(operation, product, before, images, self._shared[id(cta)], cta)
-            elif len(images) == _PAIR:
-                self._reporter.pair(operation, product, images, self._shared[id(cta)], cta)
-            found += images
-        self._last[product.accumulator] = found
+            shared = self._shared[id(cta)]
+            images = self._known.get((shared, product.operands))
+            if images is None or not images.current(shared):
+                images = self._known[shared, product.operands] = self._images(operation, product, shared, cta)
+            placed = [None if offset is None else shared.placed[offset] for offset in images.offsets]
+            now.append((images, placed))
+            before = None if last is None else last[number]
+            if before is not None and None not in placed and before[1] == placed:
+                if (before[0], images) not in self._steps:
+                    self._steps.add((before[0], images))
+                    self._reporter.step(operation, before[0].located(before[1]), images.located(placed), shared, cta)
+            elif not images.agree:
+                self._reporter.pair(operation, images.located(placed), shared, cta)
+        self._last[product.accumulator] = now
 
-    def _images(self, operation: AsyncOperation, product: MatrixProduct, cta: Any) -> list[Found]:
-        """The images of the operands in a CTA."""
-        shared = self._shared[id(cta)]
-        images = [self._image(operation, operand, shared, cta) for operand in product.operands]
-        for number, (operand, image) in enumerate(zip(product.operands, images, strict=True)):
+    def _images(self, operation: AsyncOperation, product: MatrixProduct, shared: SharedTiles, cta: Any) -> Images:
+        """The images of the operands in a CTA; reports those that are not images of what was copied."""
+        found = [self._image(operation, operand, shared, cta) for operand in product.operands]
+        images: list[Image | None] = []
+        offsets: list[int | None] = []
+        for number, (operand, (image, under)) in enumerate(zip(product.operands, found, strict=True)):
             if isinstance(image, Mismatch):
-                other = images[1 - number] if len(images) == _PAIR else None
-                self._reporter.mismatch(operation, operand, image, other.image if isinstance(other, Located) else None, shared, cta)
-        return [image if isinstance(image, Located) else None for image in images]
+                other = found[1 - number][0] if len(found) == _PAIR else None
+                self._reporter.mismatch(operation, operand, image, other if isinstance(other, Image) else None, shared, cta)
+            known = image if isinstance(image, Image) else None
+            images.append(known)
+            offsets.append(None if known is None else under[known.first].tile.offset)
+            if known is not None:
+                self._reporter.element_type(operation, operand, under[known.first], cta)
+        arrays = tuple(tuple((held.tile.offset, held.tile.array) for held in under) for _, under in found)
+        return Images(product.operands, shared.version, arrays, tuple(images), tuple(offsets))
 
-    def _image(self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, cta: Any) -> Found | Mismatch:
-        """The image of an operand; None if it is not known."""
-        if operand not in self._distinct:
-            self._distinct[operand] = len(np.unique(operand.chunks)) == operand.chunks.size
-        if not self._distinct[operand]:
+    def _image(
+        self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, cta: Any
+    ) -> tuple[Image | Mismatch | None, list[PlacedTile]]:
+        """The image of an operand, None if it is not known, and the tiles in which it lies."""
+        if "overlaps" not in operand.known:
+            operand.known["overlaps"] = len(np.unique(operand.chunks)) < operand.chunks.size
+        if operand.known["overlaps"]:
             self._reporter.overlapping(operation, operand, shared, cta)
-            return None
-        entries = shared.entries.take(operand.chunks)
-        number = int(entries[0, 0]) >> SHIFT
-        if not number:
-            return None
-        tile = shared.tiles[number]
-        self._reporter.element_type(operation, operand, tile, shared.copies[number], cta)
-        relative = entries - (number << SHIFT)
-        images: list[Image] = operand.known.setdefault(tile.array, [])
-        for image in images:
-            if image.fits(relative, shared.tiles, number):
-                return Located(operand, number, image)
-        if not entries.all():
-            return None
-        made = image_of(operand, entries, shared.tiles)
-        if isinstance(made, Mismatch):
-            return made
-        if len(images) < _MOST_IMAGES:
-            images.append(made)
-        return Located(operand, number, made)
+            return None, []
+        under = shared.under(operand)
+        key = tuple((held.tile.offset, held.tile.array) for held in under)
+        image: Image | Mismatch | None = operand.known.get(key)
+        if image is None or (len(under) > 1 and (isinstance(image, Mismatch) or not same_k(image.k_dimensions, [h.tile for h in under]))):
+            image = operand.known[key] = self._compared(operand, shared, under)
+        return image, under
+
+    @staticmethod
+    def _compared(operand: MatrixOperand, shared: SharedTiles, under: list[PlacedTile]) -> Image | Mismatch | None:
+        """The image of an operand in these tiles; None if part of it is not known."""
+        entries = shared.entries().take(operand.chunks)
+        return image_of(operand, entries, {held.number: held.tile for held in under}) if entries.all() else None
 
     def retire_hook(self, op: Op) -> None:
         """Instructions of warps are not observed."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.operands._candidates import Candidate, agree, best, step_of
+from ptxlab.check.operands._candidates import Candidate, best, step_of
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, located
-from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, MatrixProduct
+from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
+from ptxlab.isa.tiles import MatrixOperand
 
 if TYPE_CHECKING:
-    from ptxlab.check.operands._observer import SharedTiles
     from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.launch import Launch
@@ -28,10 +28,10 @@ _FIX = "compare the descriptor with the tensor map: swizzling mode, strides and 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """An operand with its image, and the number of the tile in which it begins."""
+    """An operand with its image, and the tile in which it begins."""
 
     operand: MatrixOperand
-    tile: int
+    placed: PlacedTile
     image: Image
 
 
@@ -52,8 +52,8 @@ class Reporter:
         return True
 
     def _add(self, code: str, message: str, operation: AsyncOperation, cta: Any, **fields: Any) -> None:
-        severity = {"severity": "error"} if self._launch.model == "spec" else {}
-        self._launch.reports.add(code, message, op=operation.op, cta=cta, **fields, **severity)
+        severity = "error" if self._launch.model == "spec" else None
+        self._launch.reports.add(code, message, op=operation.op, cta=cta, severity=severity, **fields)
 
     def _line(self, op: Op) -> str:
         return self._launch.reports.name(op)
@@ -62,14 +62,15 @@ class Reporter:
         self, operation: AsyncOperation, operand: MatrixOperand, found: Mismatch, other: Image | None, shared: SharedTiles, cta: Any
     ) -> None:
         """An operand is not a consistent image of what was copied; ``other`` is the image of the other operand."""
-        entries = shared.entries.take(operand.chunks)
-        if (operation.op.index, operand.name) in self._reported or not unchanged(entries, shared, cta):
+        entries = shared.entries().take(operand.chunks)
+        if (operation.op.index, operand.name) in self._reported or not shared.unchanged(entries):
             return
         self._first(operation.op.index, operand.name)
         number = int(entries[0, 0]) >> SHIFT
-        candidate = best(operand, shared.entries, shared.tiles, shared.tiles[number], other)
+        tiles = shared.tiles()
+        candidate = best(operand, shared, tiles[number].tile, other)
         details = [
-            ("copied by", self._line(shared.copies[number])),
+            ("copied by", self._line(tiles[number].op)),
             ("descriptor", ", ".join(f"{name} {value}" for name, value in operand.descriptor.fields())),
             *picture(operand, entries, shared),
         ]
@@ -91,8 +92,8 @@ class Reporter:
         order = np.argsort(flat, kind="stable")
         again = order[1:][np.diff(flat[order]) == 0].min()
         before = int(np.flatnonzero(flat == flat[again])[0])
-        tile = shared.tiles[int(shared.entries[flat[again]]) >> SHIFT]
-        candidate = None if tile is None else best(operand, shared.entries, shared.tiles, tile, None)
+        held = shared.tiles().get(int(shared.entries()[flat[again]]) >> SHIFT)
+        candidate = None if held is None else best(operand, shared, held.tile, None)
         here, there = (element_name(operand, *divmod(int(i), operand.chunks.shape[1])) for i in (again, before))
         self._add(
             "O102",
@@ -103,26 +104,26 @@ class Reporter:
             details=[("descriptor", ", ".join(f"{name} {value}" for name, value in operand.descriptor.fields()))],
         )
 
-    def element_type(self, operation: AsyncOperation, operand: MatrixOperand, tile: CopiedTile, copy: Op, cta: Any) -> None:
+    def element_type(self, operation: AsyncOperation, operand: MatrixOperand, placed: PlacedTile, cta: Any) -> None:
         """The element type of the instruction is not that of the tensor map."""
-        fitting = _FLOATS.get(tile.array.element)
+        fitting = _FLOATS.get(placed.tile.array.element)
         if fitting is None or operand.element in fitting or not self._first(operation.op.index, operand.name, "type"):
             return
         self._add(
             "O103",
-            f"matrix {operand.name} is read as {operand.element}, but the tensor map says that its elements are {tile.array.element}",
+            f"matrix {operand.name} is read as {operand.element}, but the elements of the tensor map are {placed.tile.array.element}",
             operation,
             cta,
             fix=f"give {fitting[0]} as the element type of {operand.name}, or encode the tensor map for {operand.element}",
-            details=[("copied by", self._line(copy))],
+            details=[("copied by", self._line(placed.op))],
         )
 
-    def pair(self, operation: AsyncOperation, product: MatrixProduct, images: list[Found], shared: SharedTiles, cta: Any) -> None:
+    def pair(self, operation: AsyncOperation, images: list[Found], shared: SharedTiles, cta: Any) -> None:
         """A and B must have the same k for every product."""
         a, b = images
-        if a is None or b is None or agree(a.image, b.image) or (operation.op.index, "pair") in self._reported:
+        if a is None or b is None or (operation.op.index, "pair") in self._reported:
             return
-        if not all(unchanged(shared.entries.take(operand.chunks), shared, cta) for operand in product.operands):
+        if not all(shared.unchanged(shared.entries().take(operand.chunks)) for operand in (a.operand, b.operand)):
             return
         self._first(operation.op.index, "pair")
         candidate, name = _realigned(shared, a, b)
@@ -138,26 +139,22 @@ class Reporter:
             operation,
             cta,
             fix=f"{candidate.text} in the descriptor of {name}" if candidate else "let both descriptors begin at the same k of their tiles",
-            details=[(f"{each.operand.name} copied by", self._line(shared.copies[each.tile])) for each in (a, b)],
+            details=[(f"{each.operand.name} copied by", self._line(each.placed.op)) for each in (a, b)],
         )
 
-    def step(
-        self, operation: AsyncOperation, product: MatrixProduct, last: list[Found], images: list[Found], shared: SharedTiles, cta: Any
-    ) -> None:
+    def step(self, operation: AsyncOperation, last: list[Found], images: list[Found], shared: SharedTiles, cta: Any) -> None:
         """An instruction that adds to the same D as the one before, from the same tiles, must take the next k of the same rows."""
         moves = [_move(before, now) for before, now in zip(last, images, strict=True)]
         for before, now, moved in zip(last, images, moves, strict=True):
             if before is None or now is None or moved is None or not _wrong(moved, now.image, moves):
                 continue
             operand = now.operand
-            if (operation.op.index, operand.name, "step") in self._reported or not unchanged(
-                shared.entries.take(operand.chunks), shared, cta
-            ):
+            if (operation.op.index, operand.name, "step") in self._reported or not shared.unchanged(shared.entries().take(operand.chunks)):
                 continue
             self._first(operation.op.index, operand.name, "step")
             rows, k = moved
             reach = now.image.reach
-            wanted = step_of(operand, before.operand.descriptor.start, shared.entries, shared.tiles, before.image)
+            wanted = step_of(operand, before.operand.descriptor.start, shared, before.image)
             actual = operand.descriptor.start - before.operand.descriptor.start
             what = f"the rows of {operand.name} move by {rows}" if rows else f"k of {operand.name} moves by {k}"
             self._add(
@@ -169,7 +166,7 @@ class Reporter:
                 fix=f"advance the start address of {operand.name} by {wanted} bytes from instruction to instruction"
                 if wanted
                 else f"advance {operand.name} by {reach} elements of k from instruction to instruction",
-                details=[("copied by", self._line(shared.copies[now.tile]))],
+                details=[("copied by", self._line(now.placed.op))],
             )
 
 
@@ -178,16 +175,9 @@ def _realigned(shared: SharedTiles, a: Located, b: Located) -> tuple[Candidate |
     tried = [
         (found, own.operand.name)
         for own, other in ((a, b), (b, a))
-        if (found := best(own.operand, shared.entries, shared.tiles, shared.tiles[own.tile], other.image)) is not None
+        if (found := best(own.operand, shared, own.placed.tile, other.image)) is not None
     ]
     return min(tried, key=lambda each: (len(each[0].changes), each[0].image.k), default=(None, ""))
-
-
-def follows(last: list[Found], images: list[Found]) -> bool:
-    """Whether all operands that are known are in the tiles of the instruction before."""
-    if len(last) != len(images):
-        return False
-    return all(before is not None and now is not None and before.tile == now.tile for before, now in zip(last, images, strict=True))
 
 
 def _move(before: Found, now: Found) -> tuple[int, int] | None:
@@ -204,25 +194,11 @@ def _wrong(moved: tuple[int, int], image: Image, moves: list[tuple[int, int] | N
     """
     rows, k = moved
     if rows:
-        return k == 0 and all(array.regular for _, array in image.arrays)
+        return k == 0 and image.regular
     if 0 < abs(k) < image.reach:
         return True
     differ = len({each[1] for each in moves if each is not None and not each[0]}) > 1
     return differ and k != image.reach
-
-
-def unchanged(entries: NDArray[np.int64], shared: SharedTiles, cta: Any) -> bool:
-    """Whether the chunks still hold what was copied; threads may have overwritten them since."""
-    memory = cta.shared[: len(cta.shared) // CHUNK * CHUNK].reshape(-1, CHUNK)
-    for number in np.unique(entries >> SHIFT).tolist():
-        tile: CopiedTile | None = shared.tiles[number]
-        if tile is None:
-            return False
-        positions = np.unique(entries[entries >> SHIFT == number] & (1 << SHIFT) - 1)
-        contents = np.asarray(tile.contents()).reshape(-1, CHUNK)
-        if not np.array_equal(memory[tile.offset // CHUNK + tile.chunks[positions]], contents[positions]):
-            return False
-    return True
 
 
 def element_name(operand: MatrixOperand, line: int, slot: int) -> str:
@@ -233,7 +209,7 @@ def element_name(operand: MatrixOperand, line: int, slot: int) -> str:
 
 def source_name(entry: int, shared: SharedTiles) -> str:
     """The element of an array from which the first bytes of a chunk come, with indices outermost first."""
-    tile: CopiedTile = shared.tiles[entry >> SHIFT]
+    tile = shared.tiles()[entry >> SHIFT].tile
     at = located(np.array(entry & (1 << SHIFT) - 1), tile.array).tolist()
     at[0] *= tile.array.per_chunk
     if tile.array.regular:
@@ -258,7 +234,7 @@ def picture(operand: MatrixOperand, entries: NDArray[np.int64], shared: SharedTi
     for line in range(min(_SHOWN_LINES, len(entries))):
         places = []
         for entry in entries[line, :_SHOWN_LINES].tolist():
-            tile: CopiedTile = shared.tiles[entry >> SHIFT]
+            tile = shared.tiles()[entry >> SHIFT].tile
             chunk, *others = located(np.array(entry & (1 << SHIFT) - 1), tile.array).tolist()
             places.append(f"{'/'.join(map(str, reversed(others)))}.{chunk}")
         shown.append((f"{unit} {line} is row.chunk", " ".join(places)))

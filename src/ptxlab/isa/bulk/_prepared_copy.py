@@ -79,7 +79,7 @@ class PreparedTmaCopy:
         if array is not None:
             contents = partial(self.box.load, self.memory, self.part)
             for cta, offset, _ in targets:
-                yield CopiedTile(array, self.coordinates, cta, offset, self.box.order(offset), contents)
+                yield CopiedTile(array, self.coordinates, cta, offset, self.box.footprint, self.box.order(offset), contents)
 
     def deliver_undefined(self, targets: list[Target], undefined: context.UndefinedBits) -> None:
         """Do to undefined bits what `deliver` does to the data."""

@@ -320,7 +320,7 @@ def _gathered_tiles(
     if array is not None:
         contents = partial(_gathered_bytes, box, sources, regions)
         for cta, offset, _ in targets:
-            yield CopiedTile(array, (), cta, offset, four.order(offset), contents)
+            yield CopiedTile(array, (), cta, offset, four.footprint, four.order(offset), contents)
 
 
 def _gathered_bytes(box: Box, sources: list[context.U8], regions: list[Region]) -> context.U8:

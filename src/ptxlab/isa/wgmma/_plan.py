@@ -115,9 +115,7 @@ class Form:
             bounds = [g.bounds for g in (of_a, of_b) if g is not None]
             parts = (("A", of_a, self.major_a, self.a, self.k // self.stored, a), ("B", of_b, self.major_b, self.b, 1, b))
             matrices = [
-                MatrixOperand.of(
-                    name, placed, major, element, TYPE_BITS[element], 8 * _container(element), share, WgmmaDescriptor.decode(raw)
-                )
+                MatrixOperand.of(name, placed, major, element, 8 * _container(element), share, WgmmaDescriptor.decode(raw))
                 for name, placed, major, element, share, raw in parts
                 if placed is not None
             ]

@@ -142,10 +142,12 @@ class MatrixProduct:
     operands : those in shared memory, A before B
     ctas : the CTAs, each of which has operands of its own in its shared memory
     accumulator : identifies D
+    d : the element type of D
     accumulate : whether the product is added to D
     """
 
     operands: tuple[MatrixOperand, ...]
     ctas: tuple[Cta, ...]
     accumulator: Hashable
+    d: str
     accumulate: bool

@@ -77,7 +77,9 @@ def best(operand: MatrixOperand, shared: SharedTiles, tile: CopiedTile, other: I
         "start": _starts(operand, tile, other),
     }
     memory = _Memory(shared)
-    for names in _TOGETHER:
+    # A K-major operand with swizzling advances inside a row of 128 bytes, an MN-major one by whole rows.
+    inside = operand.major == "mn" and operand.descriptor.start % _ROW != 0
+    for names in (("major",), *_TOGETHER) if inside else _TOGETHER:
         for values in product(*(fields[name] for name in names)):
             found = _tried(operand, memory, dict(zip(names, values, strict=True)), other)
             if found is not None:

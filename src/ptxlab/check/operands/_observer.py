@@ -10,7 +10,8 @@ from ptxlab.check.operands._candidates import agree
 from ptxlab.check.operands._image import Image, Mismatch, image_of, same_k
 from ptxlab.check.operands._report import Found, Located, Reporter
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
-from ptxlab.isa.effects import Asynchronous, Unit
+from ptxlab.diagnostics import Diagnostic
+from ptxlab.isa.effects import Asynchronous, TensorTransfer, Unit
 from ptxlab.isa.tiles import MatrixOperand, MatrixProduct, TileArray
 from ptxlab.machine.observe.observer import Observer
 
@@ -31,6 +32,22 @@ def multiplies(program: Program) -> bool:
     """Whether a kernel has tensor copies to shared memory and matrix instructions."""
     effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
     return any(e.unit in _UNITS for e in effects) and any(e.tensor_map for e in effects)
+
+
+def used_as(program: Program, wanted: str) -> tuple[Op, Op] | None:
+    """A tcgen05.ld and an instruction that takes one of its registers as this type, the type of an element that fills a column."""
+    loaded = {
+        register: op
+        for op in program.ops
+        if isinstance(op.effects, TensorTransfer) and not op.effects.write
+        for register in program.writes[op.index]
+    }
+    for op in program.ops:
+        if op.row.kind == "pure" and any(wanted in (kind, op.q.get(kind)) for _, kind in op.row.operands[op.row.outputs :]):
+            for register in program.reads[op.index]:
+                if register in loaded:
+                    return loaded[register], op
+    return None
 
 
 class Images:
@@ -86,6 +103,8 @@ class OperandCheck(Observer):
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._shared: dict[int, SharedTiles] = {}
+        self._types: dict[str, AsyncOperation] = {}
+        """The element types of D, each with an instruction."""
         self._known: dict[tuple[SharedTiles, tuple[MatrixOperand, ...]], Images] = {}
         self._steps: set[tuple[Images, Images]] = set()
         """Pairs of instructions that have been compared."""
@@ -111,6 +130,8 @@ class OperandCheck(Observer):
 
     def _multiplied(self, operation: AsyncOperation, product: MatrixProduct) -> None:
         last = self._last.get(product.accumulator) if product.accumulate else None
+        if product.d not in self._types:
+            self._types[product.d] = operation
         now = []
         for number, cta in enumerate(product.ctas):
             shared = self._shared[id(cta)]
@@ -166,6 +187,12 @@ class OperandCheck(Observer):
         """The image of an operand in these tiles; None if part of it is not known."""
         entries = shared.entries().take(operand.chunks)
         return image_of(operand, entries, {held.number: held.tile for held in under}) if entries.all() else None
+
+    def finished(self) -> tuple[Diagnostic, ...]:
+        """Compare the element type of D with the types as which its elements are used."""
+        if set(self._types) == {"f16"} and (found := used_as(self._launch.program, "f32")) is not None:
+            self._reporter.read_as_f32(self._types["f16"], *found)
+        return ()
 
     def retire_hook(self, op: Op) -> None:
         """Instructions of warps are not observed."""

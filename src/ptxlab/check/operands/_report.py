@@ -169,6 +169,18 @@ class Reporter:
                 details=[("copied by", self._line(now.placed.op))],
             )
 
+    def read_as_f32(self, operation: AsyncOperation, transfer: Op, user: Op) -> None:
+        """D has elements of f16, and registers of tcgen05.ld are used as f32."""
+        self._add(
+            "O106",
+            f"D has elements of f16, each in the lower half of its column, but {user.opcode} at line {user.line} "
+            f"takes what {transfer.opcode} at line {transfer.line} has loaded as f32",
+            operation,
+            operation.cta,
+            fix="give f32 as the type of D in the instruction descriptor, or unpack the lower halves of the registers as f16",
+            details=[("loaded by", self._line(transfer)), ("used by", self._line(user))],
+        )
+
 
 def _realigned(shared: SharedTiles, a: Located, b: Located) -> tuple[Candidate | None, str]:
     """A descriptor of A or of B with which the two agree: the one with fewer changes, then the one that begins at the lower k."""
@@ -188,14 +200,14 @@ def _move(before: Found, now: Found) -> tuple[int, int] | None:
 
 
 def _wrong(moved: tuple[int, int], image: Image, moves: list[tuple[int, int] | None]) -> bool:
-    """Whether an operand moves as it cannot: to other rows of the same k, to part of the same k, or otherwise than the other operand.
+    """Whether an operand moves as it cannot: to other rows of the same k, to part of the same k or not at all, or unlike the other operand.
 
     Of two operands that move differently, the one is wrong that does not go on to the next k.
     """
     rows, k = moved
     if rows:
         return k == 0 and image.regular
-    if 0 < abs(k) < image.reach:
+    if 0 < abs(k) < image.reach or (len(moves) > 1 and set(moves) == {(0, 0)}):
         return True
     differ = len({each[1] for each in moves if each is not None and not each[0]}) > 1
     return differ and k != image.reach

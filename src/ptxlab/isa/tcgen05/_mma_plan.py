@@ -43,7 +43,7 @@ class Plan:
     ----------
     a : a gather from shared memory, or the first column of A in tensor memory
     metadata : location of the metadata of a sparse A, for each bank
-    operands : the matrices in shared memory, for observers
+    operands, d : the matrices in shared memory and the element type of D, for observers
     b_first : the first column of B that is used (the shift of the zero-column mask)
     zeroed : columns of the product whose column of B counts as zero
     shift_a : whether A is shifted down by one row afterwards (.ashift)
@@ -72,6 +72,7 @@ class Plan:
     zeroed: NDArray[np.bool_] | None = None
     shift_a: bool = False
     operands: tuple[MatrixOperand, ...] = ()
+    d: str = "f32"
     known: BoundedCache[Hashable, tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
     program: numerics.MmaProgram | None = field(init=False, default=None)
 
@@ -167,7 +168,7 @@ class Plan:
 
     def product(self, cta_group: CtaGroup, accumulate: bool) -> MatrixProduct:
         """What is multiplied, for observers."""
-        return MatrixProduct(self.operands, cta_group.ctas, (cta_group.queue, self.column, self.d_lane), accumulate)
+        return MatrixProduct(self.operands, cta_group.ctas, (cta_group.queue, self.column, self.d_lane), self.d, accumulate)
 
     def share_of_b(self, shared: context.U8) -> Codes:
         """The columns of B in a CTA's shared memory, as rows of codes."""

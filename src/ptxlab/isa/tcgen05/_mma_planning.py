@@ -88,6 +88,7 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
         zeroed=zero_column_mask(mask, found.m, found.n) if mask.non_zero else None,
         shift_a=key.shift_a,
         operands=tuple(operands),
+        d=found.d,
     )
 
 

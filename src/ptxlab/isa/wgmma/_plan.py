@@ -99,7 +99,7 @@ class Form:
 
     def product(self, share: Share, cta: context.Cta, warpgroup: int) -> MatrixProduct:
         """What is multiplied, for observers."""
-        return MatrixProduct(share.operands.matrices, (cta,), (cta, warpgroup, self.key), share.accumulate)
+        return MatrixProduct(share.operands.matrices, (cta,), (cta, warpgroup, self.key), self.d, share.accumulate)
 
     @property
     def chunks(self) -> int:

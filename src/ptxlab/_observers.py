@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         """What provides the observer of a check: a module with these functions."""
 
         def observe(self, launch: Any, /) -> Any:
-            """Return the observer of a launch."""
+            """Return the observer of a launch; None if there is nothing to observe."""
 
         def warm(self) -> None:
             """Compile what the observer needs into the cache."""

@@ -37,6 +37,7 @@ _PARAMETERS = "Kernel Function Parameters"
 _ALLOCATION = "Tensor Memory Allocation and Management Instructions"
 _COMBINATIONS = "Valid Combinations of Type-Size, Major-ness and Swizzling"
 _COMMIT = "TensorCore 5th Generation Async Synchronization Operations"
+_LAYOUT = "Canonical Layouts"
 _MMA = "TensorCore 5th Generation Matrix Multiply and accumulate Operations"
 _MBARRIER = "Parallel Synchronization and Communication Instructions: mbarrier"
 _BARRIER = "Parallel Synchronization and Communication Instructions: bar, barrier"
@@ -222,6 +223,12 @@ _CODES = (
     CodeInfo("C903", "error", "a bulk copy outside shared memory", _BULK),
     CodeInfo("C904", "error", "a bulk copy whose mbarrier is not where the completion can be signalled", _TENSOR),
     CodeInfo("C905", "error", "a CTA mask that names CTAs which are not in the cluster", _TENSOR),
+    CodeInfo("O101", "warning", "a matrix operand that is not an image of what was copied to shared memory", _LAYOUT),
+    CodeInfo("O102", "warning", "elements of a matrix operand that are the same bytes", _LAYOUT),
+    CodeInfo("O103", "warning", "an element type that is not the tensor map's", "Instruction descriptor"),
+    CodeInfo("O104", "warning", "products of different k in A and in B", _LAYOUT),
+    CodeInfo("O105", "warning", "a K step that does not lead to the next k", _LAYOUT),
+    CodeInfo("O106", "warning", "elements of D that are used as another type", "Instruction descriptor"),
     CodeInfo("D721", "error", "a tensor map at an address that is not aligned", "Tensor-map"),
     CodeInfo("D722", "error", "the tensor map is not valid", "Tensor-map"),
     CodeInfo("D723", "error", "the tensor map has another rank or mode than the instruction", _TENSOR),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.effects import Supply
 from ptxlab.isa.operands import Op, Resolved
 from ptxlab.native import address_of
+
+if TYPE_CHECKING:
+    from ptxlab.isa.tiles import CopiedTile, MatrixProduct
 
 __all__ = [
     "AsyncOperation",
@@ -266,6 +269,10 @@ class AsyncOperation:
     """Returns what the operation reads and writes; observers call it at issue."""
     undefined: Callable[[UndefinedBits], None] | None = None
     """Does to the undefined bits what ``perform`` does to the data; None: if any bit that is read is undefined, all that is written is."""
+    tiles: Callable[[], Iterable[CopiedTile]] | None = None
+    """Returns the boxes of arrays that it copies to shared memory."""
+    product: Callable[[], MatrixProduct] | None = None
+    """Returns the product of matrices that it computes."""
     agent: Any = None
     """Data that an observer attaches to the operation."""
 

@@ -216,6 +216,11 @@ class PlacedOperand:
         return (self.start & -_PATTERN) + index.low, order.reshape(-1), *strides
 
     @property
+    def chunks(self) -> NDArray[np.intp]:
+        """The slots of 16 bytes that it consists of, by number: ``[row, slot of k]`` if K-major, else ``[k, slot of rows]``."""
+        return ((self.start & -_PATTERN) + self.index.low) // _SLOT + self.index._order
+
+    @property
     def bounds(self) -> tuple[int, int]:
         """First byte and end of what is read."""
         base = self.start & -_PATTERN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import numpy as np
 from ptxlab.descriptors import TENSOR_MAP_BYTES, TensorMapError, TensorMapFields, decode_tensor_map, replace_field
 from ptxlab.isa import context
 from ptxlab.isa.bulk._tiled import Box, Columns, Pixels, Region
+from ptxlab.isa.tiles import CHUNK, TileArray
 from ptxlab.layout import wide_positions
 from ptxlab.native import BoundedCache
+from ptxlab.tables import SWIZZLES, TENSOR_MAP_SWIZZLES
 
-__all__ = ["BYTES", "TileMap", "map_of", "raw_map", "replaced", "tile_map"]
+__all__ = ["BYTES", "TileMap", "array_of", "map_of", "raw_map", "replaced", "tile_map"]
 
 BYTES = TENSOR_MAP_BYTES
 _ALIGNMENT = 64
@@ -68,6 +71,25 @@ class TileMap:
         """The map in the mode im2col::w, or im2col::w::128 if ``fixed``."""
         assert isinstance(self.box, Columns)
         return replace(self, box=replace(self.box, positions=wide_positions(self.box.rows, halo, fixed), wide=True))
+
+
+@lru_cache(maxsize=1024)
+def array_of(box: Box | Columns, element: str, regular: bool) -> TileArray | None:
+    """The array that a box is copied from, for observers; None if shared memory does not hold its chunks whole."""
+    if box.slices or box.chunk != CHUNK or box.row % CHUNK:
+        return None
+    mode = TENSOR_MAP_SWIZZLES[box.swizzle].name
+    return TileArray(
+        address=box.address,
+        dims=box.dims,
+        strides=box.pitches,
+        element=element,
+        bits=box.bits,
+        counts=(box.row // CHUNK, *(box.counts[1:] if isinstance(box, Box) else (box.rows,))),
+        regular=regular and isinstance(box, Box),
+        swizzle=mode if mode in SWIZZLES else "",
+        per_chunk=16 if box.padded else CHUNK * 8 // box.bits,
+    )
 
 
 _MAPS = BoundedCache[bytes, TileMap | str](1024)

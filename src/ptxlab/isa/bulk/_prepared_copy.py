@@ -7,7 +7,7 @@ through the staging array.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from ptxlab.isa import context
 from ptxlab.isa.bulk._endpoints import Target
-from ptxlab.isa.bulk._map_cache import TileMap
+from ptxlab.isa.bulk._map_cache import TileMap, array_of
 from ptxlab.isa.bulk._reduce import Combine
 from ptxlab.isa.bulk._staging import U8, Staged
 from ptxlab.isa.bulk._tiled import Box, Pixels, Region
+from ptxlab.isa.tiles import CopiedTile
 from ptxlab.native import address_of, mover
 
 __all__ = ["PreparedTmaCopy"]
@@ -45,14 +46,18 @@ class PreparedTmaCopy:
     ----------
     raw : bytes of the tensor map, empty if it cannot change
     tile, box : the decoded map and its box
+    coordinates : of the box in the tensor
     inside, part : the part of the box that is inside the tensor, and the part that is copied
     """
 
-    __slots__ = ("_chunks", "_count", "_outside", "_whole", "box", "inside", "memory", "part", "raw", "tile")
+    __slots__ = ("_chunks", "_count", "_outside", "_whole", "box", "coordinates", "inside", "memory", "part", "raw", "tile")
 
-    def __init__(self, raw: bytes, tile: TileMap, inside: Region | Pixels, part: Region | Pixels, memory: U8) -> None:
+    def __init__(
+        self, raw: bytes, tile: TileMap, coordinates: tuple[int, ...], inside: Region | Pixels, part: Region | Pixels, memory: U8
+    ) -> None:
         box: Staged[Any] = tile.box
         self.raw, self.tile, self.box, self.inside, self.part, self.memory = raw, tile, box, inside, part, memory
+        self.coordinates = coordinates
         self._whole: tuple[int, int] | None = None
         self._count = box.bytes // box.chunk
         self._outside: tuple[context.MemoryAccess, ...] = ()
@@ -74,6 +79,14 @@ class PreparedTmaCopy:
         for cta, offset, barrier in targets:
             move(source, order, cta.shared_address + offset, address_of(box.order(offset)), self._count)
             barrier.complete_tx(box.transaction)
+
+    def tiles(self, targets: list[Target]) -> Iterator[CopiedTile]:
+        """What `deliver` places in shared memory, for observers."""
+        array = array_of(self.tile.box, self.tile.element, True)
+        if array is not None:
+            contents = partial(self.box.load, self.memory, self.part)
+            for cta, offset, _ in targets:
+                yield CopiedTile(array, self.coordinates, cta, offset, self.box.footprint, self.box.order(offset), contents)
 
     def deliver_undefined(self, targets: list[Target], undefined: context.UndefinedBits) -> None:
         """Do to undefined bits what `deliver` does to the data."""

@@ -27,7 +27,7 @@ from ptxlab.isa.bulk._endpoints import (
     window_of,
 )
 from ptxlab.isa.bulk._linear_syntax import MULTICAST, TO_CLUSTER, TO_CTA, TO_GLOBAL
-from ptxlab.isa.bulk._map_cache import TileMap, map_of, raw_map, tile_map
+from ptxlab.isa.bulk._map_cache import TileMap, array_of, map_of, raw_map, tile_map
 from ptxlab.isa.bulk._prepared_copy import PreparedTmaCopy
 from ptxlab.isa.bulk._reduce import Combine, combiner, undefined_combiner, watched
 from ptxlab.isa.bulk._staging import NOTHING
@@ -37,6 +37,7 @@ from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Addr, Group, Op, Resolved, Unused
+from ptxlab.isa.tiles import CopiedTile
 from ptxlab.native import BoundedCache
 
 TENSOR_LOAD = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED, tensor_map=True)
@@ -141,7 +142,8 @@ def _prepare(warp: context.WarpContext, form: _Form, address: int, places: tuple
     inside = tile.region(coordinates, offsets)
     part = tile.region(coordinates, offsets, True) if store else inside
     memory = warp.machine.global_view(warp, inside.address, inside.size, store, part.size) if inside.size else NOTHING
-    copy = form.prepared[address, places] = PreparedTmaCopy(b"" if is_parameter(address) else raw, tile, inside, part, memory)
+    raw = b"" if is_parameter(address) else raw
+    copy = form.prepared[address, places] = PreparedTmaCopy(raw, tile, coordinates, inside, part, memory)
     return copy
 
 
@@ -180,8 +182,9 @@ def load(warp: context.WarpContext) -> None:
         copy = _prepare(warp, form, address, tuple(places), False)
         place = range_at(warp, 0, destination, copy.box.footprint, _ALIGNMENT, own)
         targets = targets_of(warp, place, barrier, ctas if spread else None, pair)
-        undefined = partial(copy.deliver_undefined, targets)
-        start(warp, lane, partial(copy.deliver, targets), partial(copy.loaded, targets), *used_maps(warp, address), undefined=undefined)
+        perform, accesses = partial(copy.deliver, targets), partial(copy.loaded, targets)
+        undefined, tiles = partial(copy.deliver_undefined, targets), partial(copy.tiles, targets)
+        start(warp, lane, perform, accesses, *used_maps(warp, address), undefined=undefined, tiles=tiles)
 
 
 def _of_mode(warp: context.WarpContext, tile: TileMap, info: tuple[int, ...]) -> tuple[TileMap, tuple[int, ...]]:
@@ -297,7 +300,8 @@ def gather(warp: context.WarpContext) -> None:
         perform = partial(_perform_gather, box, four, sources, regions, targets)
         undefined = partial(_gather_undefined, box, four, sources, regions, targets)
         accesses = partial(_gathered, box, four, sources, regions, targets)
-        start(warp, lane, perform, accesses, *used_maps(warp, generic_address(warp, 1, lane)), undefined=undefined)
+        tiles = partial(_gathered_tiles, box, four, tile.element, sources, regions, targets)
+        start(warp, lane, perform, accesses, *used_maps(warp, generic_address(warp, 1, lane)), undefined=undefined, tiles=tiles)
 
 
 def _gather_undefined(
@@ -314,8 +318,22 @@ def _gathered(
     return delivered(targets, four.footprint, *map(box.read, sources, regions))
 
 
+def _gathered_tiles(
+    box: Box, four: Box, element: str, sources: list[context.U8], regions: list[Region], targets: list[Target]
+) -> Iterator[CopiedTile]:
+    array = array_of(four, element, False)
+    if array is not None:
+        contents = partial(_gathered_bytes, box, sources, regions)
+        for cta, offset, _ in targets:
+            yield CopiedTile(array, (), cta, offset, four.footprint, four.order(offset), contents)
+
+
+def _gathered_bytes(box: Box, sources: list[context.U8], regions: list[Region]) -> context.U8:
+    return np.concatenate([box.load(source, region) for source, region in zip(sources, regions, strict=True)])
+
+
 def _perform_gather(box: Box, four: Box, sources: list[context.U8], regions: list[Region], targets: list[Target]) -> None:
-    dense = np.concatenate([box.load(source, region) for source, region in zip(sources, regions, strict=True)])
+    dense = _gathered_bytes(box, sources, regions)
     for cta, offset, barrier in targets:
         four.scatter(dense, cta.shared, offset)
         barrier.complete_tx(four.transaction)

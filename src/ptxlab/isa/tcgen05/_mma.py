@@ -100,7 +100,8 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
         perform = partial(plan.perform, cta_group, accumulate, form.bits_to_shift, disabled)
         undefined = partial(multiply_undefined, plan, cta_group, accumulate, disabled)
-        launch(warp, lane, cta_group, perform, partial(plan.accesses, cta_group, accumulate, disabled), undefined)
+        product = partial(plan.product, cta_group, accumulate)
+        launch(warp, lane, cta_group, perform, partial(plan.accesses, cta_group, accumulate, disabled), undefined, product)
 
 
 def _plan(warp: context.WarpContext, key: Key) -> Plan:

@@ -20,6 +20,7 @@ from ptxlab.isa.tcgen05._descriptors import Gather
 from ptxlab.isa.tcgen05._mma_units import Format, Lanes, Unit, shared_operand, tensor_operand
 from ptxlab.isa.tcgen05._side_operands import Scaling, TensorBitFields, legal_metadata
 from ptxlab.isa.tcgen05._state import CtaGroup
+from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
 from ptxlab.native import BoundedCache
 
 __all__ = ["A_COLUMNS", "Disabled", "Plan"]
@@ -42,6 +43,7 @@ class Plan:
     ----------
     a : a gather from shared memory, or the first column of A in tensor memory
     metadata : location of the metadata of a sparse A, for each bank
+    operands, d : the matrices in shared memory and the element type of D, for observers
     b_first : the first column of B that is used (the shift of the zero-column mask)
     zeroed : columns of the product whose column of B counts as zero
     shift_a : whether A is shifted down by one row afterwards (.ashift)
@@ -69,6 +71,8 @@ class Plan:
     b_first: int = 0
     zeroed: NDArray[np.bool_] | None = None
     shift_a: bool = False
+    operands: tuple[MatrixOperand, ...] = ()
+    d: str = "f32"
     known: BoundedCache[Hashable, tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
     program: numerics.MmaProgram | None = field(init=False, default=None)
 
@@ -84,6 +88,11 @@ class Plan:
     @property
     def _gathers_b(self) -> bool:
         return self.scaling is None and self.zeroed is None and not self.b_format.packed
+
+    @property
+    def d_lane(self) -> int:
+        """The first lane of D."""
+        return int(np.arange(128)[self.units[0].lanes][0])
 
     @property
     def columns(self) -> int:
@@ -156,6 +165,10 @@ class Plan:
                 if disabled is not None:
                     lanes = np.setdiff1d(lanes, disabled[number])
                 yield from block(cta, self.column + unit.column, unit.columns, lanes, True, accumulate)
+
+    def product(self, cta_group: CtaGroup, accumulate: bool) -> MatrixProduct:
+        """What is multiplied, for observers."""
+        return MatrixProduct(self.operands, cta_group.ctas, (cta_group.queue, self.column, self.d_lane), self.d, accumulate)
 
     def share_of_b(self, shared: context.U8) -> Codes:
         """The columns of B in a CTA's shared memory, as rows of codes."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ptxlab import numerics
-from ptxlab.descriptors import InstructionDescriptor, ZeroColumnMask
+from ptxlab.descriptors import InstructionDescriptor, SharedMemoryDescriptor, ZeroColumnMask
 from ptxlab.isa import context
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, instruction_descriptor, matrix_gather, zero_columns
 from ptxlab.isa.tcgen05._mma_plan import Plan
 from ptxlab.isa.tcgen05._mma_units import format_of, units
 from ptxlab.isa.tcgen05._side_operands import metadata_cells, scaling_of
+from ptxlab.isa.tiles import MatrixOperand
 from ptxlab.layout import Major, zero_column_mask
 from ptxlab.tables import TYPE_BITS, data_path_of
 
@@ -61,6 +62,10 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
     made = units(found.m, found.n, group, key.ws, key.sparse, lane)
     b = matrix_gather(warp, key.b, "B", rows, found.k, b_format.bits, b_format.container, major_b, found.k96)
     unit = made[0]
+    operands = [MatrixOperand.of("B", b, major_b, found.b, b_format.container, 1, SharedMemoryDescriptor.decode(key.b))]
+    if isinstance(source, Gather):
+        of_a = MatrixOperand.of("A", source, major_a, found.a, a_format.container, 1 + key.sparse, SharedMemoryDescriptor.decode(key.a))
+        operands.insert(0, of_a)
     types, negate = (found.d, found.a, found.b), (found.negate_a, found.negate_b)
     kernel = numerics.mma_kernel(kind, types, unit.rows, unit.columns, found.k, negate, found.saturate, key.sparse)
     return Plan(
@@ -82,6 +87,8 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
         b_first=mask.shift,
         zeroed=zero_column_mask(mask, found.m, found.n) if mask.non_zero else None,
         shift_a=key.shift_a,
+        operands=tuple(operands),
+        d=found.d,
     )
 
 

@@ -114,6 +114,7 @@ def _multiply(warp: context.WarpContext, text: Text) -> context.Wait | None:
         if warp.machine.observed:
             operation.accesses = partial(share.operands.accesses, warp.cta)
             operation.undefined = partial(read_undefined, group, share, warp.cta)
+            operation.product = partial(form.product, share, warp.cta, group.index)
         warp.machine.enqueue(operation)
     if warp.machine.early_results and group.performed <= number:
         return group.wait_for(number + 1, "wgmma.mma_async waits for the other warps of its warpgroup", retry=False)

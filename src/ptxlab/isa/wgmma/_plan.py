@@ -13,6 +13,7 @@ from ptxlab.descriptors import WgmmaDescriptor
 from ptxlab.isa import context
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.operands import Const
+from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
 from ptxlab.isa.wgmma._fragments import AccumulatorIndex, a_matrix, accumulator_index
 from ptxlab.isa.wgmma._state import Accumulator, Share, Warpgroup
 from ptxlab.isa.wgmma._undefined import multiply_undefined
@@ -41,12 +42,16 @@ class Text:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operands:
-    """The matrices in shared memory (``a`` is None if A is in registers), and the range of offsets that they occupy."""
+    """The matrices in shared memory (``a`` is None if A is in registers), and the range of offsets that they occupy.
+
+    ``matrices`` says the same for observers.
+    """
 
     a: PlacedOperand | None
     b: PlacedOperand
     low: int
     high: int
+    matrices: tuple[MatrixOperand, ...] = ()
     known: dict[int, tuple[context.MemoryAccess, ...]] = field(default_factory=dict)
 
     def accesses(self, cta: context.Cta) -> tuple[context.MemoryAccess, ...]:
@@ -92,6 +97,10 @@ class Form:
     codes: tuple[int, ...] = ()
     plans: BoundedCache[tuple[int, int], Operands] = field(default_factory=lambda: BoundedCache(8192))
 
+    def product(self, share: Share, cta: context.Cta, warpgroup: int) -> MatrixProduct:
+        """What is multiplied, for observers."""
+        return MatrixProduct(share.operands.matrices, (cta,), (cta, warpgroup, self.key), self.d, share.accumulate)
+
     @property
     def chunks(self) -> int:
         """The number of metadata codes in a row of a sparse A."""
@@ -104,7 +113,13 @@ class Form:
             of_a = None if self.a_rows is not None else self._gather(warp, a, "A", WGMMA_M, self.stored, self.a, self.major_a)
             of_b = self._gather(warp, b, "B", self.n, self.k, self.b, self.major_b)
             bounds = [g.bounds for g in (of_a, of_b) if g is not None]
-            found = Operands(of_a, of_b, min(low for low, _ in bounds), max(high for _, high in bounds))
+            parts = (("A", of_a, self.major_a, self.a, self.k // self.stored, a), ("B", of_b, self.major_b, self.b, 1, b))
+            matrices = [
+                MatrixOperand.of(name, placed, major, element, 8 * _container(element), share, WgmmaDescriptor.decode(raw))
+                for name, placed, major, element, share, raw in parts
+                if placed is not None
+            ]
+            found = Operands(of_a, of_b, min(low for low, _ in bounds), max(high for _, high in bounds), tuple(matrices))
             self.plans[a, b] = found
         if found.low < SHARED_RESERVED or found.high > warp.cta.shared.size:
             _outside(warp, found, a, b)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS", "LaunchError", "LaunchOptions", "Option", "flag", "option", "refuse", "selected_checks", "whole", "whole_number"]
 
-CHECKS: dict[str, str] = {"memory": "M", "barrier": "B", "tmem": "T", "descriptor": "D", "register": "R", "race": "X"}
+CHECKS: dict[str, str] = {"memory": "M", "barrier": "B", "tmem": "T", "descriptor": "D", "register": "R", "operands": "O", "race": "X"}
 """The checks by name, with the letter of the codes that they report."""
 
 Cta = tuple[int, ...]

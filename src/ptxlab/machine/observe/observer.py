@@ -106,11 +106,13 @@ class _Together(Observer):
         self._observers = observers
         for name in vars(Observer):
             if not name.startswith("_") and name not in ("finished", "retire_hook", "uses"):
-                setattr(self, name, _each([getattr(observer, name) for observer in observers]))
+                calls = [call for observer in observers if (call := overridden_hook(observer, name)) is not None]
+                if calls:
+                    setattr(self, name, calls[0] if len(calls) == 1 else _each(calls))
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         hooks = [hook for observer in self._observers if (hook := observer.retire_hook(op)) is not None]
-        return _each(hooks) if hooks else None
+        return hooks[0] if len(hooks) == 1 else _each(hooks) if hooks else None
 
     def uses(self, replay: Replay) -> Uses:
         return {key: op for observer in self._observers for key, op in observer.uses(replay).items()}
@@ -161,7 +163,8 @@ def warm_observers() -> None:
 
 def observer_for(launch: Launch, trace: Tracing | None) -> Observer | None:
     """The observer that the checks of a launch and its trace need, if any."""
-    found: list[Observer] = [provider().observe(launch) for name, provider in PROVIDERS.items() if name in launch.options.checks]
+    asked = [provider for name, provider in PROVIDERS.items() if name in launch.options.checks]
+    found: list[Observer] = [observer for provider in asked if (observer := provider().observe(launch)) is not None]
     if trace is not None:
         found.append(trace.observe(launch))
     return _Together(found) if len(found) > 1 else found[0] if found else None

@@ -1,0 +1,26 @@
+"""Whether the operands of matrix instructions are images of what was copied to shared memory.
+
+Observed are the boxes that tensor copies place there (`ptxlab.isa.tiles`). What anything else writes is not known, and an operand that
+contains such bytes is not judged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ptxlab.check.operands._observer import OperandCheck
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["observe", "warm"]
+
+
+def observe(launch: Launch) -> OperandCheck | None:
+    """The observer of a launch; None if the kernel has no instruction that it looks at."""
+    from ptxlab.check.operands._observer import OperandCheck, multiplies
+
+    return OperandCheck(launch) if multiplies(launch.program) else None
+
+
+def warm() -> None:
+    """There is nothing to compile."""

@@ -1,0 +1,182 @@
+"""Where the chunks of an operand come from, as rows and k of the boxes that were copied.
+
+An operand is a consistent image if the position of an element in its box depends on its row and on its k separately: some dimensions of
+the box are k, others are rows, every row begins at the same k, and neighbouring rows of the operand are neighbours in the box.
+Each swizzling mode and each pair of strides gives another image of one tile: a descriptor that does not fit the copy gives no such image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.isa.tiles import CopiedTile, MatrixOperand, TileArray
+
+__all__ = ["SHIFT", "Image", "Mismatch", "image_of", "located", "same_k"]
+
+SHIFT = 24
+"""An entry of the shadow is the number of a copied tile, above these bits, and the position of a chunk in the tile; 0: not known."""
+
+Entries = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why an operand is not a consistent image; ``line`` and ``slot`` are the indices of the first of its chunks that is out of place."""
+
+    what: str
+    line: int = 0
+    slot: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Image:
+    """A consistent image.
+
+    Attributes
+    ----------
+    first : the index of the first element's tile among those that were given, in the order of their addresses
+    regular : whether coordinates say where in its array the tile lies
+    k_dimensions : of the box
+    k, row : the first element's k and row in its box
+    width : elements of k in a box, in the dimensions that vary
+    steps : k of each element of a row, less the first one's, as bytes; empty if it is not known
+    reach : k that a row takes
+    """
+
+    first: int
+    regular: bool
+    k_dimensions: tuple[int, ...]
+    k: int
+    row: int
+    width: int
+    steps: bytes
+    reach: int
+
+
+def same_k(dimensions: tuple[int, ...], tiles: Iterable[CopiedTile]) -> bool:
+    """Whether tiles of one array begin at the same k."""
+    starts: dict[int, tuple[int, ...]] = {}
+    for tile in tiles:
+        if tile.array.regular:
+            at = tuple(tile.coordinates[d] for d in dimensions)
+            if starts.setdefault(id(tile.array), at) != at:
+                return False
+    return True
+
+
+def located(positions: Entries, array: TileArray) -> Entries:
+    """The indices of chunks in a box, ``[..., dimension]``, innermost first."""
+    return np.stack(np.unravel_index(positions, array.counts, order="F"), axis=-1).astype(np.int64)
+
+
+def image_of(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, CopiedTile]) -> Image | Mismatch:
+    """The image of an operand, all of whose chunks come from copied tiles.
+
+    ``tiles`` are those tiles by their numbers. ``entries`` is in the form of `MatrixOperand.chunks`: its lines are rows if the operand is
+    K-major, and steps of k otherwise.
+    """
+    numbers, positions = entries >> SHIFT, entries & (1 << SHIFT) - 1
+    first = int(numbers[0, 0])
+    found = {int(number): tiles[number].array for number in np.unique(numbers)}
+    if len({len(array.counts) for array in found.values()}) > 1:
+        return Mismatch("it consists of boxes of different rank")
+    where = np.zeros((*entries.shape, len(tiles[first].array.counts)), np.int64)
+    for number, array in found.items():
+        of = numbers == number
+        where[of] = located(positions[of], array)
+    counts = np.array(tiles[first].array.counts)
+    line_dims = _varying(where, numbers, 0)
+    slot_dims = _varying(where, numbers, 1)
+    if line_dims & slot_dims:
+        return _mixed(where, numbers, operand)
+    lines, slots = (_linear(where, counts, dims) for dims in (line_dims, slot_dims))
+    k_major = operand.major == "k"
+    # Every row has the same k, also where another tile goes on.
+    k_of, row_of = (slots, lines) if k_major else (lines, slots)
+    across_k = k_of != (k_of[:1] if k_major else k_of[:, :1])
+    if across_k.any():
+        line, slot = np.argwhere(across_k)[0]
+        return Mismatch("its rows do not have the same k", int(line), int(slot))
+    wrong = _rows_apart(row_of if k_major else row_of.T, numbers if k_major else numbers.T)
+    if wrong is not None:
+        return Mismatch("its rows are not neighbours in the tile that was copied", *(wrong if k_major else wrong[::-1]))
+    if len({id(array) for array in found.values()}) > 1 and not _whole(
+        row_of if k_major else row_of.T, numbers if k_major else numbers.T, counts, line_dims if k_major else slot_dims
+    ):
+        return Mismatch("it begins inside a tile of one array and goes on in a tile of another", *_first_of_another(numbers))
+    k_dims = slot_dims if k_major else line_dims
+    if len(found) > 1 and not same_k(tuple(sorted(k_dims)), [tiles[number] for number in found]):
+        return Mismatch("its rows come from tiles that begin at different k", *_first_of_another(numbers))
+    per_chunk = operand.per_chunk
+    each = per_chunk if k_major else 1
+    along = k_of[0] if k_major else k_of[:, 0]
+    crosses = (numbers != (numbers[:, :1] if k_major else numbers[:1])).any()
+    steps = (((along - along[0])[:, None] * each + np.arange(each)).reshape(-1)) * operand.stored
+    return Image(
+        first=sorted(tiles, key=lambda number: tiles[number].offset).index(first),
+        regular=all(array.regular for array in found.values()),
+        k_dimensions=tuple(sorted(k_dims)),
+        k=int(k_of[0, 0]) * each * operand.stored,
+        row=int(row_of[0, 0]),
+        width=int(np.prod([counts[d] for d in k_dims])) * each * operand.stored,
+        steps=b"" if crosses else steps.astype(np.int64).tobytes(),
+        reach=len(along) * each * operand.stored,
+    )
+
+
+def _varying(where: Entries, numbers: Entries, axis: int) -> set[int]:
+    """The dimensions of a box in which neighbours along an axis differ, inside one tile."""
+    moved = np.diff(where, axis=axis) != 0
+    moved &= (np.diff(numbers, axis=axis) == 0)[..., None]
+    return set(np.flatnonzero(moved.any(axis=(0, 1))).tolist())
+
+
+def _linear(where: Entries, counts: NDArray[np.int64], dimensions: set[int]) -> Entries:
+    """One number for the indices in some dimensions, the innermost counting most often."""
+    found = np.zeros(where.shape[:2], np.int64)
+    weight = 1
+    for d in sorted(dimensions):
+        found += where[..., d] * weight
+        weight *= int(counts[d])
+    return found
+
+
+def _mixed(where: Entries, numbers: Entries, operand: MatrixOperand) -> Mismatch:
+    """The first chunk whose place is not that of its line and that of its slot together."""
+    expected = where[:, :1] + where[:1] - where[:1, :1]
+    wrong = (where != expected).any(axis=-1) & (numbers == numbers[:, :1]) & (numbers == numbers[:1])
+    lines = np.argwhere(wrong)
+    line, slot = (int(i) for i in lines[0]) if len(lines) else (1, 0)
+    unit = "rows" if operand.major == "k" else "steps of k"
+    return Mismatch(f"the chunks of its {unit} change places from one to the next", line, slot)
+
+
+def _rows_apart(rows: Entries, numbers: Entries) -> tuple[int, int] | None:
+    """The first row, and its chunk, that is not the neighbour of the row before, or whose chunks are in different rows of one tile."""
+    same = numbers[:, 1:] == numbers[:, :-1]
+    torn = (rows[:, 1:] != rows[:, :-1]) & same
+    if torn.any():
+        row, chunk = np.argwhere(torn)[0]
+        return int(row), int(chunk) + 1
+    follows = np.diff(rows[:, 0]) == 1
+    apart = ~follows & (np.diff(numbers[:, 0]) == 0)
+    if apart.any():
+        return int(np.flatnonzero(apart)[0]) + 1, 0
+    return None
+
+
+def _whole(rows: Entries, numbers: Entries, counts: NDArray[np.int64], dimensions: set[int]) -> bool:
+    """Whether rows that go from tile to tile begin with the first row of one and end with the last row of another."""
+    along = numbers[:, 0]
+    if (along == along[0]).all():
+        return True
+    return int(rows[0, 0]) == 0 and int(rows[-1, 0]) == int(np.prod([counts[d] for d in dimensions])) - 1
+
+
+def _first_of_another(numbers: Entries) -> tuple[int, int]:
+    line, slot = np.argwhere(numbers != numbers[0, 0])[0]
+    return int(line), int(slot)

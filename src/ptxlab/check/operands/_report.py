@@ -1,0 +1,253 @@
+"""The findings about operands of matrix instructions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.operands._candidates import Candidate, best, step_of
+from ptxlab.check.operands._image import SHIFT, Image, Mismatch, located
+from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
+from ptxlab.isa.tiles import MatrixOperand
+
+if TYPE_CHECKING:
+    from ptxlab.isa.context import AsyncOperation
+    from ptxlab.isa.operands import Op
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["Reporter"]
+
+_FLOATS = {"f16": ("f16",), "bf16": ("bf16",), "f32": ("tf32",), "f64": ("f64",)}
+"""Floating-point element type of a tensor map -> element types of matrix instructions that it fits. Integer types fit all."""
+_SHOWN_LINES = 8
+_FIX = "compare the descriptor with the tensor map: swizzling mode, strides and start address must be those with which the tile was copied"
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """An operand with its image, and the tile in which it begins."""
+
+    operand: MatrixOperand
+    placed: PlacedTile
+    image: Image
+
+
+Found = Located | None
+
+
+class Reporter:
+    """Reports each defect of an instruction once."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._reported: set[Any] = set()
+
+    def _first(self, *key: Any) -> bool:
+        if key in self._reported:
+            return False
+        self._reported.add(key)
+        return True
+
+    def _add(self, code: str, message: str, operation: AsyncOperation, cta: Any, **fields: Any) -> None:
+        severity = "error" if self._launch.model == "spec" else None
+        self._launch.reports.add(code, message, op=operation.op, cta=cta, severity=severity, **fields)
+
+    def _line(self, op: Op) -> str:
+        return self._launch.reports.name(op)
+
+    def mismatch(
+        self, operation: AsyncOperation, operand: MatrixOperand, found: Mismatch, other: Image | None, shared: SharedTiles, cta: Any
+    ) -> None:
+        """An operand is not a consistent image of what was copied; ``other`` is the image of the other operand."""
+        entries = shared.entries().take(operand.chunks)
+        if (operation.op.index, operand.name) in self._reported or not shared.unchanged(entries):
+            return
+        self._first(operation.op.index, operand.name)
+        number = int(entries[0, 0]) >> SHIFT
+        tiles = shared.tiles()
+        candidate = best(operand, shared, tiles[number].tile, other)
+        details = [
+            ("copied by", self._line(tiles[number].op)),
+            ("descriptor", ", ".join(f"{name} {value}" for name, value in operand.descriptor.fields())),
+            *picture(operand, entries, shared),
+        ]
+        self._add(
+            "O101",
+            f"matrix {operand.name} is not an image of the tile that was copied: {found.what}; "
+            f"{first_element(operand, found, entries, shared)}",
+            operation,
+            cta,
+            fix=f"{candidate.text}: then {operand.name} is the tile that was copied" if candidate else _FIX,
+            details=details,
+        )
+
+    def overlapping(self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, cta: Any) -> None:
+        """Two elements of an operand lie in the same bytes."""
+        if not self._first(operation.op.index, operand.name, "bytes"):
+            return
+        flat = operand.chunks.reshape(-1)
+        order = np.argsort(flat, kind="stable")
+        again = order[1:][np.diff(flat[order]) == 0].min()
+        before = int(np.flatnonzero(flat == flat[again])[0])
+        held = shared.tiles().get(int(shared.entries()[flat[again]]) >> SHIFT)
+        candidate = None if held is None else best(operand, shared, held.tile, None)
+        here, there = (element_name(operand, *divmod(int(i), operand.chunks.shape[1])) for i in (again, before))
+        self._add(
+            "O102",
+            f"{here} and {there} of matrix {operand.name} are the same bytes of shared memory",
+            operation,
+            cta,
+            fix=f"{candidate.text}: then {operand.name} is the tile that was copied" if candidate else _FIX,
+            details=[("descriptor", ", ".join(f"{name} {value}" for name, value in operand.descriptor.fields()))],
+        )
+
+    def element_type(self, operation: AsyncOperation, operand: MatrixOperand, placed: PlacedTile, cta: Any) -> None:
+        """The element type of the instruction is not that of the tensor map."""
+        fitting = _FLOATS.get(placed.tile.array.element)
+        if fitting is None or operand.element in fitting or not self._first(operation.op.index, operand.name, "type"):
+            return
+        self._add(
+            "O103",
+            f"matrix {operand.name} is read as {operand.element}, but the elements of the tensor map are {placed.tile.array.element}",
+            operation,
+            cta,
+            fix=f"give {fitting[0]} as the element type of {operand.name}, or encode the tensor map for {operand.element}",
+            details=[("copied by", self._line(placed.op))],
+        )
+
+    def pair(self, operation: AsyncOperation, images: list[Found], shared: SharedTiles, cta: Any) -> None:
+        """A and B must have the same k for every product."""
+        a, b = images
+        if a is None or b is None or (operation.op.index, "pair") in self._reported:
+            return
+        if not all(shared.unchanged(shared.entries().take(operand.chunks)) for operand in (a.operand, b.operand)):
+            return
+        self._first(operation.op.index, "pair")
+        candidate, name = _realigned(shared, a, b)
+        same = a.image.steps == b.image.steps or not a.image.steps or not b.image.steps
+        how = (
+            f"A begins at k = {a.image.k} of its tile and B at k = {b.image.k}"
+            if same
+            else "inside the instruction k advances differently in the two"
+        )
+        self._add(
+            "O104",
+            f"A and B are multiplied with different k: {how}",
+            operation,
+            cta,
+            fix=f"{candidate.text} in the descriptor of {name}" if candidate else "let both descriptors begin at the same k of their tiles",
+            details=[(f"{each.operand.name} copied by", self._line(each.placed.op)) for each in (a, b)],
+        )
+
+    def step(self, operation: AsyncOperation, last: list[Found], images: list[Found], shared: SharedTiles, cta: Any) -> None:
+        """An instruction that adds to the same D as the one before, from the same tiles, must take the next k of the same rows."""
+        moves = [_move(before, now) for before, now in zip(last, images, strict=True)]
+        for before, now, moved in zip(last, images, moves, strict=True):
+            if before is None or now is None or moved is None or not _wrong(moved, now.image, moves):
+                continue
+            operand = now.operand
+            if (operation.op.index, operand.name, "step") in self._reported or not shared.unchanged(shared.entries().take(operand.chunks)):
+                continue
+            self._first(operation.op.index, operand.name, "step")
+            rows, k = moved
+            reach = now.image.reach
+            wanted = step_of(operand, before.operand.descriptor.start, shared, before.image)
+            actual = operand.descriptor.start - before.operand.descriptor.start
+            what = f"the rows of {operand.name} move by {rows}" if rows else f"k of {operand.name} moves by {k}"
+            self._add(
+                "O105",
+                f"between two instructions that add to the same D {what}, where an instruction takes {reach} elements of k; "
+                f"the start address of {operand.name} changes by {actual} bytes",
+                operation,
+                cta,
+                fix=f"advance the start address of {operand.name} by {wanted} bytes from instruction to instruction"
+                if wanted
+                else f"advance {operand.name} by {reach} elements of k from instruction to instruction",
+                details=[("copied by", self._line(now.placed.op))],
+            )
+
+    def read_as_f32(self, operation: AsyncOperation, transfer: Op, user: Op) -> None:
+        """D has elements of f16, and registers of tcgen05.ld are used as f32."""
+        self._add(
+            "O106",
+            f"D has elements of f16, each in the lower half of its column, but {user.opcode} at line {user.line} "
+            f"takes what {transfer.opcode} at line {transfer.line} has loaded as f32",
+            operation,
+            operation.cta,
+            fix="give f32 as the type of D in the instruction descriptor, or unpack the lower halves of the registers as f16",
+            details=[("loaded by", self._line(transfer)), ("used by", self._line(user))],
+        )
+
+
+def _realigned(shared: SharedTiles, a: Located, b: Located) -> tuple[Candidate | None, str]:
+    """A descriptor of A or of B with which the two agree: the one with fewer changes, then the one that begins at the lower k."""
+    tried = [
+        (found, own.operand.name)
+        for own, other in ((a, b), (b, a))
+        if (found := best(own.operand, shared, own.placed.tile, other.image)) is not None
+    ]
+    return min(tried, key=lambda each: (len(each[0].changes), each[0].image.k), default=(None, ""))
+
+
+def _move(before: Found, now: Found) -> tuple[int, int] | None:
+    """By how many rows and elements of k an operand has moved in its tile; None if it is not known."""
+    if before is None or now is None:
+        return None
+    return now.image.row - before.image.row, now.image.k - before.image.k
+
+
+def _wrong(moved: tuple[int, int], image: Image, moves: list[tuple[int, int] | None]) -> bool:
+    """Whether an operand moves as it cannot: to other rows of the same k, to part of the same k or not at all, or unlike the other operand.
+
+    Of two operands that move differently, the one is wrong that does not go on to the next k.
+    """
+    rows, k = moved
+    if rows:
+        return k == 0 and image.regular
+    if 0 < abs(k) < image.reach or (len(moves) > 1 and set(moves) == {(0, 0)}):
+        return True
+    differ = len({each[1] for each in moves if each is not None and not each[0]}) > 1
+    return differ and k != image.reach
+
+
+def element_name(operand: MatrixOperand, line: int, slot: int) -> str:
+    """The first element of a chunk of an operand."""
+    row, k = (line, slot * operand.per_chunk) if operand.major == "k" else (slot * operand.per_chunk, line)
+    return f"{operand.name}[{row}, {k}]"
+
+
+def source_name(entry: int, shared: SharedTiles) -> str:
+    """The element of an array from which the first bytes of a chunk come, with indices outermost first."""
+    tile = shared.tiles()[entry >> SHIFT].tile
+    at = located(np.array(entry & (1 << SHIFT) - 1), tile.array).tolist()
+    at[0] *= tile.array.per_chunk
+    if tile.array.regular:
+        return f"element [{', '.join(str(c + i) for c, i in zip(reversed(tile.coordinates), reversed(at), strict=True))}] of the array"
+    return f"element [{', '.join(map(str, reversed(at)))}] of the box"
+
+
+def first_element(operand: MatrixOperand, found: Mismatch, entries: NDArray[np.int64], shared: SharedTiles) -> str:
+    """Where the first wrong element comes from, and where the one that it is compared with does."""
+    line, slot = found.line, found.slot
+    here = f"{element_name(operand, line, slot)} is {source_name(int(entries[line, slot]), shared)}"
+    if not line and not slot:
+        return here
+    line, slot = (0, slot) if line else (0, 0)
+    return f"{here}, but {element_name(operand, line, slot)} is {source_name(int(entries[line, slot]), shared)}"
+
+
+def picture(operand: MatrixOperand, entries: NDArray[np.int64], shared: SharedTiles) -> list[tuple[str, str]]:
+    """For the first lines of an operand, the rows and chunks of the box from which its chunks come."""
+    unit = "row" if operand.major == "k" else "k"
+    shown = []
+    for line in range(min(_SHOWN_LINES, len(entries))):
+        places = []
+        for entry in entries[line, :_SHOWN_LINES].tolist():
+            tile = shared.tiles()[entry >> SHIFT].tile
+            chunk, *others = located(np.array(entry & (1 << SHIFT) - 1), tile.array).tolist()
+            places.append(f"{'/'.join(map(str, reversed(others)))}.{chunk}")
+        shown.append((f"{unit} {line} is row.chunk", " ".join(places)))
+    return shown

@@ -1,0 +1,91 @@
+"""What the shared memory of a CTA holds: the tiles that were copied there last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.operands._image import SHIFT
+from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand
+
+if TYPE_CHECKING:
+    from ptxlab.isa.operands import Op
+
+__all__ = ["PlacedTile", "SharedTiles"]
+
+
+@dataclass(slots=True, eq=False)
+class PlacedTile:
+    """A tile in shared memory up to byte ``end``: its number, in order of the copies, and the instruction that copied it."""
+
+    number: int
+    tile: CopiedTile
+    op: Op
+    end: int
+
+
+class SharedTiles:
+    """The tiles in the shared memory of one CTA.
+
+    A tile that is copied over part of another one removes that from the record: the rest of it counts as not known.
+
+    Attributes
+    ----------
+    placed : by the offset of their first byte
+    version : changes when a tile is placed where another one was, or none
+    """
+
+    __slots__ = ("_chunks", "_count", "cta", "placed", "version")
+
+    def __init__(self, cta: Any) -> None:
+        self.cta = cta
+        self.placed: dict[int, PlacedTile] = {}
+        self._chunks = -(-len(cta.shared) // CHUNK)
+        self._count = 0
+        self.version = 0
+
+    def copied(self, tile: CopiedTile, op: Op) -> None:
+        """A tile has been placed."""
+        self._count += 1
+        offset, end = tile.offset, tile.offset + tile.size
+        before = self.placed.get(offset)
+        if before is None or before.end != end:
+            for other in [o for o, held in self.placed.items() if o < end and offset < held.end]:
+                del self.placed[other]
+            self.version += 1
+        self.placed[offset] = PlacedTile(self._count, tile, op, end)
+
+    def under(self, operand: MatrixOperand) -> list[PlacedTile]:
+        """The tiles between the first and the last byte of an operand, in the order of their addresses."""
+        low, high = operand.placed.bounds
+        found = [held for offset, held in self.placed.items() if offset < high and low < held.end]
+        return sorted(found, key=lambda held: held.tile.offset)
+
+    def entries(self) -> NDArray[np.int64]:
+        """For each chunk of shared memory where it comes from: see `SHIFT`."""
+        found = np.zeros(self._chunks, np.int64)
+        for held in self.placed.values():
+            count = len(held.tile.chunks)
+            found[held.tile.offset // CHUNK + held.tile.chunks] = np.arange(held.number << SHIFT, (held.number << SHIFT) + count)
+        return found
+
+    def tiles(self) -> dict[int, PlacedTile]:
+        """The tiles by their numbers."""
+        return {held.number: held for held in self.placed.values()}
+
+    def unchanged(self, entries: NDArray[np.int64]) -> bool:
+        """Whether these chunks still hold what was copied; threads may have overwritten them since."""
+        memory = self.cta.shared[: len(self.cta.shared) // CHUNK * CHUNK].reshape(-1, CHUNK)
+        tiles = self.tiles()
+        for number in np.unique(entries >> SHIFT).tolist():
+            if number not in tiles:
+                return False
+            tile = tiles[number].tile
+            positions = np.unique(entries[entries >> SHIFT == number] & (1 << SHIFT) - 1)
+            contents = np.asarray(tile.contents()).reshape(-1, CHUNK)
+            if not np.array_equal(memory[tile.offset // CHUNK + tile.chunks[positions]], contents[positions]):
+                return False
+        return True

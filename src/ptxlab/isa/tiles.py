@@ -1,0 +1,153 @@
+"""Which data a copy places in shared memory, and which of it a matrix instruction takes as its operands.
+
+An asynchronous operation that copies boxes of arrays to shared memory says so (`AsyncOperation.tiles`), and a matrix instruction says which
+16-byte chunks its operands consist of (`AsyncOperation.product`). An observer compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.descriptors import SharedMemoryDescriptor, WgmmaDescriptor
+from ptxlab.isa.context import Cta
+from ptxlab.layout import Major, PlacedOperand, operand_index
+
+__all__ = ["CHUNK", "CopiedTile", "MatrixOperand", "MatrixProduct", "TileArray"]
+
+CHUNK = 16
+"""Bytes that every swizzle and every canonical layout keeps together."""
+
+_PATTERN = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TileArray:
+    """An array in global memory as a tensor map describes it, and the box that is copied.
+
+    Attributes
+    ----------
+    address, dims, strides : dimensions innermost first; strides in bytes, of dimensions 1 and up
+    element, bits : the element type that the map names, and bits of an element
+    counts : size of the box, innermost first, the innermost dimension in chunks
+    regular : whether coordinates say where in the array a box lies (not for im2col and gathered rows)
+    swizzle : the swizzling mode, by its name in shared-memory descriptors; empty if descriptors have no such mode
+    per_chunk : elements in a chunk of shared memory
+    """
+
+    address: int
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    element: str
+    bits: int
+    counts: tuple[int, ...]
+    regular: bool
+    swizzle: str
+    per_chunk: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CopiedTile:
+    """A box that is copied to shared memory.
+
+    Attributes
+    ----------
+    array, coordinates : the box in the array
+    cta, offset, size : its first byte in shared memory, and the number of bytes from there to its end
+    chunks : for each chunk of the box, in order of the array, its chunk in shared memory, counted from ``offset``
+    contents : returns the bytes of the box in order of the array, as the copy writes them
+    """
+
+    array: TileArray
+    coordinates: tuple[int, ...]
+    cta: Cta
+    offset: int
+    size: int
+    chunks: NDArray[np.intp]
+    contents: Callable[[], NDArray[np.uint8]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixOperand:
+    """Matrix A or B of a product in shared memory.
+
+    Attributes
+    ----------
+    name : ``"A"`` or ``"B"``
+    placed : how it is read
+    chunks : the chunks of shared memory that it consists of, ``[row, chunk of k]`` if K-major, else ``[k, chunk of rows]``
+    major : which dimension is contiguous
+    element, container : element type, and bits of an element in shared memory
+    stored : elements of k that are stored for each element of k of the product, as a divisor: 2 for a sparse A, else 1
+    descriptor : the decoded matrix descriptor
+    known : what an observer has found out about the operand, by what it depends on
+    """
+
+    name: str
+    placed: PlacedOperand
+    chunks: NDArray[np.intp]
+    major: Major
+    element: str
+    container: int
+    stored: int
+    descriptor: SharedMemoryDescriptor | WgmmaDescriptor
+    known: dict[Any, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        placed: PlacedOperand,
+        major: Major,
+        element: str,
+        container: int,
+        stored: int,
+        descriptor: SharedMemoryDescriptor | WgmmaDescriptor,
+    ) -> MatrixOperand:
+        """The operand that is read through a descriptor."""
+        return cls(name, placed, placed.chunks, major, element, container, stored, descriptor)
+
+    @property
+    def per_chunk(self) -> int:
+        """Elements in a chunk."""
+        return CHUNK * 8 // self.container
+
+    def chunks_of(self, descriptor: SharedMemoryDescriptor | WgmmaDescriptor, major: Major) -> NDArray[np.intp]:
+        """The chunks that it would consist of with another descriptor, or in the other dimension; in the form that ``major`` says."""
+        index = self.placed.index
+        found = operand_index(
+            descriptor.start % _PATTERN,
+            descriptor.leading,
+            descriptor.stride,
+            descriptor.swizzle,
+            descriptor.base_offset,
+            major,
+            index.rows,
+            index.k,
+            max(self.container // 8, 1),
+        )
+        return PlacedOperand(descriptor.start, found).chunks
+
+
+@dataclass(slots=True, eq=False)
+class MatrixProduct:
+    """A product of matrices.
+
+    Attributes
+    ----------
+    operands : those in shared memory, A before B
+    ctas : the CTAs, each of which has operands of its own in its shared memory
+    accumulator : identifies D
+    d : the element type of D
+    accumulate : whether the product is added to D
+    """
+
+    operands: tuple[MatrixOperand, ...]
+    ctas: tuple[Cta, ...]
+    accumulator: Hashable
+    d: str
+    accumulate: bool

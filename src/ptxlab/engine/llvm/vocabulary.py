@@ -207,11 +207,12 @@ class LlvmVocabulary:
 
     def table(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
         # Lane by lane, which takes less time than a gather on Zen 3. The lanes of two vectors stand as one shuffle a word needs them.
-        entries, pairs, half = self.code.constants("i64", table), index.cast(f"<{self.width // 2} x i64>"), f"<{self.width // 2} x i64>"
+        entries, half = self.code.constants("i64", table), f"<{self.width // 2} x i64>"
+        indices = self.code.stack(index.type, align=16)
+        indices.store(index, align=16)
         found = ["poison", "poison"]
         for lane in range(self.width):
-            pair = self.code.emit(f"extractelement {pairs}, i32 {lane // 2}", "i64")
-            entry = entries.load("i64", pair >> 32 if lane % 2 else pair & 0xFFFFFFFF)
+            entry = entries.load("i64", indices.load("i32", lane).to("i64"))
             which, place = lane // 2 % 2, lane // 4 * 2 + lane % 2
             found[which] = self.code.emit(f"insertelement {half} {found[which]}, {entry}, i32 {place}", half).ref
         first, second = (Value(self.code, half, ref).cast(self.vectors["i32"]) for ref in found)
@@ -224,6 +225,13 @@ class LlvmVocabulary:
             for word in range(2)
         )
         return low, high
+
+    def rarely(self, condition: Value, function: Callable[..., Value], usual: Value, *args: Value) -> Value:
+        code, before = self.code, self.code.block
+        with code.when(condition.cast(f"i{self.width}").ne(0)):
+            chosen = self.select(condition, self.call(function, *args), usual)
+            inside = code.block
+        return code.emit(f"phi {usual.type} [ {usual.ref}, %{before} ], [ {chosen.ref}, %{inside} ]", usual.type)
 
     def each(self, function: Callable[..., Value], type: str, *packed: Value) -> Value:
         x = LlvmVocabulary(self.code, 2 * self.width)

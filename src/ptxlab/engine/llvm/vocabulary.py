@@ -12,10 +12,11 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ptxlab.isa.shared_functions import NAMES, SHARED
 from ptxlab.native import host
-from ptxlab.native.builder import Constant, Function, Value
+from ptxlab.native.builder import Constant, Function, Module, Value
 
-__all__ = ["ELEMENTS", "LlvmVocabulary"]
+__all__ = ["ELEMENTS", "LlvmVocabulary", "emit_shared"]
 
 T = TypeVar("T")
 
@@ -207,12 +208,11 @@ class LlvmVocabulary:
 
     def table(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
         # Lane by lane, which takes less time than a gather on Zen 3. The lanes of two vectors stand as one shuffle a word needs them.
-        entries, half = self.code.constants("i64", table), f"<{self.width // 2} x i64>"
-        indices = self.code.stack(index.type, align=16)
-        indices.store(index, align=16)
+        entries, pairs, half = self.code.constants("i64", table), index.cast(f"<{self.width // 2} x i64>"), f"<{self.width // 2} x i64>"
         found = ["poison", "poison"]
         for lane in range(self.width):
-            entry = entries.load("i64", indices.load("i32", lane).to("i64"))
+            pair = self.code.emit(f"extractelement {pairs}, i32 {lane // 2}", "i64")
+            entry = entries.load("i64", pair >> 32 if lane % 2 else pair & 0xFFFFFFFF)
             which, place = lane // 2 % 2, lane // 4 * 2 + lane % 2
             found[which] = self.code.emit(f"insertelement {half} {found[which]}, {entry}, i32 {place}", half).ref
         first, second = (Value(self.code, half, ref).cast(self.vectors["i32"]) for ref in found)
@@ -241,8 +241,10 @@ class LlvmVocabulary:
     # ------------------------------------------------------------------------------- out of line
 
     def call(self, function: Callable[..., T], *args: Value) -> T:
-        """Evaluate ``function(x, *args)``, compiled once in a module for each list of argument types."""
+        """Evaluate ``function(x, *args)``, compiled once in a module for each list of argument types, or by itself."""
         module = self.code.module
+        if module.helpers is not None and function in NAMES:
+            return self._call_shared(NAMES[function], *args)
         key = (self.width, function, *(a.type for a in args))
         if key not in module.outlined:
             name = f"x{len(module.outlined)}.{function.__name__.strip('_<>')}.v{self.width}"
@@ -253,6 +255,13 @@ class LlvmVocabulary:
             made = tuple(self.code.emit(f"extractvalue {made}, {i}", type) for i, type in enumerate(types))
         found: T = made
         return found
+
+    def _call_shared(self, shared: str, *args: Value) -> Any:
+        module, name, result = self.code.module, f"lanes_{shared}_{self.width}", self.vectors[SHARED[shared].type]
+        assert module.helpers is not None
+        module.helpers[name] = None
+        module.declare(f"@{name}", f"declare {result} @{name}({', '.join(a.type for a in args)})")
+        return self.code.call(name, result, *args)
 
     def _define(self, name: str, body: Callable[..., Any], args: tuple[Value, ...]) -> tuple[str, str | tuple[str, ...]]:
         parameters = ", ".join(f"{a.type} %p{i}" for i, a in enumerate(args))
@@ -274,6 +283,14 @@ class LlvmVocabulary:
 
 WIDE = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
 """Attributes that let vectors of 512 bits stay whole where the processor has them."""
+
+
+def emit_shared(module: Module, name: str, shared: str, width: int) -> None:
+    """A function of `ptxlab.isa.shared_functions` on vectors of so many lanes, under the name that `LlvmVocabulary.call` calls."""
+    function = SHARED[shared]
+    type = f"<{width} x {ELEMENTS[function.type]}>"
+    code = Function(module, name, type, ", ".join(f"{type} %p{i}" for i in range(function.operands)), attributes=WIDE)
+    code.ret(function.body(LlvmVocabulary(code, width), *code.parameters))
 
 
 # ------------------------------------------------------------------------ bodies out of line

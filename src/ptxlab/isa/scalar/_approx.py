@@ -8,7 +8,6 @@ defined where that of the operand is (`ptxlab.engine.shadow_vocabulary`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
@@ -18,6 +17,7 @@ from ptxlab.isa.scalar import approximation_tables as rows
 from ptxlab.isa.scalar._approximation_unit import binade, binades, excess, interpolated, masked
 from ptxlab.isa.scalar._half import each_half
 from ptxlab.isa.scalar.float_helpers import NAN16, NAN32, canonical, half_kind, widen_half
+from ptxlab.isa.shared_functions import shared
 
 _SECTION = "Floating Point Instructions: "
 _INFINITY = 0x7F800000
@@ -89,6 +89,9 @@ def _ex2(x: Vocabulary, a: Value) -> Value:
     return x.fabs(_settled(x, a, _at_least(x, result, _NORMAL)))
 
 
+shared("ex2", "f32", 1, _ex2)
+
+
 @pure("ex2.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "ex2", fidelity="hardware")
 def ex2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """2 to the power of a; the ISA bounds the distance from the correctly rounded result by 2 ulp."""
@@ -152,6 +155,9 @@ def _lg2(x: Vocabulary, a: Value) -> Value:
     return _settled(x, a, _nan_below_zero(x, word, x.const(0xFF800000, "i32"), result))
 
 
+shared("lg2", "f32", 1, _lg2)
+
+
 @pure("lg2.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "lg2", fidelity="hardware")
 def lg2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Logarithm to base 2; the ISA bounds the error by 2**-22, absolute near 1 and relative elsewhere."""
@@ -165,7 +171,6 @@ def lg2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 # ------------------------------------------------------------------------------------------------ sin, cos
 
 
-@cache
 def _periodic(quarter: int) -> Any:
     def sine(x: Vocabulary, a: Value) -> Value:
         """sin(a + quarter * pi / 2). The f32 product with 1 / (2 pi) is truncated, and so is its fraction, to 25 bits."""
@@ -186,16 +191,19 @@ def _periodic(quarter: int) -> Any:
     return sine
 
 
+_SINE, _COSINE = (shared(name, "f32", 1, _periodic(quarter)) for quarter, name in enumerate(("sin", "cos")))
+
+
 @pure("sin.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "sin", fidelity="hardware")
 def sin(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Sine; the ISA bounds the absolute error by 2**-20.5 in [-2 pi, 2 pi]."""
-    return x.call(_periodic(0), a)
+    return x.call(_SINE, a)
 
 
 @pure("cos.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "cos", fidelity="hardware")
 def cos(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Cosine; the ISA bounds the absolute error by 2**-20.4 in [-2 pi, 2 pi]."""
-    return x.call(_periodic(1), a)
+    return x.call(_COSINE, a)
 
 
 # ------------------------------------------------------------------------------------------------ tanh
@@ -231,6 +239,9 @@ def _tanh(x: Vocabulary, a: Value) -> Value:
     found = interpolated(x, _TANH, x.or_(x.shl(row, x.const(17, "i32")), rest))
     result = x.select(small, magnitude, x.select(large, x.const(0x3F800000, "i32"), _truncated(x, found, 39)))
     return _settled(x, a, x.or_(masked(x, result, _MAGNITUDE), masked(x, word, _SIGN)))
+
+
+shared("tanh", "f32", 1, _tanh)
 
 
 @pure("tanh.approx.f32", d="f32", a="f32", section=_SECTION + "tanh", fidelity="hardware")

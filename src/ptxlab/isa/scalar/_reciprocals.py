@@ -14,6 +14,7 @@ from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.scalar import approximation_tables as rows
 from ptxlab.isa.scalar._approximation_unit import binade, excess, masked
 from ptxlab.isa.scalar.float_helpers import NAN32, NAN64, canonical, flush, quiet
+from ptxlab.isa.shared_functions import shared
 
 _SECTION = "Floating Point Instructions: "
 _INFINITY = 0x7F800000
@@ -92,10 +93,13 @@ def _whole_rcp(x: Vocabulary, a: Value) -> Value:
     return x.rarely(rare, _scaled_rcp, result, a)
 
 
+_RECIPROCAL = {True: shared("rcp.ftz", "f32", 1, _rcp), False: shared("rcp", "f32", 1, _whole_rcp)}
+
+
 @pure("rcp.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "rcp", fidelity="hardware")
 def rcp_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """1/a; the ISA bounds the error by 1 ulp."""
-    return x.call(_rcp if q.ftz else _whole_rcp, a)
+    return x.call(_RECIPROCAL[bool(q.ftz)], a)
 
 
 # ------------------------------------------------------------------------------------------------ div
@@ -137,8 +141,8 @@ def _scaled_approx(ftz: bool) -> Callable[..., Value]:
     return scaled
 
 
-_FULL = {ftz: _quotient(_scaled_full(ftz), ftz) for ftz in (False, True)}
-_APPROX = {ftz: _quotient(_scaled_approx(ftz), ftz) for ftz in (False, True)}
+_FULL = {ftz: shared(f"div.full{'.ftz' * ftz}", "f32", 2, _quotient(_scaled_full(ftz), ftz)) for ftz in (False, True)}
+_APPROX = {ftz: shared(f"div.approx{'.ftz' * ftz}", "f32", 2, _quotient(_scaled_approx(ftz), ftz)) for ftz in (False, True)}
 
 
 @pure("div.full{.ftz}.f32", d="f32", a="f32", b="f32", section=_SECTION + "div", fidelity="hardware")
@@ -192,7 +196,9 @@ def _rare_rsqrt(x: Vocabulary, a: Value) -> Value:
     return _settled(x, a, x.select(_subnormal(x, a), infinity, result))
 
 
-def _root(usual: Callable[..., tuple[Value, Value]], rare: Callable[..., Value], factor: float) -> dict[bool, Callable[..., Value]]:
+def _root(
+    name: str, usual: Callable[..., tuple[Value, Value]], rare: Callable[..., Value], factor: float
+) -> dict[bool, Callable[..., Value]]:
     """The functions with and without ``.ftz``; without, a subnormal operand is scaled, and the result with ``factor``."""
 
     def root(x: Vocabulary, a: Value) -> Value:
@@ -207,11 +213,11 @@ def _root(usual: Callable[..., tuple[Value, Value]], rare: Callable[..., Value],
         result, others = usual(x, a)
         return x.rarely(others, scaled, result, a)
 
-    return {True: root, False: whole}
+    return {True: shared(f"{name}.ftz", "f32", 1, root), False: shared(name, "f32", 1, whole)}
 
 
-_ROOT = _root(_usual_sqrt, _rare_sqrt, 2.0**-12)
-_RECIPROCAL_ROOT = _root(_usual_rsqrt, _rare_rsqrt, 2.0**12)
+_ROOT = _root("sqrt", _usual_sqrt, _rare_sqrt, 2.0**-12)
+_RECIPROCAL_ROOT = _root("rsqrt", _usual_rsqrt, _rare_rsqrt, 2.0**12)
 
 
 @pure("sqrt.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "sqrt", fidelity="hardware")

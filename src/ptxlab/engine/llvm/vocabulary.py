@@ -243,12 +243,13 @@ class LlvmVocabulary:
     def call(self, function: Callable[..., T], *args: Value) -> T:
         """Evaluate ``function(x, *args)``, compiled once in a module for each list of argument types, or by itself."""
         module = self.code.module
-        if module.helpers is not None and function in NAMES:
-            return self._call_shared(NAMES[function], *args)
         key = (self.width, function, *(a.type for a in args))
         if key not in module.outlined:
-            name = f"x{len(module.outlined)}.{function.__name__.strip('_<>')}.v{self.width}"
-            module.outlined[key] = self._define(name, function, args)
+            if module.helpers is not None and function in NAMES:
+                module.outlined[key] = self._declare(NAMES[function], module.helpers)
+            else:
+                name = f"x{len(module.outlined)}.{function.__name__.strip('_<>')}.v{self.width}"
+                module.outlined[key] = self._define(name, function, args)
         defined, types = module.outlined[key]
         made: Any = self.code.call(defined, types if isinstance(types, str) else f"{{{', '.join(types)}}}", *args)
         if not isinstance(types, str):
@@ -256,12 +257,12 @@ class LlvmVocabulary:
         found: T = made
         return found
 
-    def _call_shared(self, shared: str, *args: Value) -> Any:
-        module, name, result = self.code.module, f"lanes_{shared}_{self.width}", self.vectors[SHARED[shared].type]
-        assert module.helpers is not None
-        module.helpers[name] = None
-        module.declare(f"@{name}", f"declare {result} @{name}({', '.join(a.type for a in args)})")
-        return self.code.call(name, result, *args)
+    def _declare(self, shared: str, helpers: dict[str, None]) -> tuple[str, str]:
+        name, function = f"lanes_{shared}_{self.width}", SHARED[shared]
+        helpers[name] = None
+        type = self.vectors[function.type]
+        self.code.module.declare(f"@{name}", f"declare {type} @{name}({', '.join([type] * function.operands)})")
+        return name, type
 
     def _define(self, name: str, body: Callable[..., Any], args: tuple[Value, ...]) -> tuple[str, str | tuple[str, ...]]:
         parameters = ", ".join(f"{a.type} %p{i}" for i, a in enumerate(args))

@@ -1,8 +1,8 @@
-"""The approximate instructions: ex2, lg2, sin, cos, tanh, rcp, sqrt, rsqrt, div, with the bits of an H200.
+"""The approximate instructions ex2, lg2, sin, cos and tanh, with the bits of an H200.
 
-One unit of the GPU computes them all: `_approximation_unit`. The instructions without ``.ftz`` scale their operand and result around the
-unit, as the assembler's code for sm_90 does. Sums are masked below the sign, which they never reach, so that the sign of a result is
-defined where that of the operand is (`ptxlab.engine.shadow_vocabulary`).
+One unit of the GPU computes them and those of `_reciprocals`: `_approximation_unit`. The instructions without ``.ftz`` scale their operand
+and result around the unit, as the assembler's code for sm_90 does. Sums are masked below the sign, which they never reach, so that the sign
+of a result is defined where that of the operand is (`ptxlab.engine.shadow_vocabulary`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar import approximation_tables as rows
-from ptxlab.isa.scalar._approximation_unit import binade, binades, excess, interpolated, masked
+from ptxlab.isa.scalar._approximation_unit import binade, binades, excess, interpolated, masked, scaled, settled, subnormal
 from ptxlab.isa.scalar._half import each_half
 from ptxlab.isa.scalar.float_helpers import NAN16, NAN32, canonical, half_kind, widen_half
 from ptxlab.isa.shared_functions import shared
@@ -25,8 +25,6 @@ _SIGN = -1 << 31
 _MAGNITUDE = 0x7FFFFFFF
 _NORMAL = 0x800000
 """The bits of the least normal f32."""
-_HIGH_NORMAL = 0x100000
-"""The high word of the least normal f64."""
 
 
 # The offsets make the truncation of the sum round it.
@@ -46,27 +44,10 @@ def _at_least(x: Vocabulary, result: Value, least: int) -> Value:
     return x.select(x.slt(result, x.const(least, "i32")), x.const(0, "i32"), result)
 
 
-def _settled(x: Vocabulary, a: Value, result: Value) -> Value:
-    """The f32 with these bits; the canonical NaN where the operand is a NaN."""
-    return x.select(x.isnan(a), x.bits(NAN32, "f32"), x.bitcast(result, "f32"))
-
-
 def _nan_below_zero(x: Vocabulary, word: Value, at_zero: Value, result: Value) -> Value:
     """The bits of a function of positive numbers: ``at_zero`` also for subnormals, NaN for other negative numbers."""
     result = x.select(x.slt(word, x.const(0, "i32")), x.const(NAN32, "i32"), result)
     return x.select(x.ult(masked(x, word, _MAGNITUDE), x.const(_NORMAL, "i32")), at_zero, result)
-
-
-def _scaled(x: Vocabulary, a: Value, small: Value, factor: float) -> Value:
-    return x.fmul(a, x.select(small, x.const(factor, "f32"), x.const(1.0, "f32")))
-
-
-def _subnormal(x: Vocabulary, a: Value) -> Value:
-    return x.flt(x.fabs(a), x.const(2.0**-126, "f32"))
-
-
-def _large(x: Vocabulary, a: Value) -> Value:
-    return x.flt(x.const(2.0**126, "f32"), x.fabs(a))
 
 
 # ------------------------------------------------------------------------------------------------ ex2
@@ -86,7 +67,7 @@ def _ex2(x: Vocabulary, a: Value) -> Value:
     whole = x.eq(masked(x, fixed, 0x7FFFFF), x.const(0, "i32"))
     fixed = x.add(fixed, x.select(whole, x.const(0, "i32"), x.ashr(fixed, x.const(31, "i32"))))
     result = x.add(fixed, x.lshr(excess(x, _EX2, x.shl(fixed, x.const(9, "i32"))), x.const(2, "i32")))
-    return x.fabs(_settled(x, a, _at_least(x, result, _NORMAL)))
+    return x.fabs(settled(x, a, _at_least(x, result, _NORMAL)))
 
 
 shared("ex2", "f32", 1, _ex2)
@@ -98,7 +79,7 @@ def ex2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     if q.ftz:
         return x.call(_ex2, a)
     small = x.flt(a, x.const(-126.0, "f32"))
-    result = x.call(_ex2, _scaled(x, a, small, 0.5))
+    result = x.call(_ex2, scaled(x, a, small, 0.5))
     return canonical(x, x.fmul(result, x.select(small, result, x.const(1.0, "f32"))))
 
 
@@ -152,7 +133,7 @@ def _lg2(x: Vocabulary, a: Value) -> Value:
     result = x.or_(_truncated(x, size, 38), x.select(below, x.const(_SIGN, "i32"), x.const(0, "i32")))
     result = x.select(x.eq(word, x.const(0x3F800000, "i32")), x.const(0, "i32"), result)
     result = x.select(x.eq(word, x.const(_INFINITY, "i32")), word, result)
-    return _settled(x, a, _nan_below_zero(x, word, x.const(0xFF800000, "i32"), result))
+    return settled(x, a, _nan_below_zero(x, word, x.const(0xFF800000, "i32"), result))
 
 
 shared("lg2", "f32", 1, _lg2)
@@ -163,8 +144,8 @@ def lg2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Logarithm to base 2; the ISA bounds the error by 2**-22, absolute near 1 and relative elsewhere."""
     if q.ftz:
         return x.call(_lg2, a)
-    small = _subnormal(x, a)
-    result = x.call(_lg2, _scaled(x, a, small, 2.0**24))
+    small = subnormal(x, a)
+    result = x.call(_lg2, scaled(x, a, small, 2.0**24))
     return canonical(x, x.select(small, x.fsub(result, x.const(24.0, "f32")), result))
 
 
@@ -238,7 +219,7 @@ def _tanh(x: Vocabulary, a: Value) -> Value:
     rest = masked(x, x.lshr(place, x.sub(x.const(6, "i32"), bits)), 0x1FFFF)
     found = interpolated(x, _TANH, x.or_(x.shl(row, x.const(17, "i32")), rest))
     result = x.select(small, magnitude, x.select(large, x.const(0x3F800000, "i32"), _truncated(x, found, 39)))
-    return _settled(x, a, x.or_(masked(x, result, _MAGNITUDE), masked(x, word, _SIGN)))
+    return settled(x, a, x.or_(masked(x, result, _MAGNITUDE), masked(x, word, _SIGN)))
 
 
 shared("tanh", "f32", 1, _tanh)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.scalar.approximation_tables import Rows
+from ptxlab.isa.scalar.float_helpers import NAN32
 
-__all__ = ["Binade", "Binades", "binade", "binades", "excess", "interpolated", "masked"]
+__all__ = ["Binade", "Binades", "binade", "binades", "excess", "interpolated", "masked", "scaled", "settled", "subnormal"]
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,9 @@ class Binade:
 def binade(coefficients: Rows, scale: int, offset: int, linear: int, curvature: int, more: int = 0, odd: bool = False) -> Binade:
     """The sum is ``(value << scale) + offset + slope * rest + curvature * square``; ``2**scale`` is a quarter of a result's last bit.
 
-    So that 32 bits hold every sum, an entry counts the rest from the middle of its interval, and has neither ``linear`` times the place in
-    all intervals nor ``more``. From the lowest bit on it has 32 bits of the value, 16 of the size of the curvature and 16 of the slope.
+    So that 32 bits hold every sum, an entry counts the rest from the middle of its interval and lacks ``linear`` times the place in all
+    intervals; ``more`` is added to it. From the lowest bit on it has 32 bits of the value, 16 of the size of the curvature and 16 of the
+    slope. The rows begin with even exponents; with ``odd``, the entries begin with odd ones.
     """
 
     def entry(number: int, value: int, slope: int, second: int) -> int:
@@ -102,3 +104,18 @@ def interpolated(x: Vocabulary, of: Binades, place: Value) -> Value:
 def masked(x: Vocabulary, a: Value, mask: int) -> Value:
     """The bits of an i32 that a constant has."""
     return x.and_(a, x.const(mask, "i32"))
+
+
+def settled(x: Vocabulary, a: Value, result: Value) -> Value:
+    """The f32 with these bits; the canonical NaN where the operand is a NaN."""
+    return x.select(x.isnan(a), x.bits(NAN32, "f32"), x.bitcast(result, "f32"))
+
+
+def scaled(x: Vocabulary, a: Value, small: Value, factor: float) -> Value:
+    """An f32, times ``factor`` where ``small`` holds."""
+    return x.fmul(a, x.select(small, x.const(factor, "f32"), x.const(1.0, "f32")))
+
+
+def subnormal(x: Vocabulary, a: Value) -> Value:
+    """Whether an f32 is subnormal or zero."""
+    return x.flt(x.fabs(a), x.const(2.0**-126, "f32"))

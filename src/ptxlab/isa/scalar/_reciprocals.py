@@ -2,7 +2,8 @@
 
 What the unit of the GPU gives for most operands is a difference or a sum of the bits of the operand and of what `excess` gives. The other
 operands, such as zero, infinity and NaN, are rare. The instructions without ``.ftz`` scale subnormal and very large operands and their
-results around the unit, as the assembler's code for sm_90 does.
+results around the unit, as the assembler's code for sm_90 does. Signs are those of the operands, so that they are defined where those are
+(`ptxlab.engine.shadow_vocabulary`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.scalar import approximation_tables as rows
-from ptxlab.isa.scalar._approximation_unit import binade, excess, masked
+from ptxlab.isa.scalar._approximation_unit import binade, excess, masked, scaled, settled, subnormal
 from ptxlab.isa.scalar.float_helpers import NAN32, NAN64, canonical, flush, quiet
 from ptxlab.isa.shared_functions import shared
 
@@ -25,7 +26,6 @@ _NORMAL = 0x800000
 
 # The offsets make the truncation of the sum round it.
 _RCP = binade(rows.RCP, 14, 0x8FCE, linear=-2, curvature=2)
-# In what `excess` is given, the highest bit says whether the exponent is odd: the tables begin with exponents that are even.
 _RSQRT = binade(rows.RSQRT, 14, 0x7FFF, linear=-2, curvature=4, odd=True)
 _SQRT = binade(rows.SQRT, 15, 0x7FFF, linear=2, curvature=2, more=250 << 23, odd=True)
 
@@ -43,21 +43,8 @@ def _outside(x: Vocabulary, word: Value, first: int, end: int) -> Value:
     return x.sle(x.const(end - first - _SIGN, "i32"), x.add(word, x.const(_SIGN - first, "i32")))
 
 
-def _scaled(x: Vocabulary, a: Value, small: Value, factor: float) -> Value:
-    return x.fmul(a, x.select(small, x.const(factor, "f32"), x.const(1.0, "f32")))
-
-
-def _subnormal(x: Vocabulary, a: Value) -> Value:
-    return x.flt(x.fabs(a), x.const(2.0**-126, "f32"))
-
-
 def _large(x: Vocabulary, a: Value) -> Value:
     return x.flt(x.const(2.0**126, "f32"), x.fabs(a))
-
-
-def _settled(x: Vocabulary, a: Value, result: Value) -> Value:
-    """The f32 with these bits; the canonical NaN where the operand is a NaN."""
-    return x.select(x.isnan(a), x.bits(NAN32, "f32"), x.bitcast(result, "f32"))
 
 
 # ------------------------------------------------------------------------------------------------ rcp
@@ -73,8 +60,8 @@ def _usual_rcp(x: Vocabulary, a: Value) -> tuple[Value, Value]:
 
 def _rare_rcp(x: Vocabulary, a: Value) -> Value:
     """Infinity, zero or NaN."""
-    result = x.select(_subnormal(x, a), x.const(_INFINITY, "i32"), x.const(0, "i32"))
-    return _settled(x, a, x.or_(result, masked(x, x.bitcast(a, "i32"), _SIGN)))
+    result = x.select(subnormal(x, a), x.const(_INFINITY, "i32"), x.const(0, "i32"))
+    return settled(x, a, x.or_(result, masked(x, x.bitcast(a, "i32"), _SIGN)))
 
 
 def _rcp(x: Vocabulary, a: Value) -> Value:
@@ -83,7 +70,7 @@ def _rcp(x: Vocabulary, a: Value) -> Value:
 
 
 def _scaled_rcp(x: Vocabulary, a: Value) -> Value:
-    factor = x.select(_subnormal(x, a), x.const(2.0**24, "f32"), x.const(1.0, "f32"))
+    factor = x.select(subnormal(x, a), x.const(2.0**24, "f32"), x.const(1.0, "f32"))
     factor = x.select(_large(x, a), x.const(0.25, "f32"), factor)
     return canonical(x, x.fmul(factor, x.call(_rcp, x.fmul(a, factor))))
 
@@ -105,13 +92,13 @@ def rcp_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 # ------------------------------------------------------------------------------------------------ div
 
 
-def _quotient(scaled: Callable[..., Value], ftz: bool) -> Callable[..., Value]:
-    """a/b, by the product of a and 1/b; ``scaled`` gives a quotient if b or 1/b is not normal."""
+def _quotient(others: Callable[..., Value], ftz: bool) -> Callable[..., Value]:
+    """a/b, by the product of a and 1/b; ``others`` gives the quotients where b or 1/b is not normal."""
 
     def divide(x: Vocabulary, a: Value, b: Value) -> Value:
         a = flush(x, ftz, a)
         reciprocal, rare = _usual_rcp(x, b)
-        return x.rarely(rare, scaled, _product(x, ftz, a, reciprocal), a, b)
+        return x.rarely(rare, others, _product(x, ftz, a, reciprocal), a, b)
 
     return divide
 
@@ -121,24 +108,24 @@ def _product(x: Vocabulary, ftz: bool, a: Value, b: Value) -> Value:
 
 
 def _scaled_full(ftz: bool) -> Callable[..., Value]:
-    def scaled(x: Vocabulary, a: Value, b: Value) -> Value:
+    def divide(x: Vocabulary, a: Value, b: Value) -> Value:
         b = flush(x, ftz, b)
         factor = x.select(_large(x, b), x.const(0.25, "f32"), x.const(1.0, "f32"))
         if not ftz:
-            factor = x.select(_subnormal(x, b), x.const(2.0**24, "f32"), factor)
+            factor = x.select(subnormal(x, b), x.const(2.0**24, "f32"), factor)
         return _product(x, ftz, flush(x, ftz, x.fmul(a, factor)), x.call(_rcp, x.fmul(b, factor)))
 
-    return scaled
+    return divide
 
 
 def _scaled_approx(ftz: bool) -> Callable[..., Value]:
-    def scaled(x: Vocabulary, a: Value, b: Value) -> Value:
+    def divide(x: Vocabulary, a: Value, b: Value) -> Value:
         if not ftz:
-            small = _subnormal(x, b)
-            a, b = _scaled(x, a, small, 2.0**24), _scaled(x, b, small, 2.0**24)
+            small = subnormal(x, b)
+            a, b = scaled(x, a, small, 2.0**24), scaled(x, b, small, 2.0**24)
         return _product(x, ftz, a, x.call(_rcp, b))
 
-    return scaled
+    return divide
 
 
 _FULL = {ftz: shared(f"div.full{'.ftz' * ftz}", "f32", 2, _quotient(_scaled_full(ftz), ftz)) for ftz in (False, True)}
@@ -171,7 +158,7 @@ def _rare_sqrt(x: Vocabulary, a: Value) -> Value:
     """Infinity, zero or NaN."""
     zero = x.bitcast(masked(x, x.bitcast(a, "i32"), _SIGN), "f32")
     result = x.select(x.flt(a, x.const(0.0, "f32")), x.bits(NAN32, "f32"), a)
-    return canonical(x, x.select(_subnormal(x, a), zero, result))
+    return canonical(x, x.select(subnormal(x, a), zero, result))
 
 
 def _usual_rsqrt(x: Vocabulary, a: Value) -> tuple[Value, Value]:
@@ -193,7 +180,7 @@ def _rare_rsqrt(x: Vocabulary, a: Value) -> Value:
     word = x.bitcast(a, "i32")
     infinity = x.or_(masked(x, word, _SIGN), x.const(_INFINITY, "i32"))
     result = x.select(x.slt(word, x.const(0, "i32")), x.const(NAN32, "i32"), x.const(0, "i32"))
-    return _settled(x, a, x.select(_subnormal(x, a), infinity, result))
+    return settled(x, a, x.select(subnormal(x, a), infinity, result))
 
 
 def _root(
@@ -205,13 +192,13 @@ def _root(
         result, others = usual(x, a)
         return x.rarely(others, rare, result, a)
 
-    def scaled(x: Vocabulary, a: Value) -> Value:
-        small = _subnormal(x, a)
-        return canonical(x, _scaled(x, x.call(root, _scaled(x, a, small, 2.0**24)), small, factor))
+    def with_subnormal(x: Vocabulary, a: Value) -> Value:
+        small = subnormal(x, a)
+        return canonical(x, scaled(x, x.call(root, scaled(x, a, small, 2.0**24)), small, factor))
 
     def whole(x: Vocabulary, a: Value) -> Value:
         result, others = usual(x, a)
-        return x.rarely(others, scaled, result, a)
+        return x.rarely(others, with_subnormal, result, a)
 
     return {True: shared(f"{name}.ftz", "f32", 1, root), False: shared(name, "f32", 1, whole)}
 
@@ -270,6 +257,10 @@ def _rsqrt_high(x: Vocabulary, a: Value) -> Value:
     return _settled_high(x, magnitude, x.select(x.ult(magnitude, x.const(_HIGH_NORMAL, "i32")), infinity, result))
 
 
+shared("rcp.f64", "f64", 1, _rcp_high)
+shared("rsqrt.ftz.f64", "f64", 1, _rsqrt_high)
+
+
 @pure("rcp.approx.ftz.f64", d="f64", a="f64", section=_SECTION + "rcp.approx.ftz.f64", fidelity="hardware")
 def rcp_approx_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """1/a from the high word of a; the low word of the result is zero."""
@@ -295,6 +286,9 @@ def _refined_root(x: Vocabulary, a: Value) -> Value:
     at_zero = x.bitcast(x.or_(x.bitcast(a, "i64"), x.const(0x7FF0000000000000, "i64")), "f64")
     special = x.select(x.feq(a, infinity), zero, x.select(x.feq(a, zero), at_zero, x.bits(NAN64, "f64")))
     return x.select(ordinary, refined, x.select(x.isnan(a), a, special))
+
+
+shared("rsqrt.f64", "f64", 1, _refined_root)
 
 
 @pure("rsqrt.approx.f64", d="f64", a="f64", section=_SECTION + "rsqrt", fidelity="hardware")

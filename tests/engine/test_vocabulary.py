@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.isa.form_helpers import Body, Compiled, cases, form, run_numpy
+from tests.isa.form_helpers import WIDTH, Body, Compiled, body_of, cases, form, run_numpy
 
 COUNT = 512
 ENTRIES = tuple(number * 0x123456789ABCDEF & (1 << 64) - 1 for number in (3, 1, 4, 15, 92, 65, 35, 89))
@@ -47,6 +47,8 @@ def integer_bodies() -> dict[str, Body]:
         made[f"low bit {type}"] = Body(lambda x, a: x.trunc(a, "i1"), (type,), ("pred",))
     made["predicates"] = Body(lambda x, a, b: x.or_(x.and_(a, x.not_(b)), x.xor(a, b)), ("pred", "pred"), ("pred",))
     made["table"] = Body(lambda x, a: x.table(x.and_(a, x.const(7, "i32")), ENTRIES), ("u32",), ("u32", "u32"))
+    made["rarely"] = Body(lambda x, c, a, b: x.rarely(c, lambda x, a, b: x.sub(a, b), x.add(a, b), a, b), ("pred", "u32", "u32"), ("u32",))
+    made["rarely, by range"] = Body(lambda x, a: x.rarely(x.ult(a, x.const(9, "i32")), lambda x, a: x.not_(a), a, a), ("u32",), ("u32",))
     return made
 
 
@@ -121,6 +123,14 @@ def test_contract(name: str, operands: tuple[int, ...], result: int) -> None:
 def test_long_bodies_are_compiled_once() -> None:
     division = BODIES["udiv u64"]
     assert Compiled([division] * 5).text.count("udiv <") == 1
+
+
+def test_functions_that_programs_share_are_not_compiled_with_each() -> None:
+    reciprocal = body_of(form("rcp.approx.f32", 1))
+    text = Compiled([reciprocal] * 3).text
+    assert text.count(f"declare <{WIDTH} x float> @lanes_rcp_{WIDTH}(<{WIDTH} x float>)") == 1
+    assert text.count(f"call <{WIDTH} x float> @lanes_rcp_{WIDTH}(") == 3
+    assert "define internal" not in text
 
 
 def test_constant_operands_take_the_short_way_to_the_same_bits() -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ptxlab.engine.llvm.vocabulary import WIDE, LlvmVocabulary
 from ptxlab.engine.reference._vocabulary import NumpyVocabulary
+from ptxlab.engine.support.compiled import address_of
 from ptxlab.isa import CATALOGUE, load_all
 from ptxlab.isa.catalogue import Qualifiers, Row, match
 from ptxlab.isa.kinds import TYPE_BITS
@@ -183,15 +184,17 @@ def size_of(type: str) -> int:
 
 
 class Compiled:
-    """Many bodies in one LLVM module."""
+    """Many bodies in one LLVM module, which calls the functions that all programs share."""
 
     def __init__(self, bodies: Sequence[Body], width: int = WIDTH) -> None:
         self.bodies = bodies
         module = Module()
+        module.helpers = {}
         for i, body in enumerate(bodies):
             _emit(module, f"form{i}", body, width)
         self.text = module.text()
-        self.library = compile_ir(self.text, [f"form{i}" for i in range(len(bodies))])
+        symbols = {name: address_of(name) for name in module.helpers}
+        self.library = compile_ir(self.text, [f"form{i}" for i in range(len(bodies))], symbols=symbols)
 
     def __call__(self, index: int, words: Sequence[Words]) -> list[Words]:
         body = self.bodies[index]

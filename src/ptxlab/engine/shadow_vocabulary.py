@@ -246,6 +246,9 @@ class ShadowVocabulary(UndefinedBounds):
         low, high = self.x.table(index.value, table)
         return self._all_or_nothing(low, index), self._all_or_nothing(high, index)
 
+    def rarely(self, condition: Shadowed, function: Callable[..., Shadowed], usual: Shadowed, *args: Shadowed) -> Shadowed:
+        return self.select(condition, self.call(function, *args), usual)
+
     def each(self, function: Callable[..., Shadowed], type: str, *packed: Shadowed) -> Shadowed:
         given = [p.value for p in packed] + [p.undefined for p in packed if p.undefined is not None]
 

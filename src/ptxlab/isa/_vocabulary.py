@@ -128,6 +128,9 @@ class Vocabulary(Protocol):
     def table(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
         """Look up a small constant table: the low and the high word of a 64-bit entry; the index (i32) must be in range."""
 
+    def rarely(self, condition: Value, function: Callable[..., Value], usual: Value, *args: Value) -> Value:
+        """``function(x, *args)`` where the i1 condition holds, which is rare, else ``usual``; compiled code goes around the function."""
+
     def each(self, function: Callable[..., Value], type: str, *packed: Value) -> Value:
         """Evaluate ``function(x, *elements)`` once for both halves of packed integers, as elements of ``type``.
 

@@ -17,6 +17,10 @@ __all__ = ["Constant", "Function", "Module", "Operand", "Otherwise", "Value", "V
 class Module:
     """Functions, constants and declarations that are compiled together.
 
+    Attributes
+    ----------
+    helpers : the names of functions of other modules that this one calls; None if it is to call none
+
     Examples
     --------
     >>> module = Module()
@@ -33,6 +37,7 @@ class Module:
 
     def __init__(self) -> None:
         self.functions: list[Function] = []
+        self.helpers: dict[str, None] | None = None
         self.outlined: dict[object, tuple[str, str | tuple[str, ...]]] = {}
         self._globals: dict[str, str] = {}
         self._arrays: dict[str, str] = {}

@@ -52,6 +52,7 @@ class Region:
         self.context = self.code.parameters[0]
         hosts = self.code.stack("[32 x i64]", align=64)
         self.caller = Caller(self.code, program, self.context, hosts)
+        self.module.helpers = self.caller.used
         self.inside = {nodes.nodes[n].start for n in numbers}
         self.arrivals: dict[int, None] = {}
         self.frame = Value(self.code, "ptr", "null")

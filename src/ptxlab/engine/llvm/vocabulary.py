@@ -12,10 +12,11 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ptxlab.isa.shared_functions import NAMES, SHARED
 from ptxlab.native import host
-from ptxlab.native.builder import Constant, Function, Value
+from ptxlab.native.builder import Constant, Function, Module, Value
 
-__all__ = ["ELEMENTS", "LlvmVocabulary"]
+__all__ = ["ELEMENTS", "LlvmVocabulary", "emit_shared"]
 
 T = TypeVar("T")
 
@@ -225,6 +226,13 @@ class LlvmVocabulary:
         )
         return low, high
 
+    def rarely(self, condition: Value, function: Callable[..., Value], usual: Value, *args: Value) -> Value:
+        code, before = self.code, self.code.block
+        with code.when(condition.cast(f"i{self.width}").ne(0)):
+            chosen = self.select(condition, self.call(function, *args), usual)
+            inside = code.block
+        return code.emit(f"phi {usual.type} [ {usual.ref}, %{before} ], [ {chosen.ref}, %{inside} ]", usual.type)
+
     def each(self, function: Callable[..., Value], type: str, *packed: Value) -> Value:
         x = LlvmVocabulary(self.code, 2 * self.width)
         result: Value = function(x, *(a.cast(x.vectors[type]) for a in packed))
@@ -233,18 +241,28 @@ class LlvmVocabulary:
     # ------------------------------------------------------------------------------- out of line
 
     def call(self, function: Callable[..., T], *args: Value) -> T:
-        """Evaluate ``function(x, *args)``, compiled once in a module for each list of argument types."""
+        """Evaluate ``function(x, *args)``, compiled once in a module for each list of argument types, or by itself."""
         module = self.code.module
         key = (self.width, function, *(a.type for a in args))
         if key not in module.outlined:
-            name = f"x{len(module.outlined)}.{function.__name__.strip('_<>')}.v{self.width}"
-            module.outlined[key] = self._define(name, function, args)
+            if module.helpers is not None and function in NAMES:
+                module.outlined[key] = self._declare(NAMES[function], module.helpers)
+            else:
+                name = f"x{len(module.outlined)}.{function.__name__.strip('_<>')}.v{self.width}"
+                module.outlined[key] = self._define(name, function, args)
         defined, types = module.outlined[key]
         made: Any = self.code.call(defined, types if isinstance(types, str) else f"{{{', '.join(types)}}}", *args)
         if not isinstance(types, str):
             made = tuple(self.code.emit(f"extractvalue {made}, {i}", type) for i, type in enumerate(types))
         found: T = made
         return found
+
+    def _declare(self, shared: str, helpers: dict[str, None]) -> tuple[str, str]:
+        name, function = f"lanes_{shared}_{self.width}", SHARED[shared]
+        helpers[name] = None
+        type = self.vectors[function.type]
+        self.code.module.declare(f"@{name}", f"declare {type} @{name}({', '.join([type] * function.operands)})")
+        return name, type
 
     def _define(self, name: str, body: Callable[..., Any], args: tuple[Value, ...]) -> tuple[str, str | tuple[str, ...]]:
         parameters = ", ".join(f"{a.type} %p{i}" for i, a in enumerate(args))
@@ -266,6 +284,14 @@ class LlvmVocabulary:
 
 WIDE = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
 """Attributes that let vectors of 512 bits stay whole where the processor has them."""
+
+
+def emit_shared(module: Module, name: str, shared: str, width: int) -> None:
+    """A function of `ptxlab.isa.shared_functions` on vectors of so many lanes, under the name that `LlvmVocabulary.call` calls."""
+    function = SHARED[shared]
+    type = f"<{width} x {ELEMENTS[function.type]}>"
+    code = Function(module, name, type, ", ".join(f"{type} %p{i}" for i in range(function.operands)), attributes=WIDE)
+    code.ret(function.body(LlvmVocabulary(code, width), *code.parameters))
 
 
 # ------------------------------------------------------------------------ bodies out of line

@@ -223,6 +223,9 @@ class NumpyVocabulary:
         found = np.array(table, np.uint64)[index]
         return found.astype(np.uint32), (found >> np.uint64(32)).astype(np.uint32)
 
+    def rarely(self, condition: Value, function: Callable[..., Value], usual: Value, *args: Value) -> Value:
+        return np.where(condition, function(self, *args), usual)
+
     def each(self, function: Callable[..., Value], type: str, *packed: Value) -> Value:
         spread = (np.ascontiguousarray(a).view(_DTYPES[type]) for a in np.broadcast_arrays(*packed))
         return np.ascontiguousarray(function(self, *spread)).view(packed[0].dtype)

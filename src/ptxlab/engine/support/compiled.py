@@ -8,6 +8,7 @@ from functools import cache
 from ptxlab import native
 from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.region import CHAIN, COMPILE
+from ptxlab.engine.llvm.vocabulary import emit_shared
 from ptxlab.engine.support._atomics import emit_atomic
 from ptxlab.engine.support._copies import emit_copies
 from ptxlab.engine.support._lanes import emit_lanes, emit_matrix
@@ -41,6 +42,7 @@ def _ir(name: str) -> str:
 
 Emit = Callable[[Module, str, list[str]], None]
 _EMIT: dict[str, Emit] = {
+    "lanes": lambda module, name, rest: emit_shared(module, name, rest[0], int(rest[1])),
     "dispatch": lambda module, name, rest: emit_dispatch(module),
     **dict.fromkeys(
         ("shfl", "vote", "match", "redux", "elect", "members", "together"),

@@ -1,23 +1,23 @@
-"""The approximate instructions: ex2, lg2, sin, cos, tanh, rcp, sqrt, rsqrt, div, with the bits of an H200.
+"""The approximate instructions ex2, lg2, sin, cos and tanh, with the bits of an H200.
 
-One unit of the GPU computes them all: `_approximation_unit`. The instructions without ``.ftz`` scale their operand and result around the
-unit, as the assembler's code for sm_90 does. Sums are masked below the sign, which they never reach, so that the sign of a result is
-defined where that of the operand is (`ptxlab.engine.shadow_vocabulary`).
+One unit of the GPU computes them and those of `_reciprocals`: `_approximation_unit`. The instructions without ``.ftz`` scale their operand
+and result around the unit, as the assembler's code for sm_90 does. Sums are masked below the sign, which they never reach, so that the sign
+of a result is defined where that of the operand is (`ptxlab.engine.shadow_vocabulary`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from ptxlab.isa._vocabulary import Value, Vocabulary
 from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.scalar import approximation_tables as rows
-from ptxlab.isa.scalar._approximation_unit import binade, binades, interpolated, masked, significand
+from ptxlab.isa.scalar._approximation_unit import binade, binades, excess, interpolated, masked, scaled, settled, subnormal
 from ptxlab.isa.scalar._half import each_half
-from ptxlab.isa.scalar.float_helpers import NAN16, NAN32, NAN64, canonical, flush, half_kind, quiet, widen_half
+from ptxlab.isa.scalar.float_helpers import NAN16, NAN32, canonical, half_kind, widen_half
+from ptxlab.isa.shared_functions import shared
 
 _SECTION = "Floating Point Instructions: "
 _INFINITY = 0x7F800000
@@ -25,15 +25,10 @@ _SIGN = -1 << 31
 _MAGNITUDE = 0x7FFFFFFF
 _NORMAL = 0x800000
 """The bits of the least normal f32."""
-_HIGH_NORMAL = 0x100000
-"""The high word of the least normal f64."""
 
 
 # The offsets make the truncation of the sum round it.
-_RCP = binade(rows.RCP, 14, 0x8FCE, linear=-2, curvature=2)
-_RSQRT = binade(rows.RSQRT, 14, 0x7FFF, linear=-2, curvature=4)
-_SQRT = binade(rows.SQRT, 15, 0x7FFF, linear=2, curvature=2)
-_EX2 = binade(rows.EX2, 13, 0x77E2, linear=4, curvature=1)
+_EX2 = binade(rows.EX2, 13, 0x77E2, linear=4, curvature=1, more=126 << 25)
 _LG2 = binades(rows.LG2, 12, 0x3345, curvature=2)
 _SIN = binades(rows.SIN, 11, 0)
 
@@ -49,27 +44,10 @@ def _at_least(x: Vocabulary, result: Value, least: int) -> Value:
     return x.select(x.slt(result, x.const(least, "i32")), x.const(0, "i32"), result)
 
 
-def _settled(x: Vocabulary, a: Value, result: Value) -> Value:
-    """The f32 with these bits; the canonical NaN where the operand is a NaN."""
-    return x.select(x.isnan(a), x.bits(NAN32, "f32"), x.bitcast(result, "f32"))
-
-
 def _nan_below_zero(x: Vocabulary, word: Value, at_zero: Value, result: Value) -> Value:
     """The bits of a function of positive numbers: ``at_zero`` also for subnormals, NaN for other negative numbers."""
     result = x.select(x.slt(word, x.const(0, "i32")), x.const(NAN32, "i32"), result)
     return x.select(x.ult(masked(x, word, _MAGNITUDE), x.const(_NORMAL, "i32")), at_zero, result)
-
-
-def _scaled(x: Vocabulary, a: Value, small: Value, factor: float) -> Value:
-    return x.fmul(a, x.select(small, x.const(factor, "f32"), x.const(1.0, "f32")))
-
-
-def _subnormal(x: Vocabulary, a: Value) -> Value:
-    return x.flt(x.fabs(a), x.const(2.0**-126, "f32"))
-
-
-def _large(x: Vocabulary, a: Value) -> Value:
-    return x.flt(x.const(2.0**126, "f32"), x.fabs(a))
 
 
 # ------------------------------------------------------------------------------------------------ ex2
@@ -88,9 +66,11 @@ def _ex2(x: Vocabulary, a: Value) -> Value:
     # A negative number with a fraction is complemented, not negated: one less.
     whole = x.eq(masked(x, fixed, 0x7FFFFF), x.const(0, "i32"))
     fixed = x.add(fixed, x.select(whole, x.const(0, "i32"), x.ashr(fixed, x.const(31, "i32"))))
-    found = significand(x, _EX2, masked(x, fixed, 0x7FFFFF))
-    result = x.add(x.add(found, x.const(126 << 23, "i32")), masked(x, fixed, -1 << 23))
-    return x.fabs(_settled(x, a, _at_least(x, result, _NORMAL)))
+    result = x.add(fixed, x.lshr(excess(x, _EX2, x.shl(fixed, x.const(9, "i32"))), x.const(2, "i32")))
+    return x.fabs(settled(x, a, _at_least(x, result, _NORMAL)))
+
+
+shared("ex2", "f32", 1, _ex2)
 
 
 @pure("ex2.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "ex2", fidelity="hardware")
@@ -99,7 +79,7 @@ def ex2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     if q.ftz:
         return x.call(_ex2, a)
     small = x.flt(a, x.const(-126.0, "f32"))
-    result = x.call(_ex2, _scaled(x, a, small, 0.5))
+    result = x.call(_ex2, scaled(x, a, small, 0.5))
     return canonical(x, x.fmul(result, x.select(small, result, x.const(1.0, "f32"))))
 
 
@@ -153,7 +133,10 @@ def _lg2(x: Vocabulary, a: Value) -> Value:
     result = x.or_(_truncated(x, size, 38), x.select(below, x.const(_SIGN, "i32"), x.const(0, "i32")))
     result = x.select(x.eq(word, x.const(0x3F800000, "i32")), x.const(0, "i32"), result)
     result = x.select(x.eq(word, x.const(_INFINITY, "i32")), word, result)
-    return _settled(x, a, _nan_below_zero(x, word, x.const(0xFF800000, "i32"), result))
+    return settled(x, a, _nan_below_zero(x, word, x.const(0xFF800000, "i32"), result))
+
+
+shared("lg2", "f32", 1, _lg2)
 
 
 @pure("lg2.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "lg2", fidelity="hardware")
@@ -161,15 +144,14 @@ def lg2(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Logarithm to base 2; the ISA bounds the error by 2**-22, absolute near 1 and relative elsewhere."""
     if q.ftz:
         return x.call(_lg2, a)
-    small = _subnormal(x, a)
-    result = x.call(_lg2, _scaled(x, a, small, 2.0**24))
+    small = subnormal(x, a)
+    result = x.call(_lg2, scaled(x, a, small, 2.0**24))
     return canonical(x, x.select(small, x.fsub(result, x.const(24.0, "f32")), result))
 
 
 # ------------------------------------------------------------------------------------------------ sin, cos
 
 
-@cache
 def _periodic(quarter: int) -> Any:
     def sine(x: Vocabulary, a: Value) -> Value:
         """sin(a + quarter * pi / 2). The f32 product with 1 / (2 pi) is truncated, and so is its fraction, to 25 bits."""
@@ -190,16 +172,19 @@ def _periodic(quarter: int) -> Any:
     return sine
 
 
+_SINE, _COSINE = (shared(name, "f32", 1, _periodic(quarter)) for quarter, name in enumerate(("sin", "cos")))
+
+
 @pure("sin.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "sin", fidelity="hardware")
 def sin(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Sine; the ISA bounds the absolute error by 2**-20.5 in [-2 pi, 2 pi]."""
-    return x.call(_periodic(0), a)
+    return x.call(_SINE, a)
 
 
 @pure("cos.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "cos", fidelity="hardware")
 def cos(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Cosine; the ISA bounds the absolute error by 2**-20.4 in [-2 pi, 2 pi]."""
-    return x.call(_periodic(1), a)
+    return x.call(_COSINE, a)
 
 
 # ------------------------------------------------------------------------------------------------ tanh
@@ -234,7 +219,10 @@ def _tanh(x: Vocabulary, a: Value) -> Value:
     rest = masked(x, x.lshr(place, x.sub(x.const(6, "i32"), bits)), 0x1FFFF)
     found = interpolated(x, _TANH, x.or_(x.shl(row, x.const(17, "i32")), rest))
     result = x.select(small, magnitude, x.select(large, x.const(0x3F800000, "i32"), _truncated(x, found, 39)))
-    return _settled(x, a, x.or_(masked(x, result, _MAGNITUDE), masked(x, word, _SIGN)))
+    return settled(x, a, x.or_(masked(x, result, _MAGNITUDE), masked(x, word, _SIGN)))
+
+
+shared("tanh", "f32", 1, _tanh)
 
 
 @pure("tanh.approx.f32", d="f32", a="f32", section=_SECTION + "tanh", fidelity="hardware")
@@ -254,174 +242,3 @@ def tanh(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 def tanh_half(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
     """Absolute error within 2**-10.987 (f16) or 2**-8 (bf16)."""
     return _of_halves(x, q.type, _tanh, a)
-
-
-# ------------------------------------------------------------------------------------------------ reciprocals and quotients
-
-
-def _rcp(x: Vocabulary, a: Value) -> Value:
-    word = x.bitcast(a, "i32")
-    found = significand(x, _RCP, x.shl(masked(x, word, 0x7FFFFF), x.const(1, "i32")))
-    exponent = x.sub(x.const(252 << 23, "i32"), masked(x, word, _INFINITY))
-    result = _at_least(x, x.add(found, exponent), _NORMAL)
-    result = x.select(x.eq(masked(x, word, _INFINITY), x.const(0, "i32")), x.const(_INFINITY, "i32"), result)
-    return _settled(x, a, x.or_(masked(x, result, _MAGNITUDE), masked(x, word, _SIGN)))
-
-
-@pure("rcp.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "rcp", fidelity="hardware")
-def rcp_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """1/a; the ISA bounds the error by 1 ulp."""
-    if q.ftz:
-        return x.call(_rcp, a)
-    factor = x.select(_subnormal(x, a), x.const(2.0**24, "f32"), x.const(1.0, "f32"))
-    factor = x.select(_large(x, a), x.const(0.25, "f32"), factor)
-    return canonical(x, x.fmul(factor, x.call(_rcp, x.fmul(a, factor))))
-
-
-@pure("div.full{.ftz}.f32", d="f32", a="f32", b="f32", section=_SECTION + "div", fidelity="hardware")
-def div_full(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    """a/b; the ISA bounds the error by 2 ulp."""
-    a, b = flush(x, q.ftz, a), flush(x, q.ftz, b)
-    factor = x.select(_large(x, b), x.const(0.25, "f32"), x.const(1.0, "f32"))
-    if not q.ftz:
-        factor = x.select(_subnormal(x, b), x.const(2.0**24, "f32"), factor)
-    return _product(x, q.ftz, flush(x, q.ftz, x.fmul(a, factor)), x.call(_rcp, x.fmul(b, factor)))
-
-
-@pure("div.approx{.ftz}.f32", d="f32", a="f32", b="f32", section=_SECTION + "div", fidelity="hardware")
-def div_approx(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
-    """a/b; 2 ulp for 2**-126 <= abs(b) <= 2**126; for larger b the quotient is zero, or NaN for an infinite a."""
-    if not q.ftz:
-        small = _subnormal(x, b)
-        a, b = _scaled(x, a, small, 2.0**24), _scaled(x, b, small, 2.0**24)
-    return _product(x, q.ftz, flush(x, q.ftz, a), x.call(_rcp, b))
-
-
-def _product(x: Vocabulary, ftz: bool, a: Value, b: Value) -> Value:
-    return canonical(x, flush(x, ftz, x.fmul(a, b)))
-
-
-# ------------------------------------------------------------------------------------------------ roots
-
-
-def _half_exponent(x: Vocabulary, word: Value, bits: int) -> Value:
-    """Half of the biased exponent, rounded up, in its place above ``bits`` bits of the significand."""
-    raised = x.add(masked(x, word, _MAGNITUDE), x.const(1 << bits, "i32"))
-    return masked(x, x.lshr(raised, x.const(1, "i32")), -1 << bits)
-
-
-def _reciprocal_root(x: Vocabulary, fraction: Value) -> Value:
-    """The result's significand for one of 23 bits and, above it, whether the exponent is odd; at 1 the result is exact."""
-    return x.select(x.eq(fraction, x.const(0, "i32")), x.const(1 << 24, "i32"), significand(x, _RSQRT, fraction))
-
-
-def _even_or_odd(x: Vocabulary, word: Value, bits: int) -> Value:
-    """The significand and, above it, whether the exponent is odd: the lowest bit of a biased exponent says whether it is even."""
-    return masked(x, x.xor(word, x.const(1 << bits, "i32")), (2 << bits) - 1)
-
-
-def _rsqrt(x: Vocabulary, a: Value) -> Value:
-    word = x.bitcast(a, "i32")
-    found = _reciprocal_root(x, _even_or_odd(x, word, 23))
-    result = masked(x, x.add(found, x.sub(x.const(189 << 23, "i32"), _half_exponent(x, word, 23))), _MAGNITUDE)
-    result = x.select(x.eq(word, x.const(_INFINITY, "i32")), x.const(0, "i32"), result)
-    infinity = x.or_(masked(x, word, _SIGN), x.const(_INFINITY, "i32"))
-    return _settled(x, a, _nan_below_zero(x, word, infinity, result))
-
-
-def _sqrt(x: Vocabulary, a: Value) -> Value:
-    word = x.bitcast(a, "i32")
-    found = significand(x, _SQRT, _even_or_odd(x, word, 23))
-    result = masked(x, x.add(found, x.add(_half_exponent(x, word, 23), x.const(62 << 23, "i32"))), _MAGNITUDE)
-    result = x.select(x.eq(word, x.const(_INFINITY, "i32")), word, result)
-    return _settled(x, a, _nan_below_zero(x, word, masked(x, word, _SIGN), result))
-
-
-def _root(x: Vocabulary, function: Callable[..., Value], ftz: bool, factor: float, a: Value) -> Value:
-    """``function``; without ``.ftz`` a subnormal operand is scaled, and the result with ``factor``."""
-    if ftz:
-        return x.call(function, a)
-    small = _subnormal(x, a)
-    return canonical(x, _scaled(x, x.call(function, _scaled(x, a, small, 2.0**24)), small, factor))
-
-
-@pure("sqrt.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "sqrt", fidelity="hardware")
-def sqrt_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """The square root; the ISA bounds the relative error by 2**-23."""
-    return _root(x, _sqrt, q.ftz, 2.0**-12, a)
-
-
-@pure("rsqrt.approx{.ftz}.f32", d="f32", a="f32", section=_SECTION + "rsqrt", fidelity="hardware")
-def rsqrt_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """1/sqrt(a); the ISA bounds the relative error by 2**-22.9."""
-    return _root(x, _rsqrt, q.ftz, 2.0**12, a)
-
-
-# ------------------------------------------------------------------------------------------------ f64
-
-_HIGH_INFINITY = 0x7FF00000
-
-
-def _high_word(x: Vocabulary, a: Value) -> Value:
-    return x.trunc(x.lshr(x.bitcast(a, "i64"), x.const(32, "i64")), "i32")
-
-
-def _settled_high(x: Vocabulary, magnitude: Value, result: Value) -> Value:
-    """The f64 with this high word; a NaN where the high word of the operand is that of a NaN."""
-    nan = x.ult(x.const(_HIGH_INFINITY, "i32"), magnitude)
-    return x.bitcast(x.shl(x.zext(x.select(nan, x.const(NAN32, "i32"), result), "i64"), x.const(32, "i64")), "f64")
-
-
-def _rcp_high(x: Vocabulary, a: Value) -> Value:
-    word = _high_word(x, a)
-    magnitude = masked(x, word, _MAGNITUDE)
-    found = significand(x, _RCP, x.shl(masked(x, word, 0xFFFFF), x.const(4, "i32")))
-    exponent = x.sub(x.const(2044 << 20, "i32"), masked(x, word, _HIGH_INFINITY))
-    result = _at_least(x, x.add(x.lshr(found, x.const(3, "i32")), exponent), _HIGH_NORMAL)
-    result = x.select(x.ult(magnitude, x.const(_HIGH_NORMAL, "i32")), x.const(_HIGH_INFINITY, "i32"), result)
-    return _settled_high(x, magnitude, x.or_(result, masked(x, word, _SIGN)))
-
-
-def _rsqrt_high(x: Vocabulary, a: Value) -> Value:
-    word = _high_word(x, a)
-    magnitude = masked(x, word, _MAGNITUDE)
-    found = _reciprocal_root(x, x.shl(_even_or_odd(x, word, 20), x.const(3, "i32")))
-    exponent = x.sub(x.const(1533 << 20, "i32"), _half_exponent(x, word, 20))
-    result = x.add(x.lshr(found, x.const(3, "i32")), exponent)
-    result = x.select(x.eq(word, x.const(_HIGH_INFINITY, "i32")), x.const(0, "i32"), result)
-    result = x.select(x.slt(word, x.const(0, "i32")), x.const(NAN32, "i32"), result)
-    infinity = x.or_(masked(x, word, _SIGN), x.const(_HIGH_INFINITY, "i32"))
-    return _settled_high(x, magnitude, x.select(x.ult(magnitude, x.const(_HIGH_NORMAL, "i32")), infinity, result))
-
-
-@pure("rcp.approx.ftz.f64", d="f64", a="f64", section=_SECTION + "rcp.approx.ftz.f64", fidelity="hardware")
-def rcp_approx_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """1/a from the high word of a; the low word of the result is zero."""
-    return x.call(_rcp_high, a)
-
-
-@pure("rsqrt.approx.ftz.f64", d="f64", a="f64", section=_SECTION + "rsqrt.approx.ftz.f64", fidelity="hardware")
-def rsqrt_approx_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """1/sqrt(a) from the high word of a; the low word of the result is zero."""
-    return x.call(_rsqrt_high, a)
-
-
-def _refined_root(x: Vocabulary, a: Value) -> Value:
-    """1/sqrt(a) from the approximation and one step of refinement."""
-    small = x.flt(a, x.const(2.0**-1022, "f64"))
-    scaled = x.fmul(a, x.select(small, x.const(2.0**54, "f64"), x.const(1.0, "f64")))
-    root = x.call(_rsqrt_high, scaled)
-    error = x.fma(scaled, x.fneg(x.fmul(root, root)), x.const(1.0, "f64"))
-    refined = x.fma(x.fma(error, x.const(0.375, "f64"), x.const(0.5, "f64")), x.fmul(root, error), root)
-    refined = x.fmul(refined, x.select(small, x.const(2.0**27, "f64"), x.const(1.0, "f64")))
-    zero, infinity = x.const(0.0, "f64"), x.bits(0x7FF0000000000000, "f64")
-    ordinary = x.and_(x.flt(zero, a), x.flt(a, infinity))
-    at_zero = x.bitcast(x.or_(x.bitcast(a, "i64"), x.const(0x7FF0000000000000, "i64")), "f64")
-    special = x.select(x.feq(a, infinity), zero, x.select(x.feq(a, zero), at_zero, x.bits(NAN64, "f64")))
-    return x.select(ordinary, refined, x.select(x.isnan(a), a, special))
-
-
-@pure("rsqrt.approx.f64", d="f64", a="f64", section=_SECTION + "rsqrt", fidelity="hardware")
-def rsqrt_f64(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
-    """1/sqrt(a), as the assembler's code for it is on an H200."""
-    return quiet(x, x.call(_refined_root, a), a)

@@ -1,0 +1,33 @@
+"""Functions of lanes that all programs share: each is compiled once, by itself and with optimisation, and not with every program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["NAMES", "SHARED", "SharedFunction", "shared"]
+
+LaneFunction = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedFunction:
+    """A function of a vocabulary and of ``operands`` values of a type; the result has the same type."""
+
+    body: LaneFunction
+    type: str
+    operands: int
+
+
+SHARED: dict[str, SharedFunction] = {}
+"""The functions by name."""
+NAMES: dict[LaneFunction, str] = {}
+"""Their names."""
+
+
+def shared(name: str, type: str, operands: int, body: LaneFunction) -> LaneFunction:
+    """Enter a function under a name without ``_``; returned as it is."""
+    SHARED[name] = SharedFunction(body, type, operands)
+    NAMES[body] = name
+    return body

@@ -16,14 +16,11 @@ MAX_BYTES = 8 << 30
 """The largest array that a launch file may ask for."""
 
 EXTENDED_DTYPES = (
-    "bfloat16",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "float8_e8m0fnu",
-    "float6_e2m3fn",
-    "float6_e3m2fn",
-    "float4_e2m1fn",
-)
+    "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn",
+    "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fnuz", "float8_e5m2fnuz",
+    "int2", "int4", "uint2", "uint4",
+)  # fmt: skip
+"""Types of ml_dtypes. Each element has at least a byte."""
 
 Array = NDArray[Any]
 

@@ -3,7 +3,7 @@
 
 constexpr int M = 128, N = 128, K = 64, STAGES = 2;  // the tile, a step of the K loop, and how many steps are in shared memory at a time
 constexpr int A_BYTES = M * K * 2, B_BYTES = N * K * 2, STAGE_BYTES = A_BYTES + B_BYTES;
-constexpr int PIECE = 32, C_BYTES = M * PIECE * 4;   // C leaves in pieces of 32 columns
+constexpr int PIECE = 32;                            // C leaves in pieces of 32 columns
 
 // D is f32 (1 at bit 4), A and B are f16 (0 at bits 7 and 10) and K-major (0 at bits 15 and 16); N / 8 stands at bit 17, M / 16 at bit 24.
 constexpr uint32_t INSTRUCTION = 1 << 4 | 0 << 7 | 0 << 10 | 0 << 15 | 0 << 16 | N / 8 << 17 | M / 16 << 24;
@@ -21,6 +21,7 @@ __device__ uint64_t descriptor(uint32_t address) {
 }
 
 // The instructions, as macros: a finding then names the line that uses them.
+#define INITIALISE(barrier) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory")
 #define WAIT(barrier, parity)                                                                                                   \
   asm volatile("{.reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra AGAIN;}"           \
                ::"r"(shared_address(barrier)), "r"(parity) : "memory")
@@ -58,8 +59,11 @@ gemm(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap 
     asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;");
   }
   if (threadIdx.x == 0) {
-    for (uint64_t *barrier : {&full[0], &full[1], &empty[0], &empty[1], &done})
-      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+    for (int stage = 0; stage < STAGES; stage++) {
+      INITIALISE(&full[stage]);
+      INITIALISE(&empty[stage]);
+    }
+    INITIALISE(&done);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   FENCE_BEFORE();

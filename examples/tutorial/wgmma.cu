@@ -16,6 +16,7 @@ __device__ uint64_t descriptor(uint32_t address) {
   return start | leading << 16 | stride << 32 | swizzle << 62;
 }
 
+#define INITIALISE(barrier) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory")
 #define WAIT(barrier, parity)                                                                                                   \
   asm volatile("{.reg .pred done; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra AGAIN;}"           \
                ::"r"(shared_address(barrier)), "r"(parity) : "memory")
@@ -42,8 +43,7 @@ gemm(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap 
 
   // 1. Initialise the barriers.
   if (threadIdx.x == 0) {
-    for (uint64_t *barrier : {&full[0], &full[1]})
-      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+    for (int stage = 0; stage < STAGES; stage++) INITIALISE(&full[stage]);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __syncthreads();

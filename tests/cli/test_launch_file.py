@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -146,6 +147,17 @@ def test_a_product_of_another_shape_is_not_computed(tmp_path: Path) -> None:
     text = 'ptx = "k.ptx"\n[[args]]\nname = "A"\narray = {shape = [100000, 2], dtype = "float32"}\n'
     text += '[[expect]]\nname = "A"\nmatmul = ["A", "A"]\ntranspose_b = true\n'
     assert refusal(tmp_path, text) == ("F104", "expect[0]: the expected shape (100000, 100000) is not that of 'A', (100000, 2)")
+
+
+def test_npy_with_a_type_of_ml_dtypes(tmp_path: Path) -> None:
+    """As ``ptxlab run --save`` writes it."""
+    array = np.array([0.5, -1.5, 448], ml_dtypes.float8_e4m3fn)
+    np.save(tmp_path / "a.npy", array)
+    (found,) = read(tmp_path, "ptx = 'a'\nargs = [{name = 'A', npy = 'a.npy', dtype = 'float8_e4m3fn'}]").args
+    assert found.dtype == array.dtype
+    assert found.tolist() == array.tolist()
+    refused = refusal(tmp_path, "ptx = 'a'\nargs = [{npy = 'a.npy', dtype = 'float16'}]")
+    assert refused == ("F104", "args[0]: a.npy has elements of 1 bytes, float16 has 2")
 
 
 def test_npy_is_never_unpickled(tmp_path: Path) -> None:

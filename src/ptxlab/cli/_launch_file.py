@@ -208,14 +208,14 @@ class _Reader:
         if len(given) != 1:
             raise self.refuse("F103", f"{where}: exactly one of {', '.join(KINDS)} says what it is; found {', '.join(given) or 'none'}")
         (kind,) = given
-        self.known(table, {kind, "name", "dtype"} if kind == "value" else {kind, "name"}, where)
+        self.known(table, {kind, "name", "dtype"} if kind in ("value", "npy") else {kind, "name"}, where)
         name = self.name(table, where, default="")
         try:
             match kind:
                 case "array":
                     return self.keep(name, generate(self.expect(table, kind, (dict,), where)))
                 case "npy":
-                    return self.keep(name, read_npy(self.path.parent / self.expect(table, kind, (str,), where)))
+                    return self.keep(name, read_npy(self.path.parent / self.expect(table, kind, (str,), where), table.get("dtype")))
                 case "value":
                     return self.scalar(table, where)
                 case "tensor_map":

@@ -105,7 +105,7 @@ def _answers(text: str) -> Iterator[str]:
         if not line.startswith("$ "):
             continue
         command, _, filter = line[2:].partition(" | ")
-        shown = _output(shlex.split(command.removesuffix(" 2>&1")))
+        shown = _output(shlex.split(command.removesuffix(" 2>&1"))).replace(f"{Path.cwd()}/", "")  # nvcc names sources by their whole path
         if filter:
             shown = subprocess.run(filter, shell=True, check=True, input=shown, capture_output=True, text=True).stdout
         yield "".join(f"{text.rstrip()}\n" for text in (line, *shown.splitlines()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -106,7 +107,12 @@ def test_matmul_expectation_is_float64(tmp_path: Path) -> None:
             "F104",
             "args[0]: unknown fill 'gauss'; known are normal, uniform, integers, constant, arange",
         ),
-        ("ptx = 'a'\nargs = [{tensor_map = {array = 'A', box = [1]}}]", "F103", "args[0]: no earlier argument is named 'A'"),
+        ("ptx = 'a'\narrays = [3]", "F103", "arrays[0]: must be a table, not 3"),
+        ("ptx = 'a'\narrays = [{name = 'A'}]", "F103", "arrays[0]: needs a name, and exactly one of array, npy"),
+        ("ptx = 'a'\narrays = [{array = {shape = [1]}}]", "F103", "arrays[0]: name must be a text, not nothing"),
+        ("ptx = 'a'\narrays = [{name = '', npy = 'x'}]", "F103", "arrays[0]: needs a name, and exactly one of array, npy"),
+        ("ptx = 'a'\narrays = [{name = 'A', value = 3}]", "F103", "arrays[0]: needs a name, and exactly one of array, npy"),
+        ("ptx = 'a'\narrays = [{name = 'A', npy = 'x', box = 1}]", "F103", "arrays[0]: unknown key 'box'"),
         ("ptx = 'a'\nexpect = [{name = 'C', npy = 'c'}]", "F103", "expect[0]: no argument is named 'C'"),
         ("ptx = 'a'\ncheck = [1]", "A310", "there is no check named '1'"),
         ("ptx = 'a'\nonly = [[1, 2.5]]", "A310", "only takes CTA coordinates (x, y, z), not [1, 2.5]"),
@@ -141,6 +147,17 @@ def test_a_product_of_another_shape_is_not_computed(tmp_path: Path) -> None:
     text = 'ptx = "k.ptx"\n[[args]]\nname = "A"\narray = {shape = [100000, 2], dtype = "float32"}\n'
     text += '[[expect]]\nname = "A"\nmatmul = ["A", "A"]\ntranspose_b = true\n'
     assert refusal(tmp_path, text) == ("F104", "expect[0]: the expected shape (100000, 100000) is not that of 'A', (100000, 2)")
+
+
+def test_npy_with_a_type_of_ml_dtypes(tmp_path: Path) -> None:
+    """As ``ptxlab run --save`` writes it."""
+    array = np.array([0.5, -1.5, 448], ml_dtypes.float8_e4m3fn)
+    np.save(tmp_path / "a.npy", array)
+    (found,) = read(tmp_path, "ptx = 'a'\nargs = [{name = 'A', npy = 'a.npy', dtype = 'float8_e4m3fn'}]").args
+    assert found.dtype == array.dtype
+    assert found.tolist() == array.tolist()
+    refused = refusal(tmp_path, "ptx = 'a'\nargs = [{npy = 'a.npy', dtype = 'float16'}]")
+    assert refused == ("F104", "args[0]: a.npy has elements of 1 bytes, float16 has 2")
 
 
 def test_npy_is_never_unpickled(tmp_path: Path) -> None:

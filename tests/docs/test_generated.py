@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.nvcc_helpers import require_nvcc
+
 DOCS = Path(__file__).parents[2] / "docs"
 SPEC = importlib.util.spec_from_file_location("generate_docs", DOCS / "generate.py")
 assert SPEC is not None
@@ -16,16 +18,19 @@ generate = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(generate)
 
 
-COMPILED = {"../README.md": "triton"}
+COMPILED = {"../README.md": "triton", **dict.fromkeys(("tutorial.md", "tutorial-mistakes.md", "tutorial-wgmma.md"), "nvcc")}
 """Pages with output of programs that need a compiler."""
 NAMES = [pytest.param(name, marks=pytest.mark.compiler) if name in COMPILED else name for name in sorted(generate.PAGES)]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_page_is_current(name: str) -> None:
-    if compiler := COMPILED.get(name):
-        pytest.importorskip(compiler)
-        pytest.importorskip("torch")
+    match COMPILED.get(name):
+        case "triton":
+            pytest.importorskip("triton")
+            pytest.importorskip("torch")
+        case "nvcc":
+            require_nvcc("13.5")  # the pages have line numbers of its PTX
     assert (DOCS / name).read_text() == generate.PAGES[name](), "run: python docs/generate.py"
 
 

@@ -8,7 +8,12 @@ import pytest
 
 from .test_generated import DOCS, generate
 
-OWN = {"cuda.md": "interop/test_nvcc_docs.py", "cute.md": "interop/test_cute_docs.py", "triton.md": "interop/test_triton_docs.py"}
+OWN = {
+    "cuda.md": "interop/test_nvcc_docs.py",
+    "cute.md": "interop/test_cute_docs.py",
+    "triton.md": "interop/test_triton_docs.py",
+    "tutorial.md": "docs/test_tutorial.py",
+}
 """Pages whose programs need another compiler, and their tests."""
 
 PAGES = {

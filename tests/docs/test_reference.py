@@ -54,10 +54,11 @@ def test_the_kinds_of_arguments(tmp_path: Path) -> None:
 
 
 def test_the_keys_of_a_tensor_map(tmp_path: Path) -> None:
-    (row,) = [line for line in LAUNCH_FILE.splitlines() if line.startswith("| `tensor_map` |")]
-    given = set(re.findall(r"`(\w+)`", row)) - {"tensor_map"}
-    text = HEAD + ARGUMENT % "" + '[[args]]\ntensor_map = {array = "A", x = 1}\n'
-    assert given == accepted(text, tmp_path)
+    """In both modes: the box, or what maps in im2col mode have in its place."""
+    text = HEAD + ARGUMENT % "" + '[[args]]\ntensor_map = {array = "A", %s, x = 1}\n'
+    tiled, im2col = (accepted(text % given, tmp_path) for given in ("box = [2]", "channels = 1"))
+    assert tiled - im2col == {"box"}
+    assert keys("Tensor maps", "key of `tensor_map`") == tiled | im2col
 
 
 def test_the_keys_of_an_expectation(tmp_path: Path) -> None:

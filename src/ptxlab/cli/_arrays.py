@@ -16,14 +16,11 @@ MAX_BYTES = 8 << 30
 """The largest array that a launch file may ask for."""
 
 EXTENDED_DTYPES = (
-    "bfloat16",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "float8_e8m0fnu",
-    "float6_e2m3fn",
-    "float6_e3m2fn",
-    "float4_e2m1fn",
-)
+    "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn",
+    "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fnuz", "float8_e5m2fnuz",
+    "int2", "int4", "uint2", "uint4",
+)  # fmt: skip
+"""Types of ml_dtypes. Each element has at least a byte."""
 
 Array = NDArray[Any]
 
@@ -102,13 +99,18 @@ def generate(spec: Mapping[str, Any]) -> Array:
         raise ArrayError(f"the array cannot be filled: {error}") from None
 
 
-def read_npy(path: Path) -> Array:
+def read_npy(path: Path, dtype: object = None) -> Array:
     """Read a ``.npy`` file without unpickling.
+
+    Parameters
+    ----------
+    path : the file
+    dtype : the element type, if it is one of ml_dtypes: the file does not keep its name
 
     Raises
     ------
     ArrayError
-        if it cannot be read or holds objects
+        if it cannot be read, holds objects or elements of another size
     """
     try:
         loaded = np.load(path, allow_pickle=False)
@@ -116,4 +118,9 @@ def read_npy(path: Path) -> Array:
         raise ArrayError(f"{path.name} cannot be read as .npy: {error}") from None
     if not isinstance(loaded, np.ndarray):
         raise ArrayError(f"{path.name} holds no single array")
-    return loaded
+    if dtype is None:
+        return loaded
+    known = dtype_of(dtype)
+    if known.itemsize != loaded.dtype.itemsize:
+        raise ArrayError(f"{path.name} has elements of {loaded.dtype.itemsize} bytes, {dtype} has {known.itemsize}")
+    return loaded.view(known)

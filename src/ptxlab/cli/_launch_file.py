@@ -4,8 +4,8 @@ A launch file is TOML with a kernel, its arguments, the options of the launch, a
 
 ::
 
-    ptx = "gemm.ptx"
-    target = "sm_100a"                    # which PTX to take from a binary file that carries several
+    ptx = "gemm.ptx"                      # or CUDA C++ (.cu), or a binary file that carries PTX
+    target = "sm_100a"                    # what CUDA C++ is compiled for, or which PTX to take from a binary file
     kernel = "gemm"                       # may be left out if the module has one entry
     grid = [4, 4, 1]
     block = 128
@@ -15,8 +15,12 @@ A launch file is TOML with a kernel, its arguments, the options of the launch, a
     name = "A"
     array = {shape = [512, 512], dtype = "float16", fill = "normal", seed = 1}
 
+    [[arrays]]                            # an array to which no pointer is passed, because a tensor map describes it
+    name = "B"
+    array = {shape = [512, 512], dtype = "float16", fill = "normal", seed = 2}
+
     [[args]]
-    tensor_map = {array = "A", box = [64, 128], swizzle = "128B"}
+    tensor_map = {array = "B", box = [64, 128], swizzle = "128B"}
 
     [[args]]
     value = 512
@@ -31,7 +35,7 @@ A launch file is TOML with a kernel, its arguments, the options of the launch, a
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +45,7 @@ from numpy.typing import NDArray
 
 from ptxlab.cli._arrays import MAX_BYTES, ArrayError, dtype_of, generate, read_npy
 from ptxlab.diagnostics import Place, PtxlabError, diagnose
-from ptxlab.machine import Device, LaunchError, Replay, Result, is_bundle, load, read_bundle
+from ptxlab.machine import Device, LaunchError, Module, Replay, Result, is_bundle, load, read_bundle
 from ptxlab.machine.launch.options import LaunchOptions
 from ptxlab.machine.replay.replay import Expectation
 
@@ -49,9 +53,10 @@ __all__ = ["Bundle", "LaunchFile", "LaunchFileError", "Launchable", "read_launch
 
 Array = NDArray[Any]
 
-KEYS = {"ptx", "target", "kernel", "grid", "block", "cluster", "shared_bytes", "args", "expect", *LaunchOptions.described()}
+KEYS = {"ptx", "target", "kernel", "grid", "block", "cluster", "shared_bytes", "arrays", "args", "expect", *LaunchOptions.described()}
 KINDS = ("array", "npy", "value", "tensor_map", "bytes", "null")
-MAP_KEYS = {"array", "box", "swizzle", "dims", "strides", "element_strides", "interleave", "l2_promotion", "oob_fill", "dtype"}
+MAP_KEYS = {"array", "swizzle", "dims", "strides", "element_strides", "interleave", "l2_promotion", "oob_fill", "dtype"}
+IM2COL_KEYS = {"lower": (list,), "upper": (list,), "channels": (int,), "pixels": (int,)}
 EXPECT_KEYS = {"name", "npy", "matmul", "transpose_a", "transpose_b", "equals", "rtol", "atol", "exact"}
 SCALARS = {
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
@@ -59,6 +64,7 @@ SCALARS = {
 }  # fmt: skip
 TYPE_NAMES = {int: "a whole number", float: "a number", str: "a text", list: "a list", bool: "true or false", dict: "a table"}
 MAX_TEXT = 16 << 20
+_CUDA_TARGET = "sm_100a"
 
 
 class LaunchFileError(PtxlabError):
@@ -71,7 +77,7 @@ class LaunchFile:
 
     Attributes
     ----------
-    ptx, target, kernel : the file, which of its PTX texts to take, and which kernel
+    ptx, target, kernel : the file, which of its PTX texts to take or what to compile it for, and which kernel
     geometry : grid, block, cluster and shared_bytes for `Kernel.launch`, as far as the file gives them
     args : the arguments in the order of the parameters
     arrays : the named arrays; they hold the results after a launch that ran to its end
@@ -95,7 +101,7 @@ class LaunchFile:
 
     def launch(self, progress: Callable[[int, int], None] | None = None, device: Device | None = None) -> Result:
         """Launch the kernel."""
-        module = load(self.ptx, target=self.target)
+        module = _module(self.ptx, self.target)
         kernel = module[self.kernel] if self.kernel else module.kernel()
         return kernel.launch(args=self.args, device=device, progress=progress, **self.geometry, **self.options.keywords())
 
@@ -107,6 +113,14 @@ class LaunchFile:
         return replace(replay, arrays=arrays, expectations=tuple(self.expectations))
 
 
+def _module(path: Path, target: str | None) -> Module:
+    if path.suffix != ".cu":
+        return load(path, target=target)
+    from ptxlab.interop import nvcc
+
+    return nvcc.compile(path, arch=target or _CUDA_TARGET)
+
+
 class _Reader:
     """Reads the tables of one file; every error names the file and the key."""
 
@@ -114,9 +128,11 @@ class _Reader:
         self.path = path
         self.arrays: dict[str, Array] = {}
         self.bytes = 0
+        self.line = 1
+        self.text = ""
 
-    def refuse(self, code: str, message: str, fix: str = "", line: int = 1, column: int = 1) -> LaunchFileError:
-        return LaunchFileError(diagnose(code, message, fix=fix).at(Place(str(self.path), line, column)))
+    def refuse(self, code: str, message: str, fix: str = "", line: int = 0, column: int = 1) -> LaunchFileError:
+        return LaunchFileError(diagnose(code, message, fix=fix).at(Place(str(self.path), line or self.line, column)))
 
     def table(self) -> dict[str, Any]:
         try:
@@ -128,11 +144,21 @@ class _Reader:
         except UnicodeDecodeError as error:
             raise self.refuse("F101", f"the launch file is not UTF-8 text: byte {error.start}") from None
         try:
+            self.text = text
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise self.refuse("F102", f"not TOML: {error}", "", getattr(error, "lineno", 1), getattr(error, "colno", 1)) from None
         except (RecursionError, ValueError) as error:
             raise self.refuse("F102", f"not TOML that can be read: {error}") from None
+
+    def tables(self, table: Mapping[str, Any], key: str) -> Iterator[tuple[Any, str]]:
+        """Each of the tables ``[[key]]`` and its name for messages; what is refused meanwhile is refused at its line."""
+        given = self.expect(table, key, (list,), "launch file", default=[])
+        lines = [n for n, line in enumerate(self.text.splitlines(), 1) if line.split("#")[0].split() == [f"[[{key}]]"]]
+        for i, each in enumerate(given):
+            self.line = lines[i] if len(lines) == len(given) else 1
+            yield each, f"{key}[{i}]"
+        self.line = 1
 
     def expect(self, table: Mapping[str, Any], key: str, kinds: tuple[type, ...], where: str, default: Any = None) -> Any:
         value = table.get(key, default)
@@ -160,6 +186,21 @@ class _Reader:
             self.arrays[name] = array
         return array
 
+    def name(self, table: Mapping[str, Any], where: str, default: str | None = None) -> str | None:
+        """The name that a table gives, None for an empty one; no two arrays have the same."""
+        name = self.expect(table, "name", (str,), where, default) or None
+        if name in self.arrays:
+            raise self.refuse("F103", f"{where}: the name {name!r} is taken")
+        return name
+
+    def array(self, table: Any, where: str) -> None:
+        """Make an array that is no argument."""
+        if not isinstance(table, dict):
+            raise self.refuse("F103", f"{where}: must be a table, not {table!r}")
+        if len({"array", "npy"} & set(table)) != 1 or not self.name(table, where):
+            raise self.refuse("F103", f"{where}: needs a name, and exactly one of array, npy")
+        self.argument(table, where)
+
     def argument(self, table: Any, where: str) -> Any:
         if not isinstance(table, dict):
             raise self.refuse("F103", f"{where}: must be a table, not {table!r}")
@@ -167,20 +208,18 @@ class _Reader:
         if len(given) != 1:
             raise self.refuse("F103", f"{where}: exactly one of {', '.join(KINDS)} says what it is; found {', '.join(given) or 'none'}")
         (kind,) = given
-        self.known(table, {kind, "name", "dtype"} if kind == "value" else {kind, "name"}, where)
-        name = self.expect(table, "name", (str,), where, default="") or None
-        if name in self.arrays:
-            raise self.refuse("F103", f"{where}: the name {name!r} is taken")
+        self.known(table, {kind, "name", "dtype"} if kind in ("value", "npy") else {kind, "name"}, where)
+        name = self.name(table, where, default="")
         try:
             match kind:
                 case "array":
                     return self.keep(name, generate(self.expect(table, kind, (dict,), where)))
                 case "npy":
-                    return self.keep(name, read_npy(self.path.parent / self.expect(table, kind, (str,), where)))
+                    return self.keep(name, read_npy(self.path.parent / self.expect(table, kind, (str,), where), table.get("dtype")))
                 case "value":
                     return self.scalar(table, where)
                 case "tensor_map":
-                    return self.tensor_map(self.expect(table, kind, (dict,), where), where)
+                    return self.tensor_map(self.expect(table, kind, (dict,), where), f"{where}: tensor_map")
                 case "bytes":
                     return bytes.fromhex(self.expect(table, kind, (str,), where))
                 case _:
@@ -207,21 +246,26 @@ class _Reader:
         return value
 
     def tensor_map(self, table: Mapping[str, Any], where: str) -> Any:
-        from ptxlab.descriptors import TensorMap
+        from ptxlab.descriptors import TensorMap, TensorMapError
 
-        self.known(table, MAP_KEYS, where)
+        im2col = not IM2COL_KEYS.keys().isdisjoint(table)
+        needed = IM2COL_KEYS if im2col else {"box": (list,)}
+        self.known(table, MAP_KEYS | needed.keys(), where)
         name = self.expect(table, "array", (str,), where)
+        for key, kinds in needed.items():
+            self.expect(table, key, kinds, where)
         if name not in self.arrays:
-            raise self.refuse("F103", f"{where}: no earlier argument is named {name!r}")
+            raise self.refuse("F103", f"{where}: no earlier argument and no table of arrays is named {name!r}")
         options: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in table.items() if key != "array"
         }
-        if "dtype" in options:
-            options["dtype"] = dtype_of(options["dtype"])
         try:
-            return TensorMap(self.arrays[name], **options)
+            return (TensorMap.im2col if im2col else TensorMap)(self.arrays[name], **options)
+        except TensorMapError as error:
+            found = error.diagnostic
+            raise self.refuse(found.code, f"{where}: {found.message}", found.fix) from None
         except (TypeError, ValueError, OverflowError) as error:
-            raise self.refuse("F104", f"{where}: {error}") from None
+            raise self.refuse("F103", f"{where}: {error}") from None
 
     def expectation(self, table: Any, where: str) -> Expectation:
         if not isinstance(table, dict):
@@ -274,7 +318,7 @@ def read_launch_file(path: Path) -> LaunchFile:
     Raises
     ------
     LaunchFileError
-        codes F101 to F104, with the key that is wrong
+        codes F101 to F104, with the key that is wrong; D732 for a tensor map that the driver refuses
     """
     reader = _Reader(path)
     table = reader.table()
@@ -286,8 +330,10 @@ def read_launch_file(path: Path) -> LaunchFile:
     geometry = {key: tuple(value) if isinstance(value, list) else value for key, value in extents.items()}
     geometry["shared_bytes"] = reader.expect(table, "shared_bytes", (int,), where, default=0)
     options = reader.options(table)
-    args = [reader.argument(t, f"args[{i}]") for i, t in enumerate(reader.expect(table, "args", (list,), where, default=[]))]
-    expectations = [reader.expectation(t, f"expect[{i}]") for i, t in enumerate(reader.expect(table, "expect", (list,), where, default=[]))]
+    for each in reader.tables(table, "arrays"):
+        reader.array(*each)
+    args = [reader.argument(*each) for each in reader.tables(table, "args")]
+    expectations = [reader.expectation(*each) for each in reader.tables(table, "expect")]
     return LaunchFile(ptx, target, kernel, geometry, args, reader.arrays, options, expectations)
 
 

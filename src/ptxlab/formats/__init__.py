@@ -3,10 +3,11 @@
 from ptxlab.formats._arrays import ArrayError, array_of, bytes_of
 from ptxlab.formats._conversions import Rounding, Saturation, decode, encode
 from ptxlab.formats._pack import Packing, pack, unpack
-from ptxlab.formats._table import FORMATS, Format, FormatError
+from ptxlab.formats._table import FORMATS, NUMPY_TYPES, Format, FormatError, bits_of
 
 __all__ = [
     "FORMATS",
+    "NUMPY_TYPES",
     "ArrayError",
     "Format",
     "FormatError",
@@ -14,6 +15,7 @@ __all__ = [
     "Rounding",
     "Saturation",
     "array_of",
+    "bits_of",
     "bytes_of",
     "decode",
     "encode",

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.diagnostics import PtxlabError, diagnose
+from ptxlab.formats._arrays import array_of
 
-__all__ = ["FORMATS", "Format", "FormatError", "codes_array", "find"]
+__all__ = ["FORMATS", "NUMPY_TYPES", "Format", "FormatError", "bits_of", "codes_array", "find"]
 
 
 class FormatError(PtxlabError, ValueError):
@@ -97,6 +98,27 @@ FORMATS: dict[str, Format] = {
 }
 
 
+NUMPY_TYPES = {
+    "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "bfloat16", "e5m2": "float8_e5m2", "e4m3": "float8_e4m3fn",
+    "e3m2": "float6_e3m2fn", "e2m3": "float6_e2m3fn", "e2m1": "float4_e2m1fn", "ue8m0": "float8_e8m0fnu", "ue4m3": "float8_e4m3fn",
+    "s8": "int8", "s32": "int32",
+}  # fmt: skip
+"""Names of element types -> names of the types of NumPy and ml_dtypes with the same codes."""
+
+
+def bits_of(given: Any, name: str) -> NDArray[Any]:
+    """The elements of an array, as unsigned words if its type is that of the name in NumPy or ml_dtypes, else as they are.
+
+    Examples
+    --------
+    >>> bits_of(np.ones(2, np.float16), "f16")
+    array([15360, 15360], dtype=uint16)
+    """
+    found = array_of(given)
+    array = np.asarray(given) if found is None else found
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype.name == NUMPY_TYPES.get(name) else array
+
+
 def find(name: str) -> Format:
     """The format of a name."""
     try:
@@ -107,7 +129,7 @@ def find(name: str) -> Format:
 
 def codes_array(codes: Any, row: Format) -> NDArray[Any]:
     """Codes as an array; values that are not codes of the type are refused."""
-    array = np.asarray(codes)
+    array = bits_of(codes, row.name)
     if array.dtype.kind not in "ui" or (array.size and (int(array.min()) < 0 or int(array.max()) >> row.bits)):
         fix = f"pass the bit patterns: array.view(np.uint{8 * array.dtype.itemsize})" if array.dtype.kind == "f" else ""
         raise FormatError(f"{row.name} codes are unsigned integers below 2^{row.bits}; got {array.dtype}", fix)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.formats import FORMATS
+from ptxlab.formats import FORMATS, NUMPY_TYPES, bits_of
 from ptxlab.numerics._prepared import BLOCK, check_codes, check_options, chunk_of, prepare, run_step
 from ptxlab.numerics._steps import NumericsError, Step, steps_of
 
@@ -61,7 +61,7 @@ def check_call(arguments: dict[str, Any]) -> Call:
     scale = _scale(step, where, arguments)
     a_scales = b_scales = None
     if scale is not None:
-        a_scales, b_scales = (_scales(arguments, side, rows, stored // scale[1]) for side, rows in (("a", m), ("b", n)))
+        a_scales, b_scales = (_scales(arguments, side, scale[0], rows, stored // scale[1]) for side, rows in (("a", m), ("b", n)))
     if metadata is not None:
         metadata = _metadata(metadata, step, a, m, stored // chunk_of(a, step.group > 1)[0])
     leading = [x.shape[:-2] for x in (a_codes, b_codes, c_bits, a_scales, b_scales, metadata) if x is not None]
@@ -79,11 +79,14 @@ def check_call(arguments: dict[str, Any]) -> Call:
 
 
 def _codes(given: Any, fmt: str, name: str, lengths: tuple[int, ...], rows: str) -> NDArray[Any]:
-    array = np.asarray(given)
+    array = bits_of(given, fmt)
     row = FORMATS[fmt]
     if array.dtype.kind != "u":
-        fix = f"pass the bit patterns: {name}.view(np.{row.dtype})"
-        raise NumericsError(f"{name} holds {fmt} codes: expected an unsigned integer dtype such as {row.dtype}, got {array.dtype}", fix)
+        known = f", or {NUMPY_TYPES[fmt]}" if fmt in NUMPY_TYPES else ""
+        raise NumericsError(
+            f"{name} holds {fmt} codes: expected an unsigned integer dtype such as {row.dtype}{known}; got {array.dtype}",
+            f"pass the bit patterns: {name}.view(np.{row.dtype})" if array.dtype.itemsize == row.dtype.itemsize else "",
+        )
     if array.ndim < 2 or array.shape[-1] not in lengths or not array.shape[-2]:
         raise NumericsError(f"{name}: expected [..., {rows}, {' or '.join(map(str, lengths))}], got shape {list(array.shape)}")
     if array.dtype.itemsize * 8 > row.bits and array.size:
@@ -96,10 +99,10 @@ def _codes(given: Any, fmt: str, name: str, lengths: tuple[int, ...], rows: str)
 
 
 def _accumulator(given: Any, d: str, m: int, n: int) -> NDArray[np.uint32]:
-    array = np.asarray(given)
+    array = bits_of(given, d)
     expected = np.dtype(np.uint16 if d == "f16" else np.uint32)
     if array.dtype != expected and not (d == "f16" and array.dtype == np.uint32):
-        raise NumericsError(f"C holds the bits of {d}: expected {expected}, got {array.dtype}")
+        raise NumericsError(f"C holds the bits of {d}: expected {expected} or {NUMPY_TYPES[d]}, got {array.dtype}")
     if array.ndim < 2 or array.shape[-2:] != (m, n):
         raise NumericsError(f"C: expected [..., {m}, {n}], got shape {list(array.shape)}")
     return array.astype(np.uint32, copy=False)
@@ -120,14 +123,15 @@ def _scale(step: Step, where: str, arguments: dict[str, Any]) -> tuple[str, int]
     return fitting[0]
 
 
-def _scales(arguments: dict[str, Any], side: str, rows: int, count: int) -> NDArray[np.uint8]:
+def _scales(arguments: dict[str, Any], side: str, scale: str, rows: int, count: int) -> NDArray[np.uint8]:
     name = f"scale_{side}"
     given = arguments[name]
+    expected = f"{name}: expected uint8 or {NUMPY_TYPES[scale]} [..., {rows}, {count}]"
     if given is None:
-        raise NumericsError(f"{name}: expected uint8 [..., {rows}, {count}], got None")
-    array = np.asarray(given)
+        raise NumericsError(f"{expected}, got None")
+    array = bits_of(given, scale)
     if array.dtype != np.uint8 or array.ndim < 2 or array.shape[-2:] != (rows, count):
-        raise NumericsError(f"{name}: expected uint8 [..., {rows}, {count}], got {array.dtype} {list(array.shape)}")
+        raise NumericsError(f"{expected}, got {array.dtype} {list(array.shape)}")
     return array
 
 
@@ -167,9 +171,11 @@ def mma(
         "mma.sm_100", "mma.sm_120"
     kind : the kind of tcgen05.mma and of mma.sync on sm_120; None for the others
     a, b, d : element types of A, B and of C and D
-    A, B : [..., M, K] and [..., N, K] raw element codes, right-aligned, in an unsigned dtype; K is that of one instruction
-    C : [..., M, N] raw bits, or None: input D disabled
-    scale_a, scale_b : [..., M, K/block] and [..., N, K/block] uint8 codes of the scales of block-scaled kinds
+    A, B : [..., M, K] and [..., N, K] raw element codes, right-aligned, in an unsigned dtype, or an array of that type in NumPy or
+        ml_dtypes (``float16``, ``bfloat16``, ``float8_e4m3fn``, ``float4_e2m1fn``, ``int8``, ...); K is that of one instruction
+    C : [..., M, N] raw bits or an array of that type, or None: input D disabled
+    scale_a, scale_b : [..., M, K/block] and [..., N, K/block] uint8 codes of the scales of block-scaled kinds, or ``float8_e8m0fnu``
+        or ``float8_e4m3fn``
     scale, block : "ue8m0" or "ue4m3", and 16 or 32; may be left out where only one combination exists
     saturate : clamp an s32 result instead of wrapping it
     negate_a, negate_b : flip the sign of every element

@@ -32,6 +32,16 @@ _DTYPES = {
 }  # fmt: skip
 """Names of NumPy's and ml_dtypes' types -> element type; types of 8 bits that the maps have no type for move as bytes."""
 
+_PACK = {
+    name: f"NumPy has a byte for each element: pack the codes into an array of uint8 (ptxlab.formats.pack), with dtype={types} and dims"
+    for names, types in (
+        (("float4_e2m1fn", "int4", "uint4"), "'b4x16' or 'b4x16_p64'"),
+        (("float6_e2m3fn", "float6_e3m2fn"), "'b6x16_p32'"),
+    )
+    for name in names
+}
+"""What to do with types of ml_dtypes that tensor maps have packed only."""
+
 _NUMBERS = {
     "swizzle": {mode.name: number for number, mode in TENSOR_MAP_SWIZZLES.items()},
     "interleave": {name: number for number, name in INTERLEAVES.items()},
@@ -265,7 +275,7 @@ def _tensor(base: Any) -> Any:
 def _options(**names: str) -> dict[str, int]:
     """The driver's numbers of named modes."""
     for argument, name in names.items():
-        if name not in _NUMBERS[argument]:
+        if not isinstance(name, str) or name not in _NUMBERS[argument]:
             raise TensorMapError(argument, f"{name!r} is not one of {', '.join(_NUMBERS[argument])}")
     return {argument: _NUMBERS[argument][name] for argument, name in names.items()}
 
@@ -300,7 +310,9 @@ def _named_element(base: Any, dtype: Any) -> ElementType:
     except TypeError:
         name = str(given).removeprefix("torch.")
     if name not in _DTYPES:
-        raise TensorMapError("dtype", f"{name} is not an element type of tensor maps; they are {', '.join(ELEMENT_TYPE_NAMES)}")
+        raise TensorMapError(
+            "dtype", f"{name} is not an element type of tensor maps; they are {', '.join(ELEMENT_TYPE_NAMES)}", _PACK.get(name, "")
+        )
     return ELEMENT_TYPE_NAMES[_DTYPES[name]]
 
 

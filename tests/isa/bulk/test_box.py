@@ -125,7 +125,7 @@ def test_whole_boxes_go_directly(case):
     arrived = []
     mine, expected = SimpleNamespace(shared_address=0, shared=shared_memory()), shared_memory()
     mine.shared_address = mine.shared.ctypes.data
-    cut = PreparedTmaCopy(b"", tile, copy, copy, tensor[copy.address : copy.address + copy.size])
+    cut = PreparedTmaCopy(b"", tile, coordinates, copy, copy, tensor[copy.address : copy.address + copy.size])
     with unittest.mock.patch.object(Box, "load", side_effect=AssertionError("staged")):
         cut.deliver([(mine, offset, SimpleNamespace(complete_tx=arrived.append))])
     reference_load(tensor, dims, pitches, element, box, steps, swizzle, coordinates, fill, expected, offset)
@@ -133,7 +133,8 @@ def test_whole_boxes_go_directly(case):
     assert arrived == [made.bytes]
 
     emptied = np.zeros_like(tensor)
-    PreparedTmaCopy(b"", tile, copy, copy, emptied[copy.address : copy.address + copy.size]).store(mine, offset, None)
+    again = PreparedTmaCopy(b"", tile, coordinates, copy, copy, emptied[copy.address : copy.address + copy.size])
+    again.store(mine, offset, None)
     expected[:] = 0
     reference_load(emptied, dims, pitches, element, box, steps, swizzle, coordinates, fill, expected, offset)
     assert np.array_equal(mine.shared, expected)

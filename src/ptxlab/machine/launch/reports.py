@@ -213,7 +213,7 @@ class Reports:
         fields: dict[str, Any] = {"op": op, "warp": warp, "mask": 1 << lane & 0xFFFF_FFFF, "fix": FIXES.get(kind, "")}
         if code == "M401":
             refusal = self._launch.device.memory.refusal(address, size, kind == Fault.GLOBAL_WRITE)
-            self.fault(refusal.code, refusal.message, **fields)
+            self.fault(refusal.code, refusal.message, **fields, **refusal.fields)
         if kind == Fault.TENSOR_UNALLOCATED:
             gone = freed(warp.cta, address, warp.cta, warp.warp_id)
             if gone is not None:

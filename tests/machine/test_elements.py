@@ -65,7 +65,9 @@ def test_what_no_element_holds() -> None:
 
 def test_several_arrays_and_many_elements() -> None:
     base = address_of(WHOLE)
-    assert elements_text([place(np.zeros(3)), place(WHOLE)], range(base + 16, base + 24)) == "c[0, 0, 4], c[0, 1, 0]; c is float32[4, 6, 5]"
+    before = ArrayPlace("b", base - 16, "float64", 8, (2,), (8,))
+    text = elements_text([before, place(WHOLE)], range(base + 16, base + 24))
+    assert text == "c[0, 0, 4], c[0, 1, 0]; c is float32[4, 6, 5]"
     assert elements_text([place(WHOLE)], range(base, base + WHOLE.nbytes)) == (
         "c[0, 0, 0] to c[0, 0, 4], c[0, 1, 0] to c[0, 1, 4], c[0, 2, 0] to c[0, 2, 4] and 21 more; c is float32[4, 6, 5]"
     )
@@ -93,8 +95,8 @@ def test_a_bulk_copy_past_the_end() -> None:
 
 
 def test_two_arrays_that_share_memory() -> None:
-    """The second is a part of the first; the element is named by the first that has it."""
-    assert found("@%p1 st.global.u32 [%rd2+96], %r1;", C, C[1:]) == [("M402", "c[4, 0], which does not exist; c is float32[4, 8]")]
+    """The second is a part of the first. Behind both, the element is one of the array that begins last."""
+    assert found("@%p1 st.global.u32 [%rd2+96], %r1;", C, C[1:]) == [("M402", "d[3, 0], which does not exist; d is float32[3, 8]")]
 
 
 def test_races_and_unwritten_reads() -> None:

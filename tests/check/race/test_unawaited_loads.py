@@ -41,7 +41,7 @@ WAIT = "tcgen05.wait::ld.sync.aligned;\n"
 USE = "add.u32 sum, loaded, 1;\n"
 STORE = "st.global.u32 [out], loaded;\n"
 
-NEVER = [("R809", "warning")]
+NEVER = [("R809", "note")]
 EARLY = [("R809", "error")]
 
 CASES = {
@@ -89,10 +89,10 @@ def test_uses(name: str, model: str) -> None:
 
 def test_what_is_said() -> None:
     kernel = KERNEL.replace("LANES", "21").replace("FENCE", "").replace("AFTER", "")
-    (warning,) = ptxlab.loads(kernel.replace("BODY", LOAD + USE), file="k.ptx").kernel().launch(args=[None], check="register").diagnostics
-    assert warning.message == "add.u32 uses loaded, and no tcgen05.wait::ld follows the load"
-    assert warning.fix == "execute tcgen05.wait::ld.sync.aligned between the load and this instruction"
-    assert dict(warning.details)["in flight"] == "k.ptx:23:1 `tcgen05.ld.sync.aligned.32x32b.x1.b32 {loaded}, [at];`"
+    (note,) = ptxlab.loads(kernel.replace("BODY", LOAD + USE), file="k.ptx").kernel().launch(args=[None], check="register").diagnostics
+    assert note.message == "add.u32 uses loaded, and no tcgen05.wait::ld follows the load"
+    assert note.fix == "execute tcgen05.wait::ld.sync.aligned between the load and this instruction"
+    assert dict(note.details)["in flight"] == "k.ptx:23:1 `tcgen05.ld.sync.aligned.32x32b.x1.b32 {loaded}, [at];`"
     body = LOAD + USE + STORE + WAIT
     (error,) = (
         ptxlab.loads(kernel.replace("BODY", body))

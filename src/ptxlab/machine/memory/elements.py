@@ -79,14 +79,15 @@ def elements_text(arrays: Iterable[ArrayPlace], addresses: Iterable[int]) -> str
     'c[2, 0], which does not exist; c is float32[2, 3]'
     """
     wanted = np.fromiter(addresses, np.int64)
+    beyond: list[tuple[int, str]] = []
     for array in arrays:
         found = array.indices(wanted)
         inside = found[(found < array.shape).all(axis=1)]
         if len(inside):
             return f"{_listed(array, inside)}; {array}"
         if len(found):
-            return f"{array.element(found[0].tolist())}, which does not exist; {array}"
-    return ""
+            beyond.append((array.address, f"{array.element(found[0].tolist())}, which does not exist; {array}"))
+    return max(beyond, key=lambda each: each[0])[1] if beyond else ""
 
 
 def _listed(array: ArrayPlace, indices: NDArray[np.int64]) -> str:

@@ -16,7 +16,7 @@ from ptxlab import ptx
 from .adversary import ADVERSARIES, against
 from .exact import observe
 from .expected import NOTHING, Expected
-from .letter import fenced
+from .letter import awaited, fenced
 from .mutants import Mutant, mutants
 from .observers import observed_by, reached
 
@@ -118,10 +118,14 @@ class Site:
 
     @classmethod
     def of(cls, launch: Any, kernel: Any, model: str) -> Site:
-        """Under ``spec`` with tcgen05.fence, which no compiler emits: where the source has none, with fences wherever they may count."""
+        """Under ``spec`` with tcgen05.wait::ld before registers of tcgen05.ld are used, and with tcgen05.fence.
+
+        No compiler emits the fence: where the source has none, with fences wherever they may count.
+        """
         source, text = kernel, kernel.module.ast.text
-        if model == "spec" and "tcgen05.fence::" not in text:
-            source = ptxlab.loads(fenced(text), file=kernel.module.ast.file)[kernel.name]
+        if model == "spec":
+            wanted = awaited(text if "tcgen05.fence::" in text else fenced(text))
+            source = ptxlab.loads(wanted, file=kernel.module.ast.file)[kernel.name]
         return cls(launch, kernel, source, *source.variant(False, True))
 
     def text(self, mutant: Mutant) -> str:

@@ -154,3 +154,14 @@ def test_lint_as_sarif(tmp_path: Path) -> None:
     (result,) = json.loads(run.output)["runs"][0]["results"]
     assert result["ruleId"] == "L111"
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == path.as_uri()
+
+
+def test_a_line_of_summary_on_standard_error(tmp_path: Path) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(".version 9.0\n.target sm_100a\n.visible .entry k()\n{\nret;\n}\n")
+    clean = CliRunner().invoke(cli, ["lint", str(path)])
+    assert (clean.exit_code, clean.stdout, clean.stderr) == (0, "", f"{path}: nothing found\n")
+    assert CliRunner().invoke(cli, ["lint", str(path), "--json"]).stderr == ""
+    path.write_text(path.read_text().replace("ret;", "ret;\nadd.u33 %r1;\nadd.u34 %r1;"))
+    wrong = CliRunner().invoke(cli, ["lint", str(path)])
+    assert (wrong.exit_code, wrong.stderr) == (1, f"{path}: 2 errors\n")

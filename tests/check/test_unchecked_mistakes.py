@@ -298,3 +298,22 @@ def test_the_kernel_without_a_mistake() -> None:
     for mistake in right:
         for policy in ("eager", "lazy", "random"):
             assert [str(d) for d in diagnostics(mistake, policy)] == []
+
+
+def test_a_descriptor_with_wrong_bits_is_given_right() -> None:
+    for wrong in (int(B) ^ 1 << 47, int(B) ^ 1 << 53):
+        found = next(d for d in diagnostics(product("D702", "", b=wrong)) if d.code == "D702")
+        assert found.fix == f"write {int(B):#018x}, which differs in these bits only"
+
+
+def test_what_was_written_near_columns_that_were_not() -> None:
+    """Warp 0 writes one column of its lanes, and all warps read it."""
+    first = "@p tcgen05.st.sync.aligned.32x32b.x1.b32 [mine], {tid};\n@p tcgen05.wait::st.sync.aligned;\n"
+    late = Mistake(f"{SETUP}setp.lt.u32 p, tid, 32;\n{first}bar.sync 0;\n{LOADED}{DEALLOC}", "T614")
+    found = next(d for d in diagnostics(late) if d.code == "T614")
+    line = found.place.line
+    assert dict(found.details)["written"].startswith("tensor memory column 0, lanes 0-31 by warp 0 of CTA (0, 0, 0) at line ")
+    assert found.fix == f"let line {line} read the columns and lanes that were written: its address, its shape and the warp decide"
+    nothing = next(d for d in diagnostics(ORDERING["ld of columns that nothing has written"]) if d.code == "T614")
+    assert "written" not in dict(nothing.details)
+    assert nothing.fix.startswith("write the columns before line ")

@@ -210,3 +210,14 @@ def test_an_exception_says_each_cause_once() -> None:
     blocks = str(error).split("\n\n")
     assert blocks[0] == str(FAULT)
     assert blocks[1] == f"{race(40, 0)}\n  more like this: 1 at line 44 (1 instruction, 1 CTA, 1 occurrence)"
+
+
+def test_a_long_line_is_not_cut_where_it_points() -> None:
+    """Whatever the column, the character above the caret is the one that the place names."""
+    line = "".join(chr(0x4E00 + i) for i in range(400))
+    for column in range(1, 401):
+        for length in (1, 7, 150):
+            text = render_text([Diagnostic("M402", "error", "m").at(Place("k.ptx", 7, column, min(length, 401 - column)), line)])
+            shown, caret = text.splitlines()[2:4]
+            assert shown[caret.index("^")] == line[column - 1]
+            assert len(shown) <= 120

@@ -70,6 +70,16 @@ def test_every_part() -> None:
             "locations": [
                 {
                     "physicalLocation": {
+                        "artifactLocation": {"uri": "file:///src/kernel.py"},
+                        "region": {"startLine": 2, "startColumn": 5},
+                    }
+                }
+            ],
+            "relatedLocations": [
+                {
+                    "id": 0,
+                    "message": {"text": "the PTX that was compiled from it"},
+                    "physicalLocation": {
                         "artifactLocation": {"uri": "kernels/k%201.ptx"},
                         "region": {
                             "startLine": 12,
@@ -77,16 +87,6 @@ def test_every_part() -> None:
                             "endColumn": 15,
                             "snippet": {"text": "\tld.global.b32 %r1, [%rd2];"},
                         },
-                    }
-                }
-            ],
-            "relatedLocations": [
-                {
-                    "id": 0,
-                    "message": {"text": "the source behind it"},
-                    "physicalLocation": {
-                        "artifactLocation": {"uri": "file:///src/kernel.py"},
-                        "region": {"startLine": 2, "startColumn": 5},
                     },
                 }
             ],
@@ -116,3 +116,10 @@ def test_run_command(tmp_path: Path) -> None:
     log = json.loads(run.output)
     check_log(log)
     assert [result["ruleId"] for result in log["runs"][0]["results"]] == ["A313"]
+
+
+def test_without_a_source_the_place_in_the_ptx_is_the_location() -> None:
+    (run,) = json.loads(render_sarif([Diagnostic("M402", "error", "m").at(Place("k.ptx", 3, 4))]))["runs"]
+    (result,) = run["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "k.ptx"}
+    assert "relatedLocations" not in result

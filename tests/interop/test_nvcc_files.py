@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -111,7 +112,8 @@ def lint(*arguments: object) -> subprocess.CompletedProcess[str]:
 def test_lint_of_binary_files_and_of_cuda(made: Path, tmp_path: Path) -> None:
     for file in (made / "two.fatbin", made / "host.o", made / "twice.cu"):
         run = lint(file)
-        assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+        assert (run.returncode, run.stdout) == (0, "")
+        assert re.fullmatch(rf"{re.escape(str(file))}: (\d modules, )?nothing found\n", run.stderr)
     run = lint(made / "bare.cubin")
     assert (run.returncode, run.stdout.splitlines()[0]) == (1, "error[S201]: the file carries no PTX")
     program = tmp_path / "program.cu"

@@ -167,6 +167,14 @@ def test_copies_that_could_not_be_written_back_are_refused() -> None:
         bind("u64", Copies())
 
 
+def test_an_array_in_place_of_its_tensor_map() -> None:
+    parameters = [Parameter("map", "b8", 0, 128, 64, False, True)]
+    with pytest.raises(LaunchError) as caught:
+        bind_arguments(parameters, 128, [np.zeros((8, 8), np.float16)], Device(), "k")
+    assert caught.value.diagnostic.message == "argument 0 (map): an array of float16 for a parameter of type 128 bytes, which is no pointer"
+    assert caught.value.diagnostic.fix == "pass a ptxlab.TensorMap of the array, with its box"
+
+
 def test_tensor_maps_get_the_address_of_their_array() -> None:
     tensor = np.arange(64 * 64, dtype=np.float16).reshape(64, 64)
     device = Device()

@@ -152,3 +152,21 @@ def test_the_default_budget_ends_an_endless_loop(threads: int, budget: int) -> N
     assert f"more than its budget of {budget}; 0 of 1 CTAs have ended" in found.message
     assert set(out.tolist()) == {0xDEAD}
     assert time.process_time() - started < 5
+
+
+def test_a_barrier_of_the_warp_is_not_the_headline() -> None:
+    """One lane waits for an mbarrier on which nothing arrives, and the others wait for that lane."""
+    body = f"""{INIT}
+    setp.eq.u32 p, lane, 7;
+    @!p bra JOIN;
+AGAIN:
+    mbarrier.try_wait.parity.shared.b64 q, [bars], 0;
+    @!q bra AGAIN;
+JOIN:
+    bar.warp.sync 0xffffffff;
+    """
+    _, result = run(body, 32, shared=SHARED)
+    (found,) = result.diagnostics
+    assert found.code == "H601"
+    assert found.excerpt.strip() == "mbarrier.try_wait.parity.shared.b64 q, [bars], 0;"
+    assert found.fix.startswith("insert the missing arrival on the mbarrier")

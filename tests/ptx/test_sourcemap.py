@@ -93,3 +93,25 @@ def test_lines_of_inline_assembly_are_no_lines_of_the_source() -> None:
 """
     found = SourceMap(parse(text))
     assert [place.line for line in (8, 11, 13, 16) if (place := found.at(line))] == [42, 42, 44, 50]
+
+
+def test_headers_of_libraries_are_skipped() -> None:
+    """Code of a header stands for the line that it was inlined at; a kernel that stands in a header keeps its own line."""
+    module = parse(""".version 9.0
+.target sm_100a
+.func f {
+  .loc 1 27 3
+  .loc 2 15 3, function_name .debug_str, inlined_at 1 27 3
+  .loc 3 40 1, function_name .debug_str+16, inlined_at 2 15 3
+  ret;
+  .loc 2 8 1
+  ret;
+}
+.file 1 "gemm.cu"
+.file 2 "/opt/library/include/barrier.h"
+.file 3 "/opt/library/include/ptx.h"
+""")
+    source = SourceMap(module)
+    assert source.at(7) == Place("gemm.cu", 27, 3)
+    assert source.inlined(7) == (Place("/opt/library/include/barrier.h", 15, 3), Place("gemm.cu", 27, 3))
+    assert source.at(9) == Place("/opt/library/include/barrier.h", 8, 1)

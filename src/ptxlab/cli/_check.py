@@ -19,9 +19,10 @@ from ptxlab.formats import bytes_of
 from ptxlab.machine.launch.options import LaunchOptions
 from ptxlab.machine.observe.observer import tracing
 
-__all__ = ["check"]
+__all__ = ["ORDER_DEPENDENT", "check", "differences", "schedule_name", "schedules"]
 
-_ORDER_DEPENDENT = "M410"
+ORDER_DEPENDENT = "M410"
+"""The note about additions, which says more than the differing results that follow from it."""
 
 
 @click.command()
@@ -33,16 +34,16 @@ _ORDER_DEPENDENT = "M410"
 @SARIF
 def check(launch_file: Path, seeds: int, progress: bool | None, form: str | None, options: dict[str, str]) -> None:
     """Run LAUNCH_FILE with every check under several schedules, and compare the results."""
-    schedules = [("eager", 0), ("lazy", 0), *(("random", seed) for seed in range(1, seeds + 1))]
+    order = schedules(2 + seeds)
     # Findings of the same code and place are listed once, with the schedules that showed them.
     found: dict[tuple[str, str], tuple[Diagnostic, list[str]]] = {}
     first: tuple[str, dict[str, Any]] | None = None
     trace = None
     shown = sys.stderr.isatty() and not form if progress is None else progress
-    bar: Any = click.progressbar(schedules, label="schedules", file=sys.stderr, hidden=not shown)
-    with refusing(form, schedules=len(schedules)), bar as steps:
+    bar: Any = click.progressbar(order, label="schedules", file=sys.stderr, hidden=not shown)
+    with refusing(form, schedules=len(order)), bar as steps:
         for policy, seed in steps:
-            name = policy if policy != "random" else f"random {seed}"
+            name = schedule_name(policy, seed)
             spec = read_launchable(launch_file)
             spec.options = spec.options.changed(policy=policy, seed=seed, check="all").read(options)
             trace = trace or tracing(spec.options.trace)
@@ -51,20 +52,30 @@ def check(launch_file: Path, seeds: int, progress: bool | None, form: str | None
             diagnostics = list(result.diagnostics)
             if result.completed:
                 first = first or (name, spec.arrays)
-                diagnostics += [*_differences(first[0], first[1], name, spec.arrays), *unexpected(spec)]
+                diagnostics += [*differences(first[0], first[1], name, spec.arrays), *unexpected(spec)]
             for each in diagnostics:
                 found.setdefault((each.code, str(each.place)), (each, []))[1].append(name)
     listed = [replace(d, details=(*d.details, ("found under", ", ".join(names)))) for d, names in found.values()]
-    if any(d.code == _ORDER_DEPENDENT for d in listed):
+    if any(d.code == ORDER_DEPENDENT for d in listed):
         listed = [d for d in listed if d.code != "F106"]
-    emit(listed, form, schedules=len(schedules))
+    emit(listed, form, schedules=len(order))
     count = findings(listed)
     if not form:
-        click.echo(f"{count} finding{'s' * (count != 1)} under {len(schedules)} schedules")
+        click.echo(f"{count} finding{'s' * (count != 1)} under {len(order)} schedules")
     sys.exit(1 if count else 0)
 
 
-def _differences(name: str, before: dict[str, Any], other: str, after: dict[str, Any]) -> Iterator[Diagnostic]:
+def schedules(count: int) -> list[tuple[str, int]]:
+    """So many policies with their seeds: eager, lazy, and random ones."""
+    return [("eager", 0), ("lazy", 0), *(("random", seed) for seed in range(1, count - 1))][:count]
+
+
+def schedule_name(policy: str, seed: int) -> str:
+    """``random 3``."""
+    return policy if policy != "random" else f"random {seed}"
+
+
+def differences(name: str, before: dict[str, Any], other: str, after: dict[str, Any]) -> Iterator[Diagnostic]:
     """Outputs that are not the same bits under two schedules."""
     for array, old in before.items():
         wrong = np.flatnonzero(bytes_of(old) != bytes_of(after[array]))

@@ -9,9 +9,11 @@ import traceback
 from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
+from ptxlab.cli._inspect import Expected, OtherSchedules, Writers
 from ptxlab.cli._output import emit, findings, launch_options, refusing, write_text, writing
 from ptxlab.diagnostics import PtxlabError, render_sarif
 from ptxlab.interop.cute import install_on_import
@@ -20,6 +22,9 @@ from ptxlab.interop.session import Session, Settings, activate, launched_at, rai
 from ptxlab.machine import KernelError
 
 __all__ = ["exec_"]
+
+_KEPT = "ptxlab-kept"
+"""The folder of replay bundles if none is named."""
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -30,10 +35,34 @@ __all__ = ["exec_"]
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write the PTX of kernels with findings to this folder, with --keep-inputs their replay bundles too.",
+    help="Write the PTX of kernels with findings to this folder, with --keep-inputs a replay bundle of each launch too "
+    f"(without --keep to {_KEPT}).",
+)
+@click.option(
+    "--schedules",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Run each launch under so many schedules (eager, lazy, random ones), and compare the results.",
+)
+@click.option(
+    "--expect", multiple=True, metavar="ARRAY=FILE", help="Compare an array argument of the last launch that has it with a .npy file."
+)
+@click.option(
+    "--provenance", multiple=True, metavar="ELEMENT", help="Say who wrote an element, such as 'c[3, 17]', in the last launch that has it."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print launches and findings as JSON; the script prints to standard error.")
-def exec_(script: str, arguments: tuple[str, ...], sarif: Path | None, keep: Path | None, as_json: bool, options: dict[str, str]) -> None:
+def exec_(
+    script: str,
+    arguments: tuple[str, ...],
+    sarif: Path | None,
+    keep: Path | None,
+    schedules: int,
+    expect: tuple[str, ...],
+    provenance: tuple[str, ...],
+    as_json: bool,
+    options: dict[str, str],
+) -> None:
     """Run a Python script whose Triton and CuTe DSL kernels execute in ptxlab.
 
     ARGUMENTS are the script's own. Each option may also be set by a variable: PTXLAB_TARGET, PTXLAB_CHECK and so on.
@@ -43,7 +72,11 @@ def exec_(script: str, arguments: tuple[str, ...], sarif: Path | None, keep: Pat
     with refusing(None, err=True):
         settings = Settings.from_environment().read(options).changed(keep_going=True)
         session = Session(settings, (lambda _: None) if as_json else None)
+    expected, writers = [Expected.of(text) for text in expect], [Writers.of(text) for text in provenance]
+    session.inspectors += [*([OtherSchedules(schedules)] if schedules > 1 else ()), *expected, *writers]
     # Paths are absolute, because the script may change the directory.
+    if keep is None and settings.keep_inputs:
+        keep = Path(_KEPT)
     if keep is not None:
         session.keep = keep.absolute()
         with writing(f"to {keep}"):
@@ -55,11 +88,23 @@ def exec_(script: str, arguments: tuple[str, ...], sarif: Path | None, keep: Pat
         sarif = sarif.absolute()
     with activate(session), redirect_stdout(sys.stderr if as_json else sys.stdout):
         status = _run(script, arguments, session)
+    told = []
+    if not status:
+        for found in (each.difference() for each in expected):
+            if found is not None:
+                session.note(found)
+        with refusing(None, err=True):
+            told = [each.provenance() for each in writers]
     if sarif is not None:
         write_text(sarif, render_sarif(session.diagnostics))
     if as_json:
-        emit(session.diagnostics, "json", ok=session.ok, launches=[launch.as_dict() for launch in session.launches])
+        more: dict[str, Any] = {"ok": session.ok, "launches": [launch.as_dict() for launch in session.launches]}
+        if provenance:
+            more["provenance"] = [each.as_dict() for each in told]
+        emit(session.diagnostics, "json", **more)
     elif not any(d.code == "I301" for d in session.diagnostics):  # whose one line says all
+        for each in told:
+            click.echo(str(each), err=True)
         click.echo(_summary(session), err=True)
     sys.exit(status or (0 if session.ok else 1))
 

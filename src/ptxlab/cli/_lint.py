@@ -58,8 +58,10 @@ def lint(file: Path, form: str | None, target: str | None, version: str | None) 
     from ptxlab.check import lint_module
 
     found: list[Diagnostic] = []
+    texts = 0
     try:
         for name, text in _texts(file, target):
+            texts += 1
             found += lint_module(text, name, target, version)
     except PtxlabError as error:
         found += error.diagnostics
@@ -67,8 +69,17 @@ def lint(file: Path, form: str | None, target: str | None, version: str | None) 
         raise click.UsageError(str(error)) from None
     if form or found:
         click.echo({"json": render_json, "sarif": render_sarif}.get(form or "", render_text)(found))
+    if not form:
+        click.echo(_summary(file, texts, found), err=True)
     if any(d.severity == "error" for d in found):
         raise SystemExit(1)
+
+
+def _summary(file: Path, texts: int, found: list[Diagnostic]) -> str:
+    """One line: how many modules were checked, and what was found."""
+    counts = [(sum(d.severity == severity for d in found), severity) for severity in ("error", "warning", "note")]
+    listed = ", ".join(f"{count} {severity}{'s' * (count > 1)}" for count, severity in counts if count)
+    return f"{file}: {f'{texts} modules, ' if texts > 1 else ''}{listed or 'nothing found'}"
 
 
 def _texts(file: Path, target: str | None) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from ptxlab.cli._launch_file import Launchable, read_launchable
 from ptxlab.cli._output import JSON, SARIF, emit, findings, launch_options, refusing, writing
@@ -89,12 +90,11 @@ def _progress_bar(name: str, show: bool) -> Any:
 
 def unexpected(spec: Launchable) -> list[Diagnostic]:
     """The outputs of a launch that differ from their expectations."""
-    return [found for expectation in spec.expectations if (found := compare(expectation, spec)) is not None]
+    return [found for expectation in spec.expectations if (found := compare(expectation, spec.arrays[expectation.name])) is not None]
 
 
-def compare(expectation: Expectation, spec: Launchable) -> Diagnostic | None:
+def compare(expectation: Expectation, got: NDArray[Any]) -> Diagnostic | None:
     """Compare an output with its expectation; the first difference makes the diagnostic."""
-    got = spec.arrays[expectation.name]
     if expectation.exact:
         wrong = got != expectation.value.astype(got.dtype)
         wrong &= ~(np.isnan(got.astype(np.float64)) & np.isnan(expectation.value.astype(np.float64)))

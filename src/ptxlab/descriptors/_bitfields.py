@@ -170,7 +170,8 @@ class BitFormat:
                 must = self.fixed >> low & ((1 << width) - 1)
                 place = f"bit {low}" if width == 1 else f"bits {low}-{low + width - 1}"
                 message = f"{place} of the {self.name} must be 0b{must:0{width}b}, not 0b{must ^ wrong:0{width}b}"
-                yield Finding(code, "reserved", message, self.section)
+                right = f"{self.encode(values, 0):#0{self.bits // 4 + 2}x}"
+                yield Finding(code, "reserved", message, self.section, f"write {right}, which differs in these bits only")
         for item in self.fields:
             value = values[item.name]
             if item.values is not None and value not in item.values:

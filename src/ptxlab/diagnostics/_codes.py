@@ -248,6 +248,7 @@ _CODES = (
         "Asynchronous wgmma Instructions: wgmma.fence",
     ),
     CodeInfo("R805", "warning", "a register is used while wgmma.mma_async may still write to it", _WARPGROUPS_MMA),
+    CodeInfo("R809", "note", "a register of tcgen05.ld is used without tcgen05.wait::ld", _WAIT),
     # Warp-level matrix instructions (W91x).
     CodeInfo("W911", "error", "a selector of mma outside its range", _SCALING),
     CodeInfo("W912", "error", "a form of mma that the target does not have", "Target ISA Notes"),
@@ -347,7 +348,7 @@ CODES: Mapping[str, CodeInfo] = MappingProxyType({info.code: info for info in _C
 """Every code with its meaning."""
 
 READING_ORDER: Mapping[str, int] = MappingProxyType(
-    {"M40": 0, "H601": 2, "H602": 2, "X": 3, "M411": 4, "T614": 4, "R802": 4, "R808": 4, "F": 5, "": 1}
+    {"M40": 0, "H601": 2, "H602": 2, "R809": 3, "X": 3, "M411": 4, "T614": 4, "R802": 4, "R808": 4, "F": 5, "": 1}
 )
 """The rank of findings by how their code begins, causes before consequences.
 

@@ -233,7 +233,8 @@ Json = dict[str, Any]
 def render_sarif(diagnostics: Iterable[Diagnostic]) -> str:
     """Write diagnostics as a SARIF log: one run, a rule for each code, a result for each finding.
 
-    The place in the PTX is the location of a result; the place in the source that it was compiled from is a related location.
+    The location of a result is the place in the source that the PTX was compiled from, if it is known; the place in the PTX is then a
+    related location.
 
     Examples
     --------
@@ -263,10 +264,13 @@ def _rule(code: str) -> Json:
 def _result(d: Diagnostic, index: int) -> Json:
     facts = [*(f"{name}: {value}" for name, value in d.details), *(f"{n}: {v}" for n, v in (("why", d.reason), ("fix", d.fix)) if v)]
     result: Json = {"ruleId": d.code, "ruleIndex": index, "level": d.severity, "message": {"text": "\n".join([d.message, *facts])}}
-    if d.place:
-        result["locations"] = [_location(d.place, d.excerpt)]
+    ptx = None if d.place is None else _location(d.place, d.excerpt)
     if d.source:
-        result["relatedLocations"] = [{"id": 0, "message": {"text": "the source behind it"}, **_location(d.source, "")}]
+        result["locations"] = [_location(d.source, "")]
+        if ptx is not None:
+            result["relatedLocations"] = [{"id": 0, "message": {"text": "the PTX that was compiled from it"}, **ptx}]
+    elif ptx is not None:
+        result["locations"] = [ptx]
     return result
 
 

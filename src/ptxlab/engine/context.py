@@ -116,6 +116,8 @@ class Word(IntEnum):
     """in: address of `NO_MIRROR_BYTES` bytes, zeros first"""
     TENSOR_MIRROR = 50
     """in: address of the mirror of tensor memory"""
+    OWN_LANES = 51
+    """in: non-zero where lane 0 of a tensor memory address is lane 0 for all warps (model ``spec``), not the first one of the warp"""
 
 
 WORDS = 56

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ptxlab.machine import Device
 from ptxlab.machine.launch.arguments import as_array
 from ptxlab.machine.launch.options import refuse
+from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.replay.replay import Placed
 
 __all__ = ["HostArray", "HostMemory", "attached", "placed"]
@@ -54,6 +55,7 @@ class HostMemory:
     low, high : host addresses
     name : what findings call it
     words : the 64-bit words that may be pointers to further memory, or None
+    arrays : the argument, as an array
     """
 
     low: int
@@ -61,6 +63,7 @@ class HostMemory:
     name: str
     writable: bool = True
     words: NDArray[Any] | None = None
+    arrays: tuple[ArrayPlace, ...] = ()
 
 
 def _tensor_of(value: Any) -> Any:
@@ -100,7 +103,10 @@ def _of_tensor(tensor: Any, name: str) -> HostMemory:
     low, size = storage.data_ptr(), storage.nbytes()
     pointers = str(tensor.dtype) in ("torch.int64", "torch.uint64")
     words = tensor.detach().contiguous().numpy().reshape(-1) if pointers else None
-    return HostMemory(low, low + size, _title(name, str(tensor.dtype).removeprefix("torch."), tensor.shape), words=words)
+    dtype, itemsize = str(tensor.dtype).removeprefix("torch."), tensor.element_size()
+    strides = tuple(step * itemsize for step in tensor.stride())
+    place = ArrayPlace(name.removeprefix("argument "), tensor.data_ptr(), dtype, itemsize, tuple(tensor.shape), strides)
+    return HostMemory(low, low + size, _title(name, dtype, tensor.shape), words=words, arrays=(place,))
 
 
 def _of_array(array: NDArray[Any], name: str) -> HostMemory:
@@ -109,7 +115,8 @@ def _of_array(array: NDArray[Any], name: str) -> HostMemory:
         root = root.base
     low, high = np.lib.array_utils.byte_bounds(root)
     words = np.ravel(array) if array.dtype in (np.int64, np.uint64) else None
-    return HostMemory(low, high, _title(name, str(array.dtype), array.shape), array.flags.writeable, words)
+    place = ArrayPlace(name.removeprefix("argument "), int(array.ctypes.data), str(array.dtype), array.itemsize, array.shape, array.strides)
+    return HostMemory(low, high, _title(name, str(array.dtype), array.shape), array.flags.writeable, words, (place,))
 
 
 def _title(name: str, dtype: str, shape: Iterable[int]) -> str:
@@ -145,7 +152,8 @@ def _merged(pieces: list[HostMemory]) -> list[HostMemory]:
         last = merged[-1] if merged else None
         if last is not None and piece.low < last.high:
             name = last.name if piece.name in last.name else f"{last.name}, {piece.name}"
-            merged[-1] = HostMemory(last.low, max(last.high, piece.high), name, last.writable or piece.writable)
+            arrays = tuple(dict.fromkeys((*last.arrays, *piece.arrays)))
+            merged[-1] = HostMemory(last.low, max(last.high, piece.high), name, last.writable or piece.writable, arrays=arrays)
         else:
             merged.append(piece)
     return merged
@@ -167,6 +175,7 @@ def attached(device: Device, values: Iterable[tuple[str, Any]]) -> Iterator[None
     for piece in _merged(pieces + _reached(pieces, numbers)):
         data = np.ctypeslib.as_array((ctypes.c_uint8 * (piece.high - piece.low)).from_address(piece.low))
         allocations.append(device.memory.attach(piece.low, data, piece.name, writable=piece.writable))
+        allocations[-1].arrays = piece.arrays
     try:
         yield
     finally:

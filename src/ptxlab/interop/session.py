@@ -23,9 +23,10 @@ from ptxlab.machine.launch.options import LaunchOptions, Option, flag, option, r
 from ptxlab.machine.observe.observer import Tracing, tracing
 
 if TYPE_CHECKING:
-    from ptxlab.machine.replay.replay import Placed
+    from ptxlab.machine.replay.replay import Placed, Replay
 
 __all__ = [
+    "Inspector",
     "LaunchRecord",
     "Session",
     "Settings",
@@ -101,6 +102,10 @@ class LaunchRecord:
         }
 
 
+Inspector = Callable[["Replay", Result], Iterable[Diagnostic]]
+"""Looks at a launch that has ended: at what it was started with, and at its result."""
+
+
 @dataclass(slots=True)
 class Session:
     """A run: one device, its launches and all that they found.
@@ -111,12 +116,14 @@ class Session:
     launches : the launches so far
     diagnostics : findings of all launches, and notes about the run, in order
     report : called with every finding; default: the findings of each launch are written to standard error
-    keep : where the PTX of kernels with findings is written to, and with ``keep_inputs`` a replay bundle
+    keep : where the PTX of kernels with findings is written to, and with ``keep_inputs`` a replay bundle of each launch
+    inspectors : called with each launch that ran to its end, and kept its inputs; their findings are recorded with those of the launch
     """
 
     settings: Settings = field(default_factory=Settings)
     report: Callable[[Diagnostic], None] | None = None
     keep: Path | None = None
+    inspectors: list[Inspector] = field(default_factory=list)
     launches: list[LaunchRecord] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     device: Device = field(init=False)
@@ -132,9 +139,14 @@ class Session:
         """Whether no launch failed and nothing of severity error was found."""
         return all(launch.result.ok for launch in self.launches) and not any(d.severity == "error" for d in self.diagnostics)
 
+    @property
+    def keeps_inputs(self) -> bool:
+        """Whether launches keep their inputs: because a setting says so, or for the inspectors."""
+        return self.settings.keep_inputs or bool(self.inspectors)
+
     def launch_options(self) -> dict[str, Any]:
         """Return the keyword arguments for `ptxlab.Kernel.launch`."""
-        return self.settings.keywords() | {"trace": self.trace}
+        return self.settings.keywords() | {"trace": self.trace, "keep_inputs": self.keeps_inputs}
 
     def launch(self, kernel: Kernel, site: Place | None, arrays: Iterable[Placed] = (), **geometry: Any) -> Result:
         """Launch a kernel with the settings, write what it prints to standard output, and record what was found.
@@ -155,17 +167,28 @@ class Session:
 
     def record(self, kernel: Kernel, site: Place | None, grid: tuple[int, ...], result: Result) -> None:
         """Record a launch and its findings; errors are raised as in `launch`."""
-        self.launches.append(LaunchRecord(kernel.name, site, grid, result))
-        found = [launched_at(d, site) for d in result.diagnostics]
-        if found and self.keep is not None:
-            self.keep.mkdir(parents=True, exist_ok=True)
-            (self.keep / f"{kernel.name}.ptx").write_text(kernel.module.ast.text)
-            if result.replay is not None:
-                result.save_bundle(self.keep / f"{kernel.name}.ptxlab")
+        kept = result if self.settings.keep_inputs else replace(result, replay=None)
+        self.launches.append(LaunchRecord(kernel.name, site, grid, kept))
+        listed = list(result.diagnostics)
+        if result.completed and result.replay is not None:
+            listed += [d for inspector in self.inspectors for d in inspector(result.replay, result)]
+        found = [launched_at(d, site) for d in listed]
+        if self.keep is not None:
+            self._keep(self.keep, kernel, result, bool(found))
         self._show([diagnostic for diagnostic in found if self._add(diagnostic)])
         errors = [d for d in found if d.severity == "error"]
         if errors and not (self.settings.keep_going and result.completed):
             raise KernelError(*errors)
+
+    def _keep(self, folder: Path, kernel: Kernel, result: Result, found: bool) -> None:
+        """Write the PTX of a kernel with findings, and the bundle of a launch; those of one kernel are numbered."""
+        bundle = self.settings.keep_inputs and result.replay is not None
+        if found or bundle:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{kernel.name}.ptx").write_text(kernel.module.ast.text)
+        if bundle:
+            number = sum(launch.kernel == kernel.name for launch in self.launches)
+            result.save_bundle(folder / (f"{kernel.name}.ptxlab" if number == 1 else f"{kernel.name}.{number}.ptxlab"))
 
     def note(self, diagnostic: Diagnostic) -> None:
         """Record a finding and report it, once."""

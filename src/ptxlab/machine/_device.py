@@ -15,6 +15,7 @@ from ptxlab.diagnostics import Diagnostic
 from ptxlab.formats import ArrayError, array_of, bytes_of
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, MOST_SMS
 from ptxlab.machine.launch.options import refuse, whole_number
+from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.memory.global_memory import Allocation, DeviceMemory
 
 if TYPE_CHECKING:
@@ -47,6 +48,12 @@ def _contents(value: Any) -> NDArray[Any]:
     if found.dtype.hasobject:
         raise refuse("A306", f"an array of {found.dtype} holds Python objects and cannot be in device memory")
     return found
+
+
+def _array_place(name: str, allocation: Allocation, shape: tuple[int, ...], dtype: np.dtype[Any]) -> ArrayPlace:
+    """Where an array lies that fills an allocation, in the order of C."""
+    strides = tuple(prod(shape[d + 1 :]) * dtype.itemsize for d in range(len(shape)))
+    return ArrayPlace(name, allocation.base, str(dtype), dtype.itemsize, shape, strides)
 
 
 class Buffer:
@@ -140,6 +147,7 @@ class Device:
         source = _contents(array)
         allocation = self.memory.allocate(source.nbytes, name or f"buffer {source.dtype}{list(source.shape)}")
         allocation.data[:] = bytes_of(source)
+        allocation.arrays = (_array_place(name or "buffer", allocation, source.shape, source.dtype),)
         return Buffer(self, allocation, source.shape, source.dtype)
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float32, *, name: str | None = None) -> Buffer:
@@ -161,6 +169,7 @@ class Device:
             raise refuse("A306", f"there is no array of {kind}{list(sizes)} in device memory")
         nbytes = prod(sizes) * kind.itemsize
         allocation = self.memory.allocate(nbytes, name or f"buffer {kind}{list(sizes)}", written=False)
+        allocation.arrays = (_array_place(name or "buffer", allocation, sizes, kind),)
         return Buffer(self, allocation, sizes, kind)
 
     def read_by_host(self, address: int, size: int) -> None:

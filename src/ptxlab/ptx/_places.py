@@ -185,9 +185,12 @@ class SourceMap:
         return self._chains[i] if i >= 0 else ()
 
     def at(self, line: int) -> Place | None:
-        """The source place in force at a line of the PTX text, or None."""
-        chain = self._chain(line)
-        return self._place(chain[0]) if chain else None
+        """The source place in force at a line of the PTX text, or None.
+
+        Of code that was inlined from a library's header it is the place that it was inlined at.
+        """
+        places = [self._place(position) for position in self._chain(line)]
+        return next((place for place in places if "/include/" not in place.file), places[0] if places else None)
 
     def inlined(self, line: int) -> tuple[Place, ...]:
         """The places that the code at a line of the PTX text was inlined at, innermost first."""

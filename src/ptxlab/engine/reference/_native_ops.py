@@ -324,7 +324,8 @@ def _tensor(warp: Warp, op: Op, native: TensorAccess, mask: int) -> None:
     _refuse(warp.word(Word.LIVE) & 0xFFFFFFFF != 0xFFFFFFFF, warp, op, Fault.TENSOR_PARTIAL, lanes[0], address)
     lane0, column0, quadrant = address >> 16, address & 0xFFFF, warp.word(Word.QUADRANT)
     inner = lane0 & 31
-    wrong = lane0 >> 5 not in (0, quadrant) or (inner if native.shape == "32x32b" else inner & 15)
+    other = lane0 >> 5 != quadrant and (lane0 >> 5 or warp.word(Word.OWN_LANES))
+    wrong = other or (inner if native.shape == "32x32b" else inner & 15)
     _refuse(wrong, warp, op, Fault.TENSOR_QUADRANT, lanes[0], address)
     items = flatten(op.operands[native.value])
     half = _integers(warp, op.operands[native.split], 32)[0] if native.split >= 0 else 0

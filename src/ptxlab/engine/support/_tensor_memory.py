@@ -42,7 +42,7 @@ def emit_tensor(module: Module, shape: str, write: bool, pack: bool) -> None:
     lane, column = (address >> 16).to("i64"), (address & 0xFFFF).to("i64")
     quadrant = context.word(Word.QUADRANT)
     named, inner = lane >> 5, lane & 31
-    wrong = named.ne(0) & named.ne(quadrant)
+    wrong = named.ne(quadrant) & (named.ne(0) | context.word(Word.OWN_LANES).ne(0))
     wrong = wrong | (inner.ne(0) if shape == "32x32b" else (inner & 15).ne(0))
     _refuse(context, wrong, Fault.TENSOR_QUADRANT, first, address, op)
     groups = count.to("i64")

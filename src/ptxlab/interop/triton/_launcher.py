@@ -79,7 +79,7 @@ class Launcher:
             session.launch(
                 kernel,
                 launch_site("triton"),
-                placed(named) if session.settings.keep_inputs else (),
+                placed(named) if session.keeps_inputs else (),
                 grid=(programs[0] * found.num_ctas, programs[1], programs[2]),
                 block=32 * found.num_warps,
                 cluster=(found.num_ctas, 1, 1) if found.num_ctas > 1 else None,

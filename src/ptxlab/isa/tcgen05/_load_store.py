@@ -162,9 +162,10 @@ def load_and_reduce(warp: context.WarpContext) -> None:
 
 
 def _first_lane(warp: context.WarpContext, address: int, split: bool) -> int:
-    """The first lane that the warp reads: of its own 32, or of the upper 16."""
+    """The first lane that the warp reads: of its own 32, or of the upper 16. In ``practice`` lane 0 is the first one of the warp."""
     lane, quadrant = address >> 16, warp.warp_id % 4
-    if lane // 32 not in (0, quadrant) or lane % 32 not in ((0, 16) if split else (0,)):
+    accepted = (quadrant,) if warp.machine.model == "spec" else (0, quadrant)
+    if lane // 32 not in accepted or lane % 32 not in ((0, 16) if split else (0,)):
         warp.fault(
             "T623",
             f"the address {address:#x} names lane {lane}; warp {warp.warp_id} reaches lanes {32 * quadrant} to {32 * quadrant + 31}",

@@ -15,6 +15,7 @@ from ptxlab.diagnostics import diagnose
 from ptxlab.formats import ArrayError, array_of
 from ptxlab.machine._device import Buffer, Device
 from ptxlab.machine.launch.options import LaunchError, refuse
+from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.memory.global_memory import Allocation
 from ptxlab.native import address_of
 
@@ -38,6 +39,7 @@ class _Group:
     high: int
     arrays: list[NDArray[Any]]
     names: list[str]
+    parameters: list[str]
     allocation: Allocation | None = None
 
 
@@ -103,7 +105,11 @@ class Arguments:
     def _allocate(self, group: _Group) -> None:
         writable = any(a.flags.writeable for a in group.arrays)
         name = "argument " + ", ".join(dict.fromkeys(group.names))
-        group.allocation = self.device.memory.allocate(group.high - group.low, name, writable=writable, copied_back=True)
+        made = group.allocation = self.device.memory.allocate(group.high - group.low, name, writable=writable, copied_back=True)
+        made.arrays = tuple(
+            ArrayPlace(parameter, made.base + address_of(a) - group.low, str(a.dtype), a.itemsize, a.shape, a.strides)
+            for parameter, a in zip(group.parameters, group.arrays, strict=True)
+        )
         for array in group.arrays:
             if array.size:
                 np.copyto(_device_view(group, array), array)
@@ -132,7 +138,8 @@ class Arguments:
 
     def _pack_address(self, label: str, parameter: Parameter, address: int, what: str) -> bytes:
         if parameter.array or not (parameter.pointer or parameter.type in ("u64", "s64", "b64")):
-            raise refuse("A303", f"argument {label}: {what} for a parameter of type {_type_text(parameter)}, which is no pointer")
+            fix = "pass a ptxlab.TensorMap of the array, with its box" if parameter.array and parameter.size == _MAP_BYTES else ""
+            raise refuse("A303", f"argument {label}: {what} for a parameter of type {_type_text(parameter)}, which is no pointer", fix)
         return address.to_bytes(8, "little")
 
     def _buffer_address(self, buffer: Buffer, label: str) -> int:
@@ -240,8 +247,9 @@ def _group(arrays: dict[int, NDArray[Any]], parameters: Sequence[Parameter]) -> 
             last.first = min(last.first, i)
             last.arrays.append(array)
             last.names.append(name)
+            last.parameters.append(parameters[i].name)
         else:
-            groups.append(_Group(i, low, high, [array], [name]))
+            groups.append(_Group(i, low, high, [array], [name], [parameters[i].name]))
     return sorted(groups, key=lambda group: group.first)
 
 

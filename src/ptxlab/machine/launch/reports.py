@@ -19,7 +19,14 @@ from ptxlab.machine.launch.cta import CtaState
 from ptxlab.machine.launch.indeterminate import described
 from ptxlab.machine.launch.options import CHECKS
 from ptxlab.machine.schedule.deadlock import explain, most_relevant
-from ptxlab.machine.warp.pending_registers import Early, early_uses, overwritten_sources, unfenced
+from ptxlab.machine.warp.pending_registers import (
+    Early,
+    early_uses,
+    never_awaited_loads,
+    overwritten_sources,
+    unawaited_loads,
+    unfenced,
+)
 from ptxlab.machine.warp.warp import CONVERGE, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
@@ -134,8 +141,9 @@ class Reports:
                 self._found[key] = replace(self._found[key], details=details)
 
     def early_uses(self) -> None:
-        """Report registers that are used while a wgmma.mma_async may still work on them: once for what is in flight at one time."""
+        """Report registers that are used while an asynchronous operation may work on them: once for what is in flight at one time."""
         names = self._launch.program.registers
+        letter = self._launch.model == "spec"
         wait = "execute wgmma.commit_group and wgmma.wait_group before"
         for found, code, text, fix in (
             (early_uses, "R805", "{} uses {} while a wgmma.mma_async that has not been waited for may still write to it", wait),
@@ -146,6 +154,12 @@ class Reports:
                 "{} uses {}, which other instructions may have written since the last wgmma.fence",
                 "execute wgmma.fence.sync.aligned after the last write to the registers",
             ),
+            (
+                unawaited_loads if letter else never_awaited_loads,
+                "R809",
+                "{} uses {} before the tcgen05.wait::ld" if letter else "{} uses {}, and no tcgen05.wait::ld follows the load",
+                "execute tcgen05.wait::ld.sync.aligned between the load and this instruction",
+            ),
         ):
             groups: dict[frozenset[int], list[Early]] = {}
             for early in found(self._launch.program):
@@ -155,9 +169,9 @@ class Reports:
                 lines = sorted({str(other.op.line) for other in others}, key=int)
                 more = "other uses", "lines " + ", ".join(lines[:_MOST_NAMES]) + (", ..." if len(lines) > _MOST_NAMES else "")
                 details = [("in flight", "; ".join(self.name(self._launch.program.ops[~i]) for i in sorted(held, reverse=True) if i < 0))]
-                self.add(
-                    code, text.format(op.opcode, listed), op, fix=fix, details=[*details[: found is early_uses], *[more][: len(others)]]
-                )
+                shown = [*details[: code in ("R805", "R809")], *[more][: len(others)]]
+                severity = "error" if code == "R809" and letter else None
+                self.add(code, text.format(op.opcode, listed), op, fix=fix, severity=severity, details=shown)
                 if found is early_uses and self._launch.policy != "eager" and not any(self._writes(early) for early in groups[held]):
                     self.in_flight[code, op.index] = frozenset(~item for item in held if item < 0)
 
@@ -199,7 +213,7 @@ class Reports:
         fields: dict[str, Any] = {"op": op, "warp": warp, "mask": 1 << lane & 0xFFFF_FFFF, "fix": FIXES.get(kind, "")}
         if code == "M401":
             refusal = self._launch.device.memory.refusal(address, size, kind == Fault.GLOBAL_WRITE)
-            self.fault(refusal.code, refusal.message, **fields)
+            self.fault(refusal.code, refusal.message, **fields, **refusal.fields)
         if kind == Fault.TENSOR_UNALLOCATED:
             gone = freed(warp.cta, address, warp.cta, warp.warp_id)
             if gone is not None:

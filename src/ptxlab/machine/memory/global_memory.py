@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ptxlab.diagnostics import PtxlabError, diagnose
 from ptxlab.isa.address_space import GLOBAL_BASE
 from ptxlab.isa.context import Misuse
+from ptxlab.machine.memory.elements import ArrayPlace, elements_text
 from ptxlab.machine.memory.mirror import WRITE_IT, DeviceMirror, Origin
 from ptxlab.native import address_of
 
@@ -43,6 +44,7 @@ class Allocation:
     ----------
     copied_back : whether the host reads it when a launch ends: an array argument, or memory of the host
     mirror : its undefined bits; None if all are defined
+    arrays : those that lie in it, as far as they are known
     """
 
     base: int
@@ -53,6 +55,12 @@ class Allocation:
     copied_back: bool = False
     freed: bool = False
     mirror: DeviceMirror | None = None
+    arrays: tuple[ArrayPlace, ...] = ()
+
+    def elements(self, addresses: Iterable[int]) -> tuple[tuple[str, str], ...]:
+        """The elements at some device addresses, as details of a finding: none if no array is known there."""
+        text = elements_text(self.arrays, addresses) if self.arrays else ""
+        return (("elements", text),) if text else ()
 
     def define(self, bytes_: slice | NDArray[np.bool_]) -> None:
         """All bits of some bytes are defined."""
@@ -127,7 +135,7 @@ class DeviceMemory:
             data = aligned_bytes(a.data.size, 256)
             data[:] = a.data
             mirror = None if a.mirror is None else a.mirror.copy()
-            made._all.append(Allocation(a.base, a.size, data, a.name, a.writable, a.copied_back, a.freed, mirror))
+            made._all.append(Allocation(a.base, a.size, data, a.name, a.writable, a.copied_back, a.freed, mirror, a.arrays))
         made._tabulate()
         return made
 
@@ -247,11 +255,13 @@ class DeviceMemory:
                 if found.freed:
                     return AccessError("M403", f"{verb}, in memory that was freed: {found}")
                 if address + size > end:
-                    return AccessError("M402", f"{verb} runs {address + size - end} bytes past the end of {found}")
-                return AccessError("M404", f"{verb}, in read-only memory: {found}")
+                    text = f"{verb} runs {address + size - end} bytes past the end of {found}"
+                    return AccessError("M402", text, details=found.elements((address,)))
+                return AccessError("M404", f"{verb}, in read-only memory: {found}", details=found.elements((address,)))
             if address - end < _GUARD:
                 state = "freed " if found.freed else ""
-                return AccessError("M402", f"{verb}, {address - end} bytes past the end of {state}{found}")
+                text = f"{verb}, {address - end} bytes past the end of {state}{found}"
+                return AccessError("M402", text, details=found.elements((address,)))
         at = bisect_right(self._bases, address)
         if at < len(self._all) and self._bases[at] - address <= _GUARD:
             return AccessError("M401", f"{verb}, {self._bases[at] - address} bytes before the start of {self._all[at]}")

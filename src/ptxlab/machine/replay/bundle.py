@@ -12,7 +12,7 @@ import platform
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from math import prod
 from pathlib import Path
@@ -27,6 +27,7 @@ from ptxlab.machine._device import Device
 from ptxlab.machine._module import Kernel, loads
 from ptxlab.machine.launch.configuration import LaunchConfiguration
 from ptxlab.machine.launch.options import LaunchOptions, refuse
+from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.memory.global_memory import Allocation, DeviceMemory
 from ptxlab.machine.memory.mirror import DeviceMirror, Origin
 from ptxlab.machine.replay.replay import Expectation, Placed, Replay
@@ -98,6 +99,7 @@ def _memory_row(allocation: Allocation) -> dict[str, Any]:
     """An allocation; where it has undefined bits, ``undefined/*.npy`` holds them and then the numbers of their origins."""
     row: dict[str, Any] = {"address": allocation.base, "name": allocation.name, "writable": allocation.writable}
     row["copied_back"] = allocation.copied_back
+    row["arrays"] = [asdict(array) for array in allocation.arrays]
     if allocation.mirror is not None:
         row["origins"] = [[(origin.text, origin.fix, origin.unwritten) for origin in each] for each in allocation.mirror.origins]
     return row
@@ -252,9 +254,17 @@ def _memory(rows: list[dict[str, Any]], data: list[NDArray[np.uint8]], undefined
         allocation = made.attach(
             address, held, str(row["name"]), writable=bool(row["writable"]), copied_back=bool(row.get("copied_back", True))
         )
+        allocation.arrays = tuple(_array_place(**array) for array in row.get("arrays", ()))
         if "origins" in row:
             allocation.mirror = _mirror(row["origins"], next(mirrors, np.zeros(0, np.uint8)), held.size)
         end = address + held.size
+    return made
+
+
+def _array_place(name: str, address: int, dtype: str, itemsize: int, shape: list[int], strides: list[int]) -> ArrayPlace:
+    made = ArrayPlace(str(name), int(address), str(dtype), int(itemsize), tuple(map(int, shape)), tuple(map(int, strides)))
+    if len(shape) != len(strides) or min(shape, default=0) < 0:
+        raise ValueError(f"{made.name} cannot have the shape {shape} and the strides {strides}")
     return made
 
 

@@ -17,7 +17,7 @@ from ptxlab.isa.context import Supplied
 from ptxlab.isa.effects import Supply
 from ptxlab.isa.operands import Op
 from ptxlab.machine.schedule.barriers import ClusterBarrier, MbarrierState, NamedBarrier
-from ptxlab.machine.warp.warp import ConvergedLanes, Warp
+from ptxlab.machine.warp.warp import CONVERGE, ConvergedLanes, Warp
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -38,16 +38,17 @@ class Explanation(NamedTuple):
 def most_relevant(groups: list[ConvergedLanes]) -> list[ConvergedLanes]:
     """Sort blocked lanes by how likely their wait is the cause of the hang.
 
-    First are lanes whose mbarrier has a wrong transaction count, which no other warp can correct. Last are lanes at barriers of the CTA or
-    the cluster, which often wait for threads that are blocked elsewhere.
+    First are lanes whose mbarrier has a wrong transaction count, which no other warp can correct. Last are lanes at barriers of the warp,
+    the CTA or the cluster, which often wait for threads that are blocked elsewhere.
     """
-    return sorted(groups, key=lambda group: _rank(_awaited(group)))
+    return sorted(groups, key=_rank)
 
 
-def _rank(awaited: object) -> int:
+def _rank(group: ConvergedLanes) -> int:
+    awaited = _awaited(group)
     if isinstance(awaited, MbarrierState) and awaited.transactions:
         return 0
-    return 2 if isinstance(awaited, NamedBarrier | ClusterBarrier) else 1
+    return 2 if isinstance(awaited, NamedBarrier | ClusterBarrier) or group.state == CONVERGE else 1
 
 
 def explain(launch: Launch, groups: list[ConvergedLanes]) -> Explanation:

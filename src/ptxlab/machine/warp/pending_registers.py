@@ -1,7 +1,10 @@
-"""Instructions that use registers too early: registers that belong to a wgmma.mma_async which has not been waited for.
+"""Instructions that use registers too early: those of a wgmma.mma_async or a tcgen05.ld which has not been waited for.
 
 Section "Asynchronous wgmma Instructions: wgmma.mma_async": the registers of D belong to the operation until wgmma.wait_group. A forward
 data-flow analysis finds the registers in flight before each instruction: those that are in flight on some path that leads there.
+
+Section "tcgen05.wait instruction based completion mechanism": tcgen05.wait::ld observes the completion of tcgen05.ld. An instruction that
+reads a register of the load gets the loaded value all the same (section "Register dependencies, same thread").
 """
 
 from __future__ import annotations
@@ -12,10 +15,11 @@ from typing import NamedTuple, TypeVar
 
 from ptxlab.engine.lowering.register_use import operand_registers
 from ptxlab.engine.program import Program
-from ptxlab.isa.effects import CommitGroup, Completion, WaitGroup, WgmmaFence
+from ptxlab.isa.catalogue import Control
+from ptxlab.isa.effects import CommitGroup, Completion, TensorTransfer, TensorWait, WaitGroup, WgmmaFence
 from ptxlab.isa.operands import Const, Group, Op
 
-__all__ = ["Early", "early_uses", "entry_states", "overwritten_sources", "unfenced"]
+__all__ = ["Early", "early_uses", "entry_states", "never_awaited_loads", "overwritten_sources", "unawaited_loads", "unfenced"]
 
 _MOST_GROUPS = 8
 """Older groups count as one."""
@@ -156,3 +160,53 @@ def unfenced(program: Program) -> Iterator[Early]:
     for op, written in _states(program, named, after, frozenset.union):
         if op.row.updates:
             yield from _early(op, written.intersection((*_targets(op), *_sources(op))), written)
+
+
+# ------------------------------------------------------------------------------------------------------------- tcgen05.ld
+
+
+def _is_load(op: Op) -> bool:
+    return isinstance(op.effects, TensorTransfer) and not op.effects.write
+
+
+def _is_wait(op: Op) -> bool:
+    return isinstance(op.effects, TensorWait) and not op.effects.write
+
+
+def unawaited_loads(program: Program) -> Iterator[Early]:
+    """Find ops that read or write a register of a tcgen05.ld before tcgen05.wait::ld. Another tcgen05.ld may write it."""
+    if not any(map(_is_load, program.ops)):
+        return
+
+    def after(op: Op, held: Registers) -> Registers:
+        if _is_wait(op):
+            return _NONE
+        if _is_load(op):
+            return held.union(program.writes[op.index], (~op.index,))
+        return held.difference(program.writes[op.index]) if held else held
+
+    for op, held in _states(program, _NONE, after, frozenset.union):
+        if held:
+            guard = () if op.guard is None else (op.guard.index,)
+            used = (*program.reads[op.index], *guard, *(() if _is_load(op) else program.writes[op.index]))
+            yield from _early(op, held.intersection(used), frozenset(item for item in held if item < 0))
+
+
+def never_awaited_loads(program: Program) -> Iterator[Early]:
+    """Find the `unawaited_loads` from which some path leads to the end of the thread without any tcgen05.wait::ld."""
+    found = list(unawaited_loads(program))
+    if not found:
+        return
+    waits = {op.index for op in program.ops if _is_wait(op)}
+    ends = (Control.EXIT, Control.RETURN)
+    ending = {number for number, block in enumerate(program.blocks) if program.ops[block.stop - 1].row.semantics in ends}
+    unwaiting = {number for number, block in enumerate(program.blocks) if waits.isdisjoint(range(block.start, block.stop))}
+    lost = set[int]()
+    new = ending & unwaiting
+    while new:
+        lost |= new
+        new = {n for n in unwaiting - lost if not lost.isdisjoint(program.blocks[n].successors)}
+    for early in found:
+        number, block = next((n, b) for n, b in enumerate(program.blocks) if b.start <= early.op.index < b.stop)
+        if waits.isdisjoint(range(early.op.index, block.stop)) and (number in ending or not lost.isdisjoint(block.successors)):
+            yield early

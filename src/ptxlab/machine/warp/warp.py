@@ -140,6 +140,7 @@ class Warp(Registers):
         self.context.words[:] = self.cta.words
         words[Word.FRAME] = address_of(self._frame)
         words[Word.QUADRANT] = self.warp_id % 4
+        words[Word.OWN_LANES] = launch.model == "spec"
         words[Word.LIVE] = self.live
         words[Word.OBSERVE] = launch.observations.address
         if launch.additions is not None:

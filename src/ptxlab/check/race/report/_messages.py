@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +19,15 @@ from ptxlab.isa.effects import Access as MemoryEffect
 from ptxlab.isa.effects import Alloc, Asynchronous, Completion, Dealloc
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.reports import lane_text
+from ptxlab.machine.memory.global_memory import Allocation
 
 __all__ = [
     "MISSING",
     "Access",
     "code_of",
     "completion_of",
+    "elements_of",
+    "filling_of",
     "fix_of",
     "granules",
     "join_of",
@@ -33,6 +37,7 @@ __all__ = [
     "shortened",
     "where_text",
     "writing_of",
+    "written_by",
 ]
 
 _LONGEST = 120
@@ -184,9 +189,27 @@ _FIXES = {
 }
 
 
-def fix_of(code: str, earlier: Access, later: Access, waited: bool) -> str:
-    """What to insert between two accesses; ``waited``: the warp of the earlier one has itself waited for it."""
+_BETWEEN_CLUSTERS = "no barrier joins CTAs of different clusters: "
+_OWNED = "let one CTA own the element, as {lines} the same index in both CTAs; if both are to add to it, use atom or red"
+_PASSED = (
+    "let the CTA that writes set a flag after line {write} with st.release.gpu, and the one that reads wait for it with ld.acquire.gpu "
+    "before line {read}; or let a CTA read only what it has written itself, or read in a second launch"
+)
+_CLUSTER = "synchronise the CTAs of the cluster between line {0} and line {1}: barrier.cluster.arrive and barrier.cluster.wait"
+
+
+def fix_of(code: str, earlier: Access, later: Access, waited: bool, joined: str = "CTA") -> str:
+    """What to insert between two accesses.
+
+    ``waited``: the warp of the earlier one has itself waited for it. ``joined``: what both are in, ``CTA``, ``cluster`` or ``grid``.
+    """
     text, more = _FIXES[code], ""
+    if code in ("X101", "X114") and joined != "CTA":
+        text = _CLUSTER if joined == "cluster" else _BETWEEN_CLUSTERS + (_OWNED if earlier.write == later.write else _PASSED)
+        write, read = (earlier, later) if earlier.write else (later, earlier)
+        one, other = earlier.op.line, later.op.line
+        lines = f"line {one} computes" if one == other else f"line {one} and line {other} compute"
+        return text.format(one, other, lines=lines, write=write.op.line, read=read.op.line)
     if waited and code in ("X107", "X108"):
         text, more = _THREADS, f", after tcgen05.wait::{'st' if code == 'X107' else 'ld'}"
     elif code == "X103" and completion_of(earlier.op) is Completion.BULK_GROUP:
@@ -235,6 +258,15 @@ def where_text(found: Object, places: Words, masks: Words) -> str:
     return f"bytes {_byte_text(addresses)} of {owner.name}"
 
 
+def elements_of(found: Object, places: Words, masks: Words) -> tuple[tuple[str, str], ...]:
+    """The elements of global memory that granules and masks select, as details of a finding."""
+    if not isinstance(found.owner, Allocation):
+        return ()
+    inside = (places >= found.start) & (places < found.start + found.data.nbytes)
+    offsets = _addresses(places[inside], masks[inside], 1) - np.uint64(found.start)
+    return found.owner.elements((offsets + np.uint64(found.owner.base)).tolist())
+
+
 def _tensor_text(offsets: Words) -> str:
     lanes: dict[int, list[int]] = {}
     for column, lane in zip((offsets // _COLUMN_BYTES).tolist(), (offsets % _COLUMN_BYTES // _LANE_BYTES).tolist(), strict=True):
@@ -270,6 +302,32 @@ def lanes_at(rows: Words, op: int, size: int, places: Words, masks: Words) -> st
         hit = (at < len(addresses)) & (addresses[np.minimum(at, len(addresses) - 1)] < hosts + np.uint64(size))
         reaching |= int(row[0] >> np.uint64(32)) & int(sum(1 << lane for lane in np.flatnonzero(hit).tolist()))
     return lane_text(reaching) if size and reaching else ""
+
+
+def written_by(found: Object, unpack: Callable[[int, int], Access]) -> list[tuple[Access, str]]:
+    """The last writes to tensor memory, and which part of it; ``unpack`` makes an access of the two words of an entry."""
+    entries = np.concatenate([found.cells, found.further], axis=1)
+    parts: dict[tuple[int, int], tuple[Access, list[tuple[int, int]]]] = {}
+    for granule, entry in np.argwhere(entries[:, :, 1] != 0).tolist():
+        who, what = entries[granule, entry].tolist()
+        access = unpack(who, what)
+        if access.write and access.kind is not Kind.ALLOC:
+            parts.setdefault((access.slot, access.op.index), (access, []))[1].append((granule, access.mask))
+    step = 1 << found.granule[0]
+    listed = []
+    for access, held in list(parts.values())[:_MOST_RANGES]:
+        places = np.array([found.start + granule * step for granule, _ in held], np.uint64)
+        listed.append((access, where_text(found, places, np.array([mask for _, mask in held], np.uint64))))
+    return listed
+
+
+def filling_of(reader: Access, written: bool) -> str:
+    """What to do about a read of tensor memory that nothing has written; ``written``: whether something else there has been."""
+    if reader.kind is not Kind.LD:
+        return "let the first tcgen05.mma of the accumulator have enable-input-d false, or fill the columns with tcgen05.st"
+    if written:
+        return f"let line {reader.op.line} read the columns and lanes that were written: its address, its shape and the warp decide"
+    return f"write the columns before line {reader.op.line}, with tcgen05.mma, tcgen05.cp or tcgen05.st"
 
 
 def writing_of(program: Program, reader: Op, cta: Any) -> str:

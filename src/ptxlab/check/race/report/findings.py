@@ -18,6 +18,8 @@ from ptxlab.check.race.report._messages import (
     Words,
     code_of,
     completion_of,
+    elements_of,
+    filling_of,
     fix_of,
     granules,
     join_of,
@@ -27,6 +29,7 @@ from ptxlab.check.race.report._messages import (
     shortened,
     where_text,
     writing_of,
+    written_by,
 )
 from ptxlab.check.race.report._orders import acquired, apart, is_acquired, narrow_scopes
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object, Shadow
@@ -51,11 +54,15 @@ _PAIR = 0xFFFFFF | 31 << HOW_SHIFT
 
 
 class Place(NamedTuple):
-    """Where two accesses overlap: the memory, the part of it as text, and the lanes of the later access where they are known."""
+    """Where two accesses overlap: the memory, the part of it as text, and the lanes of the later access where they are known.
+
+    ``elements``: the elements of an array in global memory, as details of a finding.
+    """
 
     found: Object
     text: str
     lanes: str
+    elements: tuple[tuple[str, str], ...]
 
 
 class Findings:
@@ -160,7 +167,7 @@ class Findings:
         row = int(suspects[number, 3]) & 0xFFFFFF
         size = self._shadow.size_of(row)
         lanes = "" if rows is None or found.granule == TENSOR_GRANULE else lanes_at(rows, row, size, places, masks)
-        return Place(found, where_text(found, places, masks), lanes)
+        return Place(found, where_text(found, places, masks), lanes, elements_of(found, places, masks))
 
     def _early(self, agent: Agent, earlier: Access, later: Access, place: Place) -> None:
         """A dependent grid touches what the grid before, which may still run, has touched."""
@@ -176,6 +183,7 @@ class Findings:
             f"kernel {before.kernel}, line {earlier.op.line}: {earlier.op.opcode}",
             self._agent_text(later, place.lanes),
             "none: griddepcontrol.launch_dependents lets this grid start while the other one runs",
+            elements=place.elements,
         )
 
     def _same_store(self, earlier: Access, later: Access) -> bool:
@@ -195,6 +203,7 @@ class Findings:
             f"{self._agent_text(earlier)}: {self._line_text(earlier.op)}",
             self._agent_text(later, place.lanes),
             source=self._launch.reports.place(earlier.op)[2],
+            elements=place.elements,
             once=True,
             part=place.found.proxy_row,
         )
@@ -202,17 +211,20 @@ class Findings:
     def _unwritten(self, reader: Access, agent: Agent, place: Place) -> None:
         """Memory of the SM starts with whatever the last kernel left there."""
         tensor = place.found.granule == TENSOR_GRANULE
+        written = self._written(place.found) if tensor else ()
         self.conditional.readers["T614" if tensor else "M411", reader.op.index].add(reader.op.index)
         self._launch.reports.add(
             "T614" if tensor else "M411",
             f"{reader.op.short} reads {place.text}, which nothing has written",
             op=reader.op,
-            fix="let the first tcgen05.mma of the accumulator have enable-input-d false, or fill the columns with tcgen05.st"
-            if tensor
-            else writing_of(self._launch.program, reader.op, agent.cta),
-            details=(("reader", self._agent_text(reader, place.lanes)),),
+            fix=filling_of(reader, bool(written)) if tensor else writing_of(self._launch.program, reader.op, agent.cta),
+            details=(("reader", self._agent_text(reader, place.lanes)), *(("written", text) for text in written)),
             cta=agent.cta,
         )
+
+    def _written(self, found: Object) -> tuple[str, ...]:
+        """What has been written of tensor memory: columns and lanes, by which instructions and warps."""
+        return tuple(f"{text} by {self._agent_text(writer)} at line {writer.op.line}" for writer, text in written_by(found, self._access))
 
     def _unwritten_device(self, reader: Access, agent: Agent, found: Object, where: tuple[Words, Words]) -> None:
         """Device memory is read that nothing has written, or in which an earlier launch has left undefined bits."""
@@ -220,12 +232,13 @@ class Findings:
         addresses = set() if key in self.conditional.readers else DeviceMemoryUse.unwritten(found, *(each.tolist() for each in where))
         if addresses:
             self.conditional.readers[key].add(reader.op.index)
+            where = granules(found, addresses)
             self._launch.reports.add(
                 "M412",
-                f"{reader.op.short} reads {where_text(found, *granules(found, addresses))}, which nothing has written",
+                f"{reader.op.short} reads {where_text(found, *where)}, which nothing has written",
                 op=reader.op,
                 fix=WRITE_IT,
-                details=(("reader", self._agent_text(reader)), ("allocation", str(found.owner))),
+                details=(*elements_of(found, *where), ("reader", self._agent_text(reader)), ("allocation", str(found.owner))),
                 cta=agent.cta,
             )
 
@@ -321,6 +334,7 @@ class Findings:
             f"lanes {lane_text(whose)} of {owner}: {self._line_text(first)}",
             f"lanes {lane_text(who)} of {owner}",
             "none: program order is that of one thread",
+            elements=elements_of(found, *granules(found, addresses)),
         )
 
     def uninitialised(self, barrier: Any, agent: Agent, op: Op, made: Use) -> None:
@@ -364,7 +378,8 @@ class Findings:
             fix = f"widen the scope of {text} to .{wide.name.lower()}" + (", or .sys" if wide is Scope.GPU else "")
         else:
             code = "X109" if formal else code_of(earlier, later, place.found, ordered, waited, fences)
-            missing, fix = MISSING[code], fix_of(code, earlier, later, waited)
+            joined = "grid" if not same_cluster else "CTA" if owner is None or owner.cta is agent.cta else "cluster"
+            missing, fix = MISSING[code], fix_of(code, earlier, later, waited, joined)
             if code in ("X105", "X106") and isinstance(later.op.effects, Dealloc) and "tmem" in self._launch.options.checks:
                 code = "T612"  # as the machine says where the operation happens to be under way
             if code in ("X105", "X106") and later.op.line < earlier.op.line and same_cluster and owner is not agent:
@@ -380,7 +395,7 @@ class Findings:
             order = "execution order: the earlier access is complete for this warp's ordinary accesses"
         elif owner is agent:
             order = "program order of one warp only"
-        self._add_pair(code, message, later.op, fix, agent.cta, one, other, order, source)
+        self._add_pair(code, message, later.op, fix, agent.cta, one, other, order, source, place.elements)
         return code
 
     def _add_pair(
@@ -394,13 +409,14 @@ class Findings:
         later: str,
         order: str = "none",
         source: SourcePlace | None = None,
+        elements: tuple[tuple[str, str], ...] = (),
         **keys: Any,
     ) -> None:
         """Add a finding about two accesses; ``op`` is the later one, ``source`` the place of the earlier one in the source."""
         details = [("earlier", earlier), ("later", later), ("order that exists", order)]
         if source is not None:
             details.insert(1, ("earlier, in the source", f"{source.file}:{source.line}"))
-        self._launch.reports.add(code, message, op=op, fix=fix, details=details, cta=cta, **keys)
+        self._launch.reports.add(code, message, op=op, fix=fix, details=[*elements, *details], cta=cta, **keys)
 
     def _reader(self, earlier: Access, later: Access) -> Access | None:
         """The one of two accesses that is a weak load of a warp, if the other one writes."""

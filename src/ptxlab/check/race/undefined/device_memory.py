@@ -117,7 +117,8 @@ def report_unwritten(launch: Launch, reads: dict[int, UnwrittenRead], used: dict
     for index, read in sorted(reads.items()):
         if index in used and ("M412", index) not in known:
             message = f"{read.op.short} reads bytes {read.first:#x}-{read.stop - 1:#x} of {read.allocation.name}, which nothing has written"
-            details = (("allocation", str(read.allocation)), ("used by", launch.reports.name(used[index])))
+            elements = read.allocation.elements(range(read.allocation.base + read.first, read.allocation.base + read.stop))
+            details = (*elements, ("allocation", str(read.allocation)), ("used by", launch.reports.name(used[index])))
             launch.reports.add("M412", message, op=read.op, fix=WRITE_IT, details=details)
 
 

@@ -34,12 +34,12 @@ MISTAKES = {
         "The piece is overwritten while the copy reads it": "X104",
         "No deallocation": "T605",
         "Deallocation too early": "T621",
-        "Wrong swizzle": "F105",
-        "Wrong stride dimension byte offset": "F105",
-        "Wrong K step": "F105",
-        "Wrong types in the instruction descriptor": "F105",
+        "Wrong swizzle": "O101",
+        "Wrong stride dimension byte offset": "O102",
+        "Wrong K step": "O105",
+        "Wrong types in the instruction descriptor": "O103",
     },
-    "tutorial-wgmma.md": {"No `wgmma.fence`": "R807", "No `wgmma.wait_group`": "R805", "Wrong swizzle": "F105"},
+    "tutorial-wgmma.md": {"No `wgmma.fence`": "R807", "No `wgmma.wait_group`": "R805", "Wrong swizzle": "O101"},
 }
 """Title of a section -> a code that its output must have. That the output is current is a test of `test_generated`."""
 

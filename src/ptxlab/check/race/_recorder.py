@@ -44,9 +44,8 @@ class AccessRecorder:
 
     def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
         self.launch = launch
-        undefined = bool(launch.kept)
-        self.watches_sources = undefined or sources_change(launch)
-        self.table = _op_table(launch, self.watches_sources, READS_TOO if undefined else 0)
+        self.watches_sources = bool(launch.kept) or sources_change(launch)
+        self.table = _op_table(launch, self.watches_sources)
         self.shadow = shadow(self.table, rule_table(launch.model))
         self.findings = Findings(launch, self.shadow)
         self._words = self.shadow.words
@@ -99,10 +98,10 @@ class AccessRecorder:
             self.findings.judge(clocks, agent, self.shadow.suspects())
 
 
-def _op_table(launch: Launch, sources: bool, atomics: int) -> NDArray[np.uint64]:
+def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
     """`OpWord` for each op, and after them for the rows in which each cp.async says what it reads: uint64[2 * ops, 2].
 
-    ``sources``: whether to watch what cp.async reads. ``atomics``: `READS_TOO`, if what atomics read matters.
+    ``sources``: whether to watch what cp.async reads.
     """
     program = launch.program
     in_cluster = Scope.CLUSTER if launch.cluster_size > 1 else Scope.CTA
@@ -114,7 +113,7 @@ def _op_table(launch: Launch, sources: bool, atomics: int) -> NDArray[np.uint64]
         if index in unwatched:
             continue
         how, size = _describe(program.ops[index], native, fenced, (in_grid, in_cluster))
-        table[index, OpWord.HOW], table[index, OpWord.SIZE] = how | (atomics if isinstance(native, Atomic) else 0), size
+        table[index, OpWord.HOW], table[index, OpWord.SIZE] = how | (READS_TOO if isinstance(native, Atomic) else 0), size
         if sources and isinstance(native, CopyAsync):
             table[len(program.ops) + index] = how & ~1, size
     return table

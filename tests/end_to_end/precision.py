@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from ptxlab.engine.lowering.register_use import flatten
-from ptxlab.engine.program import Observed
+from ptxlab.engine.program import Observed, Program
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op, Reg
 from ptxlab.machine.launch.launch import Launch
@@ -51,6 +51,24 @@ def elements(replay: Replay) -> dict[int, Bytes]:
     return masks
 
 
+def families(program: Program) -> Callable[[Op, int], str]:
+    """The family of the last instruction before an op that writes a register, or of the last one."""
+    writers: dict[int, list[int]] = {}
+    for op in program.ops:
+        for register in program.writes[op.index]:
+            writers.setdefault(register, []).append(op.index)
+
+    def family(reader: Op, register: int) -> str:
+        found = writers.get(register, [])
+        before = [index for index in found if index < reader.index]
+        if not found:
+            return OTHER
+        semantics = program.ops[(before or found)[-1]].row.semantics
+        return str(getattr(semantics, "__module__", "")).removeprefix("ptxlab.isa.").replace("._", ".")
+
+    return family
+
+
 class Producers(Followed):
     """Notes for each byte of global memory the family of the instruction that computed it."""
 
@@ -59,19 +77,10 @@ class Producers(Followed):
         self.families: list[str] = [OTHER]
         self.producers: dict[int, Bytes] = {}
         """By the address of an allocation the number of the family for each byte."""
-        self._writers: dict[int, list[int]] = {}
-        for op in launch.program.ops:
-            for register in launch.program.writes[op.index]:
-                self._writers.setdefault(register, []).append(op.index)
+        self._family = families(launch.program)
 
     def _number(self, store: Op, register: int) -> int:
-        """The family of the last instruction before a store that writes a register, or of the last one."""
-        writers = self._writers.get(register, [])
-        before = [index for index in writers if index < store.index]
-        if not writers:
-            return 0
-        semantics = self._launch.program.ops[(before or writers)[-1]].row.semantics
-        family = getattr(semantics, "__module__", "").removeprefix("ptxlab.isa.").replace("._", ".")
+        family = self._family(store, register)
         if family not in self.families:
             self.families.append(family)
         return self.families.index(family)

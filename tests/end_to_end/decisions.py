@@ -1,14 +1,16 @@
 """Undefined bits that decide branches and addresses: which of them are the same in all random fillings.
 
-A launch runs again and again with other random bits in what is undefined, and follows them as in the first run. Compared are, for each
-thread, the registers that decide something, up to the first decision that differs between the fillings: what comes after that depends on it.
+A launch runs again and again with other random bits in what is undefined, and follows them as in the first run. Compared is the first
+decision of each thread in which undefined bits take part. Later ones depend on it.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +25,7 @@ from ptxlab.machine.replay.replay import Replay
 from ptxlab.machine.warp.warp import Warp
 from tests.check.race.filling_helpers import Bytes, Followed, randomised
 
-__all__ = ["Decisions", "decided"]
+__all__ = ["KINDS", "Decisions", "decided", "decisive"]
 
 KINDS = ("branches", "addresses")
 """Branches, guards and other operands that decide; addresses."""
@@ -41,11 +43,11 @@ class Decision(NamedTuple):
 
 
 class Log(Followed):
-    """Notes the first decisions of each thread that undefined bits take part in."""
+    """Notes the first decision of each thread that undefined bits take part in."""
 
     def __init__(self, launch: Launch, masks: dict[int, Bytes]) -> None:
         super().__init__(launch, masks)
-        self.threads: dict[tuple[Any, int, int], list[Decision]] = defaultdict(list)
+        self.threads: dict[tuple[Any, int, int], Decision] = {}
 
     def _observed(self, warp: Warp, op: Op, how: Observed, mask: int) -> None:
         if how is Observed.DECIDED:
@@ -60,9 +62,9 @@ class Log(Followed):
             return
         values = warp.values(Reg(register), width)
         for lane in np.flatnonzero(undefined != 0).tolist():
-            thread = self.threads[warp.cta.ctaid, warp.warp_id, lane]
-            if mask >> lane & 1 and len(thread) < MOST:
-                thread.append(Decision(op.index, register, int(undefined[lane]), int(values[lane])))
+            if mask >> lane & 1:
+                found = Decision(op.index, register, int(undefined[lane]), int(values[lane]))
+                self.threads.setdefault((warp.cta.ctaid, warp.warp_id, lane), found)
 
 
 @dataclass
@@ -71,6 +73,17 @@ class Decisions:
 
     called: dict[str, Counter[str]]
     same: dict[str, Counter[str]]
+
+
+def decisive(replay: Replay) -> dict[int, Bytes]:
+    """Masks of the two lowest bits of integers, and of all bits of floats, in all elements of the arguments."""
+    masks: dict[int, Bytes] = {}
+    for each in replay.arrays:
+        allocation = replay.memory.find(each.address)
+        if allocation is not None and allocation.size and allocation.base not in masks and each.dtype.kind in "iuf":
+            mask = masks[allocation.base] = np.full(allocation.size, 0xFF if each.dtype.kind == "f" else 0, np.uint8)
+            mask[:: each.dtype.itemsize] |= np.uint8(3)
+    return masks
 
 
 def logs(replay: Replay, masks: dict[int, Bytes], fillings: int) -> list[Log]:
@@ -99,19 +112,13 @@ def decided(replay: Replay, masks: dict[int, Bytes], fillings: int, family: Call
     result = Decisions({kind: Counter() for kind in KINDS}, {kind: Counter() for kind in KINDS})
     first, *others = logs(replay, masks, fillings)
     ops = first._launch.program.ops
-    for thread, decisions in first.threads.items():
-        alike = [log.threads.get(thread, []) for log in others]
-        for at, one in enumerate(decisions):
-            if any(len(each) <= at or each[at][:2] != one[:2] for each in alike):
-                break
-            differ = 0
-            for each in alike:
-                differ |= each[at].value ^ one.value
-            op = ops[one.op]
-            is_address = any(one.register in operand_registers(each) for each in op.operands if isinstance(each, Addr))
-            kind, name = KINDS[is_address], family(op, one.register)
-            result.called[kind][name] += one.undefined.bit_count()
-            result.same[kind][name] += (one.undefined & ~differ).bit_count()
-            if differ:
-                break
+    for thread, one in first.threads.items():
+        alike = [log.threads.get(thread) for log in others]
+        if any(each is None or each[:2] != one[:2] for each in alike):
+            continue  # another thread of the launch has decided otherwise before
+        differ = reduce(or_, (each.value ^ one.value for each in alike if each is not None))
+        is_address = any(one.register in operand_registers(each) for each in ops[one.op].operands if isinstance(each, Addr))
+        kind, name = KINDS[is_address], family(ops[one.op], one.register)
+        result.called[kind][name] += one.undefined.bit_count()
+        result.same[kind][name] += (one.undefined & ~differ).bit_count()
     return result

@@ -16,8 +16,8 @@ from functools import cache, partial
 from typing import Any
 
 import pytest
-
 from benchmarks.mutations.kernels import kernels as benchmark_kernels
+
 from tests.check.race.filling_helpers import differences, followed, interference, some_bits
 from tests.hardware.kernels import every
 from tests.hardware.suite._replay import launched

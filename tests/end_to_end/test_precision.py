@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from .precision import KERNELS, over, table
+from .precision import KERNELS, decisions_over, over, table
 
 
 @pytest.mark.parametrize("name", ["vector_add_fp32", "softmax_fp32", "h200_cluster_layer_norm", "h200_carry_flags"])
@@ -24,3 +24,19 @@ def test_all_kernels_of_the_table() -> None:
     assert sum(same.values()) <= 0.05 * sum(called.values()), table(called, same)
     integers = "scalar.integer"
     assert same[integers] <= 0.05 * called[integers], table(called, same)
+
+
+def test_addresses_of_a_kernel() -> None:
+    """Indices with two undefined bits, times the size of an element: multiplication by a power of two moves the bits."""
+    found = decisions_over(["h200_sparse_vector"])
+    called, same = found.called["addresses"], found.same["addresses"]
+    assert sum(called.values()) >= 200
+    assert sum(same.values()) <= 0.05 * sum(called.values()), table(called, same)
+
+
+@pytest.mark.slow
+def test_branches_of_a_kernel() -> None:
+    found = decisions_over(["h200_bitonic_sort.full"])
+    called, same = found.called["branches"], found.same["branches"]
+    assert sum(called.values()) >= 200
+    assert sum(same.values()) <= 0.05 * sum(called.values()), table(called, same)

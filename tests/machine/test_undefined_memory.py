@@ -335,7 +335,7 @@ def test_more_device_memory_than_a_second_run_copies(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("ptxlab.machine.launch.launch._MOST_KEPT", 1 << 20)
     device = ptxlab.Device("sm_100a")
     held = device.array(np.zeros(1 << 21, np.uint8))
-    racing = IN_PLACE.format(guard="@p") + "ld.shared.u32 r4, [s];"
+    racing = IN_PLACE.format(guard="@p") + "atom.shared.exch.b32 r5, [s+64], tid; ld.shared.u32 r4, [s];"
     result = kernel(racing, shared=SHARED).launch(block=64, args=[np.zeros(64, np.uint32)], device=device, keep_inputs=keep)
     why = "not known: 2 MiB of device memory are in use, and 1 are copied for a second run; keep_inputs=True copies all"
     found = [(each.code, dict(each.details)["used by"]) for each in result.diagnostics]

@@ -43,8 +43,9 @@ class WatchedMemory:
 
     def undefined(self, where: slice | NDArray[np.intp]) -> NDArray[np.intp]:
         """Those of some bytes that have undefined bits."""
-        places = np.arange(where.start, where.stop) if isinstance(where, slice) else where
-        return places[self.mirror[places] != 0]
+        places: NDArray[np.intp] = np.arange(where.start, where.stop, dtype=np.intp) if isinstance(where, slice) else where
+        found: NDArray[np.intp] = places[self.mirror[places] != 0]
+        return found
 
     def stored(self, where: slice | NDArray[np.intp]) -> None:
         """Undefined bits have been stored to some bytes."""

@@ -2,6 +2,10 @@
 
 Over all kernels of the table it is 4.9 %. Most of it is the upper bits of exponents: the rule of floating-point instructions calls all
 bits of a result undefined but the sign of what is computed from operands without a sign.
+
+Addresses that are computed by multiplication with the size of an element, and the branches of a sorting network, are within the limit.
+Other decisions are not: a comparison of a sum with a bound, both with undefined low bits (loops over the rows of a sparse matrix), because
+the mask of a sum covers more numbers than the sum may be; and comparisons of what is converted from floats.
 """
 
 from __future__ import annotations

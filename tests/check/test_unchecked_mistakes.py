@@ -232,6 +232,9 @@ ORDERING: dict[str, Mistake] = {
         f"{SETUP}{MMA}{COMMIT}bar.sync 0;\n{LOADED}{WAIT}{DEALLOC}", "X105", "nothing has waited for its completion"
     ),
     "ld of columns that nothing has written": Mistake(f"{SETUP}{LOADED}{DEALLOC}", "T614", "which nothing has written"),
+    "a second ld of columns that nothing has written": Mistake(
+        f"{SETUP}{LOAD}{LOADED}{DEALLOC}", "T614", "tcgen05.ld reads tensor memory column 0, lanes 0-127, which nothing has written"
+    ),
     "A written without a proxy fence before the mma": Mistake(
         f"{SETUP}@one st.shared.u32 [data], tid;\n{MMA}{COMMIT}{WAIT}{DEALLOC}", "X102", "no proxy fence stands between"
     ),

@@ -1,20 +1,21 @@
 """How many of the bits that are called undefined are the same in 64 random fillings: ``python -m tests.end_to_end.precision [KERNEL ...]``.
 
-Counted are the bits of global memory at the end of a launch, by the family of the instruction that computed what was stored. A kernel
-counts if at least 1,000 of them are called undefined. Undefined are what nothing has written, and some elements of the arguments, as a
-load whose guard is false leaves them.
+Counted by the family of the instruction that computed them, and apart: the bits of global memory at the end of a launch (stores), and the
+bits that decide branches and addresses. At stores a kernel counts if at least 1,000 bits are called undefined; undefined are what nothing
+has written, and some elements of the arguments, as a load whose guard is false leaves them. At branches and addresses only the first
+decision of each thread can be compared (see `decisions`): few bits for each kernel, so that all are shown.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from ptxlab.engine.lowering.register_use import flatten
-from ptxlab.engine.program import Observed
+from ptxlab.engine.program import Observed, Program
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op, Reg
 from ptxlab.machine.launch.launch import Launch
@@ -22,9 +23,10 @@ from ptxlab.machine.replay.replay import Replay
 from ptxlab.machine.warp.warp import Warp
 from tests.check.race.filling_helpers import Bytes, Followed, differences, followed
 
+from .decisions import KINDS, Decisions, decided, decisive
 from .test_non_interference import KERNELS as EVERY
 
-__all__ = ["KERNELS", "elements", "measured", "over", "table"]
+__all__ = ["DECIDING", "KERNELS", "decisions_over", "elements", "measured", "over", "table"]
 
 LEAST = 1000
 FILLINGS = 64
@@ -35,6 +37,8 @@ KERNELS = (
     *("h200_rms_norm_fast", "h200_group_norm", "h200_selective_scan", "h200_linear_recurrence", "h200_fourier", "h200_hadamard"),
     *("h200_bit_operations", "h200_carry_flags", "h200_approximations", "h200_adam", "h200_arithmetic_f16", "h200_arithmetic_bf16"),
 )
+DECIDING = ("h200_bitonic_sort.full", "h200_sparse_vector", "h200_histogram", "h200_radix_sort", "h200_top_k", "histogram_i32")
+"""Kernels in which undefined bits of the arguments decide branches or addresses."""
 
 
 def elements(replay: Replay) -> dict[int, Bytes]:
@@ -51,6 +55,24 @@ def elements(replay: Replay) -> dict[int, Bytes]:
     return masks
 
 
+def families(program: Program) -> Callable[[Op, int], str]:
+    """The family of the last instruction before an op that writes a register, or of the last one."""
+    writers: dict[int, list[int]] = {}
+    for op in program.ops:
+        for register in program.writes[op.index]:
+            writers.setdefault(register, []).append(op.index)
+
+    def family(reader: Op, register: int) -> str:
+        found = writers.get(register, [])
+        before = [index for index in found if index < reader.index]
+        if not found:
+            return OTHER
+        semantics = program.ops[(before or found)[-1]].row.semantics
+        return str(getattr(semantics, "__module__", "")).removeprefix("ptxlab.isa.").replace("._", ".")
+
+    return family
+
+
 class Producers(Followed):
     """Notes for each byte of global memory the family of the instruction that computed it."""
 
@@ -59,19 +81,10 @@ class Producers(Followed):
         self.families: list[str] = [OTHER]
         self.producers: dict[int, Bytes] = {}
         """By the address of an allocation the number of the family for each byte."""
-        self._writers: dict[int, list[int]] = {}
-        for op in launch.program.ops:
-            for register in launch.program.writes[op.index]:
-                self._writers.setdefault(register, []).append(op.index)
+        self._family = families(launch.program)
 
     def _number(self, store: Op, register: int) -> int:
-        """The family of the last instruction before a store that writes a register, or of the last one."""
-        writers = self._writers.get(register, [])
-        before = [index for index in writers if index < store.index]
-        if not writers:
-            return 0
-        semantics = self._launch.program.ops[(before or writers)[-1]].row.semantics
-        family = getattr(semantics, "__module__", "").removeprefix("ptxlab.isa.").replace("._", ".")
+        family = self._family(store, register)
         if family not in self.families:
             self.families.append(family)
         return self.families.index(family)
@@ -83,7 +96,7 @@ class Producers(Followed):
             size = native.bits // 8
             numbers = [self._number(op, item.index) if isinstance(item, Reg) else 0 for item in flatten(op.operands[native.value])]
             for host in self._hosts(warp, mask).values():
-                for held, _ in self._reached(warp, op, {0: host}):
+                for held, _, _ in self._reached(warp, op, {0: host}):
                     base = getattr(held.owner, "base", None)
                     if base is not None:
                         places = self.producers.setdefault(base, np.zeros(held.mirror.size, np.uint8))
@@ -134,5 +147,23 @@ def over(names: Iterable[str]) -> tuple[Counter[str], Counter[str]]:
     return called, same
 
 
+def decisions_over(names: Iterable[str]) -> Decisions:
+    """The same for the bits that decide branches and addresses, one line for each kernel and kind."""
+    result = Decisions({kind: Counter() for kind in KINDS}, {kind: Counter() for kind in KINDS})
+    for name in names:
+        replay = EVERY[name]()
+        program = replay.kernel.variant(replay.options.contract, False)[0]
+        found = decided(replay, decisive(replay), FILLINGS, families(program))
+        for kind in KINDS:
+            if found.called[kind]:
+                print(f"{name:40} {sum(found.called[kind].values()):10} {sum(found.same[kind].values()):10}  {kind}", flush=True)
+            result.called[kind] += found.called[kind]
+            result.same[kind] += found.same[kind]
+    return result
+
+
 if __name__ == "__main__":
-    print(table(*over(sys.argv[1:] or KERNELS)))
+    print("stores", table(*over(sys.argv[1:] or KERNELS)), sep="\n")
+    made = decisions_over(sys.argv[1:] or DECIDING)
+    for kind in KINDS:
+        print(kind, table(made.called[kind], made.same[kind]), sep="\n")

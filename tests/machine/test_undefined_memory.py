@@ -89,7 +89,7 @@ def test_bytes_of_a_word() -> None:
 
 ATOMICS = {
     8: "atom.shared.add.u64 rd2, [s], rd3;",
-    16: ".reg .b128 w, v; mov.b128 v, {rd3, rd3}; atom.shared.exch.b128 w, [s], v;",
+    16: ".reg .b128 w, v; mov.b128 v, {rd3, rd3}; atom.shared.cas.b128 w, [s], v, v;",
 }
 
 
@@ -111,6 +111,102 @@ def test_each_read_is_tested_by_itself() -> None:
     body = f"ld.shared.u32 r1, [s];\nld.shared.u32 r2, [s+64];\n{store('r2')}"
     (found,) = run(body, shared=SHARED)[1].diagnostics
     assert found.excerpt.strip() == "ld.shared.u32 r2, [s+64];"
+
+
+SECOND = {
+    "the same bytes": ("ld.shared.u32 r1, [s];", "ld.shared.u32 r2, [s];", "lanes 0-31 of "),
+    "a part of them": ("ld.shared.v4.u32 {r1, r3, r4, r5}, [s];", "ld.shared.u32 r2, [s+8];", "lanes 0-31 of "),
+    "by another instruction": (
+        "mad.lo.u32 r3, lane, 16, s; ld.shared.v4.u32 {r1, _, _, _}, [r3];",
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {r2}, [r3];",
+        "",
+    ),
+    "by an atomic": ("ld.shared.u32 r1, [s];", "atom.shared.exch.b32 r2, [s], tid;", "lanes 0-31 of "),
+    "after an atomic": ("atom.shared.exch.b32 r1, [s+64], tid; ld.shared.u32 r1, [s];", "ld.shared.u32 r2, [s];", "lanes 0-31 of "),
+}
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_a_second_read_of_the_same_bytes(name: str) -> None:
+    """Nothing uses what the first one reads."""
+    first, second, lanes = SECOND[name]
+    (found,) = run(f"{first}\n{second}\n{store('r2')}", shared=SHARED)[1].diagnostics
+    place = {"a part of them": "0x408-0x40b", "by another instruction": "0x400-0x47f"}.get(name, "0x400-0x403")
+    assert found.code == "M411"
+    assert found.message.endswith(f"reads shared memory bytes {place} of CTA (0, 0, 0), which nothing has written")
+    assert second.endswith(found.excerpt.strip())
+    assert dict(found.details) == {
+        "kernel": "k",
+        "CTA": "(0, 0, 0)",
+        "reader": f"{lanes}warp 0 of CTA (0, 0, 0)",
+        "used by": dict(found.details)["used by"],
+    }
+    assert "st.global.u32 [at], r2;" in dict(found.details)["used by"]
+    assert found.fix.startswith("write the bytes before they are read, with a barrier between")
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_two_reads_of_the_same_bytes_are_one_finding(name: str) -> None:
+    first, second, _ = SECOND[name]
+    assert run(f"{first}\n{second}\n{store('tid')}", shared=SHARED)[1].diagnostics == ()
+    found = run(f"{first}\n{second}\nadd.u32 r1, r1, r2;\n{store('r1')}", shared=SHARED)[1].diagnostics
+    assert [each.code for each in found] == ["M411"]
+
+
+def test_a_second_read_of_what_has_been_written_meanwhile() -> None:
+    """The bytes that are stored are undefined because of a masked load: that is the finding."""
+    body = "ld.shared.u32 r1, [s];\nsetp.lt.u32 p, lane, 16;\n@p ld.global.u32 r3, [at];\n{} ld.shared.u32 r2, [s];\n" + store("r2")
+    written = body.format("st.shared.u32 [s], tid;")
+    assert run(written, shared=SHARED)[1].diagnostics == ()
+    copied = body.format("mad.lo.u32 r4, lane, 4, s; st.shared.u32 [r4], r3; bar.sync 0;").replace("r2, [s]", "r2, [r4]")
+    assert codes(run(copied, shared=SHARED)[1]) == ["R808"]
+
+
+def test_a_second_read_in_each_of_two_ctas() -> None:
+    body = f"ld.shared.u32 r1, [s];\nld.shared.u32 r2, [s];\n{store('r2')}"
+    (found,) = kernel(body, shared=SHARED).launch(grid=2, block=32, args=[np.zeros(64, np.uint32)]).diagnostics
+    assert found.excerpt.strip() == "ld.shared.u32 r2, [s];"
+
+
+@pytest.mark.parametrize("atomic", ["atom.shared.add.u32 r1, [s], 1;", "red.shared.add.u32 [s], 1;", "atom.shared.cas.b32 r1, [s], 0, 1;"])
+def test_an_atomic_on_memory_that_nothing_has_written(atomic: str) -> None:
+    """What is in memory afterwards depends on it."""
+    (found,) = run(atomic, shared=SHARED)[1].diagnostics
+    assert found.code == "M411"
+    short = ".".join(atomic.split(".")[:2])
+    assert found.message == f"{short} reads shared memory bytes 0x400-0x403 of CTA (0, 0, 0), which nothing has written"
+    assert atomic in dict(found.details)["used by"]
+    assert run(f"st.shared.u32 [s], 0;\n{atomic}", shared=SHARED)[1].diagnostics == ()
+
+
+@pytest.mark.parametrize("bits", [32, 64, 128])
+def test_an_exchange_reads_for_its_register_alone(bits: int) -> None:
+    """What is in memory afterwards does not depend on it: a lock may be set free in this way at first."""
+    head = ".reg .b128 w, v; mov.b128 v, {rd3, rd3};" if bits == 128 else ""
+    old, new, low = {
+        32: ("r2", "tid", "mov.u32 r3, r2;"),
+        64: ("rd2", "rd3", "cvt.u32.u64 r3, rd2;"),
+        128: ("w", "v", "mov.b128 {rd2, rd4}, w; cvt.u32.u64 r3, rd4;"),
+    }[bits]
+    exchange = f"mov.u64 rd3, 0; {head}\natom.shared.exch.b{bits} {old}, [s], {new};"
+    assert run(exchange, shared=SHARED)[1].diagnostics == ()
+    assert run(f"{exchange} ld.shared.u32 r3, [s];\n{store('r3')}", shared=SHARED)[1].diagnostics == ()
+    (found,) = run(f"{exchange} {low}\n{store('r3')}", 1, shared=SHARED)[1].diagnostics
+    assert (found.code, found.message.split()[0]) == ("M411", "atom.shared")
+    assert "st.global.u32 [at], r3;" in dict(found.details)["used by"]
+
+
+def test_lanes_exchange_one_after_the_other() -> None:
+    """Only the first one at a place gets what nothing has written."""
+    body = "atom.shared.exch.b32 r2, [s], tid;\nsetp.eq.u32 p, lane, {};\n@p " + store("r2")
+    assert codes(run(body.format(0), shared=SHARED)[1]) == ["M411"]
+    assert run(body.format(1), shared=SHARED)[1].diagnostics == ()
+
+
+def test_an_exchange_of_bytes_of_which_some_are_defined() -> None:
+    body = "st.shared.u16 [s+2], 5; atom.shared.exch.b32 r1, [s], tid; shr.u32 r2, r1, {};" + store("r2")
+    assert run(body.format(16), 1, shared=SHARED)[1].diagnostics == ()
+    assert codes(run(body.format(15), 1, shared=SHARED)[1]) == ["M411"]
 
 
 def test_results_are_those_of_the_first_run() -> None:
@@ -232,6 +328,19 @@ def test_writes_of_different_bits_race() -> None:
     result = kernel("st.global.u32 [out], tid;").launch(block=64, args=[np.zeros(64, np.uint32)])
     assert codes(result) == ["X114"]
     assert codes(kernel("st.global.u32 [out], 5;").launch(block=64, args=[np.zeros(64, np.uint32)])) == ["X123"]
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_more_device_memory_than_a_second_run_copies(monkeypatch: pytest.MonkeyPatch, keep: bool) -> None:
+    monkeypatch.setattr("ptxlab.machine.launch.launch._MOST_KEPT", 1 << 20)
+    device = ptxlab.Device("sm_100a")
+    held = device.array(np.zeros(1 << 21, np.uint8))
+    racing = IN_PLACE.format(guard="@p") + "atom.shared.exch.b32 r5, [s+64], tid; ld.shared.u32 r4, [s];"
+    result = kernel(racing, shared=SHARED).launch(block=64, args=[np.zeros(64, np.uint32)], device=device, keep_inputs=keep)
+    why = "not known: 2 MiB of device memory are in use, and 1 are copied for a second run; keep_inputs=True copies all"
+    found = [(each.code, dict(each.details)["used by"]) for each in result.diagnostics]
+    assert sorted(found) == ([] if keep else [("M411", why), ("X114", why)])
+    assert held.numpy().sum() == 0
 
 
 # ----------------------------------------------------------------------------------------- undefined registers, by way of memory

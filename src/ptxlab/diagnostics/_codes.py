@@ -22,12 +22,14 @@ class CodeInfo:
     severity : the severity that diagnostics of this code have unless they say otherwise
     title : one line
     section : the section title of the PTX ISA that gives the rule, or an empty string
+    brief : whether the text output shows the message, the places and the number only; the JSON output has all
     """
 
     code: str
     severity: Severity
     title: str
     section: str = ""
+    brief: bool = False
 
 
 _SET = "Instruction Set"
@@ -316,7 +318,7 @@ _CODES = (
         "two strong accesses of different CTAs, and the scope of one does not include the thread of the other",
         "Memory Consistency Model: Morally strong operations",
     ),
-    CodeInfo("X123", "note", "two threads write the same bits to the same memory and nothing orders them", _GENERAL),
+    CodeInfo("X123", "note", "two threads write the same bits to the same memory and nothing orders them", _GENERAL, brief=True),
     CodeInfo("X115", "error", "tcgen05 operations of two threads are ordered only if tcgen05.fence stands between them", _MODEL),
     # Programs around kernels: CuTe DSL (I1xx), CUDA C++ (I2xx), host memory, the Triton driver and ``ptxlab exec`` (I3xx).
     CodeInfo("I101", "error", "CuTe DSL is not installed"),

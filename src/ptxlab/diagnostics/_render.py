@@ -22,6 +22,8 @@ _LARGEST_SOURCE = 1 << 22
 _MOST_LINES = 60
 """The lines of a report that hold whole findings; the first one is always whole."""
 _MOST_HEADLINES = 12
+_BRIEF = ("earlier, in the source", "occurrences")
+"""The details of findings that are shown in a few lines (`CodeInfo.brief`)."""
 _SEVERITY_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 
 Segment = tuple[str, str]
@@ -120,15 +122,17 @@ def render_json(diagnostics: Iterable[Diagnostic]) -> str:
 def _segments(d: Diagnostic, sources: dict[str, list[str]], group: Group | None = None) -> Iterator[Segment]:
     yield f"{d.severity}[{d.code}]", _SEVERITY_STYLES[d.severity]
     yield f": {d.message}", "bold"
+    brief = d.code in CODES and CODES[d.code].brief
     if d.place:
         yield f"\n  --> {d.place}", "blue"
-        yield from _excerpt(d.place, d.excerpt, _SEVERITY_STYLES[d.severity])
+        yield from _excerpt(d.place, "" if brief else d.excerpt, _SEVERITY_STYLES[d.severity])
     if d.source:
         yield "\n  source: ", "blue"
         yield str(d.source), ""
-        yield from _excerpt(d.source, _source_line(d.source, d.place, sources), "blue")
+        yield from _excerpt(d.source, "" if brief else _source_line(d.source, d.place, sources), "blue")
+    details = [item for item in d.shown_details() if not brief or item[0] in _BRIEF]
     others = "" if group is None else group.others
-    for name, value in (*d.shown_details(), ("more like this", others), ("why", d.reason), ("fix", d.fix)):
+    for name, value in (*details, ("more like this", others), *(() if brief else (("why", d.reason), ("fix", d.fix)))):
         if value:
             yield f"\n  {name}: ", "green" if name == "fix" else "blue"
             yield value, ""

@@ -4,8 +4,8 @@ The meaning of an instruction is written once, over the vocabulary of `ptxlab.is
 and evaluates the same function on pairs: a value, and a mask in which 1 stands for an undefined bit. A bit that it calls defined has the
 same value whatever stands in the undefined bits of the operands. The rules are those of memcheck: exact for moves, logic, shifts,
 selections, conversions of width, and comparisons that defined bits decide; additions by the smallest and largest values that the operands
-may have; everything above the lowest bit that may change for multiplications; all bits for division; for floating point all bits but the
-sign of what is computed from operands without a sign.
+may have, and so high products; between the lowest and the highest bit that may change for other products; all bits for division; for
+floating point all bits but the sign of what is computed from operands without a sign.
 """
 
 from __future__ import annotations
@@ -75,15 +75,42 @@ class ShadowVocabulary(UndefinedBounds):
         return Shadowed(difference, x.or_(either, x.xor(x.sub(low_a, high_b), x.sub(high_a, low_b))))
 
     def mul(self, a: Shadowed, b: Shadowed) -> Shadowed:
-        """The lowest bit that may change is that of one operand times the lowest bit that may be 1 of the other."""
-        x = self.x
-        changes = [
-            x.mul(self._lowest(each.undefined), self._lowest(self._bounds(other)[1]))
-            for each, other in ((a, b), (b, a))
-            if each.undefined is not None
-        ]
-        undefined = self._upward(changes[0] if len(changes) == 1 else x.or_(*changes)) if changes else None
-        return Shadowed(x.mul(a.value, b.value), undefined)
+        """Two bounds. The lowest bit that may change is that of one operand times the lowest bit that may be 1 of the other; the highest
+        is that in which the smallest and the largest product differ, if none is too wide. By a power of two it is a shift.
+        """
+        x, result = self.x, self.x.mul(a.value, b.value)
+        pairs = [(each, other) for each, other in ((a, b), (b, a)) if each.undefined is not None]
+        if not pairs:
+            return Shadowed(result, None)
+        changes = [x.mul(self._lowest(each.undefined), self._lowest(self._bounds(other)[1])) for each, other in pairs]
+        undefined = self._upward(reduce(x.or_, changes))
+        type = x.type(result)
+        (low_a, high_a), (low_b, high_b) = self._bounds(a), self._bounds(b)
+        fits = x.ule(x.const(int(type[1:]), type), x.add(x.clz(high_a), x.clz(high_b)))
+        between = self._between(result, x.mul(low_a, low_b), x.mul(high_a, high_b))
+        undefined = x.and_(undefined, x.select(fits, self.mask(between), self.ones(type)))
+        for each, other in pairs:
+            many = x.and_(other.value, x.sub(other.value, x.const(1, type)))
+            exact = x.eq(many if other.undefined is None else x.or_(many, other.undefined), self.zeros(type))
+            undefined = x.select(exact, x.mul(each.undefined, other.value), undefined)
+        return Shadowed(result, undefined)
+
+    def umulhi(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        """It grows with both operands."""
+        result = self.x.umulhi(a.value, b.value)
+        if a.undefined is None and b.undefined is None:
+            return Shadowed(result, None)
+        (low_a, high_a), (low_b, high_b) = self._bounds(a), self._bounds(b)
+        return self._between(result, self.x.umulhi(low_a, low_b), self.x.umulhi(high_a, high_b))
+
+    def smulhi(self, a: Shadowed, b: Shadowed) -> Shadowed:
+        """Its extremes are among those of the extremes of both operands."""
+        x, result = self.x, self.x.smulhi(a.value, b.value)
+        if a.undefined is None and b.undefined is None:
+            return Shadowed(result, None)
+        rows, columns = (self._signed_bounds(each)[: 1 + (each.undefined is not None)] for each in (a, b))
+        first, *others = (x.smulhi(row, column) for row in rows for column in columns)
+        return self._between(result, first, x.xor(first, reduce(x.or_, (x.xor(first, each) for each in others))))
 
     def neg(self, a: Shadowed) -> Shadowed:
         return Shadowed(self.x.neg(a.value), self.sub(self.const(0, self.type(a)), a).undefined)
@@ -336,7 +363,7 @@ def _of_floats(name: str) -> Callable[..., Shadowed]:
     return evaluate
 
 
-for _name in ("umulhi", "smulhi", "udiv", "urem", "sdiv", "srem", "fsub", "feq", "sitof", "uitof", "ftosi", "ftoui"):
+for _name in ("udiv", "urem", "sdiv", "srem", "fsub", "feq", "sitof", "uitof", "ftosi", "ftoui"):
     setattr(ShadowVocabulary, _name, _everything(_name))
 for _name in ("fadd", "fmul", "fdiv", "fma", "fsqrt", "fround", "fext", "fnarrow", "half_to_f32", "f32_to_half"):
     setattr(ShadowVocabulary, _name, _of_floats(_name))

@@ -76,6 +76,11 @@ class Atomic:
         return TYPE_BITS[self.type] // 8 * self.count
 
     @property
+    def replaces(self) -> bool:
+        """Whether what it writes does not depend on what is in memory."""
+        return self.operation == "exch"
+
+    @property
     def adds_in_global(self) -> bool:
         """Whether it is a float addition in global memory, which flushes f32 subnormals and does not canonicalise f64 NaNs."""
         return self.operation == "add" and self.type in ("f32", "f64") and self.space in ("global", "generic") and not self.noftz

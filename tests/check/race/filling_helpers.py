@@ -20,11 +20,12 @@ from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.cta import CtaState
 from ptxlab.machine.launch.launch import Launch
+from ptxlab.machine.memory.global_memory import DeviceMemory
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.machine.replay.replay import Replay
 from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["Bytes", "Followed", "Memories", "differences", "filled", "followed", "interference", "some_bits"]
+__all__ = ["Bytes", "Followed", "Memories", "differences", "filled", "followed", "interference", "randomised", "some_bits"]
 
 Bytes: TypeAlias = NDArray[np.uint8]
 Place: TypeAlias = tuple[str, Any]
@@ -121,14 +122,20 @@ def followed(replay: Replay, masks: dict[int, Bytes], make: Any = Followed) -> A
     return observer
 
 
-def filled(replay: Replay, masks: Mapping[int, Bytes], seed: int) -> Memories:
-    """What stands in memory at the end of a launch whose undefined bits are random."""
+def randomised(replay: Replay, masks: Mapping[int, Bytes], seed: int) -> DeviceMemory:
+    """The memory of a launch with other random bits where ``masks`` say that they are undefined."""
     rng = np.random.default_rng(seed)
     memory = replay.memory.copy()
     for allocation in memory.live():
         mask = masks.get(allocation.base)
         if mask is not None:
             allocation.data[:] = allocation.data & ~mask | np.frombuffer(rng.bytes(mask.size), np.uint8) & mask
+    return memory
+
+
+def filled(replay: Replay, masks: Mapping[int, Bytes], seed: int) -> Memories:
+    """What stands in memory at the end of a launch whose undefined bits are random."""
+    memory = randomised(replay, masks, seed)
     ends = Ends()
     program, _ = replay.kernel.variant(replay.options.contract, False, False)
     result, after = replace(replay, memory=memory).run(lambda _: ends, program, undefined="random", seed=seed, check="none", progress=None)

@@ -16,6 +16,7 @@ from ptxlab.check.race.program.value_flow import dead_loads, sources_change
 from ptxlab.check.race.report.findings import Findings
 from ptxlab.check.race.shadow.shadow import Shadow
 from ptxlab.check.race.shadow.shadow_ir import HOW_SHIFT, OP_WORDS, PROXY_FENCES, READS_TOO, OpWord, StateWord
+from ptxlab.engine.program import Program
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import Fence, ProxyFence, Scope, Space
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
@@ -44,9 +45,8 @@ class AccessRecorder:
 
     def __init__(self, launch: Launch, shadow: type[Shadow]) -> None:
         self.launch = launch
-        undefined = bool(launch.kept)
-        self.watches_sources = undefined or sources_change(launch)
-        self.table = _op_table(launch, self.watches_sources, READS_TOO if undefined else 0)
+        self.watches_sources = bool(launch.kept) or sources_change(launch)
+        self.table = _op_table(launch, self.watches_sources)
         self.shadow = shadow(self.table, rule_table(launch.model))
         self.findings = Findings(launch, self.shadow)
         self._words = self.shadow.words
@@ -99,10 +99,10 @@ class AccessRecorder:
             self.findings.judge(clocks, agent, self.shadow.suspects())
 
 
-def _op_table(launch: Launch, sources: bool, atomics: int) -> NDArray[np.uint64]:
+def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
     """`OpWord` for each op, and after them for the rows in which each cp.async says what it reads: uint64[2 * ops, 2].
 
-    ``sources``: whether to watch what cp.async reads. ``atomics``: `READS_TOO`, if what atomics read matters.
+    ``sources``: whether to watch what cp.async reads.
     """
     program = launch.program
     in_cluster = Scope.CLUSTER if launch.cluster_size > 1 else Scope.CTA
@@ -114,10 +114,18 @@ def _op_table(launch: Launch, sources: bool, atomics: int) -> NDArray[np.uint64]
         if index in unwatched:
             continue
         how, size = _describe(program.ops[index], native, fenced, (in_grid, in_cluster))
-        table[index, OpWord.HOW], table[index, OpWord.SIZE] = how | (atomics if isinstance(native, Atomic) else 0), size
+        depends = isinstance(native, Atomic) and (not native.replaces or _result_is_read(program, index))
+        table[index, OpWord.HOW], table[index, OpWord.SIZE] = how | READS_TOO * depends, size
         if sources and isinstance(native, CopyAsync):
             table[len(program.ops) + index] = how & ~1, size
     return table
+
+
+def _result_is_read(program: Program, index: int) -> bool:
+    """Whether some instruction reads a register that an op writes, or is guarded by it."""
+    written = set(program.writes[index])
+    guarded = any(op.guard is not None and op.guard.index in written for op in program.ops)
+    return guarded or any(not written.isdisjoint(registers) for registers in program.reads)
 
 
 def _describe(op: Op, native: Native, fenced: bool, reaching: tuple[Scope, Scope]) -> tuple[int, int]:

@@ -131,6 +131,9 @@ class Sanitizer(Observer):
     def uses(self, replay: Replay) -> Uses:
         return self._findings.conditional.uses(replay, self.launch)
 
+    def open_findings(self) -> Iterable[tuple[str, int]]:
+        return self._findings.conditional.open
+
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         """The handler of a service instruction's effect; most have none."""
         if op.row.kind != "service" or op.effects is None:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ptxlab.check.model import Component, Kind, Row
 from ptxlab.check.race._recorder import AccessRecorder, Handlers
 from ptxlab.check.race.clocks.clocks import Agent, Clocks, Slot
 from ptxlab.check.race.program.value_flow import Consumption
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object
+from ptxlab.check.race.shadow.transfers import transferred_ranges
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import Alloc, Dealloc, TensorWait
 from ptxlab.isa.native_ops import TensorAccess
-from ptxlab.isa.operands import Const, Op
-from ptxlab.layout import fragment
+from ptxlab.isa.operands import Op
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
@@ -28,7 +26,7 @@ __all__ = ["TensorMemoryAccesses", "wait_for_transfers"]
 
 _ENTRIES = 6
 """Of a cell of the shadow."""
-_GRANULES, _COLUMN_BYTES = 4, 512
+_GRANULES = 4
 """Of a column."""
 
 
@@ -66,9 +64,7 @@ class TensorMemoryAccesses:
 
     def transferred(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op, native: TensorAccess, address: int) -> None:
         """A warp has executed tcgen05.ld or tcgen05.st."""
-        split = op.operands[native.split] if native.split >= 0 else Const(0)
-        half = split.value if isinstance(split, Const) else 0
-        offsets, sizes = _tensor_ranges(native, half, address & 0xFFFFFFFF, warp.warp_id % 4)
+        offsets, sizes = transferred_ranges(op, native, address, warp.warp_id)
         access = MemoryAccess(offsets + np.uint64(warp.cta.tensor_address), sizes, native.write)
         self.record(clocks, agent, op, native.write, (access,))
 
@@ -149,16 +145,3 @@ def wait_for_transfers(effect: TensorWait, clocks: Clocks, agent: Agent) -> None
             clocks.advance(agent, slot, component, slot.clock)
     if not effect.write:
         agent.loads.clear()
-
-
-@lru_cache(maxsize=4096)
-def _tensor_ranges(access: TensorAccess, half: int, address: int, quadrant: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """Offsets in an SM's tensor memory, and the size of each range, for the warp that reaches lanes 32 * ``quadrant`` to + 31.
-
-    Section "Data Movement Shape".
-    """
-    cells = fragment(access.shape, access.repeat, access.pack, half)
-    columns = np.unique(cells.column if not access.pack else np.stack([cells.column, cells.column + 1]))
-    lane = (quadrant << 5) + (address >> 16 & 31)
-    starts = ((address & 0xFFFF) + columns) * _COLUMN_BYTES + 4 * lane
-    return starts.astype(np.uint64), np.array([4 * (int(cells.lane.max()) + 1)], np.uint32)

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from ptxlab.check.race.report.values import WritePair, values_text
 from ptxlab.check.race.undefined.device_memory import DeviceMemoryUse, is_unwritten, keep, report_unwritten, roots
 from ptxlab.check.race.undefined.observer import UndefinedBitsObserver
 from ptxlab.check.race.undefined.raced import Raced
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ConditionalFindings"]
 
+_MOST_PAIRS = 2
+"""For at most so many pairs of writes a run finds out what they have written."""
+
 
 @dataclass(slots=True)
 class ConditionalFindings:
@@ -36,21 +41,32 @@ class ConditionalFindings:
     ----------
     readers : by the key of a finding in the reports, the ops that read such values
     certain : keys of findings that hold in any case
+    writes : by the key of a finding about two writes, what each of them is
     raced : the bytes that ops read in a race
     device : the undefined bytes of device memory that the first run reads and writes
     """
 
     readers: dict[tuple[str, int], set[int]] = field(default_factory=lambda: defaultdict(set))
     certain: set[tuple[str, int]] = field(default_factory=set)
+    writes: dict[tuple[str, int], WritePair] = field(default_factory=dict)
     raced: Raced = field(default_factory=Raced)
     device: DeviceMemoryUse = field(default_factory=DeviceMemoryUse)
+
+    @property
+    def open(self) -> dict[tuple[str, int], set[int]]:
+        """The findings that a second run decides, each with the ops that read the values."""
+        return {key: readers for key, readers in self.readers.items() if key not in self.certain}
 
     def uses(self, replay: Replay, launch: Launch) -> Uses:
         """What uses the values, by the key of a finding: None if nothing does. Nothing is said of findings that the run does not decide.
 
         ``launch`` is the first run. What it has lost by way of shared memory, the second one reports.
         """
-        open_ = {key: readers for key, readers in self.readers.items() if key not in self.certain}
+        for key, pair in islice(self.writes.items(), _MOST_PAIRS):
+            values = values_text(replay, launch, pair)
+            if values:
+                launch.reports.detail(*key, "values", values)
+        open_ = self.open
         in_flight = launch.reports.in_flight
         if not open_ and not in_flight and not launch.observations.kept and not self.device.read:
             self.device.settle()
@@ -66,9 +82,10 @@ class ConditionalFindings:
                 launch.observations.report(use, origin)
         used, left = observer.used(), observer.used(left=True)
         report_unwritten(launch, observer.unwritten_reads, used, self.readers)
+        later = observer.fresh_reads.report(launch, left, self.readers)
         keep(launch, observer.device_memory(), lambda origin: roots(launch, observer.sources(origin)))
         found = {key: _first(used if key[0] == "M412" else left, readers) for key, readers in open_.items()}
-        return found | {key: _first(observer.used_in_flight(), operations) for key, operations in in_flight.items()}
+        return found | later | {key: _first(observer.used_in_flight(), operations) for key, operations in in_flight.items()}
 
 
 def _first(used: Mapping[int, Op], ops: Iterable[int]) -> Op | None:

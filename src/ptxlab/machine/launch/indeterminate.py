@@ -122,11 +122,12 @@ def lanes_observed(warp: Warp, op: Op, native: object, mask: int, followed: bool
     """
     if not isinstance(native, LaneAccess):
         return mask
-    memory = warp.launch.device.memory
     lanes = lanes_of(mask)
-    reached = map(memory.containing, warp.addresses(op.operands[native.address])[lanes].tolist())
-    seen = (found is not None and (found.copied_back or not followed) for found in reached)
-    return sum(1 << lane for lane, observed in zip(lanes.tolist(), seen, strict=True) if observed)
+    observed: NDArray[np.bool_] = np.zeros(len(lanes), np.bool_)
+    for found, inside in warp.launch.device.memory.reached(warp.addresses(op.operands[native.address])[lanes]):
+        if found.copied_back or not followed:
+            observed |= inside
+    return int((np.uint32(1) << lanes[observed].astype(np.uint32)).sum(dtype=np.uint64))
 
 
 class UndefinedUse(NamedTuple):

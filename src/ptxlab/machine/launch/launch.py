@@ -360,10 +360,10 @@ def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iter
     try:
         device.launches += 1
         size = sum(allocation.size for allocation in device.memory.live())
-        again = options.confirms and size <= _MOST_KEPT
+        again = options.confirms and (options.keep_inputs or size <= _MOST_KEPT)
         replay = Replay.of(kernel, options, device, values, arguments, addresses) if options.keep_inputs or again else None
         launch = Launch(device, kernel.module.ast, program, executable, options, arguments.packed, addresses, trace=trace)
-        result = execute(launch, started, replay if options.keep_inputs else None, replay if again else None)
+        result = execute(launch, started, replay if options.keep_inputs else None, replay if again else None, size)
         if result.completed:
             arguments.write_back()
         return result
@@ -371,11 +371,12 @@ def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iter
         arguments.release()
 
 
-def execute(launch: Launch, started: float, replay: Replay | None, second: Replay | None) -> Result:
+def execute(launch: Launch, started: float, replay: Replay | None, second: Replay | None, size: int = 0) -> Result:
     """Run a launch until it ends, or until a finding ends it, and make its result.
 
     ``replay`` goes into the result. ``second`` runs the launch again where findings hold only if a value is used. Without it, or if the
     launch does not run to its end, undefined bits of memory are not followed: all device memory counts as defined afterwards.
+    These findings say so if the ``size`` of device memory is why there is no ``second``.
     """
     notes: tuple[Diagnostic, ...] = ()
     completed = False
@@ -392,4 +393,6 @@ def execute(launch: Launch, started: float, replay: Replay | None, second: Repla
         launch.reports.review(launch.observer.uses(second))
     else:
         launch.device.memory.forget_mirrors()
+        if completed and second is None and size > _MOST_KEPT and launch.observer is not None:
+            launch.reports.not_reviewed(launch.observer.open_findings(), size >> 20, _MOST_KEPT >> 20)
     return Result((*launch.reports.diagnostics(), *notes), Stats.of(launch, started), completed, "".join(launch.printed), replay)

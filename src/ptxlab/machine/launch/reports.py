@@ -136,9 +136,20 @@ class Reports:
             key = code, index, 0
             if op is None:
                 self._found.pop(key, None)
-            elif key in self._found:
-                details = (*self._found[key].details, ("used by", self.name(op)))
-                self._found[key] = replace(self._found[key], details=details)
+            else:
+                self.detail(code, index, "used by", self.name(op))
+
+    def not_reviewed(self, findings: Iterable[tuple[str, int]], used: int, most: int) -> None:
+        """Say of findings about values why it is not known whether something uses them; memory in MiB."""
+        for code, index in findings:
+            why = f"not known: {used} MiB of device memory are in use, and {most} are copied for a second run; keep_inputs=True copies all"
+            self.detail(code, index, "used by", why)
+
+    def detail(self, code: str, index: int, name: str, text: str) -> None:
+        """Add a detail to the finding with a code at an instruction, if there is one."""
+        found = self._found.get((code, index, 0))
+        if found is not None:
+            self._found[code, index, 0] = replace(found, details=(*found.details, (name, text)))
 
     def early_uses(self) -> None:
         """Report registers that are used while an asynchronous operation may work on them: once for what is in flight at one time."""

@@ -216,6 +216,16 @@ class DeviceMemory:
         found = self.find(address)
         return None if found is None or found.freed or address >= found.base + found.size else found
 
+    def reached(self, addresses: NDArray[np.uint64]) -> Iterator[tuple[Allocation, NDArray[np.bool_]]]:
+        """The live allocations that addresses lie in, each with which of them do."""
+        rows = np.searchsorted(self.rows[:, 0], addresses, "right") - 1
+        for row in np.unique(rows[rows >= 0]).tolist():
+            base, size = self.rows[row, :2]
+            inside = (rows == row) & (addresses - base < size)
+            found = self.find(int(base))
+            if found is not None and inside.any():
+                yield found, inside
+
     def view(self, address: int, size: int, write: bool = False, most: int = 0) -> NDArray[np.uint8]:
         """The bytes of a range that lies inside one live allocation; up to ``most`` bytes, if the allocation has them."""
         found = self.allocation(address, size, write)

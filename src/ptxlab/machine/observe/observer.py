@@ -94,6 +94,10 @@ class Observer:
         """Test findings that hold only if a value is used: run the launch again and return what uses it."""
         return {}
 
+    def open_findings(self) -> Iterable[tuple[str, int]]:
+        """The findings that `uses` tests, by code and instruction."""
+        return ()
+
     def finished(self) -> tuple[Diagnostic, ...]:
         """The launch has ended, complete or not; return diagnostics about the observer's own work."""
         return ()
@@ -105,7 +109,7 @@ class _Together(Observer):
     def __init__(self, observers: list[Observer]) -> None:
         self._observers = observers
         for name in vars(Observer):
-            if not name.startswith("_") and name not in ("finished", "retire_hook", "uses"):
+            if not name.startswith("_") and name not in ("finished", "open_findings", "retire_hook", "uses"):
                 calls = [call for observer in observers if (call := overridden_hook(observer, name)) is not None]
                 if calls:
                     setattr(self, name, calls[0] if len(calls) == 1 else _each(calls))
@@ -116,6 +120,9 @@ class _Together(Observer):
 
     def uses(self, replay: Replay) -> Uses:
         return {key: op for observer in self._observers for key, op in observer.uses(replay).items()}
+
+    def open_findings(self) -> Iterable[tuple[str, int]]:
+        return [key for observer in self._observers for key in observer.open_findings()]
 
     def finished(self) -> tuple[Diagnostic, ...]:
         return tuple(found for observer in self._observers for found in observer.finished())

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from ptxlab.machine.replay.replay import Placed, Replay
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
-__all__ = ["trace"]
+__all__ = ["trace", "writers"]
 
 _MOST = 16
 """Writers kept: the last ones."""
+_MOST_OF_RANGE = 128
+"""The same, for a range of bytes in which two writes conflict."""
 _LANES = np.arange(32, dtype=np.uint64)
 _WATCHED = Space.SHARED | Space.GLOBAL
 """Spaces that elements lie in."""
@@ -50,8 +52,8 @@ def trace(replay: Replay, placed: Placed, index: Any) -> Provenance:
     return Provenance(placed.name, at, before, watch.value(), tuple(reversed(watch.writers)), watch.count)
 
 
-def _watched(replay: Replay, address: int, dtype: np.dtype[Any], slowly: tuple[tuple[int, int], ...]) -> _Watch:
-    return replay.observe(lambda launch: _Watch(launch, launch.device.memory.view(address, dtype.itemsize), dtype, slowly))[1]
+def _watched(replay: Replay, address: int, dtype: np.dtype[Any], slowly: tuple[tuple[int, int], ...], most: int = _MOST) -> _Watch:
+    return replay.observe(lambda launch: _Watch(launch, launch.device.memory.view(address, dtype.itemsize), dtype, slowly, most))[1]
 
 
 def _behind(replay: Replay, copied: _Copied) -> tuple[Writer, ...]:
@@ -59,6 +61,25 @@ def _behind(replay: Replay, copied: _Copied) -> tuple[Writer, ...]:
     _, watch = replay.observe(lambda launch: _SharedWatch(launch, np.zeros(0, np.uint8), np.dtype(np.uint8), (), until=copied))
     owners = {id(writer) for writer in watch.owners.values()}
     return tuple(replace(writer, value=None) for writer in reversed(watch.writers) if id(writer) in owners)
+
+
+def writers(replay: Replay, memory: Any, first: int, size: int) -> tuple[Writer, ...]:
+    """Run a launch again and return the last writers of a range of bytes, in order, with these bytes as values.
+
+    ``memory`` is the coordinates of a CTA, of whose shared memory ``first`` is an offset, or "global".
+    """
+
+    def watched(slowly: tuple[tuple[int, int], ...]) -> _Watch:
+        bytes_ = np.dtype((np.void, size))
+        if memory == "global":
+            return _watched(replay, first, bytes_, slowly, _MOST_OF_RANGE)
+        nothing = np.zeros(size, np.uint8)
+        return replay.observe(lambda launch: _CtaWatch(launch, nothing, bytes_, slowly, _MOST_OF_RANGE, cta=memory, first=first))[1]
+
+    watch = watched(())
+    if any(writer.value is None for writer in watch.writers):
+        watch = watched(tuple(watch.crowded))
+    return tuple(watch.writers)
 
 
 def _index(placed: Placed, index: Any) -> tuple[int, ...]:
@@ -100,8 +121,9 @@ class _Watch(Observer):
     memory: NDArray[np.uint8]
     dtype: np.dtype[Any]
     slowly: tuple[tuple[int, int], ...]
-    writers: deque[Writer] = field(default_factory=lambda: deque(maxlen=_MOST))
-    crowded: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_MOST))
+    most: int = _MOST
+    writers: deque[Writer] = field(init=False)
+    crowded: deque[tuple[int, int]] = field(init=False)
     count: int = 0
     copied: _Copied | None = None
     """What the last operation that wrote the element copied there."""
@@ -119,6 +141,7 @@ class _Watch(Observer):
     _buffer: EventBuffer = field(init=False)
 
     def __post_init__(self) -> None:
+        self.writers, self.crowded = deque(maxlen=self.most), deque(maxlen=self.most)
         program = self.launch.program
         self._low = np.uint64(self.memory.ctypes.data)
         self._high = self._low + np.uint64(self.memory.size)
@@ -234,6 +257,29 @@ class _Watch(Observer):
 
     def _wrote(self, starts: NDArray[np.uint64], sizes: NDArray[Any]) -> None:
         """The last of the writers has written these bytes."""
+
+
+@dataclass(slots=True, eq=False)
+class _CtaWatch(_Watch):
+    """Watches a range of the shared memory of a CTA while the CTA runs."""
+
+    cta: tuple[int, int, int] = field(kw_only=True)
+    first: int = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        _Watch.__post_init__(self)
+        self._low = self._high = np.uint64(0)
+
+    def started(self, ctas: tuple[CtaState, ...]) -> None:
+        for cta in ctas:
+            if cta.ctaid == self.cta:
+                self.memory = cta.shared[self.first : self.first + self.memory.size]
+                self._low = np.uint64(self.memory.ctypes.data)
+                self._high = self._low + np.uint64(self.memory.size)
+
+    def ended(self, cta: CtaState) -> None:
+        if cta.ctaid == self.cta:
+            self._low = self._high = np.uint64(0)
 
 
 @dataclass(slots=True, eq=False)

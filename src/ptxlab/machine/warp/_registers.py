@@ -162,10 +162,12 @@ class Registers:
         if self._shadows[register] >= 0:
             self._origin_row(register)[lanes_of(mask)] = origin
 
-    def undefine(self, register: int, lane: int) -> None:
-        """Make all bits of a register wider than a bit undefined in a lane."""
+    def undefine(self, register: int, lane: int, bits: int = -1) -> None:
+        """Make some bits of a register wider than a bit undefined in a lane, and the others defined."""
         row = self._undefined_row(register)
-        row[..., lane] = ~row.dtype.type(0)
+        width = 8 * row.itemsize
+        for number, part in enumerate(row.reshape(-1, 32)):
+            part[lane] = bits >> number * width & (1 << width) - 1
 
     def undefined_bits(self, register: int, mask: int) -> tuple[int, int]:
         """The lanes of a mask in which a register has undefined bits, and those bits of all of them together."""

@@ -66,12 +66,23 @@ class Clusters:
             agent, what = running.owners[slot]
             lane = f"lane {what[1]} of " if isinstance(what, tuple) and what[0] in _OF_A_LANE else ""
             return None if agent is None else lane + agent.describe()
-        exited = self._exited[serial]
-        index = exited.owners[slot]
-        if index < 0:
+        found = self.warp(serial, slot)
+        if found is None:
             return None
-        x, y, z = exited.ctas[index // exited.warps]
-        return f"warp {index % exited.warps} of CTA ({x}, {y}, {z})"
+        (x, y, z), warp = found
+        return f"warp {warp} of CTA ({x}, {y}, {z})"
+
+    def warp(self, serial: int, slot: int) -> tuple[tuple[int, int, int], int] | None:
+        """The coordinates of the CTA, and the number, of the warp that a slot belongs to."""
+        running = self._running.get(serial)
+        if running is not None:
+            agent, _ = running.owners[slot]
+            return None if agent is None else (agent.cta.ctaid, agent.warp)
+        exited = self._exited.get(serial)
+        if exited is None or exited.owners[slot] < 0:
+            return None
+        index = exited.owners[slot]
+        return exited.ctas[index // exited.warps], index % exited.warps
 
     def first_cta(self, serial: int) -> tuple[int, int, int]:
         """The CTA of rank 0 of a cluster, by its coordinates."""

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ptxlab.check.model import ASYNC_PROXY, TENSOR_PIPES, Kind, Row
-from ptxlab.check.race.clocks.clocks import Agent, Clocks, Use
-from ptxlab.check.race.clocks.clusters import Clusters, GridBefore, waits_for_grid
+from ptxlab.check.model import Kind, Row
+from ptxlab.check.race.clocks.clocks import Agent, Clocks
+from ptxlab.check.race.clocks.clusters import GridBefore, waits_for_grid
 from ptxlab.check.race.confirm import ConditionalFindings
 from ptxlab.check.race.program.value_flow import dead_loads
-from ptxlab.check.race.report._messages import (
-    MISSING,
-    Access,
-    Words,
-    code_of,
-    completion_of,
-    elements_of,
-    filling_of,
-    fix_of,
-    granules,
-    join_of,
-    lanes_at,
-    overlap,
-    past_of,
-    shortened,
-    where_text,
-    writing_of,
-    written_by,
-)
+from ptxlab.check.race.report._messages import MISSING, Access, code_of, fix_of, past_of
 from ptxlab.check.race.report._orders import acquired, apart, is_acquired, narrow_scopes
+from ptxlab.check.race.report.lifetimes import LifetimeFindings
+from ptxlab.check.race.report.places import Words, elements_of, granules, lanes_at, overlap, where_text, written_by
+from ptxlab.check.race.report.unwritten import code_of_unwritten, report_unwritten_read
+from ptxlab.check.race.report.values import Write, WritePair
 from ptxlab.check.race.shadow.shadow import TENSOR_GRANULE, Object, Shadow
-from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, EQUAL, FORMAL, HOW_SHIFT, UNWRITTEN
+from ptxlab.check.race.shadow.shadow_ir import BEFORE, CLUSTER_SHIFT, CONCURRENT, EQUAL, FORMAL, HOW_SHIFT, UNWRITTEN
 from ptxlab.check.race.undefined.device_memory import DeviceMemoryUse
 from ptxlab.check.race.undefined.raced import place_of
-from ptxlab.diagnostics import Place as SourcePlace
-from ptxlab.isa.effects import Completion, Dealloc, MbarrierArrive, MbarrierWait, Scope
+from ptxlab.isa.effects import Dealloc, Scope
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.reports import lane_text
@@ -65,14 +48,36 @@ class Place(NamedTuple):
     elements: tuple[tuple[str, str], ...]
 
 
-class Findings:
+class Suspect(NamedTuple):
+    """Two accesses that may have no order, or a read of memory that nothing has written, as the shadow has found them.
+
+    Attributes
+    ----------
+    agent : the warp that makes the later one
+    key : the two instructions with their kinds, and the outcome
+    table, number, rows : all suspects that were found together, which one it is, and the rows that recorded the later accesses
+    """
+
+    clocks: Clocks
+    agent: Agent
+    earlier: Access
+    later: Access
+    key: tuple[int, int, int]
+    table: Words
+    number: int
+    rows: Words | None
+
+    @property
+    def granule(self) -> int:
+        """The host address of the granule that both access."""
+        return int(self.table[self.number, 4])
+
+
+class Findings(LifetimeFindings):
     """Judges suspects and reports each pair of instructions once."""
 
     def __init__(self, launch: Launch, shadow: Shadow) -> None:
-        self._launch = launch
-        self._shadow = shadow
-        self._seen: set[tuple[int, int, int]] = set()
-        self.clusters = Clusters()
+        super().__init__(launch, shadow)
         self.conditional = ConditionalFindings()
         self._raced: set[tuple[int, int, int]] = set()
         """The pairs of instructions whose finding holds only if what one of them reads is used."""
@@ -82,6 +87,15 @@ class Findings:
         """The grid that may still run, if there is one."""
         self._redundant = dead_loads(launch.program) if waits_for_grid(launch.program) else frozenset()
         """Loads that race with the grid before alone."""
+        self._handlers: dict[int, Callable[[Suspect], bool]] = {
+            CONCURRENT: self._conflict,
+            FORMAL: self._conflict,
+            EQUAL: self._equal_bits,
+            UNWRITTEN: self._unwritten,
+            _GRID: self._early,
+            _DEVICE: self._unwritten_device,
+        }
+        """By outcome; each returns whether there is nothing more to find in the suspects of the same two accesses."""
 
     def _access(self, who: int, what: int) -> Access:
         how = what >> HOW_SHIFT & 31
@@ -91,54 +105,68 @@ class Findings:
         op = ops[(what & 0xFFFFFF) % len(ops)]
         return Access(who >> 32, who & 0xFFFFFFFF, op, Kind.STRONG if kind is Kind.NARROW else kind, bool(how & 1), what >> 24 & 0xFFFFFFFF)
 
-    def judge(self, clocks: Clocks, agent: Agent, suspects: NDArray[np.uint64], rows: NDArray[np.uint64] | None = None) -> None:
+    def judge(self, clocks: Clocks, agent: Agent, suspects: Words, rows: Words | None = None) -> None:
         """Report the suspects that are no order of another cluster's; ``rows`` recorded the later accesses."""
-        cleared: set[tuple[int, ...]] = set()
-        for number, (whose, held, who, what, place, wrong) in enumerate(suspects.tolist()):
-            grid = self.before is not None and whose >> 32 + CLUSTER_SHIFT == BEFORE and wrong != UNWRITTEN
-            device = self.conditional.device.reads(place) if wrong == UNWRITTEN else None
-            key = (held & _PAIR, what & _PAIR, _GRID if grid else _DEVICE if device is not None else wrong)
-            pair = whose, who, *key
+        settled: set[tuple[int, ...]] = set()
+        for number, (whose, held, who, what, granule, wrong) in enumerate(suspects.tolist()):
+            key = held & _PAIR, what & _PAIR, self._outcome(whose, granule, wrong)
+            accesses = whose, who, *key
             if key in self._raced:
-                self._collect(clocks, agent, self._access(whose, held), self._access(who, what), place)
-            if key in self._seen or pair in cleared:
-                continue
-            later = self._access(who, what)
-            if device is not None:
-                self._unwritten_device(later, agent, device, overlap(suspects, number))
-                continue
-            if wrong == UNWRITTEN:
-                self._seen.add(key)
-                self._unwritten(later, agent, self._place(later, suspects, number, rows))
-                continue
-            earlier = self._access(whose, held)
-            if grid:
-                self._seen.add(key)
-                self._early(agent, earlier, later, self._place(later, suspects, number, rows))
-                continue
-            narrow = narrow_scopes(clocks, held, earlier, what, later)
-            if (
-                narrow == []
-                or (earlier.serial != clocks.serial and is_acquired(agent, earlier))
-                or {earlier.op.index, later.op.index} & self._redundant
-            ):
-                cleared.add(pair)
-                continue
-            if wrong == EQUAL or self._same_store(earlier, later):
-                cleared.add(pair)
-                if key not in self._equal:
-                    self._equal.add(key)
-                    self._equal_writes(agent, earlier, later, self._place(later, suspects, number, rows))
-                continue
-            self._seen.add(key)
-            code = self._report(clocks, agent, earlier, later, self._place(later, suspects, number, rows), wrong == FORMAL, narrow)
-            reader = self._reader(earlier, later)
-            if code != "X114" or reader is None:
-                self.conditional.certain.add((code, later.op.index))
-            else:
-                self.conditional.readers[code, later.op.index].add(reader.op.index)
-                self._raced.add(key)
-                self._collect(clocks, agent, earlier, later, place)
+                self._collect(clocks, agent, self._access(whose, held), self._access(who, what), granule)
+            if key not in self._seen and accesses not in settled:
+                pair = self._access(whose, held), self._access(who, what)
+                if self._handlers[key[2]](Suspect(clocks, agent, *pair, key, suspects, number, rows)):
+                    settled.add(accesses)
+
+    def _outcome(self, whose: int, granule: int, wrong: int) -> int:
+        """What the shadow has found, with what it does not know: the grid before, and device memory."""
+        if wrong == UNWRITTEN:
+            return UNWRITTEN if self.conditional.device.reads(granule) is None else _DEVICE
+        return _GRID if self.before is not None and whose >> 32 + CLUSTER_SHIFT == BEFORE else wrong
+
+    def _conflict(self, suspect: Suspect) -> bool:
+        """Nothing orders the two accesses."""
+        clocks, agent, earlier, later = suspect[:4]
+        narrow = self._narrow(suspect)
+        if self._is_ordered(suspect, narrow):
+            return True
+        if self._same_store(earlier, later):
+            return self._equal_bits(suspect)
+        self._seen.add(suspect.key)
+        place = self._place(suspect)
+        code = self._report(clocks, agent, earlier, later, place, suspect.key[2] == FORMAL, narrow)
+        reader = self._reader(earlier, later)
+        if code != "X114" or reader is None:
+            self.conditional.certain.add((code, later.op.index))
+        else:
+            self.conditional.readers[code, later.op.index].add(reader.op.index)
+            self._raced.add(suspect.key)
+            self._collect(clocks, agent, earlier, later, suspect.granule)
+        if earlier.write and later.write and place.found.granule != TENSOR_GRANULE:
+            self._note_writes(code, suspect, place.found)
+        return True
+
+    def _narrow(self, suspect: Suspect) -> list[Op] | None:
+        held, what = (int(suspect.table[suspect.number, column]) for column in (1, 3))
+        return narrow_scopes(suspect.clocks, held, suspect.earlier, what, suspect.later)
+
+    def _is_ordered(self, suspect: Suspect, narrow: list[Op] | None) -> bool:
+        """Whether something orders the two that the shadow does not know, or they need no order."""
+        earlier = suspect.earlier
+        acquired = earlier.serial != suspect.clocks.serial and is_acquired(suspect.agent, earlier)
+        return narrow == [] or acquired or bool({earlier.op.index, suspect.later.op.index} & self._redundant)
+
+    def _note_writes(self, code: str, suspect: Suspect, found: Object) -> None:
+        """Note where two writes conflict, so that a run can find out what each has written."""
+        writers = [self.clusters.warp(each.serial, each.column // 2) for each in (suspect.earlier, suspect.later)]
+        granule, mask = suspect.granule, suspect.earlier.mask & suspect.later.mask
+        bytes_ = [byte for byte in range(32) if mask >> byte & 1]
+        run = next((i for i, byte in enumerate(bytes_) if byte != bytes_[0] + i), len(bytes_))
+        if writers[0] is not None and writers[1] is not None and run:
+            inside = granule - found.start + bytes_[0]
+            ops = suspect.earlier.op, suspect.later.op
+            pair = WritePair(place_of(found.owner, inside), inside, run, Write(ops[0], *writers[0]), Write(ops[1], *writers[1]))
+            self.conditional.writes.setdefault((code, suspect.later.op.index), pair)
 
     def _collect(self, clocks: Clocks, agent: Agent, earlier: Access, later: Access, granule: int) -> None:
         """Note the bytes of a granule that are read in a race: by which warp, or in which cluster they are not."""
@@ -159,77 +187,85 @@ class Findings:
         if owner is not None:
             self.conditional.raced.inside[reader.op.index, owner.cta.ctaid, owner.warp] |= bytes_
 
-    def _place(self, later: Access, suspects: NDArray[np.uint64], number: int, rows: NDArray[np.uint64] | None) -> Place:
+    def _place(self, suspect: Suspect) -> Place:
         """Where the two accesses of a suspect overlap."""
-        places, masks = overlap(suspects, number)
+        places, masks = overlap(suspect.table, suspect.number)
         found = self._shadow.find(int(places[0]))
         assert found is not None
-        row = int(suspects[number, 3]) & 0xFFFFFF
+        row = int(suspect.table[suspect.number, 3]) & 0xFFFFFF
         size = self._shadow.size_of(row)
-        lanes = "" if rows is None or found.granule == TENSOR_GRANULE else lanes_at(rows, row, size, places, masks)
+        rows = None if found.granule == TENSOR_GRANULE else suspect.rows
+        lanes = "" if rows is None else lanes_at(rows, row, size, places, masks)
         return Place(found, where_text(found, places, masks), lanes, elements_of(found, places, masks))
 
-    def _early(self, agent: Agent, earlier: Access, later: Access, place: Place) -> None:
+    def _early(self, suspect: Suspect) -> bool:
         """A dependent grid touches what the grid before, which may still run, has touched."""
-        before = self.before
+        before, earlier, later, place = self.before, suspect.earlier, suspect.later, self._place(suspect)
         assert before is not None
+        self._seen.add(suspect.key)
         self._add_pair(
             "X121",
             f"{later.op.short} {later.verb} {place.text}, which {earlier.op.short} of the grid "
             f"before {past_of(earlier)}, and no griddepcontrol.wait stands before it",
             later.op,
             f"insert griddepcontrol.wait before line {later.op.line}, in the same thread or before a barrier that it passes",
-            agent.cta,
+            suspect.agent.cta,
             f"kernel {before.kernel}, line {earlier.op.line}: {earlier.op.opcode}",
             self._agent_text(later, place.lanes),
             "none: griddepcontrol.launch_dependents lets this grid start while the other one runs",
             elements=place.elements,
         )
+        return True
 
     def _same_store(self, earlier: Access, later: Access) -> bool:
         """Whether two bulk copies write the same bits."""
         slots = (earlier.slot, earlier.clock), (later.slot, later.clock)
         return earlier.write and later.write and self.clusters.same_store(*slots)
 
-    def _equal_writes(self, agent: Agent, earlier: Access, later: Access, place: Place) -> None:
+    def _equal_bits(self, suspect: Suspect) -> bool:
         """Nothing orders two writes, and both write the same bits: one note for shared memory and one for global memory."""
-        self._add_pair(
-            "X123",
-            f"{later.op.short} writes {place.text}, to which {earlier.op.short} at line {earlier.op.line} writes the same bits, "
-            "and nothing orders the two",
-            later.op,
-            "nothing need change, as the result does not depend on the order; for a kernel without the note let one thread write",
-            agent.cta,
-            f"{self._agent_text(earlier)}: {self._line_text(earlier.op)}",
-            self._agent_text(later, place.lanes),
-            source=self._launch.reports.place(earlier.op)[2],
-            elements=place.elements,
-            once=True,
-            part=place.found.proxy_row,
-        )
+        if suspect.key not in self._equal and not self._is_ordered(suspect, self._narrow(suspect)):
+            self._equal.add(suspect.key)
+            earlier, later, place = suspect.earlier, suspect.later, self._place(suspect)
+            self._add_pair(
+                "X123",
+                f"{later.op.short} writes {place.text}, to which {earlier.op.short} at line {earlier.op.line} writes the same bits, "
+                "and nothing orders the two",
+                later.op,
+                "nothing need change, as the result does not depend on the order; for a kernel without the note let one thread write",
+                suspect.agent.cta,
+                f"{self._agent_text(earlier)}: {self._line_text(earlier.op)}",
+                self._agent_text(later, place.lanes),
+                source=self._launch.reports.place(earlier.op)[2],
+                elements=place.elements,
+                once=True,
+                part=place.found.proxy_row,
+            )
+        return True
 
-    def _unwritten(self, reader: Access, agent: Agent, place: Place) -> None:
+    def _unwritten(self, suspect: Suspect) -> bool:
         """Memory of the SM starts with whatever the last kernel left there."""
+        self._seen.add(suspect.key)
+        reader, place = suspect.later, self._place(suspect)
         tensor = place.found.granule == TENSOR_GRANULE
+        self.conditional.readers[code_of_unwritten(tensor), reader.op.index].add(reader.op.index)
+        who = self._agent_text(reader, place.lanes)
         written = self._written(place.found) if tensor else ()
-        self.conditional.readers["T614" if tensor else "M411", reader.op.index].add(reader.op.index)
-        self._launch.reports.add(
-            "T614" if tensor else "M411",
-            f"{reader.op.short} reads {place.text}, which nothing has written",
-            op=reader.op,
-            fix=filling_of(reader, bool(written)) if tensor else writing_of(self._launch.program, reader.op, agent.cta),
-            details=(("reader", self._agent_text(reader, place.lanes)), *(("written", text) for text in written)),
-            cta=agent.cta,
-        )
+        report_unwritten_read(self._launch, reader.op, suspect.agent.cta, tensor, place.text, who, written)
+        return True
 
     def _written(self, found: Object) -> tuple[str, ...]:
         """What has been written of tensor memory: columns and lanes, by which instructions and warps."""
         return tuple(f"{text} by {self._agent_text(writer)} at line {writer.op.line}" for writer, text in written_by(found, self._access))
 
-    def _unwritten_device(self, reader: Access, agent: Agent, found: Object, where: tuple[Words, Words]) -> None:
+    def _unwritten_device(self, suspect: Suspect) -> bool:
         """Device memory is read that nothing has written, or in which an earlier launch has left undefined bits."""
+        reader, found = suspect.later, self.conditional.device.reads(suspect.granule)
         key = "M412", reader.op.index
-        addresses = set() if key in self.conditional.readers else DeviceMemoryUse.unwritten(found, *(each.tolist() for each in where))
+        if found is None or key in self.conditional.readers:
+            return True
+        places, masks = overlap(suspect.table, suspect.number)
+        addresses = DeviceMemoryUse.unwritten(found, places.tolist(), masks.tolist())
         if addresses:
             self.conditional.readers[key].add(reader.op.index)
             where = granules(found, addresses)
@@ -239,81 +275,9 @@ class Findings:
                 op=reader.op,
                 fix=WRITE_IT,
                 details=(*elements_of(found, *where), ("reader", self._agent_text(reader)), ("allocation", str(found.owner))),
-                cta=agent.cta,
+                cta=suspect.agent.cta,
             )
-
-    def in_flight_at_exit(self, agent: Agent, op: Op, reads: bool, grouped: bool = True) -> None:
-        """An asynchronous operation that nothing has waited for when the CTA exits."""
-        bulk_store = reads and completion_of(op) is Completion.BULK_GROUP
-        self._launch.reports.add(
-            "X119" if bulk_store and self._launch.model == "practice" else "X116",
-            f"CTA {agent.cta.describe()} exits while {op.short} at line {op.line} may still "
-            + ("read its shared memory" if reads else "write to its shared memory"),
-            op=op,
-            fix=f"{join_of(op, reads, grouped)} before the threads exit",
-            details=(("issued by", agent.describe()),),
-            cta=agent.cta,
-        )
-
-    def outlived(self, cta: Any, agent: Agent, op: Op) -> None:
-        """A CTA exits, and nothing orders an access of another CTA to its shared memory before that."""
-        self._launch.reports.add(
-            "M407",
-            f"{op.short} of CTA {agent.cta.describe()} uses the shared memory of CTA {cta.describe()}, "
-            "which may have exited by then: nothing orders the two",
-            op=op,
-            fix=f"insert barrier.cluster.arrive and barrier.cluster.wait after line {op.line}, before the CTAs of the cluster exit"
-            + (
-                f"; or let CTA {cta.describe()} wait on its mbarrier for that arrival before it exits"
-                if isinstance(op.effects, MbarrierArrive)
-                else ""
-            ),
-            details=(("later", f"CTA {cta.describe()} exits"),),
-            cta=agent.cta,
-        )
-
-    def overrun(self, barrier: Any, use: Use, op: Op) -> None:
-        """Nothing keeps a phase from being complete before a warp has seen that the one before is."""
-        by_parity = isinstance(use.op.effects, MbarrierWait) and use.op.effects.parity
-        other = f"; or wait with the other parity, if the phase that line {op.line} completes is meant" if by_parity else ""
-        self._launch.reports.add(
-            "B519",
-            f"{use.op.short} waits for a phase of the mbarrier at shared offset {barrier.offset:#x}, and nothing keeps the next phase, "
-            f"which {op.short} at line {op.line} completes, from being complete before the wait",
-            op=use.op,
-            fix=f"after line {use.op.line} arrive on an mbarrier, and wait on that mbarrier before line {op.line}; "
-            f"or synchronise the threads with a barrier between the two{other}",
-            details=(
-                ("waits", use.agent.describe()),
-                ("what then happens", "the parity in the wait means the phase after that one, and the wait ends"),
-            ),
-            cta=use.agent.cta,
-        )
-
-    def invalidated_early(self, barrier: Any, agent: Agent, op: Op, use: Use) -> None:
-        """mbarrier.inval ends the life of an object that another warp uses, and nothing orders the two."""
-        self._add_pair(
-            "X101",
-            f"{op.short} ends the mbarrier at shared offset {barrier.offset:#x}, which {use.op.short} at line {use.op.line} uses, "
-            "and nothing orders the two threads",
-            op,
-            f"synchronise the threads with a barrier (bar.sync) between line {use.op.line} and line {op.line}",
-            agent.cta,
-            use.agent.describe(),
-            agent.describe(),
-        )
-
-    def arrived_twice(self, barrier: Any, agent: Agent, first: Op, op: Op) -> None:
-        """A warp arrives at a barrier of its CTA twice in one phase."""
-        self._launch.reports.add(
-            "B520",
-            f"warp {agent.warp} arrives at barrier {barrier.id} again, as it did at line {first.line}, and the barrier is not yet "
-            "complete: it counts as two warps",
-            op=op,
-            fix=f"arrive once in a phase: drop line {op.line}, give it another barrier, or let the warp wait between line {first.line} and "
-            f"line {op.line} for a barrier after barrier {barrier.id}",
-            cta=agent.cta,
-        )
+        return bool(addresses)
 
     def race_of_lanes(self, warp: Any, earlier: tuple[Op, bool, int], later: tuple[Op, bool, int], addresses: set[int]) -> None:
         """Threads of one warp access the same bytes, and only the warp's progress orders them."""
@@ -335,30 +299,6 @@ class Findings:
             f"lanes {lane_text(who)} of {owner}",
             "none: program order is that of one thread",
             elements=elements_of(found, *granules(found, addresses)),
-        )
-
-    def uninitialised(self, barrier: Any, agent: Agent, op: Op, made: Use) -> None:
-        """A warp uses an mbarrier object, and nothing orders the use after its initialisation."""
-        if (made.op.index, op.index, -1) in self._seen:
-            return
-        self._seen.add((made.op.index, op.index, -1))
-        first, owner = made.op.line, made.agent.cta
-        fix = (
-            f"insert bar.sync 0{' (barrier.cluster, if other CTAs use it, too)' if len(owner.cluster) > 1 else ''} after line {first}, "
-            f"which all threads pass before line {op.line}"
-            if owner is agent.cta
-            else f"insert fence.mbarrier_init.release.cluster after line {first}, then barrier.cluster.arrive and barrier.cluster.wait, "
-            f"all before line {op.line}"
-        )
-        self._add_pair(
-            "X120",
-            f"{op.short} uses the mbarrier at shared offset {barrier.offset:#x} of CTA {owner.describe()}, which "
-            f"mbarrier.init at line {first} initialises, and nothing orders the two",
-            op,
-            fix,
-            agent.cta,
-            f"{made.agent.describe()}: {self._line_text(made.op)}",
-            agent.describe(),
         )
 
     # ---------------------------------------------------------------------------------------------------------- words
@@ -398,26 +338,6 @@ class Findings:
         self._add_pair(code, message, later.op, fix, agent.cta, one, other, order, source, place.elements)
         return code
 
-    def _add_pair(
-        self,
-        code: str,
-        message: str,
-        op: Op,
-        fix: str,
-        cta: Any,
-        earlier: str,
-        later: str,
-        order: str = "none",
-        source: SourcePlace | None = None,
-        elements: tuple[tuple[str, str], ...] = (),
-        **keys: Any,
-    ) -> None:
-        """Add a finding about two accesses; ``op`` is the later one, ``source`` the place of the earlier one in the source."""
-        details = [("earlier", earlier), ("later", later), ("order that exists", order)]
-        if source is not None:
-            details.insert(1, ("earlier, in the source", f"{source.file}:{source.line}"))
-        self._launch.reports.add(code, message, op=op, fix=fix, details=[*elements, *details], cta=cta, **keys)
-
     def _reader(self, earlier: Access, later: Access) -> Access | None:
         """The one of two accesses that is a weak load of a warp, if the other one writes."""
         if earlier.write == later.write:
@@ -425,13 +345,3 @@ class Findings:
         reader = earlier if later.write else later
         is_load = isinstance(self._launch.program.natives.get(reader.op.index), LaneAccess)
         return reader if is_load and reader.kind is Kind.GENERIC else None
-
-    def _line_text(self, op: Op) -> str:
-        return f"line {op.line}: {shortened(self._launch.reports.place(op)[1])}"
-
-    def _agent_text(self, access: Access, lanes: str = "") -> str:
-        text = self.clusters.owner(access.serial, access.column // 2)
-        if text is None:
-            return access.op.short
-        text = f"lanes {lanes} of {text}" if lanes else text
-        return f"{access.op.short} issued by {text}" if access.kind in ASYNC_PROXY or access.kind in TENSOR_PIPES else text

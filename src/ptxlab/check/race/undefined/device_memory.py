@@ -80,6 +80,7 @@ class DeviceMemoryUse:
             return set()
         found = [place + byte for place, mask in zip(places, masks, strict=True) for byte in range(32) if mask >> byte & 1]
         inside = np.unique(found).astype(np.int64) - made.start
+        inside = inside[(inside >= 0) & (inside < made.data.nbytes)]
         inside = inside[mirror.bits[inside] != 0]
         return set((inside[never[mirror.numbers[inside]]] + made.start).tolist())
 

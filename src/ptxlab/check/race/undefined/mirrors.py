@@ -24,16 +24,33 @@ _MOST_OBJECTS = 1 << 14
 
 @dataclass(slots=True, eq=False)
 class WatchedMemory:
-    """Memory with its mirror, and the origins of undefined bits in it."""
+    """Memory with its mirror, and the origins of undefined bits in it.
+
+    Attributes
+    ----------
+    fresh : for memory that ends with the launch, the bytes in which undefined bits are what was there at first: nothing has stored any
+    """
 
     data: NDArray[np.uint8]
     mirror: NDArray[np.uint8]
     owner: Any
     origins: ObjectOrigins = field(default_factory=ObjectOrigins)
+    fresh: NDArray[np.bool_] | None = None
 
     @property
     def start(self) -> int:
         return address_of(self.data)
+
+    def undefined(self, where: slice | NDArray[np.intp]) -> NDArray[np.intp]:
+        """Those of some bytes that have undefined bits."""
+        places: NDArray[np.intp] = np.arange(where.start, where.stop, dtype=np.intp) if isinstance(where, slice) else where
+        found: NDArray[np.intp] = places[self.mirror[places] != 0]
+        return found
+
+    def stored(self, where: slice | NDArray[np.intp]) -> None:
+        """Undefined bits have been stored to some bytes."""
+        if self.fresh is not None:
+            self.fresh[where] = False
 
 
 def _watched(data: NDArray[np.uint8], owner: Any, fill: int) -> WatchedMemory:
@@ -56,6 +73,7 @@ class Mirrors:
     def watch(self, data: NDArray[np.uint8], owner: Any, fill: int) -> WatchedMemory:
         """Give memory a mirror, which starts with this byte everywhere."""
         made = _watched(data, owner, fill)
+        made.fresh = np.ones(data.nbytes, np.bool_) if fill else None
         self._objects.append(made)
         self._tabulate()
         return made

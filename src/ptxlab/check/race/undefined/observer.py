@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import ctypes
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.check.race.shadow.transfers import COLUMN_BYTES, transferred_ranges
 from ptxlab.check.race.undefined.device_memory import ByteOrigins, StoredBits, UnwrittenRead, bytes_at, is_unwritten
+from ptxlab.check.race.undefined.fresh import FreshReads
 from ptxlab.check.race.undefined.mirrors import UNDEFINED, Mirrors, WatchedMemory
 from ptxlab.check.race.undefined.raced import Raced, place_of
+from ptxlab.check.race.undefined.uses import IN_FLIGHT, READ, UsesOfUndefinedBits, is_read
 from ptxlab.engine.context import Word
 from ptxlab.engine.lowering.register_use import deciding_registers, flatten, kept_operands, observed_registers, operand_registers
-from ptxlab.engine.program import HOW_SHIFT, UNWRITTEN_REGISTER, Observed
+from ptxlab.engine.program import HOW_SHIFT, Observed
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Alloc
-from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess
+from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, TensorAccess
 from ptxlab.isa.operands import Op, Reg
 from ptxlab.machine.launch.indeterminate import UndefinedUse, lanes_observed, undefined_use
 from ptxlab.machine.memory.global_memory import Allocation
-from ptxlab.machine.observe.observer import Observer
+from ptxlab.machine.warp.warp import lanes_of
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
@@ -34,16 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["UndefinedBitsObserver"]
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_READ = 1 << 30
-"""An origin: this and the op that has read undefined bits of memory. Others are those of the first run."""
-_IN_FLIGHT = _READ | 1 << 29
-"""An origin: this and the asynchronous op that has not been waited for, and may still write to the register."""
-_T = TypeVar("_T")
-
-
-def _is_read(origin: int) -> bool:
-    """Whether an origin is one of this run."""
-    return _READ <= origin < UNWRITTEN_REGISTER
 
 
 class _Issue(NamedTuple):
@@ -71,29 +63,22 @@ class _OfOperation(NamedTuple):
         return self.own
 
 
-class UndefinedBitsObserver(Observer):
+class UndefinedBitsObserver(UsesOfUndefinedBits):
     """Keeps the mirrors of memory, and notes from where undefined bits come that are used."""
 
     def __init__(self, launch: Launch, raced: Raced, followed: bool = False) -> None:
-        self._launch = launch
+        super().__init__(launch)
         self._raced, self._racing = raced, raced.ops
         self._followed = followed
         """Whether device memory keeps undefined bits for later launches."""
         self.raised: BaseException | None = None
-        self._used: dict[int, Op] = {}
-        """By the origin of undefined bits the first op that uses them."""
-        self._left: dict[int, Op] = {}
-        """The same, where a store to device memory is a use, too."""
-        self._register_uses: dict[int, UndefinedUse] = {}
-        """The same, as a finding."""
-        self._through: dict[int, set[int]] = defaultdict(set)
-        """By the origin of undefined bits that an op has loaded: the origins that they had in memory."""
         live = launch.device.memory.live()
         self._mirrors = Mirrors((each.data, each) for each in live if each.size and each.writable)
         self._entries: list[StoredBits] = []
         for held in self._mirrors.allocations():
             if not held.owner.copied_back:
                 held.origins = ByteOrigins(held.owner, held.mirror, launch, self._entries)
+        self.fresh_reads = FreshReads()
         self.unwritten_reads: dict[int, UnwrittenRead] = {}
         """By op the first bytes of device memory that it reads and that nothing has written."""
         self._of_cta: dict[int, WatchedMemory] = {}
@@ -105,52 +90,10 @@ class UndefinedBitsObserver(Observer):
         self._callback = _CALLBACK(self._called)
         self._address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
-    def used(self, left: bool = False) -> dict[int, Op]:
-        """The ops that have read undefined bits on which something depends, each with one that uses them.
-
-        ``left``: a store to device memory is a use, too.
-        """
-        closed = self._closed(self._left if left else self._used)
-        return {origin ^ _READ: op for origin, op in closed.items() if _READ <= origin < _IN_FLIGHT}
-
-    def used_in_flight(self) -> dict[int, Op]:
-        """The asynchronous ops on whose registers something depends before they are waited for, each with an op that uses them."""
-        return {origin ^ _IN_FLIGHT: op for origin, op in self._closed(self._left).items() if _IN_FLIGHT <= origin < UNWRITTEN_REGISTER}
-
-    def static_uses(self) -> Iterator[tuple[int, UndefinedUse]]:
-        """Uses of undefined bits of registers that no instruction has written, or a load whose guard is false."""
-        return ((origin, found) for origin, found in self._closed(self._register_uses).items() if not _is_read(origin))
-
     def device_memory(self) -> Iterator[tuple[Allocation, NDArray[np.uint8], ByteOrigins]]:
         """The device memory that later launches read, with its undefined bits."""
         found = self._mirrors.allocations()
         return ((each.owner, each.mirror, each.origins) for each in found if isinstance(each.origins, ByteOrigins))
-
-    def sources(self, origin: int) -> list[int]:
-        """Where undefined bits with an origin come from, other than reads of memory."""
-        return sorted(each for each in self._closed({origin: None}) if not _is_read(each))
-
-    def _closed(self, first: Mapping[int, _T]) -> dict[int, _T]:
-        """With an origin also those of what it has loaded."""
-        found: dict[int, _T] = {}
-        work = list(first.items())
-        while work:
-            origin, use = work.pop()
-            if origin not in found:
-                found[origin] = use
-                work += ((other, use) for other in self._through.get(origin, ()))
-        return found
-
-    def _leave(self, origins: Iterable[int], op: Op) -> None:
-        """Undefined bits with these origins are used, or are stored to device memory."""
-        for origin in origins:
-            self._left.setdefault(origin, op)
-
-    def _note(self, origins: Iterable[int], op: Op) -> None:
-        """Undefined bits with these origins are used."""
-        self._leave(origins, op)
-        for origin in origins:
-            self._used.setdefault(origin, op)
 
     def mirror_of(self, name: str) -> NDArray[np.uint8]:
         """The undefined bits of the allocation of global memory whose name has this word."""
@@ -200,16 +143,17 @@ class UndefinedBitsObserver(Observer):
         origins = set(issue.origins)
         op = operation.op
         for held, first, stop in self._mirrors.undefined(access for access in issue.accesses if not access.write or access.reads):
-            origins |= self._reads(op, held, slice(first, stop)) | {_READ | op.index}
+            origins |= self._reads(issue.warp, op, issue.lanes, held, slice(first, stop)) | {READ | op.index}
         writes = [access for access in issue.accesses if access.write]
         if operation.undefined is None:
             self._mirrors.fill(writes, bool(origins))
         else:
-            operation.undefined(_OfOperation(self._mirrors, origins, self._through, _READ | op.index))
+            operation.undefined(_OfOperation(self._mirrors, origins, self._through, READ | op.index))
         if not origins:
             return
         for held, first, stop in self._mirrors.undefined(writes):
             held.origins.add(first, stop, origins, op, lambda: _stored(op, issue))
+            held.stored(slice(first, stop))
             if isinstance(held.owner, Allocation):
                 self._leave(origins, op)
             if isinstance(held.owner, Allocation) and (held.owner.copied_back or not self._followed):
@@ -220,24 +164,25 @@ class UndefinedBitsObserver(Observer):
     def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         listed = tuple(accesses)
         for held, first, stop in self._mirrors.undefined(access for access in listed if not access.write or access.reads):
-            self._reads(warp.op, held, slice(first, stop))
+            self._reads(warp, warp.op, warp.mask, held, slice(first, stop))
             self._read_use(warp, warp.op, warp.mask)
         self._mirrors.fill((access for access in listed if access.write), False)
 
-    def _reads(self, op: Op, held: WatchedMemory, where: slice | NDArray[np.intp]) -> set[int]:
-        """An op reads undefined bits: note and return where they come from, other than from memory that nothing has written."""
+    def _reads(self, warp: Warp, op: Op, lanes: int, held: WatchedMemory, where: slice | NDArray[np.intp]) -> set[int]:
+        """Lanes read undefined bits: note and return where they come from, other than from memory that nothing has written."""
+        if held.fresh is not None:
+            undefined = held.undefined(where)
+            fresh = undefined[held.fresh[undefined]]
+            if fresh.size:
+                self.fresh_reads.note(op, warp, lanes, held, fresh)
+            if fresh.size == undefined.size:
+                return set()
         origins = held.origins.within(where)
-        self._through[_READ | op.index] |= origins
+        self._through[READ | op.index] |= origins
         if op.index not in self.unwritten_reads and is_unwritten(self._launch, origins):
             first, stop = (where.start, where.stop) if isinstance(where, slice) else (int(where.min()), int(where.max()) + 1)
             self.unwritten_reads[op.index] = UnwrittenRead(op, held.owner, first, stop)
         return {origin for origin in origins if not is_unwritten(self._launch, (origin,))}
-
-    def _read_use(self, warp: Warp, op: Op, lanes: int) -> None:
-        """What an op reads from memory decides something, or others see it."""
-        self._note((_READ | op.index,), op)
-        use = UndefinedUse("R808", f"{op.short} reads undefined bits of memory", op, warp, lanes)
-        self._register_uses.setdefault(_READ | op.index, use)
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         if op.row.updates and self._launch.policy != "eager":
@@ -247,7 +192,7 @@ class UndefinedBitsObserver(Observer):
     def _in_flight(self, warp: Warp, op: Op) -> None:
         """The registers of an asynchronous operation hold nothing until a wait writes them."""
         ones = np.full((len(flatten(op.operands[0])), 32), 0xFFFF_FFFF, np.uint32)
-        warp.set_undefined(op.operands[0], ones, _IN_FLIGHT | op.index)
+        warp.set_undefined(op.operands[0], ones, IN_FLIGHT | op.index)
 
     def serviced(self, warp: Warp, op: Op) -> None:
         """Columns that are allocated hold nothing; the address of the allocation is written."""
@@ -255,9 +200,11 @@ class UndefinedBitsObserver(Observer):
             return
         for cta in (warp.cta, warp.cta.peer) if op.effects.pair and warp.cta.peer is not None else (warp.cta,):
             now = set(cta.tensor.allocations_of(cta))
-            mirror = self._tensors[id(cta.tensor)].mirror.reshape(512, -1)
+            held = self._tensors[id(cta.tensor)]
+            assert held.fresh is not None
             for column, columns in now - self._owned[id(cta)]:
-                mirror[column : column + columns] = UNDEFINED
+                held.mirror.reshape(-1, COLUMN_BYTES)[column : column + columns] = UNDEFINED
+                held.fresh.reshape(-1, COLUMN_BYTES)[column : column + columns] = True
             self._owned[id(cta)] = now
         target, offset = self._launch.shared_at(warp, warp.uniform_address(0))
         self._of_cta[id(target)].mirror[offset : offset + 4] = 0
@@ -289,14 +236,15 @@ class UndefinedBitsObserver(Observer):
                     if origin not in self._register_uses:
                         self._register_uses[origin] = undefined_use(warp, op, register, mask, decides=how is Observed.DECIDED)
             return
-        hosts = self._hosts(warp, mask)
+        hosts = self._hosts(warp, _reaching(native, mask))
         if how is Observed.COPIED:
-            self._copied(warp, native, op, hosts)
+            self._copied(warp, native, op, mask, hosts)
         elif how is Observed.ATOMIC:
             self._atomic(warp, native, op, hosts)
         elif how is Observed.STORED:
-            for held, places in self._reached(warp, op, hosts):
+            for held, places, bytes_ in self._reached(warp, op, hosts):
                 held.origins.stored(warp, op, native, mask, places)
+                held.stored(bytes_)
         else:
             self._loaded(warp, op, native, mask, hosts)
 
@@ -308,42 +256,62 @@ class UndefinedBitsObserver(Observer):
         rows = (ctypes.c_uint64 * 32).from_address(address)
         return {lane: rows[lane] for lane in range(32) if mask >> lane & 1}
 
-    def _reached(self, warp: Warp, op: Op, hosts: dict[int, int]) -> list[tuple[WatchedMemory, dict[int, int]]]:
-        """The memory that lanes reach, each with the places of its lanes."""
+    def _reached(
+        self, warp: Warp, op: Op, hosts: dict[int, int]
+    ) -> Iterator[tuple[WatchedMemory, dict[int, int], slice | NDArray[np.intp]]]:
+        """The memory that lanes reach by a load or a store, each with the places of its lanes, and the bytes of it."""
         native = self._launch.program.natives.get(op.index)
-        if not isinstance(native, LaneAccess) and not hosts:
-            return [(self._tensors[id(warp.cta.tensor)], {})]
-        return self._mirrors.places(hosts)
+        if isinstance(native, TensorAccess):
+            yield self._tensors[id(warp.cta.tensor)], {}, _columns(warp, op, native)
+            return
+        assert isinstance(native, LaneAccess | MatrixAccess)
+        size = native.size if isinstance(native, LaneAccess) else native.row
+        for held, places in self._mirrors.places(hosts):
+            yield held, places, bytes_at(places.values(), size)
 
     def _atomic(self, warp: Warp, native: Any, op: Op, hosts: dict[int, int]) -> None:
         assert isinstance(native, Atomic)
         for held, places in self._mirrors.places(hosts):
             undefined = {lane: at for lane, at in places.items() if held.mirror[at : at + native.size].any()}
             if undefined:
-                self._reads(op, held, bytes_at(undefined.values(), native.size))
-                self._read_use(warp, op, sum(1 << lane for lane in undefined))
+                lanes = sum(1 << lane for lane in undefined)
+                self._reads(warp, op, lanes, held, bytes_at(undefined.values(), native.size))
+                if native.replaces:
+                    self._exchanged(warp, native, op, held, undefined)
+                else:
+                    self._read_use(warp, op, lanes)
 
-    def _copied(self, warp: Warp, native: Any, op: Op, hosts: dict[int, int]) -> None:
+    def _exchanged(self, warp: Warp, native: Atomic, op: Op, held: WatchedMemory, places: dict[int, int]) -> None:
+        """Lanes have replaced undefined bits, one lane after the other: the first one at a place has them in its register."""
+        (item,) = flatten(op.operands[native.destination])
+        for lane, at in sorted(places.items()):
+            if isinstance(item, Reg):
+                warp.undefine(item.index, lane, int.from_bytes(held.mirror[at : at + native.size].tobytes(), "little"))
+                warp.set_origin(item.index, READ | op.index, 1 << lane)
+            held.mirror[at : at + native.size] = 0
+
+    def _copied(self, warp: Warp, native: Any, op: Op, mask: int, hosts: dict[int, int]) -> None:
         """cp.async has copied undefined bits to the shared memory of the CTA; a lane may have copied only the first of these bytes."""
         assert isinstance(native, CopyAsync)
+        target = self._of_cta[id(warp.cta)]
         for held, places in self._mirrors.places(hosts):
             where = bytes_at(places.values(), native.size)
-            self._of_cta[id(warp.cta)].origins.found |= self._reads(op, held, where[where < held.data.nbytes]) | {_READ | op.index}
+            target.origins.found |= self._reads(warp, op, mask, held, where[where < held.data.nbytes]) | {READ | op.index}
+        for address in warp.addresses(op.operands[native.destination])[lanes_of(mask)].tolist():
+            _, offset = self._launch.shared_at(warp, address)
+            target.stored(slice(offset, offset + native.size))
 
     def _loaded(self, warp: Warp, op: Op, native: Any, mask: int, hosts: dict[int, int]) -> None:
         self._race(warp, op, native, hosts)
         items = [(number, item) for number, item in enumerate(flatten(op.operands[native.value])) if isinstance(item, Reg)]
         for _, item in items:
-            warp.set_origin(item.index, _READ | op.index, mask)
-        for held, places in self._reached(warp, op, hosts):
-            if isinstance(native, LaneAccess):
-                origins = self._reads(op, held, bytes_at(places.values(), native.size))
-                if isinstance(held.origins, ByteOrigins) and origins and op.index not in self._racing:
-                    size = native.bits // 8
-                    for number, item in items:
-                        self._carried(warp, item, held.origins, {lane: at + number * size for lane, at in places.items()}, size)
-            else:
-                self._reads(op, held, slice(0, held.data.nbytes))
+            warp.set_origin(item.index, READ | op.index, mask)
+        for held, places, bytes_ in self._reached(warp, op, hosts):
+            origins = self._reads(warp, op, mask, held, bytes_)
+            if isinstance(native, LaneAccess) and isinstance(held.origins, ByteOrigins) and origins and op.index not in self._racing:
+                size = native.bits // 8
+                for number, item in items:
+                    self._carried(warp, item, held.origins, {lane: at + number * size for lane, at in places.items()}, size)
 
     def _carried(self, warp: Warp, item: Reg, held: ByteOrigins, places: dict[int, int], size: int) -> None:
         """Lanes have loaded bits that a launch before has left in device memory: their origin is that of the bits, where it is one."""
@@ -351,7 +319,7 @@ class UndefinedBitsObserver(Observer):
         if len(origins) > 1 and len(places) > 1:
             for lane, at in places.items():
                 self._carried(warp, item, held, {lane: at}, size)
-        elif len(origins) == 1 and not is_unwritten(self._launch, origins) and not any(map(_is_read, origins)):
+        elif len(origins) == 1 and not is_unwritten(self._launch, origins) and not any(map(is_read, origins)):
             warp.set_origin(item.index, origins.pop(), sum(1 << lane for lane in places))
 
     def _race(self, warp: Warp, op: Op, native: Any, hosts: dict[int, int]) -> None:
@@ -368,6 +336,20 @@ class UndefinedBitsObserver(Observer):
                 places = (place_of(held.owner, first + byte) for byte in range(size))
                 if isinstance(item, Reg) and any(self._raced.is_read_in_race(op.index, warp, place) for place in places):
                     warp.undefine(item.index, lane)
+
+
+def _reaching(native: Any, mask: int) -> int:
+    """The lanes whose addresses count: of a matrix those that have the addresses of rows."""
+    return (1 << 8 * native.registers) - 1 if isinstance(native, MatrixAccess) else mask
+
+
+def _columns(warp: Warp, op: Op, native: TensorAccess) -> slice | NDArray[np.intp]:
+    """The bytes of the tensor memory of the SM that a warp loads or stores; all if its address is no longer known."""
+    address = warp.common_address(op.operands[native.address])
+    if address is None or set(operand_registers(op.operands[native.address])).intersection(warp.launch.program.writes[op.index]):
+        return slice(0, 512 * COLUMN_BYTES)
+    starts, (size,) = transferred_ranges(op, native, address, warp.warp_id)
+    return bytes_at(starts.tolist(), int(size))
 
 
 def _stored(op: Op, issue: _Issue) -> UndefinedUse:

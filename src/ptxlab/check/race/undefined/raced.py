@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["Place", "Raced", "place_of"]
+__all__ = ["Coordinates", "Place", "Raced", "place_of"]
 
 Place = tuple[Any, int]
 """A byte of memory in all runs: a global address, or an offset in the shared memory of a CTA."""

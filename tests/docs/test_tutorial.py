@@ -26,7 +26,7 @@ MISTAKES = {
         "No commit": "H601",
         "The first product adds to what tensor memory held": "T614",
         "No wait for the last product": "X105",
-        "No `tcgen05.wait::ld`": "X109",
+        "No `tcgen05.wait::ld`": "R809",
         "The lane in the wrong half of the address": "T621",
         "No `tcgen05.fence`": "X115",
         "A store out of bounds": "M406",

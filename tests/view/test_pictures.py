@@ -131,4 +131,6 @@ def test_the_page_is_one_file() -> None:
     assert "/*TABLES*/" not in page
     assert len(page) < 200_000
     sources = Path(view.__file__).with_name("explorer")
-    assert {path.name for path in sources.iterdir()} == {"formulas.js", "model.js", "canvas.js", "page.js", "page.css", "page.html"}
+    assert {path.name for path in sources.iterdir()} == {
+        "formulas.js", "model.js", "canvas.js", "legend.js", "page.js", "page.css", "page.html",
+    }  # fmt: skip

@@ -56,7 +56,7 @@ def cases(with_code: bool) -> list[Any]:
 @pytest.mark.parametrize(("pair", "form"), cases(with_code=False))
 def test_with_the_order(pair: Pair, form: str) -> None:
     result = launch(pair, form, ordered=True)
-    assert {d.code for d in result.diagnostics} <= {"X123"}, result
+    assert {d.code for d in result.diagnostics} <= {"X123", *pair.always}, result
 
 
 @pytest.mark.parametrize(("pair", "form"), cases(with_code=True))
@@ -65,7 +65,7 @@ def test_without_the_order(pair: Pair, form: str) -> None:
     result = launch(pair, form, ordered=False)
     findings = [d for d in result.diagnostics if d.code in pair.code.split()]
     assert findings, result
-    assert {d.code for d in result.diagnostics} <= {*pair.code.split(), *pair.also, "X123"}, result
+    assert {d.code for d in result.diagnostics} <= {*pair.code.split(), *pair.also, *pair.always, "X123"}, result
     line, name = pair.line(), ".".join(form.split(".")[:2])
     if line:
         assert any(line == (d.place and d.place.line) or re.search(rf"line {line}\b", str(d)) or name in d.message for d in findings), (

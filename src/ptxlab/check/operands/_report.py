@@ -145,8 +145,11 @@ class Reporter:
     def step(self, operation: AsyncOperation, last: list[Found], images: list[Found], shared: SharedTiles, cta: Any) -> None:
         """An instruction that adds to the same D as the one before, from the same tiles, must take the next k of the same rows."""
         moves = [_move(before, now) for before, now in zip(last, images, strict=True)]
+        again = len(images) > 1 and all(
+            a is not None and b is not None and a.operand is b.operand for a, b in zip(last, images, strict=True)
+        )
         for before, now, moved in zip(last, images, moves, strict=True):
-            if before is None or now is None or moved is None or not _wrong(moved, now.image, moves):
+            if before is None or now is None or moved is None or not (again or _wrong(moved, now.image, moves)):
                 continue
             operand = now.operand
             if (operation.op.index, operand.name, "step") in self._reported or not shared.unchanged(shared.entries().take(operand.chunks)):
@@ -200,14 +203,14 @@ def _move(before: Found, now: Found) -> tuple[int, int] | None:
 
 
 def _wrong(moved: tuple[int, int], image: Image, moves: list[tuple[int, int] | None]) -> bool:
-    """Whether an operand moves as it cannot: to other rows of the same k, to part of the same k or not at all, or unlike the other operand.
+    """Whether an operand moves as it cannot: to other rows of the same k, to part of the same k, or unlike the other operand.
 
     Of two operands that move differently, the one is wrong that does not go on to the next k.
     """
     rows, k = moved
     if rows:
         return k == 0 and image.regular
-    if 0 < abs(k) < image.reach or (len(moves) > 1 and set(moves) == {(0, 0)}):
+    if 0 < abs(k) < image.reach:
         return True
     differ = len({each[1] for each in moves if each is not None and not each[0]}) > 1
     return differ and k != image.reach

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ptxlab.isa.shared_functions import NAMES, SHARED
+from ptxlab.isa.scalar.shared_functions import NAMES, SHARED
 from ptxlab.native import host
 from ptxlab.native.builder import Constant, Function, Module, Value
 
@@ -287,7 +287,7 @@ WIDE = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
 
 
 def emit_shared(module: Module, name: str, shared: str, width: int) -> None:
-    """A function of `ptxlab.isa.shared_functions` on vectors of so many lanes, under the name that `LlvmVocabulary.call` calls."""
+    """A function of `ptxlab.isa.scalar.shared_functions` on vectors of so many lanes, under the name that `LlvmVocabulary.call` calls."""
     function = SHARED[shared]
     type = f"<{width} x {ELEMENTS[function.type]}>"
     code = Function(module, name, type, ", ".join(f"{type} %p{i}" for i in range(function.operands)), attributes=WIDE)

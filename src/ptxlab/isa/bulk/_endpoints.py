@@ -57,14 +57,14 @@ def start(
     warp: context.WarpContext,
     lane: int,
     perform: Callable[[], None],
-    accesses: Callable[[], Iterable[context.MemoryAccess]],
+    accesses: Callable[[], Iterable[context.MemoryAccess]] | None = None,
     *maps: context.U8,
     undefined: Callable[[context.UndefinedBits], None] | None = None,
     tiles: Callable[[], Iterable[CopiedTile]] | None = None,
 ) -> context.AsyncOperation:
     """Issue a copy for one thread; ``maps`` are the tensor maps in memory that it reads. See `ptxlab.isa.context.AsyncOperation`."""
     made = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, thread=thread_of(warp, lane))
-    if warp.machine.observed:
+    if accesses is not None and warp.machine.observed:
         made.accesses = partial(_with_maps, accesses, maps) if maps else accesses
         made.undefined, made.tiles = undefined, tiles
     warp.machine.enqueue(made)

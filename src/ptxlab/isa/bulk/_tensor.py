@@ -182,9 +182,12 @@ def load(warp: context.WarpContext) -> None:
         copy = _prepare(warp, form, address, tuple(places), False)
         place = range_at(warp, 0, destination, copy.box.footprint, _ALIGNMENT, own)
         targets = targets_of(warp, place, barrier, ctas if spread else None, pair)
-        perform, accesses = partial(copy.deliver, targets), partial(copy.loaded, targets)
+        perform = partial(copy.deliver, targets)
+        if not warp.machine.observed:
+            start(warp, lane, perform)
+            continue
         undefined, tiles = partial(copy.deliver_undefined, targets), partial(copy.tiles, targets)
-        start(warp, lane, perform, accesses, *used_maps(warp, address), undefined=undefined, tiles=tiles)
+        start(warp, lane, perform, partial(copy.loaded, targets), *used_maps(warp, address), undefined=undefined, tiles=tiles)
 
 
 def _of_mode(warp: context.WarpContext, tile: TileMap, info: tuple[int, ...]) -> tuple[TileMap, tuple[int, ...]]:

@@ -17,7 +17,7 @@ from ptxlab.isa.scalar import approximation_tables as rows
 from ptxlab.isa.scalar._approximation_unit import binade, binades, excess, interpolated, masked, scaled, settled, subnormal
 from ptxlab.isa.scalar._half import each_half
 from ptxlab.isa.scalar.float_helpers import NAN16, NAN32, canonical, half_kind, widen_half
-from ptxlab.isa.shared_functions import shared
+from ptxlab.isa.scalar.shared_functions import shared
 
 _SECTION = "Floating Point Instructions: "
 _INFINITY = 0x7F800000

@@ -15,7 +15,7 @@ from ptxlab.isa.catalogue import Qualifiers, pure
 from ptxlab.isa.scalar import approximation_tables as rows
 from ptxlab.isa.scalar._approximation_unit import binade, excess, masked, scaled, settled, subnormal
 from ptxlab.isa.scalar.float_helpers import NAN32, NAN64, canonical, flush, quiet
-from ptxlab.isa.shared_functions import shared
+from ptxlab.isa.scalar.shared_functions import shared
 
 _SECTION = "Floating Point Instructions: "
 _INFINITY = 0x7F800000

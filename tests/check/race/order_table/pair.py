@@ -94,6 +94,7 @@ class Pair:
     section : the title of the section that says so
     code : the finding without the order, empty where no order is needed; several where it depends on which access happens first
     also : what goes wrong besides
+    always : what is reported with the order, too
     without : what stands in place of the order
     options : of the launch; ``target`` is that of the module, ``launches`` how often the kernel is launched
     tensor_map : makes the kernel parameter ``map``, which also stands in the array, from the array
@@ -106,6 +107,7 @@ class Pair:
     section: str
     code: str = ""
     also: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
     without: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     tensor_map: Callable[[Any], Any] | None = None

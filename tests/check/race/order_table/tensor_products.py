@@ -333,8 +333,9 @@ def successors() -> Iterator[Pair]:
     stores = START + ST + "\nORDER\nFORM\n" + WAIT_ST + "\n" + END
     yield Pair((ST,), "writes what the store before writes", stores, WAIT_ST, WAITS, "X107", options=SPEC)
     consumed = START + LD + "st.global.b32 [%out+64], %r9;\nORDER\nFORM\n" + WAIT_ST + END
-    yield Pair((ST,), "writes what the load before reads, whose register has been used", consumed, WAIT_LD, WAITS, "X109", options=BLOCK)
-    yield Pair((ST,), "writes what the load before reads, whose register has been used", consumed, WAIT_LD, WAITS, "X108", options=SPEC)
+    used = "writes what the load before reads, whose register has been used"
+    yield Pair((ST,), used, consumed, WAIT_LD, WAITS, "X109", ("R809",), options=BLOCK)
+    yield Pair((ST,), used, consumed, WAIT_LD, WAITS, "X108", always=("R809",), options=SPEC)
 
 
 TABLE: tuple[Pair, ...] = (*(pair for product in PRODUCTS for pair in product.pairs()), *moves(), *SYNCHRONISATION, *successors())

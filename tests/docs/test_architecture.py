@@ -14,6 +14,8 @@ import pytest
 
 from .test_generated import DOCS, generate
 
+pytestmark = pytest.mark.sweep
+
 PAGE = (DOCS / "architecture.md").read_text()
 SOURCE = DOCS.parent / "src" / "ptxlab"
 ROWS = [line.strip("| ").split(" | ") for line in PAGE.splitlines() if line.startswith("| ") and "/" in line.split(" | ")[1]]

@@ -24,6 +24,8 @@ from tests.isa.test_opcodes import OPCODES
 from tests.isa.wgmma import test_forms as wgmma_forms
 from tests.sweep_helpers import one_in
 
+pytestmark = pytest.mark.sweep
+
 ROOT = Path(__file__).parents[2]
 HEAD = """.version 8.8
 .target sm_100a

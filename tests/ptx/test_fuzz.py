@@ -17,6 +17,8 @@ from ptxlab.ptx import Function, Module, Operand, PtxSyntaxError, SourceMap, _pa
 from ptxlab.ptx._operands import Irregular, OperandTable
 from tests.sweep_helpers import one_in
 
+pytestmark = pytest.mark.sweep
+
 KERNELS = sorted((Path(__file__).parents[1] / "end_to_end" / "triton").glob("*.ptx"))
 HEADER = ".version 9.0\n.target sm_100a\n.address_size 64\n"
 BODY = HEADER + ".func f {\n"

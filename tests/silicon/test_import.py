@@ -20,6 +20,8 @@ from ptxlab import silicon
 from ptxlab.cli._main import cli
 from tests.silicon.kit_helpers import PART, TARGET, contents, write
 
+pytestmark = pytest.mark.sweep
+
 FIRST = next(name for name, _, _ in silicon.cases_of(TARGET, [PART]))
 
 

@@ -20,6 +20,8 @@ from ptxlab.silicon.parts.cuda import COMPILED_FOR, body
 from tests.hardware.kernels import build
 from tests.sweep_helpers import one_in
 
+pytestmark = pytest.mark.sweep
+
 EARLIER = {
     "sm_90a": (),
     "sm_100a": ("sm_90a",),

@@ -15,6 +15,8 @@ from tests.isa.tcgen05.test_cp import SHAPES, Operand
 
 from .test_undefined_products import after_launch
 
+pytestmark = pytest.mark.sweep
+
 Bytes = NDArray[np.uint8]
 CLEAR = move("mov.u32 v, 0;\nst.shared.u32 [w], v;")
 """All of the buffer is defined."""

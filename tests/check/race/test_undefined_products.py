@@ -26,6 +26,8 @@ from tests.isa.wgmma.test_mma import A_START, B_START, BITS, FLOATS, INTEGERS, a
 from tests.isa.wgmma.test_mma import codes as matrix_codes
 from tests.sweep_helpers import one_in
 
+pytestmark = pytest.mark.sweep
+
 FILLINGS = 3
 Codes = NDArray[Any]
 LINES = [(line, in_tensor) for line in SHAPES for in_tensor in (False, True)]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ptxlab.descriptors import SharedMemoryDescriptor, WgmmaDescriptor
 from ptxlab.isa.context import Cta
 from ptxlab.layout import Major, PlacedOperand, operand_index
+from ptxlab.native import BoundedCache
 
 __all__ = ["CHUNK", "CopiedTile", "MatrixOperand", "MatrixProduct", "TileArray"]
 
@@ -95,7 +96,7 @@ class MatrixOperand:
     container: int
     stored: int
     descriptor: SharedMemoryDescriptor | WgmmaDescriptor
-    known: dict[Any, Any] = field(default_factory=dict)
+    known: BoundedCache[Any, Any] = field(default_factory=lambda: BoundedCache(64))
 
     @classmethod
     def of(
@@ -110,6 +111,13 @@ class MatrixOperand:
     ) -> MatrixOperand:
         """The operand that is read through a descriptor."""
         return cls(name, placed, placed.chunks, major, element, container, stored, descriptor)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether two elements lie in the same bytes."""
+        if "overlaps" not in self.known:
+            self.known["overlaps"] = len(np.unique(self.chunks)) < self.chunks.size
+        return bool(self.known["overlaps"])
 
     @property
     def per_chunk(self) -> int:

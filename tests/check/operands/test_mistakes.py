@@ -84,3 +84,12 @@ def test_types_that_say_nothing() -> None:
     result = kernel.launch(args=[*maps, ptxlab.TensorMap(c, box=(64, 128)), 4], shared_bytes=66560, check="operands")
     assert result.diagnostics == ()
     assert np.array_equal(c, (a.astype(np.float64) @ b.astype(np.float64).T).astype(np.float16))
+
+
+@pytest.mark.parametrize("policy", ["eager", "lazy", "random"])
+def test_a_cta_that_exits_before_its_products_are_complete(policy: str) -> None:
+    """What performs afterwards has no shared memory to be compared with."""
+    text = TEXT[: TEXT.index("STORE:\n")] + "STORE:\n    ret;\n}\n"
+    result, _ = launch(text, check="operands", policy=policy)
+    assert result.completed
+    assert result.diagnostics == ()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ptxlab.check.operands._candidates import agree
 from ptxlab.check.operands._image import Image, Mismatch, image_of, same_k
-from ptxlab.check.operands._report import Found, Located, Reporter
+from ptxlab.check.operands._images import PAIR, Images
+from ptxlab.check.operands._report import Reporter
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.isa.effects import Asynchronous, TensorTransfer, Unit
-from ptxlab.isa.tiles import MatrixOperand, MatrixProduct, TileArray
+from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
 from ptxlab.machine.observe.observer import Observer
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["OperandCheck", "multiplies"]
 
 _UNITS = (Unit.TENSOR_CORE, Unit.WARPGROUP)
-_PAIR = 2
 
 
 def multiplies(program: Program) -> bool:
@@ -50,51 +48,20 @@ def used_as(program: Program, wanted: str) -> tuple[Op, Op] | None:
     return None
 
 
-class Images:
-    """What a matrix instruction takes from the shared memory of a CTA.
-
-    It is the same whenever tiles of the same arrays stand at the same places.
+@dataclass(slots=True)
+class Products:
+    """The matrix instructions of one CTA.
 
     Attributes
     ----------
-    operands : of the instruction
-    images, offsets : of each operand its image, and the offset of the tile in which it begins; None if it has no image or it is not known
-    agree : whether A and B have the same k, as far as both are known
+    images : of the operands of an instruction
+    last : by accumulator the instruction that last wrote or added to it, and the tiles in which its operands begin
+    steps : pairs of instructions that have been compared
     """
 
-    __slots__ = ("_arrays", "_version", "agree", "images", "offsets", "operands")
-
-    def __init__(
-        self,
-        operands: tuple[MatrixOperand, ...],
-        version: int,
-        arrays: tuple[tuple[tuple[int, TileArray], ...], ...],
-        images: tuple[Image | None, ...],
-        offsets: tuple[int | None, ...],
-    ) -> None:
-        self.operands, self.images, self.offsets = operands, images, offsets
-        self._version, self._arrays = version, arrays
-        self.agree = len(images) < _PAIR or None in images or agree(*(image for image in images if image is not None))
-
-    def current(self, shared: SharedTiles) -> bool:
-        """Whether the shared memory holds the same tiles, perhaps of other coordinates."""
-        if self._version != shared.version:
-            return False
-        placed = shared.placed
-        for arrays, image in zip(self._arrays, self.images, strict=True):
-            for offset, array in arrays:
-                if placed[offset].tile.array is not array:
-                    return False
-            if len(arrays) > 1 and image is not None and not same_k(image.k_dimensions, [placed[offset].tile for offset, _ in arrays]):
-                return False
-        return True
-
-    def located(self, placed: list[PlacedTile | None]) -> list[Found]:
-        """The operands with their images, and the tiles in which they begin."""
-        return [
-            None if image is None or held is None else Located(operand, held, image)
-            for operand, image, held in zip(self.operands, self.images, placed, strict=True)
-        ]
+    images: dict[tuple[MatrixOperand, ...], Images] = field(default_factory=dict)
+    last: dict[Any, tuple[Images, list[PlacedTile | None]]] = field(default_factory=dict)
+    steps: set[tuple[Images, Images]] = field(default_factory=set)
 
 
 class OperandCheck(Observer):
@@ -105,19 +72,16 @@ class OperandCheck(Observer):
         self._shared: dict[int, SharedTiles] = {}
         self._types: dict[str, AsyncOperation] = {}
         """The element types of D, each with an instruction."""
-        self._known: dict[tuple[SharedTiles, tuple[MatrixOperand, ...]], Images] = {}
-        self._steps: set[tuple[Images, Images]] = set()
-        """Pairs of instructions that have been compared."""
-        self._last: dict[Any, list[tuple[Images, list[PlacedTile | None]]]] = {}
-        """By accumulator and number of the CTA, the instruction that last wrote or added to it."""
+        self._products: dict[int, Products] = {}
         self._reporter = Reporter(launch)
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         for cta in ctas:
-            self._shared[id(cta)] = SharedTiles(cta)
+            self._shared[id(cta)], self._products[id(cta)] = SharedTiles(cta), Products()
 
     def ended(self, cta: CtaState) -> None:
         self._shared.pop(id(cta), None)
+        self._products.pop(id(cta), None)
 
     def performing(self, operation: AsyncOperation) -> None:
         if operation.tiles is not None:
@@ -126,28 +90,28 @@ class OperandCheck(Observer):
                 if shared is not None:
                     shared.copied(tile, operation.op)
         elif operation.product is not None:
-            self._multiplied(operation, operation.product())
+            product = operation.product()
+            self._types.setdefault(product.d, operation)
+            for cta in product.ctas:
+                # An operation may perform after its CTA has exited.
+                if id(cta) in self._shared:
+                    self._multiplied(operation, product, cta)
 
-    def _multiplied(self, operation: AsyncOperation, product: MatrixProduct) -> None:
-        last = self._last.get(product.accumulator) if product.accumulate else None
-        if product.d not in self._types:
-            self._types[product.d] = operation
-        now = []
-        for number, cta in enumerate(product.ctas):
-            shared = self._shared[id(cta)]
-            images = self._known.get((shared, product.operands))
-            if images is None or not images.current(shared):
-                images = self._known[shared, product.operands] = self._images(operation, product, shared, cta)
-            placed = [None if offset is None else shared.placed[offset] for offset in images.offsets]
-            now.append((images, placed))
-            before = None if last is None else last[number]
-            if before is not None and None not in placed and before[1] == placed:
-                if (before[0], images) not in self._steps:
-                    self._steps.add((before[0], images))
-                    self._reporter.step(operation, before[0].located(before[1]), images.located(placed), shared, cta)
-            elif not images.agree:
-                self._reporter.pair(operation, images.located(placed), shared, cta)
-        self._last[product.accumulator] = now
+    def _multiplied(self, operation: AsyncOperation, product: MatrixProduct, cta: Any) -> None:
+        """Compare the operands in one CTA with what was copied, and with those of the instruction before that added to the same D."""
+        shared, products = self._shared[id(cta)], self._products[id(cta)]
+        images = products.images.get(product.operands)
+        if images is None or not images.current(shared):
+            images = products.images[product.operands] = self._images(operation, product, shared, cta)
+        placed = [None if offset is None else shared.placed[offset] for offset in images.offsets]
+        before = products.last.get(product.accumulator) if product.accumulate else None
+        products.last[product.accumulator] = images, placed
+        if before is not None and None not in placed and before[1] == placed:
+            if (before[0], images) not in products.steps:
+                products.steps.add((before[0], images))
+                self._reporter.step(operation, before[0].located(before[1]), images.located(placed), shared, cta)
+        elif not images.agree:
+            self._reporter.pair(operation, images.located(placed), shared, cta)
 
     def _images(self, operation: AsyncOperation, product: MatrixProduct, shared: SharedTiles, cta: Any) -> Images:
         """The images of the operands in a CTA; reports those that are not images of what was copied."""
@@ -156,7 +120,7 @@ class OperandCheck(Observer):
         offsets: list[int | None] = []
         for number, (operand, (image, under)) in enumerate(zip(product.operands, found, strict=True)):
             if isinstance(image, Mismatch):
-                other = found[1 - number][0] if len(found) == _PAIR else None
+                other = found[1 - number][0] if len(found) == PAIR else None
                 self._reporter.mismatch(operation, operand, image, other if isinstance(other, Image) else None, shared, cta)
             known = image if isinstance(image, Image) else None
             images.append(known)
@@ -170,9 +134,7 @@ class OperandCheck(Observer):
         self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, cta: Any
     ) -> tuple[Image | Mismatch | None, list[PlacedTile]]:
         """The image of an operand, None if it is not known, and the tiles in which it lies."""
-        if "overlaps" not in operand.known:
-            operand.known["overlaps"] = len(np.unique(operand.chunks)) < operand.chunks.size
-        if operand.known["overlaps"]:
+        if operand.overlaps:
             self._reporter.overlapping(operation, operand, shared, cta)
             return None, []
         under = shared.under(operand)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from ptxlab.check.operands._candidates import Candidate, best, step_of
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, located
+from ptxlab.check.operands._images import Located
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.isa.tiles import MatrixOperand
 
@@ -24,15 +24,6 @@ _FLOATS = {"f16": ("f16",), "bf16": ("bf16",), "f32": ("tf32",), "f64": ("f64",)
 """Floating-point element type of a tensor map -> element types of matrix instructions that it fits. Integer types fit all."""
 _SHOWN_LINES = 8
 _FIX = "compare the descriptor with the tensor map: swizzling mode, strides and start address must be those with which the tile was copied"
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """An operand with its image, and the tile in which it begins."""
-
-    operand: MatrixOperand
-    placed: PlacedTile
-    image: Image
 
 
 Found = Located | None

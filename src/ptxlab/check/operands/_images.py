@@ -1,0 +1,71 @@
+"""What a matrix instruction takes from the shared memory of a CTA: the images of its operands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptxlab.check.operands._candidates import agree
+from ptxlab.check.operands._image import Image, same_k
+from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
+from ptxlab.isa.tiles import MatrixOperand, TileArray
+
+__all__ = ["PAIR", "Images", "Located"]
+
+PAIR = 2
+"""Operands of an instruction that has both A and B in shared memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """An operand with its image, and the tile in which it begins."""
+
+    operand: MatrixOperand
+    placed: PlacedTile
+    image: Image
+
+
+class Images:
+    """What a matrix instruction takes from the shared memory of a CTA.
+
+    It is the same whenever tiles of the same arrays stand at the same places.
+
+    Attributes
+    ----------
+    operands : of the instruction
+    images, offsets : of each operand its image, and the offset of the tile in which it begins; None if it has no image or it is not known
+    agree : whether A and B have the same k, as far as both are known
+    """
+
+    __slots__ = ("_arrays", "_version", "agree", "images", "offsets", "operands")
+
+    def __init__(
+        self,
+        operands: tuple[MatrixOperand, ...],
+        version: int,
+        arrays: tuple[tuple[tuple[int, TileArray], ...], ...],
+        images: tuple[Image | None, ...],
+        offsets: tuple[int | None, ...],
+    ) -> None:
+        self.operands, self.images, self.offsets = operands, images, offsets
+        self._version, self._arrays = version, arrays
+        self.agree = len(images) < PAIR or None in images or agree(*(image for image in images if image is not None))
+
+    def current(self, shared: SharedTiles) -> bool:
+        """Whether the shared memory holds the same tiles, perhaps of other coordinates."""
+        if self._version != shared.version:
+            return False
+        placed = shared.placed
+        for arrays, image in zip(self._arrays, self.images, strict=True):
+            for offset, array in arrays:
+                if placed[offset].tile.array is not array:
+                    return False
+            if len(arrays) > 1 and image is not None and not same_k(image.k_dimensions, [placed[offset].tile for offset, _ in arrays]):
+                return False
+        return True
+
+    def located(self, placed: list[PlacedTile | None]) -> list[Located | None]:
+        """The operands with their images, and the tiles in which they begin."""
+        return [
+            None if image is None or held is None else Located(operand, held, image)
+            for operand, image, held in zip(self.operands, self.images, placed, strict=True)
+        ]

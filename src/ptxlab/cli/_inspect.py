@@ -62,7 +62,7 @@ class Expected:
 
     @classmethod
     def of(cls, text: str) -> Expected:
-        """From ``c=expected.npy``, with ``,rtol=1e-3,atol=1e-5`` behind it if it is not to be exact."""
+        """From ``c=expected.npy``, followed by ``,rtol=1e-3,atol=1e-5`` if it is not to be exact."""
         name, equals, rest = text.partition("=")
         file, *limits = rest.split(",")
         try:

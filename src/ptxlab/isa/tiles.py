@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ptxlab.descriptors import SharedMemoryDescriptor, WgmmaDescriptor
 from ptxlab.isa.context import Cta
-from ptxlab.layout import Major, PlacedOperand, operand_index
+from ptxlab.layout import Major, PlacedOperand
 from ptxlab.native import BoundedCache
 
 __all__ = ["CHUNK", "CopiedTile", "MatrixOperand", "MatrixProduct", "TileArray"]
@@ -23,28 +23,21 @@ __all__ = ["CHUNK", "CopiedTile", "MatrixOperand", "MatrixProduct", "TileArray"]
 CHUNK = 16
 """Bytes that every swizzle and every canonical layout keeps together."""
 
-_PATTERN = 1024
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TileArray:
-    """An array in global memory as a tensor map describes it, and the box that is copied.
+    """An array in global memory as a tensor map describes it; two maps are two arrays.
 
     Attributes
     ----------
-    address, dims, strides : dimensions innermost first; strides in bytes, of dimensions 1 and up
-    element, bits : the element type that the map names, and bits of an element
+    element : the element type that the map names
     counts : size of the box, innermost first, the innermost dimension in chunks
     regular : whether coordinates say where in the array a box lies (not for im2col and gathered rows)
     swizzle : the swizzling mode, by its name in shared-memory descriptors; empty if descriptors have no such mode
     per_chunk : elements in a chunk of shared memory
     """
 
-    address: int
-    dims: tuple[int, ...]
-    strides: tuple[int, ...]
     element: str
-    bits: int
     counts: tuple[int, ...]
     regular: bool
     swizzle: str
@@ -127,18 +120,7 @@ class MatrixOperand:
     def chunks_of(self, descriptor: SharedMemoryDescriptor | WgmmaDescriptor, major: Major) -> NDArray[np.intp]:
         """The chunks that it would consist of with another descriptor, or in the other dimension; in the form that ``major`` says."""
         index = self.placed.index
-        found = operand_index(
-            descriptor.start % _PATTERN,
-            descriptor.leading,
-            descriptor.stride,
-            descriptor.swizzle,
-            descriptor.base_offset,
-            major,
-            index.rows,
-            index.k,
-            max(self.container // 8, 1),
-        )
-        return PlacedOperand(descriptor.start, found).chunks
+        return PlacedOperand.of(descriptor, major, index.rows, index.k, max(self.container // 8, 1)).chunks
 
 
 @dataclass(slots=True, eq=False)

@@ -199,6 +199,13 @@ class PlacedOperand:
     start: int
     index: OperandIndex
 
+    @classmethod
+    def of(cls, descriptor: OperandDescriptor, major: Major, rows: int, k: int, element_bytes: int) -> PlacedOperand:
+        """The operand of ``rows`` x ``k`` that a descriptor selects; its leading dimension is not an absolute address."""
+        d = descriptor
+        index = operand_index(d.start % _PATTERN, d.leading, d.stride, d.swizzle, d.base_offset, major, rows, k, element_bytes)
+        return cls(d.start, index)
+
     def read(self, shared: NDArray[np.uint8]) -> NDArray[Any]:
         """The elements [rows, k]; bytes of the slots for 4- and 6-bit types."""
         return self.index.gather(shared, self.start)

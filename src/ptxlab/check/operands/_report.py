@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ptxlab.check.operands._candidates import Candidate, best, step_of
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, located
 from ptxlab.check.operands._images import Located
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
-from ptxlab.isa.tiles import MatrixOperand
+from ptxlab.isa.tiles import CopiedTile, MatrixOperand
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import AsyncOperation
@@ -62,16 +63,16 @@ class Reporter:
         candidate = best(operand, shared, tiles[number].tile, other)
         details = [
             ("copied by", self._line(tiles[number].op)),
-            ("descriptor", ", ".join(f"{name} {value}" for name, value in operand.descriptor.fields())),
-            *picture(operand, entries, shared),
+            ("descriptor", fields_text(operand)),
+            *picture(operand, entries, tiles),
         ]
         self._add(
             "O101",
             f"matrix {operand.name} is not an image of the tile that was copied: {found.what}; "
-            f"{first_element(operand, found, entries, shared)}",
+            f"{first_element(operand, found, entries, tiles)}",
             operation,
             cta,
-            fix=f"{candidate.text}: then {operand.name} is the tile that was copied" if candidate else _FIX,
+            fix=fix_text(candidate, operand),
             details=details,
         )
 
@@ -91,8 +92,8 @@ class Reporter:
             f"{here} and {there} of matrix {operand.name} are the same bytes of shared memory",
             operation,
             cta,
-            fix=f"{candidate.text}: then {operand.name} is the tile that was copied" if candidate else _FIX,
-            details=[("descriptor", ", ".join(f"{name} {value}" for name, value in operand.descriptor.fields()))],
+            fix=fix_text(candidate, operand),
+            details=[("descriptor", fields_text(operand))],
         )
 
     def element_type(self, operation: AsyncOperation, operand: MatrixOperand, placed: PlacedTile, cta: Any) -> None:
@@ -207,41 +208,55 @@ def _wrong(moved: tuple[int, int], image: Image, moves: list[tuple[int, int] | N
     return differ and k != image.reach
 
 
+def fix_text(candidate: Candidate | None, operand: MatrixOperand) -> str:
+    """What to do about an operand that is not an image of the tile."""
+    return f"{candidate.text}: then {operand.name} is the tile that was copied" if candidate else _FIX
+
+
+def fields_text(operand: MatrixOperand) -> str:
+    """The fields of the descriptor."""
+    return ", ".join(f"{name} {value}" for name, value in operand.descriptor.fields())
+
+
 def element_name(operand: MatrixOperand, line: int, slot: int) -> str:
     """The first element of a chunk of an operand."""
     row, k = (line, slot * operand.per_chunk) if operand.major == "k" else (slot * operand.per_chunk, line)
     return f"{operand.name}[{row}, {k}]"
 
 
-def source_name(entry: int, shared: SharedTiles) -> str:
+def place_in_box(entry: int, tiles: Mapping[int, PlacedTile]) -> tuple[CopiedTile, list[int]]:
+    """The tile from which a chunk comes, and the chunk's indices in the box, innermost first."""
+    tile = tiles[entry >> SHIFT].tile
+    return tile, located(np.array(entry & (1 << SHIFT) - 1), tile.array).tolist()
+
+
+def source_name(entry: int, tiles: Mapping[int, PlacedTile]) -> str:
     """The element of an array from which the first bytes of a chunk come, with indices outermost first."""
-    tile = shared.tiles()[entry >> SHIFT].tile
-    at = located(np.array(entry & (1 << SHIFT) - 1), tile.array).tolist()
-    at[0] *= tile.array.per_chunk
+    tile, (chunk, *others) = place_in_box(entry, tiles)
+    at = [chunk * tile.array.per_chunk, *others]
     if tile.array.regular:
         return f"element [{', '.join(str(c + i) for c, i in zip(reversed(tile.coordinates), reversed(at), strict=True))}] of the array"
     return f"element [{', '.join(map(str, reversed(at)))}] of the box"
 
 
-def first_element(operand: MatrixOperand, found: Mismatch, entries: NDArray[np.int64], shared: SharedTiles) -> str:
+def first_element(operand: MatrixOperand, found: Mismatch, entries: NDArray[np.int64], tiles: Mapping[int, PlacedTile]) -> str:
     """Where the first wrong element comes from, and where the one that it is compared with does."""
     line, slot = found.line, found.slot
-    here = f"{element_name(operand, line, slot)} is {source_name(int(entries[line, slot]), shared)}"
+    here = f"{element_name(operand, line, slot)} is {source_name(int(entries[line, slot]), tiles)}"
     if not line and not slot:
         return here
     line, slot = (0, slot) if line else (0, 0)
-    return f"{here}, but {element_name(operand, line, slot)} is {source_name(int(entries[line, slot]), shared)}"
+    return f"{here}, but {element_name(operand, line, slot)} is {source_name(int(entries[line, slot]), tiles)}"
 
 
-def picture(operand: MatrixOperand, entries: NDArray[np.int64], shared: SharedTiles) -> list[tuple[str, str]]:
+def picture(operand: MatrixOperand, entries: NDArray[np.int64], tiles: Mapping[int, PlacedTile]) -> list[tuple[str, str]]:
     """For the first lines of an operand, the rows and chunks of the box from which its chunks come."""
     unit = "row" if operand.major == "k" else "k"
     shown = []
     for line in range(min(_SHOWN_LINES, len(entries))):
         places = []
         for entry in entries[line, :_SHOWN_LINES].tolist():
-            tile = shared.tiles()[entry >> SHIFT].tile
-            chunk, *others = located(np.array(entry & (1 << SHIFT) - 1), tile.array).tolist()
+            _, (chunk, *others) = place_in_box(entry, tiles)
             places.append(f"{'/'.join(map(str, reversed(others)))}.{chunk}")
         shown.append((f"{unit} {line} is row.chunk", " ".join(places)))
     return shown

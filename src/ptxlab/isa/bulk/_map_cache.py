@@ -80,11 +80,7 @@ def array_of(box: Box | Columns, element: str, regular: bool) -> TileArray | Non
         return None
     mode = TENSOR_MAP_SWIZZLES[box.swizzle].name
     return TileArray(
-        address=box.address,
-        dims=box.dims,
-        strides=box.pitches,
         element=element,
-        bits=box.bits,
         counts=(box.row // CHUNK, *(box.counts[1:] if isinstance(box, Box) else (box.rows,))),
         regular=regular and isinstance(box, Box),
         swizzle=mode if mode in SWIZZLES else "",

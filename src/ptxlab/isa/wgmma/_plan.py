@@ -17,14 +17,13 @@ from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
 from ptxlab.isa.wgmma._fragments import AccumulatorIndex, a_matrix, accumulator_index
 from ptxlab.isa.wgmma._state import Accumulator, Share, Warpgroup
 from ptxlab.isa.wgmma._undefined import multiply_undefined
-from ptxlab.layout import Major, MetadataFragment, PlacedOperand, metadata_fragment, operand_index
+from ptxlab.layout import Major, MetadataFragment, PlacedOperand, metadata_fragment
 from ptxlab.native import BoundedCache
 from ptxlab.tables import TYPE_BITS, WGMMA_M
 
 __all__ = ["Form", "Operands", "Text", "form_of", "perform"]
 
 _MMA = "Asynchronous wgmma Instructions: wgmma.mma_async"
-_PATTERN = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +136,7 @@ class Form:
                 fix=first.fix or f"correct {', '.join(dict.fromkeys(f.field for f in findings))}",
                 details=(*_facts(raw), *(("also", f.message) for f in findings[1:])),
             )
-        index = operand_index(
-            descriptor.start % _PATTERN,
-            descriptor.leading,
-            descriptor.stride,
-            descriptor.swizzle,
-            descriptor.base_offset,
-            major,
-            rows,
-            k,
-            _container(element),
-        )
-        return PlacedOperand(descriptor.start, index)
+        return PlacedOperand.of(descriptor, major, rows, k, _container(element))
 
 
 def _container(element: str) -> int:

@@ -6,11 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from ptxlab._observers import PROVIDERS, TRACE
-from ptxlab._version import __version__
 
 if TYPE_CHECKING:
     from ptxlab import descriptors, layout, numerics
     from ptxlab._observers import Provider
+    from ptxlab._version import __version__
     from ptxlab.check import lint, lint_instruction
     from ptxlab.descriptors import TensorMap, explain
     from ptxlab.diagnostics import Diagnostic, Place, PtxlabError
@@ -61,6 +61,7 @@ __all__ = [
 
 _PACKAGES = ("descriptors", "layout", "numerics")
 _HOMES = {
+    "_version": ("__version__",),
     "check": ("lint", "lint_instruction"),
     "descriptors": ("TensorMap", "explain"),
     "diagnostics": ("Diagnostic", "Place", "PtxlabError"),

@@ -49,7 +49,9 @@ class NumberWriter(Writer):
         kind = self.random.randrange(16)
         if kind == 0:
             self.labels += 1
-            return f"setp.lt.u32 p8, lane, {self.random.randrange(33)}; @p8 bra L{self.labels}; add.s32 {r()}, {r()}, {s()}; L{self.labels}:"
+            return (
+                f"setp.lt.u32 p8, lane, {self.random.randrange(33)}; @p8 bra L{self.labels}; add.s32 {r()}, {r()}, {s()}; L{self.labels}:"
+            )
         if kind == 1:
             return pick((f"st.shared.b32 [at+8], {r()};", f"ld.shared.b32 {r()}, [at+8];", "bar.warp.sync -1;"))
         return (

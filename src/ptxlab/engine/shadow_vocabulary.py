@@ -396,7 +396,7 @@ def _of_floats(name: str) -> Callable[..., Shadowed]:
     return evaluate
 
 
-for _name in ("udiv", "urem", "sdiv", "srem", "fsub", "feq", "sitof", "uitof", "ftosi", "ftoui"):
+for _name in ("dot", "udiv", "urem", "sdiv", "srem", "fsub", "feq", "sitof", "uitof", "ftosi", "ftoui"):
     setattr(ShadowVocabulary, _name, _everything(_name))
 for _name in ("fadd", "fmul", "fdiv", "fma", "fsqrt", "fround", "fext", "fnarrow", "half_to_f32", "f32_to_half"):
     setattr(ShadowVocabulary, _name, _of_floats(_name))

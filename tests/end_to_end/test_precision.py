@@ -3,9 +3,10 @@
 Over all kernels of the table it is 4.9 %. Most of it is the upper bits of exponents: the rule of floating-point instructions calls all
 bits of a result undefined but the sign of what is computed from operands without a sign.
 
-Bits that decide addresses and branches are within the limit too: of 1,507 that decide branches none is the same. Not counted are branches
-that random bits hardly ever change, or always decide in one way: whether a float of which all bits are undefined is infinite or a NaN
-(logarithms), and whether a word of many is zero (numbers of 256 bits).
+Bits that decide addresses and branches are within the limit too: of 1,507 that decide branches none is the same. The kernels of that table
+compare integers. Over all kernels, 64 fillings do not show a difference for a third of 19,000 bits: random floats, of which all bits are
+undefined, hardly ever take such branches. They ask whether the maximum of a row is -infinity, or not above zero, whether a float is a NaN,
+or whether a number of 64 bits is zero.
 """
 
 from __future__ import annotations

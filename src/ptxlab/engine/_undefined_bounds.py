@@ -162,6 +162,21 @@ class UndefinedBounds:
 
         return find
 
+    def _product_range(self, a: Shadowed, b: Shadowed, product: Shadowed) -> Range | None:
+        """The range of a product of numbers that are not negative, unless it is too wide."""
+        if a.range is None and b.range is None:
+            return None
+
+        @cache
+        def find() -> tuple[Value, Value]:
+            x, type = self.x, self.x.type(product.value)
+            (low_a, high_a), (low_b, high_b) = self._signed_range(a), self._signed_range(b)
+            fits = x.ult(x.const(int(type[1:]), type), x.add(x.clz(high_a), x.clz(high_b)))
+            holds = x.and_(fits, x.and_(self._is_positive(low_a), self._is_positive(low_b)))
+            return self._within(holds, x.mul(low_a, low_b), x.mul(high_a, high_b), product)
+
+        return find
+
     def _chosen_range(self, condition: Shadowed, a: Shadowed, b: Shadowed) -> Range | None:
         """The range of one of two integers."""
         if self.x.type(a.value)[0] != "i" or self.x.type(a.value) == "i1":
@@ -196,7 +211,9 @@ class UndefinedBounds:
 
     def _masked_range(self, a: Shadowed, mask: Value, result: Shadowed) -> Range | None:
         """The range of the low bits of a number that has no others."""
-        x, type = self.x, self.x.type(mask)
+        x, type = self.x, self.x.type(a.value)
+        number = x.known(mask)
+        mask = mask if number is None else x.const(number, type)
 
         def inside(least: Value, most: Value) -> Value:
             low_bits = x.eq(x.and_(mask, x.add(mask, x.const(1, type))), self.zeros(type))

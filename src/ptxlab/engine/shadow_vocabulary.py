@@ -110,7 +110,8 @@ class ShadowVocabulary(UndefinedBounds):
             many = x.and_(other.value, x.sub(other.value, x.const(1, type)))
             exact = x.eq(many if other.undefined is None else x.or_(many, other.undefined), self.zeros(type))
             undefined = x.select(exact, x.mul(each.undefined, other.value), undefined)
-        return Shadowed(result, undefined)
+        product = Shadowed(result, undefined)
+        return self._ranged(product, self._product_range(a, b, product))
 
     def umulhi(self, a: Shadowed, b: Shadowed) -> Shadowed:
         """It grows with both operands."""

@@ -5,7 +5,8 @@ and evaluates the same function on pairs: a value, and a mask in which 1 stands 
 same value whatever stands in the undefined bits of the operands. The rules are those of memcheck: exact for moves, logic, shifts,
 selections, conversions of width, and comparisons that defined bits decide; additions by the smallest and largest values that the operands
 may have, and so high products; between the lowest and the highest bit that may change for other products; all bits for division; for
-floating point all bits but the sign of what is computed from operands without a sign.
+floating point all bits but the sign of what is computed from operands without a sign. Integers that are computed from such bits have a
+range besides (`Range`), by which comparisons are decided.
 """
 
 from __future__ import annotations

@@ -96,6 +96,8 @@ class LlvmVocabulary:
 
     def dot(self, a: Value, b: Value) -> Value:
         name = _DOT.get(self.width) if host().has_dot else None
+        if 32 * self.width > host().vector_bits:
+            return self._joined([half.dot(p, q) for half, p, q in self._in_halves(a, b)])
         if name is not None:
             type, pairs = self.vectors["i32"], f"<{2 * self.width} x i16>"
             self.code.module.declare(f"@{name}", f"declare {type} @{name}({pairs}, {pairs})")
@@ -103,6 +105,17 @@ class LlvmVocabulary:
         half = self.const(16, "i32")
         low = self.mul(*(self.ashr(self.shl(each, half), half) for each in (a, b)))
         return self.add(low, self.mul(*(self.ashr(each, half) for each in (a, b))))
+
+    def _in_halves(self, *values: Value) -> list[tuple[Any, ...]]:
+        """The vocabulary of half as many lanes with the low halves of vectors, and with the high ones."""
+        lanes = self.width // 2
+        return [(LlvmVocabulary(self.code, lanes), *(each.part(first, lanes) for each in values)) for first in (0, lanes)]
+
+    def _joined(self, halves: Sequence[Value]) -> Value:
+        """A vector of two halves."""
+        type = self.vectors["i32"]
+        lanes = ", ".join(f"i32 {lane}" for lane in range(self.width))
+        return self.code.emit(f"shufflevector {halves[0]}, {halves[1]}, <{self.width} x i32> <{lanes}>", type)
 
     def udiv(self, a: Value, b: Value) -> Value:
         return self.call(_udiv, a, b)
@@ -220,6 +233,9 @@ class LlvmVocabulary:
         return a.convert("fptrunc", f"<{self.width} x half>").cast(self.vectors["i16"])
 
     def table(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
+        if self.width > 16:
+            low, high = zip(*(half.table(each, table) for half, each in self._in_halves(index)), strict=True)
+            return self._joined(low), self._joined(high)
         entries, half = self.code.constants("i64", table), f"<{self.width // 2} x i64>"
         if host().vector_bits == 512 and self.width == 16:
             return self._words([self._gathered(entries, index, first) for first in (0, 8)], (range(0, 32, 2), range(1, 32, 2)))

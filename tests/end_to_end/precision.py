@@ -37,7 +37,10 @@ KERNELS = (
     *("h200_rms_norm_fast", "h200_group_norm", "h200_selective_scan", "h200_linear_recurrence", "h200_fourier", "h200_hadamard"),
     *("h200_bit_operations", "h200_carry_flags", "h200_approximations", "h200_adam", "h200_arithmetic_f16", "h200_arithmetic_bf16"),
 )
-DECIDING = ("h200_bitonic_sort.full", "h200_sparse_vector", "h200_histogram", "h200_radix_sort", "h200_top_k", "histogram_i32")
+DECIDING = (
+    *("h200_bitonic_sort.full", "h200_sparse_vector", "h200_histogram", "h200_radix_sort", "h200_top_k", "histogram_i32"),
+    *("h200_reductions", "h200_scan_segments", "h200_warp_operations"),
+)
 """Kernels in which undefined bits of the arguments decide branches or addresses."""
 
 

@@ -3,15 +3,17 @@
 Over all kernels of the table it is 4.9 %. Most of it is the upper bits of exponents: the rule of floating-point instructions calls all
 bits of a result undefined but the sign of what is computed from operands without a sign.
 
-Addresses, and the branches of a sorting network, are within the limit. Other branches are not (half of 1,083 bits): a comparison of a sum
-with a bound, both with undefined low bits (loops over the rows of a sparse matrix), because the mask of a sum covers more numbers than the
-sum may be; and comparisons of what is converted from floats.
+Bits that decide addresses and branches are within the limit too: of 1,507 that decide branches none is the same. The kernels of that table
+compare integers. Over all kernels, 64 fillings do not show a difference for a third of 19,000 bits: random floats, of which all bits are
+undefined, hardly ever take such branches. They ask whether the maximum of a row is -infinity, or not above zero, whether a float is a NaN,
+or whether a number of 64 bits is zero.
 """
 
 from __future__ import annotations
 
 import pytest
 
+from .decisions import KINDS
 from .precision import DECIDING, KERNELS, decisions_over, over, table
 
 
@@ -38,13 +40,18 @@ def test_addresses_of_a_kernel() -> None:
     assert sum(same.values()) <= 0.05 * sum(called.values()), table(called, same)
 
 
+def test_branches_of_a_kernel() -> None:
+    """Which lane is the first with a value, a comparison of two sums, and how often an unrolled loop is entered."""
+    found = decisions_over(["h200_histogram", "h200_sparse_vector"])
+    called, same = found.called["branches"], found.same["branches"]
+    assert sum(called.values()) >= 300
+    assert sum(same.values()) <= 0.05 * sum(called.values()), table(called, same)
+
+
 @pytest.mark.slow
-def test_decisions_of_all_kernels_of_the_table() -> None:
-    """All addresses, and the branches of a sorting network."""
+@pytest.mark.parametrize("kind", KINDS)
+def test_decisions_of_all_kernels_of_the_table(kind: str) -> None:
     found = decisions_over(DECIDING)
-    called, same = found.called["addresses"], found.same["addresses"]
+    called, same = found.called[kind], found.same[kind]
     assert sum(called.values()) >= 1000
     assert sum(same.values()) <= 0.05 * sum(called.values()), table(called, same)
-    called, same = found.called["branches"], found.same["branches"]
-    assert called["scalar.bits"] >= 200
-    assert same["scalar.bits"] <= 0.05 * called["scalar.bits"], table(called, same)

@@ -148,6 +148,21 @@ class TestUndefined:
         bench, _ = run(body.format("st.global.b8 [%rd6], %r6;"), backend=backend)
         assert bench.fault[:2] == (Fault.UNDEFINED, 30)
 
+    @pytest.mark.parametrize("bits", [32, 64])
+    def test_a_match_has_the_lanes_that_may_be_equal(self, backend, bits):
+        """Bit 0 of %rd5 is undefined in two of four lanes; lanes of which bits 1 to 3 are the same may match."""
+        body = (
+            """and.b64 %rd5, %rd9, 1; cvt.u64.u32 %rd6, %r1; shr.u64 %rd7, %rd6, 1; and.b64 %rd6, %rd6, 14; and.b64 %rd8, %rd7, 1;
+          setp.eq.u64 %p1, %rd8, 0; @!%p1 mov.u64 %rd5, 0; or.b64 %rd5, %rd5, %rd6; cvt.u32.u64 %r5, %rd5; or.b64 %rd5, %rd5, 1099511627776;
+          match.any.sync.b"""
+            + f"{bits} %r6, {'%r5' if bits == 32 else '%rd5'}, -1; st.global.b32 [%rd3], %r6; ret;"
+        )
+        bench, _ = run(body, backend=backend)
+        info = next(r for r in bench.program.registers if r.name == "%r6")
+        open_ = [tid // 2 % 2 == 0 for tid in range(32)]
+        wanted = [sum(1 << i for i in range(32) if i != tid and i & 14 == tid & 14 and (open_[i] or open_[tid])) for tid in range(32)]
+        assert replace(info, offset=info.shadow).view(bench.frame).tolist() == wanted
+
     def test_a_branch(self, backend):
         bench, _ = run(
             "setp.lt.u32 %p1, %r1, 30; @%p1 setp.eq.u32 %p2, %r1, %r1; @%p2 bra END; st.global.b32 [%rd3], 1; END: ret;", backend=backend

@@ -47,6 +47,7 @@ def integer_bodies() -> dict[str, Body]:
         made[f"low bit {type}"] = Body(lambda x, a: x.trunc(a, "i1"), (type,), ("pred",))
     made["predicates"] = Body(lambda x, a, b: x.or_(x.and_(a, x.not_(b)), x.xor(a, b)), ("pred", "pred"), ("pred",))
     made["table"] = Body(lambda x, a: x.table(x.and_(a, x.const(7, "i32")), ENTRIES), ("u32",), ("u32", "u32"))
+    made["dot"] = Body(lambda x, a, b: x.dot(a, b), ("u32", "u32"), ("u32",))
     made["rarely"] = Body(lambda x, c, a, b: x.rarely(c, lambda x, a, b: x.sub(a, b), x.add(a, b), a, b), ("pred", "u32", "u32"), ("u32",))
     made["rarely, by range"] = Body(lambda x, a: x.rarely(x.ult(a, x.const(9, "i32")), lambda x, a: x.not_(a), a, a), ("u32",), ("u32",))
     return made

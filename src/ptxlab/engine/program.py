@@ -45,7 +45,9 @@ class Register:
     32-bit uint32[32], 64-bit uint64[32], 128-bit uint64[2][32] (low halves first). It is -1 where the register never
     leaves one run of pure instructions. ``shadow`` is the offset of a row of the same form with its undefined bits, -1 if
     all bits are always defined, and ``origin`` that of a row uint32[32] that says where they come from
-    (`UNWRITTEN_REGISTER`). ``special`` names a special register (``%tid.x``) that the machine fills in before the warp starts.
+    (`UNWRITTEN_REGISTER`). ``range`` is the offset of two such rows with the smallest and the largest signed number that the register
+    may hold, -1 if they are not followed. ``special`` names a special register (``%tid.x``) that the machine fills in before the warp
+    starts.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Register:
     special: str = ""
     shadow: int = -1
     origin: int = -1
+    range: int = -1
 
     def view(self, frame: NDArray[np.uint8]) -> NDArray[Any]:
         """The row in a frame: uint32[1] of lane bits for a predicate, else 32 unsigned integers ([2, 32] uint64 for 128 bits)."""

@@ -5,18 +5,19 @@ and evaluates the same function on pairs: a value, and a mask in which 1 stands 
 same value whatever stands in the undefined bits of the operands. The rules are those of memcheck: exact for moves, logic, shifts,
 selections, conversions of width, and comparisons that defined bits decide; additions by the smallest and largest values that the operands
 may have, and so high products; between the lowest and the highest bit that may change for other products; all bits for division; for
-floating point all bits but the sign of what is computed from operands without a sign.
+floating point all bits but the sign of what is computed from operands without a sign. Integers that are computed from such bits have a
+range besides (`Range`), by which comparisons are decided.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, reduce
+from functools import cache, lru_cache, reduce
 from typing import Any, TypeVar
 
-from ptxlab.engine._undefined_bounds import INTEGER, Shadowed, UndefinedBounds, Value, Vocabulary
+from ptxlab.engine._undefined_bounds import INTEGER, Range, Shadowed, UndefinedBounds, Value, Vocabulary
 
-__all__ = ["ShadowVocabulary", "Shadowed"]
+__all__ = ["Range", "ShadowVocabulary", "Shadowed"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,13 +49,28 @@ class ShadowVocabulary(UndefinedBounds):
         return Shadowed(resize(a.value, type), None if a.undefined is None else resize(a.undefined, type))
 
     def zext(self, a: Shadowed, type: str) -> Shadowed:
-        return self._resized("zext", a, type)
+        result = self._resized("zext", a, type)
+        return self._ranged(result, self._moved_range(a, result, lambda each: self.x.zext(each, type), self._from_zero))
 
     def sext(self, a: Shadowed, type: str) -> Shadowed:
-        return self._resized("sext", a, type)
+        result = self._resized("sext", a, type)
+        return self._ranged(result, self._moved_range(a, result, lambda each: self.x.sext(each, type)))
 
     def trunc(self, a: Shadowed, type: str) -> Shadowed:
-        return self._resized("trunc", a, type)
+        x, wide = self.x, self.x.type(a.value)
+
+        def fit(least: Value, most: Value) -> Value:
+            return x.and_(*(x.eq(x.sext(x.trunc(each, type), wide), each) for each in (least, most)))
+
+        result = self._resized("trunc", a, type)
+        return self._ranged(result, None if type == "i1" else self._moved_range(a, result, lambda each: x.trunc(each, type), fit))
+
+    def _from_zero(self, least: Value, most: Value) -> Value:
+        """Whether no number of a range is negative."""
+        return self._is_positive(least)
+
+    def _ranged(self, result: Shadowed, range: Range | None) -> Shadowed:
+        return result if range is None or result.undefined is None else Shadowed(result.value, result.undefined, range)
 
     # ------------------------------------------------------------------------------------------------------------ integers
 
@@ -64,7 +80,8 @@ class ShadowVocabulary(UndefinedBounds):
         if either is None:
             return Shadowed(total, None)
         (low_a, high_a), (low_b, high_b) = self._bounds(a), self._bounds(b)
-        return Shadowed(total, x.or_(either, x.xor(x.add(low_a, low_b), x.add(high_a, high_b))))
+        result = Shadowed(total, x.or_(either, x.xor(x.add(low_a, low_b), x.add(high_a, high_b))))
+        return self._ranged(result, self._sum_range(a, b, result))
 
     def sub(self, a: Shadowed, b: Shadowed) -> Shadowed:
         x, either = self.x, self._union(a, b)
@@ -72,7 +89,8 @@ class ShadowVocabulary(UndefinedBounds):
         if either is None:
             return Shadowed(difference, None)
         (low_a, high_a), (low_b, high_b) = self._bounds(a), self._bounds(b)
-        return Shadowed(difference, x.or_(either, x.xor(x.sub(low_a, high_b), x.sub(high_a, low_b))))
+        result = Shadowed(difference, x.or_(either, x.xor(x.sub(low_a, high_b), x.sub(high_a, low_b))))
+        return self._ranged(result, self._difference_range(a, b, result))
 
     def mul(self, a: Shadowed, b: Shadowed) -> Shadowed:
         """Two bounds. The lowest bit that may change is that of one operand times the lowest bit that may be 1 of the other; the highest
@@ -93,7 +111,8 @@ class ShadowVocabulary(UndefinedBounds):
             many = x.and_(other.value, x.sub(other.value, x.const(1, type)))
             exact = x.eq(many if other.undefined is None else x.or_(many, other.undefined), self.zeros(type))
             undefined = x.select(exact, x.mul(each.undefined, other.value), undefined)
-        return Shadowed(result, undefined)
+        product = Shadowed(result, undefined)
+        return self._ranged(product, self._product_range(a, b, product))
 
     def umulhi(self, a: Shadowed, b: Shadowed) -> Shadowed:
         """It grows with both operands."""
@@ -113,7 +132,8 @@ class ShadowVocabulary(UndefinedBounds):
         return self._between(result, first, x.xor(first, reduce(x.or_, (x.xor(first, each) for each in others))))
 
     def neg(self, a: Shadowed) -> Shadowed:
-        return Shadowed(self.x.neg(a.value), self.sub(self.const(0, self.type(a)), a).undefined)
+        difference = self.sub(self.const(0, self.type(a)), a)
+        return Shadowed(self.x.neg(a.value), difference.undefined, difference.range)
 
     def and_(self, a: Shadowed, b: Shadowed) -> Shadowed:
         """A defined 0 decides a bit."""
@@ -121,7 +141,11 @@ class ShadowVocabulary(UndefinedBounds):
         if either is not None:
             for each in (a, b):
                 either = x.and_(either, self._bounds(each)[1])
-        return Shadowed(x.and_(a.value, b.value), either)
+        result = Shadowed(x.and_(a.value, b.value), either)
+        for each, mask in ((a, b), (b, a)):
+            if each.range is not None and mask.undefined is None:
+                result = self._ranged(result, self._masked_range(each, mask.value, result))
+        return result
 
     def or_(self, a: Shadowed, b: Shadowed) -> Shadowed:
         """A defined 1 decides a bit."""
@@ -141,7 +165,11 @@ class ShadowVocabulary(UndefinedBounds):
         """By one bit of the amount after the other, each of which selects; what lies above them shifts everything out."""
         x, shift = self.x, getattr(self.x, name)
         if amount.undefined is None:
-            return Shadowed(shift(a.value, amount.value), None if a.undefined is None else shift(a.undefined, amount.value))
+            result = Shadowed(shift(a.value, amount.value), None if a.undefined is None else shift(a.undefined, amount.value))
+            if name == "shl":
+                return result
+            holds = self._from_zero if name == "lshr" else None
+            return self._ranged(result, self._moved_range(a, result, lambda each: shift(each, amount.value), holds))
         type = x.type(a.value)
         width = int(type[1:])
         moved = a
@@ -169,8 +197,8 @@ class ShadowVocabulary(UndefinedBounds):
         found = count(a.value)
         if a.undefined is None:
             return Shadowed(found, None)
-        low, high = self._bounds(a)
-        return self._between(found, count(low), count(high))
+        low, high = map(count, self._bounds(a))
+        return self._ranged(self._between(found, low, high), cache(lambda: (self._smaller(low, high), self._larger(low, high))))
 
     def popc(self, a: Shadowed) -> Shadowed:
         return self._counted(self.x.popc, a)
@@ -190,17 +218,21 @@ class ShadowVocabulary(UndefinedBounds):
         return self._equality(self.x.ne(a.value, b.value), a, b)
 
     def _equality(self, result: Value, a: Shadowed, b: Shadowed) -> Shadowed:
-        """Defined bits that differ decide it."""
+        """Defined bits that differ decide it, and ranges without a common number."""
         x, either = self.x, self._union(a, b)
         if either is None:
             return Shadowed(result, None)
         differ = x.and_(x.xor(a.value, b.value), x.not_(either))
         zero = self.zeros(x.type(either))
-        return Shadowed(result, x.and_(x.ne(either, zero), x.eq(differ, zero)))
+        undecided = x.and_(x.ne(either, zero), x.eq(differ, zero))
+        if a.range is not None or b.range is not None:
+            (low_a, high_a), (low_b, high_b) = self._signed_range(a), self._signed_range(b)
+            undecided = x.and_(undecided, x.and_(x.sle(low_a, high_b), x.sle(low_b, high_a)))
+        return Shadowed(result, undecided)
 
     def _order(self, name: str, signed: bool, a: Shadowed, b: Shadowed) -> Shadowed:
         """The extremes that the operands may have decide it, if they agree."""
-        compare, bounds = getattr(self.x, name), self._signed_bounds if signed else self._bounds
+        compare, bounds = getattr(self.x, name), self._signed_range if signed else self._unsigned_range
         result = compare(a.value, b.value)
         if a.undefined is None and b.undefined is None:
             return Shadowed(result, None)
@@ -230,7 +262,10 @@ class ShadowVocabulary(UndefinedBounds):
             differ = differ if either is None else x.or_(differ, either)
             open_ = x.select(condition.undefined, differ, self.zeros(x.type(differ)))
             undefined = open_ if undefined is None else x.or_(undefined, open_)
-        return Shadowed(chosen, undefined)
+        result = Shadowed(chosen, undefined)
+        if a.range is None and b.range is None and condition.undefined is None:
+            return result
+        return self._ranged(result, self._chosen_range(condition, a, b))
 
     # --------------------------------------------------------------------------------------------- comparison of floats
 
@@ -363,7 +398,7 @@ def _of_floats(name: str) -> Callable[..., Shadowed]:
     return evaluate
 
 
-for _name in ("udiv", "urem", "sdiv", "srem", "fsub", "feq", "sitof", "uitof", "ftosi", "ftoui"):
+for _name in ("dot", "udiv", "urem", "sdiv", "srem", "fsub", "feq", "sitof", "uitof", "ftosi", "ftoui"):
     setattr(ShadowVocabulary, _name, _everything(_name))
 for _name in ("fadd", "fmul", "fdiv", "fma", "fsqrt", "fround", "fext", "fnarrow", "half_to_f32", "f32_to_half"):
     setattr(ShadowVocabulary, _name, _of_floats(_name))

@@ -44,6 +44,9 @@ class Vocabulary(Protocol):
     def mul(self, a: Value, b: Value) -> Value: ...
     def umulhi(self, a: Value, b: Value) -> Value: ...
     def smulhi(self, a: Value, b: Value) -> Value: ...
+    def dot(self, a: Value, b: Value) -> Value:
+        """Of i32: the product of the low halves plus that of the high halves, which have signs."""
+
     def udiv(self, a: Value, b: Value) -> Value:
         """Quotient; all ones where b is zero."""
 

@@ -12,13 +12,17 @@ AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Name and features as LLVM states them, the widest vector in bits, and what it has: fused multiply-add, 16-bit floats."""
+    """Name and features as LLVM states them, the widest vector in bits, and what it has.
+
+    That is: fused multiply-add, 16-bit floats, sums of two products of 16-bit integers.
+    """
 
     cpu: str
     features: str
     vector_bits: int
     has_fma: bool
     has_half: bool
+    has_dot: bool
 
 
 @cache
@@ -43,4 +47,5 @@ def host() -> Host:
         bits,
         bool(features.get("fma") or features.get("neon")),
         bool(features.get("f16c") or features.get("neon")),
+        bool(features.get("sse2")),
     )

@@ -10,6 +10,7 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.llvm._native_calls import Caller, Check, move_name
 from ptxlab.engine.lowering.register_use import flatten, kept_operands, operand_registers
 from ptxlab.engine.program import HOW_SHIFT, UNWRITTEN_REGISTER, Observed, Program
+from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, TensorAccess
 from ptxlab.isa.operands import Const, Op, PairOf, Reg, Resolved, Unused
 from ptxlab.native.builder import Function, Value
@@ -192,7 +193,7 @@ class UndefinedBits:
             self.observe(op, stored, mask, Observed.STORED)
 
     def _exchange(self, op: Op, native: Collective, mask: Value, check: Check) -> None:
-        """An exchange between lanes: shfl moves the undefined bits, ballot has one for each lane, the others mix all."""
+        """An exchange between lanes: shfl moves the undefined bits, ballot and match.any have some for each lane, the others mix all."""
         destination, source, *rest = op.operands
         pair = destination if isinstance(destination, PairOf) else PairOf(destination, Const(0))
         if native.name == "shfl":
@@ -210,7 +211,13 @@ class UndefinedBits:
         everywhere = bad.ne(0).select(mask, 0)
         ballot = native.name == "vote" and native.mode == "ballot"
         for target in self.tracked([destination]):
-            if ballot:
+            if registers and native.name == "match" and native.mode == "any":
+                bits = TYPE_BITS[native.type]
+                members, values = self.caller.row(self.frame, op.operands[native.member], 32), self.caller.row(self.frame, source, bits)
+                rows = (self.frame.at(self.program.registers[r].shadow) for r in (target, registers[0]))
+                self.caller.helper(f"undecided_{bits}", "void", mask, members, *rows, values)
+                everywhere = self.lanes(target) & mask
+            elif ballot:
                 place = self.frame.at(self.program.registers[target].shadow)
                 old = place.load("<32 x i32>", align=64)
                 place.store(mask.cast("<32 x i1>").select(bad.splat(32), old), align=64)

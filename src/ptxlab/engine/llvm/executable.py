@@ -83,6 +83,10 @@ class Executable:
             if info.shadow >= 0:
                 frame[info.shadow : info.shadow + row_bytes(info.bits)] = 0xFF
                 frame[info.origin : info.origin + row_bytes(32)].view(np.uint32)[:] = UNWRITTEN_REGISTER | register
+            if info.range >= 0:
+                ends = np.iinfo(f"i{info.bits // 8}")
+                rows = frame[info.range : info.range + 2 * row_bytes(info.bits)].view(ends.dtype)
+                rows[:32], rows[32:] = ends.min, ends.max
         return frame
 
     def drain_pending(self, context: Context, first: int, count: int, lanes: int = 0xFFFFFFFF) -> Status | None:

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from ptxlab.engine.context import Word
+from ptxlab.engine.llvm._register_ranges import RegisterRanges
 from ptxlab.engine.llvm.vocabulary import LlvmVocabulary
 from ptxlab.engine.lowering.matching import OperandSpec, operand_specs, read_source
 from ptxlab.engine.lowering.register_use import constant_bits, flatten
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import Program
-from ptxlab.engine.shadow_vocabulary import Shadowed, ShadowVocabulary
+from ptxlab.engine.shadow_vocabulary import Range, Shadowed, ShadowVocabulary
 from ptxlab.isa.address_space import PARAM_BASE
 from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.native_ops import LaneAccess, Nothing
@@ -63,6 +64,7 @@ class Segment:
         self.shadows: dict[int, Any] = {}
         self.origins: dict[int, Value] = {}
         self.dirty_shadows: dict[int, None] = {}
+        self.ranges = RegisterRanges(code, program, width, self.load)
         self.symbols: dict[tuple[Resolved, int], Value] = {}
         self._mask: Value | None = None
 
@@ -144,11 +146,13 @@ class Segment:
             if old is None:
                 old = self.load_row(register)
             self.store(info.offset, info.bits, new, old)
-        for register in self.dirty_shadows:
+        written = [register for register in self.dirty_shadows if register in live and self.program.registers[register].offset >= 0]
+        for row, bits, end in self.ranges.written(written):
+            self.store(row, bits, end, self.load(row, bits))
+        for register in written:
             info = self.program.registers[register]
-            if register in live and info.offset >= 0:
-                self.store(info.shadow, info.bits, self.shadows[register], self.load(info.shadow, info.bits))
-                self.store(info.origin, 32, self.origins[register], self.load(info.origin, 32))
+            self.store(info.shadow, info.bits, self.shadows[register], self.load(info.shadow, info.bits))
+            self.store(info.origin, 32, self.origins[register], self.load(info.origin, 32))
 
     def put_lanes(self, pointer: Value, new: Value, old: Value) -> None:
         """Merge a chunk into a lane mask."""
@@ -300,6 +304,7 @@ class Segment:
             if info.shadow >= 0:
                 defined = self.code.const(self.x.vectors[f"i{max(info.bits, 16)}"], 0)
                 self.set_shadow(register, defined, self.code.const(self.x.vectors["i32"], 0), guard)
+                self.ranges.set(register, None)
 
     # ------------------------------------------------------------------------------------------------- undefined bits
 
@@ -333,7 +338,14 @@ class Segment:
             return tuple(Shadowed(part, None if mask is None else mask[half]) for half, part in enumerate(value))
         if isinstance(operand, Reg) and operand.negated and mask is not None and element_type(type)[0] == "i" and type != "pred":
             mask = mask | self.x.neg(mask)
-        return Shadowed(value, mask)
+        known = None
+        if mask is not None and isinstance(operand, Reg) and not operand.negated and self.has_range(operand.index, type):
+            known = self.ranges.get(operand.index)
+        return Shadowed(value, mask, known)
+
+    def has_range(self, register: int, type: str) -> bool:
+        """Whether a register may have a range as an operand of a type."""
+        return element_type(type)[0] == "i" and self.ranges.follows(register, type_bits(type))
 
     def read_shadow(self, operand: Resolved, bits: int) -> Any:
         """The undefined bits of an operand, as an integer of so many bits, or a pair; None for none."""
@@ -365,7 +377,7 @@ class Segment:
         results = (result,) if outputs == 1 else result
         origin = self.joined_origin(op)
         undecided = None if op.guard is None else self.shadow(op.guard.index)
-        masks: list[tuple[int, Any, Any]] = []
+        masks: list[tuple[int, Any, Any, Range | None]] = []
         for operand, spec, made in zip(op.operands[:outputs], specs, results, strict=False):
             values = self.targets(operand, spec, _values(made))
             for (target, type, value), (_, _, mask) in zip(values, self.targets(operand, spec, _masks(x, made)), strict=True):
@@ -376,8 +388,10 @@ class Segment:
                         change = self.change(
                             mask, self.shadow(target.index), self.fitted(value, type, target.index), self.get(target.index)
                         )
-                    masks.append((target.index, mask, change))
-        for register, mask, change in masks:
+                    follows = target is operand and isinstance(made, Shadowed) and self.has_range(target.index, type)
+                    masks.append((target.index, mask, change, made.range if follows else None))
+        for register, mask, change, made_range in masks:
+            self.ranges.set(register, made_range, guard, undecided)
             self.set_shadow(register, mask, origin, guard)
             if undecided is not None:
                 self.open(register, change, origin, undecided)

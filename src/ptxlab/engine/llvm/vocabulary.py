@@ -9,7 +9,7 @@ clamp, division is guarded, conversions saturate.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ptxlab.isa.scalar.shared_functions import NAMES, SHARED
@@ -25,6 +25,9 @@ ELEMENTS = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i
 """LLVM's names of the element types."""
 
 _ROUND = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
+
+_DOT = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
+"""The instructions for `LlvmVocabulary.dot`, by the number of lanes."""
 
 
 def _bits_of(name: str) -> int:
@@ -90,6 +93,29 @@ class LlvmVocabulary:
 
     def smulhi(self, a: Value, b: Value) -> Value:
         return self.call(_smulhi, a, b) if self.type(a) == "i64" else _smulhi(self, a, b)
+
+    def dot(self, a: Value, b: Value) -> Value:
+        name = _DOT.get(self.width) if host().has_dot else None
+        if 32 * self.width > host().vector_bits:
+            return self._joined([half.dot(p, q) for half, p, q in self._in_halves(a, b)])
+        if name is not None:
+            type, pairs = self.vectors["i32"], f"<{2 * self.width} x i16>"
+            self.code.module.declare(f"@{name}", f"declare {type} @{name}({pairs}, {pairs})")
+            return self.code.call(name, type, a.cast(pairs), b.cast(pairs))
+        half = self.const(16, "i32")
+        low = self.mul(*(self.ashr(self.shl(each, half), half) for each in (a, b)))
+        return self.add(low, self.mul(*(self.ashr(each, half) for each in (a, b))))
+
+    def _in_halves(self, *values: Value) -> list[tuple[Any, ...]]:
+        """The vocabulary of half as many lanes with the low halves of vectors, and with the high ones."""
+        lanes = self.width // 2
+        return [(LlvmVocabulary(self.code, lanes), *(each.part(first, lanes) for each in values)) for first in (0, lanes)]
+
+    def _joined(self, halves: Sequence[Value]) -> Value:
+        """A vector of two halves."""
+        type = self.vectors["i32"]
+        lanes = ", ".join(f"i32 {lane}" for lane in range(self.width))
+        return self.code.emit(f"shufflevector {halves[0]}, {halves[1]}, <{self.width} x i32> <{lanes}>", type)
 
     def udiv(self, a: Value, b: Value) -> Value:
         return self.call(_udiv, a, b)
@@ -207,22 +233,41 @@ class LlvmVocabulary:
         return a.convert("fptrunc", f"<{self.width} x half>").cast(self.vectors["i16"])
 
     def table(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
+        if self.width > 16:
+            low, high = zip(*(half.table(each, table) for half, each in self._in_halves(index)), strict=True)
+            return self._joined(low), self._joined(high)
+        entries, half = self.code.constants("i64", table), f"<{self.width // 2} x i64>"
+        if host().vector_bits == 512 and self.width == 16:
+            return self._words([self._gathered(entries, index, first) for first in (0, 8)], (range(0, 32, 2), range(1, 32, 2)))
         # Lane by lane, which takes less time than a gather on Zen 3. The lanes of two vectors stand as one shuffle a word needs them.
-        entries, pairs, half = self.code.constants("i64", table), index.cast(f"<{self.width // 2} x i64>"), f"<{self.width // 2} x i64>"
+        pairs = index.cast(half)
         found = ["poison", "poison"]
         for lane in range(self.width):
             pair = self.code.emit(f"extractelement {pairs}, i32 {lane // 2}", "i64")
             entry = entries.load("i64", pair >> 32 if lane % 2 else pair & 0xFFFFFFFF)
             which, place = lane // 2 % 2, lane // 4 * 2 + lane % 2
             found[which] = self.code.emit(f"insertelement {half} {found[which]}, {entry}, i32 {place}", half).ref
-        first, second = (Value(self.code, half, ref).cast(self.vectors["i32"]) for ref in found)
         lanes = [4 * (lane // 4) + 2 * (lane % 2) + self.width * (lane // 2 % 2) for lane in range(self.width)]
+        return self._words([Value(self.code, half, ref) for ref in found], (lanes, [lane + 1 for lane in lanes]))
+
+    def _gathered(self, entries: Value, index: Value, first: int) -> Value:
+        """The entries of eight lanes."""
+        lanes = ", ".join(f"i32 {first + lane}" for lane in range(8))
+        eight = self.code.emit(f"shufflevector {index}, {index.type} poison, <8 x i32> <{lanes}>", "<8 x i32>")
+        name = "llvm.x86.avx512.mask.gather.dpq.512"
+        self.code.module.declare(f"@{name}", f"declare <8 x i64> @{name}(<8 x i64>, ptr, <8 x i32>, <8 x i1>, i32 immarg)")
+        return self.code.emit(
+            f"call <8 x i64> @{name}(<8 x i64> zeroinitializer, {entries}, {eight}, <8 x i1> splat (i1 true), i32 8)", "<8 x i64>"
+        )
+
+    def _words(self, entries: Iterable[Value], places: Iterable[Sequence[int]]) -> tuple[Value, Value]:
+        """The low and the high words of the entries in two vectors, which stand in these places."""
+        words = ", ".join(str(each.cast(self.vectors["i32"])) for each in entries)
         low, high = (
             self.code.emit(
-                f"shufflevector {first}, {second}, <{self.width} x i32> <{', '.join(f'i32 {lane + word}' for lane in lanes)}>",
-                self.vectors["i32"],
+                f"shufflevector {words}, <{self.width} x i32> <{', '.join(f'i32 {place}' for place in each)}>", self.vectors["i32"]
             )
-            for word in range(2)
+            for each in places
         )
         return low, high
 

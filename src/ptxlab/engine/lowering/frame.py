@@ -176,14 +176,27 @@ def _shadow_rows(bits: int, start: int) -> tuple[int, int, int]:
     return shadow, origin, origin + row_bytes(32)
 
 
+def _computed(program: Program) -> set[int]:
+    """The registers that only pure instructions write."""
+    by_kind: dict[bool, set[int]] = {False: set(), True: set()}
+    for op in program.ops:
+        by_kind[op.row.kind == "pure"].update(program.writes[op.index])
+    return by_kind[True] - by_kind[False]
+
+
 def mirrored(program: Program, observed_loads: frozenset[int]) -> Program:
     """The same program, which follows the undefined bits of all registers, and those of memory. No compiled code of it is kept."""
     end = program.frame_bytes
     registers = []
-    for info in program.registers:
+    computed = _computed(program)
+    for number, info in enumerate(program.registers):
         if info.shadow < 0 and not info.special:
             shadow, origin, end = _shadow_rows(info.bits, end)
             info = replace(info, shadow=shadow, origin=origin)
+        if number in computed and info.bits in (32, 64) and info.offset >= 0:
+            range_ = align_up(end, 64)
+            end = range_ + 2 * row_bytes(info.bits)
+            info = replace(info, range=range_)
         registers.append(info)
     zeros = align_up(end, 64)
     return replace(

@@ -97,6 +97,10 @@ class NumpyVocabulary:
         other = al * bh + (cross & low)
         return ah * bh + (cross >> half) + (other >> half)
 
+    def dot(self, a: Value, b: Value) -> Value:
+        pairs = (each.view(np.int16).reshape(*each.shape, 2).astype(np.int64) for each in (a, b))
+        return np.prod(np.stack(list(pairs)), axis=0).sum(axis=-1).astype(np.uint32)
+
     def smulhi(self, a: Value, b: Value) -> Value:
         zero = _constant(0, a.dtype)
         high = self.umulhi(a, b)

@@ -23,7 +23,7 @@ from ptxlab.engine.reference._native_ops import Stop, bytes_at, drain_copies, fa
 from ptxlab.engine.reference._vocabulary import NumpyVocabulary
 from ptxlab.engine.shadow_vocabulary import Shadowed, ShadowVocabulary
 from ptxlab.isa.catalogue import Control
-from ptxlab.isa.kinds import type_bits
+from ptxlab.isa.kinds import TYPE_BITS, type_bits
 from ptxlab.isa.native_ops import Collective, LaneAccess, Native
 from ptxlab.isa.operands import Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress
 from ptxlab.native import address_of
@@ -455,12 +455,25 @@ class Interpreter:
             bad = np.logical_or.reduce([shadow.some(r) for r in operand_registers(source)] or [np.zeros(32, np.bool_)]) & lanes
             origins = np.full(32, shadow.joined_origin(operand_registers(source))[bad.argmax()])
             ballot = native.name == "vote" and native.mode == "ballot"
-            for register in targets:
+            matches = native.name == "match" and native.mode == "any"
+            if matches:
+                shadow.write(destination, "b32", self._undecided(warp, shadow, op, native, mask), lanes=lanes)
+            for register in () if matches else targets:
                 bits = self.program.registers[register].bits
                 ones = np.full(32, bad.any()) if bits == 1 else np.full(32, mask_of(bad) if ballot else -int(bad.any()) & _ALL, np.uint32)
                 shadow.put(register, ones, lanes)
         for register in targets:
             shadow.set_origin(register, origins, lanes & shadow.some(register))
+
+    def _undecided(self, warp: Warp, shadow: ShadowRows, op: Op, native: Collective, mask: int) -> NDArray[np.uint32]:
+        """For match.any, the lanes that may have the value of a lane or not."""
+        bits = TYPE_BITS[native.type]
+        values, undefined = (rows.bits(op.operands[1], bits) for rows in (warp, shadow))
+        either = undefined[:, None] | undefined
+        open_ = (either != 0) & ((values[:, None] ^ values) & ~either == 0) & ~np.eye(32, dtype=np.bool_)
+        found = np.array([mask_of(row) for row in open_], np.uint32)
+        members: NDArray[np.uint32] = warp.bits(op.operands[native.member], 32)
+        return found & members & np.uint32(mask)
 
     def _left_by_load(self, warp: Warp, op: Op, mask: int) -> None:
         shadow, lanes = ShadowRows(warp), lanes_of(warp.word(Word.MASK) & ~mask)

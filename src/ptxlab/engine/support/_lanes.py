@@ -15,7 +15,7 @@ from ptxlab.engine.support.accesses import converge, fail, frame_row
 from ptxlab.isa.native_ops import matrix_layout
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["emit_lanes", "emit_matrix", "float_extreme"]
+__all__ = ["emit_lanes", "emit_matrix", "emit_undecided", "float_extreme"]
 
 
 def emit_lanes(module: Module, name: str, parts: list[str]) -> None:
@@ -132,6 +132,20 @@ def _match(module: Module, mode: str, bits: str) -> None:
             _put_bit(c, predicate, lane, everyone)
         target.store(same, lane)
     c.ret(0)
+
+
+def emit_undecided(module: Module, name: str, bits: str) -> None:
+    """``void undecided_BITS(mask, members, target, undefined, a)``: for match.any, the lanes that may have the value of a lane or not."""
+    c, (mask, members, target, undefined, a) = module.define(f"void {name}(i32 mask, ptr members, ptr target, ptr undefined, ptr a)")
+    row = f"<32 x i{bits}>"
+    copy = c.stack(row, align=64)
+    copy.store(undefined.load(row, align=64), align=64)
+    with c.each_bit(mask) as lane:
+        either = copy.load(row, align=64) | copy.load(f"i{bits}", lane)
+        differ = (a.load(row, align=64) ^ a.load(f"i{bits}", lane)) & ~either
+        others = members.load("i32", lane) & mask & ~(c.const("i32", 1) << lane.to("i32"))
+        target.store((either.ne(0) & differ.eq(0)).cast("i32") & others, lane)
+    c.ret()
 
 
 def _redux(module: Module, mode: str, type: str) -> None:

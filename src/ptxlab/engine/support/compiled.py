@@ -11,7 +11,7 @@ from ptxlab.engine.llvm.region import CHAIN, COMPILE
 from ptxlab.engine.llvm.vocabulary import emit_shared
 from ptxlab.engine.support._atomics import emit_atomic
 from ptxlab.engine.support._copies import emit_copies
-from ptxlab.engine.support._lanes import emit_lanes, emit_matrix
+from ptxlab.engine.support._lanes import emit_lanes, emit_matrix, emit_undecided
 from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_move
 from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_save, emit_unchanged
@@ -48,6 +48,7 @@ _EMIT: dict[str, Emit] = {
         ("shfl", "vote", "match", "redux", "elect", "members", "together"),
         lambda module, name, rest: emit_lanes(module, name.split("_")[0], rest),
     ),
+    "undecided": lambda module, name, rest: emit_undecided(module, name, rest[0]),
     "tensor": lambda module, name, rest: emit_tensor(module, rest[1], write=rest[0] == "st", pack=rest[-1] == "pack"),
     "atomic": lambda module, name, rest: emit_atomic(module, name),
     **dict.fromkeys(("ldmatrix", "stmatrix"), lambda module, name, rest: emit_matrix(module, name)),

@@ -28,7 +28,7 @@ _NORMAL = 0x800000
 
 
 # The offsets make the truncation of the sum round it.
-_EX2 = binade(rows.EX2, 13, 0x77E2, linear=4, curvature=1, more=126 << 25)
+_EX2 = binade(tuple((value, 2 * slope, second) for value, slope, second in rows.EX2), 14, 0xEFC4, linear=4, curvature=1, more=126 << 25)
 _LG2 = binades(rows.LG2, 12, 0x3345, curvature=2)
 _SIN = binades(rows.SIN, 11, 0)
 

@@ -24,26 +24,25 @@ class Binade:
     entries: tuple[int, ...]
     scale: int
     offset: int
-    falls: bool
 
 
 def binade(coefficients: Rows, scale: int, offset: int, linear: int, curvature: int, more: int = 0, odd: bool = False) -> Binade:
-    """The sum is ``(value << scale) + offset + slope * rest + curvature * square``; ``2**scale`` is a quarter of a result's last bit.
+    """The sum is ``(value << scale) + offset + slope * rest + 2 * curvature * square``; ``2**scale`` is a quarter of a result's last bit.
 
     So that 32 bits hold every sum, an entry counts the rest from the middle of its interval and lacks ``linear`` times the place in all
-    intervals; ``more`` is added to it. From the lowest bit on it has 32 bits of the value, 16 of the size of the curvature and 16 of the
-    slope. The rows begin with even exponents; with ``odd``, the entries begin with odd ones.
+    intervals; ``more`` is added to it. From the lowest bit on it has 32 bits of the value, 16 of the curvature and 16 of the slope. The
+    rows begin with even exponents; with ``odd``, the entries begin with odd ones.
     """
 
     def entry(number: int, value: int, slope: int, second: int) -> int:
         slope -= linear << scale
         value += (slope << 16 >> scale) - (linear * number << 17) + (offset >> scale) + more
-        return value & 0xFFFFFFFF | (abs(second * curvature) | (slope & 0xFFFF) << 16) << 32
+        return value & 0xFFFFFFFF | (second * curvature & 0xFFFF | (slope & 0xFFFF) << 16) << 32
 
     entries = tuple(entry(number, *row) for number, row in enumerate(coefficients))
     if odd:
         entries = entries[len(entries) // 2 :] + entries[: len(entries) // 2]
-    return Binade(entries, scale, offset & (1 << scale) - 1, coefficients[0][2] < 0)
+    return Binade(entries, scale, offset & (1 << scale) - 1)
 
 
 @dataclass(frozen=True)
@@ -61,29 +60,46 @@ def binades(coefficients: Rows, scale: int, offset: int, curvature: int = 1) -> 
     return Binades(entries, scale, offset)
 
 
-def _square(x: Vocabulary, half: Value) -> Value:
-    """``rest * rest >> 19`` without the products of two different bits that lie below bit 18 of the square, of ``rest >> 1``, an i16."""
-    high = x.lshr(half, x.const(9, "i16"))
-    # The products of the seven high bits with each other and with the next two.
-    found = x.mul(high, x.sub(x.lshr(half, x.const(7, "i16")), x.add(high, high)))
-    # Those of the six highest bits with the low ones, two high bits at a time: of each product the lowest bit is left out.
-    for bit, low in ((10, 0x60), (12, 0x78), (14, 0x7E)):
-        found = x.add(found, x.umulhi(x.and_(half, x.const(3 << bit, "i16")), x.and_(half, x.const(low, "i16"))))
-    return found
+def _square(x: Vocabulary, rest: Value) -> Value:
+    """In the low half of an i32 ``rest * rest >> 19`` without the products of two different bits that lie below bit 18 of the square.
+
+    The rest is given from bit 31 on down; the lowest of its 17 bits has no influence. The high half of the result has no meaning.
+    """
+    both = x.or_(x.lshr(rest, x.const(16, "i32")), masked(x, rest, 0xFFFF0000))
+    # Those of the four highest bits with the low ones, two high bits in each half: of each product the lowest bit is left out.
+    found = _high_products(x, masked(x, both, 0xC0003000), masked(x, both, 0x007E0078))
+    # The products of the seven high bits with each other and with the next two, and those of the next two high bits with the low ones.
+    twice = x.add(masked(x, both, 0x01800060), masked(x, x.lshr(both, x.const(1, "i32")), 0x7F000000))
+    found = x.add(found, _high_products(x, masked(x, both, 0xFE000C00), twice))
+    return x.add(found, x.lshr(found, x.const(16, "i32")))
 
 
-def excess(x: Vocabulary, of: Binade, at: Value) -> Value:
+def _high_products(x: Vocabulary, a: Value, b: Value) -> Value:
+    """The high halves of the products of the low halves of two i32, and of the high ones."""
+    return x.each(_high_product, "i16", a, b)
+
+
+def _high_product(x: Vocabulary, a: Value, b: Value) -> Value:
+    return x.umulhi(a, b)
+
+
+def excess(x: Vocabulary, of: Binade, at: Value, even: bool = False) -> Value:
     """The sum without ``linear`` times the place and with ``more``, truncated to a quarter of the last bit of the results.
 
-    The place is given from bit 31 of ``at`` on down: the bits that select the interval, and the 17 bits of the rest.
+    The place is given from bit 31 of ``at`` on down: the bits that select the interval, and the 17 bits of the rest; ``even`` says that
+    the last of these is 0.
     """
     bits = (len(of.entries) - 1).bit_length()
     value, factors = x.table(x.lshr(at, x.const(32 - bits, "i32")), of.entries)
     rest = x.shl(at, x.const(bits, "i32"))
-    centred = x.ashr(x.xor(rest, x.const(1 << 31, "i32")), x.const(15, "i32"))
-    first = x.mul(x.ashr(factors, x.const(16, "i32")), centred)
-    second = x.mul(masked(x, factors, 0xFFFF), x.each(_square, "i16", x.lshr(rest, x.const(16, "i32"))))
-    sum = x.add((x.sub if of.falls else x.add)(first, second), x.const(of.offset, "i32"))
+    centred = x.xor(rest, x.const(1 << 31, "i32"))
+    half = x.dot(factors, x.or_(masked(x, centred, 0xFFFF0000), masked(x, _square(x, rest), 0xFFFF)))
+    if even:
+        sum = x.add(half, x.const(of.offset >> 1, "i32"))
+        return x.add(value, x.ashr(sum, x.const(of.scale - 1, "i32")))
+    odd = x.ne(masked(x, rest, 1 << 15), x.const(0, "i32"))
+    sum = x.add(x.add(half, half), x.const(of.offset, "i32"))
+    sum = x.add(sum, x.select(odd, x.ashr(factors, x.const(16, "i32")), x.const(0, "i32")))
     return x.add(value, x.ashr(sum, x.const(of.scale, "i32")))
 
 
@@ -91,7 +107,7 @@ def interpolated(x: Vocabulary, of: Binades, place: Value) -> Value:
     """The sum in f64, for a place in an i32: its low 17 bits are the rest, the others select the interval."""
     low, high = x.table(x.lshr(place, x.const(17, "i32")), of.entries)
     rest = masked(x, place, 0x1FFFF)
-    square = x.each(_square, "i16", x.lshr(rest, x.const(1, "i32")))
+    square = masked(x, _square(x, x.shl(place, x.const(15, "i32"))), 0xFFFF)
     value, slope = masked(x, low, (1 << 26) - 1), x.lshr(high, x.const(13, "i32"))
     curvature = x.or_(x.lshr(low, x.const(26, "i32")), x.shl(masked(x, high, 0x1FFF), x.const(6, "i32")))
     value, slope, curvature, rest, square = (x.sitof(part, "f64") for part in (value, slope, curvature, rest, square))

@@ -25,9 +25,9 @@ _NORMAL = 0x800000
 """The bits of the least normal f32."""
 
 # The offsets make the truncation of the sum round it.
-_RCP = binade(rows.RCP, 14, 0x8FCE, linear=-2, curvature=2)
-_RSQRT = binade(rows.RSQRT, 14, 0x7FFF, linear=-2, curvature=4, odd=True)
-_SQRT = binade(rows.SQRT, 15, 0x7FFF, linear=2, curvature=2, more=250 << 23, odd=True)
+_RCP = binade(rows.RCP, 14, 0x8FCE, linear=-2, curvature=1)
+_RSQRT = binade(rows.RSQRT, 14, 0x7FFF, linear=-2, curvature=2, odd=True)
+_SQRT = binade(rows.SQRT, 15, 0x7FFF, linear=2, curvature=1, more=250 << 23, odd=True)
 
 
 def _shl(x: Vocabulary, a: Value, amount: int) -> Value:
@@ -53,7 +53,7 @@ def _large(x: Vocabulary, a: Value) -> Value:
 def _usual_rcp(x: Vocabulary, a: Value) -> tuple[Value, Value]:
     """1/a where a and 1/a are normal, and where they are not; 2**126 is the largest such a."""
     word = x.bitcast(a, "i32")
-    result = x.add(x.sub(x.const(252 << 23, "i32"), word), _lshr(x, excess(x, _RCP, _shl(x, word, 9)), 2))
+    result = x.add(x.sub(x.const(252 << 23, "i32"), word), _lshr(x, excess(x, _RCP, _shl(x, word, 9), even=True), 2))
     result = x.or_(masked(x, result, _MAGNITUDE), masked(x, word, _SIGN))
     return x.bitcast(result, "f32"), _outside(x, _shl(x, word, 1), 1 << 24, (253 << 24) + 1)
 
@@ -239,7 +239,7 @@ def _settled_high(x: Vocabulary, magnitude: Value, result: Value) -> Value:
 def _rcp_high(x: Vocabulary, a: Value) -> Value:
     word = _high_word(x, a)
     magnitude = masked(x, word, _MAGNITUDE)
-    found = x.ashr(excess(x, _RCP, _shl(x, word, 12)), x.const(5, "i32"))
+    found = x.ashr(excess(x, _RCP, _shl(x, word, 12), even=True), x.const(5, "i32"))
     result = x.add(x.sub(x.const(2044 << 20, "i32"), magnitude), found)
     result = x.select(x.slt(result, x.const(_HIGH_NORMAL, "i32")), x.const(0, "i32"), result)
     result = x.select(x.ult(magnitude, x.const(_HIGH_NORMAL, "i32")), x.const(_HIGH_INFINITY, "i32"), result)

@@ -289,7 +289,8 @@ class Result:
         ... .visible .entry k(.param .u64 d) {
         ...   .reg .b32 %r<9>; .reg .f32 %f<5>; .reg .b64 %rd<2>;
         ...   mov.b32 %r1, 0x3C003C00;
-        ...   mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r1}, {%r1}, {0f00000000, 0f00000000, 0f00000000, 0f00000000};
+        ...   mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32
+        ...     {%f1, %f2, %f3, %f4}, {%r1, %r1}, {%r1}, {0f00000000, 0f00000000, 0f00000000, 0f00000000};
         ...   ld.param.u64 %rd1, [d];
         ...   st.global.f32 [%rd1], %f1;
         ...   ret;

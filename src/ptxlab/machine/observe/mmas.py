@@ -54,8 +54,7 @@ class MmaLog(Observer):
         """Note who issues an asynchronous product."""
         if operation.details is not None:
             warp = self.launch.scheduler.current
-            lanes = operation.thread[-1:] if isinstance(operation.thread, tuple) else ()
-            self._issuers[operation] = -1 if warp is None else warp.warp_id, tuple(lane for lane in lanes if lane < 32)
+            self._issuers[operation] = -1 if warp is None else warp.warp_id, () if warp is None else tuple(warp.lanes().tolist())
 
     def performed(self, operation: AsyncOperation) -> None:
         """An asynchronous product is complete."""

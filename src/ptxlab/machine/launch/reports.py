@@ -74,6 +74,10 @@ class Reports:
         self._times: dict[tuple[str, int, int], int] = {}
         self.in_flight: dict[tuple[str, int], frozenset[int]] = {}
         """By code and instruction of a finding about registers in flight that are only read: the asynchronous operations."""
+        self._unawaited: dict[tuple[str, int, int], frozenset[int]] = {}
+        """By finding about registers of tcgen05.ld without a wait: the loads."""
+        self.overwritten: set[int] = set()
+        """The loads of which another finding says that they lack a wait."""
 
     @cached_property
     def _sources(self) -> ptx.SourceMap:
@@ -81,7 +85,9 @@ class Reports:
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All findings in the order in which they were made."""
-        found = [(diagnostic, self._times[key]) for key, diagnostic in self._found.items()]
+        found = [
+            (diagnostic, self._times[key]) for key, diagnostic in self._found.items() if self.overwritten.isdisjoint(self._unawaited.get(key, ()))
+        ]
         return tuple(
             replace(diagnostic, details=(*diagnostic.details, ("occurrences", str(times)))) if times > 1 else diagnostic
             for diagnostic, times in found
@@ -114,6 +120,9 @@ class Reports:
                 facts.append(("lanes", lane_text(mask)))
         elif cta is not None:
             facts.append(("CTA", cta.describe()))
+        inlined = () if op is None else self._sources.callers(op.line)
+        if inlined:
+            facts.append(("inlined at", ", ".join(map(str, inlined))))
         found = diagnose(code, message, details=(*facts, *details), **fields)
         return found.at(*self.place(op)) if op is not None else found
 
@@ -183,6 +192,8 @@ class Reports:
                 shown = [*details[: code in ("R805", "R809")], *[more][: len(others)]]
                 severity = "error" if code == "R809" and letter else None
                 self.add(code, text.format(op.opcode, listed), op, fix=fix, severity=severity, details=shown)
+                if code == "R809":
+                    self._unawaited[code, op.index, 0] = frozenset(~item for item in held if item < 0)
                 if found is early_uses and self._launch.policy != "eager" and not any(self._writes(early) for early in groups[held]):
                     self.in_flight[code, op.index] = frozenset(~item for item in held if item < 0)
 

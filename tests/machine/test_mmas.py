@@ -56,7 +56,9 @@ def test_a_product_of_a_warpgroup() -> None:
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("name", ["gl_mm_fp16", "gl_mm_2cta_fp16", "gl_mm_a_in_tmem_fp16", "gl_mm_i8", "gl_mm_fp16_m64", "gl_mm_fp16_acc16"])
+@pytest.mark.parametrize(
+    "name", ["gl_mm_fp16", "gl_mm_2cta_fp16", "gl_mm_a_in_tmem_fp16", "gl_mm_i8", "gl_mm_fp16_m64", "gl_mm_fp16_acc16"]
+)
 def test_operands_of_tensor_core_kernels_multiply_to_what_they_say(name: str) -> None:
     """D of the last product of each sum is the sum of A B of all its products."""
     family = CASES[name]

@@ -166,6 +166,7 @@ _CODES = (
     CodeInfo("M405", "error", "misaligned access", "Addresses as Operands"),
     CodeInfo("M406", "error", "access outside shared memory", "Shared State Space"),
     CodeInfo("M407", "error", "access to the shared memory of a CTA that is not there", "Shared State Space"),
+    CodeInfo("M413", "note", "numbers of another type than the elements of the array", "Operand Size Exceeding Instruction-Type Size"),
     CodeInfo("M410", "note", "the result of floating-point additions depends on their order", "Parallel Synchronization: atom, red"),
     CodeInfo("H601", "error", "the launch can make no progress"),
     CodeInfo("H602", "error", "the instruction budget is used up"),

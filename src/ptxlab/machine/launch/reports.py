@@ -86,7 +86,9 @@ class Reports:
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All findings in the order in which they were made."""
         found = [
-            (diagnostic, self._times[key]) for key, diagnostic in self._found.items() if self.overwritten.isdisjoint(self._unawaited.get(key, ()))
+            (diagnostic, self._times[key])
+            for key, diagnostic in self._found.items()
+            if self.overwritten.isdisjoint(self._unawaited.get(key, ()))
         ]
         return tuple(
             replace(diagnostic, details=(*diagnostic.details, ("occurrences", str(times)))) if times > 1 else diagnostic

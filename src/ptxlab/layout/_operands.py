@@ -231,10 +231,12 @@ class PlacedOperand:
         """The bytes of the elements of a row; those of the slots that hold them, for 4- and 6-bit types."""
         index, chunks = self.index, self.chunks
         if not index._transposed:
-            return (chunks[row][:, None] * _SLOT + np.arange(_SLOT)).reshape(-1)[: index.k * index._dtype.itemsize]
+            line: NDArray[np.intp] = (chunks[row][:, None] * _SLOT + np.arange(_SLOT)).reshape(-1)
+            return line[: index.k * index._dtype.itemsize]
         per_slot = _SLOT // index._dtype.itemsize
         first = chunks[: index.k, row // per_slot] * _SLOT + row % per_slot * index._dtype.itemsize
-        return (first[:, None] + np.arange(index._dtype.itemsize)).reshape(-1)
+        across: NDArray[np.intp] = (first[:, None] + np.arange(index._dtype.itemsize)).reshape(-1)
+        return across
 
     @property
     def bounds(self) -> tuple[int, int]:

@@ -33,15 +33,21 @@ def notes(body: str, array: np.ndarray[Any, Any]) -> list[str]:
     return [d.message for d in result.diagnostics if d.code == "M413"]
 
 
+READS, WRITES = "ld.global.b{} reads {} numbers of {} bytes, and a is {}", "st.global.{} writes {} numbers of {} bytes"
+
 WRONG = {
-    "f32 of float16": (LOAD + "add.f32 %f1, %r2, %r2;", np.float16, "ld.global.b32 reads f32 numbers of 4 bytes, and a is float16[16], whose"),
-    "f32 of bfloat16": (LOAD + "mul.f32 %f1, %r2, %r2;", ml_dtypes.bfloat16, "ld.global.b32 reads f32 numbers of 4 bytes, and a is bfloat16"),
-    "f32 of float64": (LOAD + "fma.rn.f32 %f1, %r2, %r2, %r2;", np.float64, "ld.global.b32 reads f32 numbers of 4 bytes, and a is float64[16], whose"),
-    "f32 into float64": ("mul.f32 %f1, 0f3F800000, 0f40000000;\nst.global.f32 [%rd2], %f1;", np.float64, "st.global.f32 writes f32 numbers of 4 bytes"),
-    "f64 into float32": ("cvt.f64.f32 %fd1, 0f3F800000;\nst.global.f64 [%rd2], %fd1;", np.float32, "st.global.f64 writes f64 numbers of 8 bytes"),
-    "f16 of float32": ("ld.global.b16 %h1, [%rd2];\nadd.f16 %h2, %h1, %h1;", np.float32, "ld.global.b16 reads f16 numbers of 2 bytes"),
-    "f16 of bfloat16": ("ld.global.b16 %h1, [%rd2];\ncvt.f32.f16 %f1, %h1;", ml_dtypes.bfloat16, "ld.global.b16 reads f16 numbers of 2 bytes"),
-}  # fmt: skip
+    "f32 of float16": (LOAD + "add.f32 %f1, %r2, %r2;", np.float16, READS.format(32, "f32", 4, "float16")),
+    "f32 of bfloat16": (LOAD + "mul.f32 %f1, %r2, %r2;", ml_dtypes.bfloat16, READS.format(32, "f32", 4, "bfloat16")),
+    "f32 of float64": (LOAD + "fma.rn.f32 %f1, %r2, %r2, %r2;", np.float64, READS.format(32, "f32", 4, "float64")),
+    "f32 into float64": (
+        "mul.f32 %f1, 0f3F800000, 0f40000000;\nst.global.f32 [%rd2], %f1;",
+        np.float64,
+        WRITES.format("f32", "f32", 4),
+    ),
+    "f64 into float32": ("cvt.f64.f32 %fd1, 0f3F800000;\nst.global.f64 [%rd2], %fd1;", np.float32, WRITES.format("f64", "f64", 8)),
+    "f16 of float32": ("ld.global.b16 %h1, [%rd2];\nadd.f16 %h2, %h1, %h1;", np.float32, READS.format(16, "f16", 2, "float32")),
+    "f16 of bfloat16": ("ld.global.b16 %h1, [%rd2];\ncvt.f32.f16 %f1, %h1;", ml_dtypes.bfloat16, READS.format(16, "f16", 2, "bfloat16")),
+}
 
 RIGHT = {
     "the type of the array": (LOAD + "add.f32 %f1, %r2, %r2;", np.float32),

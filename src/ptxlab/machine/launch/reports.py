@@ -76,8 +76,8 @@ class Reports:
         """By code and instruction of a finding about registers in flight that are only read: the asynchronous operations."""
         self._unawaited: dict[tuple[str, int, int], frozenset[int]] = {}
         """By finding about registers of tcgen05.ld without a wait: the loads."""
-        self.overwritten: set[int] = set()
-        """The loads of which another finding says that they lack a wait."""
+        self._overwritten: dict[int, set[tuple[str, int, int]]] = {}
+        """By load: the findings that its columns are overwritten, for lack of a wait."""
 
     @cached_property
     def _sources(self) -> ptx.SourceMap:
@@ -85,15 +85,25 @@ class Reports:
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All findings in the order in which they were made."""
-        found = [
-            (diagnostic, self._times[key])
-            for key, diagnostic in self._found.items()
-            if self.overwritten.isdisjoint(self._unawaited.get(key, ()))
-        ]
+        left_out = self._consequences()
+        found = [(diagnostic, self._times[key]) for key, diagnostic in self._found.items() if key not in left_out]
         return tuple(
             replace(diagnostic, details=(*diagnostic.details, ("occurrences", str(times)))) if times > 1 else diagnostic
             for diagnostic, times in found
         )
+
+    def lacks_wait(self, load: Op, code: str, op: Op) -> None:
+        """Note that the finding with a code at an instruction is there because nothing waits for a tcgen05.ld."""
+        self._overwritten.setdefault(load.index, set()).add((code, op.index, 0))
+
+    def _consequences(self) -> set[tuple[str, int, int]]:
+        """Findings to leave out, because another one is about the same missing tcgen05.wait::ld: an error stands for a note."""
+        found: set[tuple[str, int, int]] = set()
+        for key, loads in self._unawaited.items():
+            others = {other for load in loads for other in self._overwritten.get(load, ()) if other in self._found}
+            if key in self._found and others:
+                found |= {key} if any(self._found[other].severity == "error" for other in others) else others
+        return found
 
     # --------------------------------------------------------------------------------------------------------- places
 

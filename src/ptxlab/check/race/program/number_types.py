@@ -1,8 +1,8 @@
-"""Loads and stores of floating-point numbers of another type than the elements of the array that they access.
+"""Loads and stores of floating-point numbers of another type than the elements of the array.
 
-Only scalar accesses count, whose value an instruction takes or gives as a number: a load of 32 bits whose register is an operand of ``add.f32``
-reads a number of type f32. Words that are only moved, packed, unpacked or converted are not numbers of a known type. The array is that of the only
-kernel parameter from which the address is computed.
+Only scalar accesses count, whose value an instruction takes or gives as a number: a load of 32 bits whose register is an operand of
+``add.f32`` reads a number of type f32. Words that are only moved, packed or unpacked are not numbers of a known type. The array is that of
+the only kernel parameter from which the address is computed.
 """
 
 from __future__ import annotations

@@ -351,9 +351,24 @@ CODES: Mapping[str, CodeInfo] = MappingProxyType({info.code: info for info in _C
 """Every code with its meaning."""
 
 READING_ORDER: Mapping[str, int] = MappingProxyType(
-    {"M40": 0, "H601": 2, "H602": 2, "R809": 3, "X": 3, "M411": 4, "T614": 4, "R802": 4, "R808": 4, "F": 5, "": 1}
+    {
+        "M40": 0,
+        "H601": 2,
+        "H602": 2,
+        "B519": 3,
+        "T612": 3,
+        "R809": 3,
+        "X108": 4,
+        "X": 3,
+        "M411": 4,
+        "T614": 4,
+        "R802": 4,
+        "R808": 4,
+        "F": 5,
+        "": 1,
+    }
 )
-"""The rank of findings by how their code begins, causes before consequences.
+"""The rank of findings by how their code begins, causes before consequences; the first that fits counts.
 
 Memory faults, misuse of an instruction, hangs, races, undefined values, wrong results.
 """

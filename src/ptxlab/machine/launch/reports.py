@@ -319,7 +319,7 @@ class Reports:
         plural = "group of converged lanes waits" if len(groups) == 1 else "groups of converged lanes wait"
         self.fault(
             "H601",
-            f"no warp can continue: {len(groups)} {plural}; {launch.done_ctas} of {launch.total_ctas} CTAs have ended",
+            f"no warp can continue: {explanation.cause}{len(groups)} {plural}; {launch.done_ctas} of {launch.total_ctas} CTAs have ended",
             op=first.instruction if first is not None else None,
             details=(*details, *explanation.facts),
             fix=explanation.fix,

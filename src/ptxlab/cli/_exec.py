@@ -125,13 +125,13 @@ def exec_(
         if provenance:
             more["provenance"] = [each.as_dict() for each in told]
         if mmas:
-            more["mmas"] = [{"kernel": name, "products": found.as_dict()} for name, found in multiplied]
+            more["mmas"] = [{"kernel": name, "products": each.as_dict()} for name, each in multiplied]
         emit(session.diagnostics, "json", **more)
     elif not any(d.code == "I301" for d in session.diagnostics):  # whose one line says all
         for each in told:
             click.echo(str(each), err=True)
-        for name, found in multiplied:
-            click.echo(f"matrix instructions of {name}:\n{found}", err=True)
+        for name, records in multiplied:
+            click.echo(f"matrix instructions of {name}:\n{records}", err=True)
         click.echo(_summary(session), err=True)
     sys.exit(status or (0 if session.ok else 1))
 

@@ -113,7 +113,7 @@ def operand_lines(name: str, lines: Sequence[OperandLine]) -> Iterator[str]:
     inputs = [each for line in lines for each in line.inputs]
     mixed = list(dict.fromkeys(array for line in lines for array in line.mixed))
     arrays = list(dict.fromkeys(array for each in inputs for array, _ in each))
-    texts = []
+    texts: list[str] = []
     for array in arrays:
         found = list(dict.fromkeys(element for each in inputs for element in each if element[0] == array))
         texts += element_ranges(found)

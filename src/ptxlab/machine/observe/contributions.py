@@ -128,7 +128,7 @@ def _sum_of(run: _Run, sums: list[_Sum], wanted: bytes) -> tuple[tuple[_Sum, int
             return -1
         found = 0
         for bit in range((sum(s.size for s in chosen) - 1).bit_length()):
-            ones, others = (changed(chosen, lambda numbers, b=bit, v=value: (numbers >> b & 1) == v) for value in (1, 0))
+            ones, others = (changed(chosen, _having(bit, value)) for value in (1, 0))
             if ones and others:
                 return None
             found |= ones << bit
@@ -150,6 +150,16 @@ def _sum_of(run: _Run, sums: list[_Sum], wanted: bytes) -> tuple[tuple[_Sum, int
         if found != -1:
             return (None if found is None else place([each], found)), True
     return None, True
+
+
+def _having(bit: int, value: int) -> Callable[[NDArray[np.int64]], Mask]:
+    """Selects the numbers in which a bit has a value."""
+
+    def select(numbers: NDArray[np.int64]) -> Mask:
+        chosen: Mask = (numbers >> bit & 1) == value
+        return chosen
+
+    return select
 
 
 def _other(bits: Codes, element: str) -> Codes:
@@ -238,7 +248,7 @@ class _Traced:
             number = {key: np.zeros(mask.shape, np.int64) for key, mask in any_.items()}
             unclear = {key: ~mask for key, mask in any_.items()}
             for bit in range((count - 1).bit_length()):
-                ones, others = (self._depends(placed, lambda numbers, b=bit, v=value: (numbers >> b & 1) == v) for value in (1, 0))
+                ones, others = (self._depends(placed, _having(bit, value)) for value in (1, 0))
                 for key in keys:
                     number[key] |= ones[key].astype(np.int64) << bit
                     unclear[key] |= ones[key] == others[key]
@@ -324,7 +334,8 @@ def _flipped(values: Codes) -> Codes:
     size = values.dtype.itemsize
     bits = {1: 0x22, 2: 0x0240, 4: 0x00C0_0000, 8: 0x0018_0000_0000_0000}.get(size)
     raw = np.ascontiguousarray(values).view(f"u{size}" if bits is not None else np.uint8)
-    return (raw ^ raw.dtype.type(bits or 1)).view(values.dtype)
+    changed: Codes = (raw ^ raw.dtype.type(bits or 1)).view(values.dtype)
+    return changed
 
 
 @dataclass(slots=True, eq=False)

@@ -73,7 +73,7 @@ def test_json_and_picture() -> None:
     found = result.provenance(c, (37, 2), inputs=True)
     data = json.loads(json.dumps(found.as_dict()))
     (each,) = data["contributions"]
-    assert (each["element"], each["mma"]["shape"], each["a"]["line"]) == ([25, 2], [64, 8, 16], 25)
+    assert (each["element"], each["product"]["shape"], each["a"]["line"]) == ([25, 2], [64, 8, 16], 25)
     assert each["b"]["inputs"][9] == [{"array": "b", "index": [1, 0, 2, 1]}]
     picture = draw_provenance(found)
     text = str(picture)

@@ -21,8 +21,7 @@ from ptxlab.isa.operands import Op, Resolved
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.isa.products import Product
-    from ptxlab.isa.tiles import CopiedTile, MatrixProduct
+    from ptxlab.isa.tiles import CopiedTile, MatrixProduct, Product
 
 __all__ = [
     "AsyncOperation",

@@ -25,11 +25,9 @@ def draw_provenance(found: Provenance) -> Picture:
     -------
     a picture with one row for each write, and one for each product, in the colour of the copy that brought its operand
     """
-    writes = [[w.opcode.split(".sync")[0], f"CTA {w.cta} warp {w.warp}", str(w.place.line)] for w in found.writers]
+    writes = [[w.opcode, f"CTA {w.cta} warp {w.warp}", str(w.place.line)] for w in found.writers]
     if found.loaded is not None:
-        writes.append(
-            [found.loaded.opcode.split(".sync")[0], f"CTA {found.loaded.cta} warp {found.loaded.warp}", str(found.loaded.place.line)]
-        )
+        writes.append([found.loaded.opcode, f"CTA {found.loaded.cta} warp {found.loaded.warp}", str(found.loaded.place.line)])
     heads = ("instruction", "by", "PTX line")
     panels = [Panel(f"{found.element} = {found.after}", writes, [[EMPTY] * 3 for _ in writes], (), heads, plain=True)]
     if found.contributions:

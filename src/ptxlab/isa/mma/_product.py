@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.isa import context
 from ptxlab.isa.mma._fragments import scatter_d, write
-from ptxlab.isa.products import Product, ProductPlace
+from ptxlab.isa.tiles import Product, ProductPlace
 
 __all__ = ["WarpProduct"]
 

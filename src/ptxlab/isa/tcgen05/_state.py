@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from ptxlab.isa import context
 from ptxlab.isa.bulk import thread_of
 from ptxlab.isa.operands import Op
-from ptxlab.isa.products import Product
-from ptxlab.isa.tiles import MatrixProduct
+from ptxlab.isa.tiles import MatrixProduct, Product
 from ptxlab.native import BoundedCache, address_of
 from ptxlab.tables import TENSOR_MEMORY_TARGETS
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.descriptors import WgmmaDescriptor
 from ptxlab.isa import context
-from ptxlab.isa.products import NO_BYTES, Product, ProductPlace
+from ptxlab.isa.tiles import NO_BYTES, Product, ProductPlace
 from ptxlab.isa.wgmma._fragments import WARPS
 from ptxlab.isa.wgmma._plan import codes_of_a
 from ptxlab.isa.wgmma._state import Accumulator, Share, Warpgroup

@@ -67,7 +67,7 @@ class Contribution:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {
-            "mma": self.mma.as_dict(),
+            "product": self.mma.as_dict(),
             "element": [self.m, self.n],
             "place": self.place,
             "a": self.a.as_dict(),

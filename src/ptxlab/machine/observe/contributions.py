@@ -26,7 +26,7 @@ from ptxlab.machine.observe.mmas import ExecutedProduct, MmaLog, record_of
 from ptxlab.machine.observe.provenance import CopiedBytes, SharedWatch, Watch
 
 if TYPE_CHECKING:
-    from ptxlab.isa.products import Product, ProductPlace
+    from ptxlab.isa.tiles import Product, ProductPlace
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.global_memory import DeviceMemory

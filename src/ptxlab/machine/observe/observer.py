@@ -17,7 +17,7 @@ from ptxlab.machine.launch.options import refuse
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
-    from ptxlab.isa.products import Product
+    from ptxlab.isa.tiles import Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.replay.replay import Replay

@@ -19,7 +19,7 @@ from ptxlab.machine.warp._registers import ALL_LANES, Registers, lanes_of
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.isa.products import Product
+    from ptxlab.isa.tiles import Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
 

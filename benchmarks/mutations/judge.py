@@ -133,13 +133,17 @@ class Site:
         return ptx.line_text(self.source.module.ast, mutant.line).strip()
 
     def run(self, program: Any, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Launch with ``program`` in place of the kernel's own."""
-        saved = self.kernel.variant(False, True)
-        self.kernel._variants[False, True, True] = program, self.executable
+        """Launch with ``program`` in place of the kernel's own, and in place of the programs that are made from it."""
+        variants = self.kernel._variants
+        saved = dict(variants)
+        for derived in [key for key in variants if key[1] or not key[2]]:
+            del variants[derived]
+        variants[False, True, True] = program, self.executable
         try:
             result, found = self.launch.launch(check=CHECKS, **options)
         finally:
-            self.kernel._variants[False, True, True] = saved
+            variants.clear()
+            variants.update(saved)
         return result, found
 
 

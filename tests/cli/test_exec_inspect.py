@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import ptxlab
-from ptxlab.cli._inspect import Expected, OtherSchedules, Writers
+from ptxlab.cli._inspect import Expected, Mmas, OtherSchedules, Writers
 from ptxlab.interop.session import Session, Settings, switched
 from tests.cli.test_exec import SCRIPT, needs_triton, run
 from tests.docs.rule_page_helpers import asynchronous
+from tests.machine.product_kernels import WARP
 
 LOAD = "ld.shared.u32 %r1, [dyn];"
 LATE, EARLY = asynchronous("", LOAD), asynchronous(LOAD, "")
@@ -191,3 +192,15 @@ def test_a_launch_that_fails_is_reported_before_what_was_expected_of_it(tmp_path
     assert done.returncode == 1
     (result,) = json.loads((tmp_path / "found.sarif").read_text())["runs"][0]["results"]
     assert result["ruleId"] == "M402"
+
+
+def test_matrix_instructions_of_launches() -> None:
+    products = Mmas()
+    made = session(products)
+    launch(made, LATE)
+    with switched(made):
+        args = [np.zeros((16, 32), np.float16), np.zeros((8, 32), np.float16), np.zeros((16, 8), np.float32)]
+        ptxlab.loads(WARP).kernel().launch(block=32, args=args)
+    ((name, found),) = products.records()
+    assert (name, [record.shape for record in found]) == ("warp_mma", ["16x8x16", "16x8x16"])
+    assert json.loads(json.dumps(found.as_dict()))[1]["types"] == {"a": "f16", "b": "f16", "d": "f32"}

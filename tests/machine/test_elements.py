@@ -127,3 +127,23 @@ def test_the_fix_of_a_race_names_no_barrier_that_cannot_be() -> None:
         assert joined.fix == (
             "synchronise the CTAs of the cluster between line 14 and line 15: barrier.cluster.arrive and barrier.cluster.wait"
         )
+
+
+def test_stores_of_undefined_values() -> None:
+    """The elements of the lanes that store such a value."""
+    body = "mad.wide.u32 %rd3, %r1, 4, %rd1;\nsetp.gt.u32 %p1, %r1, 29;\n@%p1 st.global.u32 [%rd3], %r9;"
+    ((code, elements),) = found(body.replace("%r9", "%r8"), C)
+    assert (code, elements) == ("R808", "c[3, 6] to c[3, 7]; c is float32[4, 8]")
+
+
+def test_callers_of_inlined_code() -> None:
+    """The line of the helper, and the lines that it was inlined at, innermost first."""
+    where = """.loc 1 40 1
+.loc 1 9 3, function_name $L__name, inlined_at 1 40 1
+.loc 1 5 7, function_name $L__name, inlined_at 1 9 3
+"""
+    body = where + "@%p1 st.global.u32 [%rd1+128], %r1;\n.loc 1 41 1"
+    text = KERNEL.replace("BODY", body) + '.file 1 "k.cu"\n.section .debug_str { $L__name: .b8 104, 0 }\n'
+    (fault,) = ptxlab.loads(text).kernel().launch(args=[C, None]).diagnostics
+    assert (fault.code, str(fault.source)) == ("M402", "k.cu:5:7")
+    assert dict(fault.details)["inlined at"] == "k.cu:9:3, k.cu:40:1"

@@ -36,7 +36,10 @@ def test_every_group_stands_in_the_data_and_the_text_is_cut() -> None:
     _, result = run(OWN_BARRIER, 1024, 2, shared=SHARED, cluster=2)
     (found,) = result.diagnostics
     assert found.code == "H601"
-    assert found.message == "no warp can continue: 64 groups of converged lanes wait; 0 of 2 CTAs have ended"
+    assert found.message == (
+        "no warp can continue: the mbarrier at shared offset 0x400 of CTA rank 0 is missing 1 of 1 arrivals in phase 0 (parity 0); "
+        "64 groups of converged lanes wait; 0 of 2 CTAs have ended"
+    )
     every = [f"CTA ({cta}, 0, 0) warp {warp} lanes 0-31" for cta in range(2) for warp in range(32)]
     (data,) = json.loads(render_json([found]))
     assert [name for name in data["details"] if name.startswith("CTA (")] == every

@@ -203,7 +203,10 @@ LOOP:
     out, result = run(body, 64, shared=SHARED, top='.file 1 "gemm.py"')
     assert [d.code for d in result.diagnostics] == ["H601"]
     found = result.diagnostics[0]
-    assert found.message == "no warp can continue: 2 groups of converged lanes wait; 0 of 1 CTAs have ended"
+    assert found.message == (
+        "no warp can continue: the mbarrier at shared offset 0x500 of CTA rank 0 is missing 4096 bytes and 1 arrivals; "
+        "2 groups of converged lanes wait; 0 of 1 CTAs have ended"
+    )
     assert found.source is not None
     assert str(found.source) == "gemm.py:42:5"
     assert found.excerpt.strip().startswith("mbarrier.try_wait.parity")

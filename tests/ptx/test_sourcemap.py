@@ -115,3 +115,4 @@ def test_headers_of_libraries_are_skipped() -> None:
     assert source.at(7) == Place("gemm.cu", 27, 3)
     assert source.inlined(7) == (Place("/opt/library/include/barrier.h", 15, 3), Place("gemm.cu", 27, 3))
     assert source.at(9) == Place("/opt/library/include/barrier.h", 8, 1)
+    assert source.callers(7) == source.callers(9) == ()

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from ptxlab.cli._inspect import Expected, OtherSchedules, Writers
+from ptxlab.cli._inspect import Expected, Mmas, OtherSchedules, Writers
 from ptxlab.cli._output import emit, findings, launch_options, refusing, write_text, writing
 from ptxlab.diagnostics import PtxlabError, render_sarif
 from ptxlab.interop.cute import install_on_import
@@ -51,6 +51,14 @@ _KEPT = "ptxlab-kept"
 @click.option(
     "--provenance", multiple=True, metavar="ELEMENT", help="Say who wrote an element, such as 'c[3, 17]', in the last launch that has it."
 )
+@click.option(
+    "--picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write what --provenance says, for the last element, as a picture to this .svg or .html file.",
+)
+@click.option(
+    "--mmas", is_flag=True, help="List the matrix instructions that each launch executed: shapes, types, descriptors, and where D is."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print launches and findings as JSON; the script prints to standard error.")
 def exec_(
     script: str,
@@ -60,6 +68,8 @@ def exec_(
     schedules: int,
     expect: tuple[str, ...],
     provenance: tuple[str, ...],
+    picture: Path | None,
+    mmas: bool,
     as_json: bool,
     options: dict[str, str],
 ) -> None:
@@ -74,6 +84,13 @@ def exec_(
         session = Session(settings, (lambda _: None) if as_json else None)
     expected, writers = [Expected.of(text) for text in expect], [Writers.of(text) for text in provenance]
     session.inspectors += [*([OtherSchedules(schedules)] if schedules > 1 else ()), *expected, *writers]
+    if picture is not None:
+        if not writers:
+            raise click.UsageError("--picture: name an element with --provenance")
+        picture = picture.absolute()
+    products = Mmas()
+    if mmas:
+        session.inspectors.append(products)
     # Paths are absolute, because the script may change the directory.
     if keep is None and settings.keep_inputs:
         keep = Path(_KEPT)
@@ -88,23 +105,33 @@ def exec_(
         sarif = sarif.absolute()
     with activate(session), redirect_stdout(sys.stderr if as_json else sys.stdout):
         status = _run(script, arguments, session)
-    told = []
+    told, multiplied = [], []
     if not status:
         for found in (each.difference() for each in expected):
             if found is not None:
                 session.note(found)
         with refusing(None, err=True):
             told = [each.provenance() for each in writers]
+            multiplied = list(products.records())
     if sarif is not None:
         write_text(sarif, render_sarif(session.diagnostics))
+    if picture is not None and told:
+        from ptxlab.view import draw_provenance
+
+        drawn = draw_provenance(told[-1])
+        write_text(picture, drawn.html() if picture.suffix == ".html" else drawn.svg())
     if as_json:
         more: dict[str, Any] = {"ok": session.ok, "launches": [launch.as_dict() for launch in session.launches]}
         if provenance:
             more["provenance"] = [each.as_dict() for each in told]
+        if mmas:
+            more["mmas"] = [{"kernel": name, "products": each.as_dict()} for name, each in multiplied]
         emit(session.diagnostics, "json", **more)
     elif not any(d.code == "I301" for d in session.diagnostics):  # whose one line says all
         for each in told:
             click.echo(str(each), err=True)
+        for name, records in multiplied:
+            click.echo(f"matrix instructions of {name}:\n{records}", err=True)
         click.echo(_summary(session), err=True)
     sys.exit(status or (0 if session.ok else 1))
 

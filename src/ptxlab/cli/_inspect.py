@@ -15,11 +15,11 @@ from ptxlab.cli._arrays import ArrayError, read_npy
 from ptxlab.cli._check import ORDER_DEPENDENT, differences, schedule_name, schedules
 from ptxlab.cli._run import compare
 from ptxlab.diagnostics import Diagnostic
-from ptxlab.machine import Result
+from ptxlab.machine import MmaRecords, Result
 from ptxlab.machine.launch.result import Provenance
 from ptxlab.machine.replay.replay import Expectation, Replay
 
-__all__ = ["Expected", "OtherSchedules", "Writers"]
+__all__ = ["Expected", "Mmas", "OtherSchedules", "Writers"]
 
 Array = NDArray[Any]
 _ELEMENT = re.compile(r"(.+)\[\s*(-?\d+(?:\s*,\s*-?\d+)*)?\s*\]")
@@ -118,4 +118,23 @@ class Writers:
         """Who wrote the element; the launch runs again."""
         if self.kept is None:
             raise click.UsageError(f"--provenance: no launch that ran to its end has an array argument {self.name}")
-        return self.kept.provenance(self.name, self.index)
+        return self.kept.provenance(self.name, self.index, inputs=True)
+
+
+@dataclass(slots=True)
+class Mmas:
+    """Keeps launches, to list the matrix instructions that they executed."""
+
+    kept: list[tuple[str, Result]] = field(default_factory=list, repr=False)
+
+    def __call__(self, replay: Replay, result: Result) -> tuple[Diagnostic, ...]:
+        """Keep the launch."""
+        self.kept.append((replay.kernel.name, result))
+        return ()
+
+    def records(self) -> Iterator[tuple[str, MmaRecords]]:
+        """The name of the kernel of each launch that has executed any, and the records; the launches run again."""
+        for name, result in self.kept:
+            found = result.mmas()
+            if found:
+                yield name, found

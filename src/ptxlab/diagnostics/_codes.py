@@ -166,6 +166,7 @@ _CODES = (
     CodeInfo("M405", "error", "misaligned access", "Addresses as Operands"),
     CodeInfo("M406", "error", "access outside shared memory", "Shared State Space"),
     CodeInfo("M407", "error", "access to the shared memory of a CTA that is not there", "Shared State Space"),
+    CodeInfo("M413", "note", "numbers of another type than the elements of the array", "Operand Size Exceeding Instruction-Type Size"),
     CodeInfo("M410", "note", "the result of floating-point additions depends on their order", "Parallel Synchronization: atom, red"),
     CodeInfo("H601", "error", "the launch can make no progress"),
     CodeInfo("H602", "error", "the instruction budget is used up"),
@@ -350,9 +351,24 @@ CODES: Mapping[str, CodeInfo] = MappingProxyType({info.code: info for info in _C
 """Every code with its meaning."""
 
 READING_ORDER: Mapping[str, int] = MappingProxyType(
-    {"M40": 0, "H601": 2, "H602": 2, "R809": 3, "X": 3, "M411": 4, "T614": 4, "R802": 4, "R808": 4, "F": 5, "": 1}
+    {
+        "M40": 0,
+        "H601": 2,
+        "H602": 2,
+        "B519": 3,
+        "T612": 3,
+        "R809": 3,
+        "X108": 4,
+        "X": 3,
+        "M411": 4,
+        "T614": 4,
+        "R802": 4,
+        "R808": 4,
+        "F": 5,
+        "": 1,
+    }
 )
-"""The rank of findings by how their code begins, causes before consequences.
+"""The rank of findings by how their code begins, causes before consequences; the first that fits counts.
 
 Memory faults, misuse of an instruction, hangs, races, undefined values, wrong results.
 """

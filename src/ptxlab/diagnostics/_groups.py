@@ -12,9 +12,16 @@ from ptxlab.diagnostics._diagnostic import Diagnostic
 __all__ = ["Group", "grouped"]
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_SOURCE = re.compile(r"\(source (.+:\d+):\d+\)")
 _MOST_LINES = 8
 _FACTS = frozenset(("kernel", "origin", "earlier, in the source", "launched at", "found under"))
 """Details in which findings of one cause do not differ."""
+
+
+_UNREADY = frozenset(("X103", "X105"))
+"""Races with an asynchronous operation that nothing has waited for."""
+_OUT_OF_STEP = frozenset(("B519", "H601", "H602"))
+"""What follows if warps go on too early: phases that nobody waits for, and hangs."""
 
 
 @dataclass(slots=True)
@@ -64,17 +71,25 @@ def grouped(findings: Iterable[Diagnostic]) -> list[Group]:
     groups: dict[Hashable, Group] = {}
     for finding in findings:
         groups.setdefault(_cause(finding), Group()).findings.append(finding)
-    return sorted(groups.values(), key=lambda group: _rank(group.first))
+    unready = any(group.first.code in _UNREADY for group in groups.values())
+    return sorted(groups.values(), key=lambda group: _rank(group.first, unready))
 
 
 def _cause(finding: Diagnostic) -> Hashable:
     place, source = finding.place, finding.source
     where = (source.file, source.line) if source else (place.file, place.line) if place else ()
-    facts = tuple(
-        item for item in finding.details if item[0] in ("kernel", "origin", "earlier, in the source", "launched at", "found under")
-    )
+    facts = tuple((name, _origin(value) if name == "origin" else value) for name, value in finding.details if name in _FACTS)
     return finding.code, finding.severity, where, _NUMBER.sub("#", finding.message), facts
 
 
-def _rank(finding: Diagnostic) -> tuple[bool, int]:
+def _origin(text: str) -> str:
+    """Where values come from, by the line of the source, if it is known: one line may become many instructions."""
+    source = _SOURCE.search(text)
+    return source[1] if source else _NUMBER.sub("#", text)
+
+
+def _rank(finding: Diagnostic, unready: bool) -> tuple[bool, int]:
+    """Notes are last. Where a race is about what was not waited for (``unready``), barriers may be out of step because of it."""
+    if unready and finding.code in _OUT_OF_STEP:
+        return False, max(READING_ORDER.values())
     return finding.severity == "note", next(rank for start, rank in READING_ORDER.items() if finding.code.startswith(start))

@@ -21,7 +21,7 @@ from ptxlab.isa.operands import Op, Resolved
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.isa.tiles import CopiedTile, MatrixProduct
+    from ptxlab.isa.tiles import CopiedTile, MatrixProduct, Product
 
 __all__ = [
     "AsyncOperation",
@@ -273,6 +273,8 @@ class AsyncOperation:
     """Returns the boxes of arrays that it copies to shared memory."""
     product: Callable[[], MatrixProduct] | None = None
     """Returns the product of matrices that it computes."""
+    details: Callable[[], Product] | None = None
+    """Returns the same in numbers: shape, descriptors, operands, and where D is."""
     agent: Any = None
     """Data that an observer attaches to the operation."""
 
@@ -407,6 +409,9 @@ class WarpContext(Protocol):
 
     def access(self, *accesses: MemoryAccess) -> None:
         """Report to observers the bytes that the instruction itself reads or writes."""
+
+    def multiplied(self, details: Callable[[], Product]) -> None:
+        """Report to observers the product that the instruction has computed."""
 
     def spin(self) -> None:
         """End the warp's time slice soon: the thread is polling (a failed ``test_wait``, ``nanosleep``)."""

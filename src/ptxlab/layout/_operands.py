@@ -227,6 +227,17 @@ class PlacedOperand:
         """The slots of 16 bytes that it consists of, by number: ``[row, slot of k]`` if K-major, else ``[k, slot of rows]``."""
         return ((self.start & -_PATTERN) + self.index.low) // _SLOT + self.index._order
 
+    def bytes_of(self, row: int) -> NDArray[np.intp]:
+        """The bytes of the elements of a row; those of the slots that hold them, for 4- and 6-bit types."""
+        index, chunks = self.index, self.chunks
+        if not index._transposed:
+            line: NDArray[np.intp] = (chunks[row][:, None] * _SLOT + np.arange(_SLOT)).reshape(-1)
+            return line[: index.k * index._dtype.itemsize]
+        per_slot = _SLOT // index._dtype.itemsize
+        first = chunks[: index.k, row // per_slot] * _SLOT + row % per_slot * index._dtype.itemsize
+        across: NDArray[np.intp] = (first[:, None] + np.arange(index._dtype.itemsize)).reshape(-1)
+        return across
+
     @property
     def bounds(self) -> tuple[int, int]:
         """First byte and end of what is read."""

@@ -2,6 +2,8 @@
 
 from ptxlab.machine._device import Buffer, Device, UndefinedValueWarning
 from ptxlab.machine._module import Kernel, Module, load, loads, warmup_parts
+from ptxlab.machine.launch.contributions import Contribution, OperandLine
+from ptxlab.machine.launch.mma_records import MmaMatrices, MmaRecord, MmaRecords
 from ptxlab.machine.launch.options import CHECKS, LaunchError
 from ptxlab.machine.launch.result import KernelError, Provenance, Result, Stats, Writer
 from ptxlab.machine.replay.bundle import is_bundle, read_bundle
@@ -10,11 +12,16 @@ from ptxlab.machine.replay.replay import Replay
 __all__ = [
     "CHECKS",
     "Buffer",
+    "Contribution",
     "Device",
     "Kernel",
     "KernelError",
     "LaunchError",
+    "MmaMatrices",
+    "MmaRecord",
+    "MmaRecords",
     "Module",
+    "OperandLine",
     "Provenance",
     "Replay",
     "Result",

@@ -196,6 +196,11 @@ class SourceMap:
         """The places that the code at a line of the PTX text was inlined at, innermost first."""
         return tuple(map(self._place, self._chain(line)[1:]))
 
+    def callers(self, line: int) -> tuple[Place, ...]:
+        """Of these places those behind the one that `at` gives."""
+        here, inlined = self.at(line), self.inlined(line)
+        return inlined[inlined.index(here) + 1 :] if here in inlined else inlined
+
     def instructions(self, function: Function) -> tuple[Place | None, ...]:
         """The source place of each instruction of a function, in the order of the text."""
         body = function.body

@@ -93,7 +93,7 @@ FAULTS = [
     Fault("released twice", DEALLOC, DEALLOC + " " + DEALLOC, "T604", "tcgen05.dealloc"),
     Fault("another size released", "sync.aligned.b32 %r4, 64;", "sync.aligned.b32 %r4, 32;", "T604", "tcgen05.dealloc"),
     Fault("released while other warps may still read", "    tcgen05.wait::ld.sync.aligned;\n", f"    bar.sync 1;\n    {DEALLOC}\n",
-          "X108", "tcgen05.dealloc", (("R809", "cvt"),)),
+          "X108", "tcgen05.dealloc"),
     Fault("no wait before the CTA exits", WAIT_READ, "", "X119", STORE),
     Fault("the accumulator is used before it has a value", "%r17, %p6;", "%r17, 1;", "T614", "%r17, 1;"),
     Fault("the descriptor's fixed bits", "0x4000404000010000", "0x4000000000010000", "D702", MMA),
@@ -108,7 +108,7 @@ FAULTS = [
     Fault("the letter: no tcgen05.fence before the release", "    tcgen05.fence::before_thread_sync;\n    cvt", "    cvt", "X115",
           "tcgen05.dealloc", options={"model": "spec"}),
     Fault("the letter: no tcgen05.wait::ld", "    tcgen05.wait::ld.sync.aligned;\n", "", "X108", "tcgen05.dealloc",
-          (("R809", "cvt"),), options={"model": "spec"}),
+          options={"model": "spec"}),
 ]  # fmt: skip
 
 

@@ -40,3 +40,16 @@ def test_mutants() -> None:
     for family, least in (("tcgen05.fence", 4), ("cta_group", 12)):
         assert len([v for v in reported if v.mutant.family == family]) >= least, family
     assert len(reported) >= 28
+
+
+@pytest.mark.compiler
+def test_the_kernel_stays_as_it_was() -> None:
+    """A launch with replay makes programs from that of the mutant; none of them may stand in for the kernel's own afterwards."""
+    tested = kernel("gl_mm_fp16")
+    case = CASES["gl_mm_fp16"]("256x256x128")
+    tested._variants.pop((False, True, False), None)
+    assert {v.state for v in judged("gl_mm_fp16", "practice")} >= {"reported"}
+    ((_, out),) = case.outputs.items()
+    result = tested.launch(**case.geometry(), args=[*case.args, *case.scratch()], policy="random", seed=3, keep_inputs=True)
+    for index in ((0, 0), (0, 128), (255, 255)):
+        assert result.provenance(out, index).after == out[index]

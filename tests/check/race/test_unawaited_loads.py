@@ -80,11 +80,13 @@ def found(body: str, model: str, lanes: int = 21, **options: object) -> list[tup
 @pytest.mark.parametrize("model", ["practice", "spec"])
 def test_uses(name: str, model: str) -> None:
     body, practice, spec = CASES[name]
-    listed = found(body, model)
-    # Without a wait, nothing orders the load with the release of its columns: that is a finding of the race check.
-    assert [each for each in listed if each[0] == "R809"] == (practice if model == "practice" else spec)
+    assert found(body, model, check="register") == (practice if model == "practice" else spec)
+    listed = [code for code, _ in found(body, model)]
     if WAIT in body and "DONE" not in body:
-        assert {code for code, _ in listed} <= {"R809"}
+        assert set(listed) <= {"R809"}
+    # Without a wait, nothing orders the load with the release of its columns. That is a finding of the race check, and the only one.
+    assert len(listed) <= 1
+    assert listed == [] or listed[0] in ("R809", "X108", "X109")
 
 
 def test_what_is_said() -> None:

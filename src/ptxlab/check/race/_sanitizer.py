@@ -21,9 +21,11 @@ from ptxlab.check.race._tensor_memory import TensorMemoryAccesses, wait_for_tran
 from ptxlab.check.race.clocks.clocks import Agent, Clocks
 from ptxlab.check.race.clocks.clusters import GridBefore, waits_for_grid
 from ptxlab.check.race.clocks.releases import Releases, access_order, fence, mbarrier_init_fence
+from ptxlab.check.race.program.number_types import report_other_types
 from ptxlab.check.race.shadow.lanes import Lanes
 from ptxlab.check.race.shadow.shadow import MEMORY_GRANULE, Object, Shadow
 from ptxlab.check.race.shadow.shadow_ir import BEFORE, StateWord
+from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
 from ptxlab.engine.support.event_rows import ROW_WORDS
 from ptxlab.isa.context import MemoryAccess
@@ -127,6 +129,11 @@ class Sanitizer(Observer):
             self._findings.before = before
             for made in self._global:
                 before.seed(made)
+
+    def finished(self) -> tuple[Diagnostic, ...]:
+        """Compare what loads and stores take elements for with the arrays."""
+        report_other_types(self.launch)
+        return ()
 
     def uses(self, replay: Replay) -> Uses:
         return self._findings.conditional.uses(replay, self.launch)

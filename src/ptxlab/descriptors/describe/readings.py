@@ -130,10 +130,8 @@ def _notes(d: Descriptor, major: Major | None, bits: int | None) -> Iterator[str
 
 def _hints(raw: int, d: SharedMemoryDescriptor, major: Major | None) -> Iterator[Hint]:
     version, code = raw >> 46 & 7, raw >> 61
-    if version == 0:
-        yield Hint("the same with the constant 0b001 in bits 46-48", raw | _VERSION)
-        if not raw >> 46 & 0x7FFF:
-            yield Hint("a matrix descriptor of wgmma, which has no such constant (--as wgmma)")
+    if version == 0 and not raw >> 46 & 0x7FFF:
+        yield Hint("a matrix descriptor of wgmma, which has no such constant (--as wgmma)")
     if code in (1, 3):
         meant = _WGMMA_CODES[code]
         reads = "128B swizzling with 32B atomicity" if code == 1 else "nothing"

@@ -23,6 +23,7 @@ from ptxlab.isa.effects import LOCAL
 from ptxlab.isa.kinds import Typed
 from ptxlab.isa.mma._arithmetic import Scales, bit_product, float_product, integer_product, quad_product
 from ptxlab.isa.mma._fragments import gather_ab, gather_cd, immediate, read, scatter_d, selectors, write
+from ptxlab.isa.mma._product import WarpProduct
 from ptxlab.isa.mma._undefined import undefined
 from ptxlab.isa.requirements import Needs, needs
 from ptxlab.isa.targets import at_least
@@ -165,6 +166,8 @@ def _multiply(warp: context.WarpContext, types: Types, sparse: bool, scale: tupl
         scales = _scales(warp, *scale, types.scales[scale]) if types.scales else None
         d = float_product(warp.machine.target, types.kind or None, (q.a, q.b, q.d), a, b, c, metadata, scales)
     write(warp, scatter_d(d, half), wide)
+    if warp.machine.observed:
+        warp.multiplied(partial(WarpProduct, warp, k, (q.a, q.b, q.d), (a, b, c, d)))
 
 
 def _undefined_bits(warp: context.WarpContext, types: Types) -> NDArray[Any]:

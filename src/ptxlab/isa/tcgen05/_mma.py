@@ -16,6 +16,7 @@ from ptxlab.isa.tcgen05._mma_plan import Disabled, Plan
 from ptxlab.isa.tcgen05._mma_planning import Key, check_plan, make_plan
 from ptxlab.isa.tcgen05._mma_syntax import mma_form
 from ptxlab.isa.tcgen05._mma_undefined import multiply_undefined
+from ptxlab.isa.tcgen05._product import TensorProduct
 from ptxlab.isa.tcgen05._state import collect, cta_group_of, enter, launch, state_of
 from ptxlab.native import BoundedCache
 from ptxlab.tables import BLOCK_SCALED_KINDS
@@ -101,7 +102,8 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
         perform = partial(plan.perform, cta_group, accumulate, form.bits_to_shift, disabled)
         undefined = partial(multiply_undefined, plan, cta_group, accumulate, disabled)
         product = partial(plan.product, cta_group, accumulate)
-        launch(warp, lane, cta_group, perform, partial(plan.accesses, cta_group, accumulate, disabled), undefined, product)
+        details = partial(TensorProduct, plan, cta_group, accumulate)
+        launch(warp, lane, cta_group, perform, partial(plan.accesses, cta_group, accumulate, disabled), undefined, product, details)
 
 
 def _plan(warp: context.WarpContext, key: Key) -> Plan:

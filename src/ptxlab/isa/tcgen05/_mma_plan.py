@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab import numerics
+from ptxlab.descriptors import InstructionDescriptor
 from ptxlab.isa import context
 from ptxlab.isa.tcgen05._accesses import block, cells, common, operand
 from ptxlab.isa.tcgen05._cp import shift_down
@@ -43,7 +44,7 @@ class Plan:
     ----------
     a : a gather from shared memory, or the first column of A in tensor memory
     metadata : location of the metadata of a sparse A, for each bank
-    operands, d : the matrices in shared memory and the element type of D, for observers
+    operands, instruction : the matrices in shared memory and the instruction descriptor, for observers
     b_first : the first column of B that is used (the shift of the zero-column mask)
     zeroed : columns of the product whose column of B counts as zero
     shift_a : whether A is shifted down by one row afterwards (.ashift)
@@ -61,6 +62,7 @@ class Plan:
     b: Gather
     b_format: Format
     units: tuple[Unit, ...]
+    instruction: InstructionDescriptor
     negate_a: bool
     negate_b: bool
     held: Hashable
@@ -72,7 +74,6 @@ class Plan:
     zeroed: NDArray[np.bool_] | None = None
     shift_a: bool = False
     operands: tuple[MatrixOperand, ...] = ()
-    d: str = "f32"
     known: BoundedCache[Hashable, tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
     program: numerics.MmaProgram | None = field(init=False, default=None)
 
@@ -168,7 +169,7 @@ class Plan:
 
     def product(self, cta_group: CtaGroup, accumulate: bool) -> MatrixProduct:
         """What is multiplied, for observers."""
-        return MatrixProduct(self.operands, cta_group.ctas, (cta_group.queue, self.column, self.d_lane), self.d, accumulate)
+        return MatrixProduct(self.operands, cta_group.ctas, (cta_group.queue, self.column, self.d_lane), self.instruction.d, accumulate)
 
     def share_of_b(self, shared: context.U8) -> Codes:
         """The columns of B in a CTA's shared memory, as rows of codes."""

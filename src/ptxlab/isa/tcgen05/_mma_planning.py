@@ -77,6 +77,7 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
         b=b,
         b_format=b_format,
         units=made,
+        instruction=found,
         negate_a=found.negate_a,
         negate_b=found.negate_b,
         held=_held(key, found),
@@ -88,7 +89,6 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
         zeroed=zero_column_mask(mask, found.m, found.n) if mask.non_zero else None,
         shift_a=key.shift_a,
         operands=tuple(operands),
-        d=found.d,
     )
 
 

@@ -18,6 +18,7 @@ from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.wgmma._fragments import WARPS
 from ptxlab.isa.wgmma._plan import Form, Text, form_of, perform
+from ptxlab.isa.wgmma._product import WarpgroupProduct
 from ptxlab.isa.wgmma._state import Share, Warpgroup, warpgroup_of
 from ptxlab.isa.wgmma._syntax import COMMIT_GROUP, FENCE, MMA, WAIT_GROUP, types_of
 from ptxlab.isa.wgmma._undefined import begin_undefined, issue_undefined, read_undefined
@@ -115,6 +116,7 @@ def _multiply(warp: context.WarpContext, text: Text) -> context.Wait | None:
             operation.accesses = partial(share.operands.accesses, warp.cta)
             operation.undefined = partial(read_undefined, group, share, warp.cta)
             operation.product = partial(form.product, share, warp.cta, group.index)
+            operation.details = partial(WarpgroupProduct, group, share, warp.cta)
         warp.machine.enqueue(operation)
     if warp.machine.early_results and group.performed <= number:
         return group.wait_for(number + 1, "wgmma.mma_async waits for the other warps of its warpgroup", retry=False)

@@ -21,7 +21,7 @@ from ptxlab.layout import Major, MetadataFragment, PlacedOperand, metadata_fragm
 from ptxlab.native import BoundedCache
 from ptxlab.tables import TYPE_BITS, WGMMA_M
 
-__all__ = ["Form", "Operands", "Text", "form_of", "perform"]
+__all__ = ["Form", "Operands", "Text", "codes_of_a", "form_of", "perform"]
 
 _MMA = "Asynchronous wgmma Instructions: wgmma.mma_async"
 
@@ -222,13 +222,7 @@ def perform(group: Warpgroup, share: Share, cta: context.Cta, launch: context.Ma
         group.evict(form.registers)
         found = Accumulator.load(form.rows, form.index, share.frames, share.accumulate)
         group.accumulators[form.key] = found
-    operands = share.operands
-    if share.a_words is not None:
-        codes: NDArray[Any] = a_matrix(share.a_words, np.dtype(f"u{_container(form.a)}"))
-    else:
-        assert operands.a is not None
-        codes = operands.a.read(cta.shared)
-    _product(form, codes, operands.b.read(cta.shared), share.metadata, found.cells, share.accumulate)
+    _product(form, codes_of_a(share, cta), share.operands.b.read(cta.shared), share.metadata, found.cells, share.accumulate)
     if share.undefined is not None:
         multiply_undefined(share, found)
     if launch.early_results:
@@ -236,6 +230,14 @@ def perform(group: Warpgroup, share: Share, cta: context.Cta, launch: context.Ma
     group.performed = share.number + 1
     if group.waiters:
         launch.wake(group.waiters)
+
+
+def codes_of_a(share: Share, cta: context.Cta) -> NDArray[Any]:
+    """The elements [64, k] of A that are stored, from registers or shared memory."""
+    if share.a_words is not None:
+        return a_matrix(share.a_words, np.dtype(f"u{_container(share.form.a)}"))
+    assert share.operands.a is not None
+    return share.operands.a.read(cta.shared)
 
 
 def _product(

@@ -111,8 +111,27 @@ class Observations:
             self.seen.add(origin)
             text, fix = described(self._launch, origin)
             self._launch.reports.add(
-                found.code, found.message, op=found.op, warp=found.warp, mask=found.lanes, part=origin, details=(("origin", text),), fix=fix
+                found.code,
+                found.message,
+                op=found.op,
+                warp=found.warp,
+                mask=found.lanes,
+                part=origin,
+                details=(*_elements(found), ("origin", text)),
+                fix=fix,
             )
+
+
+def _elements(found: UndefinedUse) -> tuple[tuple[str, str], ...]:
+    """The elements of an array in device memory that a store with undefined bits writes, as details of a finding."""
+    native = None if found.warp is None else found.warp.launch.program.natives.get(found.op.index)
+    if found.warp is None or not isinstance(native, LaneAccess) or not native.write:
+        return ()
+    addresses = found.warp.addresses(found.op.operands[native.address])[lanes_of(found.lanes)]
+    for allocation, inside in found.warp.launch.device.memory.reached(addresses):
+        every = addresses[inside].astype(np.int64)[:, None] + np.arange(native.size)
+        return allocation.elements(every.reshape(-1).tolist())
+    return ()
 
 
 def lanes_observed(warp: Warp, op: Op, native: object, mask: int, followed: bool) -> int:

@@ -74,6 +74,10 @@ class Reports:
         self._times: dict[tuple[str, int, int], int] = {}
         self.in_flight: dict[tuple[str, int], frozenset[int]] = {}
         """By code and instruction of a finding about registers in flight that are only read: the asynchronous operations."""
+        self._unawaited: dict[tuple[str, int, int], frozenset[int]] = {}
+        """By finding about registers of tcgen05.ld without a wait: the loads."""
+        self._overwritten: dict[int, set[tuple[str, int, int]]] = {}
+        """By load: the findings that its columns are overwritten, for lack of a wait."""
 
     @cached_property
     def _sources(self) -> ptx.SourceMap:
@@ -81,11 +85,25 @@ class Reports:
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All findings in the order in which they were made."""
-        found = [(diagnostic, self._times[key]) for key, diagnostic in self._found.items()]
+        left_out = self._consequences()
+        found = [(diagnostic, self._times[key]) for key, diagnostic in self._found.items() if key not in left_out]
         return tuple(
             replace(diagnostic, details=(*diagnostic.details, ("occurrences", str(times)))) if times > 1 else diagnostic
             for diagnostic, times in found
         )
+
+    def lacks_wait(self, load: Op, code: str, op: Op) -> None:
+        """Note that the finding with a code at an instruction is there because nothing waits for a tcgen05.ld."""
+        self._overwritten.setdefault(load.index, set()).add((code, op.index, 0))
+
+    def _consequences(self) -> set[tuple[str, int, int]]:
+        """Findings to leave out, because another one is about the same missing tcgen05.wait::ld: an error stands for a note."""
+        found: set[tuple[str, int, int]] = set()
+        for key, loads in self._unawaited.items():
+            others = {other for load in loads for other in self._overwritten.get(load, ()) if other in self._found}
+            if key in self._found and others:
+                found |= {key} if any(self._found[other].severity == "error" for other in others) else others
+        return found
 
     # --------------------------------------------------------------------------------------------------------- places
 
@@ -114,6 +132,9 @@ class Reports:
                 facts.append(("lanes", lane_text(mask)))
         elif cta is not None:
             facts.append(("CTA", cta.describe()))
+        inlined = () if op is None else self._sources.callers(op.line)
+        if inlined:
+            facts.append(("inlined at", ", ".join(map(str, inlined))))
         found = diagnose(code, message, details=(*facts, *details), **fields)
         return found.at(*self.place(op)) if op is not None else found
 
@@ -183,6 +204,8 @@ class Reports:
                 shown = [*details[: code in ("R805", "R809")], *[more][: len(others)]]
                 severity = "error" if code == "R809" and letter else None
                 self.add(code, text.format(op.opcode, listed), op, fix=fix, severity=severity, details=shown)
+                if code == "R809":
+                    self._unawaited[code, op.index, 0] = frozenset(~item for item in held if item < 0)
                 if found is early_uses and self._launch.policy != "eager" and not any(self._writes(early) for early in groups[held]):
                     self.in_flight[code, op.index] = frozenset(~item for item in held if item < 0)
 
@@ -296,7 +319,7 @@ class Reports:
         plural = "group of converged lanes waits" if len(groups) == 1 else "groups of converged lanes wait"
         self.fault(
             "H601",
-            f"no warp can continue: {len(groups)} {plural}; {launch.done_ctas} of {launch.total_ctas} CTAs have ended",
+            f"no warp can continue: {explanation.cause}{len(groups)} {plural}; {launch.done_ctas} of {launch.total_ctas} CTAs have ended",
             op=first.instruction if first is not None else None,
             details=(*details, *explanation.facts),
             fix=explanation.fix,

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, ranges
+from ptxlab.machine.launch.contributions import Contribution, operand_lines
+from ptxlab.machine.launch.mma_records import shortened
 from ptxlab.machine.launch.options import refuse
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.launch.mma_records import MmaRecords
     from ptxlab.machine.replay.replay import Replay
 
 __all__ = ["KernelError", "Provenance", "Result", "Stats", "Writer"]
@@ -53,7 +57,7 @@ class Writer:
         who = f"CTA {self.cta} warp {self.warp}" + (f" {lanes} {', '.join(ranges(self.lanes))}" if self.lanes else "")
         how = f"asynchronous {self.opcode}" if self.asynchronous else self.opcode
         then = "" if self.value is None else f", then {self.value}"
-        lines = [f"{who}: {how}{then}", f"  {self.place} | {self.excerpt.strip()}"]
+        lines = [f"{who}: {how}{then}", f"  {self.place} | {shortened(self.excerpt)}"]
         if self.source is not None:
             lines.append(f"  source: {self.source}")
         for writer in self.behind:
@@ -87,6 +91,9 @@ class Provenance:
     before, after : what it held before the launch, and at its end
     writers : the last writes to it, the very last first
     count : how many writes there were in all
+    contributions : the products of matrices that the element is a sum of, if they were asked for
+    loaded : the tcgen05.ld that read the sum from tensor memory
+    several : whether the element depends on several elements of such sums; then ``contributions`` are of the one that was complete last
     """
 
     array: str
@@ -95,6 +102,9 @@ class Provenance:
     after: Any
     writers: tuple[Writer, ...]
     count: int
+    contributions: tuple[Contribution, ...] = ()
+    loaded: Writer | None = None
+    several: bool = False
 
     @property
     def element(self) -> str:
@@ -110,7 +120,29 @@ class Provenance:
             lines += ["  " + line for line in str(writer).splitlines()]
         if self.count > len(self.writers):
             lines.append(f"  and {self.count - len(self.writers)} writes before")
-        return "\n".join([*lines, f"  before the launch: {self.before}"])
+        return "\n".join([*lines, *(f"  {line}" for line in self._sum()), f"  before the launch: {self.before}"])
+
+    def _sum(self) -> Iterator[str]:
+        """The products, what they multiplied, and how the sum has reached a register."""
+        if self.several:
+            yield "it depends on several elements of matrices D" + (", of which this was complete last:" if self.contributions else "")
+        if not self.contributions:
+            return
+        first, last = self.contributions[0], self.contributions[-1]
+        if self.loaded is not None:
+            head, *rest = str(self.loaded).splitlines()
+            yield f"read from {last.place} by {head}"
+            yield from rest
+        count = len(self.contributions)
+        what = f"D[{last.m}, {last.n}] of {last.mma.opcode}, {last.mma.shape}, {last.mma.types}"
+        yield f"a sum of {count} products: {what}" if count > 1 else what
+        yield f"  {last.mma.place} | {shortened(last.mma.excerpt)}"
+        if last.mma.source is not None:
+            yield f"  source: {last.mma.source}"
+        if first.mma.accumulate:
+            yield "  the first of them adds to what D held"
+        for name, lines in (("A", [each.a for each in self.contributions]), ("B", [each.b for each in self.contributions])):
+            yield from (f"  {line}" for line in operand_lines(name, lines))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -121,6 +153,9 @@ class Provenance:
             "after": str(self.after),
             "count": self.count,
             "writers": [w.as_dict() for w in self.writers],
+            "contributions": [each.as_dict() for each in self.contributions],
+            "loaded": None if self.loaded is None else self.loaded.as_dict(),
+            "several": self.several,
         }
 
 
@@ -190,13 +225,15 @@ class Result:
         if errors:
             raise KernelError(*errors)
 
-    def provenance(self, array: Any, index: Any) -> Provenance:
+    def provenance(self, array: Any, index: Any, inputs: bool = False) -> Provenance:
         """Who wrote an element of an array argument, last first; the launch runs again to find out.
 
         Parameters
         ----------
         array : an array argument, a part of one (a NumPy view), a device buffer, or the name of the parameter
         index : an int, or a tuple of one for each dimension
+        inputs : go on to the products of matrices that the element is a sum of, and to the elements of the inputs that they multiplied; the
+            CTA that wrote the element runs again a hundred times or so
 
         Raises
         ------
@@ -223,7 +260,52 @@ class Result:
             k.ptx:8:3 | st.global.u32 [%rd1+4], 7;
           before the launch: 0
         """
-        return self._kept().provenance(array, index)
+        return self._kept().provenance(array, index, inputs)
+
+    def mmas(self, cta: tuple[int, int, int] | None = None, line: int | None = None) -> MmaRecords:
+        """The matrix instructions that were executed (tcgen05.mma, wgmma, mma.sync); the launch runs again to record them.
+
+        Parameters
+        ----------
+        cta : only those that use the memory of this CTA
+        line : only those of the instruction at this line of the PTX
+
+        Returns
+        -------
+        a sequence of `ptxlab.MmaRecord` in the order in which the products were computed; ``print`` shows it as a table
+
+        Raises
+        ------
+        LaunchError
+            A316 if the launch did not keep its inputs
+
+        Examples
+        --------
+        >>> import numpy as np, ptxlab
+        >>> kernel = ptxlab.loads('''
+        ... .version 9.0
+        ... .target sm_90a
+        ... .address_size 64
+        ... .visible .entry k(.param .u64 d) {
+        ...   .reg .b32 %r<9>; .reg .f32 %f<5>; .reg .b64 %rd<2>;
+        ...   mov.b32 %r1, 0x3C003C00;
+        ...   mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32
+        ...     {%f1, %f2, %f3, %f4}, {%r1, %r1}, {%r1}, {0f00000000, 0f00000000, 0f00000000, 0f00000000};
+        ...   ld.param.u64 %rd1, [d];
+        ...   st.global.f32 [%rd1], %f1;
+        ...   ret;
+        ... }''', file="k.ptx").kernel()
+        >>> d = np.zeros(1, np.float32)
+        >>> found = kernel.launch(block=32, args=[d], keep_inputs=True).mmas()
+        >>> print(found)
+        product  CTA        warp  line  shape   types              A          B          D[0, 0]                              adds
+        0        (0, 0, 0)  0     8     16x8x8  f16 * f16 -> f32   registers  registers  register 0 of D in warp 0, lane 0
+        >>> found[0].matrices().d[0, 0]
+        np.float32(8.0)
+        """
+        from ptxlab.machine.observe.mmas import records
+
+        return records(self._kept(), cta, line)
 
     def save_bundle(self, path: str | os.PathLike[str]) -> None:
         """Write the launch to a file that ``ptxlab run`` runs: PTX, arguments, device memory, options, versions.

@@ -17,6 +17,7 @@ from ptxlab.machine.launch.options import refuse
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
+    from ptxlab.isa.tiles import Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.replay.replay import Replay
@@ -71,6 +72,9 @@ class Observer:
 
     def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         """A service instruction reads or writes memory as ordinary accesses of its warp."""
+
+    def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
+        """An mma of one warp has computed a product; asynchronous ones have `AsyncOperation.details`."""
 
     def initialised(self, barrier: Any) -> None:
         """An mbarrier object has been initialised."""

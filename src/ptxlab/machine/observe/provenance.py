@@ -15,7 +15,7 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.support.event_rows import SAVED_BYTES
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Asynchronous, Space
-from ptxlab.isa.native_ops import Atomic, LaneAccess, MatrixAccess, Native
+from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native
 from ptxlab.isa.operands import Op
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.launch.result import Provenance, Writer
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.replay.replay import Placed, Replay
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
-__all__ = ["trace", "writers"]
+__all__ = ["CopiedBytes", "SharedWatch", "Watch", "trace", "writers"]
 
 _MOST = 16
 """Writers kept: the last ones."""
@@ -52,13 +52,13 @@ def trace(replay: Replay, placed: Placed, index: Any) -> Provenance:
     return Provenance(placed.name, at, before, watch.value(), tuple(reversed(watch.writers)), watch.count)
 
 
-def _watched(replay: Replay, address: int, dtype: np.dtype[Any], slowly: tuple[tuple[int, int], ...], most: int = _MOST) -> _Watch:
-    return replay.observe(lambda launch: _Watch(launch, launch.device.memory.view(address, dtype.itemsize), dtype, slowly, most))[1]
+def _watched(replay: Replay, address: int, dtype: np.dtype[Any], slowly: tuple[tuple[int, int], ...], most: int = _MOST) -> Watch:
+    return replay.observe(lambda launch: Watch(launch, launch.device.memory.view(address, dtype.itemsize), dtype, slowly, most))[1]
 
 
-def _behind(replay: Replay, copied: _Copied) -> tuple[Writer, ...]:
+def _behind(replay: Replay, copied: CopiedBytes) -> tuple[Writer, ...]:
     """Who wrote the bytes that an operation copied: a run that watches them until it performs."""
-    _, watch = replay.observe(lambda launch: _SharedWatch(launch, np.zeros(0, np.uint8), np.dtype(np.uint8), (), until=copied))
+    _, watch = replay.observe(lambda launch: SharedWatch(launch, np.zeros(0, np.uint8), np.dtype(np.uint8), (), until=copied))
     owners = {id(writer) for writer in watch.owners.values()}
     return tuple(replace(writer, value=None) for writer in reversed(watch.writers) if id(writer) in owners)
 
@@ -69,7 +69,7 @@ def writers(replay: Replay, memory: Any, first: int, size: int) -> tuple[Writer,
     ``memory`` is the coordinates of a CTA, of whose shared memory ``first`` is an offset, or "global".
     """
 
-    def watched(slowly: tuple[tuple[int, int], ...]) -> _Watch:
+    def watched(slowly: tuple[tuple[int, int], ...]) -> Watch:
         bytes_ = np.dtype((np.void, size))
         if memory == "global":
             return _watched(replay, first, bytes_, slowly, _MOST_OF_RANGE)
@@ -96,11 +96,11 @@ def _written_bytes(native: Native | None) -> int:
         return native.size
     if isinstance(native, MatrixAccess) and native.write:
         return native.row
-    return native.size if isinstance(native, Atomic) else 0
+    return native.size if isinstance(native, (Atomic, CopyAsync)) else 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Copied:
+class CopiedBytes:
     """An operation, by how many have performed when it has, and the bytes that it copied: a CTA, and offsets in its shared memory."""
 
     number: int
@@ -109,7 +109,7 @@ class _Copied:
 
 
 @dataclass(slots=True, eq=False)
-class _Watch(Observer):
+class Watch(Observer):
     """The observer.
 
     Recorded rows are numbered. Several writes among the rows of one drain are ``crowded``: only after the last one the element can be
@@ -125,7 +125,7 @@ class _Watch(Observer):
     writers: deque[Writer] = field(init=False)
     crowded: deque[tuple[int, int]] = field(init=False)
     count: int = 0
-    copied: _Copied | None = None
+    copied: CopiedBytes | None = None
     """What the last operation that wrote the element copied there."""
     _performed: int = 0
     _rows: int = 0
@@ -149,6 +149,10 @@ class _Watch(Observer):
         self._sizes = np.array([*sizes, *([0] * len(sizes))], np.uint64)  # the second rows of copies write nothing
         self._stores = frozenset(index for index, native in program.natives.items() if isinstance(native, LaneAccess) and native.write)
         self._buffer = EventBuffer(self.launch, self._full)
+
+    def rows(self, count: int) -> NDArray[np.uint64]:
+        """The rows that wait to be drained."""
+        return self._buffer.rows[:count]
 
     def value(self) -> Any:
         """What the element holds now."""
@@ -240,7 +244,7 @@ class _Watch(Observer):
     def _ask(self, operation: AsyncOperation) -> None:
         """Find out what the operation that has just written the element copied there."""
         offsets = _shared_source(operation, self.memory)
-        self.copied = _Copied(self._performed, operation.cta.ctaid, offsets) if offsets else None
+        self.copied = CopiedBytes(self._performed, operation.cta.ctaid, offsets) if offsets else None
 
     def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         """Note a service instruction that writes the element."""
@@ -260,14 +264,14 @@ class _Watch(Observer):
 
 
 @dataclass(slots=True, eq=False)
-class _CtaWatch(_Watch):
+class _CtaWatch(Watch):
     """Watches a range of the shared memory of a CTA while the CTA runs."""
 
     cta: tuple[int, int, int] = field(kw_only=True)
     first: int = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        _Watch.__post_init__(self)
+        Watch.__post_init__(self)
         self._low = self._high = np.uint64(0)
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
@@ -283,12 +287,14 @@ class _CtaWatch(_Watch):
 
 
 @dataclass(slots=True, eq=False)
-class _SharedWatch(_Watch):
+class SharedWatch(Watch):
     """Watches bytes of shared memory, until an operation has copied them."""
 
-    until: _Copied = field(kw_only=True)
+    until: CopiedBytes = field(kw_only=True)
     owners: dict[int, Writer] = field(default_factory=dict)
     """Who wrote each byte last, by its host address."""
+    host_address: int = 0
+    """Of the first byte of the CTA's shared memory."""
     _bytes: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
@@ -297,6 +303,7 @@ class _SharedWatch(_Watch):
             if cta.ctaid == self.until.cta:
                 first, last = min(self.until.offsets), max(self.until.offsets)
                 self.memory = cta.shared[first : last + 1]
+                self.host_address = cta.shared_address
                 self._bytes = np.array(self.until.offsets, np.uint64) + np.uint64(cta.shared_address)
                 self._low, self._high = self._bytes.min(), self._bytes.max() + np.uint64(1)
 
@@ -304,7 +311,7 @@ class _SharedWatch(_Watch):
         """The operation that copies them ends the watch."""
         if self._performed + 1 == self.until.number:
             self._low = self._high = np.uint64(0)
-        _Watch.performed(self, operation)
+        Watch.performed(self, operation)
 
     def _ask(self, operation: AsyncOperation) -> None:
         if operation.accesses is not None:

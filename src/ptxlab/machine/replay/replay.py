@@ -119,9 +119,11 @@ class Replay:
         return cls(kernel, options, arguments.packed, device.memory.copy(), dict(variables), about, arrays)
 
     def run(
-        self, observe: Callable[[Launch], Observer] | None = None, program: Program | None = None, **changes: Any
+        self, observe: Callable[[Launch], Observer] | None = None, program: Program | None = None, events: bool = True, **changes: Any
     ) -> tuple[Result, DeviceMemory]:
         """Run the launch again on a copy of the memory, with another ``program`` and some options changed.
+
+        ``events`` says whether an observer has an `EventBuffer`, for which compiled code records its accesses.
 
         Returns
         -------
@@ -140,29 +142,34 @@ class Replay:
         if program is not None:
             executable = Executable(program)
         else:
-            recorded = observe is not None or "race" in options.checks
+            recorded = (observe is not None and events) or "race" in options.checks
             program, executable = self.kernel.variant(options.contract, recorded, options.tracked)
         trace = tracing(options.trace)
         launch = Launch(device, self.kernel.module.ast, program, executable, options, self.parameters, self.variables, observe, trace)
         own = replace(self, options=options)
         return execute(launch, started, own, own if again else None), device.memory
 
-    def observe(self, make: Callable[[Launch], ObserverT], program: Program | None = None) -> tuple[Result, ObserverT]:
-        """Run the launch again, without checks, under an observer; the result, and the observer."""
+    def observe(
+        self, make: Callable[[Launch], ObserverT], program: Program | None = None, events: bool = True, **changes: Any
+    ) -> tuple[Result, ObserverT]:
+        """Run the launch again, without checks, under an observer; the result, and the observer. For the rest see `run`."""
         made: list[ObserverT] = []
 
         def observer(launch: Launch) -> ObserverT:
             made.append(make(launch))
             return made[0]
 
-        result, _ = self.run(observer, program, check="none", progress=None)
+        result, _ = self.run(observer, program, events, **{"check": "none", "progress": None} | changes)
         return result, made[0]
 
-    def provenance(self, array: Any, index: Any) -> Provenance:
+    def provenance(self, array: Any, index: Any, inputs: bool = False) -> Provenance:
         """Who wrote an element; see `Result.provenance`."""
+        from ptxlab.machine.observe.contributions import with_contributions
         from ptxlab.machine.observe.provenance import trace
 
-        return trace(self, self.placed(array), index)
+        placed = self.placed(array)
+        found = trace(self, placed, index)
+        return with_contributions(self, placed, found) if inputs else found
 
     def _attached(self, host: Array) -> Placed | None:
         """Return a host array whose memory was attached to the device at its own address."""

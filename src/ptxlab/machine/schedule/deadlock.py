@@ -29,10 +29,11 @@ _MOST = 6
 
 
 class Explanation(NamedTuple):
-    """Facts (name, value) for the details of the report, and the fix."""
+    """Facts (name, value) for the details of the report, the fix, and what the first wait is for, as a part of the message."""
 
     facts: tuple[tuple[str, str], ...]
     fix: str
+    cause: str = ""
 
 
 def most_relevant(groups: list[ConvergedLanes]) -> list[ConvergedLanes]:
@@ -54,7 +55,7 @@ def _rank(group: ConvergedLanes) -> int:
 def explain(launch: Launch, groups: list[ConvergedLanes]) -> Explanation:
     """Explain all waits; the fix is for the first one that can be explained."""
     facts: list[tuple[str, str]] = []
-    fix = ""
+    fix = cause = ""
     seen: set[int] = set()
     for group in groups:
         on = group.wait.on if group.wait is not None else None
@@ -72,8 +73,9 @@ def explain(launch: Launch, groups: list[ConvergedLanes]) -> Explanation:
             continue
         facts += found.facts
         fix = fix or found.fix + _barrier_first(launch, group, groups)
+        cause = cause or found.cause
     facts += _cycle(launch, groups)
-    return Explanation(tuple(facts), fix or "find what the first waiting thread expects, and what keeps it from happening")
+    return Explanation(tuple(facts), fix or "find what the first waiting thread expects, and what keeps it from happening", cause)
 
 
 def _mbarrier(launch: Launch, group: ConvergedLanes, barrier: MbarrierState, groups: list[ConvergedLanes]) -> Explanation:
@@ -107,7 +109,7 @@ def _mbarrier(launch: Launch, group: ConvergedLanes, barrier: MbarrierState, gro
         supply = _ARRIVALS
     facts = [(where, f"is missing {missing}")]
     facts += [("could come from", text) for text in _suppliers(launch, supply, groups)]
-    return Explanation(tuple(facts), fix)
+    return Explanation(tuple(facts), fix, f"the {where} is missing {missing}; ")
 
 
 def _supplies(op: Op, supply: Supply) -> bool:

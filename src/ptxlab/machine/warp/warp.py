@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from ptxlab.machine.warp._registers import ALL_LANES, Registers, lanes_of
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
+    from ptxlab.isa.tiles import Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
 
@@ -194,6 +195,11 @@ class Warp(Registers):
         """Report to the observer the bytes that the instruction itself reads or writes."""
         if self.launch.observer is not None:
             self.launch.observer.accessed(self, accesses)
+
+    def multiplied(self, details: Callable[[], Product]) -> None:
+        """Report to the observer the product that the instruction has computed."""
+        if self.launch.observer is not None:
+            self.launch.observer.multiplied(self, details)
 
     def report(self, code: str, message: str, **fields: Any) -> None:
         """Add a finding at this instruction; the launch continues."""

@@ -6,6 +6,7 @@ operations of the CTA from issue to completion, and the phases of its barriers f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from ptxlab.view.trace._file import Process, Rows, Trace, Track
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
+    from ptxlab.isa.tiles import Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
 
@@ -84,6 +86,8 @@ class Recorder(Observer):
         self._places: dict[int, dict[str, str]] = {}
         self._lane: _Lane | None = None
         """Of the lanes that execute."""
+        self._product: dict[str, Any] = {}
+        """What the instruction that executes has multiplied."""
         self._shown = False
         """Whether a wait has shown the service instruction that is complete."""
 
@@ -170,7 +174,13 @@ class Recorder(Observer):
         if self._shown:
             self._shown = False
         elif self._lane is not None:
-            self._lane.track.instant("service", op.opcode, self.launch.scheduler.now(), {"lanes": _lanes(warp.mask)} | self._place(op))
+            about = {"lanes": _lanes(warp.mask)} | self._place(op) | self._product
+            self._lane.track.instant("service", op.opcode, self.launch.scheduler.now(), about)
+        self._product = {}
+
+    def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
+        """The instruction that will be complete is a product."""
+        self._product = _product(details())
 
     # -------------------------------------------------------------------------------------------- asynchronous operations
 
@@ -187,7 +197,8 @@ class Recorder(Observer):
         warp = self.launch.scheduler.current
         issuer = {} if warp is None else {"issued by": f"CTA {warp.cta.describe()} warp {warp.warp_id}"}
         now = self.launch.scheduler.now()
-        self._in_flight[operation] = rows, _Span(rows.take(), "asynchronous", operation.op.opcode, now, issuer | self._place(operation.op))
+        about = issuer | self._place(operation.op) | ({} if operation.details is None else _product(operation.details()))
+        self._in_flight[operation] = rows, _Span(rows.take(), "asynchronous", operation.op.opcode, now, about)
 
     def performed(self, operation: AsyncOperation) -> None:
         """It ends."""
@@ -236,6 +247,13 @@ class Recorder(Observer):
         span = None if cta is None else cta.phases.pop(_title(barrier), None)
         if span is not None:
             span.close(self.launch.scheduler.now(), **args)
+
+
+def _product(product: Product) -> dict[str, Any]:
+    """A product of matrices: its shape and types, its descriptors, and where D is."""
+    about = {"shape": f"{product.m}x{product.n}x{product.k}", "types": f"{product.a} * {product.b} -> {product.d}"}
+    facts = {name: ", ".join(f"{key} {value}" for key, value in fields) for name, fields in product.facts()}
+    return about | {"adds to D": product.accumulate, "D[0, 0]": str(product.place(0, 0))} | facts
 
 
 def _title(barrier: MbarrierState | NamedBarrier | ClusterBarrier) -> str:

@@ -334,7 +334,7 @@ def successors() -> Iterator[Pair]:
     yield Pair((ST,), "writes what the store before writes", stores, WAIT_ST, WAITS, "X107", options=SPEC)
     consumed = START + LD + "st.global.b32 [%out+64], %r9;\nORDER\nFORM\n" + WAIT_ST + END
     used = "writes what the load before reads, whose register has been used"
-    yield Pair((ST,), used, consumed, WAIT_LD, WAITS, "X109", ("R809",), options=BLOCK)
+    yield Pair((ST,), used, consumed, WAIT_LD, WAITS, "X109", options={**BLOCK, "check": "race"})
     yield Pair((ST,), used, consumed, WAIT_LD, WAITS, "X108", always=("R809",), options=SPEC)
 
 

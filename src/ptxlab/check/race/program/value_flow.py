@@ -26,7 +26,7 @@ from ptxlab.machine.warp.pending_registers import entry_states
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
 
-__all__ = ["Consumption", "allocation_awaited", "dead_loads", "sources_change"]
+__all__ = ["Consumption", "allocation_awaited", "allocations", "dead_loads", "sources_change"]
 
 _GLOBAL = ("global", "generic")
 _SHARED = ("shared", "shared::cta", "generic")
@@ -72,7 +72,7 @@ def sources_change(launch: Launch) -> bool:
         for index, native in program.natives.items()
         if (isinstance(native, Atomic) or (isinstance(native, LaneAccess) and native.write)) and native.space in _GLOBAL
     ]
-    read, overwritten = _allocations(launch, copied), _allocations(launch, written)
+    read, overwritten = allocations(launch, copied), allocations(launch, written)
     return read is None or overwritten is None or bool(read & overwritten)
 
 
@@ -81,7 +81,7 @@ def _stores(op: Op) -> bool:
     return op.row.kind == "service" and isinstance(op.effects, Access | Asynchronous) and Space.GLOBAL in op.effects.writes
 
 
-def _allocations(launch: Launch, addresses: list[Resolved]) -> set[int] | None:
+def allocations(launch: Launch, addresses: list[Resolved]) -> set[int] | None:
     """The bases of the allocations that addresses may lie in; None if they may lie anywhere."""
     program, memory = launch.program, launch.device.memory
     found: set[int] = set()

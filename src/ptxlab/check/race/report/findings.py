@@ -336,6 +336,8 @@ class Findings(LifetimeFindings):
         elif owner is agent:
             order = "program order of one warp only"
         self._add_pair(code, message, later.op, fix, agent.cta, one, other, order, source, place.elements)
+        if code in ("X108", "X109") and not waited:
+            self._launch.reports.lacks_wait(earlier.op, code, later.op)
         return code
 
     def _reader(self, earlier: Access, later: Access) -> Access | None:

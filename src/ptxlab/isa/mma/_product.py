@@ -1,0 +1,71 @@
+"""An mma of one warp in numbers, for observers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.isa import context
+from ptxlab.isa.mma._fragments import scatter_d, write
+from ptxlab.isa.tiles import Product, ProductPlace
+
+__all__ = ["WarpProduct"]
+
+Codes = NDArray[Any]
+
+
+class WarpProduct(Product):
+    """An mma that a warp has just executed: its matrices, and the warp.
+
+    What D adds to is known by its bits: the same bits as the D of an earlier mma of the warp, wherever moves have taken them.
+    """
+
+    def __init__(self, warp: context.WarpContext, k: int, types: tuple[str, str, str], matrices: tuple[Codes, Codes, Codes, Codes]) -> None:
+        self._a, self._b, c, self._d = matrices
+        self.m, self.n, self.k = len(self._a), len(self._b), k
+        self.a, self.b, self.d = types
+        self.accumulate = bool(c.any())
+        self._warp, self._added = warp, c.tobytes()
+        self._half = self.d == "f16"
+
+    @property
+    def ctas(self) -> tuple[context.Cta, ...]:
+        """The CTA."""
+        return (self._warp.cta,)
+
+    @property
+    def accumulator(self) -> Hashable:
+        """The warp and the bits of C."""
+        return self._warp.cta, self._warp.warp_id, self._added
+
+    @property
+    def result(self) -> Hashable:
+        """What `accumulator` of an mma is that adds to this D."""
+        return self._warp.cta, self._warp.warp_id, self._d.tobytes()
+
+    def facts(self) -> tuple[tuple[str, tuple[tuple[str, object], ...]], ...]:
+        """All operands are in registers."""
+        return (("D in registers", (("warp", self._warp.warp_id),)),)
+
+    def place(self, m: int, n: int) -> ProductPlace:
+        """The register that holds the element."""
+        marks = np.zeros((self.m, self.n), self._d.dtype)
+        marks[m, n] = 1
+        register, lane = np.argwhere(scatter_d(marks, self._half))[0]
+        return ProductPlace(self._warp.cta, int(lane), warp=self._warp.warp_id, register=int(register))
+
+    def codes(self, operand: str) -> Codes:
+        """The elements that the registers hold."""
+        return self._a if operand == "a" else self._b
+
+    def read_d(self) -> Codes:
+        """The elements of D."""
+        return self._d
+
+    def write_d(self, bits: Codes) -> None:
+        """Write the registers of D."""
+        self._d = bits.astype(self._d.dtype)
+        write(self._warp, scatter_d(self._d, self._half), max(8 * self._d.itemsize, 32))

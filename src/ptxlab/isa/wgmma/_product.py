@@ -1,0 +1,88 @@
+"""A wgmma.mma_async in numbers, for observers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.descriptors import WgmmaDescriptor
+from ptxlab.isa import context
+from ptxlab.isa.tiles import NO_BYTES, Product, ProductPlace
+from ptxlab.isa.wgmma._fragments import WARPS
+from ptxlab.isa.wgmma._plan import codes_of_a
+from ptxlab.isa.wgmma._state import Accumulator, Share, Warpgroup
+from ptxlab.tables import WGMMA_M
+
+__all__ = ["WarpgroupProduct"]
+
+Codes = NDArray[Any]
+
+
+class WarpgroupProduct(Product):
+    """A wgmma.mma_async that all four warps have issued."""
+
+    m = WGMMA_M
+
+    def __init__(self, group: Warpgroup, share: Share, cta: context.Cta) -> None:
+        form = share.form
+        self.n, self.k, self.a, self.b, self.d = form.n, form.k, form.a, form.b, form.d
+        self.accumulate = share.accumulate
+        self._group, self._share, self._cta = group, share, cta
+
+    @property
+    def ctas(self) -> tuple[context.Cta, ...]:
+        """The CTA."""
+        return (self._cta,)
+
+    @property
+    def accumulator(self) -> Hashable:
+        """The warpgroup and the registers of D."""
+        return self._cta, self._group.index, self._share.form.key
+
+    def facts(self) -> tuple[tuple[str, tuple[tuple[str, object], ...]], ...]:
+        """The matrix descriptors, and what the instruction says about the operands."""
+        form, share = self._share.form, self._share
+        flags = (("major of A", form.major_a), ("major of B", form.major_b), ("negate A", form.negate_a), ("negate B", form.negate_b))
+        found: list[tuple[str, tuple[tuple[str, object], ...]]] = [("instruction", flags)]
+        given = ([] if share.a_words is not None else [("A", share.a)]) + [("B", share.b)]
+        found += [(f"descriptor of {name}", tuple(WgmmaDescriptor.decode(raw).fields())) for name, raw in given]
+        if share.a_words is not None:
+            found.append(("A in registers", (("registers", share.a_words.shape[1]),)))
+        registers = form.rows
+        found.append(("D in registers", (("warpgroup", self._group.index), ("registers", len(registers)))))
+        return tuple(found)
+
+    def place(self, m: int, n: int) -> ProductPlace:
+        """The register: the flat index of the element is [warp, register, lane, value]."""
+        index = self._share.form.index
+        warp, register, lane, _ = np.unravel_index(int(index.from_registers[n, m]), (WARPS, index.registers, 32, index.values))
+        return ProductPlace(self._cta, int(lane), warp=WARPS * self._group.index + int(warp), register=int(register))
+
+    def codes(self, operand: str) -> Codes:
+        """The elements of A, from shared memory or registers, or of B."""
+        return codes_of_a(self._share, self._cta) if operand == "a" else self._share.operands.b.read(self._cta.shared)
+
+    def bytes_of(self, operand: str, line: int) -> tuple[tuple[context.Cta, NDArray[np.intp]], ...]:
+        """The bytes of the row, unless A is in registers."""
+        placed = self._share.operands.a if operand == "a" else self._share.operands.b
+        return NO_BYTES if placed is None else ((self._cta, placed.bytes_of(line)),)
+
+    def read_d(self) -> Codes:
+        """The elements of D in flight, or in the registers if they are there already."""
+        found = self._accumulator().cells.T
+        return found.astype(np.uint16) if self.d == "f16" else found.copy()
+
+    def write_d(self, bits: Codes) -> None:
+        """Change D in flight, or in the registers."""
+        found = self._accumulator()
+        found.cells[:] = bits.T
+        if self._share.form.key not in self._group.accumulators:
+            found.store()
+
+    def _accumulator(self) -> Accumulator:
+        share = self._share
+        held = self._group.accumulators.get(share.form.key)
+        return held or Accumulator.load(share.form.rows, share.form.index, share.frames, True)

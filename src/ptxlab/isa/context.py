@@ -271,6 +271,8 @@ class AsyncOperation:
     """Does to the undefined bits what ``perform`` does to the data; None: if any bit that is read is undefined, all that is written is."""
     tiles: Callable[[], Iterable[CopiedTile]] | None = None
     """Returns the boxes of arrays that it copies to shared memory."""
+    words: NDArray[np.uint64] | None = None
+    """What threads have asked it to copy to shared memory: rows as compiled code notes them (`ptxlab.engine.context.Word.PENDING`)."""
     product: Callable[[], MatrixProduct] | None = None
     """Returns the product of matrices that it computes."""
     agent: Any = None

@@ -9,10 +9,15 @@ from ptxlab.check.operands._image import Image, Mismatch, image_of, same_k
 from ptxlab.check.operands._images import PAIR, Images
 from ptxlab.check.operands._report import Reporter
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
+from ptxlab.check.operands._word_check import WordCheck, Words
+from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.diagnostics import Diagnostic
+from ptxlab.engine.context import Word
 from ptxlab.isa.effects import Asynchronous, TensorTransfer, Unit
+from ptxlab.isa.native_ops import CopyAsync
 from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
 from ptxlab.machine.observe.observer import Observer
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import Program
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["OperandCheck", "multiplies"]
 
@@ -27,9 +33,14 @@ _UNITS = (Unit.TENSOR_CORE, Unit.WARPGROUP)
 
 
 def multiplies(program: Program) -> bool:
-    """Whether a kernel has tensor copies to shared memory and matrix instructions."""
+    """Whether a kernel has copies to shared memory that are followed, and matrix instructions."""
     effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
-    return any(e.unit in _UNITS for e in effects) and any(e.tensor_map for e in effects)
+    return any(e.unit in _UNITS for e in effects) and (any(e.tensor_map for e in effects) or copies_words(program))
+
+
+def copies_words(program: Program) -> bool:
+    """Whether threads of a kernel ask for copies to shared memory, word by word."""
+    return any(isinstance(native, CopyAsync) for native in program.natives.values())
 
 
 def used_as(program: Program, wanted: str) -> tuple[Op, Op] | None:
@@ -74,14 +85,26 @@ class OperandCheck(Observer):
         """The element types of D, each with an instruction."""
         self._products: dict[int, Products] = {}
         self._reporter = Reporter(launch)
+        self._words: dict[int, Words] = {}
+        self._word_check = WordCheck(WordReporter(launch, self._reporter))
+        self._by_words = copies_words(launch.program)
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         for cta in ctas:
             self._shared[id(cta)], self._products[id(cta)] = SharedTiles(cta), Products()
+            if self._by_words:
+                self._words[id(cta)] = Words.of(cta.shared)
+
+    def fill(self, warp: Warp) -> None:
+        """Let compiled code note where the words come from that it copies."""
+        words = self._words.get(id(warp.cta))
+        if words is not None:
+            warp.words[Word.COPIED] = address_of(words.sources)
 
     def ended(self, cta: CtaState) -> None:
         self._shared.pop(id(cta), None)
         self._products.pop(id(cta), None)
+        self._words.pop(id(cta), None)
 
     def performing(self, operation: AsyncOperation) -> None:
         if operation.tiles is not None:
@@ -89,6 +112,11 @@ class OperandCheck(Observer):
                 shared = self._shared.get(id(tile.cta))
                 if shared is not None:
                     shared.copied(tile, operation.op)
+                    if id(tile.cta) in self._words:
+                        self._words[id(tile.cta)].overwritten(tile.offset, tile.size)
+        elif operation.words is not None:
+            if id(operation.cta) in self._words:
+                self._words[id(operation.cta)].copied(operation.words)
         elif operation.product is not None:
             product = operation.product()
             self._types.setdefault(product.d, operation)
@@ -99,6 +127,8 @@ class OperandCheck(Observer):
 
     def _multiplied(self, operation: AsyncOperation, product: MatrixProduct, cta: Any) -> None:
         """Compare the operands in one CTA with what was copied, and with those of the instruction before that added to the same D."""
+        if self._by_words:
+            self._word_check.multiplied(operation, product, self._words[id(cta)], cta)
         shared, products = self._shared[id(cta)], self._products[id(cta)]
         images = products.images.get(product.operands)
         if images is None or not images.current(shared):

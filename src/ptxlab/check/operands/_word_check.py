@@ -1,0 +1,105 @@
+"""Compares operands with what cp.async has copied to shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.operands._word_images import WORD, TakenWords, WordImage, image_of_words, sources_of
+from ptxlab.check.operands._word_report import WordReporter
+from ptxlab.engine.context import NO_SOURCE
+from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
+
+if TYPE_CHECKING:
+    from ptxlab.isa.context import AsyncOperation
+
+__all__ = ["WordCheck", "Words"]
+
+_ATTEMPTS = 4
+"""How often another descriptor is looked for if an operand has no image."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """An image without its base: addresses of all words, less that of the first one."""
+
+    line: int
+    word: int
+    relative: NDArray[np.int64]
+
+
+@dataclass(slots=True, eq=False)
+class Words:
+    """Of the shared memory of one CTA where each word comes from.
+
+    Attributes
+    ----------
+    sources : global addresses, written by compiled code (`ptxlab.engine.context.Word.COPIED`)
+    last : by accumulator the operands of the instruction that last wrote or added to it
+    """
+
+    sources: NDArray[np.uint64]
+    last: dict[Any, list[TakenWords | None]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, shared: NDArray[np.uint8]) -> Words:
+        """Those of a CTA that starts."""
+        return cls(np.zeros(-(-len(shared) // WORD), np.uint64))
+
+    def copied(self, rows: NDArray[np.uint64]) -> None:
+        """Deferred copies are performed, in order: see `ptxlab.isa.context.AsyncOperation.words`."""
+        for offset, address, sizes in rows.tolist():
+            size, read = sizes & 0xFF, sizes >> 8 & 0xFF
+            for at in range(0, size, WORD):
+                self.sources[offset + at >> 2] = address + at if at < read else NO_SOURCE
+
+    def overwritten(self, offset: int, size: int) -> None:
+        """Other operations have written some bytes."""
+        self.sources[offset // WORD : -(-(offset + size) // WORD)] = 0
+
+
+class WordCheck:
+    """One for each launch."""
+
+    def __init__(self, reporter: WordReporter) -> None:
+        self._reporter = reporter
+        self._attempts: dict[tuple[int, str], int] = {}
+
+    def multiplied(self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Any) -> None:
+        """Compare the operands of an instruction with what was copied, and with those of the one before that added to the same D."""
+        before = words.last.get(product.accumulator) if product.accumulate else None
+        found = [
+            self._taken(operation, operand, words, cta, None if before is None else before[number])
+            for number, operand in enumerate(product.operands)
+        ]
+        words.last[product.accumulator] = found
+        if before is not None:
+            self._reporter.step(operation, before, found, words.sources, cta)
+
+    def _taken(self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any, before: TakenWords | None) -> TakenWords | None:
+        found = sources_of(words.sources, operand.chunks)
+        base = int(found[0, 0])
+        known: _Known | None = operand.known.get("words")
+        if known is not None and np.array_equal(found, known.relative + base):
+            return TakenWords(operand, WordImage(base, known.line, known.word))
+        if not found.all():
+            return None
+        if operand.overlaps:
+            self._reporter.overlapping(operation, operand, words.sources, cta)
+            return None
+        image = image_of_words(found)
+        if image is not None:
+            if (found > NO_SOURCE).all():
+                operand.known["words"] = _Known(image.line, image.word, found - base)
+            self._reporter.element_type(operation, operand, image, cta)
+            return TakenWords(operand, image)
+        key = operation.op.index, operand.name
+        attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
+        if attempts <= _ATTEMPTS:
+            wanted = None if before is None else before.image.base + before.reach
+            self._reporter.mismatch(operation, operand, found, words.sources, wanted, cta)
+        return None
+

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from ptxlab.check.operands._image import Image, Mismatch, image_of, same_k
 from ptxlab.check.operands._images import PAIR, Images
+from ptxlab.check.operands._loaded import halves_loaded, used_as
 from ptxlab.check.operands._report import Reporter
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands._word_check import WordCheck, Words
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
-from ptxlab.isa.effects import Asynchronous, TensorTransfer, Unit
+from ptxlab.isa.effects import Asynchronous, Unit
 from ptxlab.isa.native_ops import CopyAsync
 from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
 from ptxlab.machine.observe.observer import Observer
@@ -41,22 +42,6 @@ def multiplies(program: Program) -> bool:
 def copies_words(program: Program) -> bool:
     """Whether threads of a kernel ask for copies to shared memory, word by word."""
     return any(isinstance(native, CopyAsync) for native in program.natives.values())
-
-
-def used_as(program: Program, wanted: str) -> tuple[Op, Op] | None:
-    """A tcgen05.ld and an instruction that takes one of its registers as this type, the type of an element that fills a column."""
-    loaded = {
-        register: op
-        for op in program.ops
-        if isinstance(op.effects, TensorTransfer) and not op.effects.write
-        for register in program.writes[op.index]
-    }
-    for op in program.ops:
-        if op.row.kind == "pure" and any(wanted in (kind, op.q.get(kind)) for _, kind in op.row.operands[op.row.outputs :]):
-            for register in program.reads[op.index]:
-                if register in loaded:
-                    return loaded[register], op
-    return None
 
 
 @dataclass(slots=True)
@@ -182,8 +167,12 @@ class OperandCheck(Observer):
 
     def finished(self) -> tuple[Diagnostic, ...]:
         """Compare the element type of D with the types as which its elements are used."""
-        if set(self._types) == {"f16"} and (found := used_as(self._launch.program, "f32")) is not None:
-            self._reporter.read_as_f32(self._types["f16"], *found)
+        if len(self._types) == 1:
+            (element, operation), program = next(iter(self._types.items())), self._launch.program
+            if element == "f16" and (found := used_as(program, "f32")) is not None:
+                self._reporter.read_as_f32(operation, *found)
+            elif element == "f32" and (packed := halves_loaded(program)) is not None:
+                self._reporter.read_as_f16(operation, packed)
         return ()
 
     def retire_hook(self, op: Op) -> None:

@@ -226,6 +226,17 @@ class Reporter:
             details=[("loaded by", self.line(transfer)), ("used by", self.line(user))],
         )
 
+    def read_as_f16(self, operation: AsyncOperation, transfer: Op) -> None:
+        """D has elements of f32, and tcgen05.ld takes the lower halves of its columns."""
+        self.add(
+            "O106",
+            f"D has elements of f32, but {transfer.opcode} at line {transfer.line} takes the lower half of each column",
+            operation,
+            operation.cta,
+            fix="give f16 as the type of D in the instruction descriptor, or load whole columns",
+            details=[("loaded by", self.line(transfer))],
+        )
+
 
 def _realigned(shared: SharedTiles, a: Located, b: Located) -> tuple[Candidate[Image] | None, str]:
     """A descriptor of A or of B with which the two agree: the one with fewer changes, then the one that begins at the lower k."""

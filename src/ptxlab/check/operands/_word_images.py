@@ -26,7 +26,6 @@ WORD = 4
 LINE = 128
 """Bytes of the widest row of a swizzling mode."""
 _STRIDES = (1024, 512, 256, 128, 2048, 4096, 8192, 16384)
-_STARTS = 2048
 _FARTHEST = 4096
 
 Sources = NDArray[np.int64]
@@ -140,7 +139,7 @@ def fitting_descriptor(
 
     def at_start(tried: MatrixOperand, chunks: NDArray[np.intp]) -> WordImage | None:
         image = fitting(tried, chunks)
-        return image if image is not None and wanted in (None, image.base) else None
+        return image if image is not None and wanted == image.base else None
 
     fields: dict[str, Sequence[Any]] = {
         "swizzle": list(SWIZZLES),
@@ -152,8 +151,8 @@ def fitting_descriptor(
     }
     if only:
         return search(operand, {name: values if name in only else () for name, values in fields.items()}, fitting)
-    moved = search(operand, {name: _starts(operand) if name == "start" else () for name in fields}, at_start)
-    return search(operand, fields, fitting) or moved
+    moved = {name: _starts(operand) if name == "start" else () for name in fields}
+    return search(operand, moved, at_start) or search(operand, fields, fitting) or search(operand, moved, fitting)
 
 
 def step_of_words(taken: TakenWords, before: TakenWords, sources: NDArray[np.uint64]) -> int | None:
@@ -170,10 +169,9 @@ def step_of_words(taken: TakenWords, before: TakenWords, sources: NDArray[np.uin
 
 
 def _starts(operand: MatrixOperand) -> list[int]:
-    """Other start addresses, those of the largest alignment first."""
+    """Other start addresses, the nearest first."""
     first = operand.descriptor.start
-    near = (first + step for step in range(-_STARTS, _STARTS + CHUNK, CHUNK) if step and first + step >= 0)
-    return sorted(near, key=lambda start: (-min(start & -start, LINE) if start else -LINE, abs(start - first)))
+    return [start for step in range(CHUNK, _FARTHEST, CHUNK) for start in (first - step, first + step) if start >= 0]
 
 
 def _apart(image: WordImage, shape: tuple[int, ...]) -> bool:

@@ -73,13 +73,12 @@ class WordReporter:
     ) -> None:
         """An instruction that adds to the same D as the one before must take the next k of the same rows, if it takes parts of the same tiles."""
         pairs = [(b, n) for b, n in zip(before, now, strict=True) if b is not None and n is not None]
-        if not pairs or not all(n.is_near(b) for b, n in pairs):
-            return
+        near = [n.is_near(b) for b, n in pairs]
         moves = [n.moved(b) for b, n in pairs]
         again = len(pairs) > 1 and all(move == (0, 0) for move in moves)
-        differ = len({move for move in moves if move is not None}) > 1
-        for (b, n), move in zip(pairs, moves, strict=True):
-            if move is None or not (again or _is_wrong(move, n, differ)):
+        differ = all(near) and len({move for move in moves if move is not None}) > 1
+        for (b, n), move, together in zip(pairs, moves, near, strict=True):
+            if move is None or not together or not (again or _is_wrong(move, n, differ)):
                 continue
             key = operation.op.index, n.operand.name, "step"
             if self._reporter.has(*key) or not self._unchanged(n.operand, sources_of(sources, n.operand.chunks), cta):

@@ -205,17 +205,23 @@ def _of_instruction(raw: int, ops: list[Op]) -> Iterator[Mutant]:
     def made(operator: str, how: str, proposal: str, **new: Any) -> Iterator[Mutant]:
         value = legal(**new)
         if value is not None and value != raw:
-            yield Mutant(operator, how, _lines(ops), proposal, partial(_replacing, ops, INSTRUCTION, lambda old: value if old == raw else old))
+            yield Mutant(
+                operator, how, _lines(ops), proposal, partial(_replacing, ops, INSTRUCTION, lambda old: value if old == raw else old)
+            )
 
     types = ("f16", "bf16", "tf32", "e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "s8", "u8")
     for matrix in ("a", "b"):
         of = getattr(given, matrix)
         for other in types:
-            yield from made("type", f"{matrix.upper()}: {of} -> {other}", rf"give {of} as the element type of {matrix.upper()}", **{matrix: other})
+            yield from made(
+                "type", f"{matrix.upper()}: {of} -> {other}", rf"give {of} as the element type of {matrix.upper()}", **{matrix: other}
+            )
         if _has(ops[0], A if matrix == "a" else B):
             was = getattr(given, f"transpose_{matrix}")
             bit = "set" if was else "clear"
-            yield from made("major", f"{matrix.upper()} transposed: {was} -> {not was}", f"{bit} the transpose bit", **{f"transpose_{matrix}": not was})
+            yield from made(
+                "major", f"{matrix.upper()} transposed: {was} -> {not was}", f"{bit} the transpose bit", **{f"transpose_{matrix}": not was}
+            )
     for other in ("f16", "f32"):
         yield from made("type of D", f"{given.d} -> {other}", f"give {given.d} as the type of D", d=other)
     for size in ("m", "n"):
@@ -225,7 +231,12 @@ def _of_instruction(raw: int, ops: list[Op]) -> Iterator[Mutant]:
     for matrix in ("a", "b"):
         of = getattr(given, f"scale_{matrix}_id")
         for other in range(4):
-            yield from made("scale factor id", f"{matrix.upper()}: {of} -> {other}", rf"scale factor id of {matrix.upper()} to {of}\b", **{f"scale_{matrix}_id": other})
+            yield from made(
+                "scale factor id",
+                f"{matrix.upper()}: {of} -> {other}",
+                rf"scale factor id of {matrix.upper()} to {of}\b",
+                **{f"scale_{matrix}_id": other},
+            )
 
 
 # -------------------------------------------------------------------------------------------------------------- wgmma
@@ -241,7 +252,11 @@ def _of_modifiers(ops: list[Op]) -> Iterator[Mutant]:
         groups.setdefault((op.q.types, _transposes(op)), []).append(op)
     for (types, transposes), alike in groups.items():
         d, a, b = types.split(".")
-        pairs = {(_OTHER_TYPES.get(a, a), _OTHER_TYPES.get(b, b))} if a in ("f16", "bf16") else {(_OTHER_TYPES.get(a, a), b), (a, _OTHER_TYPES.get(b, b))}
+        pairs = (
+            {(_OTHER_TYPES.get(a, a), _OTHER_TYPES.get(b, b))}
+            if a in ("f16", "bf16")
+            else {(_OTHER_TYPES.get(a, a), b), (a, _OTHER_TYPES.get(b, b))}
+        )
         for other in sorted(pairs - {(a, b)}):
             was, name = (a, "A") if other[0] != a else (b, "B")
             if _has(alike[0], A) or name == "B" or other[1] != b:
@@ -255,11 +270,19 @@ def _of_modifiers(ops: list[Op]) -> Iterator[Mutant]:
         for number, value in enumerate(transposes):
             name = "AB"[number + 2 - len(transposes)]
             bit = "set" if value else "clear"
-            yield Mutant("major", f"{name} transposed: {value} -> {1 - value}", _lines(alike), f"{bit} the transpose bit", partial(_transposed, alike, number))
+            yield Mutant(
+                "major",
+                f"{name} transposed: {value} -> {1 - value}",
+                _lines(alike),
+                f"{bit} the transpose bit",
+                partial(_transposed, alike, number),
+            )
 
 
 def _transposes(op: Op) -> tuple[int, ...]:
-    found = [value.value for (name, _), value in zip(op.row.operands, op.operands, strict=False) if "trans" in name and isinstance(value, Const)]
+    found = [
+        value.value for (name, _), value in zip(op.row.operands, op.operands, strict=False) if "trans" in name and isinstance(value, Const)
+    ]
     return tuple(found)
 
 
@@ -293,7 +316,11 @@ def _of_maps(ops: list[Op], taken: Taken) -> Iterator[Mutant]:
         make = partial(Mutant, lines=_lines(alike))
         mode = fields.swizzle_mode
         for other in TENSOR_MAP_SWIZZLES.values():
-            if other.mode != mode.mode and not other.atomicity and (not other.bits or fields.box[0] * fields.element.bits <= other.width * 8):
+            if (
+                other.mode != mode.mode
+                and not other.atomicity
+                and (not other.bits or fields.box[0] * fields.element.bits <= other.width * 8)
+            ):
                 new = _map_with(raw, "swizzle_mode", None, other.mode)
                 yield make(
                     "swizzle of the map",

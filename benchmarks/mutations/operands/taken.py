@@ -16,7 +16,7 @@ from ptxlab.engine.program import Program
 from ptxlab.isa.effects import Asynchronous, Space, Unit
 from ptxlab.isa.operands import Op
 
-__all__ = ["A", "B", "INSTRUCTION", "Taken", "changed", "copies", "products", "record", "with_handler"]
+__all__ = ["INSTRUCTION", "A", "B", "Taken", "changed", "copies", "products", "record", "with_handler"]
 
 A, B, INSTRUCTION = 1, 2, 3
 """The positions of both matrix descriptors and of the instruction descriptor among the operands that `tcgen05.mma` fetches.
@@ -113,7 +113,9 @@ def copies(program: Program) -> list[Op]:
     return [op for op in program.ops if isinstance(op.effects, Asynchronous) and op.effects.tensor_map and op.effects.writes & Space.SHARED]
 
 
-def changed(program: Program, ops: Iterable[Op], change: Change | None = None, of_map: Callable[[int, bytes], bytes] | None = None) -> Program:
+def changed(
+    program: Program, ops: Iterable[Op], change: Change | None = None, of_map: Callable[[int, bytes], bytes] | None = None
+) -> Program:
     """The program in which these instructions take other values."""
     made = list(program.ops)
     for op in ops:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.native import address_of
 
-__all__ = ["WORDS", "Context", "Status", "Word"]
+__all__ = ["NO_SOURCE", "WORDS", "Context", "Status", "Word"]
 
 
 @unique

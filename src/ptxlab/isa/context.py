@@ -21,7 +21,7 @@ from ptxlab.isa.operands import Op, Resolved
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.isa.tiles import CopiedTile, MatrixProduct
+    from ptxlab.isa.tiles import CopiedTile, MatrixOperand, MatrixProduct
 
 __all__ = [
     "AsyncOperation",
@@ -324,6 +324,9 @@ class Machine(Protocol):
 
         If ``most`` is larger than ``size``, the view has so many bytes, or ends where the allocation ends.
         """
+
+    def advice(self, operand: MatrixOperand, cta: Cta) -> str:
+        """Which descriptor would read a matrix operand that this one cannot read; "" if no observer knows."""
 
     def shared_at(self, warp: WarpContext, address: int) -> tuple[Cta, int]:
         """Return the CTA and window offset of a shared-window or generic shared address; a fault if the CTA does not exist."""

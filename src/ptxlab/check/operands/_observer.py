@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ptxlab.check.operands._candidates import Candidate, best
 from ptxlab.check.operands._image import Image, Mismatch, image_of, same_k
 from ptxlab.check.operands._images import PAIR, Images
 from ptxlab.check.operands._loaded import halves_loaded, used_as
-from ptxlab.check.operands._report import Reporter
+from ptxlab.check.operands._report import Reporter, fix_text
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands._word_check import WordCheck, Words
+from ptxlab.check.operands._word_images import fitting_descriptor
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
@@ -156,14 +158,29 @@ class OperandCheck(Observer):
         key = tuple((held.tile.offset, held.tile.array) for held in under)
         image: Image | Mismatch | None = operand.known.get(key)
         if image is None or (len(under) > 1 and (isinstance(image, Mismatch) or not same_k(image.k_dimensions, [h.tile for h in under]))):
-            image = operand.known[key] = self._compared(operand, shared, under)
+            image = operand.known[key] = self._compared(operation, operand, shared, under, cta)
         return image, under
 
-    @staticmethod
-    def _compared(operand: MatrixOperand, shared: SharedTiles, under: list[PlacedTile]) -> Image | Mismatch | None:
+    def _compared(
+        self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, under: list[PlacedTile], cta: Any
+    ) -> Image | Mismatch | None:
         """The image of an operand in these tiles; None if part of it is not known."""
         entries = shared.entries().take(operand.chunks)
-        return image_of(operand, entries, {held.number: held.tile for held in under}) if entries.all() else None
+        if entries.all():
+            return image_of(operand, entries, {held.number: held.tile for held in under})
+        if under and all(held.gaps for held in under):
+            self._reporter.gaps(operation, operand, entries, under[0], shared, cta)
+        return None
+
+    def advice(self, operand: MatrixOperand, cta: Any) -> str:
+        """The descriptor that reads what was copied to where this one begins."""
+        shared, words, start = self._shared.get(id(cta)), self._words.get(id(cta)), operand.descriptor.start
+        held = None if shared is None else next((held for held in shared.placed.values() if held.tile.offset <= start < held.end), None)
+        if shared is not None and held is not None:
+            candidate: Candidate[Any] | None = best(operand, shared, held.tile, None)
+        else:
+            candidate = None if words is None else fitting_descriptor(operand, words.sources, None)
+        return fix_text(candidate, operand) if candidate is not None else ""
 
     def finished(self) -> tuple[Diagnostic, ...]:
         """Compare the element type of D with the types as which its elements are used."""

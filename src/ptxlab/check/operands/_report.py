@@ -12,7 +12,8 @@ from ptxlab.check.operands._candidates import Candidate, best, step_of
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, located
 from ptxlab.check.operands._images import Located
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
-from ptxlab.isa.tiles import CopiedTile, MatrixOperand
+from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TileArray
+from ptxlab.tables import SWIZZLES, TENSOR_MAP_SWIZZLES
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import AsyncOperation
@@ -22,12 +23,22 @@ if TYPE_CHECKING:
 __all__ = ["Reporter", "element_name", "fields_text", "fix_text"]
 
 _FLOATS: dict[str, tuple[str, ...]] = {
-    **{"f16": ("f16",), "bf16": ("bf16",), "f32": ("tf32",), "f64": ("f64",)},
-    **{"float16": ("f16",), "bfloat16": ("bf16",), "float32": ("tf32",), "float64": ("f64",)},
-    **{"float8_e4m3fn": ("e4m3",), "float8_e5m2": ("e5m2",), "float6_e2m3fn": ("e2m3",), "float6_e3m2fn": ("e3m2",)},
-    **{"float4_e2m1fn": ("e2m1",)},
+    "f16": ("f16",),
+    "bf16": ("bf16",),
+    "f32": ("tf32",),
+    "f64": ("f64",),
+    "float16": ("f16",),
+    "bfloat16": ("bf16",),
+    "float32": ("tf32",),
+    "float64": ("f64",),
+    "float8_e4m3fn": ("e4m3",),
+    "float8_e5m2": ("e5m2",),
+    "float6_e2m3fn": ("e2m3",),
+    "float6_e3m2fn": ("e3m2",),
+    "float4_e2m1fn": ("e2m1",),
 }
 """Floating-point type of a tensor map or an array -> element types of matrix instructions that it fits. Integer types fit all."""
+_MAP_MODES = frozenset(mode.name for mode in TENSOR_MAP_SWIZZLES.values())
 _SHOWN_LINES = 8
 _FIX = "compare the descriptor with the tensor map: swizzling mode, strides and start address must be those with which the tile was copied"
 
@@ -84,17 +95,54 @@ class Reporter:
             f"{first_element(operand, found, entries, tiles)}",
             operation,
             cta,
-            fix=fix_text(candidate, operand),
+            fix=fix_text(candidate, operand, tiles[number].tile.array),
             details=details,
+        )
+
+    def gaps(
+        self,
+        operation: AsyncOperation,
+        operand: MatrixOperand,
+        entries: NDArray[np.int64],
+        placed: PlacedTile,
+        shared: SharedTiles,
+        cta: Any,
+    ) -> None:
+        """An operand has bytes between the rows of a box; zeros there are padding."""
+        between = operand.chunks[entries == 0]
+        array, first, end = placed.tile.array, placed.tile.offset // CHUNK, placed.end // CHUNK
+        held = shared.cta.shared[: len(shared.cta.shared) // CHUNK * CHUNK].reshape(-1, CHUNK)
+        if ((between < first) | (between >= end)).any() or not held[between].any() or not self.first(operation.op.index, operand.name):
+            return
+        line, slot = np.argwhere(entries == 0)[0].tolist()
+        width = SWIZZLES[array.swizzle].width // CHUNK
+        inner, outer, *others = width, array.counts[1] * array.counts[0] // width, *array.counts[2:]
+        box = " x ".join(map(str, (*reversed(others), outer, inner * array.per_chunk)))
+        self.add(
+            "O101",
+            f"matrix {operand.name} is not an image of the tile that was copied: the rows of the box have {array.counts[0] * CHUNK} bytes, "
+            f"and stand {width * CHUNK} bytes apart; {element_name(operand, line, slot)} is between two rows",
+            operation,
+            cta,
+            fix=f"encode the tensor map with a box of {box} elements, or with a narrower swizzling mode",
+            details=[("copied by", self.line(placed.op)), ("descriptor", fields_text(operand))],
         )
 
     def overlapping(self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, cta: Any) -> None:
         """Two elements of an operand lie in the same bytes."""
         entries = shared.entries()
         held = next((shared.tiles()[int(entry) >> SHIFT] for entry in entries.take(operand.chunks.reshape(-1)) if entry), None)
-        self.same_bytes(operation, operand, lambda: None if held is None else best(operand, shared, held.tile, None), cta)
+        array = None if held is None else held.tile.array
+        self.same_bytes(operation, operand, lambda: None if held is None else best(operand, shared, held.tile, None), array, cta)
 
-    def same_bytes(self, operation: AsyncOperation, operand: MatrixOperand, fitting: Callable[[], Candidate[Any] | None], cta: Any) -> None:
+    def same_bytes(
+        self,
+        operation: AsyncOperation,
+        operand: MatrixOperand,
+        fitting: Callable[[], Candidate[Any] | None],
+        array: TileArray | None,
+        cta: Any,
+    ) -> None:
         """Two elements of an operand lie in the same bytes; ``fitting`` looks for another descriptor."""
         if not self.first(operation.op.index, operand.name, "bytes"):
             return
@@ -108,14 +156,16 @@ class Reporter:
             f"{here} and {there} of matrix {operand.name} are the same bytes of shared memory",
             operation,
             cta,
-            fix=fix_text(fitting(), operand),
+            fix=fix_text(fitting(), operand, array),
             details=[("descriptor", fields_text(operand))],
         )
 
     def element_type(self, operation: AsyncOperation, operand: MatrixOperand, placed: PlacedTile, cta: Any) -> None:
         """The element type of the instruction is not that of the tensor map."""
         copied = [("copied by", self.line(placed.op))]
-        self.other_type(operation, operand, placed.tile.array.element, "the elements of the tensor map", "encode the tensor map for", copied, cta)
+        self.other_type(
+            operation, operand, placed.tile.array.element, "the elements of the tensor map", "encode the tensor map for", copied, cta
+        )
 
     def other_type(
         self,
@@ -269,9 +319,13 @@ def _wrong(moved: tuple[int, int], image: Image, moves: list[tuple[int, int] | N
     return differ and k != image.reach
 
 
-def fix_text(candidate: Candidate[Any] | None, operand: MatrixOperand) -> str:
-    """What to do about an operand that is not an image of the tile."""
-    return f"{candidate.text}: then {operand.name} is the tile that was copied" if candidate else _FIX
+def fix_text(candidate: Candidate[Any] | None, operand: MatrixOperand, array: TileArray | None = None) -> str:
+    """What to do about an operand that is not an image of what was copied; ``array`` is that of a tile."""
+    text = f"{candidate.text}: then {operand.name} is the tile that was copied" if candidate else _FIX
+    mode = operand.descriptor.swizzle
+    if array is not None and array.swizzle not in ("", mode) and mode in _MAP_MODES:
+        text += f"; or encode the tensor map with swizzling mode {mode}"
+    return text
 
 
 def fields_text(operand: MatrixOperand) -> str:

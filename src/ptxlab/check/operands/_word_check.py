@@ -79,7 +79,9 @@ class WordCheck:
         if before is not None:
             self._reporter.step(operation, before, found, words.sources, cta)
 
-    def _taken(self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any, before: TakenWords | None) -> TakenWords | None:
+    def _taken(
+        self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any, before: TakenWords | None
+    ) -> TakenWords | None:
         found = sources_of(words.sources, operand.chunks)
         base = int(found[0, 0])
         known: _Known | None = operand.known.get("words")
@@ -102,4 +104,3 @@ class WordCheck:
             wanted = None if before is None else before.image.base + before.reach
             self._reporter.mismatch(operation, operand, found, words.sources, wanted, cta)
         return None
-

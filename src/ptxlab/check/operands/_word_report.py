@@ -48,7 +48,9 @@ class WordReporter:
             return
         self._reporter.first(*key)
         line, slot = _first_apart(found)
-        here, there = (f"{element_name(operand, i, j)} is {self._element(int(found[i, j * CHUNK // WORD]))}" for i, j in ((line, slot), (0, 0)))
+        here, there = (
+            f"{element_name(operand, i, j)} is {self._element(int(found[i, j * CHUNK // WORD]))}" for i, j in ((line, slot), (0, 0))
+        )
         self._reporter.add(
             "O101",
             f"matrix {operand.name} is not an image of the rows that were copied: its elements are not equally far apart; {here}, but {there}",
@@ -60,16 +62,23 @@ class WordReporter:
 
     def overlapping(self, operation: AsyncOperation, operand: MatrixOperand, sources: NDArray[np.uint64], cta: Any) -> None:
         """Two elements of an operand lie in the same bytes."""
-        self._reporter.same_bytes(operation, operand, lambda: fitting_descriptor(operand, sources, None), cta)
+        self._reporter.same_bytes(operation, operand, lambda: fitting_descriptor(operand, sources, None), None, cta)
 
     def element_type(self, operation: AsyncOperation, operand: MatrixOperand, image: WordImage, cta: Any) -> None:
         """The element type of the instruction is not that of the array."""
         array = self._array(image.base)
         if array is not None:
-            self._reporter.other_type(operation, operand, array.dtype, f"elements of {array.name}", f"make {array.name} an array of", (), cta)
+            self._reporter.other_type(
+                operation, operand, array.dtype, f"elements of {array.name}", f"make {array.name} an array of", (), cta
+            )
 
     def step(
-        self, operation: AsyncOperation, before: list[TakenWords | None], now: list[TakenWords | None], sources: NDArray[np.uint64], cta: Any
+        self,
+        operation: AsyncOperation,
+        before: list[TakenWords | None],
+        now: list[TakenWords | None],
+        sources: NDArray[np.uint64],
+        cta: Any,
     ) -> None:
         """An instruction that adds to the same D as the one before must take the next k of the same rows, if it takes parts of the same tiles."""
         pairs = [(b, n) for b, n in zip(before, now, strict=True) if b is not None and n is not None]

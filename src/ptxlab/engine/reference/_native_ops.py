@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import Status, Word
+from ptxlab.engine.context import NO_SOURCE, Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.reference._arithmetic import combine, redux

@@ -134,6 +134,7 @@ class MatrixProduct:
     accumulator : identifies D
     d : the element type of D
     accumulate : whether the product is added to D
+    columns, lanes : of D in tensor memory, the lanes among those that a warp can access; 0 for D in registers
     """
 
     operands: tuple[MatrixOperand, ...]
@@ -141,3 +142,5 @@ class MatrixProduct:
     accumulator: Hashable
     d: str
     accumulate: bool
+    columns: int = 0
+    lanes: int = 0

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ptxlab.check.operands._candidates import Candidate, best
-from ptxlab.check.operands._image import Image, Mismatch, image_of, same_k
+from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of, same_k
 from ptxlab.check.operands._images import PAIR, Images
 from ptxlab.check.operands._loaded import halves_loaded, used_as
 from ptxlab.check.operands._report import Reporter, fix_text
+from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands._word_check import WordCheck, Words
 from ptxlab.check.operands._word_images import fitting_descriptor
@@ -46,6 +51,15 @@ def copies_words(program: Program) -> bool:
     return any(isinstance(native, CopyAsync) for native in program.natives.values())
 
 
+def is_image(operand: MatrixOperand, shared: SharedTiles, chunks: NDArray[np.intp]) -> bool:
+    """Whether an operand that consists of more chunks, of tiles of the same array, has an image."""
+    entries, tiles = shared.entries().take(chunks), {number: held.tile for number, held in shared.tiles().items()}
+    own = {tiles[number].array for number in (shared.entries().take(operand.chunks) >> SHIFT).reshape(-1).tolist()}
+    if not entries.all() or not own.issuperset(tiles[number].array for number in np.unique(entries >> SHIFT).tolist()):
+        return False
+    return isinstance(image_of(operand, entries, tiles), Image)
+
+
 @dataclass(slots=True)
 class Products:
     """The matrix instructions of one CTA.
@@ -73,7 +87,8 @@ class OperandCheck(Observer):
         self._products: dict[int, Products] = {}
         self._reporter = Reporter(launch)
         self._words: dict[int, Words] = {}
-        self._word_check = WordCheck(WordReporter(launch, self._reporter))
+        self._rest = RestRows(launch.program, launch.warps_per_cta)
+        self._word_check = WordCheck(WordReporter(launch, self._reporter), self._rest)
         self._by_words = copies_words(launch.program)
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
@@ -144,6 +159,7 @@ class OperandCheck(Observer):
             offsets.append(None if known is None else under[known.first].tile.offset)
             if known is not None:
                 self._reporter.element_type(operation, operand, under[known.first], cta)
+                self._rest.multiplied(operation, product, operand, partial(is_image, operand, shared), cta)
         arrays = tuple(tuple((held.tile.offset, held.tile.array) for held in under) for _, under in found)
         return Images(product.operands, shared.version, arrays, tuple(images), tuple(offsets))
 
@@ -183,7 +199,9 @@ class OperandCheck(Observer):
         return fix_text(candidate, operand) if candidate is not None else ""
 
     def finished(self) -> tuple[Diagnostic, ...]:
-        """Compare the element type of D with the types as which its elements are used."""
+        """Compare the element type of D with the types as which its elements are used, and its size with that of the tiles."""
+        for rest in self._rest.unused():
+            self._reporter.unused_rows(rest)
         if len(self._types) == 1:
             (element, operation), program = next(iter(self._types.items())), self._launch.program
             if element == "f16" and (found := used_as(program, "f32")) is not None:

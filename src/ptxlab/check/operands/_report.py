@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ptxlab.check.operands._candidates import Candidate, best, step_of
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, located
 from ptxlab.check.operands._images import Located
+from ptxlab.check.operands._rest import Rest
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TileArray
 from ptxlab.tables import SWIZZLES, TENSOR_MAP_SWIZZLES
@@ -262,6 +263,20 @@ class Reporter:
             cta,
             fix=fix,
             details=details,
+        )
+
+    def unused_rows(self, rest: Rest) -> None:
+        """A tile has more rows than an operand, and D is read as if they were multiplied."""
+        operand, size = rest.operand, "M" if rest.operand.name == "A" else "N"
+        own = rest.rows * operand.chunks.size // (operand.chunks.size + rest.chunks.size)
+        self.add(
+            "O107",
+            f"matrix {operand.name} has {own} rows, and the tile that was copied has {rest.rows}: no instruction multiplies the others, "
+            f"but {rest.loaded}",
+            rest.operation,
+            rest.operation.cta,
+            fix=f"set {size} to {rest.rows} in the instruction descriptor, or copy and load only {own} rows",
+            details=[("descriptor", fields_text(operand))],
         )
 
     def read_as_f32(self, operation: AsyncOperation, transfer: Op, user: Op) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._word_images import WORD, TakenWords, WordImage, image_of_words, sources_of
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.engine.context import NO_SOURCE
@@ -64,8 +66,9 @@ class Words:
 class WordCheck:
     """One for each launch."""
 
-    def __init__(self, reporter: WordReporter) -> None:
+    def __init__(self, reporter: WordReporter, rest: RestRows) -> None:
         self._reporter = reporter
+        self._rest = rest
         self._attempts: dict[tuple[int, str], int] = {}
 
     def multiplied(self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Any) -> None:
@@ -76,6 +79,9 @@ class WordCheck:
             for number, operand in enumerate(product.operands)
         ]
         words.last[product.accumulator] = found
+        for taken in found:
+            if taken is not None:
+                self._rest.multiplied(operation, product, taken.operand, partial(_is_image, taken.image, words), cta)
         if before is not None:
             self._reporter.step(operation, before, found, words.sources, cta)
 
@@ -104,3 +110,8 @@ class WordCheck:
             wanted = None if before is None else before.image.base + before.reach
             self._reporter.mismatch(operation, operand, found, words.sources, wanted, cta)
         return None
+
+
+def _is_image(image: WordImage, words: Words, chunks: NDArray[np.intp]) -> bool:
+    found = sources_of(words.sources, chunks)
+    return bool((found > NO_SOURCE).all()) and image_of_words(found) == image

@@ -31,6 +31,8 @@ Disabled = tuple[NDArray[np.intp], ...]
 
 Operand = numerics.OperandGather | numerics.Prepared
 
+_WARP_LANES = 32
+
 A_COLUMNS = 8
 """Columns of A in tensor memory: 256 bits for each row."""
 
@@ -75,8 +77,11 @@ class Plan:
     d: str = "f32"
     known: BoundedCache[Hashable, tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
     program: numerics.MmaProgram | None = field(init=False, default=None)
+    lanes: int = field(init=False, default=0)
+    """How many of the lanes that a warp can access D takes."""
 
     def __post_init__(self) -> None:
+        self.lanes = len(np.unique(np.concatenate([np.arange(128)[unit.lanes] for unit in self.units]) % _WARP_LANES))
         if self._gathers_a and self._gathers_b:
             self.program = self._program(())
 
@@ -168,7 +173,8 @@ class Plan:
 
     def product(self, cta_group: CtaGroup, accumulate: bool) -> MatrixProduct:
         """What is multiplied, for observers."""
-        return MatrixProduct(self.operands, cta_group.ctas, (cta_group.queue, self.column, self.d_lane), self.d, accumulate)
+        accumulator = cta_group.queue, self.column, self.d_lane
+        return MatrixProduct(self.operands, cta_group.ctas, accumulator, self.d, accumulate, self.columns, self.lanes)
 
     def share_of_b(self, shared: context.U8) -> Codes:
         """The columns of B in a CTA's shared memory, as rows of codes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ptxlab.isa.effects import TensorTransfer
-from ptxlab.isa.native_ops import TensorAccess
+from ptxlab.isa.native_ops import LaneAccess, TensorAccess
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import Program
@@ -35,11 +35,18 @@ def used_as(program: Program, wanted: str) -> tuple[Op, Op] | None:
                 if source is not None and register not in loaded and program.registers[register].bits >= _WHOLE:
                     loaded[register], more = source, True
     for op in program.ops:
-        if op.row.kind == "pure" and any(wanted in (kind, op.q.get(kind)) for _, kind in op.row.operands[op.row.outputs :]):
+        kinds = [kind.rpartition(".")[2] for _, kind in op.row.operands[op.row.outputs :]]
+        if _uses_values(program, op) and any(wanted in (kind, op.q.get(kind)) for kind in kinds):
             for register in program.reads[op.index]:
                 if register in loaded:
                     return loaded[register], op
     return None
+
+
+def _uses_values(program: Program, op: Op) -> bool:
+    """Whether an instruction computes with its operands, or stores them."""
+    native = program.natives.get(op.index)
+    return op.row.kind == "pure" or (isinstance(native, LaneAccess) and native.write)
 
 
 def _copies(op: Op) -> bool:

@@ -151,6 +151,8 @@ def fitting_descriptor(
     }
     if only:
         return search(operand, {name: values if name in only else () for name, values in fields.items()}, fitting)
+    if operand.major == "mn" and operand.descriptor.start % LINE and (turned := fitting_descriptor(operand, sources, None, ("major",))):
+        return turned
     moved = {name: _starts(operand) if name == "start" else () for name in fields}
     return search(operand, moved, at_start) or search(operand, fields, fitting) or search(operand, moved, fitting)
 

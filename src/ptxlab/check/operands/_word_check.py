@@ -93,7 +93,7 @@ class WordCheck:
         known: _Known | None = operand.known.get("words")
         if known is not None and np.array_equal(found, known.relative + base):
             return TakenWords(operand, WordImage(base, known.line, known.word))
-        if not found.all():
+        if not found.all() or not (found > NO_SOURCE).any():
             return None
         if operand.overlaps:
             self._reporter.overlapping(operation, operand, words.sources, cta)

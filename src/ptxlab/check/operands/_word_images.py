@@ -19,7 +19,7 @@ from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.tables import SWIZZLES
 
-__all__ = ["LINE", "WORD", "TakenWords", "WordImage", "fitting_descriptor", "image_of_words", "sources_of", "step_of_words"]
+__all__ = ["LINE", "WORD", "TakenWords", "WordImage", "fitting_descriptor", "image_of_words", "is_rearranged", "sources_of", "step_of_words"]
 
 WORD = 4
 """Bytes."""
@@ -108,6 +108,28 @@ def image_of_words(found: Sources) -> WordImage | None:
     return WordImage(base, line, word) if bool((found == expected)[known].all()) else None
 
 
+def is_rearranged(found: Sources, origin: int, pitch: int) -> bool:
+    """Whether rows and k stand apart from each other, though not in equal steps: rows that are gathered, or that go on at the other end.
+
+    Each line of the operand then lies in one row of the array, which begins at ``origin`` and whose rows are ``pitch`` bytes apart, and all
+    lines at the same offsets in their rows; or so do its columns. Without a ``pitch`` the address of an element is a sum of what its row
+    and what its k adds.
+    """
+    known = found > NO_SOURCE
+    if not pitch:
+        row, slot = int(known.sum(axis=1).argmax()), int(known.sum(axis=0).argmax())
+        together = known & known[row] & known[:, slot : slot + 1]
+        return not (found - found[row] != found[:, slot : slot + 1] - found[row, slot])[together].any()
+    rows, offsets = np.divmod(found - origin, pitch)
+    return any(_equal(rows, known, axis) and _equal(offsets, known, 1 - axis) for axis in (0, 1))
+
+
+def _equal(values: NDArray[np.int64], known: NDArray[np.bool_], axis: int) -> bool:
+    """Whether the known values along an axis are equal."""
+    lowest = np.where(known, values, np.iinfo(np.int64).max).min(axis=axis, keepdims=True)
+    return bool((values == lowest)[known].all())
+
+
 def _distance(found: Sources, known: NDArray[np.bool_], axis: int) -> int:
     """Bytes between the first neighbours that are both known; 0 if there are none."""
     both = np.argwhere(np.logical_and(*_neighbours(known, axis)))
@@ -128,13 +150,16 @@ def fitting_descriptor(
     """A descriptor with which the operand is an image.
 
     ``wanted`` is the address at which one with another start must begin, if known; ``only`` are the fields that may change, if not all.
+    A descriptor that finds more zeros is none: everything is an image of zeros.
     """
+    limit = len(sources) * WORD // CHUNK
+    least = int((sources_of(sources, operand.chunks) > NO_SOURCE).sum()) if operand.chunks.max() < limit else 1
 
     def fitting(tried: MatrixOperand, chunks: NDArray[np.intp]) -> WordImage | None:
-        if chunks.min() < 0 or (chunks.max() + 1) * CHUNK > len(sources) * WORD or len(np.unique(chunks)) < chunks.size:
+        if chunks.min() < 0 or chunks.max() >= limit or len(np.unique(chunks)) < chunks.size:
             return None
         found = sources_of(sources, chunks)
-        image = image_of_words(found) if found.all() else None
+        image = image_of_words(found) if found.all() and (found > NO_SOURCE).sum() >= least else None
         return image if image is not None and _apart(image, found.shape) else None
 
     def at_start(tried: MatrixOperand, chunks: NDArray[np.intp]) -> WordImage | None:

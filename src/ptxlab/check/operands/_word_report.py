@@ -14,6 +14,7 @@ from ptxlab.check.operands._word_images import (
     TakenWords,
     WordImage,
     fitting_descriptor,
+    is_rearranged,
     sources_of,
     step_of_words,
 )
@@ -43,7 +44,10 @@ class WordReporter:
         key = operation.op.index, operand.name
         if self._reporter.has(*key):
             return
-        candidate = fitting_descriptor(operand, sources, wanted)
+        array = self._array(int(found[found > NO_SOURCE][0]))
+        origin, pitch = (0, 0) if array is None else (array.address, _pitch(array))
+        only = ("stride", "leading") if is_rearranged(found, origin, pitch) else ()
+        candidate = fitting_descriptor(operand, sources, wanted, only)
         if candidate is None or not self._unchanged(operand, found, cta):
             return
         self._reporter.first(*key)
@@ -124,6 +128,12 @@ class WordReporter:
         if array is None:
             return f"what was at {address:#x}"
         return array.element(array.indices(np.array([address]))[0].tolist())
+
+
+def _pitch(array: ArrayPlace) -> int:
+    """Bytes from row to row of an array; 0 if it has one dimension."""
+    steps = sorted({abs(stride) for stride, count in zip(array.strides, array.shape, strict=True) if count > 1 and stride})
+    return steps[1] if len(steps) > 1 else 0
 
 
 def _is_wrong(move: tuple[int, int], taken: TakenWords, differ: bool) -> bool:

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from ..judge import Unsound
 from ..kernels import kernels
-from .judge import Verdict, judge
+from .judge import UNTYPED, Verdict, judge
 from .taken import products
 
 _STATES = ("harmless", "warned", "survived", "reported")
@@ -77,7 +77,7 @@ def _table(title: str, verdicts: list[Verdict], of: Any) -> Table:
     groups: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         groups.setdefault(of(verdict), []).append(verdict)
-    for name, found in (*sorted(groups.items()), ("all", verdicts)):
+    for name, found in (*sorted(groups.items()), ("all", [v for v in verdicts if v.mutant.operator != UNTYPED])):
         states = Counter(v.state for v in found)
         changing = states["reported"] + states["survived"]
         proposed = sum(v.proposed for v in found if v.state == "reported")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ..inputs import arrays_of
 from ..judge import BUDGET, Unsound
 from ..judge import CHECKS as SYNCHRONISATION
 from .mutants import Mutant, mutants
 from .taken import record
 
-__all__ = ["CHECKS", "Verdict", "judge"]
+__all__ = ["CHECKS", "UNTYPED", "Verdict", "judge"]
+
+UNTYPED = "type of integers"
+"""Element types where the array is one of bytes, so that nothing says which type they have."""
 
 CHECKS = (*SYNCHRONISATION, "operands")
 
@@ -54,7 +58,10 @@ def judge(name: str, kernel: Any, launch: Any, wanted: Callable[[Mutant], bool] 
     if listed:
         raise Unsound(f"{listed[0].code}: {listed[0].message}")
     taken = record(run, program)
+    untyped = any(array.dtype.kind in "iu" and array.itemsize == 1 for array in arrays_of(launch).values())
     for mutant in mutants(program, taken):
+        if untyped and mutant.operator == "type":
+            mutant = replace(mutant, operator=UNTYPED)
         if wanted(mutant):
             yield _verdict(name, mutant, *run(mutant.of(program)), sound)
 

@@ -33,6 +33,9 @@ _NAMES = {A: "A", B: "B"}
 _CHUNK = 16
 _START = 0x3FFF
 _LARGEST_STEP = 4096
+_TYPES = ("f16", "bf16", "tf32", "e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "s8", "u8")
+_OTHER_TYPES = {"f16": "bf16", "bf16": "f16", "e4m3": "e5m2", "e5m2": "e4m3", "s8": "u8", "u8": "s8"}
+_Kind = type[WgmmaDescriptor] | type[SharedMemoryDescriptor]
 _STRIDES = {"stride": "stride dimension byte offset", "leading": "leading dimension byte offset"}
 
 
@@ -102,24 +105,18 @@ def _replacing(ops: list[Op], position: int, of: Callable[[int], int], program: 
 def _of_matrix(ops: list[Op], taken: Taken, position: int) -> Iterator[Mutant]:
     name = _NAMES[position]
     for fields, alike in _groups([op for op in ops if _has(op, position)], taken, position, lambda raw: raw & ~_START).items():
-        kind = WgmmaDescriptor if _by_warpgroup(alike[0]) else SharedMemoryDescriptor
+        kind: _Kind = WgmmaDescriptor if _by_warpgroup(alike[0]) else SharedMemoryDescriptor
         given = kind.decode(fields)
         starts = sorted({(raw & _START) << 4 for op in alike for raw in taken.distinct(op.index, position)})
         make = partial(Mutant, lines=_lines(alike))
-
-        def of(raw: int, fields: int = fields, **new: Any) -> int:
-            if raw & ~_START != fields:
-                return raw
-            return int(replace(kind.decode(raw), **new))
-
-        modes = [field.values for field in kind.FORMAT.fields if field.name == "swizzle"][0]
+        modes = next(field.values for field in kind.FORMAT.fields if field.name == "swizzle")
         for mode in modes or ():
             if mode != given.swizzle and not replace(given, swizzle=mode).findings():
                 yield make(
                     "swizzle",
                     f"{name}: {given.swizzle} -> {mode}",
-                    proposal=rf"swizzling mode to {given.swizzle}\b(?!_)",
-                    of=partial(_replacing, alike, position, partial(of, swizzle=mode)),
+                    proposal=rf"set the swizzling mode to {given.swizzle}(?!\w)",
+                    of=partial(_replacing, alike, position, partial(_with, kind, fields, {"swizzle": mode})),
                 )
         for attribute, text in _STRIDES.items():
             value = getattr(given, attribute)
@@ -129,7 +126,7 @@ def _of_matrix(ops: list[Op], taken: Taken, position: int) -> Iterator[Mutant]:
                         attribute,
                         f"{name}: {value} -> {other}",
                         proposal=rf"{text} to {value}\b",
-                        of=partial(_replacing, alike, position, partial(of, **{attribute: other})),
+                        of=partial(_replacing, alike, position, partial(_with, kind, fields, {attribute: other})),
                     )
         for more in dict.fromkeys((_CHUNK, 2 * _CHUNK, given.stride)):
             if more:
@@ -139,6 +136,10 @@ def _of_matrix(ops: list[Op], taken: Taken, position: int) -> Iterator[Mutant]:
                     proposal="|".join(rf"start address to {start:#x}\b" for start in starts),
                     of=partial(_replacing, alike, position, partial(_later, fields, more)),
                 )
+
+
+def _with(kind: _Kind, fields: int, new: dict[str, Any], raw: int) -> int:
+    return raw if raw & ~_START != fields else int(replace(kind.decode(raw), **new))
 
 
 def _later(fields: int, more: int, raw: int) -> int:
@@ -205,44 +206,31 @@ def _of_instruction(raw: int, ops: list[Op]) -> Iterator[Mutant]:
     def made(operator: str, how: str, proposal: str, **new: Any) -> Iterator[Mutant]:
         value = legal(**new)
         if value is not None and value != raw:
-            yield Mutant(
-                operator, how, _lines(ops), proposal, partial(_replacing, ops, INSTRUCTION, lambda old: value if old == raw else old)
-            )
+            of = partial(_replacing, ops, INSTRUCTION, lambda old: value if old == raw else old)
+            yield Mutant(operator, how, _lines(ops), proposal, of)
 
-    types = ("f16", "bf16", "tf32", "e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "s8", "u8")
     for matrix in ("a", "b"):
-        of = getattr(given, matrix)
-        for other in types:
-            yield from made(
-                "type", f"{matrix.upper()}: {of} -> {other}", rf"give {of} as the element type of {matrix.upper()}", **{matrix: other}
-            )
+        name, of = matrix.upper(), getattr(given, matrix)
+        for other in _TYPES:
+            yield from made("type", f"{name}: {of} -> {other}", f"give {of} as the element type of {name}", **{matrix: other})
         if _has(ops[0], A if matrix == "a" else B):
-            was = getattr(given, f"transpose_{matrix}")
-            bit = "set" if was else "clear"
-            yield from made(
-                "major", f"{matrix.upper()} transposed: {was} -> {not was}", f"{bit} the transpose bit", **{f"transpose_{matrix}": not was}
-            )
+            field, was = f"transpose_{matrix}", getattr(given, f"transpose_{matrix}")
+            text = f"{'set' if was else 'clear'} the transpose bit"
+            yield from made("major", f"{name} transposed: {was} -> {not was}", text, **{field: not was})
+        field = f"scale_{matrix}_id"
+        for number in range(4):
+            how = f"{name}: {getattr(given, field)} -> {number}"
+            text = rf"scale factor id of {name} to {getattr(given, field)}\b"
+            yield from made("scale factor id", how, text, **{field: number})
     for other in ("f16", "f32"):
         yield from made("type of D", f"{given.d} -> {other}", f"give {given.d} as the type of D", d=other)
     for size in ("m", "n"):
         of = getattr(given, size)
-        for other in (of // 2, 2 * of):
-            yield from made(size.upper(), f"{of} -> {other}", rf"\b{size.upper()} (to|is|=) {of}\b", **{size: other})
-    for matrix in ("a", "b"):
-        of = getattr(given, f"scale_{matrix}_id")
-        for other in range(4):
-            yield from made(
-                "scale factor id",
-                f"{matrix.upper()}: {of} -> {other}",
-                rf"scale factor id of {matrix.upper()} to {of}\b",
-                **{f"scale_{matrix}_id": other},
-            )
+        for count in (of // 2, 2 * of):
+            yield from made(size.upper(), f"{of} -> {count}", rf"set {size.upper()} to {of}\b", **{size: count})
 
 
 # -------------------------------------------------------------------------------------------------------------- wgmma
-
-
-_OTHER_TYPES = {"f16": "bf16", "bf16": "f16", "e4m3": "e5m2", "e5m2": "e4m3", "s8": "u8", "u8": "s8"}
 
 
 def _of_modifiers(ops: list[Op]) -> Iterator[Mutant]:
@@ -252,55 +240,49 @@ def _of_modifiers(ops: list[Op]) -> Iterator[Mutant]:
         groups.setdefault((op.q.types, _transposes(op)), []).append(op)
     for (types, transposes), alike in groups.items():
         d, a, b = types.split(".")
-        pairs = (
-            {(_OTHER_TYPES.get(a, a), _OTHER_TYPES.get(b, b))}
-            if a in ("f16", "bf16")
-            else {(_OTHER_TYPES.get(a, a), b), (a, _OTHER_TYPES.get(b, b))}
-        )
-        for other in sorted(pairs - {(a, b)}):
-            was, name = (a, "A") if other[0] != a else (b, "B")
-            if _has(alike[0], A) or name == "B" or other[1] != b:
-                yield Mutant(
-                    "type",
-                    f"{a}.{b} -> {'.'.join(other)}",
-                    _lines(alike),
-                    rf"give {was} as the element type of [AB]",
-                    partial(_typed, alike, ".".join((d, *other))),
-                )
+        other_a, other_b = (_OTHER_TYPES.get(each, each) for each in (a, b))
+        pairs = {(other_a, other_b)} if a in ("f16", "bf16") else {(other_a, b), (a, other_b)}
+        for pair in sorted(pairs - {(a, b)}):
+            was = a if pair[0] != a else b
+            yield Mutant(
+                "type",
+                f"{a}.{b} -> {'.'.join(pair)}",
+                _lines(alike),
+                f"give {was} as the element type of [AB]",
+                partial(_typed, alike, ".".join((d, *pair))),
+            )
         for number, value in enumerate(transposes):
             name = "AB"[number + 2 - len(transposes)]
-            bit = "set" if value else "clear"
-            yield Mutant(
-                "major",
-                f"{name} transposed: {value} -> {1 - value}",
-                _lines(alike),
-                f"{bit} the transpose bit",
-                partial(_transposed, alike, number),
-            )
+            text = f"{'set' if value else 'clear'} the transpose bit"
+            how = f"{name} transposed: {value} -> {1 - value}"
+            yield Mutant("major", how, _lines(alike), text, partial(_transposed, alike, number))
 
 
 def _transposes(op: Op) -> tuple[int, ...]:
-    found = [
-        value.value for (name, _), value in zip(op.row.operands, op.operands, strict=False) if "trans" in name and isinstance(value, Const)
-    ]
-    return tuple(found)
+    pairs = zip(op.row.operands, op.operands, strict=False)
+    return tuple(value.value for (name, _), value in pairs if "trans" in name and isinstance(value, Const))
 
 
 def _typed(ops: list[Op], types: str, program: Program) -> Program:
     made = list(program.ops)
     for op in ops:
-        made[op.index] = with_handler(op, lambda _, values: values, q=Qualifiers({**vars(op.q), "types": types}))
+        made[op.index] = with_handler(op, _same, q=Qualifiers({**vars(op.q), "types": types}))
     return replace(program, ops=made)
 
 
 def _transposed(ops: list[Op], number: int, program: Program) -> Program:
     made = list(program.ops)
     for op in ops:
-        positions = [i for i, (name, _) in enumerate(op.row.operands) if "trans" in name]
-        operands = list(op.operands)
-        operands[positions[number]] = Const(1 - operands[positions[number]].value)  # type: ignore[union-attr]
-        made[op.index] = with_handler(op, lambda _, values: values, operands=tuple(operands))
+        position = [i for i, (name, _) in enumerate(op.row.operands) if "trans" in name][number]
+        operands, value = list(op.operands), op.operands[position]
+        assert isinstance(value, Const)
+        operands[position] = Const(1 - value.value)
+        made[op.index] = with_handler(op, _same, operands=tuple(operands))
     return replace(program, ops=made)
+
+
+def _same(_: Any, values: dict[int, int]) -> dict[int, int]:
+    return values
 
 
 # ---------------------------------------------------------------------------------------------------------- tensor maps
@@ -316,11 +298,8 @@ def _of_maps(ops: list[Op], taken: Taken) -> Iterator[Mutant]:
         make = partial(Mutant, lines=_lines(alike))
         mode = fields.swizzle_mode
         for other in TENSOR_MAP_SWIZZLES.values():
-            if (
-                other.mode != mode.mode
-                and not other.atomicity
-                and (not other.bits or fields.box[0] * fields.element.bits <= other.width * 8)
-            ):
+            fits = not other.bits or fields.box[0] * fields.element.bits <= other.width * 8
+            if other.mode != mode.mode and not other.atomicity and fits:
                 new = _map_with(raw, "swizzle_mode", None, other.mode)
                 yield make(
                     "swizzle of the map",

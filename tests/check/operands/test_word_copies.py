@@ -44,15 +44,15 @@ def test_a_finding_in_full() -> None:
     result, _ = launch(mistaken("swizzle 64B")[0], check="operands")
     first = result.diagnostics[0]
     assert first.message == (
-        "matrix A is not an image of the rows that were copied: its elements are not equally far apart; "
-        "A[2, 0] is a[1, 0], but A[0, 0] is a[0, 0]"
+        "matrix A is not an image of the rows that were copied: it has no equal steps; A[2, 0] is a[1, 0], but A[0, 0] is a[0, 0]"
     )
     assert first.fix == "set the swizzling mode to 128B: then A is the tile that was copied"
 
 
 def test_rows_in_any_order() -> None:
     """Rows that are gathered are no image of a matrix, and no descriptor would make them one."""
-    gathered = TEXT.replace("mul.wide.u32 %rd2, %r1, 256;", "mul.lo.u32 %r30, %r1, 45;\n    and.b32 %r30, %r30, 127;\n    mul.wide.u32 %rd2, %r30, 256;")
+    index = "mul.lo.u32 %r30, %r1, 45;\n    and.b32 %r30, %r30, 127;\n    mul.wide.u32 %rd2, %r30, 256;"
+    gathered = TEXT.replace("mul.wide.u32 %rd2, %r1, 256;", index)
     assert gathered != TEXT
     result, _ = launch(gathered, check="operands")
     assert result.diagnostics == ()
@@ -60,7 +60,8 @@ def test_rows_in_any_order() -> None:
 
 def test_rows_of_zeros() -> None:
     """Rows behind the end of an array are filled with zeros."""
-    ragged = TEXT.replace("[%rd1], 16;", "[%rd1], 16, %r31;").replace("COPY:", "setp.lt.u32 %p7, %r1, 100;\n    selp.u32 %r31, 16, 0, %p7;\nCOPY:", 1)
+    size = "setp.lt.u32 %p7, %r1, 100;\n    selp.u32 %r31, 16, 0, %p7;\nCOPY:"
+    ragged = TEXT.replace("[%rd1], 16;", "[%rd1], 16, %r31;").replace("COPY:", size, 1)
     result, right = launch(ragged, check="operands")
     assert not right
     assert result.completed

@@ -19,7 +19,17 @@ from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.tables import SWIZZLES
 
-__all__ = ["LINE", "WORD", "TakenWords", "WordImage", "fitting_descriptor", "image_of_words", "is_rearranged", "sources_of", "step_of_words"]
+__all__ = [
+    "LINE",
+    "WORD",
+    "TakenWords",
+    "WordImage",
+    "fitting_descriptor",
+    "image_of_words",
+    "is_rearranged",
+    "sources_of",
+    "step_of_words",
+]
 
 WORD = 4
 """Bytes."""

@@ -57,7 +57,7 @@ class WordReporter:
         )
         self._reporter.add(
             "O101",
-            f"matrix {operand.name} is not an image of the rows that were copied: its elements are not equally far apart; {here}, but {there}",
+            f"matrix {operand.name} is not an image of the rows that were copied: it has no equal steps; {here}, but {there}",
             operation,
             cta,
             fix=fix_text(candidate, operand),
@@ -84,7 +84,7 @@ class WordReporter:
         sources: NDArray[np.uint64],
         cta: Any,
     ) -> None:
-        """An instruction that adds to the same D as the one before must take the next k of the same rows, if it takes parts of the same tiles."""
+        """An instruction that adds to the same D as the one before must take the next k of the same rows."""
         pairs = [(b, n) for b, n in zip(before, now, strict=True) if b is not None and n is not None]
         near = [n.is_near(b) for b, n in pairs]
         moves = [n.moved(b) for b, n in pairs]

@@ -132,6 +132,8 @@ class OperandCheck(Observer):
         if self._by_words:
             self._word_check.multiplied(operation, product, self._words[id(cta)], cta)
         shared, products = self._shared[id(cta)], self._products[id(cta)]
+        if self._by_words and not shared.placed:
+            return
         images = products.images.get(product.operands)
         if images is None or not images.current(shared):
             images = products.images[product.operands] = self._images(operation, product, shared, cta)

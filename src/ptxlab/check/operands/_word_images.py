@@ -8,8 +8,8 @@ image is wrong only if another descriptor has one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +42,7 @@ Sources = NDArray[np.int64]
 """The global address of each word of an operand, ``[line, word]``; `NO_SOURCE` for zeros, 0 if it is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class WordImage:
+class WordImage(NamedTuple):
     """An image of a matrix in global memory.
 
     Attributes
@@ -57,8 +56,7 @@ class WordImage:
     word: int
 
 
-@dataclass(frozen=True, slots=True)
-class TakenWords:
+class TakenWords(NamedTuple):
     """An operand with its image."""
 
     operand: MatrixOperand

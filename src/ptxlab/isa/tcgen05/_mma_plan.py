@@ -77,11 +77,17 @@ class Plan:
     d: str = "f32"
     known: BoundedCache[Hashable, tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
     program: numerics.MmaProgram | None = field(init=False, default=None)
+    columns: int = field(init=False, default=0)
+    """Columns of D."""
     lanes: int = field(init=False, default=0)
     """How many of the lanes that a warp can access D takes."""
+    d_lane: int = field(init=False, default=0)
+    """The first lane of D."""
 
     def __post_init__(self) -> None:
-        self.lanes = len(np.unique(np.concatenate([np.arange(128)[unit.lanes] for unit in self.units]) % _WARP_LANES))
+        lanes = np.concatenate([np.arange(128)[unit.lanes] for unit in self.units])
+        self.lanes, self.d_lane = len(np.unique(lanes % _WARP_LANES)), int(lanes[0])
+        self.columns = max(unit.column + unit.columns for unit in self.units)
         if self._gathers_a and self._gathers_b:
             self.program = self._program(())
 
@@ -93,16 +99,6 @@ class Plan:
     @property
     def _gathers_b(self) -> bool:
         return self.scaling is None and self.zeroed is None and not self.b_format.packed
-
-    @property
-    def d_lane(self) -> int:
-        """The first lane of D."""
-        return int(np.arange(128)[self.units[0].lanes][0])
-
-    @property
-    def columns(self) -> int:
-        """Columns of D."""
-        return max(unit.column + unit.columns for unit in self.units)
 
     def perform(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> None:
         """Read the operands and multiply; disabled lanes keep their values."""

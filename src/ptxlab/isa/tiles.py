@@ -35,6 +35,7 @@ class TileArray:
     regular : whether coordinates say where in the array a box lies (not for im2col and gathered rows)
     swizzle : the swizzling mode, by its name in shared-memory descriptors; empty if descriptors have no such mode
     per_chunk : elements in a chunk of shared memory
+    address : of the first element
     """
 
     element: str
@@ -42,6 +43,7 @@ class TileArray:
     regular: bool
     swizzle: str
     per_chunk: int
+    address: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

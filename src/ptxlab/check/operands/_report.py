@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.memory.elements import ArrayPlace
 
 __all__ = ["Reporter", "element_name", "fields_text", "fix_text"]
 
@@ -69,6 +70,13 @@ class Reporter:
         """Report a finding."""
         severity = "error" if self._launch.model == "spec" else None
         self._launch.reports.add(code, message, op=operation.op, cta=cta, severity=severity, **fields)
+
+    def array_at(self, address: int) -> ArrayPlace | None:
+        """The array in which an address lies, if it is known."""
+        found = self._launch.device.memory.find(address)
+        if found is None:
+            return None
+        return next((each for each in found.arrays if len(each.indices(np.array([address])))), None)
 
     def line(self, op: Op) -> str:
         """The place and the text of an instruction."""
@@ -164,6 +172,11 @@ class Reporter:
     def element_type(self, operation: AsyncOperation, operand: MatrixOperand, placed: PlacedTile, cta: Any) -> None:
         """The element type of the instruction is not that of the tensor map."""
         copied = [("copied by", self.line(placed.op))]
+        array = self.array_at(placed.tile.array.address)
+        if placed.tile.array.element not in _FLOATS and array is not None:
+            # Maps of bytes serve for narrow types; an array of such a type says which one.
+            self.other_type(operation, operand, array.dtype, f"the elements of {array.name}", f"make {array.name} an array of", copied, cta)
+            return
         self.other_type(
             operation, operand, placed.tile.array.element, "the elements of the tensor map", "encode the tensor map for", copied, cta
         )

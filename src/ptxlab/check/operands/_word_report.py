@@ -44,7 +44,7 @@ class WordReporter:
         key = operation.op.index, operand.name
         if self._reporter.has(*key):
             return
-        array = self._array(int(found[found > NO_SOURCE][0]))
+        array = self._reporter.array_at(int(found[found > NO_SOURCE][0]))
         origin, pitch = (0, 0) if array is None else (array.address, _pitch(array))
         only = ("stride", "leading") if is_rearranged(found, origin, pitch) else ()
         candidate = fitting_descriptor(operand, sources, wanted, only)
@@ -70,10 +70,10 @@ class WordReporter:
 
     def element_type(self, operation: AsyncOperation, operand: MatrixOperand, image: WordImage, cta: Any) -> None:
         """The element type of the instruction is not that of the array."""
-        array = self._array(image.base)
+        array = self._reporter.array_at(image.base)
         if array is not None:
             self._reporter.other_type(
-                operation, operand, array.dtype, f"elements of {array.name}", f"make {array.name} an array of", (), cta
+                operation, operand, array.dtype, f"the elements of {array.name}", f"make {array.name} an array of", (), cta
             )
 
     def step(
@@ -113,18 +113,11 @@ class WordReporter:
             return False
         return True
 
-    def _array(self, address: int) -> ArrayPlace | None:
-        """The array in which an address lies."""
-        found = self._memory.find(address)
-        if found is None:
-            return None
-        return next((each for each in found.arrays if len(each.indices(np.array([address])))), None)
-
     def _element(self, address: int) -> str:
         """The element at an address, or the address."""
         if address <= NO_SOURCE:
             return "zero"
-        array = self._array(address)
+        array = self._reporter.array_at(address)
         if array is None:
             return f"what was at {address:#x}"
         return array.element(array.indices(np.array([address]))[0].tolist())

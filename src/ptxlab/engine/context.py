@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptxlab.native import address_of
 
-__all__ = ["WORDS", "Context", "Status", "Word"]
+__all__ = ["NO_SOURCE", "WORDS", "Context", "Status", "Word"]
 
 
 @unique
@@ -119,8 +119,13 @@ class Word(IntEnum):
     OWN_LANES = 51
     """in: non-zero where lane 0 of a tensor memory address is lane 0 for all warps (model ``spec``), not the first one of the warp"""
 
+    COPIED = 52
+    """in: address of uint64 for each word of the CTA's shared memory: the global address that cp.async copied there; 0 if not recorded"""
+
 
 WORDS = 56
+NO_SOURCE = 1
+"""In place of an address where cp.async has written zeros."""
 
 
 class Status(IntEnum):

@@ -21,7 +21,7 @@ from ptxlab.isa.operands import Op, Resolved
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.isa.tiles import CopiedTile, MatrixProduct, Product
+    from ptxlab.isa.tiles import CopiedTile, MatrixOperand, MatrixProduct, Product
 
 __all__ = [
     "AsyncOperation",
@@ -271,6 +271,8 @@ class AsyncOperation:
     """Does to the undefined bits what ``perform`` does to the data; None: if any bit that is read is undefined, all that is written is."""
     tiles: Callable[[], Iterable[CopiedTile]] | None = None
     """Returns the boxes of arrays that it copies to shared memory."""
+    words: NDArray[np.uint64] | None = None
+    """What threads have asked it to copy to shared memory: rows as compiled code notes them (`ptxlab.engine.context.Word.PENDING`)."""
     product: Callable[[], MatrixProduct] | None = None
     """Returns the product of matrices that it computes."""
     details: Callable[[], Product] | None = None
@@ -324,6 +326,9 @@ class Machine(Protocol):
 
         If ``most`` is larger than ``size``, the view has so many bytes, or ends where the allocation ends.
         """
+
+    def advice(self, operand: MatrixOperand, cta: Cta) -> str:
+        """Which descriptor would read a matrix operand that this one cannot read; "" if no observer knows."""
 
     def shared_at(self, warp: WarpContext, address: int) -> tuple[Cta, int]:
         """Return the CTA and window offset of a shared-window or generic shared address; a fault if the CTA does not exist."""

@@ -39,6 +39,7 @@ class TileArray:
     regular : whether coordinates say where in the array a box lies (not for im2col and gathered rows)
     swizzle : the swizzling mode, by its name in shared-memory descriptors; empty if descriptors have no such mode
     per_chunk : elements in a chunk of shared memory
+    address : of the first element
     """
 
     element: str
@@ -46,6 +47,7 @@ class TileArray:
     regular: bool
     swizzle: str
     per_chunk: int
+    address: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,6 +140,7 @@ class MatrixProduct:
     accumulator : identifies D
     d : the element type of D
     accumulate : whether the product is added to D
+    columns, lanes : of D in tensor memory, the lanes among those that a warp can access; 0 for D in registers
     """
 
     operands: tuple[MatrixOperand, ...]
@@ -145,6 +148,8 @@ class MatrixProduct:
     accumulator: Hashable
     d: str
     accumulate: bool
+    columns: int = 0
+    lanes: int = 0
 
 
 Codes = NDArray[Any]

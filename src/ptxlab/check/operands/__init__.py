@@ -1,7 +1,7 @@
 """Whether the operands of matrix instructions are images of what was copied to shared memory.
 
-Observed are the boxes that tensor copies place there (`ptxlab.isa.tiles`). What anything else writes is not known, and an operand that
-contains such bytes is not judged.
+Observed are the boxes that tensor copies place there (`ptxlab.isa.tiles`), and the words that cp.async copies, whose sources compiled code
+notes (`ptxlab.engine.context.Word.COPIED`). What anything else writes is not known, and an operand that contains such bytes is not judged.
 """
 
 from __future__ import annotations

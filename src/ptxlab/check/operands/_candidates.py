@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from ptxlab.check.operands._shared_tiles import SharedTiles
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand
 from ptxlab.tables import SWIZZLES
 
-__all__ = ["Candidate", "agree", "best", "step_of"]
+__all__ = ["Candidate", "agree", "best", "search", "step_of"]
 
 _ROW = 128
 _TOGETHER = (
@@ -36,12 +36,17 @@ _TOGETHER = (
 _STEPS = range(16, 4096 + 16, 16)
 
 
+_Found = TypeVar("_Found")
+Fitting: TypeAlias = Callable[[MatrixOperand, "NDArray[np.intp]"], _Found | None]
+"""The image that an operand of these chunks would have; None if it would have none, or another one than is wanted."""
+
+
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Generic[_Found]):
     """A descriptor that gives a consistent image: the fields that change, and the image."""
 
     changes: tuple[tuple[str, Any], ...]
-    image: Image
+    image: _Found
 
     @property
     def text(self) -> str:
@@ -66,7 +71,7 @@ def _change(name: str, value: Any) -> str:
     return f"set {_NAMES[name]} to {shown}"
 
 
-def best(operand: MatrixOperand, shared: SharedTiles, tile: CopiedTile, other: Image | None) -> Candidate | None:
+def best(operand: MatrixOperand, shared: SharedTiles, tile: CopiedTile, other: Image | None) -> Candidate[Image] | None:
     """The descriptor with the fewest changes that gives a consistent image, of the same k as ``other``'s."""
     fields: dict[str, Sequence[Any]] = {
         "swizzle": [tile.array.swizzle, *SWIZZLES] if tile.array.swizzle else list(SWIZZLES),
@@ -77,11 +82,21 @@ def best(operand: MatrixOperand, shared: SharedTiles, tile: CopiedTile, other: I
         "start": _starts(operand, tile, other),
     }
     memory = _Memory(shared)
+
+    def fitting(tried: MatrixOperand, chunks: NDArray[np.intp]) -> Image | None:
+        image = memory.image(tried, chunks)
+        return None if image is None or (other is not None and not agree(image, other)) else image
+
+    return search(operand, fields, fitting)
+
+
+def search(operand: MatrixOperand, fields: Mapping[str, Sequence[Any]], fitting: Fitting[_Found]) -> Candidate[_Found] | None:
+    """The descriptor with the fewest changes for which there is an image; ``fields`` are the values that are tried."""
     # A K-major operand with swizzling advances inside a row of 128 bytes, an MN-major one by whole rows.
     inside = operand.major == "mn" and operand.descriptor.start % _ROW != 0
     for names in (("major",), *_TOGETHER) if inside else _TOGETHER:
         for values in product(*(fields[name] for name in names)):
-            found = _tried(operand, memory, dict(zip(names, values, strict=True)), other)
+            found = _tried(operand, dict(zip(names, values, strict=True)), fitting)
             if found is not None:
                 return found
     return None
@@ -105,7 +120,7 @@ class _Memory:
         return image if isinstance(image, Image) else None
 
 
-def _tried(operand: MatrixOperand, memory: _Memory, fields: dict[str, Any], other: Image | None) -> Candidate | None:
+def _tried(operand: MatrixOperand, fields: dict[str, Any], fitting: Fitting[_Found]) -> Candidate[_Found] | None:
     changed = {
         name: value for name, value in fields.items() if value != (operand.major if name == "major" else getattr(operand.descriptor, name))
     }
@@ -115,10 +130,8 @@ def _tried(operand: MatrixOperand, memory: _Memory, fields: dict[str, Any], othe
     descriptor = replace(operand.descriptor, **{name: value for name, value in changed.items() if name != "major"})
     if descriptor.findings(major=major, bits=operand.container):
         return None
-    image = memory.image(replace(operand, major=major), operand.chunks_of(descriptor, major))
-    if image is None or (other is not None and not agree(image, other)):
-        return None
-    return Candidate(tuple(changed.items()), image)
+    image = fitting(replace(operand, major=major), operand.chunks_of(descriptor, major))
+    return None if image is None else Candidate(tuple(changed.items()), image)
 
 
 def agree(one: Image, other: Image) -> bool:

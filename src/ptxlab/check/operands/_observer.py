@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ptxlab.check.operands._image import Image, Mismatch, image_of, same_k
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.operands._candidates import Candidate, best
+from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of, same_k
 from ptxlab.check.operands._images import PAIR, Images
-from ptxlab.check.operands._report import Reporter
+from ptxlab.check.operands._loaded import halves_loaded, used_as
+from ptxlab.check.operands._report import Reporter, fix_text
+from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
+from ptxlab.check.operands._word_check import WordCheck, Words
+from ptxlab.check.operands._word_images import fitting_descriptor
+from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.diagnostics import Diagnostic
-from ptxlab.isa.effects import Asynchronous, TensorTransfer, Unit
+from ptxlab.engine.context import Word
+from ptxlab.isa.effects import Asynchronous, Unit
+from ptxlab.isa.native_ops import CopyAsync
 from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
 from ptxlab.machine.observe.observer import Observer
+from ptxlab.native import address_of
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import Program
@@ -20,6 +33,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.warp.warp import Warp
 
 __all__ = ["OperandCheck", "multiplies"]
 
@@ -27,25 +41,23 @@ _UNITS = (Unit.TENSOR_CORE, Unit.WARPGROUP)
 
 
 def multiplies(program: Program) -> bool:
-    """Whether a kernel has tensor copies to shared memory and matrix instructions."""
+    """Whether a kernel has copies to shared memory that are followed, and matrix instructions."""
     effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
-    return any(e.unit in _UNITS for e in effects) and any(e.tensor_map for e in effects)
+    return any(e.unit in _UNITS for e in effects) and (any(e.tensor_map for e in effects) or copies_words(program))
 
 
-def used_as(program: Program, wanted: str) -> tuple[Op, Op] | None:
-    """A tcgen05.ld and an instruction that takes one of its registers as this type, the type of an element that fills a column."""
-    loaded = {
-        register: op
-        for op in program.ops
-        if isinstance(op.effects, TensorTransfer) and not op.effects.write
-        for register in program.writes[op.index]
-    }
-    for op in program.ops:
-        if op.row.kind == "pure" and any(wanted in (kind, op.q.get(kind)) for _, kind in op.row.operands[op.row.outputs :]):
-            for register in program.reads[op.index]:
-                if register in loaded:
-                    return loaded[register], op
-    return None
+def copies_words(program: Program) -> bool:
+    """Whether threads of a kernel ask for copies to shared memory, word by word."""
+    return any(isinstance(native, CopyAsync) for native in program.natives.values())
+
+
+def is_image(operand: MatrixOperand, shared: SharedTiles, chunks: NDArray[np.intp]) -> bool:
+    """Whether an operand that consists of more chunks, of tiles of the same array, has an image."""
+    entries, tiles = shared.entries().take(chunks), {number: held.tile for number, held in shared.tiles().items()}
+    own = {tiles[number].array for number in (shared.entries().take(operand.chunks) >> SHIFT).reshape(-1).tolist()}
+    if not entries.all() or not own.issuperset(tiles[number].array for number in np.unique(entries >> SHIFT).tolist()):
+        return False
+    return isinstance(image_of(operand, entries, tiles), Image)
 
 
 @dataclass(slots=True)
@@ -74,14 +86,27 @@ class OperandCheck(Observer):
         """The element types of D, each with an instruction."""
         self._products: dict[int, Products] = {}
         self._reporter = Reporter(launch)
+        self._words: dict[int, Words] = {}
+        self._rest = RestRows(launch.program, launch.warps_per_cta)
+        self._word_check = WordCheck(WordReporter(launch, self._reporter), self._rest)
+        self._by_words = copies_words(launch.program)
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         for cta in ctas:
             self._shared[id(cta)], self._products[id(cta)] = SharedTiles(cta), Products()
+            if self._by_words:
+                self._words[id(cta)] = Words.of(cta.shared)
+
+    def fill(self, warp: Warp) -> None:
+        """Let compiled code note where the words come from that it copies."""
+        words = self._words.get(id(warp.cta))
+        if words is not None:
+            warp.words[Word.COPIED] = address_of(words.sources)
 
     def ended(self, cta: CtaState) -> None:
         self._shared.pop(id(cta), None)
         self._products.pop(id(cta), None)
+        self._words.pop(id(cta), None)
 
     def performing(self, operation: AsyncOperation) -> None:
         if operation.tiles is not None:
@@ -89,6 +114,11 @@ class OperandCheck(Observer):
                 shared = self._shared.get(id(tile.cta))
                 if shared is not None:
                     shared.copied(tile, operation.op)
+                    if id(tile.cta) in self._words:
+                        self._words[id(tile.cta)].overwritten(tile.offset, tile.size)
+        elif operation.words is not None:
+            if id(operation.cta) in self._words:
+                self._words[id(operation.cta)].copied(operation.words)
         elif operation.product is not None:
             product = operation.product()
             self._types.setdefault(product.d, operation)
@@ -99,7 +129,11 @@ class OperandCheck(Observer):
 
     def _multiplied(self, operation: AsyncOperation, product: MatrixProduct, cta: Any) -> None:
         """Compare the operands in one CTA with what was copied, and with those of the instruction before that added to the same D."""
+        if self._by_words:
+            self._word_check.multiplied(operation, product, self._words[id(cta)], cta)
         shared, products = self._shared[id(cta)], self._products[id(cta)]
+        if self._by_words and not shared.placed:
+            return
         images = products.images.get(product.operands)
         if images is None or not images.current(shared):
             images = products.images[product.operands] = self._images(operation, product, shared, cta)
@@ -127,6 +161,7 @@ class OperandCheck(Observer):
             offsets.append(None if known is None else under[known.first].tile.offset)
             if known is not None:
                 self._reporter.element_type(operation, operand, under[known.first], cta)
+                self._rest.multiplied(operation, product, operand, partial(is_image, operand, shared), cta)
         arrays = tuple(tuple((held.tile.offset, held.tile.array) for held in under) for _, under in found)
         return Images(product.operands, shared.version, arrays, tuple(images), tuple(offsets))
 
@@ -141,19 +176,40 @@ class OperandCheck(Observer):
         key = tuple((held.tile.offset, held.tile.array) for held in under)
         image: Image | Mismatch | None = operand.known.get(key)
         if image is None or (len(under) > 1 and (isinstance(image, Mismatch) or not same_k(image.k_dimensions, [h.tile for h in under]))):
-            image = operand.known[key] = self._compared(operand, shared, under)
+            image = operand.known[key] = self._compared(operation, operand, shared, under, cta)
         return image, under
 
-    @staticmethod
-    def _compared(operand: MatrixOperand, shared: SharedTiles, under: list[PlacedTile]) -> Image | Mismatch | None:
+    def _compared(
+        self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, under: list[PlacedTile], cta: Any
+    ) -> Image | Mismatch | None:
         """The image of an operand in these tiles; None if part of it is not known."""
         entries = shared.entries().take(operand.chunks)
-        return image_of(operand, entries, {held.number: held.tile for held in under}) if entries.all() else None
+        if entries.all():
+            return image_of(operand, entries, {held.number: held.tile for held in under})
+        if under and all(held.gaps for held in under):
+            self._reporter.gaps(operation, operand, entries, under[0], shared, cta)
+        return None
+
+    def advice(self, operand: MatrixOperand, cta: Any) -> str:
+        """The descriptor that reads what was copied to where this one begins."""
+        shared, words, start = self._shared.get(id(cta)), self._words.get(id(cta)), operand.descriptor.start
+        held = None if shared is None else next((held for held in shared.placed.values() if held.tile.offset <= start < held.end), None)
+        if shared is not None and held is not None:
+            candidate: Candidate[Any] | None = best(operand, shared, held.tile, None)
+        else:
+            candidate = None if words is None else fitting_descriptor(operand, words.sources, None)
+        return fix_text(candidate, operand) if candidate is not None else ""
 
     def finished(self) -> tuple[Diagnostic, ...]:
-        """Compare the element type of D with the types as which its elements are used."""
-        if set(self._types) == {"f16"} and (found := used_as(self._launch.program, "f32")) is not None:
-            self._reporter.read_as_f32(self._types["f16"], *found)
+        """Compare the element type of D with the types as which its elements are used, and its size with that of the tiles."""
+        for rest in self._rest.unused():
+            self._reporter.unused_rows(rest)
+        if len(self._types) == 1:
+            (element, operation), program = next(iter(self._types.items())), self._launch.program
+            if element == "f16" and (found := used_as(program, "f32")) is not None:
+                self._reporter.read_as_f32(operation, *found)
+            elif element == "f32" and (packed := halves_loaded(program)) is not None:
+                self._reporter.read_as_f16(operation, packed)
         return ()
 
     def retire_hook(self, op: Op) -> None:

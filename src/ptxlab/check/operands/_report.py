@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,18 +11,36 @@ from numpy.typing import NDArray
 from ptxlab.check.operands._candidates import Candidate, best, step_of
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, located
 from ptxlab.check.operands._images import Located
+from ptxlab.check.operands._rest import Rest
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
-from ptxlab.isa.tiles import CopiedTile, MatrixOperand
+from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand, TileArray
+from ptxlab.tables import SWIZZLES, TENSOR_MAP_SWIZZLES
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.memory.elements import ArrayPlace
 
-__all__ = ["Reporter"]
+__all__ = ["Reporter", "element_name", "fields_text", "fix_text"]
 
-_FLOATS = {"f16": ("f16",), "bf16": ("bf16",), "f32": ("tf32",), "f64": ("f64",)}
-"""Floating-point element type of a tensor map -> element types of matrix instructions that it fits. Integer types fit all."""
+_FLOATS: dict[str, tuple[str, ...]] = {
+    "f16": ("f16",),
+    "bf16": ("bf16",),
+    "f32": ("tf32",),
+    "f64": ("f64",),
+    "float16": ("f16",),
+    "bfloat16": ("bf16",),
+    "float32": ("tf32",),
+    "float64": ("f64",),
+    "float8_e4m3fn": ("e4m3",),
+    "float8_e5m2": ("e5m2",),
+    "float6_e2m3fn": ("e2m3",),
+    "float6_e3m2fn": ("e3m2",),
+    "float4_e2m1fn": ("e2m1",),
+}
+"""Floating-point type of a tensor map or an array -> element types of matrix instructions that it fits. Integer types fit all."""
+_MAP_MODES = frozenset(mode.name for mode in TENSOR_MAP_SWIZZLES.values())
 _SHOWN_LINES = 8
 _FIX = "compare the descriptor with the tensor map: swizzling mode, strides and start address must be those with which the tile was copied"
 
@@ -37,17 +55,31 @@ class Reporter:
         self._launch = launch
         self._reported: set[Any] = set()
 
-    def _first(self, *key: Any) -> bool:
+    def has(self, *key: Any) -> bool:
+        """Whether a defect has been reported."""
+        return key in self._reported
+
+    def first(self, *key: Any) -> bool:
+        """Whether a defect has not been reported before; from now on it has."""
         if key in self._reported:
             return False
         self._reported.add(key)
         return True
 
-    def _add(self, code: str, message: str, operation: AsyncOperation, cta: Any, **fields: Any) -> None:
+    def add(self, code: str, message: str, operation: AsyncOperation, cta: Any, **fields: Any) -> None:
+        """Report a finding."""
         severity = "error" if self._launch.model == "spec" else None
         self._launch.reports.add(code, message, op=operation.op, cta=cta, severity=severity, **fields)
 
-    def _line(self, op: Op) -> str:
+    def array_at(self, address: int) -> ArrayPlace | None:
+        """The array in which an address lies, if it is known."""
+        found = self._launch.device.memory.find(address)
+        if found is None:
+            return None
+        return next((each for each in found.arrays if len(each.indices(np.array([address])))), None)
+
+    def line(self, op: Op) -> str:
+        """The place and the text of an instruction."""
         return self._launch.reports.name(op)
 
     def mismatch(
@@ -57,57 +89,119 @@ class Reporter:
         entries = shared.entries().take(operand.chunks)
         if (operation.op.index, operand.name) in self._reported or not shared.unchanged(entries):
             return
-        self._first(operation.op.index, operand.name)
+        self.first(operation.op.index, operand.name)
         number = int(entries[0, 0]) >> SHIFT
         tiles = shared.tiles()
         candidate = best(operand, shared, tiles[number].tile, other)
         details = [
-            ("copied by", self._line(tiles[number].op)),
+            ("copied by", self.line(tiles[number].op)),
             ("descriptor", fields_text(operand)),
             *picture(operand, entries, tiles),
         ]
-        self._add(
+        self.add(
             "O101",
             f"matrix {operand.name} is not an image of the tile that was copied: {found.what}; "
             f"{first_element(operand, found, entries, tiles)}",
             operation,
             cta,
-            fix=fix_text(candidate, operand),
+            fix=fix_text(candidate, operand, tiles[number].tile.array),
             details=details,
+        )
+
+    def gaps(
+        self,
+        operation: AsyncOperation,
+        operand: MatrixOperand,
+        entries: NDArray[np.int64],
+        placed: PlacedTile,
+        shared: SharedTiles,
+        cta: Any,
+    ) -> None:
+        """An operand has bytes between the rows of a box; zeros there are padding."""
+        between = operand.chunks[entries == 0]
+        array, first, end = placed.tile.array, placed.tile.offset // CHUNK, placed.end // CHUNK
+        held = shared.cta.shared[: len(shared.cta.shared) // CHUNK * CHUNK].reshape(-1, CHUNK)
+        if ((between < first) | (between >= end)).any() or not held[between].any() or not self.first(operation.op.index, operand.name):
+            return
+        line, slot = np.argwhere(entries == 0)[0].tolist()
+        width = SWIZZLES[array.swizzle].width // CHUNK
+        inner, outer, *others = width, array.counts[1] * array.counts[0] // width, *array.counts[2:]
+        box = " x ".join(map(str, (*reversed(others), outer, inner * array.per_chunk)))
+        self.add(
+            "O101",
+            f"matrix {operand.name} is not an image of the tile that was copied: the rows of the box have {array.counts[0] * CHUNK} bytes, "
+            f"and stand {width * CHUNK} bytes apart; {element_name(operand, line, slot)} is between two rows",
+            operation,
+            cta,
+            fix=f"encode the tensor map with a box of {box} elements, or with a narrower swizzling mode",
+            details=[("copied by", self.line(placed.op)), ("descriptor", fields_text(operand))],
         )
 
     def overlapping(self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, cta: Any) -> None:
         """Two elements of an operand lie in the same bytes."""
-        if not self._first(operation.op.index, operand.name, "bytes"):
+        entries = shared.entries()
+        held = next((shared.tiles()[int(entry) >> SHIFT] for entry in entries.take(operand.chunks.reshape(-1)) if entry), None)
+        array = None if held is None else held.tile.array
+        self.same_bytes(operation, operand, lambda: None if held is None else best(operand, shared, held.tile, None), array, cta)
+
+    def same_bytes(
+        self,
+        operation: AsyncOperation,
+        operand: MatrixOperand,
+        fitting: Callable[[], Candidate[Any] | None],
+        array: TileArray | None,
+        cta: Any,
+    ) -> None:
+        """Two elements of an operand lie in the same bytes; ``fitting`` looks for another descriptor."""
+        if not self.first(operation.op.index, operand.name, "bytes"):
             return
         flat = operand.chunks.reshape(-1)
         order = np.argsort(flat, kind="stable")
         again = order[1:][np.diff(flat[order]) == 0].min()
         before = int(np.flatnonzero(flat == flat[again])[0])
-        held = shared.tiles().get(int(shared.entries()[flat[again]]) >> SHIFT)
-        candidate = None if held is None else best(operand, shared, held.tile, None)
         here, there = (element_name(operand, *divmod(int(i), operand.chunks.shape[1])) for i in (again, before))
-        self._add(
+        self.add(
             "O102",
             f"{here} and {there} of matrix {operand.name} are the same bytes of shared memory",
             operation,
             cta,
-            fix=fix_text(candidate, operand),
+            fix=fix_text(fitting(), operand, array),
             details=[("descriptor", fields_text(operand))],
         )
 
     def element_type(self, operation: AsyncOperation, operand: MatrixOperand, placed: PlacedTile, cta: Any) -> None:
         """The element type of the instruction is not that of the tensor map."""
-        fitting = _FLOATS.get(placed.tile.array.element)
-        if fitting is None or operand.element in fitting or not self._first(operation.op.index, operand.name, "type"):
+        copied = [("copied by", self.line(placed.op))]
+        array = self.array_at(placed.tile.array.address)
+        if placed.tile.array.element not in _FLOATS and array is not None:
+            # Maps of bytes serve for narrow types; an array of such a type says which one.
+            self.other_type(operation, operand, array.dtype, f"the elements of {array.name}", f"make {array.name} an array of", copied, cta)
             return
-        self._add(
+        self.other_type(
+            operation, operand, placed.tile.array.element, "the elements of the tensor map", "encode the tensor map for", copied, cta
+        )
+
+    def other_type(
+        self,
+        operation: AsyncOperation,
+        operand: MatrixOperand,
+        element: str,
+        whose: str,
+        otherwise: str,
+        details: Sequence[tuple[str, str]],
+        cta: Any,
+    ) -> None:
+        """The elements of what was copied are of the type ``element``; ``otherwise`` says how they could be of another one."""
+        fitting = _FLOATS.get(element)
+        if fitting is None or operand.element in fitting or not self.first(operation.op.index, operand.name, "type"):
+            return
+        self.add(
             "O103",
-            f"matrix {operand.name} is read as {operand.element}, but the elements of the tensor map are {placed.tile.array.element}",
+            f"matrix {operand.name} is read as {operand.element}, but {whose} are {element}",
             operation,
             cta,
-            fix=f"give {fitting[0]} as the element type of {operand.name}, or encode the tensor map for {operand.element}",
-            details=[("copied by", self._line(placed.op))],
+            fix=f"give {fitting[0]} as the element type of {operand.name}, or {otherwise} {operand.element}",
+            details=details,
         )
 
     def pair(self, operation: AsyncOperation, images: list[Found], shared: SharedTiles, cta: Any) -> None:
@@ -117,7 +211,7 @@ class Reporter:
             return
         if not all(shared.unchanged(shared.entries().take(operand.chunks)) for operand in (a.operand, b.operand)):
             return
-        self._first(operation.op.index, "pair")
+        self.first(operation.op.index, "pair")
         candidate, name = _realigned(shared, a, b)
         same = a.image.steps == b.image.steps or not a.image.steps or not b.image.steps
         how = (
@@ -125,13 +219,13 @@ class Reporter:
             if same
             else "inside the instruction k advances differently in the two"
         )
-        self._add(
+        self.add(
             "O104",
             f"A and B are multiplied with different k: {how}",
             operation,
             cta,
             fix=f"{candidate.text} in the descriptor of {name}" if candidate else "let both descriptors begin at the same k of their tiles",
-            details=[(f"{each.operand.name} copied by", self._line(each.placed.op)) for each in (a, b)],
+            details=[(f"{each.operand.name} copied by", self.line(each.placed.op)) for each in (a, b)],
         )
 
     def step(self, operation: AsyncOperation, last: list[Found], images: list[Found], shared: SharedTiles, cta: Any) -> None:
@@ -146,38 +240,83 @@ class Reporter:
             operand = now.operand
             if (operation.op.index, operand.name, "step") in self._reported or not shared.unchanged(shared.entries().take(operand.chunks)):
                 continue
-            self._first(operation.op.index, operand.name, "step")
-            rows, k = moved
-            reach = now.image.reach
+            self.first(operation.op.index, operand.name, "step")
             wanted = step_of(operand, before.operand.descriptor.start, shared, before.image)
-            actual = operand.descriptor.start - before.operand.descriptor.start
-            what = f"the rows of {operand.name} move by {rows}" if rows else f"k of {operand.name} moves by {k}"
-            self._add(
-                "O105",
-                f"between two instructions that add to the same D {what}, where an instruction takes {reach} elements of k; "
-                f"the start address of {operand.name} changes by {actual} bytes",
-                operation,
-                cta,
-                fix=f"advance the start address of {operand.name} by {wanted} bytes from instruction to instruction"
-                if wanted
-                else f"advance {operand.name} by {reach} elements of k from instruction to instruction",
-                details=[("copied by", self._line(now.placed.op))],
-            )
+            copied = [("copied by", self.line(now.placed.op))]
+            self.wrong_step(operation, before.operand, operand, (*moved, now.image.reach), wanted, None, copied, cta)
+
+    def wrong_step(
+        self,
+        operation: AsyncOperation,
+        before: MatrixOperand,
+        operand: MatrixOperand,
+        moved: tuple[int, int, int],
+        wanted: int | None,
+        turned: Candidate[Any] | None,
+        details: Sequence[tuple[str, str]],
+        cta: Any,
+    ) -> None:
+        """An operand has moved by some rows and elements of k from one instruction to the next; the last number of ``moved`` is the k that
+        an instruction takes. ``wanted`` are the bytes by which its start must advance; ``turned`` reads it in the other dimension.
+        """
+        rows, k, reach = moved
+        actual = operand.descriptor.start - before.descriptor.start
+        what = f"the rows of {operand.name} move by {rows}" if rows else f"k of {operand.name} moves by {k}"
+        if turned is not None:
+            fix = f"{turned.text}: then k of {operand.name} advances"
+        elif wanted:
+            fix = f"advance the start address of {operand.name} by {wanted} bytes from instruction to instruction"
+        else:
+            fix = f"advance {operand.name} by {reach} elements of k from instruction to instruction"
+        self.add(
+            "O105",
+            f"between two instructions that add to the same D {what}, where an instruction takes {reach} elements of k; "
+            f"the start address of {operand.name} changes by {actual} bytes",
+            operation,
+            cta,
+            fix=fix,
+            details=details,
+        )
+
+    def unused_rows(self, rest: Rest) -> None:
+        """A tile has more rows than an operand, and D is read as if they were multiplied."""
+        operand, size = rest.operand, "M" if rest.operand.name == "A" else "N"
+        own = rest.rows * operand.chunks.size // (operand.chunks.size + rest.chunks.size)
+        self.add(
+            "O107",
+            f"matrix {operand.name} has {own} rows, and the tile that was copied has {rest.rows}: no instruction multiplies the others, "
+            f"but {rest.loaded}",
+            rest.operation,
+            rest.operation.cta,
+            fix=f"set {size} to {rest.rows} in the instruction descriptor, or copy and load only {own} rows",
+            details=[("descriptor", fields_text(operand))],
+        )
 
     def read_as_f32(self, operation: AsyncOperation, transfer: Op, user: Op) -> None:
         """D has elements of f16, and registers of tcgen05.ld are used as f32."""
-        self._add(
+        self.add(
             "O106",
             f"D has elements of f16, each in the lower half of its column, but {user.opcode} at line {user.line} "
             f"takes what {transfer.opcode} at line {transfer.line} has loaded as f32",
             operation,
             operation.cta,
             fix="give f32 as the type of D in the instruction descriptor, or unpack the lower halves of the registers as f16",
-            details=[("loaded by", self._line(transfer)), ("used by", self._line(user))],
+            details=[("loaded by", self.line(transfer)), ("used by", self.line(user))],
+        )
+
+    def read_as_f16(self, operation: AsyncOperation, transfer: Op) -> None:
+        """D has elements of f32, and tcgen05.ld takes the lower halves of its columns."""
+        self.add(
+            "O106",
+            f"D has elements of f32, but {transfer.opcode} at line {transfer.line} takes the lower half of each column",
+            operation,
+            operation.cta,
+            fix="give f16 as the type of D in the instruction descriptor, or load whole columns",
+            details=[("loaded by", self.line(transfer))],
         )
 
 
-def _realigned(shared: SharedTiles, a: Located, b: Located) -> tuple[Candidate | None, str]:
+def _realigned(shared: SharedTiles, a: Located, b: Located) -> tuple[Candidate[Image] | None, str]:
     """A descriptor of A or of B with which the two agree: the one with fewer changes, then the one that begins at the lower k."""
     tried = [
         (found, own.operand.name)
@@ -208,9 +347,13 @@ def _wrong(moved: tuple[int, int], image: Image, moves: list[tuple[int, int] | N
     return differ and k != image.reach
 
 
-def fix_text(candidate: Candidate | None, operand: MatrixOperand) -> str:
-    """What to do about an operand that is not an image of the tile."""
-    return f"{candidate.text}: then {operand.name} is the tile that was copied" if candidate else _FIX
+def fix_text(candidate: Candidate[Any] | None, operand: MatrixOperand, array: TileArray | None = None) -> str:
+    """What to do about an operand that is not an image of what was copied; ``array`` is that of a tile."""
+    text = f"{candidate.text}: then {operand.name} is the tile that was copied" if candidate else _FIX
+    mode = operand.descriptor.swizzle
+    if array is not None and array.swizzle not in ("", mode) and mode in _MAP_MODES:
+        text += f"; or encode the tensor map with swizzling mode {mode}"
+    return text
 
 
 def fields_text(operand: MatrixOperand) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.check.operands._image import SHIFT
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand
+from ptxlab.tables import SWIZZLES
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
@@ -26,11 +27,22 @@ class PlacedTile:
     op: Op
     end: int
 
+    @property
+    def positions(self) -> NDArray[np.intp]:
+        """The chunks of the box that are there."""
+        return np.flatnonzero(self.tile.chunks < (self.end - self.tile.offset) // CHUNK)
+
+    @property
+    def gaps(self) -> bool:
+        """Whether the rows of the box are narrower than those of the swizzling mode, which leaves bytes between them."""
+        array = self.tile.array
+        return bool(array.swizzle) and array.counts[0] * CHUNK < SWIZZLES[array.swizzle].width
+
 
 class SharedTiles:
     """The tiles in the shared memory of one CTA.
 
-    A tile that is copied over part of another one removes that from the record: the rest of it counts as not known.
+    Of a tile over which another one is copied, the part before that is known.
 
     Attributes
     ----------
@@ -54,7 +66,10 @@ class SharedTiles:
         before = self.placed.get(offset)
         if before is None or before.end != end:
             for other in [o for o, held in self.placed.items() if o < end and offset < held.end]:
-                del self.placed[other]
+                if other < offset:
+                    self.placed[other] = replace(self.placed[other], end=offset)
+                else:
+                    del self.placed[other]
             self.version += 1
         self.placed[offset] = PlacedTile(self._count, tile, op, end)
 
@@ -68,8 +83,8 @@ class SharedTiles:
         """For each chunk of shared memory where it comes from: see `SHIFT`."""
         found = np.zeros(self._chunks, np.int64)
         for held in self.placed.values():
-            count = len(held.tile.chunks)
-            found[held.tile.offset // CHUNK + held.tile.chunks] = np.arange(held.number << SHIFT, (held.number << SHIFT) + count)
+            positions = held.positions
+            found[held.tile.offset // CHUNK + held.tile.chunks[positions]] = (held.number << SHIFT) + positions
         return found
 
     def tiles(self) -> dict[int, PlacedTile]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.engine.context import Status, Word
+from ptxlab.engine.context import NO_SOURCE, Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.reference._arithmetic import combine, redux
@@ -378,6 +378,10 @@ def _copy(warp: Warp, op: Op, native: CopyAsync, mask: int) -> None:
 
 
 def _perform(warp: Warp, op: Op | None, lane: int, target: NDArray[np.uint8], address: int, read: int) -> None:
+    if warp.word(Word.COPIED):
+        first = int(target.ctypes.data) - warp.word(Word.SHARED)
+        noted = bytes_at(warp.word(Word.COPIED) + 2 * first, 2 * len(target)).view(np.uint64)
+        noted[:] = [address + i if i < read else NO_SOURCE for i in range(0, len(target), 4)]
     if read:
         target[:read] = bytes_at(_host(warp, op, "global", lane, address, read, 1, False), read)
     target[read:] = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxlab.engine.context import Word
+from ptxlab.engine.context import NO_SOURCE, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.support.accesses import FAILED, emit_one, fail
 from ptxlab.native.builder import Function, Module, Value
@@ -25,6 +25,7 @@ def _perform(module: Module) -> None:
     c, (context, lane, host, address, size, read, op) = module.define(
         "i32 perform_copy(ptr context, i64 lane, ptr host, i64 address, i64 size, i64 read, i32 op)", internal=True
     )
+    _note(c, context, host, address, size, read)
     with c.when(read.ne(0)):
         data = _source(c, context, lane, address, read, op).convert("inttoptr", "ptr")
         for bytes_ in (16, 8, 4):
@@ -36,6 +37,15 @@ def _perform(module: Module) -> None:
     with c.loop(size - read) as i:
         host.store(c.const("i8", 0), read + i)
     c.ret(0)
+
+
+def _note(c: Function, context: Value, host: Value, address: Value, size: Value, read: Value) -> None:
+    """Note for an observer where each word comes from."""
+    with c.when(context.word(Word.COPIED).ne(0)):
+        first = (host.convert("ptrtoint", "i64") - context.word(Word.SHARED)) >> 2
+        noted = context.pointer(Word.COPIED).at(first * 8)
+        with c.loop(size >> 2) as i:
+            noted.store((i * 4).ult(read).select(address + i * 4, NO_SOURCE), i)
 
 
 def _copy(module: Module, source: str) -> None:

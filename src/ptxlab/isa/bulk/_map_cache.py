@@ -85,6 +85,7 @@ def array_of(box: Box | Columns, element: str, regular: bool) -> TileArray | Non
         regular=regular and isinstance(box, Box),
         swizzle=mode if mode in SWIZZLES else "",
         per_chunk=16 if box.padded else CHUNK * 8 // box.bits,
+        address=box.address,
     )
 
 

@@ -41,7 +41,7 @@ def _enqueue(warp: WarpContext, name: str, group: bool, signal: list[tuple[Any, 
         for barrier, count in signal:
             barrier.arrive(count)
 
-    operation.perform = perform
+    operation.perform, operation.words = perform, rows
     batches: list[_Batch] = warp.state.setdefault(_KEY, [])
     batches[:] = [b for b in batches if not b.operation.done]
     batches.append(_Batch(warp.mask, operation, group))

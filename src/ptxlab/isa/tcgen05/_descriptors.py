@@ -11,6 +11,7 @@ from ptxlab.descriptors import Finding, InstructionDescriptor, SharedMemoryDescr
 from ptxlab.isa import context
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.isa.tcgen05._state import freed, state_of
+from ptxlab.isa.tiles import MatrixOperand
 from ptxlab.layout import Major, PlacedOperand, operand_index
 from ptxlab.tables import TENSOR_MEMORY_COLUMNS
 
@@ -95,8 +96,10 @@ def matrix_gather(
     return Gather(descriptor.start, index, raw)
 
 
-def check_bounds(warp: context.WarpContext, ctas: tuple[context.Cta, ...], gather: Gather, what: str) -> None:
-    """A fault if a matrix operand extends past the shared memory of a CTA."""
+def check_bounds(
+    warp: context.WarpContext, ctas: tuple[context.Cta, ...], gather: Gather, what: str, operand: MatrixOperand | None = None
+) -> None:
+    """A fault if a matrix extends past the shared memory of a CTA; ``operand`` says the same for observers."""
     low, high = gather.bounds
     for cta in ctas:
         size = cta.shared.size
@@ -104,13 +107,17 @@ def check_bounds(warp: context.WarpContext, ctas: tuple[context.Cta, ...], gathe
             warp.fault(
                 "D704",
                 f"{what} reads shared memory from {low:#x} to {high - 1:#x}; the CTA has {SHARED_RESERVED:#x} to {size - 1:#x}",
-                fix="check start address, leading and stride dimension byte offset of the descriptor (each holds bytes >> 4)",
+                fix=(operand and warp.machine.advice(operand, cta))
+                or "check start address, leading and stride dimension byte offset of the descriptor (each holds bytes >> 4)",
                 details=_facts(SharedMemoryDescriptor.decode(gather.raw)),
             )
 
 
-def check_range(warp: context.WarpContext, ctas: tuple[context.Cta, ...], column: int, columns: int, what: str) -> None:
-    """A fault unless columns of tensor memory are allocated to each CTA; successful checks are cached until an allocation changes."""
+def check_range(warp: context.WarpContext, ctas: tuple[context.Cta, ...], column: int, columns: int, what: str, n: int = 0) -> None:
+    """A fault unless columns of tensor memory are allocated to each CTA; successful checks are cached until an allocation changes.
+
+    ``n``: N of a matrix instruction of whose D these are the columns.
+    """
     key = (column, columns)
     for cta in ctas:
         checked = state_of(cta).checked
@@ -125,6 +132,9 @@ def check_range(warp: context.WarpContext, ctas: tuple[context.Cta, ...], column
                 "T607",
                 f"{what} occupies columns {column} to {column + columns - 1} of tensor memory, but CTA {cta.ctaid} has allocated {held}"
                 + (f": tcgen05.dealloc at line {gone[0].line} has freed column {missing}" if gone else ""),
-                fix=gone[1] if gone else "allocate enough columns with tcgen05.alloc, and compute addresses from the one that it wrote",
+                fix=gone[1]
+                if gone
+                else "allocate enough columns with tcgen05.alloc, and compute addresses from the one that it wrote"
+                + (f"; or set N to {n * (missing - column) // columns} in the instruction descriptor" if n and missing > column else ""),
             )
         checked.add(key)

@@ -32,6 +32,8 @@ Disabled = tuple[NDArray[np.intp], ...]
 
 Operand = numerics.OperandGather | numerics.Prepared
 
+_WARP_LANES = 32
+
 A_COLUMNS = 8
 """Columns of A in tensor memory: 256 bits for each row."""
 
@@ -76,8 +78,17 @@ class Plan:
     operands: tuple[MatrixOperand, ...] = ()
     known: BoundedCache[Hashable, tuple[context.MemoryAccess, ...]] = field(default_factory=lambda: BoundedCache(64))
     program: numerics.MmaProgram | None = field(init=False, default=None)
+    columns: int = field(init=False, default=0)
+    """Columns of D."""
+    lanes: int = field(init=False, default=0)
+    """How many of the lanes that a warp can access D takes."""
+    d_lane: int = field(init=False, default=0)
+    """The first lane of D."""
 
     def __post_init__(self) -> None:
+        lanes = np.concatenate([np.arange(128)[unit.lanes] for unit in self.units])
+        self.lanes, self.d_lane = len(np.unique(lanes % _WARP_LANES)), int(lanes[0])
+        self.columns = max(unit.column + unit.columns for unit in self.units)
         if self._gathers_a and self._gathers_b:
             self.program = self._program(())
 
@@ -89,16 +100,6 @@ class Plan:
     @property
     def _gathers_b(self) -> bool:
         return self.scaling is None and self.zeroed is None and not self.b_format.packed
-
-    @property
-    def d_lane(self) -> int:
-        """The first lane of D."""
-        return int(np.arange(128)[self.units[0].lanes][0])
-
-    @property
-    def columns(self) -> int:
-        """Columns of D."""
-        return max(unit.column + unit.columns for unit in self.units)
 
     def perform(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> None:
         """Read the operands and multiply; disabled lanes keep their values."""
@@ -169,7 +170,8 @@ class Plan:
 
     def product(self, cta_group: CtaGroup, accumulate: bool) -> MatrixProduct:
         """What is multiplied, for observers."""
-        return MatrixProduct(self.operands, cta_group.ctas, (cta_group.queue, self.column, self.d_lane), self.instruction.d, accumulate)
+        accumulator = cta_group.queue, self.column, self.d_lane
+        return MatrixProduct(self.operands, cta_group.ctas, accumulator, self.instruction.d, accumulate, self.columns, self.lanes)
 
     def share_of_b(self, shared: context.U8) -> Codes:
         """The columns of B in a CTA's shared memory, as rows of codes."""

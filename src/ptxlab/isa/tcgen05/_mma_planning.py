@@ -94,12 +94,13 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
 
 def check_plan(warp: context.WarpContext, plan: Plan, ctas: tuple[context.Cta, ...]) -> None:
     """Check what depends on the CTAs: operands are inside shared memory and inside allocated columns."""
+    *others, of_b = plan.operands
     if isinstance(plan.a, Gather):
-        check_bounds(warp, ctas, plan.a, "A")
+        check_bounds(warp, ctas, plan.a, "A", others[0])
     else:
         check_range(warp, ctas, plan.a, plan.a_columns, "A")
-    check_bounds(warp, ctas, plan.b, "B")
-    check_range(warp, ctas, plan.column, plan.columns, "D")
+    check_bounds(warp, ctas, plan.b, "B", of_b)
+    check_range(warp, ctas, plan.column, plan.columns, "D", (plan.b.index.rows - plan.b_first) * len(ctas))
     if plan.scaling is not None:
         check_range(warp, ctas, plan.scaling.a.column, plan.scaling.a.columns, "the scale factors of A")
         check_range(warp, ctas, plan.scaling.b.column, plan.scaling.b.columns, "the scale factors of B")

@@ -121,7 +121,7 @@ class Form:
             found = Operands(of_a, of_b, min(low for low, _ in bounds), max(high for _, high in bounds), tuple(matrices))
             self.plans[a, b] = found
         if found.low < SHARED_RESERVED or found.high > warp.cta.shared.size:
-            _outside(warp, found, a, b)
+            _outside(warp, found)
         return found
 
     def _gather(self, warp: context.WarpContext, raw: int, what: str, rows: int, k: int, element: str, major: Major) -> PlacedOperand:
@@ -148,19 +148,18 @@ def _facts(raw: int) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in WgmmaDescriptor.decode(raw).fields())
 
 
-def _outside(warp: context.WarpContext, operands: Operands, a: int, b: int) -> None:
+def _outside(warp: context.WarpContext, operands: Operands) -> None:
     size = warp.cta.shared.size
-    for gather, raw, what in ((operands.a, a, "A"), (operands.b, b, "B")):
-        if gather is None:
-            continue
-        low, high = gather.bounds
+    for operand in operands.matrices:
+        low, high = operand.placed.bounds
         if low < SHARED_RESERVED or high > size:
             warp.fault(
                 "D704",
-                f"{what} reads shared memory from {low:#x} to {high - 1:#x}; the CTA has {SHARED_RESERVED:#x} to {size - 1:#x}",
+                f"{operand.name} reads shared memory from {low:#x} to {high - 1:#x}; the CTA has {SHARED_RESERVED:#x} to {size - 1:#x}",
                 reason="Matrix Descriptor Format",
-                fix="check start address, leading and stride dimension byte offset of the descriptor (each holds bytes >> 4)",
-                details=_facts(raw),
+                fix=warp.machine.advice(operand, warp.cta)
+                or "check start address, leading and stride dimension byte offset of the descriptor (each holds bytes >> 4)",
+                details=tuple((name, str(value)) for name, value in operand.descriptor.fields()),
             )
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ptxlab.engine import Executable
     from ptxlab.engine.program import Program
     from ptxlab.isa.operands import Op
+    from ptxlab.isa.tiles import MatrixOperand
     from ptxlab.machine._device import Device
     from ptxlab.machine._module import Kernel
     from ptxlab.ptx import Module
@@ -292,6 +293,10 @@ class Launch:
     def perform_copies(self, cta: CtaState, rows: NDArray[np.uint64]) -> None:
         """Perform deferred non-bulk copies: rows as in ``Word.PENDING``."""
         self.device.memory.copy_to_shared(cta.shared, rows)
+
+    def advice(self, operand: MatrixOperand, cta: CtaState) -> str:
+        """Which descriptor would read a matrix operand that this one cannot read."""
+        return "" if self.observer is None else self.observer.advice(operand, cta)
 
     def shared_at(self, t: Any, address: int) -> tuple[CtaState, int]:
         """Return the CTA and the window offset of a shared-window or generic address in shared memory."""

@@ -17,7 +17,7 @@ from ptxlab.machine.launch.options import refuse
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
-    from ptxlab.isa.tiles import Product
+    from ptxlab.isa.tiles import MatrixOperand, Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.replay.replay import Replay
@@ -94,6 +94,10 @@ class Observer:
     def acquired(self, barrier: Any) -> None:
         """The running warp has observed that a phase of an mbarrier is complete."""
 
+    def advice(self, operand: MatrixOperand, cta: CtaState) -> str:
+        """Return which descriptor would read a matrix operand that this one cannot read; "" if it is not known."""
+        return ""
+
     def uses(self, replay: Replay) -> Uses:
         """Test findings that hold only if a value is used: run the launch again and return what uses it."""
         return {}
@@ -113,7 +117,7 @@ class _Together(Observer):
     def __init__(self, observers: list[Observer]) -> None:
         self._observers = observers
         for name in vars(Observer):
-            if not name.startswith("_") and name not in ("finished", "open_findings", "retire_hook", "uses"):
+            if not name.startswith("_") and name not in ("advice", "finished", "open_findings", "retire_hook", "uses"):
                 calls = [call for observer in observers if (call := overridden_hook(observer, name)) is not None]
                 if calls:
                     setattr(self, name, calls[0] if len(calls) == 1 else _each(calls))
@@ -121,6 +125,9 @@ class _Together(Observer):
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
         hooks = [hook for observer in self._observers if (hook := observer.retire_hook(op)) is not None]
         return hooks[0] if len(hooks) == 1 else _each(hooks) if hooks else None
+
+    def advice(self, operand: MatrixOperand, cta: CtaState) -> str:
+        return next((text for observer in self._observers if (text := observer.advice(operand, cta))), "")
 
     def uses(self, replay: Replay) -> Uses:
         return {key: op for observer in self._observers for key, op in observer.uses(replay).items()}

@@ -1,0 +1,133 @@
+"""Compares operands with what cp.async has copied to shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.operands._rest import RestRows
+from ptxlab.check.operands._word_images import WORD, TakenWords, WordImage, image_of_words, sources_of
+from ptxlab.check.operands._word_report import WordReporter
+from ptxlab.engine.context import NO_SOURCE
+from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct
+
+if TYPE_CHECKING:
+    from ptxlab.isa.context import AsyncOperation
+
+__all__ = ["WordCheck", "Words"]
+
+_ATTEMPTS = 4
+"""How often another descriptor is looked for if an operand has no image."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """An image without its base: where the first words of all chunks are noted, and their addresses less that of the first one."""
+
+    line: int
+    word: int
+    places: NDArray[np.intp]
+    relative: bytes
+
+
+@dataclass(slots=True, eq=False)
+class Words:
+    """Of the shared memory of one CTA where each word comes from.
+
+    Attributes
+    ----------
+    sources, addresses : global addresses, written by compiled code (`ptxlab.engine.context.Word.COPIED`); the same as signed numbers
+    last : by accumulator the operands of the instruction that last wrote or added to it
+    """
+
+    sources: NDArray[np.uint64]
+    addresses: NDArray[np.int64]
+    last: dict[Any, list[TakenWords | None]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, shared: NDArray[np.uint8]) -> Words:
+        """Those of a CTA that starts."""
+        sources: NDArray[np.uint64] = np.zeros(-(-len(shared) // WORD), np.uint64)
+        return cls(sources, sources.view(np.int64))
+
+    def copied(self, rows: NDArray[np.uint64]) -> None:
+        """Deferred copies are performed, in order: see `ptxlab.isa.context.AsyncOperation.words`."""
+        for offset, address, sizes in rows.tolist():
+            size, read = sizes & 0xFF, sizes >> 8 & 0xFF
+            for at in range(0, size, WORD):
+                self.sources[offset + at >> 2] = address + at if at < read else NO_SOURCE
+
+    def overwritten(self, offset: int, size: int) -> None:
+        """Other operations have written some bytes."""
+        self.sources[offset // WORD : -(-(offset + size) // WORD)] = 0
+
+
+class WordCheck:
+    """One for each launch."""
+
+    def __init__(self, reporter: WordReporter, rest: RestRows) -> None:
+        self._reporter = reporter
+        self._rest = rest
+        self._attempts: dict[tuple[int, str], int] = {}
+        self._judged: set[MatrixOperand] = set()
+        self._steps: set[tuple[tuple[MatrixOperand, MatrixOperand, int], ...]] = set()
+
+    def multiplied(self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Any) -> None:
+        """Compare the operands of an instruction with what was copied, and with those of the one before that added to the same D."""
+        before = words.last.get(product.accumulator) if product.accumulate else None
+        found = [
+            self._taken(operation, operand, words, cta, None if before is None else before[number])
+            for number, operand in enumerate(product.operands)
+        ]
+        words.last[product.accumulator] = found
+        for taken in found:
+            if taken is not None and taken.operand not in self._judged:
+                self._judged.add(taken.operand)
+                self._rest.multiplied(operation, product, taken.operand, partial(_is_image, taken.image, words), cta)
+        if before is not None:
+            # The steps of a loop are alike.
+            pairs = zip(before, found, strict=True)
+            step = tuple((b.operand, n.operand, n.image.base - b.image.base) for b, n in pairs if b is not None and n is not None)
+            if step not in self._steps:
+                self._steps.add(step)
+                self._reporter.step(operation, before, found, words.sources, cta)
+
+    def _taken(
+        self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any, before: TakenWords | None
+    ) -> TakenWords | None:
+        known: _Known | None = operand.known.get("words")
+        if known is not None:
+            firsts = words.addresses.take(known.places)
+            base = firsts.item(0)
+            firsts -= base
+            if firsts.tobytes() == known.relative:
+                return TakenWords(operand, WordImage(base, known.line, known.word))
+        if operand.overlaps:
+            self._reporter.overlapping(operation, operand, words.sources, cta)
+            return None
+        found = sources_of(words.sources, operand.chunks)
+        if not found.all() or not (found > NO_SOURCE).any():
+            return None
+        image = image_of_words(found)
+        if image is not None:
+            if (found > NO_SOURCE).all():
+                per_chunk = CHUNK // WORD
+                relative = np.ascontiguousarray(found[:, ::per_chunk] - image.base).tobytes()
+                operand.known["words"] = _Known(image.line, image.word, operand.chunks.reshape(-1) * per_chunk, relative)
+            self._reporter.element_type(operation, operand, image, cta)
+            return TakenWords(operand, image)
+        key = operation.op.index, operand.name
+        attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
+        if attempts <= _ATTEMPTS:
+            wanted = None if before is None else before.image.base + before.reach
+            self._reporter.mismatch(operation, operand, found, words.sources, wanted, cta)
+        return None
+
+
+def _is_image(image: WordImage, words: Words, chunks: NDArray[np.intp]) -> bool:
+    found = sources_of(words.sources, chunks)
+    return bool((found > NO_SOURCE).all()) and image_of_words(found) == image

@@ -1,0 +1,216 @@
+"""Operands that threads have copied word by word: from which global addresses their words come.
+
+Such an operand has no box that says what its rows are. It is an image of a matrix in memory if neighbouring rows are the same number of
+bytes apart everywhere, and so are neighbours in k. Rows may be gathered, and k may go through several arrays: an operand without such an
+image is wrong only if another descriptor has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.operands._candidates import Candidate, search
+from ptxlab.engine.context import NO_SOURCE
+from ptxlab.isa.tiles import CHUNK, MatrixOperand
+from ptxlab.tables import SWIZZLES
+
+__all__ = [
+    "LINE",
+    "WORD",
+    "TakenWords",
+    "WordImage",
+    "fitting_descriptor",
+    "image_of_words",
+    "is_rearranged",
+    "sources_of",
+    "step_of_words",
+]
+
+WORD = 4
+"""Bytes."""
+LINE = 128
+"""Bytes of the widest row of a swizzling mode."""
+_STRIDES = (1024, 512, 256, 128, 2048, 4096, 8192, 16384)
+_FARTHEST = 4096
+
+Sources = NDArray[np.int64]
+"""The global address of each word of an operand, ``[line, word]``; `NO_SOURCE` for zeros, 0 if it is not known."""
+
+
+class WordImage(NamedTuple):
+    """An image of a matrix in global memory.
+
+    Attributes
+    ----------
+    base : address of the first element
+    line, word : bytes from line to line of the operand, and from word to word; lines are rows if it is K-major, else steps of k
+    """
+
+    base: int
+    line: int
+    word: int
+
+
+class TakenWords(NamedTuple):
+    """An operand with its image."""
+
+    operand: MatrixOperand
+    image: WordImage
+
+    @property
+    def reach(self) -> int:
+        """Bytes in global memory from the first k of the operand to the k behind its last one."""
+        lines, words = len(self.operand.chunks), self.operand.chunks.shape[1] * CHUNK // WORD
+        return self.image.word * words if self.operand.major == "k" else self.image.line * lines
+
+    @property
+    def reach_of_k(self) -> int:
+        """Elements of k."""
+        index = self.operand.placed.index
+        return index.k * self.operand.stored
+
+    def moved(self, before: TakenWords) -> tuple[int, int] | None:
+        """By how many rows and elements of k it begins after another one; None if the two are not of one matrix."""
+        if (self.image.line, self.image.word, self.operand.major) != (before.image.line, before.image.word, before.operand.major):
+            return None
+        bits = self.operand.container
+        line, element = self.image.line, self.image.word * bits // (8 * WORD)
+        steps = (line, element) if self.operand.major == "k" else (element, line)
+        if 0 in steps:
+            return None
+        distance = self.image.base - before.image.base
+        large = 0 if abs(steps[0]) > abs(steps[1]) else 1
+        count = int(distance / steps[large])
+        rest = (distance - count * steps[large]) // steps[1 - large]
+        rows, k = (count, rest) if large == 0 else (rest, count)
+        return rows, k * self.operand.stored
+
+    def is_near(self, before: TakenWords) -> bool:
+        """Whether both are parts of one tile as far as can be told: in one row of a swizzling mode, or with bytes that both have."""
+        one, other = (each.operand.descriptor.start // LINE for each in (self, before))
+        if self.operand.major == "k" and one == other:
+            return True
+        return bool(np.intersect1d(self.operand.chunks, before.operand.chunks).size)
+
+
+def sources_of(sources: NDArray[np.uint64], chunks: NDArray[np.intp]) -> Sources:
+    """Where the words of some chunks come from."""
+    found = sources[: len(sources) // WORD * WORD].reshape(-1, CHUNK // WORD).take(chunks.reshape(-1), axis=0)
+    return found.reshape(len(chunks), -1).view(np.int64)
+
+
+def image_of_words(found: Sources) -> WordImage | None:
+    """The image that the words have; None if they have none."""
+    known = found > NO_SOURCE
+    if not known.any():
+        return None
+    line, word = (_distance(found, known, axis) for axis in (0, 1))
+    row, slot = np.argwhere(known)[0].tolist()
+    base = int(found[row, slot]) - row * line - slot * word
+    expected = base + np.arange(found.shape[0])[:, None] * line + np.arange(found.shape[1]) * word
+    return WordImage(base, line, word) if bool((found == expected)[known].all()) else None
+
+
+def is_rearranged(found: Sources, origin: int, pitch: int) -> bool:
+    """Whether rows and k stand apart from each other, though not in equal steps: rows that are gathered, or that go on at the other end.
+
+    Each line of the operand then lies in one row of the array, which begins at ``origin`` and whose rows are ``pitch`` bytes apart, and all
+    lines at the same offsets in their rows; or so do its columns. Without a ``pitch`` the address of an element is a sum of what its row
+    and what its k adds.
+    """
+    known = found > NO_SOURCE
+    if not pitch:
+        row, slot = int(known.sum(axis=1).argmax()), int(known.sum(axis=0).argmax())
+        together = known & known[row] & known[:, slot : slot + 1]
+        return not (found - found[row] != found[:, slot : slot + 1] - found[row, slot])[together].any()
+    rows, offsets = np.divmod(found - origin, pitch)
+    return any(_equal(rows, known, axis) and _equal(offsets, known, 1 - axis) for axis in (0, 1))
+
+
+def _equal(values: NDArray[np.int64], known: NDArray[np.bool_], axis: int) -> bool:
+    """Whether the known values along an axis are equal."""
+    lowest = np.where(known, values, np.iinfo(np.int64).max).min(axis=axis, keepdims=True)
+    return bool((values == lowest)[known].all())
+
+
+def _distance(found: Sources, known: NDArray[np.bool_], axis: int) -> int:
+    """Bytes between the first neighbours that are both known; 0 if there are none."""
+    both = np.argwhere(np.logical_and(*_neighbours(known, axis)))
+    if not len(both):
+        return 0
+    at = tuple(both[0])
+    first, second = _neighbours(found, axis)
+    return int(second[at] - first[at])
+
+
+def _neighbours(values: NDArray[Any], axis: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    return (values[:-1], values[1:]) if axis == 0 else (values[:, :-1], values[:, 1:])
+
+
+def fitting_descriptor(
+    operand: MatrixOperand, sources: NDArray[np.uint64], wanted: int | None, only: tuple[str, ...] = ()
+) -> Candidate[WordImage] | None:
+    """A descriptor with which the operand is an image.
+
+    ``wanted`` is the address at which one with another start must begin, if known; ``only`` are the fields that may change, if not all.
+    A descriptor that finds more zeros is none: everything is an image of zeros.
+    """
+    limit = len(sources) * WORD // CHUNK
+    least = int((sources_of(sources, operand.chunks) > NO_SOURCE).sum()) if operand.chunks.max() < limit else 1
+
+    def fitting(tried: MatrixOperand, chunks: NDArray[np.intp]) -> WordImage | None:
+        if chunks.min() < 0 or chunks.max() >= limit or len(np.unique(chunks)) < chunks.size:
+            return None
+        found = sources_of(sources, chunks)
+        image = image_of_words(found) if found.all() and (found > NO_SOURCE).sum() >= least else None
+        return image if image is not None and _apart(image, found.shape) else None
+
+    def at_start(tried: MatrixOperand, chunks: NDArray[np.intp]) -> WordImage | None:
+        image = fitting(tried, chunks)
+        return image if image is not None and wanted == image.base else None
+
+    fields: dict[str, Sequence[Any]] = {
+        "swizzle": list(SWIZZLES),
+        "stride": _STRIDES,
+        "leading": (CHUNK, *_STRIDES),
+        "major": ["k", "mn"],
+        "base_offset": range(8),
+        "start": (),
+    }
+    if only:
+        return search(operand, {name: values if name in only else () for name, values in fields.items()}, fitting)
+    if operand.major == "mn" and operand.descriptor.start % LINE and (turned := fitting_descriptor(operand, sources, None, ("major",))):
+        return turned
+    moved = {name: _starts(operand) if name == "start" else () for name in fields}
+    return search(operand, moved, at_start) or search(operand, fields, fitting) or search(operand, moved, fitting)
+
+
+def step_of_words(taken: TakenWords, before: TakenWords, sources: NDArray[np.uint64]) -> int | None:
+    """By how many bytes the start address must advance from ``before`` so that the next elements of k follow."""
+    wanted = before.image.base + before.reach
+    descriptor = before.operand.descriptor
+    for step in range(CHUNK, _FARTHEST + CHUNK, CHUNK):
+        chunks = taken.operand.chunks_of(replace(descriptor, start=descriptor.start + step), taken.operand.major)
+        if (chunks.max() + 1) * CHUNK <= len(sources) * WORD:
+            image = image_of_words(sources_of(sources, chunks))
+            if image == WordImage(wanted, before.image.line, before.image.word):
+                return step
+    return None
+
+
+def _starts(operand: MatrixOperand) -> list[int]:
+    """Other start addresses, the nearest first."""
+    first = operand.descriptor.start
+    return [start for step in range(CHUNK, _FARTHEST, CHUNK) for start in (first - step, first + step) if start >= 0]
+
+
+def _apart(image: WordImage, shape: tuple[int, ...]) -> bool:
+    """Whether it is a matrix whose rows or columns are contiguous, and whose elements do not overlap."""
+    small, count = (abs(image.word), shape[1]) if abs(image.word) <= abs(image.line) else (abs(image.line), shape[0])
+    large = max(abs(image.word), abs(image.line))
+    return small == WORD and large >= small * count

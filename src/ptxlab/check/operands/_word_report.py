@@ -1,0 +1,144 @@
+"""The findings about operands that threads have copied word by word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.operands._report import Reporter, element_name, fields_text, fix_text
+from ptxlab.check.operands._word_images import (
+    WORD,
+    Sources,
+    TakenWords,
+    WordImage,
+    fitting_descriptor,
+    is_rearranged,
+    sources_of,
+    step_of_words,
+)
+from ptxlab.engine.context import NO_SOURCE
+from ptxlab.isa.tiles import CHUNK, MatrixOperand
+from ptxlab.machine.memory.global_memory import AccessError
+
+if TYPE_CHECKING:
+    from ptxlab.isa.context import AsyncOperation
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.memory.elements import ArrayPlace
+
+__all__ = ["WordReporter"]
+
+
+class WordReporter:
+    """Reports each defect of an instruction once, together with a `Reporter`."""
+
+    def __init__(self, launch: Launch, reporter: Reporter) -> None:
+        self._memory = launch.device.memory
+        self._reporter = reporter
+
+    def mismatch(
+        self, operation: AsyncOperation, operand: MatrixOperand, found: Sources, sources: NDArray[np.uint64], wanted: int | None, cta: Any
+    ) -> None:
+        """An operand has no image; it is wrong if another descriptor has one, and the bytes are still those that were copied."""
+        key = operation.op.index, operand.name
+        if self._reporter.has(*key):
+            return
+        array = self._reporter.array_at(int(found[found > NO_SOURCE][0]))
+        origin, pitch = (0, 0) if array is None else (array.address, _pitch(array))
+        only = ("stride", "leading") if is_rearranged(found, origin, pitch) else ()
+        candidate = fitting_descriptor(operand, sources, wanted, only)
+        if candidate is None or not self._unchanged(operand, found, cta):
+            return
+        self._reporter.first(*key)
+        line, slot = _first_apart(found)
+        here, there = (
+            f"{element_name(operand, i, j)} is {self._element(int(found[i, j * CHUNK // WORD]))}" for i, j in ((line, slot), (0, 0))
+        )
+        self._reporter.add(
+            "O101",
+            f"matrix {operand.name} is not an image of the rows that were copied: it has no equal steps; {here}, but {there}",
+            operation,
+            cta,
+            fix=fix_text(candidate, operand),
+            details=[("descriptor", fields_text(operand))],
+        )
+
+    def overlapping(self, operation: AsyncOperation, operand: MatrixOperand, sources: NDArray[np.uint64], cta: Any) -> None:
+        """Two elements of an operand lie in the same bytes."""
+        self._reporter.same_bytes(operation, operand, lambda: fitting_descriptor(operand, sources, None), None, cta)
+
+    def element_type(self, operation: AsyncOperation, operand: MatrixOperand, image: WordImage, cta: Any) -> None:
+        """The element type of the instruction is not that of the array."""
+        array = self._reporter.array_at(image.base)
+        if array is not None:
+            self._reporter.other_type(
+                operation, operand, array.dtype, f"the elements of {array.name}", f"make {array.name} an array of", (), cta
+            )
+
+    def step(
+        self,
+        operation: AsyncOperation,
+        before: list[TakenWords | None],
+        now: list[TakenWords | None],
+        sources: NDArray[np.uint64],
+        cta: Any,
+    ) -> None:
+        """An instruction that adds to the same D as the one before must take the next k of the same rows."""
+        pairs = [(b, n) for b, n in zip(before, now, strict=True) if b is not None and n is not None]
+        near = [n.is_near(b) for b, n in pairs]
+        moves = [n.moved(b) for b, n in pairs]
+        again = len(pairs) > 1 and all(move == (0, 0) for move in moves)
+        differ = all(near) and len({move for move in moves if move is not None}) > 1
+        for (b, n), move, together in zip(pairs, moves, near, strict=True):
+            if move is None or not together or not (again or _is_wrong(move, n, differ)):
+                continue
+            key = operation.op.index, n.operand.name, "step"
+            if self._reporter.has(*key) or not self._unchanged(n.operand, sources_of(sources, n.operand.chunks), cta):
+                continue
+            self._reporter.first(*key)
+            rows, k = move
+            turned = fitting_descriptor(n.operand, sources, None, ("major",)) if rows and not k else None
+            wanted = None if turned else step_of_words(n, b, sources)
+            self._reporter.wrong_step(operation, b.operand, n.operand, (rows, k, n.reach_of_k), wanted, turned, [], cta)
+
+    def _unchanged(self, operand: MatrixOperand, found: Sources, cta: Any) -> bool:
+        """Whether the words still hold what was copied."""
+        held = cta.shared[: len(cta.shared) // CHUNK * CHUNK].reshape(-1, CHUNK)[operand.chunks.reshape(-1)].reshape(len(found), -1, WORD)
+        try:
+            for address, value in zip(found.reshape(-1).tolist(), held.reshape(-1, WORD), strict=True):
+                if address > NO_SOURCE and not np.array_equal(self._memory.view(address, WORD), value):
+                    return False
+        except AccessError:
+            return False
+        return True
+
+    def _element(self, address: int) -> str:
+        """The element at an address, or the address."""
+        if address <= NO_SOURCE:
+            return "zero"
+        array = self._reporter.array_at(address)
+        if array is None:
+            return f"what was at {address:#x}"
+        return array.element(array.indices(np.array([address]))[0].tolist())
+
+
+def _pitch(array: ArrayPlace) -> int:
+    """Bytes from row to row of an array; 0 if it has one dimension."""
+    steps = sorted({abs(stride) for stride, count in zip(array.strides, array.shape, strict=True) if count > 1 and stride})
+    return steps[1] if len(steps) > 1 else 0
+
+
+def _is_wrong(move: tuple[int, int], taken: TakenWords, differ: bool) -> bool:
+    rows, k = move
+    if rows:
+        return k == 0 and differ
+    return 0 < abs(k) < taken.reach_of_k or (differ and k != taken.reach_of_k)
+
+
+def _first_apart(found: Sources) -> tuple[int, int]:
+    """The first chunk that is not as far from the one before it as the first two are, in its line or from line to line."""
+    chunks = found[:, :: CHUNK // WORD]
+    expected = chunks[0, 0] + np.arange(len(chunks))[:, None] * (chunks[1:2, 0] - chunks[0, 0]) + (chunks[:1] - chunks[0, 0])
+    apart = np.argwhere((chunks != expected) & (chunks > NO_SOURCE))
+    return (int(apart[0, 0]), int(apart[0, 1])) if len(apart) else (0, chunks.shape[1] - 1)

@@ -1,0 +1,87 @@
+"""Operands that threads copy with cp.async: a right product gives no finding, and each mistake names the value that fits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from .word_kernels import MISTAKES, TEXT, launch, mistaken
+
+SHOWS = {"test_mistakes": ("tcgen05.mma*",)}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(name: str) -> None:
+    text, code, fix = mistaken(name)
+    result, right = launch(text)
+    assert not right
+    assert code in {found.code for found in result.diagnostics}
+    assert any(fix in found.fix for found in result.diagnostics if found.code == code)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+@pytest.mark.parametrize("policy", ["eager", "lazy", "random"])
+def test_the_kernel_itself(policy: str, backend: str) -> None:
+    result, right = launch(TEXT, policy=policy, backend=backend, check="operands")
+    assert right
+    assert result.diagnostics == ()
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+@pytest.mark.parametrize("policy", ["eager", "lazy", "random"])
+def test_a_mistake_under_all_policies(policy: str, backend: str) -> None:
+    result, _ = launch(mistaken("swizzle 64B")[0], policy=policy, backend=backend, check="operands")
+    assert {found.code for found in result.diagnostics} == {"O101"}
+
+
+def test_the_kernel_itself_with_all_checks() -> None:
+    result, right = launch(TEXT)
+    assert right
+    assert result.diagnostics == ()
+
+
+def test_a_finding_in_full() -> None:
+    result, _ = launch(mistaken("swizzle 64B")[0], check="operands")
+    first = result.diagnostics[0]
+    assert first.message == (
+        "matrix A is not an image of the rows that were copied: it has no equal steps; A[2, 0] is a[1, 0], but A[0, 0] is a[0, 0]"
+    )
+    assert first.fix == "set the swizzling mode to 128B: then A is the tile that was copied"
+
+
+def test_rows_in_any_order() -> None:
+    """Rows that are gathered are no image of a matrix, and no descriptor would make them one."""
+    index = "mul.lo.u32 %r30, %r1, 45;\n    and.b32 %r30, %r30, 127;\n    mul.wide.u32 %rd2, %r30, 256;"
+    gathered = TEXT.replace("mul.wide.u32 %rd2, %r1, 256;", index)
+    assert gathered != TEXT
+    result, _ = launch(gathered, check="operands")
+    assert result.diagnostics == ()
+
+
+def test_rows_of_zeros() -> None:
+    """Rows behind the end of an array are filled with zeros."""
+    size = "setp.lt.u32 %p7, %r1, 100;\n    selp.u32 %r31, 16, 0, %p7;\nCOPY:"
+    ragged = TEXT.replace("[%rd1], 16;", "[%rd1], 16, %r31;").replace("COPY:", size, 1)
+    result, right = launch(ragged, check="operands")
+    assert not right
+    assert result.completed
+    assert result.diagnostics == ()
+
+
+def test_bytes_that_threads_have_overwritten_are_not_judged() -> None:
+    """Threads change the tile after the copy: a wrong image of what was copied says nothing."""
+    text = mistaken("swizzle 64B")[0].replace(
+        "cp.async.wait_all;",
+        "cp.async.wait_all;\n    mov.u32 %r32, 0;\nMIX:\n    add.u32 %r33, %r10, %r32;\n    ld.shared.b32 %r34, [%r33];\n"
+        "    xor.b32 %r34, %r34, 0x01000100;\n    st.shared.b32 [%r33], %r34;\n    add.u32 %r32, %r32, 4;\n"
+        "    setp.lt.u32 %p7, %r32, 128;\n    @%p7 bra MIX;",
+    )
+    result, _ = launch(text, check="operands")
+    assert result.diagnostics == ()
+
+
+def test_an_array_of_integers_says_nothing_about_the_type() -> None:
+    a = np.random.default_rng(5).integers(-4, 5, (128, 128)).astype(np.float16)
+    result, right = launch(TEXT, a.view(np.uint16), check="operands")
+    assert right
+    assert result.diagnostics == ()

@@ -6,10 +6,10 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["MAGIC", "NO_BITS", "Header", "Section", "Symbol", "header", "sections", "symbols"]
+__all__ = ["MAGIC", "NO_BITS", "Header", "Section", "Symbol", "header", "section_ends", "sections", "symbols"]
 
 MAGIC = b"\x7fELF"
-NO_BITS = 8
+_NULL, NO_BITS = 0, 8
 """The type of a section that has a size and no bytes in the file."""
 _HEADER = struct.Struct("<4sBBBBB7xHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -99,21 +99,34 @@ def sections(raw: bytes) -> Iterator[Section]:
     ValueError
         if the file is damaged or of another class
     """
-    found = header(raw)
-    if not found.section_count:
-        return
-    if found.sections_at + found.section_count * _SECTION.size > len(raw):
-        raise ValueError("the ELF section table is cut off")
-    table = [_SECTION.unpack_from(raw, found.sections_at + i * _SECTION.size) for i in range(found.section_count)]
-    strings = _content(raw, table[found.names])
+    table = _table(raw)
+    strings = _content(raw, table[header(raw).names]) if table else b""
     for row in table:
         yield Section(_string(strings, row[0]), row[1], row[7], row[5], row[4], _content(raw, row))
+
+
+def section_ends(raw: bytes) -> Iterator[int]:
+    """For each section that has bytes in the file, the position after its last one; ``raw`` may end before them.
+
+    Raises
+    ------
+    ValueError
+        if the file is damaged or of another class
+    """
+    yield from (row[4] + row[5] for row in _table(raw) if row[1] not in (_NULL, NO_BITS))
 
 
 def symbols(table: bytes, strings: bytes) -> Iterator[Symbol]:
     """The symbols of a symbol table, with the names in the string table."""
     for name, info, _, section, value, size in _SYMBOL.iter_unpack(table[: len(table) - len(table) % _SYMBOL.size]):
         yield Symbol(_string(strings, name), info & 15, info >> 4, section, value, size)
+
+
+def _table(raw: bytes) -> list[tuple[int, ...]]:
+    found = header(raw)
+    if found.section_count and found.sections_at + found.section_count * _SECTION.size > len(raw):
+        raise ValueError("the ELF section table is cut off")
+    return [_SECTION.unpack_from(raw, found.sections_at + i * _SECTION.size) for i in range(found.section_count)]
 
 
 def _string(strings: bytes, at: int) -> str:

@@ -50,10 +50,10 @@ _H200 = _SIMULATED | {
 }  # fmt: skip
 _BLACKWELL = _H200 | {
     _MAJOR: 10,
-    _MEMORY_CLOCK: 3_996_000,
-    _BUS: 7680,
     _SMS: 148,
     _CLOCK: 1_965_000,
+    _MEMORY_CLOCK: 3_996_000,
+    _BUS: 7680,
     _L2: 132_644_864,
     _PERSISTING_L2: 82_903_040,
 }

@@ -344,6 +344,9 @@ _CODES = (
     CodeInfo("I401", "error", "a kernel of which there is only machine code"),
     CodeInfo("I402", "error", "an image of a module that cannot be read"),
     CodeInfo("I403", "error", "an image that holds nothing for the device"),
+    # The virtual CUDA driver.
+    CodeInfo("I501", "error", "there is no compiler for a library of the package"),
+    CodeInfo("I502", "error", "a library of the package cannot be compiled"),
     # Results of record kits.
     CodeInfo("K101", "error", "a file of results that is damaged"),
     CodeInfo("K102", "error", "results of another record kit"),

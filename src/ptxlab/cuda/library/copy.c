@@ -144,7 +144,7 @@ static bool copied(Op *made, const Op *from)
     return true;
 }
 
-static const OpClass copies = {.size = sizeof(CopyOp), .at_once = true, .perform = copy_rows, .dispose = release, .copied = copied};
+static const OpClass copies = {.size = sizeof(CopyOp), .node = NODE_COPY, .at_once = true, .perform = copy_rows, .dispose = release, .copied = copied};
 
 /* Find out whether a range lies in memory that the driver knows; memory that follows without a gap counts. */
 static bool in_map(uint64_t address, uint64_t size)
@@ -393,7 +393,7 @@ static CUresult fill_rows(Op *op)
     return CUDA_SUCCESS;
 }
 
-static const OpClass fills = {.size = sizeof(FillOp), .at_once = true, .perform = fill_rows};
+static const OpClass fills = {.size = sizeof(FillOp), .node = NODE_FILL, .at_once = true, .perform = fill_rows};
 
 CUresult make_fill(Op **op, uint64_t to, uint64_t pitch, unsigned int value, unsigned int element, uint64_t width, uint64_t height)
 {

@@ -80,6 +80,7 @@ Thread *this_thread(void);
 CUresult enter_NOTHING(void);
 CUresult enter_DRIVER(void);
 CUresult enter_CONTEXT(void);
+CUresult enter_UNCAPTURED(void);
 
 /* The bodies of the functions of the driver API. */
 #define FUNCTION(name, since, symbol, needs, parameters, arguments) CUresult ptxlab_##symbol parameters;
@@ -169,6 +170,7 @@ typedef struct Position {
 struct OpClass {
     size_t size;
     bool at_once; /* is performed by the calling thread if nothing has to come before it */
+    int node;     /* the type of the graph node that it becomes when it is captured */
     /* By the calling thread, when the operation is submitted to a stream; may be null. */
     CUresult (*prepare)(Op *op, CUstream stream);
     /* With the lock held, when its index in the stream is known; may be null. */
@@ -245,6 +247,17 @@ extern CUresult (*capture_operation)(CUstream stream, Op *op);
 extern CUresult (*capture_event_record)(CUstream stream, CUevent event);
 extern CUresult (*capture_event_wait)(CUstream stream, CUevent event);
 
+/* Calls that a capture forbids; they invalidate it. Of a stream that captures, of an event that was recorded in a capture, of a context
+ * (no error if nothing captures), of any call that needs UNCAPTURED. */
+CUresult capture_refuse(CUstream stream);
+CUresult capture_refuse_event(CUevent event);
+CUresult capture_refuse_context(CUcontext context);
+CUresult capture_forbids(void);
+/* The event is recorded outside of captures, or destroyed. */
+void capture_forget_event(CUevent event);
+/* The stream is destroyed. */
+void capture_end_stream(CUstream stream);
+
 struct CUevent_st {
     CUcontext context;
     unsigned int flags;
@@ -279,11 +292,14 @@ struct CUmod_st {
 CUresult kernel_of(const void *handle, Kernel **kernel);
 void module_unload_context(CUcontext context);
 
-/* Memory of pools that comes and goes in a stream: nodes of graphs. */
-extern const OpClass pool_allocations, pool_releases;
+enum { NODE_KERNEL, NODE_COPY, NODE_FILL, NODE_HOST, NODE_GRAPH, NODE_EMPTY, NODE_EVENT_WAIT, NODE_EVENT_RECORD, NODE_ALLOCATE = 10, NODE_RELEASE };
 
 /* Operations for graphs and for other files. */
 CUresult make_launch(Op **op, const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra);
+/* What a launch was made from; `packed` are its parameters, which may be changed. */
+void describe_launch(Op *op, CUDA_KERNEL_NODE_PARAMS *found, unsigned char **packed);
+/* Set or get an attribute of a launch that has one: cluster, cooperative. False: it has no such attribute. */
+bool launch_attribute(Op *op, CUlaunchAttributeID id, CUlaunchAttributeValue *value, bool set);
 CUresult make_copy(Op **op, const CUDA_MEMCPY3D *copy, CUcontext context);
 CUresult make_fill(Op **op, uint64_t to, uint64_t pitch, unsigned int value, unsigned int element, uint64_t width, uint64_t height);
 CUresult make_host_call(Op **op, CUhostFn function, void *data);

@@ -123,9 +123,8 @@ static CUresult go(Op *op)
     return CUDA_SUCCESS;
 }
 
-/* The numbers of graph nodes that they become. */
-const OpClass pool_allocations = {.size = sizeof(MemoryOp), .at_once = true, .perform = come};
-const OpClass pool_releases = {.size = sizeof(MemoryOp), .at_once = true, .perform = go};
+static const OpClass allocations = {.size = sizeof(MemoryOp), .node = NODE_ALLOCATE, .at_once = true, .perform = come};
+static const OpClass releases = {.size = sizeof(MemoryOp), .node = NODE_RELEASE, .at_once = true, .perform = go};
 
 static CUresult submit_memory(const OpClass *class, CUstream stream, uint64_t address, GraphMemory *of_graph)
 {
@@ -152,7 +151,7 @@ static CUresult allocate_in_graph(uint64_t *address, size_t size, CUmemoryPool p
     lock();
     graph_memory = made;
     unlock();
-    return submit_memory(&pool_allocations, stream, *address, made);
+    return submit_memory(&allocations, stream, *address, made);
 }
 
 CUresult ptxlab_cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream handle)
@@ -206,7 +205,7 @@ CUresult ptxlab_cuMemFreeAsync(CUdeviceptr address, CUstream handle)
         report(found && !freed ? REPORT_FOREIGN_FREE : REPORT_DOUBLE_FREE, "cuMemFreeAsync", address, "");
         return CUDA_ERROR_INVALID_VALUE;
     }
-    return submit_memory(&pool_releases, stream, address, of_graph);
+    return submit_memory(&releases, stream, address, of_graph);
 }
 
 /* ------------------------------------------------------------------ pools */

@@ -319,7 +319,7 @@ CUresult submit_and_wait(CUstream stream, Op *op)
     CUcontext context = stream->context;
     if (stream->capture) {
         op_free(op);
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        return capture_refuse(stream);
     }
     CUresult result = submit_at(stream, op, &position);
     return result ? result : wait_for(position, context);
@@ -380,7 +380,7 @@ CUresult synchronize_stream(CUstream stream)
 {
     CUcontext context = stream->context;
     if (stream->capture)
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        return capture_refuse(stream);
     lock();
     Position position = stream_position(stream);
     for (uint32_t i = 0; i < stream->pending_count && is_reached(position); i++)

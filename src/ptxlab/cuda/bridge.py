@@ -30,8 +30,24 @@ __all__ = ["Bridge", "Host", "core_table"]
 SUCCESS, INVALID_VALUE, NOT_FOUND, LAUNCH_FAILED, NOT_SUPPORTED, UNKNOWN = 0, 1, 500, 719, 801, 999
 
 
+class HostSettings(Protocol):
+    """The settings of a session that the driver looks at."""
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def sms(self) -> int | None: ...
+
+    @property
+    def keep_going(self) -> bool: ...
+
+
 class Host(Protocol):
     """Runs launches with the settings of a program, and records what is found: a session."""
+
+    @property
+    def settings(self) -> HostSettings: ...
 
     def launch(self, kernel: Kernel, site: Place | None, *, grid: tuple[int, ...], **options: Any) -> Result:
         """Launch a kernel; `KernelError` is raised for errors."""
@@ -226,14 +242,12 @@ class Bridge:
         host = self.host()
         for diagnostic in diagnostics:
             host.note(diagnostic)
-        if not getattr(getattr(host, "settings", None), "keep_going", True):
-            self._show(diagnostics)
+        self._show(diagnostics)
 
     def _show(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Write errors that a session leaves to the exception which cannot pass through the driver."""
-        settings = getattr(self.host(), "settings", None)
         errors = [d for d in diagnostics if d.severity == "error"]
-        if errors and not getattr(settings, "keep_going", False):
+        if errors and not self.host().settings.keep_going:
             print(render_report(errors, sys.stderr.isatty()), file=sys.stderr)
 
     # ------------------------------------------------------------------------------------------------------ the table

@@ -190,6 +190,7 @@ static CUresult perform(CUstream stream, Op *op)
 {
     CUcontext context = stream->context;
     CUresult earlier = context->error, result = CUDA_SUCCESS;
+    driver.performing++;
     unlock();
     if (!earlier)
         result = op->class->perform(op);
@@ -197,6 +198,11 @@ static CUresult perform(CUstream stream, Op *op)
         op->class->cancel(op);
     op_free(op);
     lock();
+    if (!--driver.performing) {
+        unlock();
+        memory_release_freed();
+        lock();
+    }
     if (result && result != CUDA_ERROR_INVALID_VALUE && !context->error)
         context->error = result;
     stream->completed++;

@@ -22,7 +22,7 @@ struct CUmemPoolHandle_st {
     uint64_t threshold, reserved, reserved_high, used_high;
 };
 
-/* Memory of graphs, which is in the map of memory only while a graph holds it. */
+/* Memory of graphs: the map of memory has it until a launch of the graph releases it, and again from the next launch on. */
 typedef struct GraphMemory {
     struct GraphMemory *next;
     uint64_t address, size;
@@ -91,21 +91,24 @@ static CUresult come(Op *op)
 {
     MemoryOp *memory = (MemoryOp *)op;
     GraphMemory *wanted = memory->of_graph;
+    lock();
+    bool there = memory_find(wanted->address) != NULL;
+    unlock();
+    if (there)
+        return CUDA_SUCCESS;
     if (!arena_commit(wanted->address, wanted->size))
         return CUDA_ERROR_OUT_OF_MEMORY;
     lock();
-    if (!memory_find(wanted->address)) {
-        memory_add((Allocation){.address = wanted->address,
-                                .size = wanted->size,
-                                .reserved = (wanted->size + PAGE - 1) / PAGE * PAGE,
-                                .kind = MEMORY_POOL,
-                                .device = wanted->pool->device,
-                                .context = memory->context,
-                                .owner = wanted->pool});
-        count(wanted->pool);
-    }
+    Allocation *made = memory_add((Allocation){.address = wanted->address,
+                                               .size = wanted->size,
+                                               .reserved = (wanted->size + PAGE - 1) / PAGE * PAGE,
+                                               .kind = MEMORY_POOL,
+                                               .device = wanted->pool->device,
+                                               .context = memory->context,
+                                               .owner = wanted->pool});
+    count(wanted->pool);
     unlock();
-    return CUDA_SUCCESS;
+    return made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult go(Op *op)
@@ -137,21 +140,17 @@ static CUresult submit_memory(const OpClass *class, CUstream stream, uint64_t ad
     return submit(stream, &made->op);
 }
 
-static CUresult allocate_in_graph(uint64_t *address, size_t size, CUmemoryPool pool, CUstream stream)
+/* The memory is there from the capture on: calls that are captured check their addresses. */
+static CUresult allocate_in_graph(uint64_t address, size_t size, CUmemoryPool pool, CUstream stream)
 {
     GraphMemory *made = calloc(1, sizeof *made);
     if (!made)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult refused = arena_reserve(pool->device, size, ALIGNMENT, address);
-    if (refused) {
-        free(made);
-        return refused;
-    }
-    *made = (GraphMemory){graph_memory, *address, size, pool};
     lock();
+    *made = (GraphMemory){graph_memory, address, size, pool};
     graph_memory = made;
     unlock();
-    return submit_memory(&allocations, stream, *address, made);
+    return submit_memory(&allocations, stream, address, made);
 }
 
 CUresult ptxlab_cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream handle)
@@ -163,9 +162,7 @@ CUresult ptxlab_cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmem
     if (!stream)
         return CUDA_ERROR_INVALID_HANDLE;
     CUresult refused = CUDA_SUCCESS;
-    if (size && stream->capture) {
-        refused = allocate_in_graph(&at, size, pool, stream);
-    } else if (size) {
+    if (size) {
         refused = memory_allocate(MEMORY_POOL, pool->device, size, size >= BLOCK ? BLOCK : ALIGNMENT, 0, &at);
         if (!refused) {
             lock();
@@ -173,6 +170,8 @@ CUresult ptxlab_cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmem
             count(pool);
             unlock();
         }
+        if (!refused && stream->capture)
+            refused = allocate_in_graph(at, size, pool, stream);
     }
     if (!refused)
         *address = at;

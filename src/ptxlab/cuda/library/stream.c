@@ -98,6 +98,7 @@ void stream_destroy(CUstream stream)
 {
     if (!handle_is(stream, HANDLE_STREAM))
         return;
+    capture_end_stream(stream);
     handle_forget(stream);
     lock();
     stream->destroyed = true;

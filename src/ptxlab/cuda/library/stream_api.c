@@ -24,7 +24,6 @@ CUresult ptxlab_cuStreamDestroy_v2(CUstream stream)
 {
     if (!handle_is(stream, HANDLE_STREAM) || stream->legacy || stream->per_thread)
         return CUDA_ERROR_INVALID_HANDLE;
-    capture_end_stream(stream);
     stream_destroy(stream);
     return CUDA_SUCCESS;
 }

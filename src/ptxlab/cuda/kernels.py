@@ -19,6 +19,8 @@ __all__ = ["LoadedKernel", "LoadedModule"]
 _MAX_THREADS, _STATIC_SHARED, _LOCAL, _REGISTERS, _PTX_VERSION, _BINARY_VERSION = 0, 1, 3, 4, 5, 6
 _DYNAMIC_SHARED, _CARVEOUT, _CLUSTER_MUST_BE_SET, _CLUSTER = 8, 9, 10, 11
 """Numbers of attributes of functions."""
+_STATIC_UNIT = 16
+"""Static shared memory comes in multiples of these bytes."""
 _SHARED_WITHOUT_OPT_IN = 48 << 10
 _REGISTERS_OF_PTX = 32
 """What is said of a kernel of which there is no machine code and no ``.maxnreg``."""
@@ -76,7 +78,8 @@ class LoadedModule:
             )
         return found.info
 
-    def _common(self, static: int) -> dict[int, int]:
+    def _common(self, declared: int) -> dict[int, int]:
+        static = -(-declared // _STATIC_UNIT) * _STATIC_UNIT
         version = int("".join(filter(str.isdigit, self.device.target or "0")))
         return {
             _STATIC_SHARED: static,

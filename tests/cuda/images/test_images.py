@@ -59,8 +59,8 @@ def test_a_text_by_its_address() -> None:
 @pytest.mark.parametrize(
     ("raw", "device", "result", "code", "message"),
     [
-        (b"", "sm_90a", ImageResult.INVALID_PTX, "S104", "the module has no '.version' directive"),
-        (b"hello", "sm_90a", ImageResult.INVALID_PTX, "S101", "hello"),
+        (b"", "sm_90a", ImageResult.INVALID_IMAGE, "S104", "the module has no '.version' directive"),
+        (b"hello", "sm_90a", ImageResult.INVALID_IMAGE, "S101", "hello"),
         (text("sm_100a").encode(), "sm_90a", ImageResult.INVALID_PTX, "I403", "the PTX is for sm_100a, and the device is sm_90a"),
         (b".version 99.0\n.target sm_90\n.address_size 64\n", "sm_90a", ImageResult.UNSUPPORTED_PTX_VERSION, "I402", "PTX ISA 99.0"),
         (b"\x7fELF", "sm_90a", ImageResult.INVALID_IMAGE, "S202", "the image is damaged: the ELF header is cut off"),

@@ -25,6 +25,7 @@ Container = Literal["PTX", "fat binary", "cubin"]
 _WRAPPER_MAGIC = (0x466243B1).to_bytes(4, "little")
 _WRAPPER_SIZE = 24
 _MOST_WRAPPED = 4096
+_VERSION = re.compile(r"^\s*\.version\b", re.MULTILINE)
 _TARGET = re.compile(r"^\s*\.target\s+(sm_\d+[af]?)", re.MULTILINE)
 
 
@@ -178,7 +179,9 @@ def parse_text(text: str, device: str, file: str) -> machine.Module:
     try:
         module = machine.loads(text, file=file)
     except ptx.PtxSyntaxError as error:
-        raise ImageError(ImageResult.INVALID_PTX, *error.diagnostics) from None
+        # A text without a version is not taken for PTX.
+        result = ImageResult.INVALID_PTX if _VERSION.search(text) else ImageResult.INVALID_IMAGE
+        raise ImageError(result, *error.diagnostics) from None
     if module.version > LATEST_VERSION:
         version, latest = (".".join(map(str, v)) for v in (module.version, LATEST_VERSION))
         message = f"the text is for PTX ISA {version}; ptxlab knows the versions up to {latest}"

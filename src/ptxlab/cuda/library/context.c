@@ -138,11 +138,18 @@ CUresult ptxlab_cuDevicePrimaryCtxReset_v2(CUdevice device)
     return CUDA_SUCCESS;
 }
 
+/* One of the ways to wait, and bits. */
+static bool are_flags(unsigned int flags)
+{
+    unsigned int wait = flags & CU_CTX_SCHED_MASK;
+    return !(flags & ~(unsigned)CU_CTX_FLAGS_MASK) && wait != 3 && wait <= 4;
+}
+
 CUresult ptxlab_cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
 {
     if (!is_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    if (flags & ~CU_CTX_FLAGS_MASK || (flags & CU_CTX_SCHED_MASK) == 3)
+    if (!are_flags(flags) || flags & CU_CTX_MAP_HOST)
         return CUDA_ERROR_INVALID_VALUE;
     lock();
     driver.primary_flags[device] = flags;
@@ -170,7 +177,7 @@ CUresult ptxlab_cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags,
 
 static CUresult create(CUcontext *context, unsigned int flags, CUdevice device, unsigned int version)
 {
-    if (!context || flags & ~CU_CTX_FLAGS_MASK || (flags & CU_CTX_SCHED_MASK) == 3)
+    if (!context || !are_flags(flags))
         return CUDA_ERROR_INVALID_VALUE;
     if (!is_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
@@ -209,6 +216,8 @@ CUresult ptxlab_cuCtxDestroy_v2(CUcontext context)
 
 CUresult ptxlab_cuCtxPushCurrent_v2(CUcontext context)
 {
+    if (!context)
+        return CUDA_ERROR_INVALID_VALUE;
     if (!handle_is(context, HANDLE_CONTEXT))
         return CUDA_ERROR_INVALID_CONTEXT;
     return push(context) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -269,13 +278,14 @@ CUresult ptxlab_cuCtxGetFlags(unsigned int *flags)
 {
     if (!flags)
         return CUDA_ERROR_INVALID_VALUE;
-    *flags = current_context()->flags;
+    CUcontext context = current_context();
+    *flags = context->flags | (context->primary ? CU_CTX_MAP_HOST : 0);
     return CUDA_SUCCESS;
 }
 
 CUresult ptxlab_cuCtxSetFlags(unsigned int flags)
 {
-    if (flags & ~CU_CTX_FLAGS_MASK)
+    if (!are_flags(flags))
         return CUDA_ERROR_INVALID_VALUE;
     current_context()->flags = flags;
     return CUDA_SUCCESS;
@@ -321,15 +331,24 @@ CUresult ptxlab_cuCtxGetLimit(size_t *value, CUlimit limit)
 {
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
-    if (limit < 0 || limit >= CU_LIMIT_COUNT || limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH)
+    if (limit < 0 || limit >= CU_LIMIT_COUNT)
+        return limit == CU_LIMIT_COUNT ? CUDA_ERROR_UNSUPPORTED_LIMIT : CUDA_ERROR_INVALID_VALUE;
+    if (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH)
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
     *value = current_context()->limits[limit];
     return CUDA_SUCCESS;
 }
 
+/* Bytes of stack that a thread can have. */
+enum { MOST_STACK = 512 << 10 };
+
 CUresult ptxlab_cuCtxSetLimit(CUlimit limit, size_t value)
 {
-    if (limit < 0 || limit >= CU_LIMIT_SHMEM_SIZE || limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH)
+    if (limit < 0 || limit >= CU_LIMIT_COUNT || (limit == CU_LIMIT_STACK_SIZE && value > MOST_STACK))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (limit == CU_LIMIT_SHMEM_SIZE)
+        return CUDA_ERROR_NOT_PERMITTED;
+    if (limit == CU_LIMIT_CIG_ENABLED || limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH)
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
     current_context()->limits[limit] = value;
     return CUDA_SUCCESS;
@@ -351,11 +370,14 @@ CUresult ptxlab_cuCtxSetCacheConfig(CUfunc_cache config)
     return CUDA_SUCCESS;
 }
 
+/* The banks of shared memory are four bytes wide; a program may ask for others. */
+enum { BANKS_OF_FOUR_BYTES = 1 };
+
 CUresult ptxlab_cuCtxGetSharedMemConfig(CUsharedconfig *config)
 {
     if (!config)
         return CUDA_ERROR_INVALID_VALUE;
-    *config = current_context()->shared_config;
+    *config = BANKS_OF_FOUR_BYTES;
     return CUDA_SUCCESS;
 }
 
@@ -363,7 +385,6 @@ CUresult ptxlab_cuCtxSetSharedMemConfig(CUsharedconfig config)
 {
     if (config < 0 || config > 2)
         return CUDA_ERROR_INVALID_VALUE;
-    current_context()->shared_config = config;
     return CUDA_SUCCESS;
 }
 
@@ -386,7 +407,7 @@ CUresult ptxlab_cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
     if (flags)
         return CUDA_ERROR_INVALID_VALUE;
     if (peer->device == context->device)
-        return CUDA_ERROR_INVALID_DEVICE;
+        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     if (context->peers & 1u << peer->device)
         return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
     context->peers |= 1u << peer->device;

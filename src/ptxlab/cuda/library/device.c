@@ -8,7 +8,7 @@ bool is_device(CUdevice device) { return device >= 0 && device < (int)driver.cor
 
 const DeviceDescription *device_of(CUdevice device) { return &driver.core.descriptions[device]; }
 
-enum { PCI_BUS = 33, PCI_DEVICE = 34, PCI_DOMAIN = 50, MAJOR = 75, MINOR = 76, LAST_ATTRIBUTE = 161 };
+enum { PCI_BUS = 33, PCI_DEVICE = 34, PCI_DOMAIN = 50, MAJOR = 75, MINOR = 76, LAST_ATTRIBUTE = 147 };
 
 CUresult ptxlab_cuDeviceGetCount(int *count)
 {
@@ -134,10 +134,10 @@ CUresult ptxlab_cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 CUresult ptxlab_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source, CUdevice destination)
 {
     enum { PERFORMANCE_RANK = 1, ACCESS_SUPPORTED, NATIVE_ATOMICS, ARRAYS_ACCESS };
-    if (!value || attribute < PERFORMANCE_RANK || attribute > ARRAYS_ACCESS)
-        return CUDA_ERROR_INVALID_VALUE;
     if (!is_device(source) || !is_device(destination) || source == destination)
         return CUDA_ERROR_INVALID_DEVICE;
+    if (!value || attribute < PERFORMANCE_RANK || attribute > ARRAYS_ACCESS)
+        return CUDA_ERROR_INVALID_VALUE;
     *value = attribute == ACCESS_SUPPORTED || attribute == NATIVE_ATOMICS;
     return CUDA_SUCCESS;
 }

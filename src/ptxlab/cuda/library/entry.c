@@ -42,6 +42,9 @@
 
 typedef void (*AnyFunction)(void);
 
+/* The version of CUDA from which on functions have a form for the default stream of the thread. */
+enum { FIRST_PER_THREAD = 7000 };
+
 typedef struct Row {
     const char *name;
     int since;
@@ -59,14 +62,18 @@ static const Row rows[] = {
 
 CUresult ptxlab_cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *status)
 {
-    if (!name || !function || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+    if (!name || !function || flags > (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
         return CUDA_ERROR_INVALID_VALUE;
     const Row *found = NULL;
     bool known = false;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strcmp(rows[i].name, name)) {
             known = true;
-            if (rows[i].since <= version)
+            int since = flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && rows[i].per_thread != rows[i].function &&
+                                rows[i].since < FIRST_PER_THREAD
+                            ? FIRST_PER_THREAD
+                            : rows[i].since;
+            if (since <= version)
                 found = &rows[i];
         }
     *function = NULL;

@@ -97,6 +97,8 @@ CUresult ptxlab_cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned 
         return CUDA_ERROR_INVALID_VALUE;
     if (!stream || !handle_is(event, HANDLE_EVENT) || stream->context != event->context)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (flags && !stream->capture)
+        return CUDA_ERROR_ILLEGAL_STATE;
     return stream->capture && capture_event_record ? capture_event_record(stream, event) : event_record(event, stream);
 }
 
@@ -109,6 +111,8 @@ CUresult ptxlab_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int f
         return CUDA_ERROR_INVALID_VALUE;
     if (!stream || !handle_is(event, HANDLE_EVENT))
         return CUDA_ERROR_INVALID_HANDLE;
+    if (flags && !stream->capture)
+        return CUDA_ERROR_ILLEGAL_STATE;
     if ((event->capture || stream->capture) && capture_event_wait)
         return capture_event_wait(stream, event);
     return event->position.stream ? stream_wait_for(stream, event->position) : CUDA_SUCCESS;
@@ -145,9 +149,7 @@ CUresult ptxlab_cuEventSynchronize(CUevent event)
 
 CUresult ptxlab_cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
 {
-    if (!milliseconds)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!handle_is(start, HANDLE_EVENT) || !handle_is(end, HANDLE_EVENT) || start->context != end->context)
+    if (!milliseconds || !handle_is(start, HANDLE_EVENT) || !handle_is(end, HANDLE_EVENT) || start->context != end->context)
         return CUDA_ERROR_INVALID_HANDLE;
     if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING || !start->position.stream || !end->position.stream)
         return CUDA_ERROR_INVALID_HANDLE;

@@ -106,7 +106,6 @@ struct CUctx_st {
     CUresult error;    /* the error that sticks */
     size_t limits[CU_LIMIT_COUNT];
     CUfunc_cache cache_config;
-    CUsharedconfig shared_config;
     uint32_t peers; /* bit i: access to the memory of device i is enabled */
     struct CUstream_st *legacy;
     struct CUstream_st *streams; /* all streams of the context, the legacy one too */

@@ -5,7 +5,7 @@
 #include "internal.h"
 
 enum { PORTABLE_CLUSTER = 8, MOST_CLUSTER = 16, MOST_THREADS = 1024, MOST_DEPTH = 64, MOST_GRID_YZ = 65535, MOST_ATTRIBUTES = 64 };
-enum { SMS = 16, THREADS_PER_SM = 39 };
+enum { SMS = 16, THREADS_PER_SM = 39, CTAS_PER_SM = 106 };
 
 typedef struct LaunchOp {
     Op op;
@@ -88,6 +88,8 @@ static CUresult pack_buffer(const KernelInfo *info, unsigned char *packed, void 
         else if (pair[0] != CU_LAUNCH_PARAM_BUFFER_SIZE || !read_program(&size, pair[1], sizeof size))
             return CUDA_ERROR_INVALID_VALUE;
     }
+    if (size > info->parameter_bytes)
+        return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     if (size < info->parameter_bytes || !read_program(packed, buffer, info->parameter_bytes))
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
@@ -126,7 +128,6 @@ static CUresult read_attributes(Attributes *found, const CUlaunchConfig *config)
             break;
         case CU_LAUNCH_ATTRIBUTE_IGNORE:
         case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-        case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
         case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
         case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
         case CU_LAUNCH_ATTRIBUTE_PRIORITY:
@@ -160,7 +161,7 @@ static CUresult check_shape(const CUlaunchConfig *config, const int32_t *limits)
         threads > MOST_THREADS)
         return refuse(CUDA_ERROR_INVALID_VALUE, "a CTA has 1 to 1024 threads, in z at most 64");
     if (threads > (uint64_t)limits[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK])
-        return refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "a CTA has more threads than the kernel permits");
+        return refuse(CUDA_ERROR_INVALID_VALUE, "a CTA has more threads than the kernel permits");
     if (config->sharedMemBytes > (uint64_t)limits[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES])
         return refuse(CUDA_ERROR_INVALID_VALUE,
                       "more dynamic shared memory than attribute 8 of the function permits: set MAX_DYNAMIC_SHARED_SIZE_BYTES");
@@ -190,7 +191,7 @@ static CUresult check_cluster(const CUlaunchConfig *config, const int32_t *limit
         return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE,
                       "a cluster of more than 8 CTAs needs the attribute NON_PORTABLE_CLUSTER_SIZE_ALLOWED of the function");
     if (config->gridDimX % used[0] || config->gridDimY % used[1] || config->gridDimZ % used[2])
-        return refuse(CUDA_ERROR_INVALID_VALUE, "the grid is not a multiple of the cluster");
+        return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, "the grid is not a multiple of the cluster");
     return CUDA_SUCCESS;
 }
 
@@ -199,7 +200,8 @@ static CUresult check_cooperative(const CUlaunchConfig *config)
 {
     const int32_t *device = device_of(current_context()->device)->attributes;
     uint64_t threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ, warps = (threads + 31) / 32;
-    uint64_t most = (uint64_t)device[SMS] * ((uint64_t)device[THREADS_PER_SM] / (warps * 32));
+    uint64_t of_sm = (uint64_t)device[THREADS_PER_SM] / (warps * 32), slots = (uint64_t)device[CTAS_PER_SM];
+    uint64_t most = (uint64_t)device[SMS] * (of_sm < slots ? of_sm : slots);
     if ((uint64_t)config->gridDimX * config->gridDimY * config->gridDimZ > most)
         return refuse(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "the CTAs of a cooperative launch are not resident together");
     return CUDA_SUCCESS;

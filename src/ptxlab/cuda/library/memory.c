@@ -247,7 +247,10 @@ CUresult ptxlab_cuMemGetInfo_v2(size_t *unused, size_t *total)
 
 CUresult ptxlab_cuMemAlloc_v2(CUdeviceptr *address, size_t size)
 {
-    if (!address || !size)
+    if (!address)
+        return CUDA_ERROR_INVALID_VALUE;
+    *address = 0;
+    if (!size)
         return CUDA_ERROR_INVALID_VALUE;
     uint64_t at, alignment = size >= BLOCK ? BLOCK : ALIGNMENT;
     CUresult refused = memory_allocate(MEMORY_DEVICE, current_context()->device, size, alignment, 0, &at);
@@ -351,11 +354,11 @@ CUresult ptxlab_cuMemHostUnregister(void *memory)
     synchronize_context(current_context());
     lock();
     Allocation *found = memory_find((uint64_t)memory);
-    bool fits = found && found->kind == MEMORY_REGISTERED && found->address == (uint64_t)memory;
+    bool registered = found && found->kind == MEMORY_REGISTERED, fits = registered && found->address == (uint64_t)memory;
     if (fits)
         memory_remove(found);
     unlock();
-    return fits ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    return fits ? CUDA_SUCCESS : registered ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
 static bool is_host(const Allocation *found) { return found && (found->kind == MEMORY_HOST || found->kind == MEMORY_REGISTERED); }
@@ -379,9 +382,9 @@ CUresult ptxlab_cuMemHostGetFlags(unsigned int *flags, void *memory)
         return CUDA_ERROR_INVALID_VALUE;
     lock();
     Allocation *found = memory_find((uint64_t)memory);
-    bool fits = found && found->kind == MEMORY_HOST;
+    bool fits = is_host(found);
     if (fits)
-        *flags = found->flags;
+        *flags = found->flags & (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED);
     unlock();
     return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -394,7 +397,7 @@ static bool attribute_of(void *value, CUpointer_attribute attribute, const Alloc
     bool managed = found && found->kind == MEMORY_MANAGED, on_host = is_host(found);
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        *(CUcontext *)value = found ? found->context : NULL;
+        *(CUcontext *)value = found && found->kind != MEMORY_POOL ? found->context : NULL;
         return true;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         *(unsigned int *)value = !found ? 0 : on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
@@ -403,7 +406,7 @@ static bool attribute_of(void *value, CUpointer_attribute attribute, const Alloc
         *(CUdeviceptr *)value = found ? address : 0;
         return true;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        *(void **)value = on_host || managed ? (void *)address : NULL;
+        *(void **)value = !found || on_host || managed ? (void *)address : NULL; /* other memory is the program's */
         return true;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
@@ -426,6 +429,9 @@ static bool attribute_of(void *value, CUpointer_attribute attribute, const Alloc
         return true;
     case CU_POINTER_ATTRIBUTE_MAPPED:
         *(unsigned char *)value = found != NULL;
+        return true;
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        *(unsigned char *)value = found && found->kind == MEMORY_DEVICE;
         return true;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         *(unsigned long long *)value = 0;

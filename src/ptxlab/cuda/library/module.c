@@ -405,6 +405,8 @@ static CUresult set_attribute(const void *handle, CUfunction_attribute attribute
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
         if (value < 0 || value > 2)
             return CUDA_ERROR_INVALID_VALUE;
+        if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED)
+            value = value != 0;
         break;
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
@@ -541,7 +543,8 @@ CUresult ptxlab_cuLibraryGetGlobal(CUdeviceptr *address, size_t *size, CUlibrary
 
 CUresult ptxlab_cuLibraryGetManaged(CUdeviceptr *address, size_t *size, CUlibrary library, const char *name)
 {
-    return get_variable(address, size, library, name);
+    (void)address, (void)size, (void)name;
+    return module_of(library) ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE; /* PTX that ptxlab reads has no managed variables */
 }
 
 /* ------------------------------------------------------------------ linking */

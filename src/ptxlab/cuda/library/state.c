@@ -155,6 +155,8 @@ CUresult enter_CONTEXT(void)
     CUresult refused = enter_DRIVER();
     if (refused)
         return refused;
+    if (this_thread()->running) /* a host function of a stream */
+        return CUDA_ERROR_NOT_PERMITTED;
     CUcontext context = current_context();
     if (!context)
         return CUDA_ERROR_INVALID_CONTEXT;

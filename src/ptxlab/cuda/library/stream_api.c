@@ -327,10 +327,14 @@ CUresult ptxlab_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, cuu
 
 CUresult ptxlab_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
+    if (flags)
+        return CUDA_ERROR_INVALID_VALUE;
     return value_op(&value_writes, stream, address, value, 4, flags);
 }
 
 CUresult ptxlab_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
 {
+    if (flags)
+        return CUDA_ERROR_INVALID_VALUE;
     return value_op(&value_writes, stream, address, value, 8, flags);
 }

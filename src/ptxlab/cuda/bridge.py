@@ -197,6 +197,8 @@ class Bridge:
             except KernelError as error:
                 self._show(error.diagnostics)
                 return result_of(error.diagnostics)
+            except KeyboardInterrupt:
+                return LAUNCH_FAILED
             finally:
                 self.turns.ended()
         return SUCCESS
@@ -231,6 +233,10 @@ class Bridge:
             return INVALID_VALUE
         ctypes.memmove(target, raw, len(raw))
         return SUCCESS
+
+    def interrupt_launch(self) -> None:
+        """End the launch that executes, or the next one, because the user interrupts the program."""
+        self.turns.interrupt()
 
     def report(self, kind: int, function: bytes, address: int, text: bytes) -> None:
         """Record a misuse of the driver."""
@@ -271,6 +277,11 @@ _PYTHON = {
     "has_interpreter": "PyGILState_Check",
     "release_interpreter": "PyEval_SaveThread",
     "take_interpreter": "PyEval_RestoreThread",
+    "lock_interpreter": "PyGILState_Ensure",
+    "unlock_interpreter": "PyGILState_Release",
+    "handle_signals": "PyErr_CheckSignals",
+    "drop_exception": "PyErr_Clear",
+    "interrupt_program": "PyErr_SetInterrupt",
 }
 """Functions of the table that Python's own library has."""
 

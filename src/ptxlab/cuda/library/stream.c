@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-enum { IDLE_NS = 500000000, POLL_NS = 1000000, LINGER_NS = 250000000 };
+enum { IDLE_NS = 500000000, POLL_NS = 1000000, LINGER_NS = 250000000, SIGNALS_NS = 100000000 };
 
 CUresult (*capture_operation)(CUstream stream, Op *op);
 CUresult (*capture_event_record)(CUstream stream, CUevent event);
@@ -368,12 +368,19 @@ CUresult wait_for(Position position, CUcontext context)
         unlock();
         void *token = begin_host_wait();
         lock();
-        while (!is_reached(position) && driver.phase == PHASE_READY)
-            wait_changed(0);
+        bool interrupted = false;
+        while (!is_reached(position) && driver.phase == PHASE_READY && !interrupted)
+            if (!wait_changed(now_ns() + SIGNALS_NS)) {
+                unlock();
+                interrupted = handle_signals();
+                lock();
+            }
         driver.waiting--;
         stream_drop(position.stream);
         unlock();
         end_host_wait(token);
+        if (interrupted)
+            return CUDA_ERROR_NOT_READY;
         lock();
     }
     CUresult result = CUDA_ERROR_DEINITIALIZED;

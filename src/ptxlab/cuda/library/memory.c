@@ -328,10 +328,13 @@ CUresult ptxlab_cuMemFreeHost(void *memory)
     return refused ? refused : failed;
 }
 
+/* Portable, mapped, read-only; memory of devices cannot be registered. */
+#define REGISTER_FLAGS 11u
+
 CUresult ptxlab_cuMemHostRegister_v2(void *memory, size_t size, unsigned int flags)
 {
     uint64_t address = (uint64_t)memory;
-    if (!memory || !size || flags & ~15u || !pages_are_mapped(address, size))
+    if (!memory || !size || flags & ~REGISTER_FLAGS || !pages_are_mapped(address, size))
         return CUDA_ERROR_INVALID_VALUE;
     lock();
     size_t next = position(address);

@@ -282,23 +282,6 @@ static void range_wrong(const long *p) {
     CALL(cuMemGetAddressRange_v2, &base, &size, (CUdeviceptr)&base);
 }
 
-static void information(const long *p) {
-    size_t before = 0, after = 0, total = 0;
-    (void)p;
-    start();
-    CALL(cuMemGetInfo_v2, &before, &total);
-    value("total", (long long)total);
-    value("some is in use", before < total);
-    CUdeviceptr address = allocate((size_t)256 << 20);
-    CALL(cuMemGetInfo_v2, &after, &total);
-    value("taken", (long long)(before - after));
-    CALL(cuMemFree_v2, address);
-    CALL(cuMemGetInfo_v2, &after, &total);
-    value("taken", (long long)(before - after));
-    CALL(cuMemGetInfo_v2, NULL, &total);
-    CALL(cuMemGetInfo_v2, &after, NULL);
-}
-
 static void advice(const long *advise) {
     start();
     CUdeviceptr device = allocate(4096), shared = 0;
@@ -345,7 +328,6 @@ void add_memory(void) {
     }
     add("memory.attribute_wrong", attribute_wrong, 0);
     add("memory.range_wrong", range_wrong, 0);
-    add("memory.information", information, 0);
     for (long advise = 0; advise < 8; advise++)
         add("memory.advice", advice, 1, advise);
 }

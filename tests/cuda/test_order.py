@@ -34,12 +34,12 @@ def test_a_kernel_waits_for_the_host(driver: Driver, found: Session) -> None:
     assert not found.diagnostics
 
 
-def test_a_kernel_waits_for_a_thread_of_the_host(driver: Driver) -> None:
+def test_a_kernel_waits_for_a_thread_of_the_host(driver: Driver, found: Session) -> None:
     memory, flag = _pinned(driver)
     flag[:] = 0
 
     def write() -> None:
-        time.sleep(0.3)
+        time.sleep(1.5)  # longer than a launch may wait if no thread of the program could help
         flag[0] = 3
 
     wait, stream = driver.function(driver.module(), "wait_for"), driver.stream()
@@ -48,6 +48,7 @@ def test_a_kernel_waits_for_a_thread_of_the_host(driver: Driver) -> None:
     thread.start()
     driver.call("cuStreamSynchronize", stream)
     thread.join()
+    assert not found.diagnostics
 
 
 def test_a_kernel_waits_for_a_kernel_of_another_stream(driver: Driver, found: Session) -> None:

@@ -19,7 +19,8 @@ DIFFERENCES: tuple[tuple[str, str], ...] = (
     ("context.destroyed_is_current", "null is no context: 201"),
     ("context.flags/[3567]", "without a context the call is refused before its argument is looked at"),
     ("context.flags/256", "without a context the call is refused before its argument is looked at"),
-    ("without_context/cuMemFree*", "without a context the call is refused before its argument is looked at"),
+    ("without_context/cuMemFree[H_]*", "without a context the call is refused before its argument is looked at"),
+    ("without_context/cuPointerGetAttribute", "without a context the call is refused before its argument is looked at"),
     ("without_context/cuMemHostUnregister", "without a context the call is refused before its argument is looked at"),
     ("after_a_fault/cuCtxGetId", "the number of a context can be asked for after an error"),
     (

@@ -17,7 +17,7 @@ from pathlib import Path
 from ptxlab.diagnostics import Diagnostic, PtxlabError, diagnose
 from ptxlab.native import cache_directory
 
-__all__ = ["DRIVER", "SOURCES", "BuildError", "NativeLibrary", "build", "compiler"]
+__all__ = ["DRIVER", "RUNTIMES", "SOURCES", "BuildError", "NativeLibrary", "build", "compiler"]
 
 SOURCES = Path(__file__).parent / "library"
 _PREBUILT = Path(__file__).parent / "prebuilt"
@@ -38,11 +38,13 @@ class NativeLibrary:
     soname : what programs ask the loader for, and the name of the file
     folders : the folders with its C files, relative to `SOURCES`
     flags : further arguments of the compiler; ``{sources}`` stands for the folder of all sources
+    needs : libraries that it is linked with
     """
 
     soname: str
     folders: tuple[str, ...] = (".",)
     flags: tuple[str, ...] = ()
+    needs: tuple[NativeLibrary, ...] = ()
 
     def files(self) -> list[Path]:
         """The files that the compiler is given."""
@@ -56,9 +58,20 @@ class NativeLibrary:
 DRIVER = NativeLibrary("libcuda.so.1", flags=("-D_GNU_SOURCE", "-Wl,--no-undefined", "-Wl,-Bsymbolic"))
 """The virtual driver."""
 
+RUNTIMES = tuple(
+    NativeLibrary(
+        f"libcudart.so.{version}",
+        ("runtime",),
+        (f"-DRUNTIME_MAJOR={version}", f"-Wl,--version-script,{{sources}}/runtime/version{version}.map", "-Wl,--no-undefined"),
+        (DRIVER,),
+    )
+    for version in (12, 13)
+)
+"""The runtime library over the driver, for programs of CUDA 12 and of CUDA 13."""
+
 
 def compiler() -> list[str] | None:
-    """The command of the C compiler: ``$CC``, else ``cc``, ``gcc``, ``clang``, or that of the package ``ziglang``; None if there is none."""
+    """The command of the C compiler: ``$CC``, else ``cc``, ``gcc``, ``clang``, or that of the package ``ziglang``; None: there is none."""
     named = shlex.split(os.environ.get("CC", ""))
     if named:
         return named if shutil.which(named[0]) else None
@@ -133,7 +146,7 @@ def _compile(command: Sequence[str], library: NativeLibrary, file: Path) -> None
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=file.parent) as temporary:
             made = Path(temporary, library.soname)
-            files = list(map(str, library.files()))
+            files = [*map(str, library.files()), *(str(build(needed)) for needed in library.needs)]
             done = subprocess.run([*command, *files, *library.arguments(), "-o", str(made)], capture_output=True, text=True, check=False)
             if done.returncode:
                 raise BuildError(_failure(command, library, done.stderr))

@@ -139,6 +139,8 @@ typedef struct Allocation {
 CUresult arena_reserve(int device, uint64_t size, uint64_t alignment, uint64_t *address);
 bool arena_commit(uint64_t address, uint64_t size);
 void arena_release(uint64_t address, uint64_t size);
+/* Put the memory into a file that another process can map too; before the first reservation. The descriptor, or -1. */
+int arena_share(void);
 #define HOST_ARENA PTXLAB_MAX_DEVICES
 
 /* The map of memory. With the lock held: */

@@ -2,8 +2,8 @@
 #include "runtime.h"
 
 static const struct {
-  int code;
-  const char *name, *text; /* no text: the driver has one under the same number */
+    int code;
+    const char *name, *text; /* no text: the driver has one under the same number */
 } errors[] = {
     {0, "cudaSuccess", "no error"},
     {1, "cudaErrorInvalidValue", "invalid argument"},
@@ -82,15 +82,19 @@ static const struct {
 
 #define COUNT (sizeof errors / sizeof errors[0])
 
-EXPORT const char *cudaGetErrorName(int code) {
-  for (size_t i = 0; i < COUNT; i++)
-    if (errors[i].code == code) return errors[i].name;
-  return "unrecognized error code";
+EXPORT const char *cudaGetErrorName(int code)
+{
+    for (size_t i = 0; i < COUNT; i++)
+        if (errors[i].code == code)
+            return errors[i].name;
+    return "unrecognized error code";
 }
 
-EXPORT const char *cudaGetErrorString(int code) {
-  const char *text = 0;
-  for (size_t i = 0; i < COUNT; i++)
-    if (errors[i].code == code && errors[i].text) return errors[i].text;
-  return cuGetErrorString(code, &text) || !text ? "unrecognized error code" : text;
+EXPORT const char *cudaGetErrorString(int code)
+{
+    const char *text = 0;
+    for (size_t i = 0; i < COUNT; i++)
+        if (errors[i].code == code && errors[i].text)
+            return errors[i].text;
+    return cuGetErrorString(code, &text) || !text ? "unrecognized error code" : text;
 }

@@ -1,12 +1,12 @@
-/* Allocation, pools, what a pointer is, memory of other processes. */
+/* Allocation, managed memory, what a pointer is. */
 #include "runtime.h"
 
-#define PAIR(pointer) ((CUdeviceptr *)(void *)(pointer))
-
-EXPORT int cudaMalloc(void **pointer, size_t bytes) {
-  if (!pointer) return record(RUNTIME_INVALID_VALUE);
-  *pointer = NULL;
-  return CALL(bytes ? cuMemAlloc_v2(PAIR(pointer), bytes) : 0);
+EXPORT int cudaMalloc(void **pointer, size_t bytes)
+{
+    if (!pointer)
+        return record(RUNTIME_INVALID_VALUE);
+    *pointer = NULL;
+    return CALL(bytes ? cuMemAlloc_v2(PAIR(pointer), bytes) : 0);
 }
 
 EXPORT int cudaFree(void *pointer) { return CALL(pointer ? cuMemFree_v2(DEVICE_POINTER(pointer)) : 0); }
@@ -14,30 +14,37 @@ EXPORT int cudaFree(void *pointer) { return CALL(pointer ? cuMemFree_v2(DEVICE_P
 /* Rows of a pitched allocation are read by elements of up to 16 bytes. */
 #define WIDEST_ELEMENT 16
 
-EXPORT int cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height) {
-  if (!pointer || !pitch) return record(RUNTIME_INVALID_VALUE);
-  *pointer = NULL, *pitch = 0;
-  return CALL(width && height ? cuMemAllocPitch_v2(PAIR(pointer), pitch, width, height, WIDEST_ELEMENT) : 0);
+EXPORT int cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height)
+{
+    if (!pointer || !pitch)
+        return record(RUNTIME_INVALID_VALUE);
+    *pointer = NULL, *pitch = 0;
+    return CALL(width && height ? cuMemAllocPitch_v2(PAIR(pointer), pitch, width, height, WIDEST_ELEMENT) : 0);
 }
 
-EXPORT int cudaMalloc3D(PitchedPointer *found, Extent extent) {
-  if (!found) return record(RUNTIME_INVALID_VALUE);
-  *found = (PitchedPointer){NULL, 0, extent.width, extent.height};
-  return cudaMallocPitch(&found->address, &found->pitch, extent.width, extent.height * extent.depth);
+EXPORT int cudaMalloc3D(PitchedPointer *found, Extent extent)
+{
+    if (!found)
+        return record(RUNTIME_INVALID_VALUE);
+    *found = (PitchedPointer){NULL, 0, extent.width, extent.height};
+    return cudaMallocPitch(&found->address, &found->pitch, extent.width, extent.height * extent.depth);
 }
 
-EXPORT int cudaHostAlloc(void **pointer, size_t bytes, unsigned flags) {
-  if (!pointer) return record(RUNTIME_INVALID_VALUE);
-  *pointer = NULL;
-  return CALL(bytes ? cuMemHostAlloc(pointer, bytes, flags) : 0);
+EXPORT int cudaHostAlloc(void **pointer, size_t bytes, unsigned flags)
+{
+    if (!pointer)
+        return record(RUNTIME_INVALID_VALUE);
+    *pointer = NULL;
+    return CALL(bytes ? cuMemHostAlloc(pointer, bytes, flags) : 0);
 }
 
 EXPORT int cudaMallocHost(void **pointer, size_t bytes) { return cudaHostAlloc(pointer, bytes, 0); }
 EXPORT int cudaFreeHost(void *pointer) { return CALL(pointer ? cuMemFreeHost(pointer) : 0); }
 EXPORT int cudaHostRegister(void *pointer, size_t bytes, unsigned flags) { return CALL(cuMemHostRegister_v2(pointer, bytes, flags)); }
 EXPORT int cudaHostUnregister(void *pointer) { return CALL(cuMemHostUnregister(pointer)); }
-EXPORT int cudaHostGetDevicePointer(void **found, void *pointer, unsigned flags) {
-  return CALL(cuMemHostGetDevicePointer_v2(PAIR(found), pointer, flags));
+EXPORT int cudaHostGetDevicePointer(void **found, void *pointer, unsigned flags)
+{
+    return CALL(cuMemHostGetDevicePointer_v2(PAIR(found), pointer, flags));
 }
 EXPORT int cudaHostGetFlags(unsigned *flags, void *pointer) { return CALL(cuMemHostGetFlags(flags, pointer)); }
 EXPORT int cudaMallocManaged(void **pointer, size_t bytes, unsigned flags) { return CALL(cuMemAllocManaged(PAIR(pointer), bytes, flags)); }
@@ -46,90 +53,60 @@ EXPORT int cudaMemGetInfo(size_t *available, size_t *total) { return CALL(cuMemG
 /* ---------------------------------------------------------------------------------------------------- managed memory */
 
 #if RUNTIME_MAJOR >= 13
-EXPORT int cudaMemPrefetchAsync(const void *pointer, size_t bytes, CUmemLocation location, unsigned flags, CUstream stream) {
-  return CALL(cuMemPrefetchAsync_v2(DEVICE_POINTER(pointer), bytes, location, flags, stream));
+EXPORT int cudaMemPrefetchAsync(const void *pointer, size_t bytes, CUmemLocation location, unsigned flags, CUstream stream)
+{
+    return CALL(cuMemPrefetchAsync_v2(DEVICE_POINTER(pointer), bytes, location, flags, stream));
 }
-EXPORT int cudaMemAdvise(const void *pointer, size_t bytes, int advice, CUmemLocation location) {
-  return CALL(cuMemAdvise_v2(DEVICE_POINTER(pointer), bytes, (CUmem_advise)advice, location));
+EXPORT int cudaMemAdvise(const void *pointer, size_t bytes, int advice, CUmemLocation location)
+{
+    return CALL(cuMemAdvise_v2(DEVICE_POINTER(pointer), bytes, (CUmem_advise)advice, location));
 }
 #else
-EXPORT int cudaMemPrefetchAsync(const void *pointer, size_t bytes, int device, CUstream stream) {
-  return CALL(cuMemPrefetchAsync(DEVICE_POINTER(pointer), bytes, device, stream));
+EXPORT int cudaMemPrefetchAsync(const void *pointer, size_t bytes, int device, CUstream stream)
+{
+    return CALL(cuMemPrefetchAsync(DEVICE_POINTER(pointer), bytes, device, stream));
 }
-EXPORT int cudaMemPrefetchAsync_v2(const void *pointer, size_t bytes, CUmemLocation location, unsigned flags, CUstream stream) {
-  return CALL(cuMemPrefetchAsync_v2(DEVICE_POINTER(pointer), bytes, location, flags, stream));
+EXPORT int cudaMemPrefetchAsync_v2(const void *pointer, size_t bytes, CUmemLocation location, unsigned flags, CUstream stream)
+{
+    return CALL(cuMemPrefetchAsync_v2(DEVICE_POINTER(pointer), bytes, location, flags, stream));
 }
-EXPORT int cudaMemAdvise(const void *pointer, size_t bytes, int advice, int device) {
-  return CALL(cuMemAdvise(DEVICE_POINTER(pointer), bytes, (CUmem_advise)advice, device));
+EXPORT int cudaMemAdvise(const void *pointer, size_t bytes, int advice, int device)
+{
+    return CALL(cuMemAdvise(DEVICE_POINTER(pointer), bytes, (CUmem_advise)advice, device));
 }
-EXPORT int cudaMemAdvise_v2(const void *pointer, size_t bytes, int advice, CUmemLocation location) {
-  return CALL(cuMemAdvise_v2(DEVICE_POINTER(pointer), bytes, (CUmem_advise)advice, location));
+EXPORT int cudaMemAdvise_v2(const void *pointer, size_t bytes, int advice, CUmemLocation location)
+{
+    return CALL(cuMemAdvise_v2(DEVICE_POINTER(pointer), bytes, (CUmem_advise)advice, location));
 }
 #endif
 
-EXPORT int cudaStreamAttachMemAsync(CUstream stream, void *pointer, size_t bytes, unsigned flags) {
-  return CALL(cuStreamAttachMemAsync(stream, DEVICE_POINTER(pointer), bytes, flags));
-}
-EXPORT int cudaMemRangeGetAttribute(void *data, size_t data_bytes, int attribute, const void *pointer, size_t bytes) {
-  return CALL(cuMemRangeGetAttribute(data, data_bytes, attribute, DEVICE_POINTER(pointer), bytes));
-}
-
-/* --------------------------------------------------------------------------------------------------------------- pools */
-
-EXPORT int cudaMallocAsync(void **pointer, size_t bytes, CUstream stream) { return CALL(cuMemAllocAsync(PAIR(pointer), bytes, stream)); }
-EXPORT int cudaFreeAsync(void *pointer, CUstream stream) { return CALL(cuMemFreeAsync(DEVICE_POINTER(pointer), stream)); }
-EXPORT int cudaMallocFromPoolAsync(void **pointer, size_t bytes, CUmemoryPool pool, CUstream stream) {
-  return CALL(cuMemAllocFromPoolAsync(PAIR(pointer), bytes, pool, stream));
-}
-EXPORT int cudaDeviceGetDefaultMemPool(CUmemoryPool *pool, int device) { return CALL(cuDeviceGetDefaultMemPool(pool, device)); }
-EXPORT int cudaDeviceGetMemPool(CUmemoryPool *pool, int device) { return CALL(cuDeviceGetMemPool(pool, device)); }
-EXPORT int cudaDeviceSetMemPool(int device, CUmemoryPool pool) { return CALL(cuDeviceSetMemPool(device, pool)); }
-EXPORT int cudaMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties) { return CALL(cuMemPoolCreate(pool, properties)); }
-EXPORT int cudaMemPoolDestroy(CUmemoryPool pool) { return CALL(cuMemPoolDestroy(pool)); }
-EXPORT int cudaMemPoolTrimTo(CUmemoryPool pool, size_t bytes) { return CALL(cuMemPoolTrimTo(pool, bytes)); }
-EXPORT int cudaMemPoolGetAttribute(CUmemoryPool pool, int attribute, void *value) {
-  return CALL(cuMemPoolGetAttribute(pool, (CUmemPool_attribute)attribute, value));
-}
-EXPORT int cudaMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value) {
-  return CALL(cuMemPoolSetAttribute(pool, (CUmemPool_attribute)attribute, value));
-}
-EXPORT int cudaMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t count) {
-  return CALL(cuMemPoolSetAccess(pool, access, count));
-}
-EXPORT int cudaMemPoolGetAccess(int *flags, CUmemoryPool pool, CUmemLocation *location) {
-  return CALL(cuMemPoolGetAccess(flags, pool, location));
+EXPORT int cudaStreamAttachMemAsync(CUstream stream, void *pointer, size_t bytes, unsigned flags)
+{
+    return CALL(cuStreamAttachMemAsync(stream, DEVICE_POINTER(pointer), bytes, flags));
 }
 
 /* ------------------------------------------------------------------------------------------------ what a pointer is */
 
-EXPORT int cudaPointerGetAttributes(PointerAttributes *found, const void *pointer) {
-  unsigned type = 0, managed = 0;
-  int device = 0;
-  CUdeviceptr device_pointer = 0;
-  void *host_pointer = NULL;
-  CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                 CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER};
-  void *values[] = {&type, &managed, &device, &device_pointer, &host_pointer};
-  if (!found) return record(RUNTIME_INVALID_VALUE);
-  CHECK(ready());
-  CHECK(cuPointerGetAttributes(5, names, values, DEVICE_POINTER(pointer)));
-  enum { UNREGISTERED, HOST, DEVICE, MANAGED };
-  int kind = !type ? UNREGISTERED : managed ? MANAGED : type == CU_MEMORYTYPE_HOST ? HOST : DEVICE;
-  *found = (PointerAttributes){.type = kind, .device = INVALID_DEVICE_ID, .host_pointer = (void *)(uintptr_t)pointer};
-  if (kind != UNREGISTERED) {
-    found->device = device;
-    found->device_pointer = (void *)(uintptr_t)device_pointer;
-    found->host_pointer = kind == DEVICE ? NULL : host_pointer;
-  }
-  return 0;
+EXPORT int cudaPointerGetAttributes(PointerAttributes *found, const void *pointer)
+{
+    unsigned type = 0, managed = 0;
+    int device = 0;
+    CUdeviceptr device_pointer = 0;
+    void *host_pointer = NULL;
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER};
+    void *values[] = {&type, &managed, &device, &device_pointer, &host_pointer};
+    if (!found)
+        return record(RUNTIME_INVALID_VALUE);
+    CHECK(ready());
+    CHECK(cuPointerGetAttributes(5, names, values, DEVICE_POINTER(pointer)));
+    enum { UNREGISTERED, HOST, DEVICE, MANAGED };
+    int kind = !type ? UNREGISTERED : managed ? MANAGED : type == CU_MEMORYTYPE_HOST ? HOST : DEVICE;
+    *found = (PointerAttributes){.type = kind, .device = INVALID_DEVICE_ID, .host_pointer = (void *)(uintptr_t)pointer};
+    if (kind != UNREGISTERED) {
+        found->device = device;
+        found->device_pointer = (void *)(uintptr_t)device_pointer;
+        found->host_pointer = kind == DEVICE ? NULL : host_pointer;
+    }
+    return 0;
 }
-
-/* ------------------------------------------------------------------------------------------------ other processes */
-
-EXPORT int cudaIpcGetMemHandle(CUipcMemHandle *handle, void *pointer) { return CALL(cuIpcGetMemHandle(handle, DEVICE_POINTER(pointer))); }
-EXPORT int cudaIpcOpenMemHandle(void **pointer, CUipcMemHandle handle, unsigned flags) {
-  return CALL(cuIpcOpenMemHandle_v2(PAIR(pointer), handle, flags));
-}
-EXPORT int cudaIpcCloseMemHandle(void *pointer) { return CALL(cuIpcCloseMemHandle(DEVICE_POINTER(pointer))); }
-EXPORT int cudaIpcGetEventHandle(CUipcEventHandle *handle, CUevent event) { return CALL(cuIpcGetEventHandle(handle, event)); }
-EXPORT int cudaIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle) { return CALL(cuIpcOpenEventHandle(event, handle)); }

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../driver_api.h"
+#include "../core.h"
 
 #ifndef RUNTIME_MAJOR
 #define RUNTIME_MAJOR 13
@@ -18,18 +18,18 @@
 
 /* Codes of the runtime that the driver does not have, and those that the runtime itself reports. */
 enum {
-  RUNTIME_SUCCESS = 0,
-  RUNTIME_INVALID_VALUE = 1,
-  RUNTIME_UNLOADING = 4,
-  RUNTIME_INVALID_CONFIGURATION = 9,
-  RUNTIME_INVALID_SYMBOL = 13,
-  RUNTIME_INVALID_DIRECTION = 21,
-  RUNTIME_MISSING_CONFIGURATION = 52,
-  RUNTIME_INVALID_FUNCTION = 98,
-  RUNTIME_NO_DEVICE = 100,
-  RUNTIME_INVALID_DEVICE = 101,
-  RUNTIME_NOT_FOUND = 500,
-  RUNTIME_NOT_SUPPORTED = 801,
+    RUNTIME_SUCCESS = 0,
+    RUNTIME_INVALID_VALUE = 1,
+    RUNTIME_UNLOADING = 4,
+    RUNTIME_INVALID_CONFIGURATION = 9,
+    RUNTIME_INVALID_SYMBOL = 13,
+    RUNTIME_INVALID_DIRECTION = 21,
+    RUNTIME_MISSING_CONFIGURATION = 52,
+    RUNTIME_INVALID_FUNCTION = 98,
+    RUNTIME_NO_DEVICE = 100,
+    RUNTIME_INVALID_DEVICE = 101,
+    RUNTIME_NOT_FOUND = 500,
+    RUNTIME_NOT_SUPPORTED = 801,
 };
 
 enum { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_ADDRESS };
@@ -38,81 +38,81 @@ enum { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_ADDRES
 #define PER_THREAD_STREAM ((CUstream)2)
 
 typedef struct {
-  unsigned x, y, z;
+    unsigned x, y, z;
 } Dimensions;
 
 typedef struct {
-  size_t width, height, depth;
+    size_t width, height, depth;
 } Extent;
 
 typedef struct {
-  size_t x, y, z;
+    size_t x, y, z;
 } Position;
 
 typedef struct {
-  void *address;
-  size_t pitch, width, height;
+    void *address;
+    size_t pitch, width, height;
 } PitchedPointer;
 
 typedef struct {
-  void *source_array;
-  Position source_position;
-  PitchedPointer source;
-  void *target_array;
-  Position target_position;
-  PitchedPointer target;
-  Extent extent;
-  int kind;
+    void *source_array;
+    Position source_position;
+    PitchedPointer source;
+    void *target_array;
+    Position target_position;
+    PitchedPointer target;
+    Extent extent;
+    int kind;
 } Copy3D;
 
 typedef struct {
-  void *source_array;
-  Position source_position;
-  PitchedPointer source;
-  int source_device;
-  void *target_array;
-  Position target_position;
-  PitchedPointer target;
-  int target_device;
-  Extent extent;
+    void *source_array;
+    Position source_position;
+    PitchedPointer source;
+    int source_device;
+    void *target_array;
+    Position target_position;
+    PitchedPointer target;
+    int target_device;
+    Extent extent;
 } Copy3DPeer;
 
 typedef struct {
-  void *address;
-  size_t pitch;
-  unsigned value, element_bytes;
-  size_t width, height;
+    void *address;
+    size_t pitch;
+    unsigned value, element_bytes;
+    size_t width, height;
 } Fill;
 
 typedef struct {
-  const void *function;
-  Dimensions grid, block;
-  unsigned shared_bytes;
-  void **arguments;
-  void **extra;
+    const void *function;
+    Dimensions grid, block;
+    unsigned shared_bytes;
+    void **arguments;
+    void **extra;
 } KernelNode;
 
 typedef struct {
-  Dimensions grid, block;
-  size_t shared_bytes;
-  CUstream stream;
-  CUlaunchAttribute *attributes;
-  unsigned attribute_count;
+    Dimensions grid, block;
+    size_t shared_bytes;
+    CUstream stream;
+    CUlaunchAttribute *attributes;
+    unsigned attribute_count;
 } LaunchShape;
 
 typedef struct {
-  size_t shared_bytes, constant_bytes, local_bytes;
-  int max_threads, registers, ptx_version, binary_version, cache_mode, max_dynamic_shared_bytes, carveout, cluster_must_be_set;
-  int cluster[3];
-  int cluster_policy, nonportable_cluster;
-  int reserved[16];
+    size_t shared_bytes, constant_bytes, local_bytes;
+    int max_threads, registers, ptx_version, binary_version, cache_mode, max_dynamic_shared_bytes, carveout, cluster_must_be_set;
+    int cluster[3];
+    int cluster_policy, nonportable_cluster;
+    int reserved[16];
 } FunctionAttributes;
 
 typedef struct {
-  int type, device;
-  void *device_pointer, *host_pointer;
+    int type, device;
+    void *device_pointer, *host_pointer;
 #if RUNTIME_MAJOR >= 13
-  long reserved[8];
+    long reserved[8];
 #endif
 } PointerAttributes;
 
@@ -131,18 +131,19 @@ int check_device(int device);
 void forget_primary_contexts(void);
 
 /* `return CALL(expression)`: the driver's result as the runtime's, once the runtime is ready. */
-#define CALL(expression)              \
-  __extension__({                     \
-    int call_error = ready();         \
-    record(call_error ? call_error : (int)(expression)); \
-  })
+#define CALL(expression)                                                                                                                   \
+    __extension__({                                                                                                                        \
+        int call_error = ready();                                                                                                          \
+        record(call_error ? call_error : (int)(expression));                                                                               \
+    })
 
 /* Leave the function with an error that is recorded. */
-#define CHECK(expression)                       \
-  do {                                          \
-    int check_error = (int)(expression);        \
-    if (check_error) return record(check_error); \
-  } while (0)
+#define CHECK(expression)                                                                                                                  \
+    do {                                                                                                                                   \
+        int check_error = (int)(expression);                                                                                               \
+        if (check_error)                                                                                                                   \
+            return record(check_error);                                                                                                    \
+    } while (0)
 
 /* ------------------------------------------------------------------------------- what programs register (registration.c) */
 
@@ -166,11 +167,18 @@ int copy(void *to, const void *from, size_t bytes, int kind, CUstream stream, in
 int convert_copy(const Copy3D *given, CUDA_MEMCPY3D *found);
 
 #define DEVICE_POINTER(pointer) ((CUdeviceptr)(uintptr_t)(pointer))
+#define PAIR(pointer) ((CUdeviceptr *)(void *)(pointer)) /* a place for a pointer as a place for a device pointer */
 
-/* In the driver: note a diagnostic that says that a function is not there. Gives CUDA_ERROR_NOT_SUPPORTED. */
-CUresult ptxlab_unsupported(const char *name);
+/* The shape of a launch as the driver takes it. */
+CUlaunchConfig driver_shape(const LaunchShape *shape);
 
 /* The stream of functions compiled for a default stream of each thread. */
 #define PER_THREAD(stream) ((stream) ? (stream) : PER_THREAD_STREAM)
+
+/* A function with a stream, and its form for those programs. */
+#define WITH_STREAM(name, parameters, arguments)                                                                                           \
+    int name parameters;                                                                                                                   \
+    EXPORT int name##_ptsz parameters { return name arguments; }
+#define STREAM PER_THREAD(stream)
 
 #endif

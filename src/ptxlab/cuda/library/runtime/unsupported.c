@@ -3,8 +3,8 @@
    Each gives cudaErrorNotSupported, and a diagnostic that names it. */
 #include "runtime.h"
 
-#define UNSUPPORTED(name) \
-  EXPORT int name(void) { return record(ptxlab_unsupported(#name)); }
+#define UNSUPPORTED(name)                                                                                                                  \
+    EXPORT int name(void) { return record(ptxlab_unsupported(#name)); }
 
 UNSUPPORTED(cudaArrayGetInfo)
 UNSUPPORTED(cudaArrayGetMemoryRequirements)

@@ -62,7 +62,12 @@ RUNTIMES = tuple(
     NativeLibrary(
         f"libcudart.so.{version}",
         ("runtime",),
-        (f"-DRUNTIME_MAJOR={version}", f"-Wl,--version-script,{{sources}}/runtime/version{version}.map", "-Wl,--no-undefined"),
+        (
+            f"-DRUNTIME_MAJOR={version}",
+            f"-Wl,--version-script,{{sources}}/runtime/version{version}.map",
+            "-Wl,--no-undefined",
+            "-Wl,-rpath,$ORIGIN",
+        ),
         (DRIVER,),
     )
     for version in (12, 13)

@@ -136,6 +136,7 @@ class RemoteLibrary:
     def __init__(self) -> None:
         self._changes: list[HeapChange] = []
         self._version = 0
+        self.memory: Memory | None = None
         self.thread = _Thread()
 
     def note(self, changes: list[HeapChange]) -> None:
@@ -159,7 +160,10 @@ class RemoteLibrary:
         return len(taken)
 
     def ptxlab_heap_allocate(self, device: int, size: int, alignment: int) -> int:
-        return int.from_bytes(self._ask(_Kind.HEAP_ALLOCATE, struct.pack("<QQQ", device, size, alignment)), "little")
+        address = int.from_bytes(self._ask(_Kind.HEAP_ALLOCATE, struct.pack("<QQQ", device, size, alignment)), "little")
+        if address and self.memory is not None:
+            self.memory.map(address, size)
+        return address
 
     def ptxlab_heap_free(self, address: int) -> None:
         self._ask(_Kind.HEAP_FREE, struct.pack("<QQQ", address, 0, 0))
@@ -167,9 +171,8 @@ class RemoteLibrary:
     def ptxlab_stalled(self) -> None:
         self._ask(_Kind.STALLED)
 
-    def ptxlab_activity(self) -> tuple[int, int]:
-        waiting, moving = struct.unpack("<II", self._ask(_Kind.ACTIVITY))
-        return waiting, moving
+    def ptxlab_activity(self, waiting: Any, moving: Any) -> None:
+        waiting._obj.value, moving._obj.value = struct.unpack("<II", self._ask(_Kind.ACTIVITY))
 
     def print(self, text: str) -> None:
         """Write what a kernel prints to the standard output of the program."""
@@ -187,9 +190,8 @@ class Memory:
         self._file = file
         self._mapped: dict[int, int] = {}
 
-    def change(self, address: int, size: int, released: bool) -> None:
-        if released:
-            self._unmap(address)
+    def map(self, address: int, size: int) -> None:
+        if address in self._mapped:
             return
         size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _FIXED_NOREPLACE
@@ -201,14 +203,14 @@ class Memory:
         """Where the allocations begin."""
         return list(self._mapped)
 
-    def _unmap(self, address: int) -> None:
+    def unmap(self, address: int) -> None:
         size = self._mapped.pop(address, None)
         if size is not None:
             _munmap(address, size)
 
     def close(self) -> None:
         for address in list(self._mapped):
-            self._unmap(address)
+            self.unmap(address)
         os.close(self._file)
 
 
@@ -237,7 +239,6 @@ class Server:
         self._socket.listen(64)
         self._lock = threading.Lock()
         self._connections: list[Connection] = []
-        self._memory: Memory | None = None
         self._process = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -287,16 +288,16 @@ class Server:
                 if file >= 0:
                     os.close(file)
                 raise Disconnected
-            self._memory, self._process = Memory(file), connection.process
+            self.library.memory, self._process = Memory(file), connection.process
         return connection.receive()
 
     def _forget(self) -> None:
         """The program has ended: its memory is released."""
-        if self._memory is not None:
-            released = [HeapChange(address, 0, 0, 0, -1) for address in self._memory.addresses()]
-            self.library.note(released)
-            self._memory.close()
-        self._memory, self._process = None, 0
+        memory = self.library.memory
+        if memory is not None:
+            self.library.note([HeapChange(address, 0, 0, 0, -1) for address in memory.addresses()])
+            memory.close()
+        self.library.memory, self._process = None, 0
 
     # ------------------------------------------------------------------------------------------ requests
 
@@ -373,9 +374,14 @@ class Server:
     def _heap_changes(self, body: bytes) -> tuple[int, bytes]:
         size = ctypes.sizeof(HeapChange)
         changes = [HeapChange.from_buffer_copy(body, at) for at in range(0, len(body), size)]
-        if self._memory is not None:
-            for change in changes:
-                self._memory.change(change.address, change.size, change.kind < 0)
+        memory = self.library.memory
+        for change in changes:
+            if memory is None:
+                break
+            if change.kind < 0:
+                memory.unmap(change.address)
+            else:
+                memory.map(change.address, change.size)
         self.library.note(changes)
         return 0, b""
 
@@ -383,7 +389,8 @@ class Server:
     def _at(self, frames: bytes) -> Iterator[None]:
         """Say where in the program the calling thread is: files with offsets, the innermost first."""
         lines = (line.partition(" ") for line in frames.decode(errors="replace").splitlines())
-        self.library.thread.site = [(file, int(offset, 16)) for offset, _, file in lines]
+        program = f"/proc/{self._process}/exe"
+        self.library.thread.site = [(file if os.path.isabs(file) else os.readlink(program), int(offset, 16)) for offset, _, file in lines]
         try:
             yield
         finally:

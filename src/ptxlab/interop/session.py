@@ -158,7 +158,7 @@ class Session:
         KernelError
             if an error was found, or, with ``keep_going``, if the kernel did not run to its end
         """
-        result = _launch(kernel, device=self.device, **self.launch_options(), **geometry)
+        result = _launch(kernel, **{"device": self.device} | self.launch_options() | geometry)
         if result.replay is not None:
             result.replay = replace(result.replay, arrays=tuple(arrays))
         sys.stdout.write(result.stdout)

@@ -30,14 +30,7 @@ class Driver:
 
     def __init__(self, host: Callable[[], Host]) -> None:
         self.library = _load()
-        session: Any = host()
-        default, sms = session.settings.target, session.settings.sms
-        targets = visible_targets(default)
-        devices = [Device(target, sms=sms or PRODUCTS.get(target, PRODUCTS["sm_100a"]).sms) for target in targets]
-        if devices and devices[0].target == session.device.target:
-            devices[0] = session.device
-        self.bridge = Bridge(self.library, devices, host)
-        self._core = core_table(self.bridge, [describe(target, i, sms) for i, target in enumerate(targets)])
+        self.bridge, self._core = make_core(self.library, host)
         if self.library.ptxlab_attach_core(ctypes.byref(self._core)):
             raise AssertionError("the library and the package have different tables")
         atexit.register(self._end)
@@ -49,6 +42,18 @@ class Driver:
     def _end(self) -> None:
         self.library.ptxlab_drain()
         self.library.ptxlab_shut_down()
+
+
+def make_core(library: Any, host: Callable[[], Host], in_process: bool = True) -> tuple[Bridge, Core]:
+    """Make the core of a library, with the devices that the environment names."""
+    session: Any = host()
+    default, sms = session.settings.target, session.settings.sms
+    targets = visible_targets(default)
+    devices = [Device(target, sms=sms or PRODUCTS.get(target, PRODUCTS["sm_100a"]).sms) for target in targets]
+    if devices and devices[0].target == session.device.target:
+        devices[0] = session.device
+    bridge = Bridge(library, devices, host)
+    return bridge, core_table(bridge, [describe(target, i, sms) for i, target in enumerate(targets)], in_process)
 
 
 _driver: Driver | None = None

@@ -6,7 +6,7 @@ import os
 import shutil
 import struct
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -71,14 +71,15 @@ _GENERATED = ("__device_stub__", "cudaLaunchKernel", "cudaLaunchCooperativeKerne
 """What stands in the names of functions between a launch in the source and the library."""
 
 
-def call_site(frames: Sequence[tuple[str, int]], kernel: str = "") -> Place | None:
+def call_site(frames: Sequence[tuple[str, int]], kernels: Container[str] = ()) -> Place | None:
     """Where a program made a call: of the files and offsets of its frames, the innermost one that nvcc did not generate.
 
-    The place names the line if the program has line information, else the function and the file of the program.
+    The place names the line if the program has line information, else the function and the file of the program. Host functions with the
+    names of ``kernels`` are generated too.
     """
     for file, offset in frames:
         function, shown, source, line = _function_at(file, offset - 1)
-        if function != kernel and not any(part in function for part in _GENERATED):
+        if function not in kernels and not any(part in function for part in _GENERATED):
             return Place(source, line, 0) if line else Place(f"{shown} in {Path(file).name}", 0, 0)
     return None
 

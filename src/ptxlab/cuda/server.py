@@ -7,20 +7,24 @@ of its answer. While a request runs, the core may ask the library on the same co
 from __future__ import annotations
 
 import ctypes
+import io
 import mmap
 import os
 import secrets
 import socket
 import struct
+import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from enum import IntEnum
-from typing import Any
+from types import TracebackType
+from typing import Any, TextIO
 
+from ptxlab.cuda._install import make_core
+from ptxlab.cuda.bridge import Host
 from ptxlab.cuda.core_types import (
     LOG_BYTES,
-    Core,
     DeviceDescription,
     HeapChange,
     KernelInfo,
@@ -28,14 +32,18 @@ from ptxlab.cuda.core_types import (
     LoadedImage,
     TensorMapRequest,
 )
+from ptxlab.cuda.programs import call_site
+from ptxlab.diagnostics import Place
 
-__all__ = ["VARIABLE", "RemoteLibrary", "Server"]
+__all__ = ["VARIABLE", "Server"]
 
 VARIABLE = "PTXLAB_SERVER"
 """The environment variable that tells a program which socket to connect with: a name in the abstract namespace."""
 
 _HEADER = struct.Struct("<Ii")
 _CHUNK = 1 << 16
+_LONGEST_END = 2.0
+"""Seconds that a launch may go on for after its program has ended."""
 
 
 class _Kind(IntEnum):
@@ -127,7 +135,7 @@ class Connection:
 
 class _Thread(threading.local):
     connection: Connection | None = None
-    site: list[tuple[str, int]] | None = None
+    frames: Sequence[tuple[str, int]] = ()
 
 
 class RemoteLibrary:
@@ -137,6 +145,7 @@ class RemoteLibrary:
         self._changes: list[HeapChange] = []
         self._version = 0
         self.memory: Memory | None = None
+        self.kernels: set[str] = set()
         self.thread = _Thread()
 
     def note(self, changes: list[HeapChange]) -> None:
@@ -175,8 +184,30 @@ class RemoteLibrary:
         waiting._obj.value, moving._obj.value = struct.unpack("<II", self._ask(_Kind.ACTIVITY))
 
     def print(self, text: str) -> None:
-        """Write what a kernel prints to the standard output of the program."""
+        """Write to the standard output of the program."""
         self._ask(_Kind.PRINT, text.encode())
+
+    def place(self) -> Place | None:
+        """Where in the program the calling thread is."""
+        return call_site(self.thread.frames, self.kernels)
+
+
+class Output(io.TextIOBase):
+    """Standard output: what kernels of a program print goes to the output of the program, in order with what it prints itself."""
+
+    def __init__(self, library: RemoteLibrary, plain: TextIO) -> None:
+        self._library = library
+        self._plain = plain
+
+    def write(self, text: str) -> int:
+        if self._library.thread.connection is None:
+            return self._plain.write(text)
+        if text:
+            self._library.print(text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._plain.flush()
 
 
 FIRST_ADDRESS = 0x100000000000
@@ -230,25 +261,39 @@ class Server:
     name : of the socket in the abstract namespace, which `VARIABLE` tells the program
     """
 
-    def __init__(self, library: RemoteLibrary, core: Core) -> None:
-        self.library = library
-        self._core = core
+    def __init__(self, host: Callable[[], Host]) -> None:
+        self.library = RemoteLibrary()
+        self.bridge, self._core = make_core(self.library, host, in_process=False)
+        self.bridge.site = self.library.place
         self.name = f"ptxlab-{os.getpid()}-{secrets.token_hex(8)}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.bind("\0" + self.name)
-        self._socket.listen(64)
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._connections: list[Connection] = []
         self._process = 0
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._output = redirect_stdout(Output(self.library, sys.stdout))
 
-    def close(self) -> None:
+    def __enter__(self) -> Server:
+        """Wait for programs."""
+        self._output.__enter__()
+        self._socket.bind("\0" + self.name)
+        self._socket.listen(64)
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """End all connections."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        for connection in list(self._connections):
-            connection.close()
+        with self._lock:
+            for connection in self._connections:
+                connection.close()
+        self._output.__exit__(kind, error, trace)
+
+    def finish(self) -> None:
+        """Wait for the requests of a program that has ended; a kernel that does not end is left."""
+        with self._lock:
+            self._lock.wait_for(lambda: not self._connections, _LONGEST_END)
 
     def _accept(self) -> None:
         while True:
@@ -277,6 +322,7 @@ class Server:
             connection.close()
             with self._lock:
                 self._connections.remove(connection)
+                self._lock.notify_all()
                 if not any(each.process == connection.process for each in self._connections):
                     self._forget()
 
@@ -309,7 +355,12 @@ class Server:
         (device,) = struct.unpack_from("<q", body)
         image = ctypes.create_string_buffer(body[8:])
         loaded = LoadedImage()
-        return self._core.load_image(ctypes.addressof(image), len(body) - 8, device, ctypes.byref(loaded)), bytes(loaded)
+        result = self._core.load_image(ctypes.addressof(image), len(body) - 8, device, ctypes.byref(loaded))
+        for index in range(loaded.kernels):
+            name = ctypes.c_char_p()
+            self._core.kernel_name(loaded.id, index, ctypes.byref(name))
+            self.library.kernels.add((name.value or b"").decode())
+        return result, bytes(loaded)
 
     def _unload_image(self, body: bytes) -> tuple[int, bytes]:
         self._core.unload_image(*struct.unpack("<Q", body))
@@ -387,14 +438,14 @@ class Server:
 
     @contextmanager
     def _at(self, frames: bytes) -> Iterator[None]:
-        """Say where in the program the calling thread is: files with offsets, the innermost first."""
+        """Say where in the program the calling thread is: lines with offsets and files, the innermost first."""
         lines = (line.partition(" ") for line in frames.decode(errors="replace").splitlines())
-        program = f"/proc/{self._process}/exe"
-        self.library.thread.site = [(file if os.path.isabs(file) else os.readlink(program), int(offset, 16)) for offset, _, file in lines]
+        thread, program = self.library.thread, f"/proc/{self._process}/exe"
+        thread.frames = [(file if os.path.isabs(file) else os.readlink(program), int(offset, 16)) for offset, _, file in lines]
         try:
             yield
         finally:
-            self.library.thread.site = None
+            thread.frames = ()
 
 
 _HANDLERS: dict[_Kind, Callable[[Server, bytes], tuple[int, bytes]]] = {

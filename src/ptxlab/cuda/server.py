@@ -1,14 +1,9 @@
-"""The core for programs in other processes: what the library asks arrives over a socket, and device memory is shared at equal addresses.
-
-Each thread of a program has a connection. A message is a header (size of the body, kind) and a body. The result of a request is the kind
-of its answer. While a request runs, the core may ask the library on the same connection. ``library/client.c`` is the other side.
-"""
+"""The core for programs in other processes: what the library asks arrives over a socket, and device memory is shared at equal addresses."""
 
 from __future__ import annotations
 
 import ctypes
 import io
-import mmap
 import os
 import secrets
 import socket
@@ -17,12 +12,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from enum import IntEnum
 from types import TracebackType
 from typing import Any, TextIO
 
 from ptxlab.cuda._install import make_core
 from ptxlab.cuda.bridge import Host
+from ptxlab.cuda.connection import Connection, Disconnected, Kind
 from ptxlab.cuda.core_types import (
     LOG_BYTES,
     DeviceDescription,
@@ -33,6 +28,8 @@ from ptxlab.cuda.core_types import (
     TensorMapRequest,
 )
 from ptxlab.cuda.programs import call_site
+from ptxlab.cuda.reports import Report
+from ptxlab.cuda.shared_memory import SharedMemory
 from ptxlab.diagnostics import Place
 
 __all__ = ["VARIABLE", "Server"]
@@ -40,97 +37,8 @@ __all__ = ["VARIABLE", "Server"]
 VARIABLE = "PTXLAB_SERVER"
 """The environment variable that tells a program which socket to connect with: a name in the abstract namespace."""
 
-_HEADER = struct.Struct("<Ii")
-_CHUNK = 1 << 16
 _LONGEST_END = 2.0
 """Seconds that a launch may go on for after its program has ended."""
-
-
-class _Kind(IntEnum):
-    HELLO = 1
-    LOAD_IMAGE = 2
-    UNLOAD_IMAGE = 3
-    KERNEL_NAME = 4
-    KERNEL_INFO = 5
-    VARIABLE = 6
-    PREPARE_LAUNCH = 7
-    RUN_LAUNCH = 8
-    ENCODE_TENSOR_MAP = 9
-    LINK = 10
-    REPORT = 11
-    HEAP_CHANGES = 12
-    STALLED = 10000
-    ACTIVITY = 10001
-    HEAP_ALLOCATE = 10002
-    HEAP_FREE = 10003
-    PRINT = 10004
-
-
-class Disconnected(Exception):
-    """The program has ended, or this thread of it."""
-
-
-class Connection:
-    """The connection of one thread of a program."""
-
-    def __init__(self, link: socket.socket) -> None:
-        self._link = link
-        self._rest = b""
-        credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        self.process, self.user, _ = struct.unpack("3i", credentials)
-
-    def receive(self) -> tuple[int, bytes]:
-        """Wait for a message: its kind and its body."""
-        while len(self._rest) < _HEADER.size:
-            self._more(_CHUNK)
-        size, kind = _HEADER.unpack_from(self._rest)
-        end = _HEADER.size + size
-        if len(self._rest) < end:
-            parts = [self._rest]
-            missing = end - len(self._rest)
-            while missing > 0:
-                part = self._link.recv(min(missing, 1 << 20))
-                if not part:
-                    raise Disconnected
-                parts.append(part)
-                missing -= len(part)
-            self._rest = b"".join(parts)
-        body, self._rest = self._rest[_HEADER.size : end], self._rest[end:]
-        return kind, body
-
-    def receive_file(self) -> int:
-        """Wait for the first message of a program; return the descriptor that comes with it, -1 if there is none."""
-        data, files, _, _ = socket.recv_fds(self._link, _CHUNK, 1)
-        if not data:
-            raise Disconnected
-        self._rest += data
-        return files[0] if files else -1
-
-    def _more(self, size: int) -> None:
-        try:
-            data = self._link.recv(size)
-        except OSError:
-            data = b""
-        if not data:
-            raise Disconnected
-        self._rest += data
-
-    def send(self, kind: int, *parts: bytes) -> None:
-        body = b"".join(parts)
-        try:
-            self._link.sendall(_HEADER.pack(len(body), kind) + body)
-        except OSError:
-            raise Disconnected from None
-
-    def ask(self, kind: _Kind, body: bytes = b"") -> bytes:
-        """Ask the library during a request; return the body of its answer."""
-        self.send(kind, body)
-        return self.receive()[1]
-
-    def close(self) -> None:
-        with suppress(OSError):
-            self._link.shutdown(socket.SHUT_RDWR)
-        self._link.close()
 
 
 class _Thread(threading.local):
@@ -144,7 +52,7 @@ class RemoteLibrary:
     def __init__(self) -> None:
         self._changes: list[HeapChange] = []
         self._version = 0
-        self.memory: Memory | None = None
+        self.memory: SharedMemory | None = None
         self.kernels: set[str] = set()
         self.thread = _Thread()
 
@@ -153,7 +61,7 @@ class RemoteLibrary:
         self._changes += changes
         self._version += len(changes)
 
-    def _ask(self, kind: _Kind, body: bytes = b"") -> bytes:
+    def _ask(self, kind: Kind, body: bytes = b"") -> bytes:
         connection = self.thread.connection
         if connection is None:
             raise RuntimeError("the core asks a library in another process outside of a request")
@@ -169,23 +77,23 @@ class RemoteLibrary:
         return len(taken)
 
     def ptxlab_heap_allocate(self, device: int, size: int, alignment: int) -> int:
-        address = int.from_bytes(self._ask(_Kind.HEAP_ALLOCATE, struct.pack("<QQQ", device, size, alignment)), "little")
+        address = int.from_bytes(self._ask(Kind.HEAP_ALLOCATE, struct.pack("<QQQ", device, size, alignment)), "little")
         if address and self.memory is not None:
             self.memory.map(address, size)
         return address
 
     def ptxlab_heap_free(self, address: int) -> None:
-        self._ask(_Kind.HEAP_FREE, struct.pack("<QQQ", address, 0, 0))
+        self._ask(Kind.HEAP_FREE, struct.pack("<QQQ", address, 0, 0))
 
     def ptxlab_stalled(self) -> None:
-        self._ask(_Kind.STALLED)
+        self._ask(Kind.STALLED)
 
     def ptxlab_activity(self, waiting: Any, moving: Any) -> None:
-        waiting._obj.value, moving._obj.value = struct.unpack("<II", self._ask(_Kind.ACTIVITY))
+        waiting._obj.value, moving._obj.value = struct.unpack("<II", self._ask(Kind.ACTIVITY))
 
     def print(self, text: str) -> None:
         """Write to the standard output of the program."""
-        self._ask(_Kind.PRINT, text.encode())
+        self._ask(Kind.PRINT, text.encode())
 
     def place(self) -> Place | None:
         """Where in the program the calling thread is."""
@@ -208,49 +116,6 @@ class Output(io.TextIOBase):
 
     def flush(self) -> None:
         self._plain.flush()
-
-
-FIRST_ADDRESS = 0x100000000000
-"""Where the ranges of the devices begin in each program: the address of a byte, less this, is its place in the shared file."""
-
-
-class Memory:
-    """Allocations of a program, mapped at the addresses that they have there."""
-
-    def __init__(self, file: int) -> None:
-        self._file = file
-        self._mapped: dict[int, int] = {}
-
-    def map(self, address: int, size: int) -> None:
-        if address in self._mapped:
-            return
-        size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
-        protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _FIXED_NOREPLACE
-        if _mmap(address, size, protection, flags, self._file, address - FIRST_ADDRESS) != address:
-            raise OSError(f"the range {address:#x} of {size} bytes is in use")
-        self._mapped[address] = size
-
-    def addresses(self) -> list[int]:
-        """Where the allocations begin."""
-        return list(self._mapped)
-
-    def unmap(self, address: int) -> None:
-        size = self._mapped.pop(address, None)
-        if size is not None:
-            _munmap(address, size)
-
-    def close(self) -> None:
-        for address in list(self._mapped):
-            self.unmap(address)
-        os.close(self._file)
-
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_mmap, _munmap = _libc.mmap, _libc.munmap
-_FIXED_NOREPLACE = 0x100000
 
 
 class Server:
@@ -315,7 +180,7 @@ class Server:
         try:
             while True:
                 kind, body = connection.receive() if self._process == connection.process else self._first(connection)
-                connection.send(*_HANDLERS[_Kind(kind)](self, body))
+                connection.send(*_HANDLERS[Kind(kind)](self, body))
         except (Disconnected, ValueError, KeyError):
             pass
         finally:
@@ -334,7 +199,7 @@ class Server:
                 if file >= 0:
                     os.close(file)
                 raise Disconnected
-            self.library.memory, self._process = Memory(file), connection.process
+            self.library.memory, self._process = SharedMemory(file, connection.process), connection.process
         return connection.receive()
 
     def _forget(self) -> None:
@@ -396,7 +261,13 @@ class Server:
         return result, struct.pack("<Q", ticket.value)
 
     def _run_launch(self, body: bytes) -> tuple[int, bytes]:
-        return self._core.run_launch(*struct.unpack("<QQ", body)), b""
+        memory = self.library.memory
+        if memory is None:
+            raise Disconnected
+        memory.fetch()
+        result = self._core.run_launch(*struct.unpack("<QQ", body))
+        memory.store()
+        return result, b""
 
     def _encode_tensor_map(self, body: bytes) -> tuple[int, bytes]:
         request = TensorMapRequest.from_buffer_copy(body)
@@ -431,9 +302,13 @@ class Server:
                 break
             if change.kind < 0:
                 memory.unmap(change.address)
-            else:
+                continue
+            try:
                 memory.map(change.address, change.size)
-        self.library.note(changes)
+            except OSError:
+                text = b"the process that runs the kernels uses these addresses itself"
+                self._core.report(Report.UNSUPPORTED, b"cuMemHostRegister", change.address, text)
+        self.library.note([change for change in changes if change.kind < 0 or (memory is not None and memory.has(change.address))])
         return 0, b""
 
     @contextmanager
@@ -448,17 +323,17 @@ class Server:
             thread.frames = ()
 
 
-_HANDLERS: dict[_Kind, Callable[[Server, bytes], tuple[int, bytes]]] = {
-    _Kind.HELLO: Server._hello,
-    _Kind.LOAD_IMAGE: Server._load_image,
-    _Kind.UNLOAD_IMAGE: Server._unload_image,
-    _Kind.KERNEL_NAME: Server._kernel_name,
-    _Kind.KERNEL_INFO: Server._kernel_info,
-    _Kind.VARIABLE: Server._variable,
-    _Kind.PREPARE_LAUNCH: Server._prepare_launch,
-    _Kind.RUN_LAUNCH: Server._run_launch,
-    _Kind.ENCODE_TENSOR_MAP: Server._encode_tensor_map,
-    _Kind.LINK: Server._link,
-    _Kind.REPORT: Server._report,
-    _Kind.HEAP_CHANGES: Server._heap_changes,
+_HANDLERS: dict[Kind, Callable[[Server, bytes], tuple[int, bytes]]] = {
+    Kind.HELLO: Server._hello,
+    Kind.LOAD_IMAGE: Server._load_image,
+    Kind.UNLOAD_IMAGE: Server._unload_image,
+    Kind.KERNEL_NAME: Server._kernel_name,
+    Kind.KERNEL_INFO: Server._kernel_info,
+    Kind.VARIABLE: Server._variable,
+    Kind.PREPARE_LAUNCH: Server._prepare_launch,
+    Kind.RUN_LAUNCH: Server._run_launch,
+    Kind.ENCODE_TENSOR_MAP: Server._encode_tensor_map,
+    Kind.LINK: Server._link,
+    Kind.REPORT: Server._report,
+    Kind.HEAP_CHANGES: Server._heap_changes,
 }

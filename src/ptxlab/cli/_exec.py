@@ -7,12 +7,14 @@ import runpy
 import sys
 import traceback
 from contextlib import redirect_stdout
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ptxlab import cuda
 from ptxlab.cli._inspect import Expected, OtherSchedules, Writers
 from ptxlab.cli._output import emit, findings, launch_options, refusing, write_text, writing
 from ptxlab.cuda.programs import is_executable
@@ -120,6 +122,7 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
     os.environ["TRITON_DEFAULT_BACKEND"] = "ptxlab"
     install_on_import()
     after_import("torch", lambda: import_module("ptxlab.interop.torch_device").install())
+    driver = _driver(session)
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).resolve().parent))
     try:
@@ -144,7 +147,20 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
         return 1
     except Exception as error:
         return _traceback(error)
+    finally:
+        if driver is not None:
+            driver.synchronize()
     return 0
+
+
+def _driver(session: Session) -> cuda.Driver | None:
+    """Give the script the virtual CUDA driver; without a compiler for it there is a note."""
+    try:
+        return cuda.install(lambda: session)
+    except cuda.BuildError as error:
+        for diagnostic in error.diagnostics:
+            session.note(replace(diagnostic, severity="note"))
+        return None
 
 
 def _traceback(error: BaseException) -> int:

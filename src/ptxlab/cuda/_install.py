@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_int, c_uint32, c_uint64
 from importlib import import_module
 from typing import Any
@@ -14,6 +14,7 @@ from ptxlab.cuda.building import DRIVER, build
 from ptxlab.cuda.core_types import Core, HeapChange
 from ptxlab.cuda.devices import describe, visible_targets
 from ptxlab.cuda.products import PRODUCTS
+from ptxlab.diagnostics import PtxlabError, diagnose
 from ptxlab.machine import Device
 
 __all__ = ["Driver", "install", "installed"]
@@ -28,12 +29,31 @@ class Driver:
     bridge : what it asks ptxlab to do
     """
 
+    bridge: Bridge
+
     def __init__(self, host: Callable[[], Host]) -> None:
         self.library = _load()
-        self.bridge, self._core = make_core(self.library, host)
-        if self.library.ptxlab_attach_core(ctypes.byref(self._core)):
-            raise AssertionError("the library and the package have different tables")
+        self._devices: tuple[tuple[str, ...], int | None] | None = None
+        self.use(host)
         atexit.register(self._end)
+
+    def use(self, host: Callable[[], Host]) -> None:
+        """Run launches in other sessions; their device must be the one that there is, unless no context exists.
+
+        Raises
+        ------
+        PtxlabError
+            I507 if the program already uses other devices
+        """
+        session = host()
+        targets, sms = tuple(visible_targets(session.settings.target)), session.settings.sms
+        if self._devices == (targets, sms):
+            self.bridge.host = host
+            return
+        bridge, core = make_core(self.library, host, targets, sms)
+        if self.library.ptxlab_attach_core(ctypes.byref(core)):
+            raise PtxlabError(diagnose("I507", f"the devices cannot become {', '.join(targets) or 'none'}: a context exists"))
+        self.bridge, self._core, self._devices = bridge, core, (targets, sms)
 
     def synchronize(self) -> None:
         """Wait for all streams of all contexts."""
@@ -44,14 +64,11 @@ class Driver:
         self.library.ptxlab_shut_down()
 
 
-def make_core(library: Any, host: Callable[[], Host], in_process: bool = True) -> tuple[Bridge, Core]:
-    """Make the core of a library, with the devices that the environment names."""
-    session: Any = host()
-    default, sms = session.settings.target, session.settings.sms
-    targets = visible_targets(default)
+def make_core(
+    library: Any, host: Callable[[], Host], targets: Sequence[str], sms: int | None, in_process: bool = True
+) -> tuple[Bridge, Core]:
+    """Make the core of a library, with devices of these targets."""
     devices = [Device(target, sms=sms or PRODUCTS.get(target, PRODUCTS["sm_100a"]).sms) for target in targets]
-    if devices and devices[0].target == session.device.target:
-        devices[0] = session.device
     bridge = Bridge(library, devices, host)
     return bridge, core_table(bridge, [describe(target, i, sms) for i, target in enumerate(targets)], in_process)
 
@@ -91,10 +108,14 @@ def install(host: Callable[[], Host] | None = None) -> Driver:
     ------
     BuildError
         I501 or I502 if the library cannot be compiled
+    PtxlabError
+        I506 if ``PTXLAB_DEVICES`` names an unknown device; I507 if another session has other devices that are in use
     """
     global _driver
     if _driver is None:
         _driver = Driver(host or import_module("ptxlab.interop.session").current)
+    elif host is not None:
+        _driver.use(host)
     return _driver
 
 

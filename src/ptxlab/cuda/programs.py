@@ -10,7 +10,8 @@ from collections.abc import Container, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from ptxlab.cuda.building import DRIVER, RUNTIMES, build
+from ptxlab.cuda.building import build
+from ptxlab.cuda.libraries import DRIVER, RUNTIMES
 from ptxlab.diagnostics import Diagnostic, Place, diagnose
 
 __all__ = ["call_site", "carried_runtime", "is_executable", "link_libraries"]

@@ -27,6 +27,7 @@ from ptxlab.cuda.core_types import (
     LoadedImage,
     TensorMapRequest,
 )
+from ptxlab.cuda.devices import visible_targets
 from ptxlab.cuda.programs import call_site
 from ptxlab.cuda.reports import Report
 from ptxlab.cuda.shared_memory import SharedMemory
@@ -128,7 +129,8 @@ class Server:
 
     def __init__(self, host: Callable[[], Host]) -> None:
         self.library = RemoteLibrary()
-        self.bridge, self._core = make_core(self.library, host, in_process=False)
+        settings = host().settings
+        self.bridge, self._core = make_core(self.library, host, visible_targets(settings.target), settings.sms, in_process=False)
         self.bridge.site = self.library.place
         self.name = f"ptxlab-{os.getpid()}-{secrets.token_hex(8)}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -351,6 +351,7 @@ _CODES = (
     CodeInfo("I504", "error", "memory is freed that is not allocated"),
     CodeInfo("I505", "error", "a launch that the driver refuses"),
     CodeInfo("I506", "error", "a device that the virtual driver does not have"),
+    CodeInfo("I507", "error", "other devices are in use already"),
     # Results of record kits.
     CodeInfo("K101", "error", "a file of results that is damaged"),
     CodeInfo("K102", "error", "results of another record kit"),

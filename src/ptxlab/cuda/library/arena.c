@@ -3,7 +3,9 @@
  * A device address is the address of the host memory behind it. Addresses are used again only when a range has been used to its end, so
  * that an access to freed memory is recognised. */
 #include <fcntl.h>
+#include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -33,7 +35,7 @@ static int shared = -1;
 int arena_share(void)
 {
     if (shared < 0)
-        shared = memfd_create("ptxlab", MFD_CLOEXEC);
+        shared = (int)syscall(SYS_memfd_create, "ptxlab", MFD_CLOEXEC);
     if (shared >= 0 && ftruncate(shared, (off_t)((PTXLAB_MAX_DEVICES + 1) * LARGEST_RANGE))) {
         close(shared);
         shared = -1;

@@ -95,7 +95,7 @@ typedef struct Core {
 
 /* What the core calls. */
 
-/* Give the library its core; before the first cuInit. */
+/* Give the library its core; ILLEGAL_STATE if a context exists. */
 int ptxlab_attach_core(const Core *core);
 /* Wait for all streams of all contexts, as at the end of the process. */
 void ptxlab_drain(void);

@@ -91,11 +91,21 @@ Thread *this_thread(void)
 
 /* ------------------------------------------------------------------ start and end */
 
+static void note_use(void *handle, void *data)
+{
+    (void)handle;
+    *(bool *)data = true;
+}
+
 EXPORT int ptxlab_attach_core(const Core *core)
 {
     pthread_once(&once, start);
     if (!core || core->size != sizeof *core || core->devices > PTXLAB_MAX_DEVICES)
         return CUDA_ERROR_INVALID_VALUE;
+    bool used = false;
+    handle_each(HANDLE_CONTEXT, note_use, &used);
+    if (used)
+        return CUDA_ERROR_ILLEGAL_STATE;
     lock();
     driver.core = *core;
     unlock();

@@ -90,6 +90,16 @@ int main() {
   CUDA(cudaPointerGetAttributes(&attributes, got.data()));
   EXPECT(attributes.type == cudaMemoryTypeUnregistered);
 
+  // Memory of the program, registered.
+  std::vector<float> own(n, 2.0f);
+  float *mapped;
+  CUDA(cudaHostRegister(own.data(), n * sizeof(float), cudaHostRegisterMapped));
+  CUDA(cudaHostGetDevicePointer((void **)&mapped, own.data(), 0));
+  scale<<<(n + 127) / 128, 128>>>(mapped, 4.0f, n);
+  CUDA(cudaDeviceSynchronize());
+  for (float value : own) EXPECT(value == 8.0f);
+  CUDA(cudaHostUnregister(own.data()));
+
   CUDA(cudaEventDestroy(begin));
   CUDA(cudaEventDestroy(copied));
   CUDA(cudaEventDestroy(end));

@@ -70,7 +70,7 @@ static socklen_t server_size;
 static CUresult server_is_lost(void)
 {
     if (!atomic_exchange(&lost, true))
-        fprintf(stderr, "ptxlab: the process that runs the kernels has ended; every later call fails with CUDA_ERROR_OPERATING_SYSTEM\n");
+        fprintf(stderr, "ptxlab: the process that runs the kernels has ended; launches fail with CUDA_ERROR_OPERATING_SYSTEM\n");
     return CUDA_ERROR_OPERATING_SYSTEM;
 }
 

@@ -303,7 +303,11 @@ CUresult ptxlab_cuCtxGetApiVersion(CUcontext context, unsigned int *version)
     return CUDA_SUCCESS;
 }
 
-CUresult ptxlab_cuCtxSynchronize(void) { return synchronize_context(current_context()); }
+CUresult ptxlab_cuCtxSynchronize(void)
+{
+    CUresult refused = capture_refuse_context(current_context());
+    return refused ? refused : synchronize_context(current_context());
+}
 
 CUresult ptxlab_cuCtxSynchronize_v2(CUcontext context)
 {

@@ -39,14 +39,11 @@ static bool transfers(void)
     return works > 0;
 }
 
-/* Whether pages are mapped; memory that is mapped may still not be readable. */
-static bool is_mapped(uint64_t address, uint64_t size)
+bool pages_are_mapped(uint64_t address, uint64_t size)
 {
     unsigned char present[256];
     if (address < PAGE || address + size < address)
         return false;
-    if (transfers())
-        return true; /* the copy itself finds out */
     uint64_t at = address / PAGE * PAGE, end = address + size;
     for (; at < end; at += sizeof present * PAGE) {
         uint64_t piece = end - at < sizeof present * PAGE ? end - at : sizeof present * PAGE;
@@ -56,13 +53,16 @@ static bool is_mapped(uint64_t address, uint64_t size)
     return true;
 }
 
+/* Whether memory of the program may be accessible; where the kernel copies, the copy itself finds out. */
+static bool may_access(uint64_t address, uint64_t size) { return transfers() || pages_are_mapped(address, size); }
+
 bool read_program(void *to, const void *from, size_t size)
 {
     if (!size)
         return true;
     if (transfers())
         return transfer(process_vm_readv, to, (uint64_t)from, size);
-    if (!is_mapped((uint64_t)from, size))
+    if (!pages_are_mapped((uint64_t)from, size))
         return false;
     memcpy(to, from, size);
     return true;
@@ -144,7 +144,7 @@ static bool copied(Op *made, const Op *from)
     return true;
 }
 
-static const OpClass copies = {.size = sizeof(CopyOp), .at_once = true, .perform = copy_rows, .dispose = release, .copied = copied};
+static const OpClass copies = {.size = sizeof(CopyOp), .node = NODE_COPY, .at_once = true, .perform = copy_rows, .dispose = release, .copied = copied};
 
 /* Find out whether a range lies in memory that the driver knows; memory that follows without a gap counts. */
 static bool in_map(uint64_t address, uint64_t size)
@@ -176,7 +176,7 @@ static CUresult check_side(const CopyOp *copy, Side *side, Place place)
     lock();
     bool overruns = memory_find(side->address) != NULL;
     unlock();
-    return place == DEVICE || overruns || !is_mapped(side->address, size) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    return place == DEVICE || overruns || !may_access(side->address, size) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 static CUresult make(CopyOp **made, Side to, Place to_place, Side from, Place from_place, uint64_t width, uint64_t height, uint64_t depth)
@@ -393,7 +393,7 @@ static CUresult fill_rows(Op *op)
     return CUDA_SUCCESS;
 }
 
-static const OpClass fills = {.size = sizeof(FillOp), .at_once = true, .perform = fill_rows};
+static const OpClass fills = {.size = sizeof(FillOp), .node = NODE_FILL, .at_once = true, .perform = fill_rows};
 
 CUresult make_fill(Op **op, uint64_t to, uint64_t pitch, unsigned int value, unsigned int element, uint64_t width, uint64_t height)
 {

@@ -15,6 +15,7 @@ static void drop(CUevent event)
         return;
     if (event->position.stream)
         stream_drop(event->position.stream);
+    capture_forget_event(event);
     free(event);
 }
 
@@ -56,7 +57,7 @@ CUresult event_record(CUevent event, CUstream stream)
         return CUDA_ERROR_OUT_OF_MEMORY;
     lock();
     event->references++;
-    event->capture = NULL;
+    capture_forget_event(event);
     unlock();
     made->event = event;
     return submit(stream, &made->op);
@@ -126,7 +127,10 @@ CUresult ptxlab_cuEventQuery(CUevent event)
     if (!handle_is(event, HANDLE_EVENT))
         return CUDA_ERROR_INVALID_HANDLE;
     if (event->capture)
-        return CUDA_ERROR_CAPTURED_EVENT;
+        return capture_refuse_event(event);
+    CUresult refused = capture_forbids();
+    if (refused)
+        return refused;
     return happened(event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -135,7 +139,7 @@ CUresult ptxlab_cuEventSynchronize(CUevent event)
     if (!handle_is(event, HANDLE_EVENT))
         return CUDA_ERROR_INVALID_HANDLE;
     if (event->capture)
-        return CUDA_ERROR_CAPTURED_EVENT;
+        return capture_refuse_event(event);
     return event->position.stream ? wait_for(event->position, event->context) : CUDA_SUCCESS;
 }
 

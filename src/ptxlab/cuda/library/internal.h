@@ -47,7 +47,8 @@ typedef struct Driver {
     pthread_cond_t changed;
     _Atomic Phase phase;
     Core core;
-    uint32_t waiting; /* threads of the program that wait for a stream */
+    uint32_t waiting;    /* threads of the program that wait for a stream */
+    uint32_t performing; /* operations that threads perform now */
     uint64_t next_id;
     struct CUctx_st *primary[PTXLAB_MAX_DEVICES];
     unsigned int primary_flags[PTXLAB_MAX_DEVICES];
@@ -80,6 +81,7 @@ Thread *this_thread(void);
 CUresult enter_NOTHING(void);
 CUresult enter_DRIVER(void);
 CUresult enter_CONTEXT(void);
+CUresult enter_UNCAPTURED(void);
 
 /* The bodies of the functions of the driver API. */
 #define FUNCTION(name, since, symbol, needs, parameters, arguments) CUresult ptxlab_##symbol parameters;
@@ -147,11 +149,16 @@ int arena_share(void);
 Allocation *memory_find(uint64_t address);
 Allocation *memory_add(Allocation made);
 void memory_remove(Allocation *allocation);
+/* Bytes of the allocations of an owner. */
+uint64_t memory_owned(const void *owner);
 /* Without the lock: */
 CUresult memory_allocate(MemoryKind kind, int device, uint64_t size, uint64_t alignment, unsigned int flags, uint64_t *address);
 CUresult memory_free(const char *function, uint64_t address, unsigned int kinds);
 void memory_free_context(CUcontext context);
 uint64_t memory_used(int device);
+/* Give the memory of a range back, which is no longer in the map; `memory_release_freed` does what had to wait. */
+void memory_release(uint64_t address, uint64_t size);
+void memory_release_freed(void);
 #define KIND_BIT(kind) (1u << (kind))
 
 /* ------------------------------------------------------------------ streams */
@@ -169,6 +176,7 @@ typedef struct Position {
 struct OpClass {
     size_t size;
     bool at_once; /* is performed by the calling thread if nothing has to come before it */
+    int node;     /* the type of the graph node that it becomes when it is captured */
     /* By the calling thread, when the operation is submitted to a stream; may be null. */
     CUresult (*prepare)(Op *op, CUstream stream);
     /* With the lock held, when its index in the stream is known; may be null. */
@@ -245,6 +253,17 @@ extern CUresult (*capture_operation)(CUstream stream, Op *op);
 extern CUresult (*capture_event_record)(CUstream stream, CUevent event);
 extern CUresult (*capture_event_wait)(CUstream stream, CUevent event);
 
+/* Calls that a capture forbids; they invalidate it. Of a stream that captures, of an event that was recorded in a capture, of a context
+ * (no error if nothing captures), of any call that needs UNCAPTURED. */
+CUresult capture_refuse(CUstream stream);
+CUresult capture_refuse_event(CUevent event);
+CUresult capture_refuse_context(CUcontext context);
+CUresult capture_forbids(void);
+/* The event is recorded outside of captures, or destroyed. */
+void capture_forget_event(CUevent event);
+/* The stream is destroyed. */
+void capture_end_stream(CUstream stream);
+
 struct CUevent_st {
     CUcontext context;
     unsigned int flags;
@@ -279,12 +298,20 @@ struct CUmod_st {
 CUresult kernel_of(const void *handle, Kernel **kernel);
 void module_unload_context(CUcontext context);
 
+enum { NODE_KERNEL, NODE_COPY, NODE_FILL, NODE_HOST, NODE_GRAPH, NODE_EMPTY, NODE_EVENT_WAIT, NODE_EVENT_RECORD, NODE_ALLOCATE = 10, NODE_RELEASE };
+
 /* Operations for graphs and for other files. */
 CUresult make_launch(Op **op, const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra);
+/* What a launch was made from; `packed` are its parameters, which may be changed. */
+void describe_launch(Op *op, CUDA_KERNEL_NODE_PARAMS *found, unsigned char **packed);
+/* Set or get an attribute of a launch that has one: cluster, cooperative. False: it has no such attribute. */
+bool launch_attribute(Op *op, CUlaunchAttributeID id, CUlaunchAttributeValue *value, bool set);
 CUresult make_copy(Op **op, const CUDA_MEMCPY3D *copy, CUcontext context);
 CUresult make_fill(Op **op, uint64_t to, uint64_t pitch, unsigned int value, unsigned int element, uint64_t width, uint64_t height);
 CUresult make_host_call(Op **op, CUhostFn function, void *data);
 
+/* Whether all pages of a range are mapped; mapped memory may still not be readable. */
+bool pages_are_mapped(uint64_t address, uint64_t size);
 /* Copy memory of the program, of which only the address is known: false if it cannot be read. */
 bool read_program(void *to, const void *from, size_t size);
 

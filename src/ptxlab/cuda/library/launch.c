@@ -10,6 +10,7 @@ enum { SMS = 16, THREADS_PER_SM = 39 };
 typedef struct LaunchOp {
     Op op;
     LaunchRequest request;
+    CUfunction function;
     unsigned char *parameters;
     uint64_t ticket;
     CUevent completed; /* recorded after the launch; null if there is none */
@@ -49,7 +50,7 @@ static bool copied(Op *made, const Op *from)
 }
 
 static const OpClass launches = {
-    .size = sizeof(LaunchOp), .prepare = prepare, .perform = run, .cancel = cancel, .dispose = release, .copied = copied};
+    .size = sizeof(LaunchOp), .node = NODE_KERNEL, .prepare = prepare, .perform = run, .cancel = cancel, .dispose = release, .copied = copied};
 
 /* ------------------------------------------------------------------ parameters */
 
@@ -231,6 +232,7 @@ CUresult make_launch(Op **op, const CUlaunchConfig *config, CUfunction function,
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     launch->parameters = packed;
+    launch->function = function;
     launch->completed = attributes.completed;
     launch->request = (LaunchRequest){
         .image = kernel->module->image,
@@ -249,6 +251,46 @@ CUresult make_launch(Op **op, const CUlaunchConfig *config, CUfunction function,
     else
         *op = &launch->op;
     return refused;
+}
+
+void describe_launch(Op *op, CUDA_KERNEL_NODE_PARAMS *found, unsigned char **packed)
+{
+    LaunchOp *launch = (LaunchOp *)op;
+    const LaunchRequest *request = &launch->request;
+    *found = (CUDA_KERNEL_NODE_PARAMS){
+        .func = launch->function,
+        .gridDimX = request->grid[0],
+        .gridDimY = request->grid[1],
+        .gridDimZ = request->grid[2],
+        .blockDimX = request->block[0],
+        .blockDimY = request->block[1],
+        .blockDimZ = request->block[2],
+        .sharedMemBytes = request->shared_bytes,
+    };
+    *packed = launch->parameters;
+}
+
+bool launch_attribute(Op *op, CUlaunchAttributeID id, CUlaunchAttributeValue *value, bool set)
+{
+    LaunchRequest *request = &((LaunchOp *)op)->request;
+    if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
+        if (set)
+            request->cooperative = value->cooperative != 0;
+        value->cooperative = (int)request->cooperative;
+        return true;
+    }
+    if (id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+        return false;
+    uint32_t *size = request->cluster;
+    if (set) {
+        size[0] = value->clusterDim.x;
+        size[1] = value->clusterDim.y;
+        size[2] = value->clusterDim.z;
+    }
+    value->clusterDim.x = size[0];
+    value->clusterDim.y = size[1];
+    value->clusterDim.z = size[2];
+    return true;
 }
 
 static CUresult launch(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra)

@@ -165,6 +165,12 @@ CUresult enter_CONTEXT(void)
     return context->error;
 }
 
+CUresult enter_UNCAPTURED(void)
+{
+    CUresult refused = enter_CONTEXT();
+    return refused ? refused : capture_forbids();
+}
+
 void report(ReportKind kind, const char *function, uint64_t address, const char *text)
 {
     if (driver.core.report)

@@ -190,6 +190,7 @@ static CUresult perform(CUstream stream, Op *op)
 {
     CUcontext context = stream->context;
     CUresult earlier = context->error, result = CUDA_SUCCESS;
+    driver.performing++;
     unlock();
     if (!earlier)
         result = op->class->perform(op);
@@ -197,6 +198,11 @@ static CUresult perform(CUstream stream, Op *op)
         op->class->cancel(op);
     op_free(op);
     lock();
+    if (!--driver.performing) {
+        unlock();
+        memory_release_freed();
+        lock();
+    }
     if (result && result != CUDA_ERROR_INVALID_VALUE && !context->error)
         context->error = result;
     stream->completed++;
@@ -319,7 +325,7 @@ CUresult submit_and_wait(CUstream stream, Op *op)
     CUcontext context = stream->context;
     if (stream->capture) {
         op_free(op);
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        return capture_refuse(stream);
     }
     CUresult result = submit_at(stream, op, &position);
     return result ? result : wait_for(position, context);
@@ -380,7 +386,7 @@ CUresult synchronize_stream(CUstream stream)
 {
     CUcontext context = stream->context;
     if (stream->capture)
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        return capture_refuse(stream);
     lock();
     Position position = stream_position(stream);
     for (uint32_t i = 0; i < stream->pending_count && is_reached(position); i++)

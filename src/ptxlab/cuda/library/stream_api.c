@@ -24,6 +24,7 @@ CUresult ptxlab_cuStreamDestroy_v2(CUstream stream)
 {
     if (!handle_is(stream, HANDLE_STREAM) || stream->legacy || stream->per_thread)
         return CUDA_ERROR_INVALID_HANDLE;
+    capture_end_stream(stream);
     stream_destroy(stream);
     return CUDA_SUCCESS;
 }
@@ -40,7 +41,7 @@ CUresult ptxlab_cuStreamQuery(CUstream handle)
     if (!stream)
         return CUDA_ERROR_INVALID_HANDLE;
     if (stream->capture)
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        return capture_refuse(stream);
     lock();
     bool reached = is_reached(stream_position(stream));
     for (uint32_t i = 0; i < stream->pending_count; i++)
@@ -203,7 +204,7 @@ static void call_with_error(Op *op)
         host->callback(host->stream, CUDA_ERROR_LAUNCH_FAILED, host->data);
 }
 
-static const OpClass host_calls = {.size = sizeof(HostCall), .perform = call, .cancel = call_with_error};
+static const OpClass host_calls = {.size = sizeof(HostCall), .node = NODE_HOST, .perform = call, .cancel = call_with_error};
 
 CUresult make_host_call(Op **op, CUhostFn function, void *data)
 {
@@ -236,7 +237,7 @@ CUresult ptxlab_cuStreamAddCallback(CUstream handle, CUstreamCallback function, 
     if (!stream)
         return CUDA_ERROR_INVALID_HANDLE;
     if (stream->capture)
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        return capture_refuse(stream);
     HostCall *made = op_new(&host_calls);
     if (!made)
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -49,11 +49,20 @@ def run(program: Path, *options: str, arguments: Sequence[str] = (), **more: str
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | more, check=False)
 
 
-@pytest.mark.parametrize("name", ["streams", "threads", "forked"])
+@pytest.mark.parametrize("name", ["streams", "threads", "forked", "graphs", "pools", "cooperative", "virtual_memory"])
 def test_a_program_that_checks_itself(build: Build, name: str) -> None:
     done = run(build(name))
     assert (done.returncode, done.stdout) == (0, f"{name}: passed\n"), done.stderr
     assert re.fullmatch(r"ptxlab: \d+ launch(es)? on sm_100a, nothing found\n", done.stderr)
+
+
+def test_what_kernels_print_comes_in_order(build: Build) -> None:
+    done = run(build("symbols"), "--target", "sm_103a", "--sms", "16")
+    assert done.stdout.splitlines() == [
+        "kernel: scale 2 sum 43",
+        "kernel: scale 3 sum 33",
+        "symbols: passed on compute capability 10.3 with 16 multiprocessors",
+    ], done.stderr
 
 
 def test_findings_name_the_line_of_the_launch(build: Build) -> None:

@@ -208,7 +208,7 @@ class Server:
         """The program has ended: its memory is released."""
         memory = self.library.memory
         if memory is not None:
-            self.library.note([HeapChange(address, 0, 0, 0, -1) for address in memory.addresses()])
+            self.library.note([HeapChange(address=address, kind=-1) for address in memory.addresses()])
             memory.close()
         self.library.memory, self._process = None, 0
 
@@ -306,7 +306,7 @@ class Server:
                 memory.unmap(change.address)
                 continue
             try:
-                memory.map(change.address, change.size)
+                memory.map(change.address, change.size, change.file)
             except OSError:
                 text = b"the process that runs the kernels uses these addresses itself"
                 self._core.report(Report.UNSUPPORTED, b"cuMemHostRegister", change.address, text)

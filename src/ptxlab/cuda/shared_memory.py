@@ -26,21 +26,33 @@ class SharedMemory:
         self._mapped: dict[int, int] = {}
         self._registered: set[int] = set()
 
-    def map(self, address: int, size: int) -> None:
-        """Make an allocation of the program accessible here; `OSError` if this process uses the range itself."""
+    def map(self, address: int, size: int, file: int = 0) -> None:
+        """Make an allocation of the program accessible here; `OSError` if this process uses the range itself.
+
+        ``file`` is a descriptor of the program, and 1, if another file than the driver's is mapped there.
+        """
         if address in self._mapped:
             return
+        if file:
+            opened = os.open(f"/proc/{self._process}/fd/{file - 1}", os.O_RDWR)
+            try:
+                self._map(address, size, opened, 0, mmap.MAP_SHARED)
+            finally:
+                os.close(opened)
+            return
+        if FIRST_ADDRESS <= address < self._end:
+            self._map(address, size, self._file, address - address % mmap.PAGESIZE - FIRST_ADDRESS, mmap.MAP_SHARED)
+            return
+        self._map(address, size, -1, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._registered.add(address)
+
+    def _map(self, address: int, size: int, file: int, offset: int, flags: int) -> None:
         start = address - address % mmap.PAGESIZE
         length = -(-(address + size - start) // mmap.PAGESIZE) * mmap.PAGESIZE
-        shared = FIRST_ADDRESS <= address < self._end
-        flags = mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        offset = start - FIRST_ADDRESS if shared else 0
         protection = mmap.PROT_READ | mmap.PROT_WRITE
-        if _libc.mmap(start, length, protection, flags | _FIXED_NOREPLACE, self._file if shared else -1, offset) != start:
+        if _libc.mmap(start, length, protection, flags | _FIXED_NOREPLACE, file, offset) != start:
             raise OSError(f"the range {address:#x} of {size} bytes is in use")
         self._mapped[address] = size
-        if not shared:
-            self._registered.add(address)
 
     def has(self, address: int) -> bool:
         """Whether an allocation is accessible."""

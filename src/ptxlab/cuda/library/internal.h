@@ -135,6 +135,7 @@ typedef struct Allocation {
     unsigned int flags;
     CUcontext context;
     void *owner; /* of kinds that have one: a pool, a physical handle */
+    int file;    /* of MEMORY_MAPPED: the descriptor of what is mapped, and 1 */
 } Allocation;
 
 /* Ranges of addresses of each device, and one for the host: reserved without memory. `arena_commit` gives a part memory. */

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxlab.cuda.programs import call_site, carried_runtime, is_executable, link_libraries
+from ptxlab.cuda.remote.executables import call_site, carried_runtime, is_executable, link_libraries
 from ptxlab.interop import nvcc
 from tests.interop.nvcc_helpers import require_nvcc
 

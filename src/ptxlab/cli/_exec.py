@@ -17,7 +17,7 @@ import click
 from ptxlab import cuda
 from ptxlab.cli._inspect import Expected, OtherSchedules, Writers
 from ptxlab.cli._output import emit, findings, launch_options, refusing, write_text, writing
-from ptxlab.cuda.programs import is_executable
+from ptxlab.cuda.remote.executables import is_executable
 from ptxlab.diagnostics import PtxlabError, render_sarif
 from ptxlab.interop.cute import install_on_import
 from ptxlab.interop.optional_packages import EXTRAS, after_import, missing

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ptxlab.cuda.programs import carried_runtime, link_libraries
-from ptxlab.cuda.server import VARIABLE, Server
+from ptxlab.cuda.remote import VARIABLE, Server
+from ptxlab.cuda.remote.executables import carried_runtime, link_libraries
 from ptxlab.interop.session import Session
 
 __all__ = ["run_program"]

@@ -2,7 +2,7 @@
 
    A message is a header and a body. The server answers each request with a header whose kind is the result. While a request runs, the
    server may ask the library on the same connection; those kinds are numbers from FROM_SERVER on, and the library answers likewise.
-   server.py is the other side: the kinds and bodies stand there too. */
+   remote/_server.py is the other side: the kinds and bodies stand there too. */
 #include "client.h"
 
 #include <dlfcn.h>

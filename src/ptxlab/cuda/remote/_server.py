@@ -17,7 +17,6 @@ from typing import Any, TextIO
 
 from ptxlab.cuda._install import make_core
 from ptxlab.cuda.bridge import Host
-from ptxlab.cuda.connection import Connection, Disconnected, Kind
 from ptxlab.cuda.core_types import (
     LOG_BYTES,
     DeviceDescription,
@@ -28,9 +27,10 @@ from ptxlab.cuda.core_types import (
     TensorMapRequest,
 )
 from ptxlab.cuda.devices import visible_targets
-from ptxlab.cuda.programs import call_site
+from ptxlab.cuda.remote._connection import Connection, Disconnected, Kind
+from ptxlab.cuda.remote._shared_memory import SharedMemory
+from ptxlab.cuda.remote.executables import call_site
 from ptxlab.cuda.reports import Report
-from ptxlab.cuda.shared_memory import SharedMemory
 from ptxlab.diagnostics import Place
 
 __all__ = ["VARIABLE", "Server"]

@@ -21,7 +21,7 @@ from ptxlab.cuda.linking import joined
 from ptxlab.cuda.memory import DriverMemory
 from ptxlab.cuda.reports import Report, report_of, result_of
 from ptxlab.cuda.sites import calling_place
-from ptxlab.cuda.turns import Turns
+from ptxlab.cuda.turns import STREAM_THREAD, Turns
 from ptxlab.descriptors import encode_tensor_map
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, render_report
 from ptxlab.machine import Device, Kernel, KernelError, Result
@@ -203,6 +203,8 @@ class Bridge:
             except KernelError as error:
                 self._show(error.diagnostics)
                 return result_of(error.diagnostics)
+            except KeyboardInterrupt:
+                return LAUNCH_FAILED
             finally:
                 self.turns.ended()
                 if workspace is not None:
@@ -239,6 +241,10 @@ class Bridge:
             return INVALID_VALUE
         ctypes.memmove(target, raw, len(raw))
         return SUCCESS
+
+    def interrupt_launch(self) -> None:
+        """End the launch that executes, or the next one, because the user interrupts the program."""
+        self.turns.interrupt()
 
     def report(self, kind: int, function: bytes, address: int, text: bytes) -> None:
         """Record a misuse of the driver."""
@@ -279,6 +285,11 @@ _PYTHON = {
     "has_interpreter": "PyGILState_Check",
     "release_interpreter": "PyEval_SaveThread",
     "take_interpreter": "PyEval_RestoreThread",
+    "lock_interpreter": "PyGILState_Ensure",
+    "unlock_interpreter": "PyGILState_Release",
+    "handle_signals": "PyErr_CheckSignals",
+    "drop_exception": "PyErr_Clear",
+    "interrupt_program": "PyErr_SetInterrupt",
 }
 """Functions of the table that Python's own library has."""
 
@@ -286,7 +297,7 @@ _PYTHON = {
 def _start_thread(function: int, argument: int) -> int:
     """Run a function of the library on a thread of Python, which keeps its state between the calls of the core."""
     body = ctypes.CFUNCTYPE(None, c_void_p)(function)
-    threading.Thread(target=body, args=(argument,), daemon=True, name="ptxlab stream").start()
+    threading.Thread(target=body, args=(argument,), daemon=True, name=STREAM_THREAD).start()
     return SUCCESS
 
 

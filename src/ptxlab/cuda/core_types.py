@@ -122,6 +122,12 @@ CALLBACKS: dict[str, Any] = {
     "has_interpreter": CFUNCTYPE(c_int),
     "release_interpreter": CFUNCTYPE(c_void_p),
     "take_interpreter": CFUNCTYPE(None, c_void_p),
+    "lock_interpreter": CFUNCTYPE(c_int),
+    "unlock_interpreter": CFUNCTYPE(None, c_int),
+    "handle_signals": CFUNCTYPE(c_int),
+    "drop_exception": CFUNCTYPE(None),
+    "interrupt_program": CFUNCTYPE(None),
+    "interrupt_launch": CFUNCTYPE(None),
 }
 """The functions of the table, by name, with their types."""
 

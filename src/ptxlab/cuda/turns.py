@@ -8,12 +8,16 @@ from collections import deque
 from ctypes import byref, c_uint32
 from typing import Any
 
-__all__ = ["Turns"]
+__all__ = ["STREAM_THREAD", "Turns"]
 
 _PAUSE = 0.001
 _RECENT = 0.2
-_HOPELESS = 1.0
-"""Seconds without anything new, while the program waits, after which a launch that waits counts as hung."""
+_HOPELESS, _HOPELESS_BESIDE_THREADS = 1.0, 30.0
+"""Seconds without anything new, while the program waits, after which a launch that waits counts as hung; the second, if the program has a
+thread that does not wait."""
+
+STREAM_THREAD = "ptxlab stream"
+"""The name of the threads that execute launches."""
 
 
 class Turns:
@@ -32,6 +36,7 @@ class Turns:
         self._seen: dict[int, set[int]] = {}
         self._stalls: dict[int, float] = {}
         self._news = 0.0
+        self._interrupted = False
 
     def __enter__(self) -> Turns:
         """Wait for the machine, and take it for a launch."""
@@ -58,15 +63,28 @@ class Turns:
         self._seen.pop(threading.get_ident(), None)
         self._stalls.pop(threading.get_ident(), None)
         self._news = time.monotonic()
+        self._interrupted = False
+
+    def interrupt(self) -> None:
+        """End the launch that executes, or the next one, with a KeyboardInterrupt."""
+        self._interrupted = True
 
     def turn(self) -> None:
         """Let another launch execute, if one waits."""
+        if self._interrupted:
+            raise KeyboardInterrupt
         now = time.monotonic()
         if now - self._stalls.get(threading.get_ident(), 0.0) > _RECENT:
             self._news = now
         if self._queue:
             self.__exit__()
             self.__enter__()
+
+    @staticmethod
+    def _patience(waiting: int) -> float:
+        """How long a launch may wait while so many threads of the program wait."""
+        threads = sum(thread.name != STREAM_THREAD for thread in threading.enumerate())
+        return _HOPELESS_BESIDE_THREADS if threads > waiting else _HOPELESS
 
     def stalled(self, state: int) -> bool:
         """Let others go on for a while; return False if the program waits and nothing new has happened for long.
@@ -83,7 +101,7 @@ class Turns:
         if state not in seen or moving.value or not waiting.value:
             self._news = now
         seen.add(state)
-        if now - self._news > _HOPELESS:
+        if now - self._news > _HOPELESS and now - self._news > self._patience(waiting.value):
             self._news = now
             return False
         self._stalls[thread] = now

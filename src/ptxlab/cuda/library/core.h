@@ -91,6 +91,15 @@ typedef struct Core {
     int (*has_interpreter)(void);
     void *(*release_interpreter)(void);
     void (*take_interpreter)(void *state);
+    /* The same, to handle signals while a thread waits: lock and unlock the interpreter, handle signals (-1: with an exception), drop the
+     * exception, and interrupt the program again when the call returns. */
+    int (*lock_interpreter)(void);
+    void (*unlock_interpreter)(int state);
+    int (*handle_signals)(void);
+    void (*drop_exception)(void);
+    void (*interrupt_program)(void);
+    /* End the launch that executes, or the next one. */
+    void (*interrupt_launch)(void);
 } Core;
 
 /* What the core calls. */

@@ -63,6 +63,8 @@ bool wait_changed(uint64_t until);
 /* Around waits of threads of the program, without the lock. */
 void *begin_host_wait(void);
 void end_host_wait(void *token);
+/* Let the program handle signals during such a wait; true if it is interrupted. */
+bool handle_signals(void);
 uint64_t now_ns(void);
 
 /* State of a thread. */

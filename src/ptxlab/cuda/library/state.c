@@ -45,6 +45,22 @@ void end_host_wait(void *token)
         driver.core.take_interpreter(token);
 }
 
+bool handle_signals(void)
+{
+    const Core *core = &driver.core;
+    if (!core->lock_interpreter)
+        return false;
+    int state = core->lock_interpreter();
+    bool interrupted = core->handle_signals() != 0;
+    if (interrupted) {
+        core->drop_exception();
+        core->interrupt_launch();
+        core->interrupt_program();
+    }
+    core->unlock_interpreter(state);
+    return interrupted;
+}
+
 /* ------------------------------------------------------------------ threads */
 
 static void end_thread(void *value)

@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-enum { IDLE_NS = 500000000, POLL_NS = 1000000, LINGER_NS = 250000000 };
+enum { IDLE_NS = 500000000, POLL_NS = 1000000, LINGER_NS = 250000000, SIGNALS_NS = 100000000 };
 
 CUresult (*capture_operation)(CUstream stream, Op *op);
 CUresult (*capture_event_record)(CUstream stream, CUevent event);
@@ -367,12 +367,19 @@ CUresult wait_for(Position position, CUcontext context)
         unlock();
         void *token = begin_host_wait();
         lock();
-        while (!is_reached(position) && driver.phase == PHASE_READY)
-            wait_changed(0);
+        bool interrupted = false;
+        while (!is_reached(position) && driver.phase == PHASE_READY && !interrupted)
+            if (!wait_changed(now_ns() + SIGNALS_NS)) {
+                unlock();
+                interrupted = handle_signals();
+                lock();
+            }
         driver.waiting--;
         stream_drop(position.stream);
         unlock();
         end_host_wait(token);
+        if (interrupted)
+            return CUDA_ERROR_NOT_READY;
         lock();
     }
     CUresult result = CUDA_ERROR_DEINITIALIZED;
@@ -406,11 +413,16 @@ CUresult synchronize_context(CUcontext context)
         for (CUstream stream = context->streams; stream && !position.stream; stream = stream->next)
             if (!is_reached(stream_position(stream)))
                 position = stream_position(stream);
+        if (position.stream)
+            stream_keep(position.stream); /* another thread may destroy it */
         CUresult error = context->error;
         unlock();
         if (!position.stream)
             return error;
         CUresult result = wait_for(position, context);
+        lock();
+        stream_drop(position.stream);
+        unlock();
         if (result && result != context->error)
             return result;
     }

@@ -36,9 +36,11 @@ class PrebuiltLibraries(BuildHookInterface):
         libraries = self._libraries()
         folder = Path(self.directory) / "prebuilt"
         folder.mkdir(parents=True, exist_ok=True)
-        made = folder / libraries.DRIVER.soname
-        subprocess.run([*command, *libraries.DRIVER.arguments(), "-o", str(made)], check=True)
-        build_data["force_include"][str(made)] = f"ptxlab/cuda/prebuilt/{made.name}"
+        for library in (libraries.DRIVER, *libraries.RUNTIMES):
+            made = folder / library.soname
+            needed = [str(folder / each.soname) for each in library.needs]
+            subprocess.run([*command, *library.arguments(), *needed, "-o", str(made)], check=True)
+            build_data["force_include"][str(made)] = f"ptxlab/cuda/prebuilt/{made.name}"
         build_data["pure_python"] = False
         build_data["infer_tag"] = False
         build_data["tag"] = f"py3-none-{platform}"

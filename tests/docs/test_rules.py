@@ -23,7 +23,7 @@ def test_every_code_has_its_page() -> None:
     assert pages == set(CODES)
 
 
-COMPILERS = ("I1", "I2", "I30")
+COMPILERS = ("I1", "I2", "I30", "I511")
 """Pages with programs of CuTe DSL, CUDA C++ and Triton."""
 
 
@@ -32,7 +32,7 @@ COMPILERS = ("I1", "I2", "I30")
 )
 def test_page(path) -> None:
     page, info = read(path), CODES[path.stem]
-    if path.stem.startswith("I2"):
+    if path.stem.startswith(("I2", "I511")):
         require_nvcc()
     assert (page.title, page.section) == (info.title, info.section)
     assert len(page.prose) > 60

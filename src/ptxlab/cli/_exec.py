@@ -1,4 +1,4 @@
-"""``ptxlab exec``: a Python script runs as it is, and its kernels execute in ptxlab."""
+"""``ptxlab exec``: a Python script or a native program runs as it is, and its kernels execute in ptxlab."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ import click
 from ptxlab import cuda
 from ptxlab.cli._inspect import Expected, Mmas, OtherSchedules, Writers
 from ptxlab.cli._output import emit, findings, launch_options, refusing, write_text, writing
+from ptxlab.cuda.remote.executables import is_executable
 from ptxlab.diagnostics import PtxlabError, render_sarif
 from ptxlab.interop.cute import install_on_import
 from ptxlab.interop.optional_packages import EXTRAS, after_import, missing
+from ptxlab.interop.programs import run_program
 from ptxlab.interop.session import Session, Settings, activate, launched_at, raise_site
 from ptxlab.machine import KernelError
 
@@ -75,9 +77,10 @@ def exec_(
     as_json: bool,
     options: dict[str, str],
 ) -> None:
-    """Run a Python script whose Triton and CuTe DSL kernels execute in ptxlab.
+    """Run a Python script or a native program whose kernels execute in ptxlab.
 
-    ARGUMENTS are the script's own. Each option may also be set by a variable: PTXLAB_TARGET, PTXLAB_CHECK and so on.
+    A native program must be linked with the shared runtime library (nvcc -cudart shared). ARGUMENTS are the script's own. Each option may
+    also be set by a variable: PTXLAB_TARGET, PTXLAB_CHECK and so on.
 
     Exit status: 0 clean, 1 findings or an exception in the script, 2 wrong use; else what the script exits with.
     """
@@ -139,7 +142,10 @@ def exec_(
 
 
 def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
-    """Run the script as ``python script`` does; return its exit status."""
+    """Run the script as ``python script`` does, or the program; return its exit status."""
+    if is_executable(Path(script)):
+        with refusing(None, err=True):
+            return run_program(Path(script), arguments, session)
     os.environ["TRITON_DEFAULT_BACKEND"] = "ptxlab"
     install_on_import()
     after_import("torch", lambda: import_module("ptxlab.interop.torch_device").install())

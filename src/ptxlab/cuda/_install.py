@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_int, c_uint32, c_uint64
 from importlib import import_module
+from typing import Any
 
 from ptxlab.cuda.bridge import Bridge, Host, core_table
 from ptxlab.cuda.building import DRIVER, build
@@ -49,9 +50,7 @@ class Driver:
         if self._devices == (targets, sms):
             self.bridge.host = host
             return
-        devices = [Device(target, sms=sms or PRODUCTS.get(target, PRODUCTS["sm_100a"]).sms) for target in targets]
-        bridge = Bridge(self.library, devices, host)
-        core = core_table(bridge, [describe(target, i, sms) for i, target in enumerate(targets)])
+        bridge, core = make_core(self.library, host, targets, sms)
         if self.library.ptxlab_attach_core(ctypes.byref(core)):
             raise PtxlabError(diagnose("I507", f"the devices cannot become {', '.join(targets) or 'none'}: a context exists"))
         self.bridge, self._core, self._devices = bridge, core, (targets, sms)
@@ -63,6 +62,15 @@ class Driver:
     def _end(self) -> None:
         self.library.ptxlab_drain()
         self.library.ptxlab_shut_down()
+
+
+def make_core(
+    library: Any, host: Callable[[], Host], targets: Sequence[str], sms: int | None, in_process: bool = True
+) -> tuple[Bridge, Core]:
+    """Make the core of a library, with devices of these targets."""
+    devices = [Device(target, sms=sms or PRODUCTS.get(target, PRODUCTS["sm_100a"]).sms) for target in targets]
+    bridge = Bridge(library, devices, host)
+    return bridge, core_table(bridge, [describe(target, i, sms) for i, target in enumerate(targets)], in_process)
 
 
 _driver: Driver | None = None

@@ -28,6 +28,8 @@ from ptxlab.machine import Device, Kernel, KernelError, Result
 
 __all__ = ["Bridge", "Host", "core_table"]
 
+_GRID_WORKSPACE = 16
+"""Bytes that a cooperative launch has for barriers of its grid."""
 SUCCESS, INVALID_VALUE, NOT_FOUND, LAUNCH_FAILED, NOT_SUPPORTED, UNKNOWN = 0, 1, 500, 719, 801, 999
 
 
@@ -67,6 +69,7 @@ class _Ticket:
     shape: dict[str, Any]
     parameters: bytes
     site: Place | None
+    cooperative: bool
 
 
 class Bridge:
@@ -178,7 +181,8 @@ class Bridge:
             return NOT_SUPPORTED
         number = self._number()
         parameters = ctypes.string_at(r.parameters, r.parameter_bytes)
-        self._tickets[number] = _Ticket(module, r.kernel, self.devices[r.device], shape, parameters, self.site())
+        device = self.devices[r.device]
+        self._tickets[number] = _Ticket(module, r.kernel, device, shape, parameters, self.site(), bool(r.cooperative))
         ticket[0] = number
         return SUCCESS
 
@@ -192,8 +196,10 @@ class Bridge:
         args = [packed[p.offset : p.offset + p.size] for p in kernel.parameters]
         with self.turns:
             self.memory.update()
+            workspace = self.memory.allocate(_GRID_WORKSPACE, "workspace of the grid") if ticket.cooperative else None
+            shape = ticket.shape | {"grid_workspace": workspace.base if workspace is not None else 0}
             try:
-                self.host().launch(kernel, ticket.site, device=ticket.device, args=args, outside=self.turns, **ticket.shape)
+                self.host().launch(kernel, ticket.site, device=ticket.device, args=args, outside=self.turns, **shape)
             except KernelError as error:
                 self._show(error.diagnostics)
                 return result_of(error.diagnostics)
@@ -201,6 +207,8 @@ class Bridge:
                 return LAUNCH_FAILED
             finally:
                 self.turns.ended()
+                if workspace is not None:
+                    self.memory.free(workspace)
         return SUCCESS
 
     # --------------------------------------------------------------------------------------------------- other things

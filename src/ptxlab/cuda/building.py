@@ -101,7 +101,8 @@ def _compile(command: Sequence[str], library: NativeLibrary, file: Path) -> None
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=file.parent) as temporary:
             made = Path(temporary, library.soname)
-            done = subprocess.run([*command, *library.arguments(), "-o", str(made)], capture_output=True, text=True, check=False)
+            needed = [str(build(each)) for each in library.needs]
+            done = subprocess.run([*command, *library.arguments(), *needed, "-o", str(made)], capture_output=True, text=True, check=False)
             if done.returncode:
                 raise BuildError(_failure(command, library, done.stderr))
             os.replace(made, file)

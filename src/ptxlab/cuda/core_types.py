@@ -96,7 +96,15 @@ class TensorMapRequest(Structure):
 class HeapChange(Structure):
     """A change of the map of memory; ``kind`` is negative for a range that is released."""
 
-    _fields_ = [("address", c_uint64), ("size", c_uint64), ("id", c_uint64), ("device", c_int32), ("kind", c_int32)]
+    _fields_ = [
+        ("address", c_uint64),
+        ("size", c_uint64),
+        ("id", c_uint64),
+        ("device", c_int32),
+        ("kind", c_int32),
+        ("file", c_int32),
+        ("reserved", c_int32),
+    ]
 
 
 CALLBACKS: dict[str, Any] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DRIVER", "PREBUILT", "SOURCES", "NativeLibrary"]
+__all__ = ["DRIVER", "PREBUILT", "RUNTIMES", "SOURCES", "NativeLibrary"]
 
 SOURCES = Path(__file__).parent / "library"
 PREBUILT = Path(__file__).parent / "prebuilt"
@@ -22,11 +22,13 @@ class NativeLibrary:
     soname : what programs ask the loader for, and the name of the file
     folders : the folders with its C files, relative to `SOURCES`
     flags : further arguments of the compiler; ``{sources}`` stands for the folder of all sources
+    needs : libraries that it is linked with
     """
 
     soname: str
     folders: tuple[str, ...] = (".",)
     flags: tuple[str, ...] = ()
+    needs: tuple[NativeLibrary, ...] = ()
 
     def arguments(self) -> list[str]:
         """The arguments of the compiler, without the file to write."""
@@ -36,3 +38,19 @@ class NativeLibrary:
 
 DRIVER = NativeLibrary("libcuda.so.1", flags=("-Wl,--no-undefined", "-Wl,-Bsymbolic"))
 """The virtual driver."""
+
+RUNTIMES = tuple(
+    NativeLibrary(
+        f"libcudart.so.{version}",
+        ("runtime",),
+        (
+            f"-DRUNTIME_MAJOR={version}",
+            f"-Wl,--version-script,{{sources}}/runtime/version{version}.map",
+            "-Wl,--no-undefined",
+            "-Wl,-rpath,$ORIGIN",
+        ),
+        (DRIVER,),
+    )
+    for version in (12, 13)
+)
+"""The runtime library over the driver, for programs of CUDA 12 and of CUDA 13."""

@@ -92,6 +92,7 @@ class Kernel:
         undefined: str = "report",
         progress: Callable[[int, int], None] | None = None,
         outside: Outside | None = None,
+        grid_workspace: int = 0,
     ) -> Result:
         """Run the kernel.
 
@@ -119,6 +120,8 @@ class Kernel:
             ``zero`` and ``random`` (by ``seed``) give them a value, to compare runs
         progress : called with (CTAs that have ended, all CTAs)
         outside : what runs beside the launch and may change the memory that it sees
+        grid_workspace : address of 8 zeroed bytes that CUDA's barriers of the whole grid use, in ``%envreg1`` (the upper half of
+            the address) and ``%envreg2``; a cooperative launch has them
 
         Returns
         -------
@@ -145,7 +148,7 @@ class Kernel:
             keep_inputs=keep_inputs,
             undefined=undefined,
         )
-        configuration = LaunchConfiguration.of(self.program, options, grid, block, cluster, shared_bytes, progress, outside)
+        configuration = LaunchConfiguration.of(self.program, options, grid, block, cluster, shared_bytes, progress, outside, grid_workspace)
         target = device if device is not None else Device(self.module.target)
         self.module.check_target(target)
         from ptxlab.machine.launch.launch import run

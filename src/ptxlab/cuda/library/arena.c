@@ -2,8 +2,12 @@
  *
  * A device address is the address of the host memory behind it. Addresses are used again only when a range has been used to its end, so
  * that an access to freed memory is recognised. */
+#include <fcntl.h>
+#include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "internal.h"
 
@@ -25,6 +29,20 @@ typedef struct Arena {
 
 static Arena arenas[PTXLAB_MAX_DEVICES + 1];
 
+/* The file with all memory, for a server process; -1 if there is none. An address is at its distance from FIRST_BASE in the file. */
+static int shared = -1;
+
+int arena_share(void)
+{
+    if (shared < 0)
+        shared = (int)syscall(SYS_memfd_create, "ptxlab", MFD_CLOEXEC);
+    if (shared >= 0 && ftruncate(shared, (off_t)((PTXLAB_MAX_DEVICES + 1) * LARGEST_RANGE))) {
+        close(shared);
+        shared = -1;
+    }
+    return shared;
+}
+
 static uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 static bool start(Arena *arena, int index)
@@ -32,6 +50,10 @@ static bool start(Arena *arena, int index)
     for (uint64_t size = LARGEST_RANGE; size >= SMALLEST_RANGE; size /= 2) {
         void *wanted = (void *)(FIRST_BASE + (uint64_t)index * LARGEST_RANGE);
         void *found = mmap(wanted, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (found != MAP_FAILED && shared >= 0 && found != wanted) {
+            munmap(found, size);
+            continue;
+        }
         if (found != MAP_FAILED) {
             *arena = (Arena){.base = (uint64_t)found, .size = size, .next = round_up((uint64_t)found, 2u << 20)};
             return true;
@@ -85,7 +107,10 @@ CUresult arena_reserve(int device, uint64_t size, uint64_t alignment, uint64_t *
 
 bool arena_commit(uint64_t address, uint64_t size)
 {
-    return mprotect((void *)address, round_up(size, PAGE), PROT_READ | PROT_WRITE) == 0;
+    size = round_up(size, PAGE);
+    if (shared < 0)
+        return mprotect((void *)address, size, PROT_READ | PROT_WRITE) == 0;
+    return mmap((void *)address, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, shared, (off_t)(address - FIRST_BASE)) != MAP_FAILED;
 }
 
 void arena_release(uint64_t address, uint64_t size)
@@ -93,6 +118,8 @@ void arena_release(uint64_t address, uint64_t size)
     size = round_up(size, PAGE);
     /* A new mapping gives the memory back and makes accesses fault. */
     mmap((void *)address, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (shared >= 0)
+        fallocate(shared, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(address - FIRST_BASE), (off_t)size);
     lock();
     for (int i = 0; i <= PTXLAB_MAX_DEVICES; i++) {
         Arena *arena = &arenas[i];

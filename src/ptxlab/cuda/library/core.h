@@ -122,6 +122,8 @@ void ptxlab_heap_free(uint64_t address);
 typedef struct HeapChange {
     uint64_t address, size, id;
     int32_t device, kind; /* of enum MemoryKind; negative: released */
+    int32_t file;         /* what is mapped there: a descriptor of the process and 1; 0: the memory of the library */
+    int32_t reserved;
 } HeapChange;
 
 /* Counts the changes of the map of memory; `ptxlab_heap_changes` gives those since the last call, up to a number. */

@@ -136,12 +136,15 @@ typedef struct Allocation {
     unsigned int flags;
     CUcontext context;
     void *owner; /* of kinds that have one: a pool, a physical handle */
+    int file;    /* of MEMORY_MAPPED: the descriptor of what is mapped, and 1 */
 } Allocation;
 
 /* Ranges of addresses of each device, and one for the host: reserved without memory. `arena_commit` gives a part memory. */
 CUresult arena_reserve(int device, uint64_t size, uint64_t alignment, uint64_t *address);
 bool arena_commit(uint64_t address, uint64_t size);
 void arena_release(uint64_t address, uint64_t size);
+/* Put the memory into a file that another process can map too; before the first reservation. The descriptor, or -1. */
+int arena_share(void);
 #define HOST_ARENA PTXLAB_MAX_DEVICES
 
 /* The map of memory. With the lock held: */

@@ -50,7 +50,7 @@ static void note(const Allocation *allocation, bool released)
         change_capacity = wanted;
     }
     int kind = released ? -(int)allocation->kind : (int)allocation->kind;
-    changes[change_count++] = (HeapChange){allocation->address, allocation->size, allocation->id, allocation->device, kind};
+    changes[change_count++] = (HeapChange){allocation->address, allocation->size, allocation->id, allocation->device, kind, allocation->file, 0};
     version++;
 }
 

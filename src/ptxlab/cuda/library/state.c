@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client.h"
 #include "internal.h"
 
 Driver driver = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_id = 1};
@@ -77,6 +78,7 @@ static void in_child(void)
 {
     pthread_mutex_init(&driver.lock, NULL);
     driver.phase = PHASE_FORKED;
+    client_forget();
 }
 
 static void start(void)
@@ -146,7 +148,7 @@ CUresult ptxlab_cuInit(unsigned int flags)
     if (flags)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_once(&once, start);
-    if (!driver.core.devices)
+    if (!driver.core.devices && !client_connect())
         return CUDA_ERROR_NO_DEVICE;
     driver.phase = PHASE_READY;
     return CUDA_SUCCESS;

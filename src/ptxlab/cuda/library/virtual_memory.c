@@ -323,7 +323,8 @@ static bool give_access(Range *range, int access, int device)
                                    .kind = MEMORY_MAPPED,
                                    .device = device,
                                    .context = current_context(),
-                                   .owner = range->physical});
+                                   .owner = range->physical,
+                                   .file = range->physical->file + 1});
 }
 
 CUresult ptxlab_cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *wanted, size_t count)

@@ -74,6 +74,7 @@ class LaunchConfiguration(LaunchOptions):
     shared_bytes : dynamic shared memory
     progress : called with (CTAs that have ended, all CTAs)
     outside : what runs beside the launch
+    grid_workspace : address of the bytes for barriers of the whole grid
     clusters : indices of the clusters to run, None for all
     """
 
@@ -84,6 +85,7 @@ class LaunchConfiguration(LaunchOptions):
     shared_bytes: int
     progress: Progress | None = None
     outside: Outside | None = None
+    grid_workspace: int = 0
     clusters: frozenset[int] | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -113,6 +115,7 @@ class LaunchConfiguration(LaunchOptions):
         shared_bytes: Any,
         progress: Any,
         outside: Outside | None = None,
+        grid_workspace: int = 0,
     ) -> Self:
         """Check a launch of a kernel, and take what it leaves open from the kernel's directives."""
         grid3 = dimensions("grid", grid)
@@ -128,6 +131,7 @@ class LaunchConfiguration(LaunchOptions):
             shared_bytes=shared_bytes,
             progress=progress,
             outside=outside,
+            grid_workspace=grid_workspace,
             **given,
         )
 

@@ -219,7 +219,7 @@ class Warp(Registers):
 
 _SHARED_UNIT = 128
 """Granularity in bytes of shared memory allocation (section "Special Registers: %total_smem_size")."""
-_NOT_SET = frozenset({f"%envreg{i}" for i in range(32)} | {f"%pm{i}{half}" for i in range(8) for half in ("", "_64")})
+_NOT_SET = frozenset({f"%envreg{i}" for i in range(32) if i not in (1, 2)} | {f"%pm{i}{half}" for i in range(8) for half in ("", "_64")})
 """Registers that are for the driver and for tools to set: 0."""
 
 _LANE = np.arange(32, dtype=np.uint64)
@@ -261,6 +261,8 @@ def launch_values(launch: Launch) -> dict[str, int]:
         "%reserved_smem_offset_0": 0,
         "%reserved_smem_offset_1": 0,
         "%current_graph_exec": 0,
+        "%envreg1": o.grid_workspace >> 32,
+        "%envreg2": o.grid_workspace & 0xFFFFFFFF,
     }
 
 

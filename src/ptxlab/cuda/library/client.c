@@ -1,0 +1,582 @@
+/* The core in a server process. Each thread has a connection of its own, so that a launch that waits holds up no other thread.
+
+   A message is a header and a body. The server answers each request with a header whose kind is the result. While a request runs, the
+   server may ask the library on the same connection; those kinds are numbers from FROM_SERVER on, and the library answers likewise.
+   remote/_server.py is the other side: the kinds and bodies stand there too. */
+#include "client.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <execinfo.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+enum Kind {
+    HELLO = 1,
+    LOAD_IMAGE,
+    UNLOAD_IMAGE,
+    KERNEL_NAME,
+    KERNEL_INFO,
+    VARIABLE,
+    PREPARE_LAUNCH,
+    RUN_LAUNCH,
+    ENCODE_TENSOR_MAP,
+    LINK,
+    REPORT,
+    HEAP_CHANGES,
+    FROM_SERVER = 10000, /* above all codes of results */
+    STALLED = FROM_SERVER,
+    ACTIVITY,
+    HEAP_ALLOCATE,
+    HEAP_FREE,
+    PRINT
+};
+
+typedef struct Header {
+    uint32_t size; /* of the body */
+    int32_t kind;
+} Header;
+
+/* The connection of a thread, and the last body that came over it. */
+typedef struct Connection {
+    int socket;
+    char *body;
+    size_t size, capacity;
+    struct Connection *next;
+} Connection;
+
+#define MOST_PARTS 6
+
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER; /* of the list of connections, and of the memory map as the server knows it */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static Connection *connections;
+static uint64_t told; /* the version of the memory map that the server knows */
+static _Atomic bool lost;
+static struct sockaddr_un server;
+static socklen_t server_size;
+
+/* ------------------------------------------------------------------ connections */
+
+static CUresult server_is_lost(void)
+{
+    if (!atomic_exchange(&lost, true))
+        fprintf(stderr, "ptxlab: the process that runs the kernels has ended; launches fail with CUDA_ERROR_OPERATING_SYSTEM\n");
+    return CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+static void close_connection(void *value)
+{
+    Connection *closed = value;
+    pthread_mutex_lock(&guard);
+    for (Connection **link = &connections; *link; link = &(*link)->next)
+        if (*link == closed) {
+            *link = closed->next;
+            break;
+        }
+    pthread_mutex_unlock(&guard);
+    close(closed->socket);
+    free(closed->body);
+    free(closed);
+}
+
+static void make_key(void) { pthread_key_create(&key, close_connection); }
+
+static Connection *connection(void)
+{
+    pthread_once(&once, make_key);
+    Connection *found = pthread_getspecific(key);
+    if (found || lost)
+        return found;
+    found = calloc(1, sizeof *found);
+    if (!found)
+        return NULL;
+    found->socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (found->socket < 0 || connect(found->socket, (struct sockaddr *)&server, server_size)) {
+        if (found->socket >= 0)
+            close(found->socket);
+        free(found);
+        return NULL;
+    }
+    pthread_mutex_lock(&guard);
+    found->next = connections;
+    connections = found;
+    pthread_mutex_unlock(&guard);
+    pthread_setspecific(key, found);
+    return found;
+}
+
+void client_forget(void)
+{
+    for (Connection *each = connections; each; each = each->next)
+        close(each->socket);
+    connections = NULL;
+}
+
+static bool send_parts(int socket, int32_t kind, struct iovec *parts, int count)
+{
+    struct iovec all[MOST_PARTS + 1];
+    Header header = {0, kind};
+    for (int i = 0; i < count; i++) {
+        all[i + 1] = parts[i];
+        header.size += (uint32_t)parts[i].iov_len;
+    }
+    all[0] = (struct iovec){&header, sizeof header};
+    struct msghdr message = {.msg_iov = all, .msg_iovlen = (size_t)count + 1};
+    while (message.msg_iovlen) {
+        ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0)
+            return false;
+        while (message.msg_iovlen && (size_t)sent >= message.msg_iov->iov_len) {
+            sent -= (ssize_t)message.msg_iov->iov_len;
+            message.msg_iov++;
+            message.msg_iovlen--;
+        }
+        if (message.msg_iovlen) {
+            message.msg_iov->iov_base = (char *)message.msg_iov->iov_base + sent;
+            message.msg_iov->iov_len -= (size_t)sent;
+        }
+    }
+    return true;
+}
+
+static bool receive(int socket, void *to, size_t size)
+{
+    for (size_t got = 0; got < size;) {
+        ssize_t count = recv(socket, (char *)to + got, size - got, 0);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return false;
+        got += (size_t)count;
+    }
+    return true;
+}
+
+static bool receive_message(Connection *from, int32_t *kind)
+{
+    Header header;
+    if (!receive(from->socket, &header, sizeof header))
+        return false;
+    if (header.size + 1 > from->capacity) {
+        char *grown = realloc(from->body, (size_t)header.size + 1);
+        if (!grown)
+            return false;
+        from->body = grown;
+        from->capacity = (size_t)header.size + 1;
+    }
+    from->size = header.size;
+    *kind = header.kind;
+    if (!receive(from->socket, from->body, header.size))
+        return false;
+    from->body[header.size] = 0;
+    return true;
+}
+
+/* Answer a request of the server. */
+static bool answer(Connection *to, int32_t kind)
+{
+    uint64_t numbers[3] = {0};
+    uint32_t activity[2] = {0};
+    struct iovec none = {numbers, 0}, one = {numbers, sizeof numbers[0]}, pair = {activity, sizeof activity};
+    if (to->size >= sizeof numbers)
+        memcpy(numbers, to->body, sizeof numbers);
+    switch (kind) {
+    case STALLED:
+        ptxlab_stalled();
+        return send_parts(to->socket, 0, &none, 1);
+    case ACTIVITY:
+        ptxlab_activity(&activity[0], &activity[1]);
+        return send_parts(to->socket, 0, &pair, 1);
+    case HEAP_ALLOCATE:
+        numbers[0] = ptxlab_heap_allocate((int)numbers[0], numbers[1], numbers[2]);
+        return send_parts(to->socket, 0, &one, 1);
+    case HEAP_FREE:
+        ptxlab_heap_free(numbers[0]);
+        return send_parts(to->socket, 0, &none, 1);
+    case PRINT:
+        fwrite(to->body, 1, to->size, stdout);
+        return send_parts(to->socket, 0, &none, 1);
+    default:
+        return false;
+    }
+}
+
+/* Send a request and wait for its result; the body of the answer is `*answered` then, until the next request of the thread. */
+static CUresult request(enum Kind kind, struct iovec *parts, int count, Connection **answered)
+{
+    Connection *to = connection();
+    int32_t result;
+    if (!to || !send_parts(to->socket, kind, parts, count))
+        return server_is_lost();
+    do {
+        if (!receive_message(to, &result))
+            return server_is_lost();
+    } while (result >= FROM_SERVER && answer(to, result));
+    if (result >= FROM_SERVER)
+        return server_is_lost();
+    if (answered)
+        *answered = to;
+    return (CUresult)result;
+}
+
+/* Tell the server how the map of memory has changed. */
+static CUresult tell_changes(void)
+{
+    HeapChange changes[64];
+    CUresult error = CUDA_SUCCESS;
+    pthread_mutex_lock(&guard);
+    uint64_t version = ptxlab_heap_version();
+    bool changed = version != told;
+    pthread_mutex_unlock(&guard);
+    if (!changed)
+        return error;
+    connection(); /* made without the lock */
+    pthread_mutex_lock(&guard);
+    for (uint32_t count; !error && (count = ptxlab_heap_changes(changes, 64));) {
+        struct iovec parts[] = {{changes, count * sizeof changes[0]}};
+        error = request(HEAP_CHANGES, parts, 1, NULL);
+    }
+    told = version;
+    pthread_mutex_unlock(&guard);
+    return error;
+}
+
+/* ------------------------------------------------------------------ images */
+
+/* What kernel_name and kernel_info give belongs to the image: kept here until it is unloaded. */
+typedef struct Kept {
+    uint64_t image;
+    struct Kept *next;
+    _Alignas(8) char bytes[];
+} Kept;
+
+static Kept *kept;
+
+static void *keep(uint64_t image, const void *bytes, size_t size)
+{
+    Kept *made = malloc(sizeof *made + size);
+    if (!made)
+        return NULL;
+    made->image = image;
+    memcpy(made->bytes, bytes, size);
+    pthread_mutex_lock(&guard);
+    made->next = kept;
+    kept = made;
+    pthread_mutex_unlock(&guard);
+    return made->bytes;
+}
+
+static uint64_t number_at(const char *from, size_t size)
+{
+    uint64_t found = 0;
+    memcpy(&found, from, size);
+    return found;
+}
+
+#define FAT_WRAPPER 0x466243b1u
+#define FAT_BINARY 0xba55ed50u
+#define ELF_MAGIC 0x464c457fu
+
+/* The bytes of an image, from its headers: a wrapper that nvcc makes, a fat binary, an ELF file, or text. */
+static struct iovec image_bytes(const char *image, uint64_t size)
+{
+    if (!size && number_at(image, 4) == FAT_WRAPPER)
+        image = (const char *)(uintptr_t)number_at(image + 8, 8);
+    if (!size && number_at(image, 4) == FAT_BINARY)
+        size = number_at(image + 6, 2) + number_at(image + 8, 8);
+    else if (!size && number_at(image, 4) == ELF_MAGIC) {
+        /* Sections and the tables of headers: the file ends with the last of them. */
+        uint64_t sections = number_at(image + 40, 8), programs = number_at(image + 32, 8);
+        uint64_t section_count = number_at(image + 60, 2), section_size = number_at(image + 58, 2);
+        uint64_t ends[] = {sections + section_count * section_size, programs + number_at(image + 56, 2) * number_at(image + 54, 2)};
+        size = ends[0] > ends[1] ? ends[0] : ends[1];
+        for (uint64_t i = 0; i < section_count; i++) {
+            const char *header = image + sections + i * section_size;
+            uint64_t end = number_at(header + 24, 8) + number_at(header + 32, 8);
+            if (number_at(header + 4, 4) != 8 && end > size) /* not of type NOBITS */
+                size = end;
+        }
+    } else if (!size)
+        size = strlen(image);
+    return (struct iovec){(void *)(uintptr_t)image, size};
+}
+
+static CUresult load_image(uint64_t address, uint64_t size, int device, LoadedImage *loaded)
+{
+    Connection *got;
+    int64_t where = device;
+    struct iovec parts[] = {{&where, sizeof where}, image_bytes((const char *)(uintptr_t)address, size)};
+    CUresult error = tell_changes();
+    if (!error)
+        error = request(LOAD_IMAGE, parts, 2, &got);
+    if (error != CUDA_ERROR_OPERATING_SYSTEM && got->size == sizeof *loaded)
+        memcpy(loaded, got->body, sizeof *loaded);
+    return error;
+}
+
+static void unload_image(uint64_t image)
+{
+    struct iovec parts[] = {{&image, sizeof image}};
+    request(UNLOAD_IMAGE, parts, 1, NULL);
+    pthread_mutex_lock(&guard);
+    for (Kept **link = &kept; *link;) {
+        Kept *each = *link;
+        if (each->image == image) {
+            *link = each->next;
+            free(each);
+        } else
+            link = &each->next;
+    }
+    pthread_mutex_unlock(&guard);
+}
+
+static CUresult kernel_name(uint64_t image, uint32_t index, const char **name)
+{
+    Connection *got;
+    uint64_t numbers[] = {image, index};
+    struct iovec parts[] = {{numbers, sizeof numbers}};
+    CUresult error = request(KERNEL_NAME, parts, 1, &got);
+    if (!error && !(*name = keep(image, got->body, got->size + 1)))
+        error = CUDA_ERROR_OUT_OF_MEMORY;
+    return error;
+}
+
+/* The answer: the structure, the parameters, the name. */
+static CUresult kernel_info(uint64_t image, uint32_t index, KernelInfo *info)
+{
+    Connection *got;
+    uint64_t numbers[] = {image, index};
+    struct iovec parts[] = {{numbers, sizeof numbers}};
+    CUresult error = request(KERNEL_INFO, parts, 1, &got);
+    if (error)
+        return error;
+    memcpy(info, got->body, sizeof *info);
+    size_t bytes = 2 * sizeof(uint32_t) * info->parameter_count;
+    char *more = keep(image, got->body + sizeof *info, got->size - sizeof *info + 1);
+    if (!more)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    info->parameters = (const uint32_t *)(void *)more;
+    info->name = more + bytes;
+    return CUDA_SUCCESS;
+}
+
+static CUresult variable(uint64_t image, const char *name, uint64_t *address, uint64_t *size)
+{
+    Connection *got;
+    struct iovec parts[] = {{&image, sizeof image}, {(void *)(uintptr_t)name, strlen(name)}};
+    CUresult error = tell_changes();
+    if (!error)
+        error = request(VARIABLE, parts, 2, &got);
+    if (!error) {
+        *address = number_at(got->body, 8);
+        *size = number_at(got->body + 8, 8);
+    }
+    return error;
+}
+
+static CUresult link_texts(uint32_t count, const uint64_t *texts, const uint64_t *sizes, const void **image, uint64_t *size, char *log)
+{
+    static _Thread_local char *linked;
+    Connection *got;
+    uint64_t total = 0, number = count;
+    for (uint32_t i = 0; i < count; i++)
+        total += sizes[i];
+    char *joined = malloc(total + 1), *end = joined;
+    if (!joined)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(end, (const void *)(uintptr_t)texts[i], sizes[i]);
+        end += sizes[i];
+    }
+    struct iovec parts[] = {{&number, sizeof number}, {(void *)(uintptr_t)sizes, count * sizeof sizes[0]}, {joined, total}};
+    CUresult error = request(LINK, parts, 3, &got);
+    free(joined);
+    if (error == CUDA_ERROR_OPERATING_SYSTEM)
+        return error;
+    memcpy(log, got->body, PTXLAB_LOG);
+    free(linked);
+    *size = got->size - PTXLAB_LOG;
+    linked = malloc(*size + 1);
+    if (!linked)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memcpy(linked, got->body + PTXLAB_LOG, *size + 1);
+    *image = linked;
+    return error;
+}
+
+/* ------------------------------------------------------------------ launches */
+
+#define MOST_FRAMES 24
+#define SITE_BYTES 4096
+
+/* The address as the file itself counts: programs that are not position-independent are linked to their addresses. */
+static size_t offset_in(const Dl_info *info, const void *address)
+{
+    const Elf64_Ehdr *header = info->dli_fbase;
+    return (size_t)address - (header->e_type == ET_EXEC ? 0 : (size_t)info->dli_fbase);
+}
+
+/* Where the program makes the call: for each frame outside of the CUDA libraries a line "offset file". */
+static size_t call_site(char *text)
+{
+    void *frames[MOST_FRAMES];
+    Dl_info own, info;
+    size_t used = 0;
+    int count = backtrace(frames, MOST_FRAMES);
+    dladdr((void *)(uintptr_t)&call_site, &own);
+    for (int i = 0; i < count; i++) {
+        if (!dladdr(frames[i], &info) || info.dli_fbase == own.dli_fbase || !info.dli_fname || strstr(info.dli_fname, "libcudart.so"))
+            continue;
+        int more = snprintf(text + used, SITE_BYTES - used, "%zx %s\n", offset_in(&info, frames[i]), info.dli_fname);
+        if (more < 0 || used + (size_t)more >= SITE_BYTES)
+            break;
+        used += (size_t)more;
+    }
+    return used;
+}
+
+/* The body: the structure, the parameters, the place. */
+static CUresult prepare_launch(const LaunchRequest *launch, uint64_t *ticket)
+{
+    Connection *got;
+    char site[SITE_BYTES];
+    struct iovec parts[] = {{(void *)(uintptr_t)launch, sizeof *launch},
+                            {(void *)(uintptr_t)launch->parameters, launch->parameter_bytes},
+                            {site, call_site(site)}};
+    CUresult error = request(PREPARE_LAUNCH, parts, 3, &got);
+    if (!error)
+        *ticket = number_at(got->body, 8);
+    return error;
+}
+
+static CUresult run_launch(uint64_t ticket, int cancelled)
+{
+    uint64_t numbers[] = {ticket, (uint64_t)cancelled};
+    struct iovec parts[] = {{numbers, sizeof numbers}};
+    CUresult error = tell_changes();
+    return error ? error : request(RUN_LAUNCH, parts, 1, NULL);
+}
+
+static CUresult encode_tensor_map(const TensorMapRequest *asked, CUtensorMap *map)
+{
+    Connection *got;
+    struct iovec parts[] = {{(void *)(uintptr_t)asked, sizeof *asked}};
+    CUresult error = request(ENCODE_TENSOR_MAP, parts, 1, &got);
+    if (!error)
+        memcpy(map, got->body, sizeof *map);
+    return error;
+}
+
+static void report_to_server(ReportKind kind, const char *function, uint64_t address, const char *text)
+{
+    uint64_t numbers[] = {kind, address};
+    char site[SITE_BYTES];
+    struct iovec parts[] = {{numbers, sizeof numbers},
+                            {(void *)(uintptr_t)function, strlen(function) + 1},
+                            {(void *)(uintptr_t)text, strlen(text) + 1},
+                            {site, call_site(site)}};
+    request(REPORT, parts, 4, NULL);
+}
+
+typedef struct Start {
+    void (*function)(void *);
+    void *argument;
+} Start;
+
+static void *run_thread(void *value)
+{
+    Start start = *(Start *)value;
+    free(value);
+    start.function(start.argument);
+    return NULL;
+}
+
+static int start_thread(void (*function)(void *), void *argument)
+{
+    pthread_t thread;
+    Start *start = malloc(sizeof *start);
+    if (!start)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *start = (Start){function, argument};
+    int error = pthread_create(&thread, NULL, run_thread, start);
+    if (error)
+        free(start);
+    else
+        pthread_detach(thread);
+    return error;
+}
+
+/* ------------------------------------------------------------------ start and end */
+
+/* At the end of the program: work that it has not waited for is done, so that its findings are not lost. */
+static void at_end(void)
+{
+    if (driver.phase == PHASE_READY && !lost)
+        ptxlab_drain();
+}
+
+/* Send the file that holds the memory of the devices. */
+static bool share_memory(int socket)
+{
+    int file = arena_share();
+    if (file < 0)
+        return false;
+    Header header = {0, HELLO};
+    struct iovec part = {&header, sizeof header};
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof file)] = {0};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+    *rights = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof file), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(rights), &file, sizeof file);
+    return sendmsg(socket, &message, MSG_NOSIGNAL) == (ssize_t)sizeof header;
+}
+
+bool client_connect(void)
+{
+    static DeviceDescription descriptions[PTXLAB_MAX_DEVICES];
+    const char *name = getenv(PTXLAB_SERVER);
+    int32_t result;
+    if (!name || strlen(name) + 1 >= sizeof server.sun_path)
+        return false;
+    server.sun_family = AF_UNIX;
+    memcpy(server.sun_path + 1, name, strlen(name));
+    server_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+    Connection *first = connection();
+    if (!first || !share_memory(first->socket) || !receive_message(first, &result) || result || first->size > sizeof descriptions) {
+        server_is_lost();
+        return false;
+    }
+    memcpy(descriptions, first->body, first->size);
+    Core core = {
+        .size = sizeof core,
+        .devices = (uint32_t)(first->size / sizeof descriptions[0]),
+        .descriptions = descriptions,
+        .load_image = load_image,
+        .unload_image = unload_image,
+        .kernel_name = kernel_name,
+        .kernel_info = kernel_info,
+        .variable = variable,
+        .prepare_launch = prepare_launch,
+        .run_launch = run_launch,
+        .encode_tensor_map = encode_tensor_map,
+        .link = link_texts,
+        .report = report_to_server,
+        .start_thread = start_thread,
+    };
+    if (ptxlab_attach_core(&core))
+        return false;
+    atexit(at_end);
+    return true;
+}

@@ -1,0 +1,102 @@
+// Graphs by capture and by hand, replayed, and updated.
+#include <vector>
+
+#include "check.h"
+
+__global__ void add(int *x, int value, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] += value;
+}
+
+static void count(void *calls) { ++*static_cast<int *>(calls); }
+
+int main() {
+  const int n = 256;
+  int *x, calls = 0;
+  std::vector<int> got(n);
+  CUDA(cudaMalloc(&x, n * sizeof(int)));
+  CUDA(cudaMemset(x, 0, n * sizeof(int)));
+
+  // By capture, with a second stream that joins.
+  cudaStream_t stream, other;
+  cudaEvent_t fork, join;
+  CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CUDA(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  CUDA(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+  CUDA(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
+  cudaGraph_t graph;
+  CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  add<<<2, 128, 0, stream>>>(x, 1, n);
+  CUDA(cudaEventRecord(fork, stream));
+  CUDA(cudaStreamWaitEvent(other, fork, 0));
+  cudaStreamCaptureStatus status;
+  CUDA(cudaStreamIsCapturing(other, &status));
+  EXPECT(status == cudaStreamCaptureStatusActive);
+  add<<<1, 128, 0, other>>>(x, 10, 128);
+  CUDA(cudaEventRecord(join, other));
+  add<<<1, 128, 0, stream>>>(x + 128, 100, 128);
+  CUDA(cudaStreamWaitEvent(stream, join, 0));
+  CUDA(cudaLaunchHostFunc(stream, count, &calls));
+  CUDA(cudaStreamEndCapture(stream, &graph));
+  size_t nodes = 0;
+  CUDA(cudaGraphGetNodes(graph, nullptr, &nodes));
+  EXPECT(nodes == 4);
+  EXPECT(calls == 0);
+  CUDA(cudaMemcpy(got.data(), x, n * sizeof(int), cudaMemcpyDeviceToHost));
+  EXPECT(got[0] == 0);
+
+  cudaGraphExec_t executable;
+  CUDA(cudaGraphInstantiate(&executable, graph, 0));
+  for (int i = 0; i < 3; i++) CUDA(cudaGraphLaunch(executable, stream));
+  CUDA(cudaStreamSynchronize(stream));
+  EXPECT(calls == 3);
+  CUDA(cudaMemcpy(got.data(), x, n * sizeof(int), cudaMemcpyDeviceToHost));
+  for (int i = 0; i < n; i++) EXPECT(got[i] == (i < 128 ? 33 : 303));
+
+  // By hand: fill, kernel, copy, host function.
+  cudaGraph_t made;
+  cudaGraphNode_t fill, kernel, copy, host;
+  CUDA(cudaGraphCreate(&made, 0));
+  cudaMemsetParams fill_parameters = {};
+  fill_parameters.dst = x;
+  fill_parameters.value = 7;
+  fill_parameters.elementSize = 4;
+  fill_parameters.width = n;
+  fill_parameters.height = 1;
+  CUDA(cudaGraphAddMemsetNode(&fill, made, nullptr, 0, &fill_parameters));
+  int value = 5, size = n;
+  void *arguments[] = {&x, &value, &size};
+  cudaKernelNodeParams launch = {};
+  launch.func = (void *)add;
+  launch.gridDim = dim3(2);
+  launch.blockDim = dim3(128);
+  launch.kernelParams = arguments;
+  CUDA(cudaGraphAddKernelNode(&kernel, made, &fill, 1, &launch));
+  CUDA(cudaGraphAddMemcpyNode1D(&copy, made, &kernel, 1, got.data(), x, n * sizeof(int), cudaMemcpyDeviceToHost));
+  cudaHostNodeParams host_parameters = {count, &calls};
+  CUDA(cudaGraphAddHostNode(&host, made, &copy, 1, &host_parameters));
+  cudaGraphNodeType type;
+  CUDA(cudaGraphNodeGetType(kernel, &type));
+  EXPECT(type == cudaGraphNodeTypeKernel);
+  cudaGraphExec_t made_executable;
+  CUDA(cudaGraphInstantiate(&made_executable, made, 0));
+  CUDA(cudaGraphLaunch(made_executable, stream));
+  CUDA(cudaStreamSynchronize(stream));
+  for (int i = 0; i < n; i++) EXPECT(got[i] == 12);
+  EXPECT(calls == 4);
+
+  value = 30;
+  CUDA(cudaGraphExecKernelNodeSetParams(made_executable, kernel, &launch));
+  CUDA(cudaGraphLaunch(made_executable, stream));
+  CUDA(cudaStreamSynchronize(stream));
+  for (int i = 0; i < n; i++) EXPECT(got[i] == 37);
+
+  CUDA(cudaGraphExecDestroy(executable));
+  CUDA(cudaGraphExecDestroy(made_executable));
+  CUDA(cudaGraphDestroy(graph));
+  CUDA(cudaGraphDestroy(made));
+  CUDA(cudaStreamDestroy(stream));
+  CUDA(cudaStreamDestroy(other));
+  CUDA(cudaFree(x));
+  std::puts("graphs: passed");
+}

@@ -70,6 +70,8 @@ const char* ptxlab_torch_set_stream(int device, int64_t stream) {
   return error_of([&] { ptxlab::exchange_stream(index(device), stream); });
 }
 
+double ptxlab_torch_milliseconds_between(void* start, void* end) { return ptxlab::driver().milliseconds_between(start, end); }
+
 // Eight numbers: current, peak, allocated and released, of bytes and of blocks.
 void ptxlab_torch_statistics(int device, int64_t* numbers) {
   const ptxlab::HeapStatistics found = ptxlab::statistics(device);

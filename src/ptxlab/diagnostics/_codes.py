@@ -343,6 +343,16 @@ _CODES = (
     CodeInfo("I307", "note", "the program asks for a CUDA device; CPU memory is used"),
     CodeInfo("I308", "error", "torch was imported before its CUDA device was installed"),
     CodeInfo("I309", "error", "a function of torch.cuda that CPU tensors cannot have"),
+    CodeInfo("I401", "error", "a kernel of which there is only machine code"),
+    CodeInfo("I402", "error", "an image of a module that cannot be read"),
+    CodeInfo("I403", "error", "an image that holds nothing for the device"),
+    # The virtual CUDA driver.
+    CodeInfo("I501", "error", "there is no compiler for a library of the package"),
+    CodeInfo("I502", "error", "a library of the package cannot be compiled"),
+    CodeInfo("I503", "error", "a function that the virtual driver does not have"),
+    CodeInfo("I504", "error", "memory is freed that is not allocated"),
+    CodeInfo("I505", "error", "a launch that the driver refuses"),
+    CodeInfo("I506", "error", "a device that the virtual driver does not have"),
     # Results of record kits.
     CodeInfo("K101", "error", "a file of results that is damaged"),
     CodeInfo("K102", "error", "results of another record kit"),

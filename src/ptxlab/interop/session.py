@@ -14,8 +14,8 @@ from traceback import walk_tb
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from ptxlab.cuda.products import PRODUCTS
 from ptxlab.diagnostics import Diagnostic, Place, render_report
-from ptxlab.interop._device_properties import PRODUCTS
 from ptxlab.interop.optional_packages import after_import, missing
 from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Result
 from ptxlab.machine.launch.configuration import MOST_SMS, dimensions
@@ -158,7 +158,7 @@ class Session:
         KernelError
             if an error was found, or, with ``keep_going``, if the kernel did not run to its end
         """
-        result = _launch(kernel, device=self.device, **self.launch_options(), **geometry)
+        result = _launch(kernel, **{"device": self.device} | self.launch_options() | geometry)
         if result.replay is not None:
             result.replay = replace(result.replay, arrays=tuple(arrays))
         sys.stdout.write(result.stdout)

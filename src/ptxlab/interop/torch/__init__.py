@@ -16,6 +16,7 @@ from ptxlab.interop._torch_cuda import product
 from ptxlab.interop.optional_packages import after_import, before_import
 from ptxlab.interop.torch._build import CannotBuild, installed_torch, library_file
 from ptxlab.interop.torch._host_device import HostDevice
+from ptxlab.interop.torch._inductor import replace_allocation, set_environment
 from ptxlab.interop.torch._library import DeviceLibrary
 from ptxlab.interop.torch._state import library, set_device
 from ptxlab.machine.launch.options import refuse
@@ -86,6 +87,7 @@ def _load() -> str:
             found.register(1, product().memory)
             set_device(found)
             set_host_view("cuda", _host_view)
+            set_environment()
             return ""
         except (CannotBuild, OSError, RuntimeError) as error:
             why = str(error)
@@ -123,3 +125,4 @@ def _finish(why: str) -> None:
         from ptxlab.interop.torch._storage import allow_cuda
 
         allow_cuda()
+        replace_allocation()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.machine.launch.options import LaunchOptions, refuse, whole_number
@@ -12,7 +12,16 @@ from ptxlab.machine.launch.options import LaunchOptions, refuse, whole_number
 if TYPE_CHECKING:
     from ptxlab.engine.program import Program
 
-__all__ = ["CTAS_PER_SM", "MOST_SMS", "SHARED_PER_SM", "THREADS_PER_SM", "LaunchConfiguration", "dimensions", "shared_bytes"]
+__all__ = [
+    "CTAS_PER_SM",
+    "MOST_SMS",
+    "SHARED_PER_SM",
+    "THREADS_PER_CTA",
+    "THREADS_PER_SM",
+    "LaunchConfiguration",
+    "dimensions",
+    "shared_bytes",
+]
 
 SHARED_PER_CTA = 227 * 1024
 SHARED_PER_SM = 228 * 1024
@@ -25,7 +34,7 @@ PARAMETERS = 32764
 
 Dim3 = tuple[int, int, int]
 Progress = Callable[[int, int], None]
-_THREADS_PER_CTA, _CTAS_PER_CLUSTER = 1024, 16
+THREADS_PER_CTA, _CTAS_PER_CLUSTER = 1024, 16
 
 
 def dimensions(name: str, value: Any) -> Dim3:
@@ -41,6 +50,19 @@ def dimensions(name: str, value: Any) -> Dim3:
     return x, y, z
 
 
+class Outside(Protocol):
+    """What runs beside a launch and may change the memory that it sees: other launches, and the program."""
+
+    def turn(self) -> None:
+        """Let others run; called between turns of warps."""
+
+    def stalled(self, state: int) -> bool:
+        """Wait, because nothing goes on in the launch; return False if nothing outside of it can change that.
+
+        ``state`` is a digest of the state that repeats itself.
+        """
+
+
 @dataclass(frozen=True, kw_only=True)
 class LaunchConfiguration(LaunchOptions):
     """Everything that `Kernel.launch` was asked for except the arguments, with defaults resolved.
@@ -51,6 +73,7 @@ class LaunchConfiguration(LaunchOptions):
     explicit_cluster : whether the launch or the kernel has given the cluster's size
     shared_bytes : dynamic shared memory
     progress : called with (CTAs that have ended, all CTAs)
+    outside : what runs beside the launch
     clusters : indices of the clusters to run, None for all
     """
 
@@ -60,6 +83,7 @@ class LaunchConfiguration(LaunchOptions):
     explicit_cluster: bool
     shared_bytes: int
     progress: Progress | None = None
+    outside: Outside | None = None
     clusters: frozenset[int] | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,7 +103,17 @@ class LaunchConfiguration(LaunchOptions):
         return x // width + across * (y // height + down * (z // depth))
 
     @classmethod
-    def of(cls, program: Program, options: LaunchOptions, grid: Any, block: Any, cluster: Any, shared_bytes: Any, progress: Any) -> Self:
+    def of(
+        cls,
+        program: Program,
+        options: LaunchOptions,
+        grid: Any,
+        block: Any,
+        cluster: Any,
+        shared_bytes: Any,
+        progress: Any,
+        outside: Outside | None = None,
+    ) -> Self:
         """Check a launch of a kernel, and take what it leaves open from the kernel's directives."""
         grid3 = dimensions("grid", grid)
         cluster3, explicit = _cluster(program, cluster, grid3)
@@ -93,6 +127,7 @@ class LaunchConfiguration(LaunchOptions):
             explicit_cluster=explicit,
             shared_bytes=shared_bytes,
             progress=progress,
+            outside=outside,
             **given,
         )
 
@@ -112,8 +147,8 @@ def _block(program: Program, block: Any) -> Dim3:
     threads = found[0] * found[1] * found[2]
     if required is not None and found != required:
         raise refuse("A308", f"block is {found}, but kernel {program.name} requires {required} (.reqntid)")
-    if threads > _THREADS_PER_CTA:
-        raise refuse("A308", f"block {found} has {threads} threads; a CTA can have {_THREADS_PER_CTA}")
+    if threads > THREADS_PER_CTA:
+        raise refuse("A308", f"block {found} has {threads} threads; a CTA can have {THREADS_PER_CTA}")
     if most is not None and threads > (permitted := most[0] * most[1] * most[2]):
         raise refuse("A308", f"block {found} has {threads} threads; kernel {program.name} permits {permitted} (.maxntid)")
     return found

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ptxlab import cuda
 from ptxlab.formats import set_host_view
 from ptxlab.interop._torch_cuda import product
 from ptxlab.interop.optional_packages import after_import, before_import
@@ -84,7 +85,10 @@ def _load() -> str:
     else:
         try:
             found = DeviceLibrary(library_file(torch))
-            found.register(1, product().memory)
+            driver = cuda.installed()
+            if driver is not None:
+                found.use_driver(driver.library._name)
+            found.register(1 if driver is None else len(driver.bridge.devices), product().memory)
             set_device(found)
             set_host_view("cuda", _host_view)
             set_environment()

@@ -1,6 +1,7 @@
 """What programs do with the device cuda, as functions: each is one case, and raises if something is not as on a GPU.
 
-``python -m tests.interop.torch.device_cases [NAME ...]`` runs them in this process and prints one JSON line for each.
+``python -m tests.interop.torch.device_cases (host | driver) [NAME ...]`` runs them in this process, with memory of the computer or of the
+virtual driver, and prints one JSON line for each.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+import ptxlab.cuda
 import ptxlab.interop.torch
 
 CASES: dict[str, Callable[[], None]] = {}
@@ -446,8 +448,10 @@ def main(names: list[str]) -> None:
 
 torch: Any = None
 if __name__ == "__main__":
+    if sys.argv[1] == "driver":
+        ptxlab.cuda.install()
     ptxlab.interop.torch.install()
     import torch
 
     torch.set_num_threads(1)
-    main(sys.argv[1:])
+    main(sys.argv[2:])

@@ -1,4 +1,7 @@
-"""Settings of torch's compiler, Inductor: its kernels are compiled in this process, and launched by Triton's own launcher."""
+"""Settings of torch's compiler, Inductor: its kernels are compiled in this process, and launched by Triton's own launcher.
+
+Operators that torch itself writes in Triton or CuTe DSL are switched off: a CPU kernel does the same in much less time.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ __all__ = ["replace_allocation", "set_environment"]
 
 
 def set_environment() -> None:
-    """Set what Inductor reads when it is imported."""
+    """Set what torch reads when it is imported."""
+    os.environ.setdefault("TORCH_DISABLE_NATIVE_JIT", "1")
     os.environ["TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER"] = "0"  # that launcher is a part of CUDA builds
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # other processes would have no device
     folder = cache_directory()

@@ -103,7 +103,8 @@ def _of_tensor(tensor: Any, name: str) -> HostMemory:
     storage = tensor.untyped_storage()
     low, size = storage.data_ptr(), storage.nbytes()
     pointers = str(tensor.dtype) in ("torch.int64", "torch.uint64")
-    words = np.ravel(as_array(tensor.detach(), name)) if pointers else None
+    array = as_array(tensor.detach(), name) if pointers else None
+    words = None if array is None else np.ravel(array)
     dtype, itemsize = str(tensor.dtype).removeprefix("torch."), tensor.element_size()
     strides = tuple(step * itemsize for step in tensor.stride())
     place = ArrayPlace(name.removeprefix("argument "), tensor.data_ptr(), dtype, itemsize, tuple(tensor.shape), strides)

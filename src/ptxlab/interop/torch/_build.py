@@ -19,7 +19,9 @@ __all__ = ["CannotBuild", "Torch", "installed_torch", "library_file"]
 
 _SOURCES = Path(__file__).parent / "sources"
 _NAME = "libptxlab_torch.so"
-_FLAGS = ("-std=c++17", "-O1", "-g0", "-shared", "-fPIC", "-w")
+_FLAGS = ("-O1", "-g0", "-shared", "-fPIC", "-w")
+_FIRST_WITH_CXX20 = (2, 14)
+"""The first version whose headers need C++20; earlier ones need C++17."""
 _LAST_LINES = 6
 _NEW_STRINGS = b"NSt7__cxx1112basic_string"
 """A part of mangled names, in a libc10 that has the newer of the two layouts of ``std::string``."""
@@ -85,7 +87,9 @@ def _for_torch(torch: Torch) -> list[str]:
         new_strings = _NEW_STRINGS in (libraries / "libc10.so").read_bytes()
     except OSError:
         raise CannotBuild(f"torch {torch.version} has no library libc10.so") from None
+    version = tuple(int(number) for number in re.findall(r"\d+", torch.version)[:2])
     return [
+        "-std=c++20" if version >= _FIRST_WITH_CXX20 else "-std=c++17",
         f"-D_GLIBCXX_USE_CXX11_ABI={int(new_strings)}",
         *(f"-isystem{folder}" for folder in (headers, headers / "torch" / "csrc" / "api" / "include")),
         f"-L{libraries}",

@@ -11,7 +11,7 @@ from typing import Any
 
 from ptxlab.diagnostics import Diagnostic, diagnose
 
-__all__ = ["EXTRAS", "after_import", "missing"]
+__all__ = ["EXTRAS", "after_import", "before_import", "missing"]
 
 EXTRAS = {"triton": "triton", "torch": "torch", "cutlass": "cute"}
 """The extra of ptxlab that brings a package, by the name that a program imports."""
@@ -58,3 +58,21 @@ def after_import(name: str, action: Callable[[], object]) -> Callable[[], None]:
             sys.meta_path.remove(finder)
 
     return forget
+
+
+class _BeforeImport(MetaPathFinder):
+    def __init__(self, name: str, action: Callable[[], object]) -> None:
+        self.name = name
+        self.action = action
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        if fullname != self.name:
+            return None
+        sys.meta_path.remove(self)
+        self.action()
+        return find_spec(fullname)
+
+
+def before_import(name: str, action: Callable[[], object]) -> None:
+    """Call ``action`` when a program is about to import a module that it has not imported yet."""
+    sys.meta_path.insert(0, _BeforeImport(name, action))

@@ -74,6 +74,8 @@ def _simulated(used: list[weakref.ref[Any]], run: Callable[..., Any]) -> Callabl
 
     def simulate(self: Any, exe_args: list[Any]) -> Any:
         kernels = kernels_of(self.jit_module)
+        if kernels is None:
+            used.clear()
         if kernels is None or current_call.get(None) is not None:
             return run(self, exe_args)
         memory = host_memory({str(i): value for i, ref in enumerate(used) if (value := ref()) is not None})

@@ -15,6 +15,7 @@ import click
 
 from ptxlab.cli._inspect import Expected, OtherSchedules, Writers
 from ptxlab.cli._output import emit, findings, launch_options, refusing, write_text, writing
+from ptxlab.cli._progress import ProgressLine
 from ptxlab.diagnostics import PtxlabError, render_sarif
 from ptxlab.interop.cute import install_on_import
 from ptxlab.interop.optional_packages import EXTRAS, after_import, missing
@@ -51,6 +52,7 @@ _KEPT = "ptxlab-kept"
 @click.option(
     "--provenance", multiple=True, metavar="ELEMENT", help="Say who wrote an element, such as 'c[3, 17]', in the last launch that has it."
 )
+@click.option("--progress/--no-progress", default=None, help="Show kernels that run for seconds (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Print launches and findings as JSON; the script prints to standard error.")
 def exec_(
     script: str,
@@ -60,6 +62,7 @@ def exec_(
     schedules: int,
     expect: tuple[str, ...],
     provenance: tuple[str, ...],
+    progress: bool | None,
     as_json: bool,
     options: dict[str, str],
 ) -> None:
@@ -86,6 +89,8 @@ def exec_(
     if sarif is not None:
         write_text(sarif, render_sarif(()))
         sarif = sarif.absolute()
+    if sys.stderr.isatty() if progress is None else progress:
+        session.progress = ProgressLine(sys.stderr).launch
     with activate(session), redirect_stdout(sys.stderr if as_json else sys.stdout):
         status = _run(script, arguments, session)
     told = []
@@ -98,7 +103,7 @@ def exec_(
     if sarif is not None:
         write_text(sarif, render_sarif(session.diagnostics))
     if as_json:
-        more: dict[str, Any] = {"ok": session.ok, "launches": [launch.as_dict() for launch in session.launches]}
+        more: dict[str, Any] = {"ok": session.ok, "skipped": session.skipped, "launches": [launch.as_dict() for launch in session.launches]}
         if provenance:
             more["provenance"] = [each.as_dict() for each in told]
         emit(session.diagnostics, "json", **more)
@@ -153,7 +158,10 @@ def _traceback(error: BaseException) -> int:
 def _summary(session: Session) -> str:
     count = len(session.launches)
     found = findings(session.diagnostics)
-    if not count:
+    if not session.asked and not count:
         return "ptxlab: no kernel was launched"
     what = f"{found} finding{'s' * (found != 1)}" if found else "nothing found"
-    return f"ptxlab: {count} launch{'es' * (count != 1)} on {session.settings.target}, {what}"
+    limit = session.settings.limit_ctas
+    partial = [f"{session.skipped} left out"] * bool(session.skipped) + [f"at most {limit} CTAs each"] * (limit is not None)
+    which = f" ({', '.join(partial)})" if partial else ""
+    return f"ptxlab: {count} launch{'es' * (count != 1)} on {session.settings.target}{which}, {what}"

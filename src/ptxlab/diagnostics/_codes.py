@@ -341,6 +341,9 @@ _CODES = (
     CodeInfo("I305", "note", "autotuning took the first valid configuration"),
     CodeInfo("I306", "warning", "a benchmark was asked for; its times mean nothing"),
     CodeInfo("I307", "note", "the program asks for a CUDA device; CPU memory is used"),
+    # The virtual CUDA driver.
+    CodeInfo("I501", "error", "there is no compiler for a library of the package"),
+    CodeInfo("I502", "error", "a library of the package cannot be compiled"),
     # Results of record kits.
     CodeInfo("K101", "error", "a file of results that is damaged"),
     CodeInfo("K102", "error", "results of another record kit"),

@@ -1,0 +1,1 @@
+"""The virtual CUDA driver: programs meet ptxlab as they meet a GPU."""

@@ -1,0 +1,147 @@
+"""The native libraries of the package: prebuilt in platform wheels, else compiled at first use with the system's C compiler."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from ptxlab.diagnostics import Diagnostic, PtxlabError, diagnose
+from ptxlab.native import cache_directory
+
+__all__ = ["DRIVER", "SOURCES", "BuildError", "NativeLibrary", "build", "compiler"]
+
+SOURCES = Path(__file__).parent / "library"
+_PREBUILT = Path(__file__).parent / "prebuilt"
+_FLAGS = ("-std=c11", "-O2", "-g", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra")
+_LAST_LINES = 12
+
+
+class BuildError(PtxlabError):
+    """A library that cannot be compiled."""
+
+
+@dataclass(frozen=True, slots=True)
+class NativeLibrary:
+    """A shared library that is compiled from C sources.
+
+    Attributes
+    ----------
+    soname : what programs ask the loader for, and the name of the file
+    folders : the folders with its C files, relative to `SOURCES`
+    flags : further arguments of the compiler; ``{sources}`` stands for the folder of all sources
+    """
+
+    soname: str
+    folders: tuple[str, ...] = (".",)
+    flags: tuple[str, ...] = ()
+
+    def files(self) -> list[Path]:
+        """The files that the compiler is given."""
+        return [path for folder in self.folders for path in sorted((SOURCES / folder).glob("*.c"))]
+
+    def arguments(self) -> list[str]:
+        """The arguments of the compiler, without the files to read and to write."""
+        return [*_FLAGS, f"-Wl,-soname,{self.soname}", *(flag.format(sources=SOURCES) for flag in self.flags)]
+
+
+DRIVER = NativeLibrary("libcuda.so.1", flags=("-Wl,--no-undefined", "-ldl"))
+"""The virtual driver."""
+
+
+def compiler() -> list[str] | None:
+    """The command of the C compiler: ``$CC``, else ``cc``, ``gcc``, ``clang``, or that of the package ``ziglang``; None if there is none."""
+    named = shlex.split(os.environ.get("CC", ""))
+    if named:
+        return named if shutil.which(named[0]) else None
+    found = next((path for path in map(shutil.which, ("cc", "gcc", "clang")) if path), None)
+    if found is not None:
+        return [found]
+    if find_spec("ziglang") is not None:
+        import sys
+
+        return [sys.executable, "-m", "ziglang", "cc"]
+    return None
+
+
+def build(library: NativeLibrary) -> Path:
+    """Return the file of a library; compile it if it is neither prebuilt nor in the cache.
+
+    Raises
+    ------
+    BuildError
+        I501 if there is no compiler, I502 if the compiler fails
+    """
+    prebuilt = _PREBUILT / library.soname
+    if prebuilt.is_file():
+        return prebuilt
+    command = compiler()
+    if command is None:
+        raise BuildError(
+            diagnose(
+                "I501",
+                f"{library.soname} must be compiled, and there is no C compiler",
+                fix="install gcc or clang, set CC, or pip install ziglang",
+            )
+        )
+    root = cache_directory()
+    folder = _temporary_folder() if root is None else root / "libraries"
+    file = folder / _digest(library, command) / library.soname
+    if not file.is_file():
+        _compile(command, library, file)
+    return file
+
+
+@cache
+def _temporary_folder() -> Path:
+    """Where libraries are kept for this process if disk caches are switched off; the folder goes with the object."""
+    global _held
+    _held = tempfile.TemporaryDirectory(prefix="ptxlab-libraries-")
+    return Path(_held.name)
+
+
+_held: tempfile.TemporaryDirectory[str] | None = None
+
+
+def _digest(library: NativeLibrary, command: Sequence[str]) -> str:
+    """What decides the result: all sources, the arguments, and the compiler with its version."""
+    digest = hashlib.sha256(repr((library.arguments(), command, _version(tuple(command)))).encode())
+    for path in sorted(p for p in SOURCES.rglob("*") if p.is_file()):
+        digest.update(f"{path.relative_to(SOURCES)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+@cache
+def _version(command: tuple[str, ...]) -> str:
+    try:
+        return subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def _compile(command: Sequence[str], library: NativeLibrary, file: Path) -> None:
+    """Compile; other processes see the whole file or none."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=file.parent) as temporary:
+            made = Path(temporary, library.soname)
+            files = list(map(str, library.files()))
+            done = subprocess.run([*command, *files, *library.arguments(), "-o", str(made)], capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise BuildError(_failure(command, library, done.stderr))
+            os.replace(made, file)
+    except OSError as error:
+        raise BuildError(_failure(command, library, str(error))) from None
+
+
+def _failure(command: Sequence[str], library: NativeLibrary, message: str) -> Diagnostic:
+    details = (("compiler", shlex.join(command)), ("message", "\n".join(message.strip().splitlines()[:_LAST_LINES])))
+    return diagnose("I502", f"{library.soname} cannot be compiled", fix="try another compiler: set CC", details=details)

@@ -341,6 +341,9 @@ _CODES = (
     CodeInfo("I305", "note", "autotuning took the first valid configuration"),
     CodeInfo("I306", "warning", "a benchmark was asked for; its times mean nothing"),
     CodeInfo("I307", "note", "the program asks for a CUDA device; CPU memory is used"),
+    CodeInfo("I401", "error", "a kernel of which there is only machine code"),
+    CodeInfo("I402", "error", "an image of a module that cannot be read"),
+    CodeInfo("I403", "error", "an image that holds nothing for the device"),
     # The virtual CUDA driver.
     CodeInfo("I501", "error", "there is no compiler for a library of the package"),
     CodeInfo("I502", "error", "a library of the package cannot be compiled"),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from ptxlab.interop._device_properties import PRODUCTS, REGISTERS_PER_SM, WARP_SIZE, Product
+from ptxlab.cuda.products import PRODUCTS, REGISTERS_PER_SM, WARP_SIZE, Product
 from ptxlab.interop.session import current
 from ptxlab.machine.launch.configuration import SHARED_PER_CTA, THREADS_PER_SM
 from ptxlab.machine.launch.options import refuse

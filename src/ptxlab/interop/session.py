@@ -14,8 +14,8 @@ from traceback import walk_tb
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from ptxlab.cuda.products import PRODUCTS
 from ptxlab.diagnostics import Diagnostic, Place, render_report
-from ptxlab.interop._device_properties import PRODUCTS
 from ptxlab.interop._selection import first_ctas, is_selected, launch_numbers, name_patterns
 from ptxlab.interop.optional_packages import after_import, missing
 from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Result, Stats

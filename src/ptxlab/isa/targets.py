@@ -21,6 +21,7 @@ __all__ = [
     "at_least",
     "name_targets",
     "parse_targets",
+    "runs_on",
 ]
 
 VERSIONS: Mapping[int, int] = {1: 5, 2: 3, 3: 2, 4: 3, 5: 0, 6: 5, 7: 8, 8: 8, 9: 5}
@@ -68,6 +69,25 @@ def at_least(number: int, suffixes: str = "") -> frozenset[str]:
         if m and int(m[1]) >= number and (not suffixes or (m[2] and m[2] in suffixes)):
             found.add(target)
     return frozenset(found)
+
+
+def runs_on(target: str, device: str) -> bool:
+    """Return whether code for ``target`` runs on ``device``.
+
+    Plain targets run on all later devices, family-specific ones in their family, architecture-specific ones on that architecture.
+
+    >>> runs_on("sm_80", "sm_100a"), runs_on("sm_100f", "sm_103a"), runs_on("sm_100a", "sm_103a")
+    (True, True, False)
+    """
+    wanted, given = re.fullmatch(r"sm_(\d+)([af]?)", target), re.fullmatch(r"sm_(\d+)[af]?", device)
+    if not wanted or not given:
+        return False
+    want, have = int(wanted[1]), int(given[1])
+    if wanted[2] == "a":
+        return want == have
+    if wanted[2] == "f":
+        return have >= want and any(want in family and have in family for family in FAMILIES)
+    return have >= want
 
 
 def parse_targets(text: str) -> frozenset[str]:

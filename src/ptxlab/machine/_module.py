@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptxlab import ptx
+from ptxlab.isa.targets import runs_on
 from ptxlab.machine._device import Device
 from ptxlab.machine.launch.configuration import LaunchConfiguration
 from ptxlab.machine.launch.options import LaunchOptions, refuse
@@ -205,29 +206,11 @@ class Module:
         """Give a device without a target the module's target; refuse a device for which the module is not."""
         if device.target is None:
             device.target = self.target
-        if not _runs_on(self.target, device.target):
+        if not runs_on(self.target, device.target):
             raise refuse("A312", f"the module is for {self.target}, the device is {device.target}")
 
     def __repr__(self) -> str:
         return f"<Module {self.ast.file} for {self.target}: {', '.join(self._kernels)}>"
-
-
-def _runs_on(target: str, device: str) -> bool:
-    """Return whether code for ``target`` runs on ``device``.
-
-    Plain targets run on all later devices, family-specific ones in their family, architecture-specific ones on that architecture.
-    """
-
-    def parts(name: str) -> tuple[int, str]:
-        digits = "".join(c for c in name if c.isdigit())
-        return int(digits or 0), name[-1:] if name[-1:].isalpha() else ""
-
-    (want, feature), (have, _) = parts(target), parts(device)
-    if feature == "a":
-        return want == have
-    if feature == "f":
-        return want // 10 == have // 10 and have >= want
-    return have >= want
 
 
 def loads(text: str, *, file: str = "<ptx>") -> Module:

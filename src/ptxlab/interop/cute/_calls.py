@@ -16,8 +16,8 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NoReturn
 
+from ptxlab.cuda.products import attribute as device_attribute
 from ptxlab.descriptors import encode_tensor_map
-from ptxlab.interop._device_properties import attribute as device_attribute
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.machine import Device, Module, Result, Stats
 from ptxlab.machine.launch.options import refuse

@@ -14,9 +14,9 @@ from typing import Any, Unpack
 import numpy as np
 
 from ptxlab import ptx
+from ptxlab.cuda.products import attribute
 from ptxlab.descriptors import encode_tensor_map
 from ptxlab.diagnostics import PtxlabError, diagnose
-from ptxlab.interop._device_properties import attribute
 from ptxlab.interop.nvcc._build import NvccError, Options, PathText, Source, arguments, built, source_file
 from ptxlab.isa.context import Misuse
 from ptxlab.machine import Buffer, Device, KernelError, Module, Result, loads

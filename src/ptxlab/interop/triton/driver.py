@@ -10,8 +10,8 @@ from typing import Any
 from triton.backends import driver as triton_driver
 from triton.backends.compiler import GPUTarget
 
+from ptxlab.cuda.products import REGISTERS_PER_SM, WARP_SIZE
 from ptxlab.descriptors import encode_tensor_map
-from ptxlab.interop._device_properties import REGISTERS_PER_SM, WARP_SIZE
 from ptxlab.interop._host_memory import HostArray
 from ptxlab.interop._torch_cuda import FUNCTIONS, product
 from ptxlab.interop.session import current, require_triton

@@ -12,7 +12,16 @@ from ptxlab.machine.launch.options import LaunchOptions, refuse, whole_number
 if TYPE_CHECKING:
     from ptxlab.engine.program import Program
 
-__all__ = ["CTAS_PER_SM", "MOST_SMS", "SHARED_PER_SM", "THREADS_PER_SM", "LaunchConfiguration", "dimensions", "shared_bytes"]
+__all__ = [
+    "CTAS_PER_SM",
+    "MOST_SMS",
+    "SHARED_PER_SM",
+    "THREADS_PER_CTA",
+    "THREADS_PER_SM",
+    "LaunchConfiguration",
+    "dimensions",
+    "shared_bytes",
+]
 
 SHARED_PER_CTA = 227 * 1024
 SHARED_PER_SM = 228 * 1024
@@ -25,7 +34,7 @@ PARAMETERS = 32764
 
 Dim3 = tuple[int, int, int]
 Progress = Callable[[int, int], None]
-_THREADS_PER_CTA, _CTAS_PER_CLUSTER = 1024, 16
+THREADS_PER_CTA, _CTAS_PER_CLUSTER = 1024, 16
 
 
 def dimensions(name: str, value: Any) -> Dim3:
@@ -112,8 +121,8 @@ def _block(program: Program, block: Any) -> Dim3:
     threads = found[0] * found[1] * found[2]
     if required is not None and found != required:
         raise refuse("A308", f"block is {found}, but kernel {program.name} requires {required} (.reqntid)")
-    if threads > _THREADS_PER_CTA:
-        raise refuse("A308", f"block {found} has {threads} threads; a CTA can have {_THREADS_PER_CTA}")
+    if threads > THREADS_PER_CTA:
+        raise refuse("A308", f"block {found} has {threads} threads; a CTA can have {THREADS_PER_CTA}")
     if most is not None and threads > (permitted := most[0] * most[1] * most[2]):
         raise refuse("A308", f"block {found} has {threads} threads; kernel {program.name} permits {permitted} (.maxntid)")
     return found

@@ -143,7 +143,7 @@ class _Runtime:
     def cudaDeviceGetAttribute(self, attribute: Any, device: int) -> tuple[Any, ...]:
         return self._same("cuDeviceGetAttribute", ("int",), self.driver.CUdevice_attribute(int(attribute)), device)
 
-    def cudaGraphGetNodes(self, graph: Any, numNodes: int = 0) -> tuple[Any, ...]:  # noqa: N803
+    def cudaGraphGetNodes(self, graph: Any, numNodes: int = 0) -> tuple[Any, ...]:
         status, nodes, count = self._call("cuGraphGetNodes", graph, numNodes)
         return status, None if nodes is None else [self._result("cudaGraphNode_t", node) for node in nodes], count
 

@@ -81,11 +81,11 @@ def outcome(status: int, printed: str, errors: str) -> tuple[str, int, str]:
     """How a process ended: kind, launches, message."""
     report = _report(printed)
     launches = len(report.get("launches", ()))
-    found = [d for d in report.get("diagnostics", ()) if d["severity"] != "note"]
+    found = [d for d in report.get("diagnostics", ()) if d["severity"] == "error" or _is_finding(d) and d["severity"] == "warning"]
     if status < 0:
         return "signal", launches, signal.Signals(-status).name
     if found:
-        kernels = [d for d in found if d["code"][0] not in _REFUSALS]
+        kernels = [d for d in found if _is_finding(d)]
         first = (kernels or found)[0]
         return "finding" if kernels else "refused", launches, f"{first['code']}: {first['message']}"
     if status:
@@ -93,11 +93,16 @@ def outcome(status: int, printed: str, errors: str) -> tuple[str, int, str]:
     return "passed", launches, ""
 
 
+def _is_finding(diagnostic: dict[str, Any]) -> bool:
+    return diagnostic["code"][0] not in _REFUSALS
+
+
 def _error(errors: str) -> str:
     """The last line that names an exception, else the last line."""
     lines = [plain for line in errors.splitlines() if (plain := _COLOUR.sub("", line).strip())]
     named = [line for line in lines if _EXCEPTION.match(line)]
-    return (named or lines or [""])[-1]
+    message = (named or lines or [""])[-1]
+    return f"{message} {lines[-1]}" if message.endswith(":") and message != lines[-1] else message
 
 
 def _report(printed: str) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def outcome(status: int, printed: str, errors: str) -> tuple[str, int, str]:
     """How a process ended: kind, launches, message."""
     report = _report(printed)
     launches = len(report.get("launches", ()))
-    found = [d for d in report.get("diagnostics", ()) if d["severity"] == "error" or _is_finding(d) and d["severity"] == "warning"]
+    found = [d for d in report.get("diagnostics", ()) if d["severity"] == "error" or (_is_finding(d) and d["severity"] == "warning")]
     if status < 0:
         return "signal", launches, signal.Signals(-status).name
     if found:

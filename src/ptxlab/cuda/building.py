@@ -53,7 +53,7 @@ class NativeLibrary:
         return [*_FLAGS, f"-Wl,-soname,{self.soname}", *(flag.format(sources=SOURCES) for flag in self.flags)]
 
 
-DRIVER = NativeLibrary("libcuda.so.1", flags=("-Wl,--no-undefined", "-ldl"))
+DRIVER = NativeLibrary("libcuda.so.1", flags=("-D_GNU_SOURCE", "-Wl,--no-undefined", "-Wl,-Bsymbolic"))
 """The virtual driver."""
 
 

@@ -1,0 +1,447 @@
+/* Copies and fills. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+enum { PAGE = 4096 };
+
+/* ------------------------------------------------------------------ memory of the program */
+
+/* Whether pages are mapped; memory that is mapped may still not be readable. */
+static bool is_mapped(uint64_t address, uint64_t size)
+{
+    unsigned char present[256];
+    if (address < PAGE || address + size < address)
+        return false;
+    uint64_t at = address / PAGE * PAGE, end = address + size;
+    for (; at < end; at += sizeof present * PAGE) {
+        uint64_t piece = end - at < sizeof present * PAGE ? end - at : sizeof present * PAGE;
+        if (mincore((void *)at, piece, present) != 0)
+            return false;
+    }
+    return true;
+}
+
+typedef ssize_t (*Transfer)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
+
+/* Copy through the kernel, which answers where a memcpy would fault; the program's side is `there`. */
+static bool transfer(Transfer move, void *here, uint64_t there, size_t size)
+{
+    while (size) {
+        struct iovec local = {here, size}, remote = {(void *)there, size};
+        ssize_t done = move(getpid(), &local, 1, &remote, 1, 0);
+        if (done <= 0)
+            return false;
+        here = (char *)here + done;
+        there += (uint64_t)done;
+        size -= (size_t)done;
+    }
+    return true;
+}
+
+static bool transfers(void)
+{
+    static _Atomic int works;
+    if (!works) {
+        char from = 1, to = 0;
+        works = transfer(process_vm_readv, &to, (uint64_t)&from, 1) ? 1 : -1;
+    }
+    return works > 0;
+}
+
+bool read_program(void *to, const void *from, size_t size)
+{
+    if (!size)
+        return true;
+    if (transfers())
+        return transfer(process_vm_readv, to, (uint64_t)from, size);
+    if (!is_mapped((uint64_t)from, size))
+        return false;
+    memcpy(to, from, size);
+    return true;
+}
+
+/* ------------------------------------------------------------------ copies */
+
+/* One side: rows of bytes; `rows` is the distance between the first rows of two slices, in rows. */
+typedef struct Side {
+    uint64_t address, pitch, rows;
+    bool known; /* to the driver: it is sure to be accessible */
+} Side;
+
+typedef struct CopyOp {
+    Op op;
+    Side to, from;
+    uint64_t width, height, depth;
+    void *staged; /* a copy of the source, which the program may change before the operation is performed */
+} CopyOp;
+
+static bool move_row(const CopyOp *copy, uint64_t to, uint64_t from)
+{
+    if (copy->to.known && copy->from.known) {
+        memmove((void *)to, (const void *)from, copy->width);
+        return true;
+    }
+    if (copy->to.known)
+        return read_program((void *)to, (const void *)from, copy->width);
+    if (transfers())
+        return transfer(process_vm_writev, (void *)from, to, copy->width);
+    memmove((void *)to, (const void *)from, copy->width);
+    return true;
+}
+
+static CUresult copy_rows(Op *op)
+{
+    const CopyOp *copy = (const CopyOp *)op;
+    for (uint64_t z = 0; z < copy->depth; z++)
+        for (uint64_t y = 0; y < copy->height; y++) {
+            uint64_t to = copy->to.address + (z * copy->to.rows + y) * copy->to.pitch;
+            uint64_t from = copy->from.address + (z * copy->from.rows + y) * copy->from.pitch;
+            if (!move_row(copy, to, from))
+                return CUDA_ERROR_ILLEGAL_ADDRESS;
+        }
+    return CUDA_SUCCESS;
+}
+
+static void release(Op *op) { free(((CopyOp *)op)->staged); }
+
+static uint64_t extent(const CopyOp *copy, const Side *side)
+{
+    return ((copy->depth - 1) * side->rows + copy->height - 1) * side->pitch + copy->width;
+}
+
+static bool stage(Op *op)
+{
+    CopyOp *copy = (CopyOp *)op;
+    uint64_t size = extent(copy, &copy->from);
+    copy->staged = malloc(size);
+    if (!copy->staged || !read_program(copy->staged, (const void *)copy->from.address, size))
+        return false;
+    copy->from.address = (uint64_t)copy->staged;
+    copy->from.known = true;
+    return true;
+}
+
+static bool copied(Op *made, const Op *from)
+{
+    CopyOp *copy = (CopyOp *)made;
+    const CopyOp *original = (const CopyOp *)from;
+    if (!original->staged)
+        return true;
+    uint64_t size = extent(original, &original->from);
+    copy->staged = malloc(size);
+    if (!copy->staged)
+        return false;
+    memcpy(copy->staged, original->staged, size);
+    copy->from.address = (uint64_t)copy->staged;
+    return true;
+}
+
+static const OpClass copies = {.size = sizeof(CopyOp), .at_once = true, .perform = copy_rows, .dispose = release, .copied = copied};
+
+/* Find out whether a range lies in memory that the driver knows; memory that follows without a gap counts. */
+static bool in_map(uint64_t address, uint64_t size)
+{
+    bool known = true;
+    lock();
+    while (size && known) {
+        Allocation *found = memory_find(address);
+        uint64_t inside = found ? found->address + found->size - address : 0;
+        known = inside > 0;
+        inside = inside < size ? inside : size;
+        address += inside;
+        size -= inside;
+    }
+    unlock();
+    return known;
+}
+
+typedef enum Place { HOST, DEVICE, ANYWHERE } Place;
+
+static CUresult check_side(const CopyOp *copy, Side *side, Place place)
+{
+    uint64_t size = extent(copy, side);
+    if (copy->width > side->pitch && (copy->height > 1 || copy->depth > 1))
+        return CUDA_ERROR_INVALID_VALUE;
+    side->known = in_map(side->address, size);
+    if (side->known)
+        return CUDA_SUCCESS;
+    lock();
+    bool overruns = memory_find(side->address) != NULL;
+    unlock();
+    return place == DEVICE || overruns || !is_mapped(side->address, size) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+static CUresult make(CopyOp **made, Side to, Place to_place, Side from, Place from_place, uint64_t width, uint64_t height, uint64_t depth)
+{
+    CopyOp *copy = op_new(&copies);
+    if (!copy)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    copy->to = to;
+    copy->from = from;
+    copy->width = width;
+    copy->height = height;
+    copy->depth = depth;
+    if (width && height && depth) {
+        CUresult refused = check_side(copy, &copy->to, to_place);
+        refused = refused ? refused : check_side(copy, &copy->from, from_place);
+        if (refused) {
+            op_free(&copy->op);
+            return refused;
+        }
+    } else {
+        copy->width = copy->height = copy->depth = 0;
+    }
+    *made = copy;
+    return CUDA_SUCCESS;
+}
+
+/* Submit a copy. The program waits for it, if it is to, or if it goes to memory that only the program knows. */
+static CUresult send(CopyOp *copy, CUstream handle, bool wait)
+{
+    CUstream stream = stream_of(handle);
+    if (!stream) {
+        op_free(&copy->op);
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (stream->capture)
+        return submit(stream, &copy->op);
+    if (wait || (copy->width && !copy->to.known))
+        return submit_and_wait(stream, &copy->op);
+    lock();
+    bool queued = !is_reached(stream_position(stream)) || stream->pending_count;
+    unlock();
+    if (queued && copy->width && !copy->from.known && !stage(&copy->op)) {
+        op_free(&copy->op);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return submit(stream, &copy->op);
+}
+
+static CUresult linear(uint64_t to, Place to_place, uint64_t from, Place from_place, size_t size, CUstream stream, bool wait)
+{
+    CopyOp *copy;
+    CUresult refused = make(&copy, (Side){.address = to, .pitch = size}, to_place, (Side){.address = from, .pitch = size}, from_place, size, 1, 1);
+    return refused ? refused : send(copy, stream, wait);
+}
+
+CUresult ptxlab_cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t size) { return linear(to, ANYWHERE, from, ANYWHERE, size, NULL, true); }
+
+CUresult ptxlab_cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t size)
+{
+    return linear(to, DEVICE, (uint64_t)from, HOST, size, NULL, true);
+}
+
+CUresult ptxlab_cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t size) { return linear((uint64_t)to, HOST, from, DEVICE, size, NULL, true); }
+
+CUresult ptxlab_cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t size) { return linear(to, DEVICE, from, DEVICE, size, NULL, false); }
+
+CUresult ptxlab_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+{
+    return linear(to, ANYWHERE, from, ANYWHERE, size, stream, false);
+}
+
+CUresult ptxlab_cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t size, CUstream stream)
+{
+    return linear(to, DEVICE, (uint64_t)from, HOST, size, stream, false);
+}
+
+CUresult ptxlab_cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t size, CUstream stream)
+{
+    return linear((uint64_t)to, HOST, from, DEVICE, size, stream, false);
+}
+
+CUresult ptxlab_cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+{
+    return linear(to, DEVICE, from, DEVICE, size, stream, false);
+}
+
+/* An address names its device, so that a copy between devices is a copy. */
+static CUresult between(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here, size_t size, CUstream stream)
+{
+    if (!handle_is(there, HANDLE_CONTEXT) || !handle_is(here, HANDLE_CONTEXT))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return linear(to, DEVICE, from, DEVICE, size, stream, false);
+}
+
+CUresult ptxlab_cuMemcpyPeer(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here, size_t size)
+{
+    return between(to, there, from, here, size, NULL);
+}
+
+CUresult ptxlab_cuMemcpyPeerAsync(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here, size_t size, CUstream stream)
+{
+    return between(to, there, from, here, size, stream);
+}
+
+/* ------------------------------------------------------------------ copies of boxes */
+
+static CUresult side_of(Side *side, Place *place, unsigned int type, uint64_t host, uint64_t device, const uint64_t *at, uint64_t pitch,
+                        uint64_t rows, const CUDA_MEMCPY3D *copy)
+{
+    if (type == CU_MEMORYTYPE_ARRAY)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (type < CU_MEMORYTYPE_HOST || type > CU_MEMORYTYPE_UNIFIED)
+        return CUDA_ERROR_INVALID_VALUE;
+    *place = type == CU_MEMORYTYPE_HOST ? HOST : type == CU_MEMORYTYPE_DEVICE ? DEVICE : ANYWHERE;
+    pitch = pitch ? pitch : at[0] + copy->WidthInBytes;
+    rows = rows ? rows : at[1] + copy->Height;
+    uint64_t start = type == CU_MEMORYTYPE_HOST ? host : device;
+    *side = (Side){.address = start + (at[2] * rows + at[1]) * pitch + at[0], .pitch = pitch, .rows = rows};
+    return pitch < at[0] + copy->WidthInBytes ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+static CUresult make_box(CopyOp **made, const CUDA_MEMCPY3D *copy)
+{
+    Side to, from;
+    Place to_place, from_place;
+    const uint64_t target[3] = {copy->dstXInBytes, copy->dstY, copy->dstZ}, source[3] = {copy->srcXInBytes, copy->srcY, copy->srcZ};
+    CUresult refused = side_of(&to, &to_place, copy->dstMemoryType, (uint64_t)copy->dstHost, copy->dstDevice, target, copy->dstPitch,
+                               copy->dstHeight, copy);
+    if (!refused)
+        refused = side_of(&from, &from_place, copy->srcMemoryType, (uint64_t)copy->srcHost, copy->srcDevice, source, copy->srcPitch,
+                          copy->srcHeight, copy);
+    return refused ? refused : make(made, to, to_place, from, from_place, copy->WidthInBytes, copy->Height, copy->Depth);
+}
+
+CUresult make_copy(Op **op, const CUDA_MEMCPY3D *copy, CUcontext context)
+{
+    CopyOp *made;
+    (void)context;
+    CUresult refused = make_box(&made, copy);
+    if (!refused)
+        *op = &made->op;
+    return refused;
+}
+
+static CUresult box(const CUDA_MEMCPY3D *copy, CUstream stream, bool wait)
+{
+    CopyOp *made;
+    if (!copy)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult refused = make_box(&made, copy);
+    return refused ? refused : send(made, stream, wait);
+}
+
+static CUresult plane(const CUDA_MEMCPY2D *copy, CUstream stream, bool wait)
+{
+    if (!copy)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUDA_MEMCPY3D whole = {
+        .srcXInBytes = copy->srcXInBytes,
+        .srcY = copy->srcY,
+        .srcMemoryType = copy->srcMemoryType,
+        .srcHost = copy->srcHost,
+        .srcDevice = copy->srcDevice,
+        .srcPitch = copy->srcPitch,
+        .dstXInBytes = copy->dstXInBytes,
+        .dstY = copy->dstY,
+        .dstMemoryType = copy->dstMemoryType,
+        .dstHost = copy->dstHost,
+        .dstDevice = copy->dstDevice,
+        .dstPitch = copy->dstPitch,
+        .WidthInBytes = copy->WidthInBytes,
+        .Height = copy->Height,
+        .Depth = 1,
+    };
+    return box(&whole, stream, wait);
+}
+
+CUresult ptxlab_cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy) { return plane(copy, NULL, true); }
+
+CUresult ptxlab_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy) { return plane(copy, NULL, true); }
+
+CUresult ptxlab_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream) { return plane(copy, stream, false); }
+
+CUresult ptxlab_cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy) { return box(copy, NULL, true); }
+
+CUresult ptxlab_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *copy) { return box(copy, NULL, true); }
+
+CUresult ptxlab_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream) { return box(copy, stream, false); }
+
+CUresult ptxlab_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *copy, CUstream stream) { return box(copy, stream, false); }
+
+/* ------------------------------------------------------------------ fills */
+
+typedef struct FillOp {
+    Op op;
+    uint64_t to, pitch, width, height; /* `width` in elements */
+    unsigned int value, element;
+} FillOp;
+
+static CUresult fill_rows(Op *op)
+{
+    const FillOp *fill = (const FillOp *)op;
+    for (uint64_t y = 0; y < fill->height; y++) {
+        uint64_t row = fill->to + y * fill->pitch;
+        if (fill->element == 1)
+            memset((void *)row, (int)(fill->value & 0xFF), fill->width);
+        else if (fill->element == 2)
+            for (uint64_t i = 0; i < fill->width; i++)
+                ((uint16_t *)row)[i] = (uint16_t)fill->value;
+        else
+            for (uint64_t i = 0; i < fill->width; i++)
+                ((uint32_t *)row)[i] = fill->value;
+    }
+    return CUDA_SUCCESS;
+}
+
+static const OpClass fills = {.size = sizeof(FillOp), .at_once = true, .perform = fill_rows};
+
+CUresult make_fill(Op **op, uint64_t to, uint64_t pitch, unsigned int value, unsigned int element, uint64_t width, uint64_t height)
+{
+    uint64_t wide, size;
+    if ((element != 1 && element != 2 && element != 4) || to % element || (height > 1 && pitch % element))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (__builtin_mul_overflow(width, (uint64_t)element, &wide) || (height > 1 && wide > pitch))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (width && height) {
+        if (__builtin_mul_overflow(height - 1, pitch, &size) || __builtin_add_overflow(size, wide, &size) || !in_map(to, size))
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    FillOp *made = op_new(&fills);
+    if (!made)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    made->to = to;
+    made->pitch = pitch;
+    made->width = width;
+    made->height = width ? height : 0;
+    made->value = value;
+    made->element = element;
+    *op = &made->op;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fill(uint64_t to, uint64_t pitch, unsigned int value, unsigned int element, uint64_t width, uint64_t height, CUstream handle)
+{
+    CUstream stream = stream_of(handle);
+    if (!stream)
+        return CUDA_ERROR_INVALID_HANDLE;
+    Op *op;
+    CUresult refused = make_fill(&op, to, pitch, value, element, width, height);
+    return refused ? refused : submit(stream, op);
+}
+
+#define FILLS(bits, type)                                                                                                          \
+    CUresult ptxlab_cuMemsetD##bits##_v2(CUdeviceptr to, type value, size_t count) { return fill(to, 0, value, bits / 8, count, 1, NULL); } \
+    CUresult ptxlab_cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t count, CUstream stream)                              \
+    {                                                                                                                              \
+        return fill(to, 0, value, bits / 8, count, 1, stream);                                                                     \
+    }                                                                                                                              \
+    CUresult ptxlab_cuMemsetD2D##bits##_v2(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height)                  \
+    {                                                                                                                              \
+        return fill(to, pitch, value, bits / 8, width, height, NULL);                                                              \
+    }                                                                                                                              \
+    CUresult ptxlab_cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
+    {                                                                                                                              \
+        return fill(to, pitch, value, bits / 8, width, height, stream);                                                            \
+    }
+
+FILLS(8, unsigned char)
+FILLS(16, unsigned short)
+FILLS(32, unsigned int)

@@ -1,0 +1,289 @@
+/* State and functions that the C files share. Names of functions of the driver API are `ptxlab_<symbol>` here: see functions/all.def. */
+#ifndef PTXLAB_INTERNAL_H
+#define PTXLAB_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "core.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define DRIVER_VERSION 13000
+
+/* ------------------------------------------------------------------ handles */
+
+typedef enum HandleType {
+    HANDLE_NONE,
+    HANDLE_CONTEXT,
+    HANDLE_STREAM,
+    HANDLE_EVENT,
+    HANDLE_MODULE, /* CUmodule and CUlibrary */
+    HANDLE_KERNEL, /* CUfunction and CUkernel */
+    HANDLE_LINK,
+    HANDLE_GRAPH,
+    HANDLE_GRAPH_NODE,
+    HANDLE_GRAPH_EXEC,
+    HANDLE_POOL,
+    HANDLE_PHYSICAL
+} HandleType;
+
+/* Zeroed memory that `handle_is` knows; null if there is none. */
+void *handle_new(HandleType type, size_t size);
+bool handle_is(const void *handle, HandleType type);
+/* Forget a handle; its memory stays. */
+void handle_forget(void *handle);
+/* Forget and free a handle. */
+void handle_free(void *handle);
+/* Call a function for every handle of a type; it must not make or free handles. */
+void handle_each(HandleType type, void (*visit)(void *handle, void *data), void *data);
+
+/* ------------------------------------------------------------------ state of the driver */
+
+typedef enum Phase { PHASE_NEW, PHASE_READY, PHASE_ENDED, PHASE_FORKED } Phase;
+
+/* One lock for all state; it is not held while memory is copied or the core is called. `changed` is signalled when a stream has moved. */
+typedef struct Driver {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    _Atomic Phase phase;
+    Core core;
+    uint32_t waiting; /* threads of the program that wait for a stream */
+    uint64_t next_id;
+    struct CUctx_st *primary[PTXLAB_MAX_DEVICES];
+    unsigned int primary_flags[PTXLAB_MAX_DEVICES];
+} Driver;
+
+extern Driver driver;
+
+void lock(void);
+void unlock(void);
+/* Wait for `driver.changed` with the lock held, until a time of CLOCK_MONOTONIC in nanoseconds; 0: without limit. False at that time. */
+bool wait_changed(uint64_t until);
+/* Around waits of threads of the program, without the lock. */
+void *begin_host_wait(void);
+void end_host_wait(void *token);
+uint64_t now_ns(void);
+
+/* State of a thread. */
+typedef struct Thread {
+    struct CUctx_st **contexts; /* the stack; the last one is current */
+    uint32_t depth, capacity;
+    int per_thread; /* whether stream 0 is the stream of the thread */
+    int capture_mode;
+    struct CUstream_st *streams[PTXLAB_MAX_DEVICES]; /* the default streams of the thread, by device */
+    struct CUstream_st *running;                     /* the stream whose work this thread does */
+} Thread;
+
+Thread *this_thread(void);
+
+/* The checks of the column `needs` in functions/all.def. */
+CUresult enter_NOTHING(void);
+CUresult enter_DRIVER(void);
+CUresult enter_CONTEXT(void);
+
+/* The bodies of the functions of the driver API. */
+#define FUNCTION(name, since, symbol, needs, parameters, arguments) CUresult ptxlab_##symbol parameters;
+#define STREAM_FUNCTION(name, since, symbol, suffix, needs, parameters, arguments) CUresult ptxlab_##symbol parameters;
+#include "functions/all.def"
+#undef FUNCTION
+#undef STREAM_FUNCTION
+
+void report(ReportKind kind, const char *function, uint64_t address, const char *text);
+
+/* ------------------------------------------------------------------ devices and contexts */
+
+bool is_device(CUdevice device);
+const DeviceDescription *device_of(CUdevice device);
+
+struct CUctx_st {
+    CUdevice device;
+    unsigned int flags, version;
+    uint64_t id;
+    bool primary;
+    uint32_t retained; /* of a primary context */
+    CUresult error;    /* the error that sticks */
+    size_t limits[CU_LIMIT_COUNT];
+    CUfunc_cache cache_config;
+    CUsharedconfig shared_config;
+    uint32_t peers; /* bit i: access to the memory of device i is enabled */
+    struct CUstream_st *legacy;
+    struct CUstream_st *streams; /* all streams of the context, the legacy one too */
+};
+
+/* The current context, null if there is none. */
+CUcontext current_context(void);
+
+/* ------------------------------------------------------------------ memory */
+
+typedef enum MemoryKind {
+    MEMORY_DEVICE = 1,
+    MEMORY_HOST,       /* cuMemHostAlloc */
+    MEMORY_REGISTERED, /* memory of the program */
+    MEMORY_MANAGED,
+    MEMORY_VARIABLE, /* of a module */
+    MEMORY_POOL,
+    MEMORY_MAPPED /* virtual memory management */
+} MemoryKind;
+
+typedef struct Allocation {
+    uint64_t address, size, reserved; /* `reserved`: bytes of the range that it occupies */
+    uint64_t id;
+    MemoryKind kind;
+    int device;
+    unsigned int flags;
+    CUcontext context;
+    void *owner; /* of kinds that have one: a pool, a physical handle */
+} Allocation;
+
+/* Ranges of addresses of each device, and one for the host: reserved without memory. `arena_commit` gives a part memory. */
+CUresult arena_reserve(int device, uint64_t size, uint64_t alignment, uint64_t *address);
+bool arena_commit(uint64_t address, uint64_t size);
+void arena_release(uint64_t address, uint64_t size);
+#define HOST_ARENA PTXLAB_MAX_DEVICES
+
+/* The map of memory. With the lock held: */
+Allocation *memory_find(uint64_t address);
+Allocation *memory_add(Allocation made);
+void memory_remove(Allocation *allocation);
+/* Without the lock: */
+CUresult memory_allocate(MemoryKind kind, int device, uint64_t size, uint64_t alignment, unsigned int flags, uint64_t *address);
+CUresult memory_free(const char *function, uint64_t address, unsigned int kinds);
+void memory_free_context(CUcontext context);
+uint64_t memory_used(int device);
+#define KIND_BIT(kind) (1u << (kind))
+
+/* ------------------------------------------------------------------ streams */
+
+typedef struct Op Op;
+typedef struct OpClass OpClass;
+
+/* A position in a stream: reached when `stream` has completed so many operations. */
+typedef struct Position {
+    struct CUstream_st *stream;
+    uint64_t count;
+} Position;
+
+/* A kind of operation. All functions are called without the lock. */
+struct OpClass {
+    size_t size;
+    bool at_once; /* is performed by the calling thread if nothing has to come before it */
+    /* By the calling thread, when the operation is submitted to a stream; may be null. */
+    CUresult (*prepare)(Op *op, CUstream stream);
+    /* With the lock held, when its index in the stream is known; may be null. */
+    void (*entered)(Op *op, CUstream stream);
+    /* Do it. An error sticks to the context. */
+    CUresult (*perform)(Op *op);
+    /* Whether it may be performed now, null: always; called with the lock, again whenever something changes and every millisecond. */
+    bool (*ready)(Op *op);
+    /* An operation that is not performed because of an earlier error; may be null. */
+    void (*cancel)(Op *op);
+    /* Release what the operation holds, not itself; may be null. */
+    void (*dispose)(Op *op);
+    /* What a copy needs that holds something of its own; `made` is a bytewise copy; may be null. */
+    bool (*copied)(Op *made, const Op *from);
+};
+
+/* What an operation of a class begins with. */
+struct Op {
+    const OpClass *class;
+    Op *next;
+    uint64_t index;  /* in the stream, from 1 */
+    Position *after; /* what must be reached first, besides the operations before it */
+    uint32_t after_count;
+};
+
+struct CUstream_st {
+    CUcontext context;
+    struct CUstream_st *next; /* in the context */
+    unsigned int flags;
+    int priority;
+    uint64_t id;
+    bool legacy, destroyed, per_thread;
+    uint32_t references;           /* its handle, its thread, and positions that are kept */
+    Op *first, *last;              /* the operations that have not begun */
+    uint64_t submitted, completed; /* numbers of operations */
+    bool has_thread;
+    bool running, stalled; /* whether its thread performs an operation, and whether that waits for something outside */
+    Position *pending;     /* what the next operation waits for: events */
+    uint32_t pending_count;
+    CUstreamAttrValue attributes[16];
+    void *capture; /* of graphs: not null while the stream captures */
+    int capture_status;
+};
+
+/* The stream that a handle stands for in the current context; null if there is none. */
+CUstream stream_of(CUstream handle);
+CUstream stream_new(CUcontext context, unsigned int flags, int priority);
+/* Make a zeroed operation of a class; null without memory. */
+void *op_new(const OpClass *class);
+Op *op_copy(const Op *op);
+void op_free(Op *op);
+/* Submit an operation, which belongs to the stream from then on; it is captured if the stream captures. */
+CUresult submit(CUstream stream, Op *op);
+/* The same, and wait until it is done. */
+CUresult submit_and_wait(CUstream stream, Op *op);
+/* The same, and wait a short time, unless the operation waits for something else. */
+CUresult submit_and_linger(CUstream stream, Op *op);
+/* Wait for a position, for a stream, for a context; the error that sticks to the context. */
+CUresult wait_for(Position position, CUcontext context);
+bool is_reached(Position position);
+CUresult synchronize_stream(CUstream stream);
+CUresult synchronize_context(CUcontext context);
+/* What is in the stream now: the position after all of it. */
+Position stream_position(CUstream stream);
+/* Hold a stream for a position that is kept, with the lock held. */
+void stream_keep(CUstream stream);
+void stream_drop(CUstream stream);
+/* The next operation of the stream waits for a position too. */
+CUresult stream_wait_for(CUstream stream, Position position);
+void stream_destroy(CUstream stream);
+
+/* Graphs take operations of streams that capture here; null while there are none. */
+extern CUresult (*capture_operation)(CUstream stream, Op *op);
+extern CUresult (*capture_event_record)(CUstream stream, CUevent event);
+extern CUresult (*capture_event_wait)(CUstream stream, CUevent event);
+
+struct CUevent_st {
+    CUcontext context;
+    unsigned int flags;
+    uint32_t references; /* its handle, and operations that record it */
+    Position position;   /* of the last record; no stream: it has not been recorded */
+    uint64_t time;       /* when that was performed, in nanoseconds */
+    void *capture;       /* of graphs: the event was recorded in a stream that captures */
+};
+
+CUresult event_record(CUevent event, CUstream stream);
+
+/* ------------------------------------------------------------------ modules and launches */
+
+typedef struct CUfunc_st Kernel;
+
+struct CUfunc_st {
+    struct CUmod_st *module;
+    uint32_t index;
+    bool known; /* whether `info` is filled */
+    char *name;
+    KernelInfo info;
+};
+
+struct CUmod_st {
+    CUcontext context; /* null for libraries */
+    uint64_t image;
+    uint32_t count;
+    Kernel **kernels;
+};
+
+/* Find the information of a kernel, for a CUfunction or CUkernel. */
+CUresult kernel_of(const void *handle, Kernel **kernel);
+void module_unload_context(CUcontext context);
+
+/* Operations for graphs and for other files. */
+CUresult make_launch(Op **op, const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra);
+CUresult make_copy(Op **op, const CUDA_MEMCPY3D *copy, CUcontext context);
+CUresult make_fill(Op **op, uint64_t to, uint64_t pitch, unsigned int value, unsigned int element, uint64_t width, uint64_t height);
+CUresult make_host_call(Op **op, CUhostFn function, void *data);
+
+/* Copy memory of the program, of which only the address is known: false if it cannot be read. */
+bool read_program(void *to, const void *from, size_t size);
+
+#endif

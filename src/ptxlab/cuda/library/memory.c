@@ -1,0 +1,465 @@
+/* The map of memory: what is allocated, registered or mapped, and what programs ask about it. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+enum { ALIGNMENT = 512, BLOCK = 2u << 20, PITCH = 512 };
+
+/* The array holds pointers, so that an Allocation keeps its place while others come and go. */
+static Allocation **map;
+static size_t count, capacity;
+static uint64_t used[PTXLAB_MAX_DEVICES + 1];
+
+static HeapChange *changes;
+static size_t change_count, change_capacity;
+static _Atomic uint64_t version;
+
+/* ------------------------------------------------------------------ the map */
+
+static size_t position(uint64_t address)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (map[middle]->address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+Allocation *memory_find(uint64_t address)
+{
+    size_t at = position(address);
+    if (!at)
+        return NULL;
+    Allocation *found = map[at - 1];
+    return address - found->address < found->size ? found : NULL;
+}
+
+static void note(const Allocation *allocation, bool released)
+{
+    if (change_count == change_capacity) {
+        size_t wanted = change_capacity ? 2 * change_capacity : 256;
+        HeapChange *grown = realloc(changes, wanted * sizeof *grown);
+        if (!grown)
+            return;
+        changes = grown;
+        change_capacity = wanted;
+    }
+    int kind = released ? -(int)allocation->kind : (int)allocation->kind;
+    changes[change_count++] = (HeapChange){allocation->address, allocation->size, allocation->id, allocation->device, kind};
+    version++;
+}
+
+Allocation *memory_add(Allocation made)
+{
+    if (count == capacity) {
+        size_t wanted = capacity ? 2 * capacity : 256;
+        Allocation **grown = realloc(map, wanted * sizeof *grown);
+        if (!grown)
+            return NULL;
+        map = grown;
+        capacity = wanted;
+    }
+    Allocation *kept = malloc(sizeof *kept);
+    if (!kept)
+        return NULL;
+    *kept = made;
+    kept->id = driver.next_id++;
+    size_t at = position(made.address);
+    memmove(map + at + 1, map + at, (count - at) * sizeof *map);
+    map[at] = kept;
+    count++;
+    used[made.device] += made.reserved;
+    note(kept, false);
+    return kept;
+}
+
+void memory_remove(Allocation *allocation)
+{
+    size_t at = position(allocation->address) - 1;
+    note(allocation, true);
+    used[allocation->device] -= allocation->reserved;
+    memmove(map + at, map + at + 1, (count - at - 1) * sizeof *map);
+    count--;
+    free(allocation);
+}
+
+uint64_t memory_used(int device)
+{
+    lock();
+    uint64_t found = used[device];
+    unlock();
+    return found;
+}
+
+EXPORT uint64_t ptxlab_heap_version(void) { return version; }
+
+EXPORT uint32_t ptxlab_heap_changes(HeapChange *into, uint32_t most)
+{
+    lock();
+    uint32_t taken = change_count < most ? (uint32_t)change_count : most;
+    memcpy(into, changes, taken * sizeof *changes);
+    memmove(changes, changes + taken, (change_count - taken) * sizeof *changes);
+    change_count -= taken;
+    unlock();
+    return taken;
+}
+
+/* ------------------------------------------------------------------ allocation */
+
+CUresult memory_allocate(MemoryKind kind, int device, uint64_t size, uint64_t alignment, unsigned int flags, uint64_t *address)
+{
+    uint64_t at, reserved = (size + 4095) / 4096 * 4096;
+    bool on_host = kind == MEMORY_HOST;
+    int arena = on_host ? HOST_ARENA : device;
+    if (!on_host && (size > device_of(device)->total_bytes || memory_used(device) + reserved > device_of(device)->total_bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult refused = arena_reserve(arena, size, alignment, &at);
+    if (refused)
+        return refused;
+    if (!arena_commit(at, size)) {
+        arena_release(at, size);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    lock();
+    Allocation *made = memory_add((Allocation){
+        .address = at, .size = size, .reserved = reserved, .kind = kind, .device = arena, .flags = flags, .context = current_context()});
+    unlock();
+    if (!made) {
+        arena_release(at, size);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *address = at;
+    return CUDA_SUCCESS;
+}
+
+/* Free the allocation that begins at an address, if it is of one of these kinds. */
+CUresult memory_free(const char *function, uint64_t address, unsigned int kinds)
+{
+    lock();
+    Allocation *found = memory_find(address);
+    bool fits = found && found->address == address && kinds & KIND_BIT(found->kind);
+    bool own = fits && found->kind != MEMORY_REGISTERED;
+    uint64_t size = fits ? found->size : 0;
+    if (fits)
+        memory_remove(found);
+    unlock();
+    if (!fits) {
+        report(found ? REPORT_FOREIGN_FREE : REPORT_DOUBLE_FREE, function, address, "");
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (own)
+        arena_release(address, size);
+    return CUDA_SUCCESS;
+}
+
+void memory_free_context(CUcontext context)
+{
+    for (;;) {
+        Allocation found = {0};
+        lock();
+        for (size_t i = count; i-- > 0 && !found.address;)
+            if (map[i]->context == context && map[i]->kind <= MEMORY_MANAGED) {
+                found = *map[i];
+                memory_remove(map[i]);
+            }
+        unlock();
+        if (!found.address)
+            return;
+        if (found.kind != MEMORY_REGISTERED)
+            arena_release(found.address, found.size);
+    }
+}
+
+EXPORT uint64_t ptxlab_heap_allocate(int device, uint64_t size, uint64_t alignment)
+{
+    uint64_t address;
+    return memory_allocate(MEMORY_VARIABLE, device, size ? size : 1, alignment, 0, &address) ? 0 : address;
+}
+
+EXPORT void ptxlab_heap_free(uint64_t address) { memory_free("ptxlab_heap_free", address, KIND_BIT(MEMORY_VARIABLE)); }
+
+CUresult ptxlab_cuMemGetInfo_v2(size_t *unused, size_t *total)
+{
+    CUdevice device = current_context()->device;
+    size_t all = device_of(device)->total_bytes, taken = memory_used(device);
+    if (unused)
+        *unused = taken < all ? all - taken : 0;
+    if (total)
+        *total = all;
+    return CUDA_SUCCESS;
+}
+
+CUresult ptxlab_cuMemAlloc_v2(CUdeviceptr *address, size_t size)
+{
+    if (!address || !size)
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t at, alignment = size >= BLOCK ? BLOCK : ALIGNMENT;
+    CUresult refused = memory_allocate(MEMORY_DEVICE, current_context()->device, size, alignment, 0, &at);
+    if (!refused)
+        *address = at;
+    return refused;
+}
+
+CUresult ptxlab_cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height, unsigned int element)
+{
+    if (!address || !pitch || !width || !height || (element != 4 && element != 8 && element != 16))
+        return CUDA_ERROR_INVALID_VALUE;
+    size_t wide = (width + PITCH - 1) / PITCH * PITCH, size;
+    if (wide < width || __builtin_mul_overflow(wide, height, &size))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult refused = ptxlab_cuMemAlloc_v2(address, size);
+    if (!refused)
+        *pitch = wide;
+    return refused;
+}
+
+CUresult ptxlab_cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned int flags)
+{
+    uint64_t at;
+    if (!address || !size || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult refused = memory_allocate(MEMORY_MANAGED, current_context()->device, size, ALIGNMENT, flags, &at);
+    if (!refused)
+        *address = at;
+    return refused;
+}
+
+/* Work that may still use the memory ends first. */
+CUresult ptxlab_cuMemFree_v2(CUdeviceptr address)
+{
+    if (!address)
+        return CUDA_SUCCESS;
+    CUresult failed = synchronize_context(current_context());
+    CUresult refused = memory_free("cuMemFree", address, KIND_BIT(MEMORY_DEVICE) | KIND_BIT(MEMORY_MANAGED) | KIND_BIT(MEMORY_POOL));
+    return refused ? refused : failed;
+}
+
+CUresult ptxlab_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr address)
+{
+    lock();
+    Allocation *found = memory_find(address);
+    bool fits = found && found->kind != MEMORY_REGISTERED;
+    if (fits && base)
+        *base = found->address;
+    if (fits && size)
+        *size = found->size;
+    unlock();
+    return fits ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+/* ------------------------------------------------------------------ memory of the host */
+
+CUresult ptxlab_cuMemHostAlloc(void **memory, size_t size, unsigned int flags)
+{
+    uint64_t at;
+    if (!memory || !size || flags & ~(unsigned)(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult refused = memory_allocate(MEMORY_HOST, current_context()->device, size, ALIGNMENT, flags | CU_MEMHOSTALLOC_DEVICEMAP, &at);
+    if (!refused)
+        *memory = (void *)at;
+    return refused;
+}
+
+CUresult ptxlab_cuMemAllocHost_v2(void **memory, size_t size) { return ptxlab_cuMemHostAlloc(memory, size, 0); }
+
+CUresult ptxlab_cuMemFreeHost(void *memory)
+{
+    CUresult failed = synchronize_context(current_context());
+    CUresult refused = memory_free("cuMemFreeHost", (uint64_t)memory, KIND_BIT(MEMORY_HOST));
+    return refused ? refused : failed;
+}
+
+CUresult ptxlab_cuMemHostRegister_v2(void *memory, size_t size, unsigned int flags)
+{
+    uint64_t address = (uint64_t)memory;
+    unsigned char present;
+    if (!memory || !size || address + size < address || flags & ~15u)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (uint64_t page = address & ~4095ull; page < address + size; page += 4096)
+        if (mincore((void *)page, 1, &present) != 0)
+            return CUDA_ERROR_INVALID_VALUE;
+    lock();
+    size_t next = position(address);
+    bool overlaps = memory_find(address) || (next < count && map[next]->address < address + size);
+    Allocation *made = overlaps ? NULL
+                                : memory_add((Allocation){.address = address,
+                                                          .size = size,
+                                                          .kind = MEMORY_REGISTERED,
+                                                          .device = HOST_ARENA,
+                                                          .flags = flags | CU_MEMHOSTALLOC_DEVICEMAP,
+                                                          .context = current_context()});
+    unlock();
+    return overlaps ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult ptxlab_cuMemHostUnregister(void *memory)
+{
+    if (!memory)
+        return CUDA_ERROR_INVALID_VALUE;
+    synchronize_context(current_context());
+    lock();
+    Allocation *found = memory_find((uint64_t)memory);
+    bool fits = found && found->kind == MEMORY_REGISTERED && found->address == (uint64_t)memory;
+    if (fits)
+        memory_remove(found);
+    unlock();
+    return fits ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
+static bool is_host(const Allocation *found) { return found && (found->kind == MEMORY_HOST || found->kind == MEMORY_REGISTERED); }
+
+CUresult ptxlab_cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *memory, unsigned int flags)
+{
+    if (!address || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    lock();
+    bool fits = is_host(memory_find((uint64_t)memory));
+    unlock();
+    if (!fits)
+        return CUDA_ERROR_INVALID_VALUE;
+    *address = (CUdeviceptr)memory;
+    return CUDA_SUCCESS;
+}
+
+CUresult ptxlab_cuMemHostGetFlags(unsigned int *flags, void *memory)
+{
+    if (!flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    lock();
+    Allocation *found = memory_find((uint64_t)memory);
+    bool fits = found && found->kind == MEMORY_HOST;
+    if (fits)
+        *flags = found->flags;
+    unlock();
+    return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ------------------------------------------------------------------ attributes of pointers */
+
+/* Store an attribute; `found` is null for memory that the driver does not know, for which attributes are zero. False: no such attribute. */
+static bool attribute_of(void *value, CUpointer_attribute attribute, const Allocation *found, uint64_t address)
+{
+    bool managed = found && found->kind == MEMORY_MANAGED, on_host = is_host(found);
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        *(CUcontext *)value = found ? found->context : NULL;
+        return true;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *(unsigned int *)value = !found ? 0 : on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+        return true;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        *(CUdeviceptr *)value = found ? address : 0;
+        return true;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        *(void **)value = on_host || managed ? (void *)address : NULL;
+        return true;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        *(unsigned char *)value = found && attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE && found->kind == MEMORY_DEVICE;
+        return true;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        *(unsigned long long *)value = found ? found->id : 0;
+        return true;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        *(unsigned int *)value = managed;
+        return true;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        *(int *)value = !found ? -2 : found->device < PTXLAB_MAX_DEVICES ? found->device : found->context ? found->context->device : 0;
+        return true;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        *(CUdeviceptr *)value = found ? found->address : 0;
+        return true;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        *(size_t *)value = found ? found->size : 0;
+        return true;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        *(unsigned char *)value = found != NULL;
+        return true;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        *(unsigned long long *)value = 0;
+        return true;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        *(void **)value = found && found->kind == MEMORY_POOL ? found->owner : NULL;
+        return true;
+    default:
+        return false;
+    }
+}
+
+CUresult ptxlab_cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr address)
+{
+    if (!value)
+        return CUDA_ERROR_INVALID_VALUE;
+    lock();
+    Allocation *found = memory_find(address);
+    bool known = found && attribute_of(value, attribute, found, address);
+    bool no_host_pointer =
+        known && attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER && !is_host(found) && found->kind != MEMORY_MANAGED;
+    unlock();
+    return known && !no_host_pointer ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult ptxlab_cuPointerGetAttributes(unsigned int number, CUpointer_attribute *attributes, void **values, CUdeviceptr address)
+{
+    if (!number || !attributes || !values)
+        return CUDA_ERROR_INVALID_VALUE;
+    bool known = true;
+    lock();
+    Allocation *found = memory_find(address);
+    for (unsigned int i = 0; i < number && known; i++)
+        known = values[i] && attribute_of(values[i], attributes[i], found, address);
+    unlock();
+    return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult ptxlab_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
+{
+    if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+        return CUDA_ERROR_INVALID_VALUE;
+    lock();
+    bool known = memory_find(address) != NULL;
+    unlock();
+    return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ------------------------------------------------------------------ hints */
+
+/* Memory does not move: prefetching and advice have no effect, and are refused as on a GPU for other memory than managed one. */
+static CUresult hint(CUdeviceptr address, size_t size)
+{
+    lock();
+    Allocation *found = memory_find(address);
+    bool fits = found && size && found->kind == MEMORY_MANAGED && size <= found->address + found->size - address;
+    unlock();
+    return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult ptxlab_cuMemPrefetchAsync(CUdeviceptr address, size_t size, CUdevice device, CUstream stream)
+{
+    (void)device;
+    return stream_of(stream) ? hint(address, size) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult ptxlab_cuMemPrefetchAsync_v2(CUdeviceptr address, size_t size, CUmemLocation location, unsigned int flags, CUstream stream)
+{
+    (void)location;
+    return flags ? CUDA_ERROR_INVALID_VALUE : ptxlab_cuMemPrefetchAsync(address, size, 0, stream);
+}
+
+CUresult ptxlab_cuMemAdvise(CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice device)
+{
+    (void)device;
+    return advice < 1 || advice > 6 ? CUDA_ERROR_INVALID_VALUE : hint(address, size);
+}
+
+CUresult ptxlab_cuMemAdvise_v2(CUdeviceptr address, size_t size, CUmem_advise advice, CUmemLocation location)
+{
+    return ptxlab_cuMemAdvise(address, size, advice, location.id);
+}

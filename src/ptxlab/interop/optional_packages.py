@@ -11,7 +11,7 @@ from typing import Any
 
 from ptxlab.diagnostics import Diagnostic, diagnose
 
-__all__ = ["EXTRAS", "after_import", "missing"]
+__all__ = ["EXTRAS", "after_import", "before_import", "missing"]
 
 EXTRAS = {"triton": "triton", "torch": "torch", "cutlass": "cute"}
 """The extra of ptxlab that brings a package, by the name that a program imports."""
@@ -43,6 +43,26 @@ class _AfterImport(MetaPathFinder):
             execute = loader.exec_module
             loader.exec_module = lambda module: (execute(module), self.action())
         return spec
+
+
+class _BeforeImport(MetaPathFinder):
+    def __init__(self, name: str, action: Callable[[], object]) -> None:
+        self.name = name
+        self.action = action
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        if fullname == self.name:
+            sys.meta_path.remove(self)
+            self.action()
+        return None
+
+
+def before_import(name: str, action: Callable[[], object]) -> None:
+    """Call ``action`` when a program begins to import a module; at once if it has already."""
+    if sys.modules.get(name) is not None:
+        action()
+    else:
+        sys.meta_path.insert(0, _BeforeImport(name, action))
 
 
 def after_import(name: str, action: Callable[[], object]) -> Callable[[], None]:

@@ -19,7 +19,7 @@ from ptxlab.machine.launch.arguments import Arguments, as_array, bind_arguments
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.replay.replay import Placed, placed_arguments
 
-__all__ = ["copied", "example", "host_memory", "is_tensor"]
+__all__ = ["copied", "example", "host_memory", "in_host_memory", "is_tensor"]
 
 ALIGNMENT = 16
 """What host functions may assume of the address of an array, in bytes: what TMA needs."""
@@ -156,6 +156,14 @@ def _memory(value: Any, name: str) -> Iterator[HostArray | int]:
             yield from _memory(item, name)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield from _memory([getattr(value, f.name) for f in dataclasses.fields(value)], name)
+
+
+def in_host_memory(value: Any) -> bool:
+    """Whether a tensor of CuTe DSL lies in host memory; pointers may point anywhere."""
+    from cutlass.cute import AddressSpace
+    from cutlass.cute.runtime import _Tensor
+
+    return type(value) is not _Tensor or value.memspace != AddressSpace.gmem
 
 
 def _view(tensor: Any, name: str) -> NDArray[Any]:

@@ -176,8 +176,7 @@ class Session:
         if selected is None:
             return _left_out()
         with nullcontext() if self.progress is None else self.progress(kernel.name, self.asked) as shown:
-            options = self.launch_options() | selected | {"progress": shown}
-            result = _launch(kernel, device=self.device, **options, **geometry)
+            result = _launch(kernel, **{"device": self.device} | self.launch_options() | selected | {"progress": shown} | geometry)
         if result.replay is not None:
             result.replay = replace(result.replay, arrays=tuple(arrays))
         sys.stdout.write(result.stdout)

@@ -188,3 +188,10 @@ class Device:
 
             found = self._modules[module] = place_variables(self.memory, module.ast)
         return found
+
+    def unload(self, module: Module) -> None:
+        """Free the variables of a module."""
+        for address in self._modules.pop(module, {}).values():
+            allocation = self.memory.find(address)
+            if allocation is not None and allocation.base == address:
+                self.memory.free(allocation)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ptxlab import ptx
 from ptxlab.isa.targets import runs_on
 from ptxlab.machine._device import Device
-from ptxlab.machine.launch.configuration import LaunchConfiguration
+from ptxlab.machine.launch.configuration import LaunchConfiguration, Outside
 from ptxlab.machine.launch.options import LaunchOptions, refuse
 from ptxlab.machine.launch.result import Result
 from ptxlab.machine.observe.observer import Tracing, warm_observers
@@ -91,6 +91,7 @@ class Kernel:
         keep_inputs: bool = False,
         undefined: str = "report",
         progress: Callable[[int, int], None] | None = None,
+        outside: Outside | None = None,
     ) -> Result:
         """Run the kernel.
 
@@ -117,6 +118,7 @@ class Kernel:
         undefined : what registers and memory hold that nothing has written: ``report`` follows such values and reports where they are used,
             ``zero`` and ``random`` (by ``seed``) give them a value, to compare runs
         progress : called with (CTAs that have ended, all CTAs)
+        outside : what runs beside the launch and may change the memory that it sees
 
         Returns
         -------
@@ -143,7 +145,7 @@ class Kernel:
             keep_inputs=keep_inputs,
             undefined=undefined,
         )
-        configuration = LaunchConfiguration.of(self.program, options, grid, block, cluster, shared_bytes, progress)
+        configuration = LaunchConfiguration.of(self.program, options, grid, block, cluster, shared_bytes, progress, outside)
         target = device if device is not None else Device(self.module.target)
         self.module.check_target(target)
         from ptxlab.machine.launch.launch import run

@@ -12,21 +12,6 @@ enum { PAGE = 4096 };
 
 /* ------------------------------------------------------------------ memory of the program */
 
-/* Whether pages are mapped; memory that is mapped may still not be readable. */
-static bool is_mapped(uint64_t address, uint64_t size)
-{
-    unsigned char present[256];
-    if (address < PAGE || address + size < address)
-        return false;
-    uint64_t at = address / PAGE * PAGE, end = address + size;
-    for (; at < end; at += sizeof present * PAGE) {
-        uint64_t piece = end - at < sizeof present * PAGE ? end - at : sizeof present * PAGE;
-        if (mincore((void *)at, piece, present) != 0)
-            return false;
-    }
-    return true;
-}
-
 typedef ssize_t (*Transfer)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
 
 /* Copy through the kernel, which answers where a memcpy would fault; the program's side is `there`. */
@@ -52,6 +37,23 @@ static bool transfers(void)
         works = transfer(process_vm_readv, &to, (uint64_t)&from, 1) ? 1 : -1;
     }
     return works > 0;
+}
+
+/* Whether pages are mapped; memory that is mapped may still not be readable. */
+static bool is_mapped(uint64_t address, uint64_t size)
+{
+    unsigned char present[256];
+    if (address < PAGE || address + size < address)
+        return false;
+    if (transfers())
+        return true; /* the copy itself finds out */
+    uint64_t at = address / PAGE * PAGE, end = address + size;
+    for (; at < end; at += sizeof present * PAGE) {
+        uint64_t piece = end - at < sizeof present * PAGE ? end - at : sizeof present * PAGE;
+        if (mincore((void *)at, piece, present) != 0)
+            return false;
+    }
+    return true;
 }
 
 bool read_program(void *to, const void *from, size_t size)
@@ -103,7 +105,7 @@ static CUresult copy_rows(Op *op)
             uint64_t to = copy->to.address + (z * copy->to.rows + y) * copy->to.pitch;
             uint64_t from = copy->from.address + (z * copy->from.rows + y) * copy->from.pitch;
             if (!move_row(copy, to, from))
-                return CUDA_ERROR_ILLEGAL_ADDRESS;
+                return CUDA_ERROR_INVALID_VALUE;
         }
     return CUDA_SUCCESS;
 }

@@ -171,7 +171,7 @@ struct OpClass {
     CUresult (*prepare)(Op *op, CUstream stream);
     /* With the lock held, when its index in the stream is known; may be null. */
     void (*entered)(Op *op, CUstream stream);
-    /* Do it. An error sticks to the context. */
+    /* Do it. An error sticks to the context, but for INVALID_VALUE, which leaves memory and context as they are. */
     CUresult (*perform)(Op *op);
     /* Whether it may be performed now, null: always; called with the lock, again whenever something changes and every millisecond. */
     bool (*ready)(Op *op);

@@ -197,7 +197,7 @@ static CUresult perform(CUstream stream, Op *op)
         op->class->cancel(op);
     op_free(op);
     lock();
-    if (result && !context->error)
+    if (result && result != CUDA_ERROR_INVALID_VALUE && !context->error)
         context->error = result;
     stream->completed++;
     stream->stalled = false;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.machine.launch.options import LaunchOptions, refuse, whole_number
@@ -50,6 +50,19 @@ def dimensions(name: str, value: Any) -> Dim3:
     return x, y, z
 
 
+class Outside(Protocol):
+    """What runs beside a launch and may change the memory that it sees: other launches, and the program."""
+
+    def turn(self) -> None:
+        """Let others run; called between turns of warps."""
+
+    def stalled(self, state: int) -> bool:
+        """Wait, because nothing goes on in the launch; return False if nothing outside of it can change that.
+
+        ``state`` is a digest of the state that repeats itself.
+        """
+
+
 @dataclass(frozen=True, kw_only=True)
 class LaunchConfiguration(LaunchOptions):
     """Everything that `Kernel.launch` was asked for except the arguments, with defaults resolved.
@@ -60,6 +73,7 @@ class LaunchConfiguration(LaunchOptions):
     explicit_cluster : whether the launch or the kernel has given the cluster's size
     shared_bytes : dynamic shared memory
     progress : called with (CTAs that have ended, all CTAs)
+    outside : what runs beside the launch
     clusters : indices of the clusters to run, None for all
     """
 
@@ -69,6 +83,7 @@ class LaunchConfiguration(LaunchOptions):
     explicit_cluster: bool
     shared_bytes: int
     progress: Progress | None = None
+    outside: Outside | None = None
     clusters: frozenset[int] | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -88,7 +103,17 @@ class LaunchConfiguration(LaunchOptions):
         return x // width + across * (y // height + down * (z // depth))
 
     @classmethod
-    def of(cls, program: Program, options: LaunchOptions, grid: Any, block: Any, cluster: Any, shared_bytes: Any, progress: Any) -> Self:
+    def of(
+        cls,
+        program: Program,
+        options: LaunchOptions,
+        grid: Any,
+        block: Any,
+        cluster: Any,
+        shared_bytes: Any,
+        progress: Any,
+        outside: Outside | None = None,
+    ) -> Self:
         """Check a launch of a kernel, and take what it leaves open from the kernel's directives."""
         grid3 = dimensions("grid", grid)
         cluster3, explicit = _cluster(program, cluster, grid3)
@@ -102,6 +127,7 @@ class LaunchConfiguration(LaunchOptions):
             explicit_cluster=explicit,
             shared_bytes=shared_bytes,
             progress=progress,
+            outside=outside,
             **given,
         )
 

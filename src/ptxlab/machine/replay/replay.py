@@ -131,7 +131,7 @@ class Replay:
         from ptxlab.machine.launch.launch import Launch, execute
 
         started = time.perf_counter()
-        options = replace(self.options, **{"trace": None} | changes)
+        options = replace(self.options, **{"trace": None, "outside": None} | changes)
         target, sms, ctas_per_sm, launches = self.device
         device = Device(target, sms, ctas_per_sm)
         device.launches = launches

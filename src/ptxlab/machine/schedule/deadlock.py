@@ -277,6 +277,10 @@ class Watch:
             self._mark = _Mark(self._round, places, self._registers(), None)
         return False
 
+    def digest(self) -> int:
+        """A digest of program counters and registers."""
+        return hash((self._places(), self._registers()))
+
     def is_new(self) -> bool:
         """Record the state in which all warps wait; return False if it has occurred since the last progress."""
         if self._blocked_progress != self._launch.progress:

@@ -68,6 +68,7 @@ class Scheduler:
         self._slices = 0
         self._seen = -1
         self._watch = Watch(launch)
+        self._outside = launch.options.outside
         self._random = random.Random(launch.options.seed) if launch.policy == "random" else None
         self._eager = launch.policy == "eager"
 
@@ -209,9 +210,11 @@ class Scheduler:
                     turns += 1
                     if not turns & 31:
                         self._poll()
+                        if self._outside is not None:
+                            self._outside.turn()
                     if used_up:
                         self._slice_used_up()
-                    if self.instructions > self.budget:
+                    if self.instructions > self.budget and not self._wait_outside(0):
                         launch.reports.over_budget()
                 elif not (self._poll() or self.perform_one() or launch.start_cluster() or self._expire()):
                     if not launch.resident:
@@ -233,8 +236,15 @@ class Scheduler:
         self._slices = 0
         if self._poll() or self.perform_one() or self.launch.start_cluster():
             return
-        if self._watch.repeats() and not self._expire():
+        if self._watch.repeats() and not self._expire() and not self._wait_outside(self._watch.digest()):
             self.launch.reports.hang()
+
+    def _wait_outside(self, state: int) -> bool:
+        """Wait for what runs beside the launch; what the launch executes meanwhile does not count. False if nothing there can help."""
+        if self._outside is None or not self._outside.stalled(state):
+            return False
+        self.budget = self.instructions + self.launch.budget
+        return True
 
     def _expire(self) -> bool:
         """Expire the time limits of waits, once for each state of the launch; return False if there are none, or the state is not new."""

@@ -1,0 +1,98 @@
+"""The driver in this process."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+from collections.abc import Callable
+from ctypes import POINTER, c_int, c_uint32, c_uint64
+from importlib import import_module
+from typing import Any
+
+from ptxlab.cuda.bridge import Bridge, Host, core_table
+from ptxlab.cuda.building import DRIVER, build
+from ptxlab.cuda.core_types import Core, HeapChange
+from ptxlab.cuda.devices import describe, visible_targets
+from ptxlab.cuda.products import PRODUCTS
+from ptxlab.machine import Device
+
+__all__ = ["Driver", "install", "installed"]
+
+
+class Driver:
+    """The virtual driver of this process.
+
+    Attributes
+    ----------
+    library : ``libcuda.so.1``, loaded
+    bridge : what it asks ptxlab to do
+    """
+
+    def __init__(self, host: Callable[[], Host]) -> None:
+        self.library = _load()
+        session: Any = host()
+        default, sms = session.settings.target, session.settings.sms
+        targets = visible_targets(default)
+        devices = [Device(target, sms=sms or PRODUCTS.get(target, PRODUCTS["sm_100a"]).sms) for target in targets]
+        if devices and devices[0].target == session.device.target:
+            devices[0] = session.device
+        self.bridge = Bridge(self.library, devices, host)
+        self._core = core_table(self.bridge, [describe(target, i, sms) for i, target in enumerate(targets)])
+        if self.library.ptxlab_attach_core(ctypes.byref(self._core)):
+            raise AssertionError("the library and the package have different tables")
+        atexit.register(self._end)
+
+    def synchronize(self) -> None:
+        """Wait for all streams of all contexts."""
+        self.library.ptxlab_drain()
+
+    def _end(self) -> None:
+        self.library.ptxlab_drain()
+        self.library.ptxlab_shut_down()
+
+
+_driver: Driver | None = None
+
+
+def _load() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(build(DRIVER)), ctypes.RTLD_GLOBAL)
+    library.ptxlab_attach_core.argtypes = [POINTER(Core)]
+    library.ptxlab_heap_allocate.argtypes, library.ptxlab_heap_allocate.restype = [c_int, c_uint64, c_uint64], c_uint64
+    library.ptxlab_heap_free.argtypes, library.ptxlab_heap_free.restype = [c_uint64], None
+    library.ptxlab_heap_version.argtypes, library.ptxlab_heap_version.restype = [], c_uint64
+    library.ptxlab_heap_changes.argtypes, library.ptxlab_heap_changes.restype = [POINTER(HeapChange), c_uint32], c_uint32
+    library.ptxlab_activity.argtypes, library.ptxlab_activity.restype = [POINTER(c_uint32), POINTER(c_uint32)], None
+    for name in ("ptxlab_stalled", "ptxlab_drain", "ptxlab_shut_down"):
+        getattr(library, name).restype = None
+    return library
+
+
+def install(host: Callable[[], Host] | None = None) -> Driver:
+    """Make the virtual driver the CUDA driver of this process, before anything has loaded another one.
+
+    Programs find it as they find a real driver: by the name ``libcuda.so.1``.
+
+    Parameters
+    ----------
+    host : gives the session that runs launches and records what is found; default: the current one, whose settings come from the
+        environment
+
+    Returns
+    -------
+    Driver
+        the same one for every call
+
+    Raises
+    ------
+    BuildError
+        I501 or I502 if the library cannot be compiled
+    """
+    global _driver
+    if _driver is None:
+        _driver = Driver(host or import_module("ptxlab.interop.session").current)
+    return _driver
+
+
+def installed() -> Driver | None:
+    """The driver of this process, if `install` was called."""
+    return _driver

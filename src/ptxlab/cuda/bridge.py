@@ -1,0 +1,290 @@
+"""What the driver's library asks ptxlab to do: images, kernels, launches, tensor maps, and findings.
+
+`Bridge` has one method for each function of the table in ``library/core.h``. `core_table` makes that table of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from ctypes import POINTER, c_char_p, c_int, c_uint64, c_void_p
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ptxlab.cuda.core_types import LOG_BYTES, Core, DeviceDescription, KernelInfo, LaunchRequest, LoadedImage, TensorMapRequest
+from ptxlab.cuda.images import ImageError, PtxStore, jit_log, open_image, open_image_at
+from ptxlab.cuda.kernels import LoadedModule
+from ptxlab.cuda.memory import DriverMemory
+from ptxlab.cuda.reports import Report, report_of, result_of
+from ptxlab.cuda.sites import calling_place
+from ptxlab.cuda.turns import Turns
+from ptxlab.descriptors import encode_tensor_map
+from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose, render_report
+from ptxlab.machine import Device, Kernel, KernelError, Result
+
+__all__ = ["Bridge", "Host", "core_table"]
+
+SUCCESS, INVALID_VALUE, NOT_FOUND, LAUNCH_FAILED, NOT_SUPPORTED, UNKNOWN = 0, 1, 500, 719, 801, 999
+
+
+class Host(Protocol):
+    """Runs launches with the settings of a program, and records what is found: a session."""
+
+    def launch(self, kernel: Kernel, site: Place | None, *, grid: tuple[int, ...], **options: Any) -> Result:
+        """Launch a kernel; `KernelError` is raised for errors."""
+
+    def note(self, diagnostic: Diagnostic) -> None:
+        """Record a finding."""
+
+
+@dataclass(slots=True, eq=False)
+class _Ticket:
+    """A launch that has been queued."""
+
+    module: LoadedModule
+    kernel: int
+    device: Device
+    shape: dict[str, Any]
+    parameters: bytes
+    site: Place | None
+
+
+class Bridge:
+    """The Python side of the driver.
+
+    Parameters
+    ----------
+    library : the driver's library, or what stands for it: the functions ``ptxlab_...`` of ``core.h``
+    devices : the simulated devices; their memory becomes that of the driver
+    host : gives the session of the program
+
+    Attributes
+    ----------
+    store : the PTX of cubins that carry none
+    site : says where the calling thread is in the program
+    """
+
+    def __init__(self, library: Any, devices: Sequence[Device], host: Callable[[], Host]) -> None:
+        self.library = library
+        self.devices = list(devices)
+        self.host = host
+        self.store = PtxStore()
+        self.site: Callable[[], Place | None] = calling_place
+        self.memory = DriverMemory(library)
+        for device in self.devices:
+            device.memory = self.memory
+        self.turns = Turns(library)
+        self._modules: dict[int, LoadedModule] = {}
+        self._tickets: dict[int, _Ticket] = {}
+        self._next = 1
+        self._lock = threading.Lock()
+        self._linked = threading.local()
+
+    def _number(self) -> int:
+        with self._lock:
+            self._next += 1
+            return self._next
+
+    # ------------------------------------------------------------------------------------------------------- images
+
+    def load_image(self, address: int, size: int, device: int, loaded: Any) -> int:
+        """Open an image and enter its kernels."""
+        target = self.devices[device].target or ""
+        try:
+            if size:
+                image = open_image(ctypes.string_at(address, size), target, self.store)
+            else:
+                image = open_image_at(address, target, self.store)
+        except ImageError as error:
+            loaded[0].log = jit_log(error.diagnostics, LOG_BYTES)
+            self._note(error.diagnostics)
+            return int(error.result)
+        number = self._number()
+        module = self._modules[number] = LoadedModule(image, self.devices[device])
+        loaded[0].id, loaded[0].kernels, loaded[0].log = number, len(module.kernels), b""
+        return SUCCESS
+
+    def unload_image(self, number: int) -> None:
+        """Forget an image, and free its variables."""
+        module = self._modules.pop(number)
+        if module.image.module is not None:
+            for device in self.devices:
+                device.unload(module.image.module)
+
+    def kernel_name(self, number: int, index: int, name: Any) -> int:
+        """Give the name of a kernel."""
+        name[0] = self._modules[number].kernels[index].name
+        return SUCCESS
+
+    def kernel_info(self, number: int, index: int, info: Any) -> int:
+        """Give parameters and attributes of a kernel."""
+        info[0] = self._modules[number].info(index)
+        return SUCCESS
+
+    def variable(self, number: int, name: bytes, address: Any, size: Any) -> int:
+        """Give the place of a variable."""
+        loaded = self._modules[number]
+        found = loaded.device.module_addresses(loaded.image.module) if loaded.image.module is not None else {}
+        at = found.get(name.decode())
+        if at is None:
+            return NOT_FOUND
+        allocation = self.memory.find(at)
+        address[0], size[0] = at, 0 if allocation is None else allocation.size
+        return SUCCESS
+
+    def link(self, count: int, texts: Any, sizes: Any, image: Any, size: Any, log: int) -> int:
+        """Join PTX texts: the first one with its directives, of the others what follows theirs."""
+        from ptxlab.cuda.linking import joined
+
+        self._linked.text = joined([ctypes.string_at(texts[i], sizes[i]) for i in range(count)])
+        self._linked.buffer = ctypes.create_string_buffer(self._linked.text)
+        image[0], size[0] = ctypes.addressof(self._linked.buffer), len(self._linked.text)
+        return SUCCESS
+
+    # ----------------------------------------------------------------------------------------------------- launches
+
+    def prepare_launch(self, request: Any, ticket: Any) -> int:
+        """Note a launch and where in the program it is."""
+        r = request[0]
+        cluster = tuple(r.cluster)
+        shape = {
+            "grid": tuple(r.grid),
+            "block": tuple(r.block),
+            "cluster": cluster if any(cluster) else None,
+            "shared_bytes": r.shared_bytes,
+        }
+        module = self._modules[r.image]
+        refusal = module.image.refusal(module.kernels[r.kernel].name.decode())
+        if refusal is not None:
+            self._note((refusal,))
+            return NOT_SUPPORTED
+        number = self._number()
+        parameters = ctypes.string_at(r.parameters, r.parameter_bytes)
+        self._tickets[number] = _Ticket(module, r.kernel, self.devices[r.device], shape, parameters, self.site())
+        ticket[0] = number
+        return SUCCESS
+
+    def run_launch(self, number: int, cancelled: int) -> int:
+        """Run a launch that has been prepared."""
+        ticket = self._tickets.pop(number)
+        kernel = ticket.module.kernels[ticket.kernel].kernel
+        if cancelled or kernel is None:
+            return SUCCESS
+        packed = ticket.parameters
+        args = [packed[p.offset : p.offset + p.size] for p in kernel.parameters]
+        with self.turns:
+            self.memory.update()
+            try:
+                self.host().launch(kernel, ticket.site, device=ticket.device, args=args, outside=self.turns, **ticket.shape)
+            except KernelError as error:
+                self._show(error.diagnostics)
+                return result_of(error.diagnostics)
+            finally:
+                self.turns.ended()
+        return SUCCESS
+
+    # --------------------------------------------------------------------------------------------------- other things
+
+    def encode_tensor_map(self, request: Any, target: int) -> int:
+        """Check and encode a tensor map."""
+        r = request[0]
+        rank = r.rank
+        fields: dict[str, Any] = {
+            "data_type": r.type,
+            "rank": rank,
+            "address": r.address,
+            "dims": r.dims[:rank],
+            "strides": r.strides[: rank - 1],
+            "element_strides": r.element_strides[:rank],
+            "interleave": r.interleave,
+            "swizzle": r.swizzle,
+            "l2_promotion": r.promotion,
+            "oob_fill": r.fill,
+        }
+        if r.im2col:
+            corners = {"lower": r.lower[: rank - 2], "upper": r.upper[: rank - 2]}
+            fields |= corners | {"im2col": True, "channels": r.channels, "pixels": r.pixels}
+        else:
+            fields["box"] = r.box[:rank]
+        try:
+            raw = encode_tensor_map(**fields, target=self.devices[0].target or "sm_90a")
+        except PtxlabError as error:
+            self._note(error.diagnostics)
+            return INVALID_VALUE
+        ctypes.memmove(target, raw, len(raw))
+        return SUCCESS
+
+    def report(self, kind: int, function: bytes, address: int, text: bytes) -> None:
+        """Record a misuse of the driver."""
+        self._note((report_of(Report(kind), function.decode(), address, text.decode(), self.memory, self.site()),))
+
+    def _note(self, diagnostics: Sequence[Diagnostic]) -> None:
+        host = self.host()
+        for diagnostic in diagnostics:
+            host.note(diagnostic)
+        if not getattr(getattr(host, "settings", None), "keep_going", True):
+            self._show(diagnostics)
+
+    def _show(self, diagnostics: Sequence[Diagnostic]) -> None:
+        """Write errors that a session leaves to the exception which cannot pass through the driver."""
+        settings = getattr(self.host(), "settings", None)
+        errors = [d for d in diagnostics if d.severity == "error"]
+        if errors and not getattr(settings, "keep_going", False):
+            print(render_report(errors, sys.stderr.isatty()), file=sys.stderr)
+
+    # ------------------------------------------------------------------------------------------------------ the table
+
+    def guarded(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a method for C: a diagnostic is recorded, and no exception leaves."""
+
+        def call(*arguments: Any) -> Any:
+            try:
+                return method(*arguments)
+            except PtxlabError as error:
+                self._note(error.diagnostics)
+                return LAUNCH_FAILED
+            except BaseException:
+                traceback.print_exc()
+                return UNKNOWN
+
+        return call
+
+
+_METHODS = (
+    "load_image", "unload_image", "kernel_name", "kernel_info", "variable", "prepare_launch", "run_launch", "encode_tensor_map", "link", "report",
+)  # fmt: skip
+
+
+def _start_thread(function: int, argument: int) -> int:
+    """Run a function of the library on a thread of Python, which keeps its state between the calls of the core."""
+    body = ctypes.CFUNCTYPE(None, c_void_p)(function)
+    threading.Thread(target=body, args=(argument,), daemon=True, name="ptxlab stream").start()
+    return SUCCESS
+
+
+def core_table(bridge: Bridge, descriptions: Sequence[DeviceDescription], in_process: bool = True) -> Core:
+    """Make the table of functions that a library is given.
+
+    Parameters
+    ----------
+    descriptions : of the devices of the bridge
+    in_process : whether the library runs in this process, so that threads that wait release the interpreter
+    """
+    core = Core(size=ctypes.sizeof(Core), devices=len(descriptions))
+    core.descriptions = (DeviceDescription * max(len(descriptions), 1))(*descriptions)
+    kinds = dict(Core._fields_)
+    for name in _METHODS:
+        setattr(core, name, kinds[name](bridge.guarded(getattr(bridge, name))))
+    if in_process:
+        core.start_thread = kinds["start_thread"](bridge.guarded(_start_thread))
+        functions = {
+            "has_interpreter": "PyGILState_Check",
+            "release_interpreter": "PyEval_SaveThread",
+            "take_interpreter": "PyEval_RestoreThread",
+        }
+        for name, function in functions.items():
+            setattr(core, name, ctypes.cast(getattr(ctypes.pythonapi, function), kinds[name]))
+    return core

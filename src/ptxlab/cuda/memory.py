@@ -1,0 +1,123 @@
+"""The driver's memory as the machine sees it: device memory is memory of this process, at the same addresses."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.cuda.core_types import HeapChange
+from ptxlab.diagnostics import PtxlabError, diagnose
+from ptxlab.machine.memory.global_memory import ALIGNMENT, Allocation, DeviceMemory
+
+__all__ = ["DriverMemory", "host_bytes"]
+
+_BATCH = 256
+_REMEMBERED = 1024
+"""Freed ranges that are kept, to say of an access that its memory was freed."""
+_VARIABLE = 5
+_NAMES = {1: "cuMemAlloc", 2: "cuMemHostAlloc", 3: "cuMemHostRegister", 4: "cuMemAllocManaged", 6: "cuMemAllocAsync", 7: "cuMemMap"}
+"""The functions of the kinds of memory in ``library/internal.h``."""
+
+
+class _Bytes:
+    """Bytes at an address, for NumPy."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
+
+
+def host_bytes(address: int, size: int) -> NDArray[np.uint8]:
+    """Bytes of this process at an address; nothing keeps them."""
+    return np.asarray(_Bytes(address, size)) if size else np.empty(0, np.uint8)
+
+
+class DriverMemory(DeviceMemory):
+    """What the driver has allocated on all its devices, since addresses are those of one process.
+
+    Parameters
+    ----------
+    library : the driver
+    device : where the variables of modules are placed
+    """
+
+    def __init__(self, library: Any, device: int = 0) -> None:
+        super().__init__()
+        self._library = library
+        self._device = device
+        self._version = 0
+        self._lock = threading.Lock()
+        self._freed: deque[Allocation] = deque()
+        self._changes = (HeapChange * _BATCH)()
+
+    def allocate(
+        self, size: int, name: str, *, alignment: int = ALIGNMENT, writable: bool = True, copied_back: bool = False, written: bool = True
+    ) -> Allocation:
+        """Allocate memory of the driver, for a variable of a module."""
+        address = self._library.ptxlab_heap_allocate(self._device, size, max(alignment, ALIGNMENT))
+        if not address:
+            raise PtxlabError(diagnose("A311", f"{name} needs {size} bytes, and the device has no such memory"))
+        with self._lock:
+            return self.attach(address, host_bytes(address, size), name, writable=writable, copied_back=copied_back)
+
+    def free(self, allocation: Allocation) -> None:
+        """Free what `allocate` gave."""
+        if not allocation.freed:
+            with self._lock:
+                super().free(allocation)
+            self._library.ptxlab_heap_free(allocation.base)
+
+    def update(self) -> None:
+        """Take over what the program has allocated and freed since the last time."""
+        with self._lock:
+            version = self._library.ptxlab_heap_version()
+            if version == self._version:
+                return
+            self._version = version
+            while taken := self._library.ptxlab_heap_changes(self._changes, _BATCH):
+                for change in self._changes[:taken]:
+                    self._apply(change)
+            self._tabulate()
+
+    def _apply(self, change: HeapChange) -> None:
+        """Enter or release one range; the table of the compiled code is made afterwards."""
+        kind = abs(change.kind)
+        if kind == _VARIABLE:
+            return
+        if change.kind > 0:
+            self._forget_below(change.address, change.size)
+            name = f"{_NAMES[kind]} #{change.id}"
+            made = Allocation(change.address, change.size, host_bytes(change.address, change.size), name, copied_back=kind != 1)
+            at = bisect_left(self._bases, change.address)
+            self._bases.insert(at, change.address)
+            self._all.insert(at, made)
+            return
+        found = self.find(change.address)
+        if found is not None and found.base == change.address and not found.freed:
+            found.freed, found.data, found.mirror = True, np.empty(0, np.uint8), None
+            self._freed.append(found)
+            if len(self._freed) > _REMEMBERED:
+                self._remove(self._freed.popleft())
+
+    def _forget_below(self, address: int, size: int) -> None:
+        """Forget freed ranges that a new one overlaps."""
+        at = max(bisect_left(self._bases, address) - 1, 0)
+        while at < len(self._all) and self._bases[at] < address + size:
+            found = self._all[at]
+            if found.freed and found.base + found.size > address:
+                self._freed = deque(kept for kept in self._freed if kept is not found)
+                del self._all[at], self._bases[at]
+            else:
+                at += 1
+
+    def _remove(self, allocation: Allocation) -> None:
+        at = bisect_left(self._bases, allocation.base)
+        while at < len(self._all) and self._bases[at] == allocation.base:
+            if self._all[at] is allocation:
+                del self._all[at], self._bases[at]
+                return
+            at += 1

@@ -1,0 +1,93 @@
+"""How launches of several streams share the machine: one executes at a time, and they take turns."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from ctypes import byref, c_uint32
+from typing import Any
+
+__all__ = ["Turns"]
+
+_PAUSE = 0.001
+_RECENT = 0.2
+_HOPELESS = 1.0
+"""Seconds without anything new, while the program waits, after which a launch that waits counts as hung."""
+
+
+class Turns:
+    """A lock that is handed on in order; `ptxlab.machine` asks it between turns of warps.
+
+    Parameters
+    ----------
+    library : the driver, which knows whether the program waits and whether other streams go on
+    """
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self._guard = threading.Lock()
+        self._taken = False
+        self._queue: deque[threading.Lock] = deque()
+        self._seen: dict[int, set[int]] = {}
+        self._stalls: dict[int, float] = {}
+        self._news = 0.0
+
+    def __enter__(self) -> Turns:
+        """Wait for the machine, and take it for a launch."""
+        mine: threading.Lock | None = None
+        with self._guard:
+            if self._taken:
+                mine = threading.Lock()
+                mine.acquire()
+                self._queue.append(mine)
+            self._taken = True
+        if mine is not None:
+            mine.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._guard:
+            if self._queue:
+                self._queue.popleft().release()
+            else:
+                self._taken = False
+
+    def ended(self) -> None:
+        """Forget the launch of this thread."""
+        self._seen.pop(threading.get_ident(), None)
+        self._stalls.pop(threading.get_ident(), None)
+        self._news = time.monotonic()
+
+    def turn(self) -> None:
+        """Let another launch execute, if one waits."""
+        now = time.monotonic()
+        if now - self._stalls.get(threading.get_ident(), 0.0) > _RECENT:
+            self._news = now
+        if self._queue:
+            self.__exit__()
+            self.__enter__()
+
+    def stalled(self, state: int) -> bool:
+        """Let others go on for a while; return False if the program waits and nothing new has happened for long.
+
+        Parameters
+        ----------
+        state : a digest of the state of the launch
+        """
+        thread, now = threading.get_ident(), time.monotonic()
+        self._library.ptxlab_stalled()
+        seen = self._seen.setdefault(thread, set())
+        waiting, moving = c_uint32(), c_uint32()
+        self._library.ptxlab_activity(byref(waiting), byref(moving))
+        if state not in seen or moving.value or not waiting.value:
+            self._news = now
+        seen.add(state)
+        if now - self._news > _HOPELESS:
+            self._news = now
+            return False
+        self._stalls[thread] = now
+        self.__exit__()
+        time.sleep(_PAUSE)
+        self.__enter__()
+        return True

@@ -7,7 +7,6 @@ import runpy
 import sys
 import traceback
 from contextlib import redirect_stdout
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,9 @@ from ptxlab.cli._output import emit, findings, launch_options, refusing, write_t
 from ptxlab.cli._progress import ProgressLine
 from ptxlab.diagnostics import PtxlabError, render_sarif
 from ptxlab.interop.cute import install_on_import
-from ptxlab.interop.optional_packages import EXTRAS, after_import, missing
+from ptxlab.interop.optional_packages import EXTRAS, missing
 from ptxlab.interop.session import Session, Settings, activate, launched_at, raise_site
+from ptxlab.interop.torch import install as install_torch
 from ptxlab.machine import KernelError
 
 __all__ = ["exec_"]
@@ -118,7 +118,7 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
     """Run the script as ``python script`` does; return its exit status."""
     os.environ["TRITON_DEFAULT_BACKEND"] = "ptxlab"
     install_on_import()
-    after_import("torch", lambda: import_module("ptxlab.interop.torch_device").install())
+    install_torch()
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).resolve().parent))
     try:

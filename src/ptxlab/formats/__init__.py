@@ -1,6 +1,6 @@
 """Element types: bit patterns to values and back, and how they are packed."""
 
-from ptxlab.formats._arrays import ArrayError, array_of, bytes_of
+from ptxlab.formats._arrays import ArrayError, array_of, bytes_of, is_host_memory, set_host_view
 from ptxlab.formats._conversions import Rounding, Saturation, decode, encode
 from ptxlab.formats._pack import Packing, pack, unpack
 from ptxlab.formats._table import FORMATS, NUMPY_TYPES, Format, FormatError, bits_of
@@ -19,6 +19,8 @@ __all__ = [
     "bytes_of",
     "decode",
     "encode",
+    "is_host_memory",
     "pack",
+    "set_host_view",
     "unpack",
 ]

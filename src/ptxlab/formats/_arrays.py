@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from ptxlab.formats.dlpack import dlpack_view
 
-__all__ = ["ArrayError", "array_of", "bytes_of"]
+__all__ = ["ArrayError", "array_of", "bytes_of", "is_host_memory", "set_host_view"]
 
 
 class ArrayError(TypeError):
@@ -69,12 +70,28 @@ def _shared(value: Any, ways: list[Any], copies: bool) -> NDArray[Any]:
     raise ArrayError(f"{kind} gives copies of its data, so that results could not be written back", "pass a NumPy array")
 
 
+_host_views: dict[str, Callable[[Any], Any]] = {}
+"""For types of torch devices whose memory is the computer's: what gives a CPU tensor over the memory of a tensor."""
+
+
+def set_host_view(device_type: str, view: Callable[[Any], Any]) -> None:
+    """Say that tensors of a torch device are in the computer's memory; ``view`` gives a CPU tensor over the memory of one."""
+    _host_views[device_type] = view
+
+
+def is_host_memory(tensor: Any) -> bool:
+    """Whether the memory of a torch tensor is the computer's."""
+    return tensor.device.type == "cpu" or tensor.device.type in _host_views
+
+
 _WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
 
 
 def _torch_array(torch: Any, value: Any) -> NDArray[Any]:
-    if value.device.type != "cpu":
+    if not is_host_memory(value):
         raise ArrayError(f"a torch tensor on {value.device}; only CPU tensors can be used", "call .cpu() first")
+    if value.device.type != "cpu":
+        value = _host_views[value.device.type](value.detach())
     for state, method in ((value.is_conj(), "resolve_conj"), (value.is_neg(), "resolve_neg")):
         if state:
             raise ArrayError("a torch tensor whose memory holds other values than it shows", f"call .{method}() first")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.formats import is_host_memory
 from ptxlab.machine import Device
 from ptxlab.machine.launch.arguments import as_array
 from ptxlab.machine.launch.options import refuse
@@ -97,12 +98,12 @@ def memory_of(value: Any, name: str) -> HostMemory | None:
 
 
 def _of_tensor(tensor: Any, name: str) -> HostMemory:
-    if tensor.device.type != "cpu":
+    if not is_host_memory(tensor):
         raise refuse("I302", f"{name}: a torch tensor on {tensor.device}; ptxlab runs on CPU tensors", fix="call .cpu() first")
     storage = tensor.untyped_storage()
     low, size = storage.data_ptr(), storage.nbytes()
     pointers = str(tensor.dtype) in ("torch.int64", "torch.uint64")
-    words = tensor.detach().contiguous().numpy().reshape(-1) if pointers else None
+    words = np.ravel(as_array(tensor.detach(), name)) if pointers else None
     dtype, itemsize = str(tensor.dtype).removeprefix("torch."), tensor.element_size()
     strides = tuple(step * itemsize for step in tensor.stride())
     place = ArrayPlace(name.removeprefix("argument "), tensor.data_ptr(), dtype, itemsize, tuple(tensor.shape), strides)
@@ -135,13 +136,13 @@ def _reached(pieces: list[HostMemory], numbers: list[int]) -> list[HostMemory]:
 
 
 def _live() -> Iterator[HostMemory]:
-    """The memory of every CPU tensor that the program holds."""
+    """The memory of every tensor that the program holds."""
     torch = sys.modules.get("torch")
     if torch is None:
         return
     plain = (torch.Tensor, torch.nn.Parameter)
     for thing in gc.get_objects():
-        if type(thing) in plain and thing.device.type == "cpu" and thing.layout == torch.strided:
+        if type(thing) in plain and thing.layout == torch.strided and is_host_memory(thing):
             yield _of_tensor(thing, "tensor behind a pointer")
 
 

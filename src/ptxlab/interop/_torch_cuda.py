@@ -74,8 +74,14 @@ class Stream:
         pass
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    pass
+def _nothing(name: str) -> Callable[..., None]:
+    """A function that does nothing: one object for each name, because torch's compiler tells functions apart by identity."""
+
+    def does_nothing(*_: Any, **__: Any) -> None:
+        pass
+
+    does_nothing.__name__ = does_nothing.__qualname__ = name
+    return does_nothing
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -87,13 +93,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "get_device_properties": _properties,
     "device": lambda device: nullcontext(),
     "stream": lambda stream: nullcontext(),
-    "set_device": _nothing,
-    "set_stream": _nothing,
-    "empty_cache": _nothing,
-    "synchronize": _nothing,
     "current_stream": lambda device=None: Stream(),
     "default_stream": lambda device=None: Stream(),
     "Stream": Stream,
     "Event": Event,
+    **{name: _nothing(name) for name in ("set_device", "set_stream", "empty_cache", "synchronize")},
 }
 """The functions that scripts around kernels and Triton's benchmarks call."""

@@ -45,26 +45,6 @@ class _AfterImport(MetaPathFinder):
         return spec
 
 
-class _BeforeImport(MetaPathFinder):
-    def __init__(self, name: str, action: Callable[[], object]) -> None:
-        self.name = name
-        self.action = action
-
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        if fullname == self.name:
-            sys.meta_path.remove(self)
-            self.action()
-        return None
-
-
-def before_import(name: str, action: Callable[[], object]) -> None:
-    """Call ``action`` when a program begins to import a module; at once if it has already."""
-    if sys.modules.get(name) is not None:
-        action()
-    else:
-        sys.meta_path.insert(0, _BeforeImport(name, action))
-
-
 def after_import(name: str, action: Callable[[], object]) -> Callable[[], None]:
     """Call ``action`` when a program has imported a module, at once if it has already; returns a function that cancels this."""
     if sys.modules.get(name) is not None:
@@ -78,3 +58,21 @@ def after_import(name: str, action: Callable[[], object]) -> Callable[[], None]:
             sys.meta_path.remove(finder)
 
     return forget
+
+
+class _BeforeImport(MetaPathFinder):
+    def __init__(self, name: str, action: Callable[[], object]) -> None:
+        self.name = name
+        self.action = action
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        if fullname != self.name:
+            return None
+        sys.meta_path.remove(self)
+        self.action()
+        return find_spec(fullname)
+
+
+def before_import(name: str, action: Callable[[], object]) -> None:
+    """Call ``action`` when a program is about to import a module that it has not imported yet."""
+    sys.meta_path.insert(0, _BeforeImport(name, action))

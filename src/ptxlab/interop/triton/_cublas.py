@@ -43,11 +43,11 @@ def _scaled(matrix: Any, scales: Any, element: str, scale: str, block: int) -> A
     values = decode(unpack(_bytes(matrix), element), element)
     places = scale_factor_offset(values.shape[0], values.shape[1] // block)
     factors = decode(_bytes(scales).reshape(-1)[places], scale)
-    return torch.from_numpy(values * factors.repeat(block, axis=1))
+    return torch.from_numpy(values * factors.repeat(block, axis=1)).to(matrix.device)
 
 
 def _bytes(tensor: Any) -> NDArray[np.uint8]:
     import torch
 
-    found: NDArray[np.uint8] = tensor.contiguous().view(torch.uint8).numpy()
+    found: NDArray[np.uint8] = tensor.contiguous().view(torch.uint8).cpu().numpy()
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -15,6 +16,7 @@ from triton.runtime import _allocation
 
 from ptxlab.interop._host_memory import attached, placed
 from ptxlab.interop.session import current, launch_site
+from ptxlab.interop.torch import capture_call
 
 __all__ = ["Launcher"]
 
@@ -64,8 +66,9 @@ class Launcher:
     ) -> None:
         if enter is not None:
             enter(launch_metadata)
-        if x * y * z > 0:
-            self._launch((x, y, z), stream, kernel, args)
+        launch = partial(self._launch, (x, y, z), stream, kernel, args)
+        if x * y * z > 0 and not capture_call(launch):
+            launch()
         if exit is not None:
             exit(launch_metadata)
 

@@ -15,6 +15,7 @@ from ptxlab.descriptors import encode_tensor_map
 from ptxlab.interop._host_memory import HostArray
 from ptxlab.interop._torch_cuda import FUNCTIONS, product
 from ptxlab.interop.session import current, require_triton
+from ptxlab.interop.torch import has_cuda_tensors
 from ptxlab.machine import loads
 from ptxlab.machine.launch.configuration import SHARED_PER_CTA
 from ptxlab.machine.launch.options import refuse
@@ -141,10 +142,12 @@ class PtxlabDriver(triton_driver.DriverBase):  # type: ignore[misc]
     def get_active_torch_device(self) -> Any:
         import torch
 
-        return torch.device("cpu")
+        return torch.device("cuda", torch.cuda.current_device()) if has_cuda_tensors() else torch.device("cpu")
 
     def get_device_interface(self) -> Any:
-        return SimpleNamespace(**FUNCTIONS)
+        import torch
+
+        return torch.cuda if has_cuda_tensors() else SimpleNamespace(**FUNCTIONS)
 
     def get_benchmarker(self) -> Callable[..., Any]:
         from ptxlab.interop.triton._benchmark import do_bench

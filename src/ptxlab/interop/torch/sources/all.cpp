@@ -1,0 +1,12 @@
+// All sources as one, because reading torch's headers takes most of the time.
+#include "alias.cpp"
+#include "capture.cpp"
+#include "devices.cpp"
+#include "exports.cpp"
+#include "fused_cells.cpp"
+#include "generator.cpp"
+#include "heap.cpp"
+#include "hooks.cpp"
+#include "host_driver.cpp"
+#include "host_kernel.cpp"
+#include "operators.cpp"

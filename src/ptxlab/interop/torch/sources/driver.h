@@ -1,0 +1,43 @@
+// What the torch device needs from a CUDA driver: memory, streams and events.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ptxlab {
+
+using StreamHandle = int64_t;
+constexpr StreamHandle kDefaultStream = 0;
+
+class Driver {
+ public:
+  virtual ~Driver() = default;
+
+  // Memory that kernels and host code address alike. Null if there is not enough.
+  virtual void* allocate(int device, size_t bytes) = 0;
+  virtual void release(int device, void* address) = 0;
+  virtual void* allocate_pinned(size_t bytes) = 0;
+  virtual void release_pinned(void* address) = 0;
+
+  virtual void set_device(int device) = 0;
+  virtual void synchronize_device(int device) = 0;
+
+  virtual StreamHandle create_stream(int device, int priority) = 0;
+  virtual bool stream_is_idle(StreamHandle stream) = 0;
+  // Must cost little when nothing is queued: every operator calls it.
+  virtual void synchronize_stream(StreamHandle stream) = 0;
+
+  virtual void* create_event(int device) = 0;
+  virtual void destroy_event(void* event) = 0;
+  virtual void record_event(void* event, StreamHandle stream) = 0;
+  virtual void wait_for_event(StreamHandle stream, void* event) = 0;
+  virtual bool event_has_passed(void* event) = 0;
+  virtual void synchronize_event(void* event) = 0;
+  virtual double milliseconds_between(void* start, void* end) = 0;
+};
+
+// The driver in use: the computer's memory, until a library with the functions of a CUDA driver is named.
+Driver& driver();
+void use_driver(Driver& other);
+
+}  // namespace ptxlab

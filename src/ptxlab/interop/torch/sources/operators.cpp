@@ -1,0 +1,167 @@
+#include "operators.h"
+
+#include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/native/TensorFactories.h>
+#include <ATen/ops/_fused_sdp_choice_native.h>
+#include <ATen/ops/_local_scalar_dense_native.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/is_set_to_native.h>
+#include <ATen/ops/resize_native.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_native.h>
+#include <c10/core/DeviceGuard.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/library.h>
+
+#include "alias.h"
+#include "capture.h"
+#include "fused_cells.h"
+#include "devices.h"
+#include "generator.h"
+#include "heap.h"
+
+namespace ptxlab {
+namespace {
+
+constexpr c10::DispatchKeySet kCudaKeys(c10::DispatchKey::CUDA);
+using Sizes = c10::SymIntArrayRef;
+
+template <class T>
+using Maybe = std::optional<T>;
+
+at::Tensor empty(Sizes sizes, Maybe<at::ScalarType> dtype, Maybe<at::Layout> layout, Maybe<at::Device> device, Maybe<bool> pinned,
+                 Maybe<at::MemoryFormat> format) {
+  TORCH_CHECK(!c10::pinned_memory_or_default(pinned), "Only dense CPU tensors can be pinned");
+  TORCH_CHECK_NOT_IMPLEMENTED(c10::layout_or_default(layout) == c10::kStrided, "ptxlab's CUDA device has no tensors of layout ", *layout);
+  const c10::OptionalDeviceGuard guard(device);
+  return at::detail::empty_generic(C10_AS_INTARRAYREF_SLOW(sizes), device_allocator(), kCudaKeys, c10::dtype_or_default(dtype), format);
+}
+
+at::Tensor empty_strided(Sizes sizes, Sizes strides, Maybe<at::ScalarType> dtype, Maybe<at::Layout>, Maybe<at::Device> device,
+                         Maybe<bool> pinned) {
+  TORCH_CHECK(!c10::pinned_memory_or_default(pinned), "Only dense CPU tensors can be pinned");
+  const c10::OptionalDeviceGuard guard(device);
+  return at::detail::empty_strided_generic(C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides), device_allocator(), kCudaKeys,
+                                           c10::dtype_or_default(dtype));
+}
+
+at::Tensor zero_tensor(Sizes sizes, Maybe<at::ScalarType> dtype, Maybe<at::Layout>, Maybe<at::Device> device, Maybe<bool>) {
+  const auto index = device && device->has_index() ? device->index() : current_device();
+  at::native::ZeroTensorAllocator nothing(at::Device(at::kCUDA, index));
+  return at::detail::empty_generic(C10_AS_INTARRAYREF_SLOW(sizes), &nothing, kCudaKeys | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor),
+                                   c10::dtype_or_default(dtype), std::nullopt);
+}
+
+at::Tensor as_strided(const at::Tensor& self, Sizes sizes, Sizes strides, Maybe<c10::SymInt> offset) {
+  return at::native::as_strided_tensorimpl(self, C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides),
+                                           offset ? Maybe<int64_t>(offset->expect_int()) : std::nullopt);
+}
+
+at::Tensor view(const at::Tensor& self, Sizes sizes) { return at::native::view(self, C10_AS_INTARRAYREF_SLOW(sizes)); }
+
+at::Tensor reshape_alias(const at::Tensor& self, Sizes sizes, Sizes strides) {
+  return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides));
+}
+
+const at::Tensor& resize(const at::Tensor& self, Sizes sizes, Maybe<at::MemoryFormat> format) {
+  const c10::DeviceGuard guard(self.device());
+  return at::native::resize_(self, C10_AS_INTARRAYREF_SLOW(sizes), format);
+}
+
+at::Tensor& set_part_of_storage(at::Tensor& self, at::Storage source, c10::SymInt offset, Sizes sizes, Sizes strides) {
+  return at::native::set_storage_cpu_(self, std::move(source), offset.expect_int(), C10_AS_INTARRAYREF_SLOW(sizes),
+                                      C10_AS_INTARRAYREF_SLOW(strides));
+}
+
+at::Tensor& set_storage(at::Tensor& self, at::Storage source) { return at::native::set_(self, std::move(source)); }
+at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) { return at::native::set_tensor_(self, source); }
+
+at::Tensor& set_empty(at::Tensor& self) {
+  const c10::DeviceGuard guard(self.device());
+  c10::Storage nothing(c10::Storage::use_byte_size_t(), 0, device_allocator(), true);
+  return self.set_(std::move(nothing), 0, {0}, {});
+}
+
+void wait_for_device_of(const at::Tensor& tensor) {
+  if (tensor.is_cuda()) driver().synchronize_stream(current_stream(tensor.device().index()));
+}
+
+at::Tensor host_side(const at::Tensor& tensor) { return tensor.is_cuda() ? host_alias(tensor) : tensor; }
+
+void copy_now(const at::Tensor& target, const at::Tensor& source) { host_side(target).copy_(host_side(source)); }
+
+at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool) {
+  if (Recording* recording = active_recording()) {
+    recording->add([target = self, source] {
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      copy_now(target, source);
+    });
+    return self;
+  }
+  wait_for_device_of(self);
+  wait_for_device_of(source);
+  copy_now(self, source);
+  return self;
+}
+
+at::Scalar scalar_of(const at::Tensor& self) {
+  refuse_during_capture();
+  wait_for_device_of(self);
+  return at::native::_local_scalar_dense_cpu(self);
+}
+
+void record_stream(at::Tensor&, at::Stream) {}
+
+std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& input, double probability, Maybe<bool> train) {
+  if (input.numel() == 0) return {input, at::empty_like(input, input.options())};
+  const bool training = train.value_or(true);
+  if (!training || probability == 0) return {input.clone(), at::ones_like(input, input.options().dtype(at::kBool))};
+  if (probability == 1) return {at::zeros_like(input), at::zeros_like(input, input.options().dtype(at::kBool))};
+  const double kept = 1 - probability;
+  at::Tensor mask = at::empty_like(input, input.options().dtype(at::kBool));
+  mask.bernoulli_(kept);
+  return {input.mul(mask).mul_(1 / kept), mask};
+}
+
+bool has_no_cudnn_ctc_loss(const at::Tensor&, const at::Tensor&, at::IntArrayRef, at::IntArrayRef, int64_t) { return false; }
+bool has_no_cudnn_ctc_loss_of_tensors(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, int64_t) { return false; }
+
+}  // namespace
+
+std::vector<std::string> register_operators() {
+  static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CUDA, __FILE__, __LINE__);
+  std::vector<std::string> names;
+  const auto add = [&names](const char* name, auto* function) {
+    library->impl(name, function);
+    names.push_back(name);
+  };
+  add("aten::empty.memory_format", &empty);
+  add("aten::empty_strided", &empty_strided);
+  add("aten::_efficientzerotensor", &zero_tensor);
+  add("aten::as_strided", &as_strided);
+  add("aten::view", &view);
+  add("aten::_reshape_alias", &reshape_alias);
+  add("aten::unfold", &at::native::unfold);
+  add("aten::resize_", &resize);
+  add("aten::set_.source_Storage_storage_offset", &set_part_of_storage);
+  add("aten::set_.source_Storage", &set_storage);
+  add("aten::set_.source_Tensor", &set_tensor);
+  add("aten::set_", &set_empty);
+  add("aten::is_set_to", &at::native::is_set_to);
+  add("aten::copy_", &copy);
+  add("aten::_local_scalar_dense", &scalar_of);
+  add("aten::record_stream", &record_stream);
+  add("aten::native_dropout", &dropout);
+  add("aten::_use_cudnn_ctc_loss", &has_no_cudnn_ctc_loss);
+  add("aten::_use_cudnn_ctc_loss.Tensor", &has_no_cudnn_ctc_loss_of_tensors);
+  add("aten::_thnn_fused_lstm_cell", &lstm_cell);
+  add("aten::_thnn_fused_lstm_cell_backward_impl", &lstm_cell_backward);
+  add("aten::_thnn_fused_gru_cell", &gru_cell);
+  add("aten::_thnn_fused_gru_cell_backward", &gru_cell_backward);
+  return names;
+}
+
+}  // namespace ptxlab

@@ -16,7 +16,7 @@ from ptxlab.cli._inspect import Expected, OtherSchedules, Writers
 from ptxlab.cli._output import emit, findings, launch_options, refusing, write_text, writing
 from ptxlab.cli._progress import ProgressLine
 from ptxlab.diagnostics import PtxlabError, render_sarif
-from ptxlab.interop.cute import install_on_import
+from ptxlab.interop.cute.process import install_on_import
 from ptxlab.interop.optional_packages import EXTRAS, missing
 from ptxlab.interop.session import Session, Settings, activate, launched_at, raise_site
 from ptxlab.interop.torch import install as install_torch

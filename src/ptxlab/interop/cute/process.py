@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import weakref
 from collections.abc import Callable
@@ -11,11 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ptxlab import cuda
 from ptxlab.cuda.building import NativeLibrary, build
-from ptxlab.cuda.images import PtxStore
 from ptxlab.interop import _bindings_runtime
 from ptxlab.interop._host_memory import attached
-from ptxlab.interop.cute._arguments import host_memory, in_host_memory
+from ptxlab.interop.cute._arguments import outside_of
 from ptxlab.interop.cute._kept import KeptPtx, settings
 from ptxlab.interop.optional_packages import after_import, before_import
 from ptxlab.interop.session import current, replace_attribute
@@ -28,26 +29,34 @@ LIBRARY = NativeLibrary("libptxlab_cute.so", folders=("cute",))
 _for_good = ExitStack()
 
 
-def install_on_import(store: PtxStore) -> None:
+def install_on_import() -> None:
     """Prepare the process for a program that may import CuTe DSL, to the program's end.
 
-    Parameters
-    ----------
-    store : where the driver looks for the PTX of machine code
+    The import raises `BuildError` if there is no compiler for the libraries.
     """
     _bindings_runtime.install_on_import()
-    before_import("cutlass", partial(_set_up, store))
-    after_import("cutlass.cute.runtime", _follow_host_memory)
+    before_import("cutlass", _set_up)
 
 
-def _set_up(store: PtxStore) -> None:
-    """Set the variables of CuTe DSL, which reads them when it is imported."""
+def _set_up() -> None:
+    """Install the driver, and set the variables of CuTe DSL, which reads them when it is imported."""
+    driver = cuda.install()
     folder = Path(_for_good.enter_context(TemporaryDirectory(prefix="ptxlab-cute-")))
-    os.environ.update(settings(current().settings.target, folder, build(LIBRARY)))
-    store.finders.append(KeptPtx(folder).find)
+    os.environ.update(settings(driver.bridge.devices[0].target or "", folder, build(LIBRARY)))
+    driver.bridge.store.finders.append(KeptPtx(folder).find)
+    after_import("cutlass.cute.runtime", partial(_follow_host_memory, driver))
+    after_import("torch", partial(_initialise, driver))
 
 
-def _follow_host_memory() -> None:
+def _initialise(driver: cuda.Driver) -> None:
+    """Do what torch does in a program that uses its CUDA device: the primary context of the first device is current."""
+    context = ctypes.c_void_p()
+    driver.library.cuInit(0)
+    driver.library.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    driver.library.cuCtxSetCurrent(context)
+
+
+def _follow_host_memory(driver: cuda.Driver) -> None:
     """Make the tensors and pointers of a call that lie in host memory memory of the device, for the time of the call."""
     from cutlass.base_dsl.jit_executor import JitExecutor
     from cutlass.cute.runtime import _Pointer, _Tensor
@@ -55,7 +64,8 @@ def _follow_host_memory() -> None:
     used: list[weakref.ref[Any]] = []
     for owner in (_Tensor, _Pointer):
         replace_attribute(_for_good, owner, "__c_pointers__", _noted(used, owner.__c_pointers__))
-    replace_attribute(_for_good, JitExecutor, "run_compiled_program", _with_host_memory(used, JitExecutor.run_compiled_program))
+    run = JitExecutor.run_compiled_program
+    replace_attribute(_for_good, JitExecutor, "run_compiled_program", _with_host_memory(driver, used, run))
 
 
 def _noted(used: list[weakref.ref[Any]], pointers: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -68,18 +78,18 @@ def _noted(used: list[weakref.ref[Any]], pointers: Callable[[Any], Any]) -> Call
     return note
 
 
-def _with_host_memory(used: list[weakref.ref[Any]], run: Callable[..., Any]) -> Callable[..., Any]:
+def _with_host_memory(driver: cuda.Driver, used: list[weakref.ref[Any]], run: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, exe_args: list[Any]) -> Any:
-        given = {str(i): value for i, ref in enumerate(used) if (value := ref()) is not None and in_host_memory(value)}
+        passed = {str(i): value for i, ref in enumerate(used) if (value := ref()) is not None}
         used.clear()
-        if not given:
+        driver.bridge.memory.update()
+        memory = outside_of(current().device, passed)
+        if not memory:
             return run(self, exe_args)
-        from cuda.bindings import driver
-
-        with attached(current().device, host_memory(given)):
+        with attached(current().device, memory):
             try:
                 return run(self, exe_args)
             finally:
-                driver.cuCtxSynchronize()
+                driver.synchronize()
 
     return call

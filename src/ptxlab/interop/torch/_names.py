@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ptxlab.interop._device_properties import REGISTERS_PER_SM, WARP_SIZE
+from ptxlab.cuda.products import REGISTERS_PER_SM, WARP_SIZE
 from ptxlab.interop._torch_cuda import product
 from ptxlab.interop.session import current
 from ptxlab.interop.torch import _graphs, _streams

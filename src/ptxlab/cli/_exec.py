@@ -7,11 +7,13 @@ import runpy
 import sys
 import traceback
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ptxlab import cuda
 from ptxlab.cli._inspect import Expected, OtherSchedules, Writers
 from ptxlab.cli._output import emit, findings, launch_options, refusing, write_text, writing
 from ptxlab.cli._progress import ProgressLine
@@ -117,6 +119,7 @@ def exec_(
 def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
     """Run the script as ``python script`` does; return its exit status."""
     os.environ["TRITON_DEFAULT_BACKEND"] = "ptxlab"
+    driver = _driver(session)
     install_on_import()
     install_torch()
     sys.argv = [script, *arguments]
@@ -143,7 +146,20 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
         return 1
     except Exception as error:
         return _traceback(error)
+    finally:
+        if driver is not None:
+            driver.synchronize()
     return 0
+
+
+def _driver(session: Session) -> cuda.Driver | None:
+    """Give the script the virtual CUDA driver; without a compiler for it there is a note."""
+    try:
+        return cuda.install(lambda: session)
+    except cuda.BuildError as error:
+        for diagnostic in error.diagnostics:
+            session.note(replace(diagnostic, severity="note"))
+        return None
 
 
 def _traceback(error: BaseException) -> int:

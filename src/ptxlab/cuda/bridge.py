@@ -219,6 +219,7 @@ class Bridge:
 
     def report(self, kind: int, function: bytes, address: int, text: bytes) -> None:
         """Record a misuse of the driver."""
+        self.memory.update()
         self._note((report_of(Report(kind), function.decode(), address, text.decode(), self.memory, self.site()),))
 
     def _note(self, diagnostics: Sequence[Diagnostic]) -> None:

@@ -102,12 +102,18 @@ EXPORT CUresult _cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfu
 
 EXPORT CUresult _cudaLaunchKernel(CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
                                   unsigned int bz, void **parameters, size_t shared_bytes, CUstream stream) {
+    CUresult failed = cute_take_failure();
+    if (failed != CUDA_SUCCESS)
+        return failed;
     if (shared_bytes > UINT32_MAX)
         return CUDA_ERROR_INVALID_VALUE;
     WITH_CONTEXT(cuLaunchKernel(function, gx, gy, gz, bx, by, bz, (unsigned int)shared_bytes, stream, parameters, NULL));
 }
 
 EXPORT CUresult _cudaLaunchKernelEx(const LaunchConfig *given, CUfunction function, void **parameters) {
+    CUresult failed = cute_take_failure();
+    if (failed != CUDA_SUCCESS)
+        return failed;
     if (given == NULL || given->shared_bytes > UINT32_MAX)
         return CUDA_ERROR_INVALID_VALUE;
     CUlaunchConfig config = {

@@ -23,3 +23,16 @@ CUresult cute_set_device(int device) {
         result = cuDevicePrimaryCtxRetain(&context, handle);
     return result == CUDA_SUCCESS ? cuCtxSetCurrent(context) : result;
 }
+
+static _Thread_local CUresult failure = CUDA_SUCCESS;
+
+void cute_fail(CUresult error) {
+    if (failure == CUDA_SUCCESS)
+        failure = error;
+}
+
+CUresult cute_take_failure(void) {
+    CUresult taken = failure;
+    failure = CUDA_SUCCESS;
+    return taken;
+}

@@ -16,6 +16,12 @@ static const char *name_of(CUresult error) {
 
 EXPORT const char *cuda_dialect_get_error_name(CUresult error) { return name_of(error); }
 
+/* Host code asserts what it does not return, such as the status of tensor maps; the launch that follows fails instead of the process. */
+EXPORT void cuda_dialect_assert_success(CUresult error) {
+    if (error != CUDA_SUCCESS)
+        cute_fail(error);
+}
+
 /* Loads the library of a compiled function and prepares its kernels for all devices, in the first call; `state` holds the library. */
 EXPORT int cuda_dialect_init_library_once(CUlibrary *state, LoadImage load, PrepareDevice prepare, RaiseError raise) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -11,11 +11,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ptxlab import cuda
 from ptxlab.formats import set_host_view
 from ptxlab.interop._torch_cuda import product
 from ptxlab.interop.optional_packages import after_import, before_import
 from ptxlab.interop.torch._build import CannotBuild, installed_torch, library_file
 from ptxlab.interop.torch._host_device import HostDevice
+from ptxlab.interop.torch._inductor import replace_allocation, set_environment
 from ptxlab.interop.torch._library import DeviceLibrary
 from ptxlab.interop.torch._state import library, set_device
 from ptxlab.machine.launch.options import refuse
@@ -83,9 +85,13 @@ def _load() -> str:
     else:
         try:
             found = DeviceLibrary(library_file(torch))
-            found.register(1, product().memory)
+            driver = cuda.installed()
+            if driver is not None:
+                found.use_driver(driver.library._name)
+            found.register(1 if driver is None else len(driver.bridge.devices), product().memory)
             set_device(found)
             set_host_view("cuda", _host_view)
+            set_environment()
             return ""
         except (CannotBuild, OSError, RuntimeError) as error:
             why = str(error)
@@ -123,3 +129,4 @@ def _finish(why: str) -> None:
         from ptxlab.interop.torch._storage import allow_cuda
 
         allow_cuda()
+        replace_allocation()

@@ -15,6 +15,7 @@ _ERROR, _INT, _LONG, _HANDLE = ctypes.c_char_p, ctypes.c_int, ctypes.c_int64, ct
 _CALL = ctypes.CFUNCTYPE(_INT, _LONG)
 
 _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "use_driver": (_ERROR, (ctypes.c_char_p,)),
     "register": (_ERROR, (_INT, _LONG)),
     "device_count": (_INT, ()),
     "current_device": (_INT, ()),
@@ -69,6 +70,10 @@ class DeviceLibrary:
         if failed is not None:
             raise failed
         raise RuntimeError(result.decode())
+
+    def use_driver(self, path: str) -> None:
+        """Take memory, streams and events from a CUDA driver that the process has loaded."""
+        self._call("use_driver", path.encode())
 
     def register(self, devices: int, memory: int) -> None:
         """Make torch find so many devices, with so many bytes each."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ptxlab.cuda.products import REGISTERS_PER_SM, WARP_SIZE
+from ptxlab.cuda.products import REGISTERS_PER_SM, WARP_SIZE, attribute
 from ptxlab.interop._torch_cuda import product
 from ptxlab.interop.session import current
 from ptxlab.interop.torch import _graphs, _streams
@@ -23,9 +23,8 @@ __all__ = ["RUNTIME_VERSION", "DeviceProperties", "names"]
 _CUDA = 1
 """The number of the device type."""
 RUNTIME_VERSION = 13000
-_L2_BYTES = 50 << 20
-_SHARED_WITHOUT_OPTING_IN = 48 << 10
-_THREADS_PER_CTA = 1024
+_THREADS_PER_CTA, _SHARED_PER_CTA, _L2_BYTES = 1, 8, 38
+"""Numbers of the driver's device attributes."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +39,14 @@ class DeviceProperties:
     clock_rate: int
     memory_clock_rate: int
     memory_bus_width: int
+    max_threads_per_block: int
+    shared_memory_per_block: int
+    L2_cache_size: int
     warp_size: int = WARP_SIZE
-    max_threads_per_block: int = _THREADS_PER_CTA
     max_threads_per_multi_processor: int = THREADS_PER_SM
     regs_per_multiprocessor: int = REGISTERS_PER_SM
-    shared_memory_per_block: int = _SHARED_WITHOUT_OPTING_IN
     shared_memory_per_block_optin: int = SHARED_PER_CTA
     shared_memory_per_multiprocessor: int = SHARED_PER_SM
-    L2_cache_size: int = _L2_BYTES
     is_integrated: int = 0
     is_multi_gpu_board: int = 0
     uuid: str = "00000000-0000-0000-0000-000000000000"
@@ -58,10 +57,10 @@ class DeviceProperties:
 
 def device_properties(index: int) -> DeviceProperties:
     """Of the product that the session runs kernels for."""
-    found = product()
-    return DeviceProperties(
-        found.name, *found.capability, current().device.sms, found.memory, found.clock, found.memory_clock, found.bus
-    )
+    found, machine = product(), current().device
+    limits = (attribute(machine, number) or 0 for number in (_THREADS_PER_CTA, _SHARED_PER_CTA, _L2_BYTES))
+    clocks = (found.clock, found.memory_clock, found.bus)
+    return DeviceProperties(found.name, *found.capability, machine.sms, found.memory, *clocks, *limits)
 
 
 def initialize() -> None:

@@ -41,6 +41,14 @@ class _CudaBackend(PtxBackend):
         return bool(target.backend == "cuda")
 
 
+class _CudaDriver(PtxlabDriver):
+    """The driver that has taken NVIDIA's place, for programs that look for an active one, as torch's compiler does."""
+
+    @staticmethod
+    def is_active() -> bool:
+        return True
+
+
 def _with_arrays(run: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a kernel launch: it accepts NumPy arrays, and the compiler learns the source file of the kernel."""
 
@@ -88,7 +96,7 @@ def install() -> None:
     stack = ExitStack()
     _undo.append(stack)
     real = backends["nvidia"]
-    backends["nvidia"] = Backend(_CudaBackend, real.driver)
+    backends["nvidia"] = Backend(_CudaBackend, _CudaDriver)
     stack.callback(backends.update, nvidia=real)
     replace_attribute(stack, JITFunction, "run", _with_arrays(JITFunction.run))
     replace_attribute(stack, Autotuner, "prune_configs", _benchmark.first_valid(Autotuner.prune_configs))

@@ -1,6 +1,7 @@
 // All sources as one, because reading torch's headers takes most of the time.
 #include "alias.cpp"
 #include "capture.cpp"
+#include "cuda_driver.cpp"
 #include "devices.cpp"
 #include "exports.cpp"
 #include "fused_cells.cpp"

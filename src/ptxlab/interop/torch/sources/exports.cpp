@@ -3,6 +3,7 @@
 
 #include "alias.h"
 #include "capture.h"
+#include "cuda_driver.h"
 #include "devices.h"
 #include "generator.h"
 #include "heap.h"
@@ -40,6 +41,10 @@ void register_functions() {
 }  // namespace
 
 extern "C" {
+
+const char* ptxlab_torch_use_driver(const char* path) {
+  return error_of([&] { ptxlab::use_driver(ptxlab::open_cuda_driver(path)); });
+}
 
 const char* ptxlab_torch_register(int devices, int64_t bytes) {
   return error_of([&] {

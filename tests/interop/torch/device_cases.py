@@ -1,0 +1,453 @@
+"""What programs do with the device cuda, as functions: each is one case, and raises if something is not as on a GPU.
+
+``python -m tests.interop.torch.device_cases [NAME ...]`` runs them in this process and prints one JSON line for each.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import io
+import json
+import pickle
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import ptxlab.interop.torch
+
+CASES: dict[str, Callable[[], None]] = {}
+
+
+def case(function: Callable[[], None]) -> Callable[[], None]:
+    CASES[function.__name__] = function
+    return function
+
+
+def raises(kind: type[BaseException], text: str, function: Callable[[], object]) -> None:
+    try:
+        function()
+    except kind as error:
+        assert text in str(error), str(error)
+    else:
+        raise AssertionError(f"nothing was raised, but {kind.__name__} with {text!r} was expected")
+
+
+@case
+def a_tensor_says_cuda() -> None:
+    x = torch.ones(2, 3, device="cuda")
+    assert (str(x.device), x.is_cuda, x.type()) == ("cuda:0", True, "torch.cuda.FloatTensor")
+    assert "device='cuda:0'" in repr(x)
+    assert torch.cuda.is_available() and torch.version.cuda == "13.0" and torch.backends.cuda.is_built()
+    assert x.data_ptr() % 512 == 0
+    assert (ctypes.c_float * 6).from_address(x.data_ptr())[5] == 1.0, "the memory is the computer's"
+
+
+@case
+def a_host_copy_is_needed() -> None:
+    x = torch.arange(4.0, device="cuda")
+    raises(TypeError, "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu()", x.numpy)
+    copied = x.cpu()
+    x.zero_()
+    assert copied.tolist() == [0, 1, 2, 3]
+    assert np.asarray(copied).sum() == 6
+
+
+@case
+def devices_do_not_mix() -> None:
+    here, there = torch.ones(3), torch.ones(3, device="cuda")
+    text = "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
+    for function in (
+        lambda: there + here,
+        lambda: there.add_(here),
+        lambda: torch.nn.functional.linear(torch.ones(2, 3), torch.ones(4, 3, device="cuda")),
+        lambda: torch.cat([there, here]),
+        lambda: torch.add(there, there, out=torch.empty(3)),
+        lambda: torch.tensor(1.0).add_(there.sum()),
+        lambda: torch.nn.Linear(3, 2).to("cuda")(here),
+    ):
+        raises(RuntimeError, text, function)
+    assert (there + torch.tensor(2.0)).tolist() == [3, 3, 3], "a CPU tensor of dimension 0 is a number"
+    assert there[torch.tensor([0, 2])].tolist() == [1, 1], "indices may be on the CPU"
+
+
+@case
+def views_share_memory() -> None:
+    x = torch.arange(24.0, device="cuda").view(4, 6)
+    for view in (x.t(), x[1:], x[:, ::2], x.unfold(1, 2, 2), x.reshape(2, 12), x.as_strided((2, 2), (6, 1)), x.diagonal(), x.unsqueeze(0)):
+        assert view.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        assert view._is_view() and view.device == x.device
+    x[1:].zero_()
+    assert x.sum().item() == 15
+    bits = torch.tensor([1.0], device="cuda").view(torch.int32)
+    assert bits.item() == 0x3F800000
+    z = torch.view_as_complex(torch.tensor([[1.0, 2.0]], device="cuda"))
+    assert z.conj().imag.item() == -2.0 and (z.conj() * z).real.item() == 5.0
+
+
+@case
+def writing_in_place_and_to_out() -> None:
+    x = torch.arange(4.0, device="cuda")
+    address = x.data_ptr()
+    assert x.add_(1).mul_(2) is x
+    assert (x.data_ptr(), x.tolist()) == (address, [2, 4, 6, 8])
+    out = torch.empty(0, device="cuda")
+    assert torch.add(x, x, out=out) is out
+    assert out.tolist() == [4, 8, 12, 16]
+    values, indices = torch.empty(0, device="cuda"), torch.empty(0, dtype=torch.int64, device="cuda")
+    torch.sort(x, descending=True, out=(values, indices))
+    assert (values.tolist(), indices.tolist()) == ([8, 6, 4, 2], [3, 2, 1, 0])
+    part = torch.zeros(6, device="cuda")
+    torch.mul(x, 2, out=part[1:5])
+    assert part.tolist() == [0, 4, 8, 12, 16, 0]
+
+
+@case
+def resizing_keeps_what_fits() -> None:
+    x = torch.arange(4.0, device="cuda")
+    shared = x.view(4)
+    x.resize_(1000)
+    assert x[:4].tolist() == [0, 1, 2, 3] and x.device.type == "cuda"
+    assert shared.data_ptr() == x.data_ptr(), "the storage is the same"
+    x.resize_(2)
+    assert x.tolist() == [0, 1]
+    y = torch.empty(0, device="cuda")
+    y.set_(x)
+    assert y.is_set_to(x)
+    y.set_(x.untyped_storage(), 1, (2,), (1,))
+    assert y.tolist() == [1, 2]
+
+
+@case
+def types_of_eight_bits() -> None:
+    x = torch.tensor([0.1, 1.0, 300.0, -2.5], device="cuda")
+    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2, torch.bfloat16, torch.float16):
+        assert torch.equal(x.to(dtype).float().cpu(), x.cpu().to(dtype).float())
+        assert x.to(dtype).device.type == "cuda"
+
+
+@case
+def attention() -> None:
+    q, k, v = (torch.randn(2, 3, 17, 16, device="cuda", requires_grad=True) for _ in range(3))
+    for causal in (False, True):
+        found = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        expected = torch.nn.functional.scaled_dot_product_attention(q.cpu(), k.cpu(), v.cpu(), is_causal=causal)
+        assert torch.allclose(found.cpu(), expected, atol=1e-5)
+    found.sum().backward()
+    assert q.grad.device.type == "cuda"
+
+
+@case
+def layers_of_networks_and_their_gradients() -> None:
+    for make, shape in (
+        (lambda: torch.nn.Conv2d(4, 4, 3, groups=4), (2, 4, 8, 8)),
+        (lambda: torch.nn.ConvTranspose2d(4, 2, 3), (2, 4, 5, 5)),
+        (lambda: torch.nn.Conv3d(2, 2, 3), (1, 2, 5, 5, 5)),
+        (lambda: torch.nn.BatchNorm2d(4), (2, 4, 5, 5)),
+        (lambda: torch.nn.MaxPool2d(2), (2, 4, 6, 6)),
+        (lambda: torch.nn.LSTM(5, 7, num_layers=2, bidirectional=True), (6, 3, 5)),
+        (lambda: torch.nn.GRU(5, 7, bias=False), (6, 3, 5)),
+        (lambda: torch.nn.GRUCell(5, 7), (3, 5)),
+        (lambda: torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), (2, 5, 8)),
+    ):
+        torch.manual_seed(0)
+        here, x = make(), torch.randn(shape)
+        results = []
+        for device in ("cpu", "cuda"):
+            layer, leaf = copy.deepcopy(here).to(device), x.to(device, copy=True).requires_grad_()
+            y = layer(leaf)
+            y = y[0] if isinstance(y, tuple) else y
+            y.square().sum().backward()
+            assert y.device.type == device
+            results.append([t.cpu() for t in (y, leaf.grad, *(p.grad for p in layer.parameters()))])
+        for a, b in zip(*results, strict=True):
+            assert torch.allclose(a, b, rtol=1e-4, atol=1e-5), type(here).__name__
+
+
+@case
+def optimizers() -> None:
+    for make in (
+        lambda p: torch.optim.SGD(p, 0.1, momentum=0.9),
+        lambda p: torch.optim.AdamW(p, 0.1),
+        lambda p: torch.optim.Adam(p, 0.1, fused=True),
+        lambda p: torch.optim.Adam(p, 0.1, foreach=True),
+        lambda p: torch.optim.RMSprop(p, 0.1),
+    ):
+        weights = []
+        for device in ("cpu", "cuda"):
+            torch.manual_seed(1)
+            model = torch.nn.Linear(4, 3).to(device)
+            optimizer = make(model.parameters())
+            for _ in range(3):
+                optimizer.zero_grad()
+                model(torch.ones(2, 4, device=device)).square().sum().backward()
+                optimizer.step()
+            weights.append(model.weight.detach().cpu())
+        assert torch.allclose(*weights, rtol=1e-5, atol=1e-6)
+
+
+@case
+def mixed_precision() -> None:
+    model = torch.nn.Linear(8, 4).to("cuda")
+    optimizer, scaler = torch.optim.SGD(model.parameters(), 0.1), torch.amp.GradScaler("cuda")
+    before = model.weight.detach().clone()
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        y = model(torch.ones(2, 8, device="cuda"))
+        assert y.dtype == torch.bfloat16
+        assert torch.nn.functional.softmax(y, -1).dtype == torch.float32
+    scaler.scale(y.float().sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert not torch.equal(model.weight, before)
+
+
+@case
+def random_numbers() -> None:
+    torch.manual_seed(3)
+    first = torch.rand(5, device="cuda")
+    torch.cuda.manual_seed(3)
+    assert torch.equal(first, torch.rand(5, device="cuda"))
+    state = torch.cuda.get_rng_state()
+    x = torch.nn.functional.dropout(torch.ones(64, device="cuda"), 0.5)
+    torch.cuda.set_rng_state(state)
+    assert torch.equal(x, torch.nn.functional.dropout(torch.ones(64, device="cuda"), 0.5))
+    cpu_state = torch.get_rng_state()
+    torch.randn(4, device="cuda")
+    assert torch.equal(cpu_state, torch.get_rng_state()), "the CPU has numbers of its own"
+    generator = torch.Generator(device="cuda").manual_seed(7)
+    a = torch.randperm(20, device="cuda", generator=generator)
+    assert torch.equal(a, torch.randperm(20, device="cuda", generator=generator.manual_seed(7)))
+    assert str(generator.device) == "cuda:0"
+    raises(RuntimeError, "generator", lambda: torch.rand(2, device="cuda", generator=torch.Generator()))
+    assert len(torch.cuda.default_generators) == 1 and torch.cuda.initial_seed() == 3
+
+
+@case
+def saved_and_loaded() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).to("cuda")
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    for where, device in ((None, "cuda"), ("cpu", "cpu"), ("cuda:0", "cuda"), (torch.device("cuda"), "cuda")):
+        file.seek(0)
+        state = torch.load(file, map_location=where)
+        assert state["0.weight"].device.type == device
+        assert torch.equal(state["0.weight"].cpu(), model[0].weight.cpu())
+    model.load_state_dict(state)
+    assert torch.equal(copy.deepcopy(model)[0].weight, model[0].weight)
+    x = pickle.loads(pickle.dumps(torch.arange(3, device="cuda")))
+    assert (x.device.type, x.tolist()) == ("cuda", [0, 1, 2])
+    assert torch.UntypedStorage(8, device="cuda").device.type == "cuda"
+    assert torch.UntypedStorage(8).device.type == "cpu"
+
+
+@case
+def pinned_memory() -> None:
+    x = torch.ones(5).pin_memory()
+    assert x.is_pinned() and not torch.ones(5).is_pinned()
+    assert torch.empty(4, pin_memory=True).is_pinned()
+    assert x.to("cuda", non_blocking=True).sum().item() == 5
+    assert torch.ones(3, device="cuda").to("cpu", non_blocking=True).is_pinned()
+    raises(RuntimeError, "cannot pin", lambda: torch.ones(2, device="cuda").pin_memory())
+    loader = torch.utils.data.DataLoader(torch.arange(8.0).reshape(4, 2), batch_size=2, pin_memory=True)
+    batches = [batch for batch in loader if batch.is_pinned()]
+    assert torch.cat([batch.cuda() for batch in batches]).flatten().tolist() == list(range(8))
+
+
+@case
+def streams_and_events() -> None:
+    x, stream = torch.ones(4, device="cuda"), torch.cuda.Stream()
+    assert torch.cuda.current_stream() == torch.cuda.default_stream() != stream
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    with torch.cuda.stream(stream):
+        assert torch.cuda.current_stream() == stream
+        assert torch._C._cuda_getCurrentRawStream(0) == stream.cuda_stream != 0
+        y = x * 2
+        x.record_stream(stream)
+    torch.cuda.current_stream().wait_stream(stream)
+    stream.wait_event(start)
+    end.record()
+    end.synchronize()
+    torch.cuda.synchronize()
+    assert start.elapsed_time(end) > 0 and end.query() and stream.query()
+    assert y.sum().item() == 8 and isinstance(stream, torch.Stream) and isinstance(end, torch.Event)
+    raises(RuntimeError, "recorded", lambda: torch.cuda.Event(enable_timing=True).elapsed_time(end))
+    assert torch.cuda.ExternalStream(stream.cuda_stream).cuda_stream == stream.cuda_stream
+    with torch.cuda.device(0):
+        assert torch.cuda.current_device() == 0
+    raises(RuntimeError, "invalid device ordinal", lambda: torch.cuda.set_device(5))
+
+
+@case
+def graphs() -> None:
+    x, total = torch.ones(4, device="cuda"), torch.zeros(4, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=torch.cuda.graph_pool_handle()):
+        assert torch.cuda.is_current_stream_capturing()
+        total.add_(x)
+        doubled = total * 2
+        raises(RuntimeError, "not permitted when stream is capturing", lambda: total.sum().item())
+    assert not torch.cuda.is_current_stream_capturing()
+    assert total.tolist() == [0] * 4, "a capture changes nothing"
+    for step in (1, 2):
+        graph.replay()
+        assert (total.tolist(), doubled.tolist()) == ([step] * 4, [2 * step] * 4)
+    x.fill_(10)
+    graph.replay()
+    assert doubled.tolist() == [24] * 4
+    model = torch.nn.Linear(4, 2).to("cuda")
+    data, static = torch.randn(3, 4, device="cuda"), torch.zeros(3, 4, device="cuda")
+    with torch.cuda.graph(graph := torch.cuda.CUDAGraph()):
+        loss = model(static).square().sum()
+        (gradient,) = torch.autograd.grad(loss, (model.weight,))
+    static.copy_(data)
+    graph.replay()
+    expected = torch.autograd.grad(model(data).square().sum(), (model.weight,))[0]
+    assert torch.allclose(gradient, expected)
+    raises(RuntimeError, "without a preceding successful capture", lambda: torch.cuda.CUDAGraph().replay())
+
+
+@case
+def memory_statistics() -> None:
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    x = torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
+    assert torch.cuda.memory_allocated() - before == 1 << 20
+    free, total = torch.cuda.mem_get_info()
+    assert total == torch.cuda.get_device_properties(0).total_memory and total - free == torch.cuda.memory_allocated()
+    del x
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_allocated() == before
+    assert torch.cuda.max_memory_allocated() >= before + (1 << 20)
+    assert "allocated" in torch.cuda.memory_summary().lower()
+    raises(torch.cuda.OutOfMemoryError, "CUDA out of memory", lambda: torch.empty(total + 1, dtype=torch.uint8, device="cuda"))
+
+
+@case
+def results_are_in_device_memory() -> None:
+    before = torch.cuda.memory_allocated()
+    x = torch.ones(1000, device="cuda")
+    kept = [x + 1, x.sort(), torch.nn.functional.conv1d(x.view(1, 1, -1), torch.ones(1, 1, 3, device="cuda")), x.nonzero()]
+    assert torch.cuda.memory_allocated() - before >= 4 * (1000 + 1000 + 1000 + 998) + 8 * 2000
+    del kept, x
+    assert torch.cuda.memory_allocated() == before
+
+
+@case
+def properties() -> None:
+    found = torch.cuda.get_device_properties("cuda:0")
+    assert (found.major, found.minor) == torch.cuda.get_device_capability() == (10, 0)
+    assert (found.multi_processor_count, found.warp_size, found.shared_memory_per_block_optin) == (148, 32, 232448)
+    assert found.name == torch.cuda.get_device_name() and torch.cuda.device_count() == 1
+    assert not torch.cuda.can_device_access_peer(0, 0)
+    assert torch.cuda.cudart().cudaMemGetInfo(0)[1] == found.total_memory
+    torch.cuda._sleep(100)
+    with torch.cuda.nvtx.range("a"), torch.cuda.profiler.profile():
+        torch.cuda.nvtx.mark("b")
+    assert torch.cuda.is_bf16_supported() and torch.cuda.get_arch_list() == ["sm_100a"]
+    assert torch.accelerator.current_accelerator() == torch.device("cuda")
+
+
+@case
+def exchange_with_other_libraries() -> None:
+    x = torch.arange(6.0, device="cuda").view(2, 3)
+    assert int(x.__dlpack_device__()[0]) == 2
+    again = torch.from_dlpack(x)
+    assert (again.data_ptr(), again.device) == (x.data_ptr(), x.device)
+    interface = x.t().__cuda_array_interface__
+    assert (interface["shape"], interface["strides"], interface["data"][0]) == ((3, 2), (4, 12), x.data_ptr())
+    seen = torch.as_tensor(type("Array", (), {"__cuda_array_interface__": interface})(), device="cuda")
+    assert torch.equal(seen, x.t()) and seen.data_ptr() == x.data_ptr()
+    from ptxlab.formats import array_of
+
+    array = array_of(x)
+    assert array is not None
+    array[0, 0] = 7
+    assert x[0, 0].item() == 7
+
+
+@case
+def default_devices() -> None:
+    with torch.device("cuda"):
+        assert torch.ones(2).device.type == "cuda"
+    torch.set_default_device("cuda")
+    try:
+        assert torch.nn.Linear(2, 2)(torch.ones(1, 2)).device.type == "cuda"
+    finally:
+        torch.set_default_device(None)
+    assert torch.ones(2).cuda().to("cpu").device.type == "cpu"
+    assert torch.ones(2).to(device="cuda", dtype=torch.float16).dtype == torch.float16
+    assert torch.empty_like(torch.ones(2, device="cuda")).device.type == "cuda"
+
+
+@case
+def threads() -> None:
+    wrong: list[str] = []
+
+    def work(number: int) -> None:
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            x = torch.full((100,), float(number), device="cuda", requires_grad=True)
+            for _ in range(50):
+                (x * x).sum().backward()
+            if x.grad[0].item() != 100.0 * number:
+                wrong.append(f"{number}: {x.grad[0].item()}")
+
+    workers = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong, wrong
+
+
+@case
+def functional_transformations() -> None:
+    x = torch.randn(4, 3, device="cuda")
+    assert torch.allclose(torch.func.vmap(lambda v: v.square().sum())(x), x.square().sum(1))
+    assert torch.allclose(torch.func.grad(lambda v: v.square().sum())(x), 2 * x)
+    assert torch.allclose(torch.func.jvp(lambda v: v.square(), (x,), (torch.ones_like(x),))[1], 2 * x)
+    with torch.inference_mode():
+        assert (x + x).is_inference()
+
+
+@case
+def a_call_of_a_small_operator_takes_little_time() -> None:
+    x = torch.randn(8, device="cuda")
+    for function in (lambda: x + x, lambda: x.mul_(1.0), lambda: x.sum(), lambda: x.view(2, 4), lambda: torch.empty(8, device="cuda")):
+        best = min(_seconds(function) for _ in range(5))
+        assert best < 25e-6, f"{best * 1e6:.1f} us"
+
+
+def _seconds(function: Callable[[], object], calls: int = 300) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        function()
+    return (time.perf_counter() - start) / calls
+
+
+def main(names: list[str]) -> None:
+    warnings.filterwarnings("ignore")
+    for name, function in CASES.items():
+        if not names or name in names:
+            try:
+                function()
+                wrong = ""
+            except Exception:
+                wrong = traceback.format_exc()
+            print(json.dumps({"case": name, "wrong": wrong}), flush=True)
+
+
+torch: Any = None
+if __name__ == "__main__":
+    ptxlab.interop.torch.install()
+    import torch
+
+    torch.set_num_threads(1)
+    main(sys.argv[1:])

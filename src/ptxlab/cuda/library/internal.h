@@ -145,6 +145,8 @@ void arena_release(uint64_t address, uint64_t size);
 Allocation *memory_find(uint64_t address);
 Allocation *memory_add(Allocation made);
 void memory_remove(Allocation *allocation);
+/* Bytes of the allocations of an owner. */
+uint64_t memory_owned(const void *owner);
 /* Without the lock: */
 CUresult memory_allocate(MemoryKind kind, int device, uint64_t size, uint64_t alignment, unsigned int flags, uint64_t *address);
 CUresult memory_free(const char *function, uint64_t address, unsigned int kinds);
@@ -276,6 +278,9 @@ struct CUmod_st {
 /* Find the information of a kernel, for a CUfunction or CUkernel. */
 CUresult kernel_of(const void *handle, Kernel **kernel);
 void module_unload_context(CUcontext context);
+
+/* Memory of pools that comes and goes in a stream: nodes of graphs. */
+extern const OpClass pool_allocations, pool_releases;
 
 /* Operations for graphs and for other files. */
 CUresult make_launch(Op **op, const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra);

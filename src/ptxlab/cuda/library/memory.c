@@ -98,6 +98,15 @@ uint64_t memory_used(int device)
     return found;
 }
 
+uint64_t memory_owned(const void *owner)
+{
+    uint64_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        if (map[i]->owner == owner)
+            found += map[i]->size;
+    return found;
+}
+
 EXPORT uint64_t ptxlab_heap_version(void) { return version; }
 
 EXPORT uint32_t ptxlab_heap_changes(HeapChange *into, uint32_t most)

@@ -1,0 +1,341 @@
+/* Memory pools: allocation and release in the order of a stream.
+ *
+ * An allocation has its memory at once. It is released when its stream comes to that, and its addresses are not used again soon, so that a
+ * use after the release is found. In a graph, the memory comes and goes with each launch, at the addresses of the capture. */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "internal.h"
+
+enum { UNIT = 32u << 20, ALIGNMENT = 512, BLOCK = 2u << 20, PAGE = 4096 };
+enum { REUSE_FIRST = 1, REUSE_LAST = 3, RELEASE_THRESHOLD = 4, RESERVED = 5, RESERVED_HIGH = 6, USED = 7, USED_HIGH = 8 };
+enum { ACCESS_NONE = 0, ACCESS_READ = 1, ACCESS_READ_WRITE = 3 };
+enum { TYPE_PINNED = 1, LOCATION_DEVICE = 1, HANDLE_TYPE_DESCRIPTOR = 1 };
+
+/* Marks allocations whose release is in a stream. */
+enum { RELEASED = 1u << 31 };
+
+struct CUmemPoolHandle_st {
+    CUdevice device;
+    bool is_default;
+    int reuse[REUSE_LAST + 1];
+    uint64_t threshold, reserved, reserved_high, used_high;
+};
+
+/* Memory of graphs, which is in the map of memory only while a graph holds it. */
+typedef struct GraphMemory {
+    struct GraphMemory *next;
+    uint64_t address, size;
+    CUmemoryPool pool;
+} GraphMemory;
+
+typedef struct MemoryOp {
+    Op op;
+    uint64_t address;
+    GraphMemory *of_graph; /* null outside of graphs */
+    CUcontext context;
+} MemoryOp;
+
+static CUmemoryPool defaults[PTXLAB_MAX_DEVICES], current[PTXLAB_MAX_DEVICES];
+static GraphMemory *graph_memory;
+
+static uint64_t units(uint64_t size) { return (size + UNIT - 1) / UNIT * UNIT; }
+
+static CUmemoryPool pool_new(CUdevice device)
+{
+    CUmemoryPool made = handle_new(HANDLE_POOL, sizeof *made);
+    if (made) {
+        made->device = device;
+        for (int i = REUSE_FIRST; i <= REUSE_LAST; i++)
+            made->reuse[i] = 1;
+    }
+    return made;
+}
+
+static CUmemoryPool default_of(CUdevice device)
+{
+    if (!defaults[device] && (defaults[device] = pool_new(device)))
+        defaults[device]->is_default = true;
+    return defaults[device];
+}
+
+static CUmemoryPool current_of(CUdevice device)
+{
+    return handle_is(current[device], HANDLE_POOL) ? current[device] : default_of(device);
+}
+
+/* With the lock held: what the pool holds of the device's memory, after it has given back what it does not keep. */
+static uint64_t trim(CUmemoryPool pool, uint64_t keep)
+{
+    uint64_t needed = units(memory_owned(pool));
+    uint64_t kept = pool->reserved < keep ? pool->reserved : keep;
+    pool->reserved = needed > kept ? needed : kept;
+    return pool->reserved;
+}
+
+/* With the lock held: after an allocation. */
+static void count(CUmemoryPool pool)
+{
+    uint64_t used = memory_owned(pool);
+    if (used > pool->used_high)
+        pool->used_high = used;
+    if (units(used) > pool->reserved)
+        pool->reserved = units(used);
+    if (pool->reserved > pool->reserved_high)
+        pool->reserved_high = pool->reserved;
+}
+
+/* ------------------------------------------------------------------ allocation and release */
+
+static CUresult come(Op *op)
+{
+    MemoryOp *memory = (MemoryOp *)op;
+    GraphMemory *wanted = memory->of_graph;
+    if (!arena_commit(wanted->address, wanted->size))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    lock();
+    if (!memory_find(wanted->address)) {
+        memory_add((Allocation){.address = wanted->address,
+                                .size = wanted->size,
+                                .reserved = (wanted->size + PAGE - 1) / PAGE * PAGE,
+                                .kind = MEMORY_POOL,
+                                .device = wanted->pool->device,
+                                .context = memory->context,
+                                .owner = wanted->pool});
+        count(wanted->pool);
+    }
+    unlock();
+    return CUDA_SUCCESS;
+}
+
+static CUresult go(Op *op)
+{
+    MemoryOp *memory = (MemoryOp *)op;
+    if (!memory->of_graph)
+        return memory_free("cuMemFreeAsync", memory->address, ~0u);
+    lock();
+    Allocation *found = memory_find(memory->address);
+    if (found)
+        memory_remove(found);
+    unlock();
+    uint64_t size = (memory->of_graph->size + PAGE - 1) / PAGE * PAGE;
+    mmap((void *)memory->address, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    return CUDA_SUCCESS;
+}
+
+/* The numbers of graph nodes that they become. */
+const OpClass pool_allocations = {.size = sizeof(MemoryOp), .at_once = true, .perform = come};
+const OpClass pool_releases = {.size = sizeof(MemoryOp), .at_once = true, .perform = go};
+
+static CUresult submit_memory(const OpClass *class, CUstream stream, uint64_t address, GraphMemory *of_graph)
+{
+    MemoryOp *made = op_new(class);
+    if (!made)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    made->address = address;
+    made->of_graph = of_graph;
+    made->context = stream->context;
+    return submit(stream, &made->op);
+}
+
+static CUresult allocate_in_graph(uint64_t *address, size_t size, CUmemoryPool pool, CUstream stream)
+{
+    GraphMemory *made = calloc(1, sizeof *made);
+    if (!made)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult refused = arena_reserve(pool->device, size, ALIGNMENT, address);
+    if (refused) {
+        free(made);
+        return refused;
+    }
+    *made = (GraphMemory){graph_memory, *address, size, pool};
+    lock();
+    graph_memory = made;
+    unlock();
+    return submit_memory(&pool_allocations, stream, *address, made);
+}
+
+CUresult ptxlab_cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream handle)
+{
+    CUstream stream = stream_of(handle);
+    uint64_t at = 0;
+    if (!address || !handle_is(pool, HANDLE_POOL))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!stream)
+        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult refused = CUDA_SUCCESS;
+    if (size && stream->capture) {
+        refused = allocate_in_graph(&at, size, pool, stream);
+    } else if (size) {
+        refused = memory_allocate(MEMORY_POOL, pool->device, size, size >= BLOCK ? BLOCK : ALIGNMENT, 0, &at);
+        if (!refused) {
+            lock();
+            memory_find(at)->owner = pool;
+            count(pool);
+            unlock();
+        }
+    }
+    if (!refused)
+        *address = at;
+    return refused;
+}
+
+CUresult ptxlab_cuMemAllocAsync(CUdeviceptr *address, size_t size, CUstream stream)
+{
+    return ptxlab_cuMemAllocFromPoolAsync(address, size, current_of(current_context()->device), stream);
+}
+
+CUresult ptxlab_cuMemFreeAsync(CUdeviceptr address, CUstream handle)
+{
+    CUstream stream = stream_of(handle);
+    if (!stream)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!address)
+        return CUDA_SUCCESS;
+    lock();
+    GraphMemory *of_graph = graph_memory;
+    while (of_graph && of_graph->address != address)
+        of_graph = of_graph->next;
+    Allocation *found = memory_find(address);
+    bool freed = found && found->flags & RELEASED;
+    bool fits = found && !freed && found->address == address && KIND_BIT(found->kind) & (KIND_BIT(MEMORY_DEVICE) | KIND_BIT(MEMORY_POOL));
+    if (fits && !of_graph)
+        found->flags |= RELEASED;
+    unlock();
+    if (!fits && !of_graph) {
+        report(found && !freed ? REPORT_FOREIGN_FREE : REPORT_DOUBLE_FREE, "cuMemFreeAsync", address, "");
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return submit_memory(&pool_releases, stream, address, of_graph);
+}
+
+/* ------------------------------------------------------------------ pools */
+
+CUresult ptxlab_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
+{
+    if (!pool || !properties || properties->allocType != TYPE_PINNED || properties->handleTypes & ~HANDLE_TYPE_DESCRIPTOR ||
+        properties->location.type != LOCATION_DEVICE || !is_device(properties->location.id))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUmemoryPool made = pool_new(properties->location.id);
+    if (!made)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *pool = made;
+    return CUDA_SUCCESS;
+}
+
+/* Its memory stays until it is freed; so does what the allocations know of it. */
+CUresult ptxlab_cuMemPoolDestroy(CUmemoryPool pool)
+{
+    if (!handle_is(pool, HANDLE_POOL) || pool->is_default)
+        return CUDA_ERROR_INVALID_VALUE;
+    handle_forget(pool);
+    return CUDA_SUCCESS;
+}
+
+CUresult ptxlab_cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
+{
+    if (!handle_is(pool, HANDLE_POOL))
+        return CUDA_ERROR_INVALID_VALUE;
+    lock();
+    trim(pool, keep);
+    unlock();
+    return CUDA_SUCCESS;
+}
+
+CUresult ptxlab_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+    if (!handle_is(pool, HANDLE_POOL) || !value || attribute < REUSE_FIRST || attribute > USED_HIGH)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (attribute <= REUSE_LAST) {
+        *(int *)value = pool->reuse[attribute];
+        return CUDA_SUCCESS;
+    }
+    lock();
+    uint64_t *into = value;
+    *into = attribute == RELEASE_THRESHOLD ? pool->threshold
+            : attribute == RESERVED        ? trim(pool, pool->threshold)
+            : attribute == RESERVED_HIGH   ? pool->reserved_high
+            : attribute == USED            ? memory_owned(pool)
+                                           : pool->used_high;
+    unlock();
+    return CUDA_SUCCESS;
+}
+
+/* The high marks can only be reset, to what is in use now. */
+CUresult ptxlab_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+    if (!handle_is(pool, HANDLE_POOL) || !value)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (attribute >= REUSE_FIRST && attribute <= REUSE_LAST) {
+        pool->reuse[attribute] = *(int *)value != 0;
+        return CUDA_SUCCESS;
+    }
+    uint64_t wanted = *(uint64_t *)value;
+    if (attribute == RELEASE_THRESHOLD) {
+        pool->threshold = wanted;
+        return CUDA_SUCCESS;
+    }
+    if (wanted || (attribute != RESERVED_HIGH && attribute != USED_HIGH))
+        return CUDA_ERROR_INVALID_VALUE;
+    lock();
+    if (attribute == RESERVED_HIGH)
+        pool->reserved_high = pool->reserved;
+    else
+        pool->used_high = memory_owned(pool);
+    unlock();
+    return CUDA_SUCCESS;
+}
+
+/* All devices reach all memory. */
+CUresult ptxlab_cuMemPoolGetAccess(int *flags, CUmemoryPool pool, CUmemLocation *location)
+{
+    if (!flags || !location || !handle_is(pool, HANDLE_POOL) || location->type != LOCATION_DEVICE || !is_device(location->id))
+        return CUDA_ERROR_INVALID_VALUE;
+    *flags = ACCESS_READ_WRITE;
+    return CUDA_SUCCESS;
+}
+
+CUresult ptxlab_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *wanted, size_t count)
+{
+    if (!handle_is(pool, HANDLE_POOL) || (count && !wanted))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++) {
+        if (wanted[i].location.type != LOCATION_DEVICE || !is_device(wanted[i].location.id))
+            return CUDA_ERROR_INVALID_VALUE;
+        if (wanted[i].flags == ACCESS_READ)
+            return CUDA_ERROR_NOT_SUPPORTED;
+        if (wanted[i].flags == ACCESS_NONE && wanted[i].location.id == pool->device)
+            return CUDA_ERROR_INVALID_DEVICE;
+        if (wanted[i].flags != ACCESS_NONE && wanted[i].flags != ACCESS_READ_WRITE)
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* ------------------------------------------------------------------ pools of devices */
+
+static CUresult give(CUmemoryPool *pool, CUdevice device, CUmemoryPool (*of)(CUdevice))
+{
+    if (!pool)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!is_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    lock();
+    *pool = of(device);
+    unlock();
+    return *pool ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult ptxlab_cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) { return give(pool, device, default_of); }
+
+CUresult ptxlab_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device) { return give(pool, device, current_of); }
+
+CUresult ptxlab_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
+{
+    if (!is_device(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!handle_is(pool, HANDLE_POOL) || pool->device != device)
+        return CUDA_ERROR_INVALID_VALUE;
+    current[device] = pool;
+    return CUDA_SUCCESS;
+}

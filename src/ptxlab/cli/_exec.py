@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import runpy
 import sys
 import traceback
@@ -18,10 +17,11 @@ from ptxlab.cli._inspect import Expected, OtherSchedules, Writers
 from ptxlab.cli._output import emit, findings, launch_options, refusing, write_text, writing
 from ptxlab.cli._progress import ProgressLine
 from ptxlab.diagnostics import PtxlabError, render_sarif
-from ptxlab.interop.cute.process import install_on_import
+from ptxlab.interop.cute import process as cute
 from ptxlab.interop.optional_packages import EXTRAS, missing
 from ptxlab.interop.session import Session, Settings, activate, launched_at, raise_site
 from ptxlab.interop.torch import install as install_torch
+from ptxlab.interop.triton import process as triton
 from ptxlab.machine import KernelError
 
 __all__ = ["exec_"]
@@ -118,9 +118,9 @@ def exec_(
 
 def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
     """Run the script as ``python script`` does; return its exit status."""
-    os.environ["TRITON_DEFAULT_BACKEND"] = "ptxlab"
     driver = _driver(session)
-    install_on_import()
+    cute.install_on_import()
+    triton.install_on_import()
     install_torch()
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).resolve().parent))

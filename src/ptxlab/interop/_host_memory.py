@@ -20,7 +20,7 @@ from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.replay.replay import Placed
 
-__all__ = ["HostArray", "HostMemory", "attached", "placed"]
+__all__ = ["HostArray", "HostMemory", "attached", "memory_of", "merged", "placed"]
 
 _FIRST_ADDRESS, _HOST_END = 0xFFFF, 1 << 47
 """Addresses of host memory lie between these."""
@@ -146,7 +146,7 @@ def _live() -> Iterator[HostMemory]:
             yield _of_tensor(thing, "tensor behind a pointer")
 
 
-def _merged(pieces: list[HostMemory]) -> list[HostMemory]:
+def merged(pieces: list[HostMemory]) -> list[HostMemory]:
     """Merge overlapping ranges."""
     merged: list[HostMemory] = []
     for piece in sorted((p for p in pieces if p.high > p.low), key=lambda p: p.low):
@@ -173,7 +173,7 @@ def attached(device: Device, values: Iterable[tuple[str, Any]]) -> Iterator[None
     pieces = [memory for name, value in pairs if (memory := memory_of(value, name)) is not None]
     numbers = [value for _, value in pairs if isinstance(value, int)]
     allocations = []
-    for piece in _merged(pieces + _reached(pieces, numbers)):
+    for piece in merged(pieces + _reached(pieces, numbers)):
         data = np.ctypeslib.as_array((ctypes.c_uint8 * (piece.high - piece.low)).from_address(piece.low))
         allocations.append(device.memory.attach(piece.low, data, piece.name, writable=piece.writable))
         allocations[-1].arrays = piece.arrays

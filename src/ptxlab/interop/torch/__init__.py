@@ -48,7 +48,9 @@ def install() -> None:
     if _installed:
         return
     if "torch" in sys.modules:
-        raise refuse("I308", "torch was imported before its CUDA device was installed", fix="call install() before the first import of torch")
+        raise refuse(
+            "I308", "torch was imported before its CUDA device was installed", fix="call install() before the first import of torch"
+        )
     _installed.append(True)
     before_import("torch", _prepare)
 

@@ -284,21 +284,21 @@ class _Ranges:
     def __init__(self) -> None:
         self.depth = 0
 
-    def rangePushA(self, message: str) -> int:  # noqa: N802
+    def rangePushA(self, message: str) -> int:
         self.depth += 1
         return self.depth - 1
 
-    def rangePop(self) -> int:  # noqa: N802
+    def rangePop(self) -> int:
         self.depth = max(0, self.depth - 1)
         return self.depth
 
-    def rangeStartA(self, message: str) -> int:  # noqa: N802
+    def rangeStartA(self, message: str) -> int:
         return 0
 
-    def rangeEnd(self, number: int) -> None:  # noqa: N802
+    def rangeEnd(self, number: int) -> None:
         """Nothing is recorded."""
 
-    def markA(self, message: str) -> None:  # noqa: N802
+    def markA(self, message: str) -> None:
         """Nothing is recorded."""
 
 

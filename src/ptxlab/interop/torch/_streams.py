@@ -53,9 +53,7 @@ def _stream_class(generic: Any) -> type:
 
 def _event_class(generic: Any, found: DeviceLibrary) -> type:
     class CudaEvent(generic):  # type: ignore[misc]
-        def __new__(
-            cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
-        ) -> Any:
+        def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False) -> Any:
             return generic.__new__(cls, device="cuda", enable_timing=enable_timing, blocking=blocking)
 
         @property

@@ -11,12 +11,14 @@ import os
 import shlex
 import subprocess
 import tempfile
+from contextlib import suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from ptxlab.native import cache_directory
 
-__all__ = ["settings"]
+__all__ = ["library_settings", "settings"]
 
 _ASSEMBLERS = {"TRITON_PTXAS_PATH": "ptxas", "TRITON_PTXAS_BLACKWELL_PATH": "ptxas-blackwell"}
 """By the setting: the assembler of Triton's package. It answers which version of PTX Triton may write."""
@@ -57,6 +59,23 @@ def settings(folder: Path | None = None) -> dict[str, str]:
     return found | {"TRITON_CACHE_DIR": str(folder / "cache")}
 
 
+def library_settings(library: Path, folder: Path | None = None) -> dict[str, str]:
+    """Return the variable that names a folder with the driver's library, for the linker too.
+
+    Parameters
+    ----------
+    library : the file ``libcuda.so.1``
+    folder : where the folder is made; default: as for `settings`
+    """
+    place = (folder or _folder()) / f"driver-{hashlib.sha256(str(library).encode()).hexdigest()[:16]}"
+    place.mkdir(parents=True, exist_ok=True)
+    for name in ("libcuda.so.1", "libcuda.so"):
+        with suppress(FileExistsError):
+            (place / name).symlink_to(library)
+    return {"TRITON_LIBCUDA_PATH": str(place)}
+
+
+@cache
 def _folder() -> Path:
     root = cache_directory()
     return Path(tempfile.mkdtemp(prefix="ptxlab-triton-")) if root is None else root / "triton"

@@ -145,6 +145,8 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
             session.note(diagnostic if isinstance(error, KernelError) else launched_at(diagnostic, site))
         return 1
     except Exception as error:
+        if not all(launch.result.completed for launch in session.launches):
+            return 1  # the error of the driver after a launch that was ended, of which there is a finding
         return _traceback(error)
     finally:
         if driver is not None:

@@ -126,6 +126,7 @@ class Session:
     report : called with every finding; default: the findings of each launch are written to standard error
     keep : where the PTX of kernels with findings is written to, and with ``keep_inputs`` a replay bundle of each launch
     inspectors : called with each launch that ran to its end, and kept its inputs; their findings are recorded with those of the launch
+    arrays : the arrays of the launches that the program makes now, where an adapter knows them
     progress : called with the name and the number of a kernel's launch; gives what shows the progress of the launch, until it has ended
     asked : the launches that the program has asked for
     skipped : those of them that the settings leave out
@@ -135,6 +136,7 @@ class Session:
     report: Callable[[Diagnostic], None] | None = None
     keep: Path | None = None
     inspectors: list[Inspector] = field(default_factory=list)
+    arrays: tuple[Placed, ...] = ()
     progress: Callable[[str, int], AbstractContextManager[Progress]] | None = None
     asked: int = 0
     skipped: int = 0
@@ -178,7 +180,7 @@ class Session:
         with nullcontext() if self.progress is None else self.progress(kernel.name, self.asked) as shown:
             result = _launch(kernel, **{"device": self.device} | self.launch_options() | selected | {"progress": shown} | geometry)
         if result.replay is not None:
-            result.replay = replace(result.replay, arrays=tuple(arrays))
+            result.replay = replace(result.replay, arrays=tuple(arrays) or self.arrays)
         sys.stdout.write(result.stdout)
         self.record(kernel, site, geometry["grid"], result)
         return result

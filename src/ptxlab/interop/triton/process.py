@@ -15,9 +15,9 @@ from typing import Any
 
 from ptxlab import cuda
 from ptxlab.cuda.building import DRIVER, build
-from ptxlab.interop._host_memory import HostArray, HostMemory, memory_of, merged
+from ptxlab.interop._host_memory import HostArray, HostMemory, described_tensor, memory_of, merged, named_tensor, placed
 from ptxlab.interop.optional_packages import after_import, before_import
-from ptxlab.interop.session import replace_attribute
+from ptxlab.interop.session import current, replace_attribute
 from ptxlab.interop.triton._arrays import source_file, wrapped
 from ptxlab.interop.triton.ptxas import library_settings, settings
 
@@ -60,10 +60,10 @@ def _with_arrays(driver: cuda.Driver, run: Callable[..., Any]) -> Callable[..., 
         try:
             given = [wrapped(value) for value in args]
             named = {name: wrapped(value) for name, value in kwargs.items()}
-            memory = list(_host_memory([*zip(self.arg_names, given, strict=False), *named.items()]))
-            if not memory:
-                return run(self, *given, **named)
-            with _registered(driver, memory):
+            arguments = list(_leaves([*zip(self.arg_names, given, strict=False), *named.items()]))
+            on_device, memory = _split(arguments)
+            _name(driver, on_device)
+            with _registered(driver, memory), _known_arrays(driver, arguments):
                 return run(self, *given, **named)
         finally:
             source_file.reset(token)
@@ -71,24 +71,62 @@ def _with_arrays(driver: cuda.Driver, run: Callable[..., Any]) -> Callable[..., 
     return run_with_arrays
 
 
-def _host_memory(values: Iterable[tuple[str, Any]]) -> Iterator[HostMemory]:
-    """The host memory of arguments: arrays, and tensors that are not on the device."""
+def _leaves(values: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Arguments by name, those in tuples one by one; a descriptor stands for the tensor that it describes."""
     for name, value in values:
         if isinstance(value, tuple):
-            yield from _host_memory((f"{name}[{i}]", item) for i, item in enumerate(value))
-            continue
-        base = value
-        while not hasattr(base, "untyped_storage") and not isinstance(base, (HostArray, int)) and hasattr(base, "base"):
-            base = base.base
-        if isinstance(base, HostArray) or (hasattr(base, "untyped_storage") and base.device.type == "cpu"):
-            found = memory_of(base, name)
+            yield from _leaves((f"{name}[{i}]", item) for i, item in enumerate(value))
+        else:
+            yield name, described_tensor(value)
+
+
+def _split(arguments: Iterable[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], list[HostMemory]]:
+    """The tensors on the device, and the host memory of the other arguments."""
+    on_device, memory = [], []
+    for name, value in arguments:
+        is_tensor = hasattr(value, "untyped_storage")
+        if is_tensor and value.device.type == "cuda":
+            on_device.append((name, value))
+        elif is_tensor or isinstance(value, HostArray):
+            found = memory_of(value, name)
             if found is not None:
-                yield found
+                memory.append(found)
+    return on_device, memory
+
+
+def _name(driver: cuda.Driver, tensors: list[tuple[str, Any]]) -> None:
+    """Call the memory of tensors by the names of the arguments."""
+    known = driver.bridge.memory
+    if tensors:
+        known.update()
+    for name, tensor in tensors:
+        allocation = known.containing(tensor.data_ptr())
+        if allocation is not None and allocation.base == tensor.untyped_storage().data_ptr():
+            found = named_tensor(tensor, name)
+            allocation.name, allocation.arrays = found.name, found.arrays
+
+
+@contextmanager
+def _known_arrays(driver: cuda.Driver, arguments: list[tuple[str, Any]]) -> Iterator[None]:
+    """Tell the session which arrays a launch has, if it keeps inputs."""
+    session = current()
+    if not session.keeps_inputs:
+        yield
+        return
+    session.arrays = placed(arguments)
+    try:
+        yield
+        driver.synchronize()
+    finally:
+        session.arrays = ()
 
 
 @contextmanager
 def _registered(driver: cuda.Driver, memory: list[HostMemory]) -> Iterator[None]:
     """Register host memory with the driver until all launches have ended."""
+    if not memory:
+        yield
+        return
     library, known = driver.library, driver.bridge.memory
     pieces = merged(memory)
     library.cuInit(0)

@@ -232,15 +232,20 @@ def test_the_torch_module_of_the_device_that_triton_names(tmp_path: Path) -> Non
 
 @needs_triton
 @pytest.mark.compiler
-def test_a_script_that_asks_torch_for_cuda(tmp_path: Path) -> None:
-    done = run(tmp_path, CUDA_SCRIPT, options=("--target", "sm_90a", "--sms", "3"))
+@pytest.mark.parametrize("true_device", [True, False])
+def test_a_script_that_asks_torch_for_cuda(tmp_path: Path, true_device: bool) -> None:
+    done = run(tmp_path, CUDA_SCRIPT, options=("--target", "sm_90a", "--sms", "3"), PTXLAB_TORCH_DEVICE="cuda" if true_device else "cpu")
     assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("ptxlab: 1 launch on sm_90a, nothing found\n")
+    if true_device:
+        assert "I307" not in done.stderr
+        return
     assert done.stderr.startswith(
         "note[I307]: the program asks torch for a CUDA device and gets the memory of the computer; tensors say that they are on cpu\n"
-        "  fix: ask for the device by triton.runtime.driver.active.get_active_torch_device()\n"
+        "  why: PTXLAB_TORCH_DEVICE is cpu\n"
+        "  fix: install a C++ compiler, g++ or clang++, and a CPU build of torch\n"
     )
     assert done.stderr.count("I307") == 1
-    assert done.stderr.endswith("ptxlab: 1 launch on sm_90a, nothing found\n")
 
 
 @pytest.mark.parametrize(("package", "extra"), one_in(3, [("triton", "triton"), ("torch", "torch"), ("cutlass", "cute")]))

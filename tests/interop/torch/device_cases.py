@@ -1,6 +1,7 @@
 """What programs do with the device cuda, as functions: each is one case, and raises if something is not as on a GPU.
 
-``python -m tests.interop.torch.device_cases [NAME ...]`` runs them in this process and prints one JSON line for each.
+``python -m tests.interop.torch.device_cases (host | driver) [NAME ...]`` runs them in this process, with memory of the computer or of the
+virtual driver, and prints one JSON line for each.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import ctypes
 import io
 import json
 import pickle
+import re
 import sys
 import threading
 import time
@@ -19,7 +21,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
+import ptxlab.cuda
 import ptxlab.interop.torch
 
 CASES: dict[str, Callable[[], None]] = {}
@@ -31,12 +35,8 @@ def case(function: Callable[[], None]) -> Callable[[], None]:
 
 
 def raises(kind: type[BaseException], text: str, function: Callable[[], object]) -> None:
-    try:
+    with pytest.raises(kind, match=re.escape(text)):
         function()
-    except kind as error:
-        assert text in str(error), str(error)
-    else:
-        raise AssertionError(f"nothing was raised, but {kind.__name__} with {text!r} was expected")
 
 
 @case
@@ -44,7 +44,9 @@ def a_tensor_says_cuda() -> None:
     x = torch.ones(2, 3, device="cuda")
     assert (str(x.device), x.is_cuda, x.type()) == ("cuda:0", True, "torch.cuda.FloatTensor")
     assert "device='cuda:0'" in repr(x)
-    assert torch.cuda.is_available() and torch.version.cuda == "13.0" and torch.backends.cuda.is_built()
+    assert torch.cuda.is_available()
+    assert torch.version.cuda == "13.0"
+    assert torch.backends.cuda.is_built()
     assert x.data_ptr() % 512 == 0
     assert (ctypes.c_float * 6).from_address(x.data_ptr())[5] == 1.0, "the memory is the computer's"
 
@@ -82,13 +84,15 @@ def views_share_memory() -> None:
     x = torch.arange(24.0, device="cuda").view(4, 6)
     for view in (x.t(), x[1:], x[:, ::2], x.unfold(1, 2, 2), x.reshape(2, 12), x.as_strided((2, 2), (6, 1)), x.diagonal(), x.unsqueeze(0)):
         assert view.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
-        assert view._is_view() and view.device == x.device
+        assert view._is_view()
+        assert view.device == x.device
     x[1:].zero_()
     assert x.sum().item() == 15
     bits = torch.tensor([1.0], device="cuda").view(torch.int32)
     assert bits.item() == 0x3F800000
     z = torch.view_as_complex(torch.tensor([[1.0, 2.0]], device="cuda"))
-    assert z.conj().imag.item() == -2.0 and (z.conj() * z).real.item() == 5.0
+    assert z.conj().imag.item() == -2.0
+    assert (z.conj() * z).real.item() == 5.0
 
 
 @case
@@ -113,7 +117,8 @@ def resizing_keeps_what_fits() -> None:
     x = torch.arange(4.0, device="cuda")
     shared = x.view(4)
     x.resize_(1000)
-    assert x[:4].tolist() == [0, 1, 2, 3] and x.device.type == "cuda"
+    assert x[:4].tolist() == [0, 1, 2, 3]
+    assert x.device.type == "cuda"
     assert shared.data_ptr() == x.data_ptr(), "the storage is the same"
     x.resize_(2)
     assert x.tolist() == [0, 1]
@@ -225,7 +230,8 @@ def random_numbers() -> None:
     assert torch.equal(a, torch.randperm(20, device="cuda", generator=generator.manual_seed(7)))
     assert str(generator.device) == "cuda:0"
     raises(RuntimeError, "generator", lambda: torch.rand(2, device="cuda", generator=torch.Generator()))
-    assert len(torch.cuda.default_generators) == 1 and torch.cuda.initial_seed() == 3
+    assert len(torch.cuda.default_generators) == 1
+    assert torch.cuda.initial_seed() == 3
 
 
 @case
@@ -249,7 +255,8 @@ def saved_and_loaded() -> None:
 @case
 def pinned_memory() -> None:
     x = torch.ones(5).pin_memory()
-    assert x.is_pinned() and not torch.ones(5).is_pinned()
+    assert x.is_pinned()
+    assert not torch.ones(5).is_pinned()
     assert torch.empty(4, pin_memory=True).is_pinned()
     assert x.to("cuda", non_blocking=True).sum().item() == 5
     assert torch.ones(3, device="cuda").to("cpu", non_blocking=True).is_pinned()
@@ -275,8 +282,12 @@ def streams_and_events() -> None:
     end.record()
     end.synchronize()
     torch.cuda.synchronize()
-    assert start.elapsed_time(end) > 0 and end.query() and stream.query()
-    assert y.sum().item() == 8 and isinstance(stream, torch.Stream) and isinstance(end, torch.Event)
+    assert start.elapsed_time(end) > 0
+    assert end.query()
+    assert stream.query()
+    assert y.sum().item() == 8
+    assert isinstance(stream, torch.Stream)
+    assert isinstance(end, torch.Event)
     raises(RuntimeError, "recorded", lambda: torch.cuda.Event(enable_timing=True).elapsed_time(end))
     assert torch.cuda.ExternalStream(stream.cuda_stream).cuda_stream == stream.cuda_stream
     with torch.cuda.device(0):
@@ -320,7 +331,8 @@ def memory_statistics() -> None:
     x = torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
     assert torch.cuda.memory_allocated() - before == 1 << 20
     free, total = torch.cuda.mem_get_info()
-    assert total == torch.cuda.get_device_properties(0).total_memory and total - free == torch.cuda.memory_allocated()
+    assert total == torch.cuda.get_device_properties(0).total_memory
+    assert total - free == torch.cuda.memory_allocated()
     del x
     torch.cuda.empty_cache()
     assert torch.cuda.memory_allocated() == before
@@ -344,13 +356,15 @@ def properties() -> None:
     found = torch.cuda.get_device_properties("cuda:0")
     assert (found.major, found.minor) == torch.cuda.get_device_capability() == (10, 0)
     assert (found.multi_processor_count, found.warp_size, found.shared_memory_per_block_optin) == (148, 32, 232448)
-    assert found.name == torch.cuda.get_device_name() and torch.cuda.device_count() == 1
+    assert found.name == torch.cuda.get_device_name()
+    assert torch.cuda.device_count() == 1
     assert not torch.cuda.can_device_access_peer(0, 0)
     assert torch.cuda.cudart().cudaMemGetInfo(0)[1] == found.total_memory
     torch.cuda._sleep(100)
     with torch.cuda.nvtx.range("a"), torch.cuda.profiler.profile():
         torch.cuda.nvtx.mark("b")
-    assert torch.cuda.is_bf16_supported() and torch.cuda.get_arch_list() == ["sm_100a"]
+    assert torch.cuda.is_bf16_supported()
+    assert torch.cuda.get_arch_list() == ["sm_100a"]
     assert torch.accelerator.current_accelerator() == torch.device("cuda")
 
 
@@ -363,7 +377,8 @@ def exchange_with_other_libraries() -> None:
     interface = x.t().__cuda_array_interface__
     assert (interface["shape"], interface["strides"], interface["data"][0]) == ((3, 2), (4, 12), x.data_ptr())
     seen = torch.as_tensor(type("Array", (), {"__cuda_array_interface__": interface})(), device="cuda")
-    assert torch.equal(seen, x.t()) and seen.data_ptr() == x.data_ptr()
+    assert torch.equal(seen, x.t())
+    assert seen.data_ptr() == x.data_ptr()
     from ptxlab.formats import array_of
 
     array = array_of(x)
@@ -446,8 +461,10 @@ def main(names: list[str]) -> None:
 
 torch: Any = None
 if __name__ == "__main__":
+    if sys.argv[1] == "driver":
+        ptxlab.cuda.install()
     ptxlab.interop.torch.install()
     import torch
 
     torch.set_num_threads(1)
-    main(sys.argv[1:])
+    main(sys.argv[2:])

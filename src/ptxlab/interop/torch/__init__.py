@@ -17,7 +17,7 @@ from ptxlab.interop._torch_cuda import product
 from ptxlab.interop.optional_packages import after_import, before_import
 from ptxlab.interop.torch._build import CannotBuild, installed_torch, library_file
 from ptxlab.interop.torch._host_device import HostDevice
-from ptxlab.interop.torch._inductor import replace_allocation, set_environment
+from ptxlab.interop.torch._inductor import adapt_on_import, set_environment
 from ptxlab.interop.torch._library import DeviceLibrary
 from ptxlab.interop.torch._state import library, set_device
 from ptxlab.machine.launch.options import refuse
@@ -131,4 +131,4 @@ def _finish(why: str) -> None:
         from ptxlab.interop.torch._storage import allow_cuda
 
         allow_cuda()
-        replace_allocation()
+        adapt_on_import()

@@ -58,9 +58,19 @@ class DeviceProperties:
 def device_properties(index: int) -> DeviceProperties:
     """Of the product that the session runs kernels for."""
     found, machine = product(), current().device
-    limits = (attribute(machine, number) or 0 for number in (_THREADS_PER_CTA, _SHARED_PER_CTA, _L2_BYTES))
-    clocks = (found.clock, found.memory_clock, found.bus)
-    return DeviceProperties(found.name, *found.capability, machine.sms, found.memory, *clocks, *limits)
+    return DeviceProperties(
+        name=found.name,
+        major=found.capability[0],
+        minor=found.capability[1],
+        multi_processor_count=machine.sms,
+        total_memory=found.memory,
+        clock_rate=found.clock,
+        memory_clock_rate=found.memory_clock,
+        memory_bus_width=found.bus,
+        max_threads_per_block=attribute(machine, _THREADS_PER_CTA) or 0,
+        shared_memory_per_block=attribute(machine, _SHARED_PER_CTA) or 0,
+        L2_cache_size=attribute(machine, _L2_BYTES) or 0,
+    )
 
 
 def initialize() -> None:

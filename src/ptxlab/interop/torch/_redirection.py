@@ -11,7 +11,8 @@ __all__ = ["redirect"]
 
 _OF_DEVICE_MODULES = (
     "Event", "Stream", "current_device", "current_stream", "default_stream", "device", "device_count", "empty_cache",
-    "get_device_capability", "get_device_name", "get_device_properties", "is_available", "set_device", "set_stream", "stream", "synchronize",
+    "get_device_capability", "get_device_name", "get_device_properties", "is_available", "set_device", "set_stream", "stream",
+    "synchronize",
 )  # fmt: skip
 """Functions of ``torch.cuda`` that programs look for in the module of the device that Triton names, which is ``torch.cpu``."""
 

@@ -14,6 +14,7 @@
 #include <ATen/ops/view_native.h>
 #include <c10/core/DeviceGuard.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/jit/frontend/function_schema_parser.h>
 #include <torch/library.h>
 
 #include "alias.h"
@@ -126,8 +127,8 @@ std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& input, double proba
   return {input.mul(mask).mul_(1 / kept), mask};
 }
 
-bool has_no_cudnn_ctc_loss(const at::Tensor&, const at::Tensor&, at::IntArrayRef, at::IntArrayRef, int64_t) { return false; }
-bool has_no_cudnn_ctc_loss_of_tensors(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, int64_t) { return false; }
+bool has_no_library_for_ctc_loss(const at::Tensor&, const at::Tensor&, at::IntArrayRef, at::IntArrayRef, int64_t) { return false; }
+bool has_no_library_for_ctc_loss_of_tensors(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, int64_t) { return false; }
 
 }  // namespace
 
@@ -135,6 +136,8 @@ std::vector<std::string> register_operators() {
   static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CUDA, __FILE__, __LINE__);
   std::vector<std::string> names;
   const auto add = [&names](const char* name, auto* function) {
+    const auto op = c10::Dispatcher::singleton().findOp(torch::jit::parseName(name));
+    if (!op) return;  // versions of torch have different operators
     library->impl(name, function);
     names.push_back(name);
   };
@@ -155,8 +158,9 @@ std::vector<std::string> register_operators() {
   add("aten::_local_scalar_dense", &scalar_of);
   add("aten::record_stream", &record_stream);
   add("aten::native_dropout", &dropout);
-  add("aten::_use_cudnn_ctc_loss", &has_no_cudnn_ctc_loss);
-  add("aten::_use_cudnn_ctc_loss.Tensor", &has_no_cudnn_ctc_loss_of_tensors);
+  for (const char* name : {"aten::_use_cudnn_ctc_loss", "aten::_use_miopen_ctc_loss"}) add(name, &has_no_library_for_ctc_loss);
+  for (const char* name : {"aten::_use_cudnn_ctc_loss.Tensor", "aten::_use_miopen_ctc_loss.Tensor"})
+    add(name, &has_no_library_for_ctc_loss_of_tensors);
   add("aten::_thnn_fused_lstm_cell", &lstm_cell);
   add("aten::_thnn_fused_lstm_cell_backward_impl", &lstm_cell_backward);
   add("aten::_thnn_fused_gru_cell", &gru_cell);

@@ -15,6 +15,7 @@ PURPOSES = {
     "view": "pictures, explorer, traces",
     "silicon": "record kits for GPUs",
     "check": "linter, race check",
+    "cuda": "the virtual CUDA driver",
     "machine": "memory, warps, scheduler, launches",
     "engine": "lowering, LLVM and NumPy back ends",
     "isa": "instructions: syntax, accesses, semantics",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -32,11 +34,27 @@ def test_the_wheel_holds_every_file(wheel: Path) -> None:
     source = ROOT / "src"
     files = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file() and path.suffix != ".pyc"}
     pages = {f"ptxlab/rules/{path.name}" for path in (ROOT / "docs" / "rules").glob("*.md")}
-    assert {"ptxlab/py.typed", "ptxlab/view/explorer/page.html", "ptxlab/interop/nvcc/_runtime.cc"} <= files
+    assert {"ptxlab/py.typed", "ptxlab/view/explorer/page.html", "ptxlab/interop/nvcc/_runtime.cc", "ptxlab/cuda/library/driver_api.h"} <= files
     assert "ptxlab/rules/X101.md" in pages
     assert {name for name in held if ".dist-info/" not in name} == files | pages
     (entry_points,) = (name for name in held if name.endswith("entry_points.txt"))
     assert "ptxlab = ptxlab.cli:main" in zipfile.ZipFile(wheel).read(entry_points).decode()
+
+
+@pytest.mark.compiler
+@pytest.mark.xdist_group("wheel")
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_wheel_for_one_platform_holds_the_driver(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=os.environ | {"PTXLAB_PREBUILT": "native"})
+    (made,) = tmp_path.glob("*.whl")
+    assert "-py3-none-linux_" in made.name
+    library = tmp_path / "libcuda.so.1"
+    library.write_bytes(zipfile.ZipFile(made).read("ptxlab/cuda/prebuilt/libcuda.so.1"))
+    asked = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cuDeviceGetCount(None))"
+    done = subprocess.run([sys.executable, "-c", asked, str(library)], capture_output=True, text=True, check=True)
+    assert done.stdout == "3\n"
 
 
 @pytest.mark.slow

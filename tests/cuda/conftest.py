@@ -11,13 +11,6 @@ from ptxlab.interop.session import Session
 from tests.cuda.driver_helpers import Driver, own_session
 
 
-@pytest.fixture(scope="session")
-def _driver() -> Driver:
-    if compiler() is None:
-        pytest.skip("no C compiler")
-    return Driver()
-
-
 @pytest.fixture
 def found() -> Iterator[Session]:
     """The session that records launches and findings of a test."""
@@ -26,9 +19,12 @@ def found() -> Iterator[Session]:
 
 
 @pytest.fixture
-def driver(_driver: Driver, found: Session) -> Iterator[Driver]:
+def driver(found: Session) -> Iterator[Driver]:
     """The driver with the primary context of device 0, which is reset afterwards."""
-    _driver.context()
-    yield _driver
-    _driver.library.cuDevicePrimaryCtxReset_v2(0)
-    _driver.library.cuCtxSetCurrent(None)
+    if compiler() is None:
+        pytest.skip("no C compiler")
+    made = Driver()
+    made.context()
+    yield made
+    made.library.cuDevicePrimaryCtxReset_v2(0)
+    made.library.cuCtxSetCurrent(None)

@@ -90,8 +90,7 @@ class Driver:
     """The functions of the driver: ``driver.cuInit(0)`` returns the result as a number; `call` raises."""
 
     def __init__(self) -> None:
-        with own_session():
-            self.own = cuda.install(session)
+        self.own = cuda.install(session)
         self.library = ctypes.CDLL("libcuda.so.1")
 
     def __getattr__(self, name: str) -> Any:

@@ -377,3 +377,13 @@ def test_values_that_streams_write_and_wait_for(driver: Driver) -> None:
     driver.call("cuStreamSynchronize", stream)
     assert driver.from_device(at, np.zeros(2, np.uint32)).tolist() == [6, 1]
     assert driver.cuStreamWaitValue32_v2(stream, c_uint64(at.value + 1), c_uint32(0), 0) == INVALID_VALUE
+
+
+def test_a_launch_copies_only_what_it_can_reach(driver: Driver) -> None:
+    table, near, far = (driver.allocate(size) for size in (64, 4096, 8192))
+    driver.call("cuMemcpyHtoD_v2", table, byref(near), c_size_t(8))
+    memory = driver.own.bridge.memory
+    memory.update()
+    reached = memory.reached_from(table.value.to_bytes(8, "little") + b"\x00\x01")
+    assert {a.base for a in reached} == {table.value, near.value}
+    assert {a.base for a in memory.copy(far.value.to_bytes(8, "little")).live()} == {far.value}

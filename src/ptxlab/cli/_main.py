@@ -10,6 +10,7 @@ __all__ = ["COMMANDS", "cli"]
 
 COMMANDS = {
     "check": "Run LAUNCH_FILE with every check under several schedules, and compare the results.",
+    "devices": "List the devices that programs see.",
     "diff": "Compare EXPECTED.npy with ACTUAL.npy, or with what a launch gives: the first wrong tile, and who wrote it.",
     "exec": "Run a Python script whose Triton and CuTe DSL kernels execute in ptxlab.",
     "explain": "Say what VALUE means: its fields, the layout, whether it is legal, and what may have been meant.",

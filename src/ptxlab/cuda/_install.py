@@ -7,13 +7,13 @@ import ctypes
 from collections.abc import Callable
 from ctypes import POINTER, c_int, c_uint32, c_uint64
 from importlib import import_module
-from typing import Any
 
 from ptxlab.cuda.bridge import Bridge, Host, core_table
 from ptxlab.cuda.building import DRIVER, build
 from ptxlab.cuda.core_types import Core, HeapChange
 from ptxlab.cuda.devices import describe, visible_targets
 from ptxlab.cuda.products import PRODUCTS
+from ptxlab.diagnostics import PtxlabError, diagnose
 from ptxlab.machine import Device
 
 __all__ = ["Driver", "install", "installed"]
@@ -28,19 +28,33 @@ class Driver:
     bridge : what it asks ptxlab to do
     """
 
+    bridge: Bridge
+
     def __init__(self, host: Callable[[], Host]) -> None:
         self.library = _load()
-        session: Any = host()
-        default, sms = session.settings.target, session.settings.sms
-        targets = visible_targets(default)
-        devices = [Device(target, sms=sms or PRODUCTS.get(target, PRODUCTS["sm_100a"]).sms) for target in targets]
-        if devices and devices[0].target == session.device.target:
-            devices[0] = session.device
-        self.bridge = Bridge(self.library, devices, host)
-        self._core = core_table(self.bridge, [describe(target, i, sms) for i, target in enumerate(targets)])
-        if self.library.ptxlab_attach_core(ctypes.byref(self._core)):
-            raise AssertionError("the library and the package have different tables")
+        self._devices: tuple[tuple[str, ...], int | None] | None = None
+        self.use(host)
         atexit.register(self._end)
+
+    def use(self, host: Callable[[], Host]) -> None:
+        """Run launches in other sessions; their device must be the one that there is, unless no context exists.
+
+        Raises
+        ------
+        PtxlabError
+            I507 if the program already uses other devices
+        """
+        session = host()
+        targets, sms = tuple(visible_targets(session.settings.target)), session.settings.sms
+        if self._devices == (targets, sms):
+            self.bridge.host = host
+            return
+        devices = [Device(target, sms=sms or PRODUCTS.get(target, PRODUCTS["sm_100a"]).sms) for target in targets]
+        bridge = Bridge(self.library, devices, host)
+        core = core_table(bridge, [describe(target, i, sms) for i, target in enumerate(targets)])
+        if self.library.ptxlab_attach_core(ctypes.byref(core)):
+            raise PtxlabError(diagnose("I507", f"the devices cannot become {', '.join(targets) or 'none'}: a context exists"))
+        self.bridge, self._core, self._devices = bridge, core, (targets, sms)
 
     def synchronize(self) -> None:
         """Wait for all streams of all contexts."""
@@ -86,10 +100,14 @@ def install(host: Callable[[], Host] | None = None) -> Driver:
     ------
     BuildError
         I501 or I502 if the library cannot be compiled
+    PtxlabError
+        I506 if ``PTXLAB_DEVICES`` names an unknown device; I507 if another session has other devices that are in use
     """
     global _driver
     if _driver is None:
         _driver = Driver(host or import_module("ptxlab.interop.session").current)
+    elif host is not None:
+        _driver.use(host)
     return _driver
 
 

@@ -10,19 +10,20 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, c_char_p, c_int, c_uint64, c_void_p
+from ctypes import c_void_p
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ptxlab.cuda.core_types import LOG_BYTES, Core, DeviceDescription, KernelInfo, LaunchRequest, LoadedImage, TensorMapRequest
+from ptxlab.cuda.core_types import CALLBACKS, LOG_BYTES, Core, DeviceDescription
 from ptxlab.cuda.images import ImageError, PtxStore, jit_log, open_image, open_image_at
 from ptxlab.cuda.kernels import LoadedModule
+from ptxlab.cuda.linking import joined
 from ptxlab.cuda.memory import DriverMemory
 from ptxlab.cuda.reports import Report, report_of, result_of
 from ptxlab.cuda.sites import calling_place
 from ptxlab.cuda.turns import Turns
 from ptxlab.descriptors import encode_tensor_map
-from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose, render_report
+from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, render_report
 from ptxlab.machine import Device, Kernel, KernelError, Result
 
 __all__ = ["Bridge", "Host", "core_table"]
@@ -30,8 +31,24 @@ __all__ = ["Bridge", "Host", "core_table"]
 SUCCESS, INVALID_VALUE, NOT_FOUND, LAUNCH_FAILED, NOT_SUPPORTED, UNKNOWN = 0, 1, 500, 719, 801, 999
 
 
+class HostSettings(Protocol):
+    """The settings of a session that the driver looks at."""
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def sms(self) -> int | None: ...
+
+    @property
+    def keep_going(self) -> bool: ...
+
+
 class Host(Protocol):
     """Runs launches with the settings of a program, and records what is found: a session."""
+
+    @property
+    def settings(self) -> HostSettings: ...
 
     def launch(self, kernel: Kernel, site: Place | None, *, grid: tuple[int, ...], **options: Any) -> Result:
         """Launch a kernel; `KernelError` is raised for errors."""
@@ -137,8 +154,6 @@ class Bridge:
 
     def link(self, count: int, texts: Any, sizes: Any, image: Any, size: Any, log: int) -> int:
         """Join PTX texts: the first one with its directives, of the others what follows theirs."""
-        from ptxlab.cuda.linking import joined
-
         self._linked.text = joined([ctypes.string_at(texts[i], sizes[i]) for i in range(count)])
         self._linked.buffer = ctypes.create_string_buffer(self._linked.text)
         image[0], size[0] = ctypes.addressof(self._linked.buffer), len(self._linked.text)
@@ -182,6 +197,8 @@ class Bridge:
             except KernelError as error:
                 self._show(error.diagnostics)
                 return result_of(error.diagnostics)
+            except KeyboardInterrupt:
+                return LAUNCH_FAILED
             finally:
                 self.turns.ended()
         return SUCCESS
@@ -217,6 +234,10 @@ class Bridge:
         ctypes.memmove(target, raw, len(raw))
         return SUCCESS
 
+    def interrupt_launch(self) -> None:
+        """End the launch that executes, or the next one, because the user interrupts the program."""
+        self.turns.interrupt()
+
     def report(self, kind: int, function: bytes, address: int, text: bytes) -> None:
         """Record a misuse of the driver."""
         self.memory.update()
@@ -226,14 +247,12 @@ class Bridge:
         host = self.host()
         for diagnostic in diagnostics:
             host.note(diagnostic)
-        if not getattr(getattr(host, "settings", None), "keep_going", True):
-            self._show(diagnostics)
+        self._show(diagnostics)
 
     def _show(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Write errors that a session leaves to the exception which cannot pass through the driver."""
-        settings = getattr(self.host(), "settings", None)
         errors = [d for d in diagnostics if d.severity == "error"]
-        if errors and not getattr(settings, "keep_going", False):
+        if errors and not self.host().settings.keep_going:
             print(render_report(errors, sys.stderr.isatty()), file=sys.stderr)
 
     # ------------------------------------------------------------------------------------------------------ the table
@@ -254,9 +273,17 @@ class Bridge:
         return call
 
 
-_METHODS = (
-    "load_image", "unload_image", "kernel_name", "kernel_info", "variable", "prepare_launch", "run_launch", "encode_tensor_map", "link", "report",
-)  # fmt: skip
+_PYTHON = {
+    "has_interpreter": "PyGILState_Check",
+    "release_interpreter": "PyEval_SaveThread",
+    "take_interpreter": "PyEval_RestoreThread",
+    "lock_interpreter": "PyGILState_Ensure",
+    "unlock_interpreter": "PyGILState_Release",
+    "handle_signals": "PyErr_CheckSignals",
+    "drop_exception": "PyErr_Clear",
+    "interrupt_program": "PyErr_SetInterrupt",
+}
+"""Functions of the table that Python's own library has."""
 
 
 def _start_thread(function: int, argument: int) -> int:
@@ -276,16 +303,11 @@ def core_table(bridge: Bridge, descriptions: Sequence[DeviceDescription], in_pro
     """
     core = Core(size=ctypes.sizeof(Core), devices=len(descriptions))
     core.descriptions = (DeviceDescription * max(len(descriptions), 1))(*descriptions)
-    kinds = dict(Core._fields_)
-    for name in _METHODS:
-        setattr(core, name, kinds[name](bridge.guarded(getattr(bridge, name))))
+    for name, kind in CALLBACKS.items():
+        if name not in _PYTHON and name != "start_thread":
+            setattr(core, name, kind(bridge.guarded(getattr(bridge, name))))
     if in_process:
-        core.start_thread = kinds["start_thread"](bridge.guarded(_start_thread))
-        functions = {
-            "has_interpreter": "PyGILState_Check",
-            "release_interpreter": "PyEval_SaveThread",
-            "take_interpreter": "PyEval_RestoreThread",
-        }
-        for name, function in functions.items():
-            setattr(core, name, ctypes.cast(getattr(ctypes.pythonapi, function), kinds[name]))
+        core.start_thread = CALLBACKS["start_thread"](bridge.guarded(_start_thread))
+        for name, function in _PYTHON.items():
+            setattr(core, name, ctypes.cast(getattr(ctypes.pythonapi, function), CALLBACKS[name]))
     return core

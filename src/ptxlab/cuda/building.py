@@ -7,21 +7,19 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from ptxlab.cuda.libraries import DRIVER, PREBUILT, SOURCES, NativeLibrary
 from ptxlab.diagnostics import Diagnostic, PtxlabError, diagnose
 from ptxlab.native import cache_directory
 
 __all__ = ["DRIVER", "SOURCES", "BuildError", "NativeLibrary", "build", "compiler"]
 
-SOURCES = Path(__file__).parent / "library"
-_PREBUILT = Path(__file__).parent / "prebuilt"
-_FLAGS = ("-std=c11", "-O2", "-g", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra")
 _LAST_LINES = 12
 
 
@@ -29,36 +27,8 @@ class BuildError(PtxlabError):
     """A library that cannot be compiled."""
 
 
-@dataclass(frozen=True, slots=True)
-class NativeLibrary:
-    """A shared library that is compiled from C sources.
-
-    Attributes
-    ----------
-    soname : what programs ask the loader for, and the name of the file
-    folders : the folders with its C files, relative to `SOURCES`
-    flags : further arguments of the compiler; ``{sources}`` stands for the folder of all sources
-    """
-
-    soname: str
-    folders: tuple[str, ...] = (".",)
-    flags: tuple[str, ...] = ()
-
-    def files(self) -> list[Path]:
-        """The files that the compiler is given."""
-        return [path for folder in self.folders for path in sorted((SOURCES / folder).glob("*.c"))]
-
-    def arguments(self) -> list[str]:
-        """The arguments of the compiler, without the files to read and to write."""
-        return [*_FLAGS, f"-Wl,-soname,{self.soname}", *(flag.format(sources=SOURCES) for flag in self.flags)]
-
-
-DRIVER = NativeLibrary("libcuda.so.1", flags=("-D_GNU_SOURCE", "-Wl,--no-undefined", "-Wl,-Bsymbolic"))
-"""The virtual driver."""
-
-
 def compiler() -> list[str] | None:
-    """The command of the C compiler: ``$CC``, else ``cc``, ``gcc``, ``clang``, or that of the package ``ziglang``; None if there is none."""
+    """The command of the C compiler: ``$CC``, else ``cc``, ``gcc``, ``clang``, else that of the package ``ziglang``; None without any."""
     named = shlex.split(os.environ.get("CC", ""))
     if named:
         return named if shutil.which(named[0]) else None
@@ -66,8 +36,6 @@ def compiler() -> list[str] | None:
     if found is not None:
         return [found]
     if find_spec("ziglang") is not None:
-        import sys
-
         return [sys.executable, "-m", "ziglang", "cc"]
     return None
 
@@ -80,7 +48,7 @@ def build(library: NativeLibrary) -> Path:
     BuildError
         I501 if there is no compiler, I502 if the compiler fails
     """
-    prebuilt = _PREBUILT / library.soname
+    prebuilt = PREBUILT / library.soname
     if prebuilt.is_file():
         return prebuilt
     command = compiler()
@@ -133,8 +101,7 @@ def _compile(command: Sequence[str], library: NativeLibrary, file: Path) -> None
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=file.parent) as temporary:
             made = Path(temporary, library.soname)
-            files = list(map(str, library.files()))
-            done = subprocess.run([*command, *files, *library.arguments(), "-o", str(made)], capture_output=True, text=True, check=False)
+            done = subprocess.run([*command, *library.arguments(), "-o", str(made)], capture_output=True, text=True, check=False)
             if done.returncode:
                 raise BuildError(_failure(command, library, done.stderr))
             os.replace(made, file)

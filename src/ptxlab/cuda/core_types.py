@@ -15,8 +15,11 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
+from typing import Any
 
 __all__ = [
+    "ATTRIBUTES",
+    "CALLBACKS",
     "KERNEL_ATTRIBUTES",
     "LOG_BYTES",
     "Core",
@@ -96,25 +99,32 @@ class HeapChange(Structure):
     _fields_ = [("address", c_uint64), ("size", c_uint64), ("id", c_uint64), ("device", c_int32), ("kind", c_int32)]
 
 
+CALLBACKS: dict[str, Any] = {
+    "load_image": CFUNCTYPE(c_int, c_uint64, c_uint64, c_int, POINTER(LoadedImage)),
+    "unload_image": CFUNCTYPE(None, c_uint64),
+    "kernel_name": CFUNCTYPE(c_int, c_uint64, c_uint32, POINTER(c_char_p)),
+    "kernel_info": CFUNCTYPE(c_int, c_uint64, c_uint32, POINTER(KernelInfo)),
+    "variable": CFUNCTYPE(c_int, c_uint64, c_char_p, POINTER(c_uint64), POINTER(c_uint64)),
+    "prepare_launch": CFUNCTYPE(c_int, POINTER(LaunchRequest), POINTER(c_uint64)),
+    "run_launch": CFUNCTYPE(c_int, c_uint64, c_int),
+    "encode_tensor_map": CFUNCTYPE(c_int, POINTER(TensorMapRequest), c_void_p),
+    "link": CFUNCTYPE(c_int, c_uint32, POINTER(c_uint64), POINTER(c_uint64), POINTER(c_void_p), POINTER(c_uint64), c_void_p),
+    "report": CFUNCTYPE(None, c_int, c_char_p, c_uint64, c_char_p),
+    "start_thread": CFUNCTYPE(c_int, c_void_p, c_void_p),
+    "has_interpreter": CFUNCTYPE(c_int),
+    "release_interpreter": CFUNCTYPE(c_void_p),
+    "take_interpreter": CFUNCTYPE(None, c_void_p),
+    "lock_interpreter": CFUNCTYPE(c_int),
+    "unlock_interpreter": CFUNCTYPE(None, c_int),
+    "handle_signals": CFUNCTYPE(c_int),
+    "drop_exception": CFUNCTYPE(None),
+    "interrupt_program": CFUNCTYPE(None),
+    "interrupt_launch": CFUNCTYPE(None),
+}
+"""The functions of the table, by name, with their types."""
+
+
 class Core(Structure):
     """The functions that the library leaves to ptxlab."""
 
-    _fields_ = [
-        ("size", c_uint32),
-        ("devices", c_uint32),
-        ("descriptions", POINTER(DeviceDescription)),
-        ("load_image", CFUNCTYPE(c_int, c_uint64, c_uint64, c_int, POINTER(LoadedImage))),
-        ("unload_image", CFUNCTYPE(None, c_uint64)),
-        ("kernel_name", CFUNCTYPE(c_int, c_uint64, c_uint32, POINTER(c_char_p))),
-        ("kernel_info", CFUNCTYPE(c_int, c_uint64, c_uint32, POINTER(KernelInfo))),
-        ("variable", CFUNCTYPE(c_int, c_uint64, c_char_p, POINTER(c_uint64), POINTER(c_uint64))),
-        ("prepare_launch", CFUNCTYPE(c_int, POINTER(LaunchRequest), POINTER(c_uint64))),
-        ("run_launch", CFUNCTYPE(c_int, c_uint64, c_int)),
-        ("encode_tensor_map", CFUNCTYPE(c_int, POINTER(TensorMapRequest), c_void_p)),
-        ("link", CFUNCTYPE(c_int, c_uint32, POINTER(c_uint64), POINTER(c_uint64), POINTER(c_void_p), POINTER(c_uint64), c_void_p)),
-        ("report", CFUNCTYPE(None, c_int, c_char_p, c_uint64, c_char_p)),
-        ("start_thread", CFUNCTYPE(c_int, c_void_p, c_void_p)),
-        ("has_interpreter", CFUNCTYPE(c_int)),
-        ("release_interpreter", CFUNCTYPE(c_void_p)),
-        ("take_interpreter", CFUNCTYPE(None, c_void_p)),
-    ]
+    _fields_ = [("size", c_uint32), ("devices", c_uint32), ("descriptions", POINTER(DeviceDescription)), *CALLBACKS.items()]

@@ -17,6 +17,8 @@ from ptxlab.machine.memory.global_memory import ALIGNMENT, Allocation, DeviceMem
 __all__ = ["DriverMemory", "host_bytes"]
 
 _BATCH = 256
+_LARGEST_TABLE = 64 << 10
+"""Bytes of an allocation that may be a table of pointers."""
 _REMEMBERED = 1024
 """Freed ranges that are kept, to say of an access that its memory was freed."""
 _VARIABLE = 5
@@ -70,6 +72,21 @@ class DriverMemory(DeviceMemory):
             with self._lock:
                 super().free(allocation)
             self._library.ptxlab_heap_free(allocation.base)
+
+    def reached_from(self, roots: bytes) -> list[Allocation]:
+        """The allocations that words in the parameters point to, and those that words in small ones of these point to.
+
+        Programs have memory of other kernels too, which a launch need not copy.
+        """
+        found: dict[int, Allocation] = {}
+        left = [np.frombuffer(roots + bytes(-len(roots) % 8), np.uint64)]
+        while left:
+            for allocation, _ in self.reached(left.pop()):
+                if allocation.base not in found:
+                    found[allocation.base] = allocation
+                    if allocation.size <= _LARGEST_TABLE:
+                        left.append(allocation.data[: allocation.size & ~7].view(np.uint64))
+        return list(found.values())
 
     def update(self) -> None:
         """Take over what the program has allocated and freed since the last time."""

@@ -32,6 +32,7 @@ class Turns:
         self._seen: dict[int, set[int]] = {}
         self._stalls: dict[int, float] = {}
         self._news = 0.0
+        self._interrupted = False
 
     def __enter__(self) -> Turns:
         """Wait for the machine, and take it for a launch."""
@@ -58,9 +59,16 @@ class Turns:
         self._seen.pop(threading.get_ident(), None)
         self._stalls.pop(threading.get_ident(), None)
         self._news = time.monotonic()
+        self._interrupted = False
+
+    def interrupt(self) -> None:
+        """End the launch that executes, or the next one, with a KeyboardInterrupt."""
+        self._interrupted = True
 
     def turn(self) -> None:
         """Let another launch execute, if one waits."""
+        if self._interrupted:
+            raise KeyboardInterrupt
         now = time.monotonic()
         if now - self._stalls.get(threading.get_ident(), 0.0) > _RECENT:
             self._news = now

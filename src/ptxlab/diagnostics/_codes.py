@@ -349,10 +349,11 @@ _CODES = (
     # The virtual CUDA driver.
     CodeInfo("I501", "error", "there is no compiler for a library of the package"),
     CodeInfo("I502", "error", "a library of the package cannot be compiled"),
-    CodeInfo("I503", "error", "a function that the virtual driver does not have"),
+    CodeInfo("I503", "warning", "a function that the virtual driver does not have"),
     CodeInfo("I504", "error", "memory is freed that is not allocated"),
-    CodeInfo("I505", "error", "a launch that the driver refuses"),
+    CodeInfo("I505", "warning", "a launch that the driver refuses"),
     CodeInfo("I506", "error", "a device that the virtual driver does not have"),
+    CodeInfo("I507", "error", "other devices are in use already"),
     # Results of record kits.
     CodeInfo("K101", "error", "a file of results that is damaged"),
     CodeInfo("K102", "error", "results of another record kit"),

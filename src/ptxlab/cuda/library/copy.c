@@ -39,14 +39,11 @@ static bool transfers(void)
     return works > 0;
 }
 
-/* Whether pages are mapped; memory that is mapped may still not be readable. */
-static bool is_mapped(uint64_t address, uint64_t size)
+bool pages_are_mapped(uint64_t address, uint64_t size)
 {
     unsigned char present[256];
     if (address < PAGE || address + size < address)
         return false;
-    if (transfers())
-        return true; /* the copy itself finds out */
     uint64_t at = address / PAGE * PAGE, end = address + size;
     for (; at < end; at += sizeof present * PAGE) {
         uint64_t piece = end - at < sizeof present * PAGE ? end - at : sizeof present * PAGE;
@@ -56,13 +53,16 @@ static bool is_mapped(uint64_t address, uint64_t size)
     return true;
 }
 
+/* Whether memory of the program may be accessible; where the kernel copies, the copy itself finds out. */
+static bool may_access(uint64_t address, uint64_t size) { return transfers() || pages_are_mapped(address, size); }
+
 bool read_program(void *to, const void *from, size_t size)
 {
     if (!size)
         return true;
     if (transfers())
         return transfer(process_vm_readv, to, (uint64_t)from, size);
-    if (!is_mapped((uint64_t)from, size))
+    if (!pages_are_mapped((uint64_t)from, size))
         return false;
     memcpy(to, from, size);
     return true;
@@ -176,7 +176,7 @@ static CUresult check_side(const CopyOp *copy, Side *side, Place place)
     lock();
     bool overruns = memory_find(side->address) != NULL;
     unlock();
-    return place == DEVICE || overruns || !is_mapped(side->address, size) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    return place == DEVICE || overruns || !may_access(side->address, size) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 static CUresult make(CopyOp **made, Side to, Place to_place, Side from, Place from_place, uint64_t width, uint64_t height, uint64_t depth)

@@ -91,11 +91,20 @@ typedef struct Core {
     int (*has_interpreter)(void);
     void *(*release_interpreter)(void);
     void (*take_interpreter)(void *state);
+    /* The same, to handle signals while a thread waits: lock and unlock the interpreter, handle signals (-1: with an exception), drop the
+     * exception, and interrupt the program again when the call returns. */
+    int (*lock_interpreter)(void);
+    void (*unlock_interpreter)(int state);
+    int (*handle_signals)(void);
+    void (*drop_exception)(void);
+    void (*interrupt_program)(void);
+    /* End the launch that executes, or the next one. */
+    void (*interrupt_launch)(void);
 } Core;
 
 /* What the core calls. */
 
-/* Give the library its core; before the first cuInit. */
+/* Give the library its core; ILLEGAL_STATE if a context exists. */
 int ptxlab_attach_core(const Core *core);
 /* Wait for all streams of all contexts, as at the end of the process. */
 void ptxlab_drain(void);

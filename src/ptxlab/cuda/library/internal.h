@@ -47,7 +47,8 @@ typedef struct Driver {
     pthread_cond_t changed;
     _Atomic Phase phase;
     Core core;
-    uint32_t waiting; /* threads of the program that wait for a stream */
+    uint32_t waiting;    /* threads of the program that wait for a stream */
+    uint32_t performing; /* operations that threads perform now */
     uint64_t next_id;
     struct CUctx_st *primary[PTXLAB_MAX_DEVICES];
     unsigned int primary_flags[PTXLAB_MAX_DEVICES];
@@ -62,6 +63,8 @@ bool wait_changed(uint64_t until);
 /* Around waits of threads of the program, without the lock. */
 void *begin_host_wait(void);
 void end_host_wait(void *token);
+/* Let the program handle signals during such a wait; true if it is interrupted. */
+bool handle_signals(void);
 uint64_t now_ns(void);
 
 /* State of a thread. */
@@ -152,6 +155,9 @@ CUresult memory_allocate(MemoryKind kind, int device, uint64_t size, uint64_t al
 CUresult memory_free(const char *function, uint64_t address, unsigned int kinds);
 void memory_free_context(CUcontext context);
 uint64_t memory_used(int device);
+/* Give the memory of a range back, which is no longer in the map; `memory_release_freed` does what had to wait. */
+void memory_release(uint64_t address, uint64_t size);
+void memory_release_freed(void);
 #define KIND_BIT(kind) (1u << (kind))
 
 /* ------------------------------------------------------------------ streams */
@@ -288,6 +294,8 @@ CUresult make_copy(Op **op, const CUDA_MEMCPY3D *copy, CUcontext context);
 CUresult make_fill(Op **op, uint64_t to, uint64_t pitch, unsigned int value, unsigned int element, uint64_t width, uint64_t height);
 CUresult make_host_call(Op **op, CUhostFn function, void *data);
 
+/* Whether all pages of a range are mapped; mapped memory may still not be readable. */
+bool pages_are_mapped(uint64_t address, uint64_t size);
 /* Copy memory of the program, of which only the address is known: false if it cannot be read. */
 bool read_program(void *to, const void *from, size_t size);
 

@@ -1,8 +1,6 @@
 /* The map of memory: what is allocated, registered or mapped, and what programs ask about it. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "internal.h"
 
@@ -120,6 +118,48 @@ EXPORT uint32_t ptxlab_heap_changes(HeapChange *into, uint32_t most)
     return taken;
 }
 
+/* ------------------------------------------------------------------ release */
+
+typedef struct Range {
+    uint64_t address, size;
+} Range;
+
+static Range *freed;
+static size_t freed_count, freed_capacity;
+
+/* Give memory back: at once, or when no operation is being performed, which may still use it against the rules. */
+void memory_release(uint64_t address, uint64_t size)
+{
+    lock();
+    bool later = driver.performing > 0;
+    if (later && freed_count == freed_capacity) {
+        size_t wanted = freed_capacity ? 2 * freed_capacity : 64;
+        Range *grown = realloc(freed, wanted * sizeof *grown);
+        if (grown) {
+            freed = grown;
+            freed_capacity = wanted;
+        }
+    }
+    if (later && freed_count < freed_capacity)
+        freed[freed_count++] = (Range){address, size};
+    unlock();
+    if (!later)
+        arena_release(address, size);
+}
+
+void memory_release_freed(void)
+{
+    for (;;) {
+        lock();
+        bool some = freed_count && !driver.performing;
+        Range range = some ? freed[--freed_count] : (Range){0};
+        unlock();
+        if (!some)
+            return;
+        arena_release(range.address, range.size);
+    }
+}
+
 /* ------------------------------------------------------------------ allocation */
 
 CUresult memory_allocate(MemoryKind kind, int device, uint64_t size, uint64_t alignment, unsigned int flags, uint64_t *address)
@@ -164,7 +204,7 @@ CUresult memory_free(const char *function, uint64_t address, unsigned int kinds)
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (own)
-        arena_release(address, size);
+        memory_release(address, size);
     return CUDA_SUCCESS;
 }
 
@@ -182,7 +222,7 @@ void memory_free_context(CUcontext context)
         if (!found.address)
             return;
         if (found.kind != MEMORY_REGISTERED)
-            arena_release(found.address, found.size);
+            memory_release(found.address, found.size);
     }
 }
 
@@ -288,12 +328,8 @@ CUresult ptxlab_cuMemFreeHost(void *memory)
 CUresult ptxlab_cuMemHostRegister_v2(void *memory, size_t size, unsigned int flags)
 {
     uint64_t address = (uint64_t)memory;
-    unsigned char present;
-    if (!memory || !size || address + size < address || flags & ~15u)
+    if (!memory || !size || flags & ~15u || !pages_are_mapped(address, size))
         return CUDA_ERROR_INVALID_VALUE;
-    for (uint64_t page = address & ~4095ull; page < address + size; page += 4096)
-        if (mincore((void *)page, 1, &present) != 0)
-            return CUDA_ERROR_INVALID_VALUE;
     lock();
     size_t next = position(address);
     bool overlaps = memory_find(address) || (next < count && map[next]->address < address + size);

@@ -44,6 +44,22 @@ void end_host_wait(void *token)
         driver.core.take_interpreter(token);
 }
 
+bool handle_signals(void)
+{
+    const Core *core = &driver.core;
+    if (!core->lock_interpreter)
+        return false;
+    int state = core->lock_interpreter();
+    bool interrupted = core->handle_signals() != 0;
+    if (interrupted) {
+        core->drop_exception();
+        core->interrupt_launch();
+        core->interrupt_program();
+    }
+    core->unlock_interpreter(state);
+    return interrupted;
+}
+
 /* ------------------------------------------------------------------ threads */
 
 static void end_thread(void *value)
@@ -89,11 +105,21 @@ Thread *this_thread(void)
 
 /* ------------------------------------------------------------------ start and end */
 
+static void note_use(void *handle, void *data)
+{
+    (void)handle;
+    *(bool *)data = true;
+}
+
 EXPORT int ptxlab_attach_core(const Core *core)
 {
     pthread_once(&once, start);
     if (!core || core->size != sizeof *core || core->devices > PTXLAB_MAX_DEVICES)
         return CUDA_ERROR_INVALID_VALUE;
+    bool used = false;
+    handle_each(HANDLE_CONTEXT, note_use, &used);
+    if (used)
+        return CUDA_ERROR_ILLEGAL_STATE;
     lock();
     driver.core = *core;
     unlock();

@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-enum { IDLE_NS = 500000000, POLL_NS = 1000000, LINGER_NS = 250000000 };
+enum { IDLE_NS = 500000000, POLL_NS = 1000000, LINGER_NS = 250000000, SIGNALS_NS = 100000000 };
 
 CUresult (*capture_operation)(CUstream stream, Op *op);
 CUresult (*capture_event_record)(CUstream stream, CUevent event);
@@ -190,6 +190,7 @@ static CUresult perform(CUstream stream, Op *op)
 {
     CUcontext context = stream->context;
     CUresult earlier = context->error, result = CUDA_SUCCESS;
+    driver.performing++;
     unlock();
     if (!earlier)
         result = op->class->perform(op);
@@ -197,6 +198,11 @@ static CUresult perform(CUstream stream, Op *op)
         op->class->cancel(op);
     op_free(op);
     lock();
+    if (!--driver.performing) {
+        unlock();
+        memory_release_freed();
+        lock();
+    }
     if (result && result != CUDA_ERROR_INVALID_VALUE && !context->error)
         context->error = result;
     stream->completed++;
@@ -361,12 +367,19 @@ CUresult wait_for(Position position, CUcontext context)
         unlock();
         void *token = begin_host_wait();
         lock();
-        while (!is_reached(position) && driver.phase == PHASE_READY)
-            wait_changed(0);
+        bool interrupted = false;
+        while (!is_reached(position) && driver.phase == PHASE_READY && !interrupted)
+            if (!wait_changed(now_ns() + SIGNALS_NS)) {
+                unlock();
+                interrupted = handle_signals();
+                lock();
+            }
         driver.waiting--;
         stream_drop(position.stream);
         unlock();
         end_host_wait(token);
+        if (interrupted)
+            return CUDA_ERROR_NOT_READY;
         lock();
     }
     CUresult result = CUDA_ERROR_DEINITIALIZED;

@@ -359,9 +359,10 @@ def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iter
     arguments = bind_arguments(program.parameters, program.param_bytes, values, device, kernel.name)
     try:
         device.launches += 1
-        size = sum(allocation.size for allocation in device.memory.live())
+        roots = arguments.packed + b"".join(address.to_bytes(8, "little") for address in addresses.values())
+        size = sum(allocation.size for allocation in device.memory.reached_from(roots))
         again = options.confirms and (options.keep_inputs or size <= _MOST_KEPT)
-        replay = Replay.of(kernel, options, device, values, arguments, addresses) if options.keep_inputs or again else None
+        replay = Replay.of(kernel, options, device, values, arguments, addresses, roots) if options.keep_inputs or again else None
         launch = Launch(device, kernel.module.ast, program, executable, options, arguments.packed, addresses, trace=trace)
         result = execute(launch, started, replay if options.keep_inputs else None, replay if again else None, size)
         if result.completed:

@@ -127,11 +127,20 @@ class DeviceMemory:
         del self._all[at], self._bases[at]
         self._tabulate()
 
-    def copy(self) -> DeviceMemory:
-        """Return the same allocations with copies of their bytes; freed ones are kept as freed."""
+    def reached_from(self, roots: bytes) -> list[Allocation]:
+        """The live allocations that a launch may access, whose parameters and variables have these addresses."""
+        return self.live()
+
+    def copy(self, roots: bytes | None = None) -> DeviceMemory:
+        """Return the same allocations with copies of their bytes; freed ones are kept as freed.
+
+        With ``roots``, only those that can be reached from there.
+        """
         made = DeviceMemory()
-        made._next, made._bases = self._next, list(self._bases)
-        for a in self._all:
+        wanted = None if roots is None else set(map(id, self.reached_from(roots)))
+        copied = [a for a in self._all if wanted is None or a.freed or id(a) in wanted]
+        made._next, made._bases = self._next, [a.base for a in copied]
+        for a in copied:
             data = aligned_bytes(a.data.size, 256)
             data[:] = a.data
             mirror = None if a.mirror is None else a.mirror.copy()

@@ -111,12 +111,13 @@ class Replay:
         values: list[Any],
         arguments: Arguments,
         variables: dict[str, int],
+        roots: bytes | None = None,
     ) -> Replay:
-        """Copy the state before a launch."""
+        """Copy the state before a launch, and of memory what can be reached from ``roots``."""
         names = [p.name for p in kernel.parameters]
         about = (device.target or kernel.module.target, device.sms, device.ctas_per_sm, device.launches)
         arrays = tuple(placed_arguments(names, values, arguments))
-        return cls(kernel, options, arguments.packed, device.memory.copy(), dict(variables), about, arrays)
+        return cls(kernel, options, arguments.packed, device.memory.copy(roots), dict(variables), about, arrays)
 
     def run(
         self, observe: Callable[[Launch], Observer] | None = None, program: Program | None = None, **changes: Any

@@ -177,7 +177,8 @@ class Registers:
         row = self._undefined_row(register)
         if bits is None or bits >= self._widths[register]:
             return row
-        return (row if row.ndim == 1 else row[0]) & row.dtype.type((1 << bits) - 1)
+        low: NDArray[Any] = (row if row.ndim == 1 else row[0]) & row.dtype.type((1 << bits) - 1)
+        return low
 
     def undefined_bits(self, register: int, mask: int, bits: int | None = None) -> tuple[int, int]:
         """The lanes of a mask in which a register has undefined bits, and those bits of all of them together."""

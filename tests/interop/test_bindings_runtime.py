@@ -47,7 +47,42 @@ assert rt.cudaSetDevice(7) == (rt.cudaError_t.cudaErrorInvalidDevice,)
 """
 
 
-@pytest.mark.parametrize("program", [MEMORY, STREAMS, ERRORS], ids=["memory", "streams", "errors"])
+UNLOADED = """
+import numpy as np
+from cuda.bindings import driver
+PTX = b'''.version 8.7
+.target sm_90a
+.address_size 64
+.global .b32 value[4] = {7, 7, 7, 7};
+.visible .entry k(.param .u64 out) {
+    .reg .b64 %rd<4>; .reg .b32 %r<4>; .reg .pred %p1;
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r2, 0;
+LOOP:
+    add.u32 %r2, %r2, 1;
+    setp.lt.u32 %p1, %r2, 200000;
+    @%p1 bra LOOP;
+    mov.u64 %rd2, value;
+    ld.global.u32 %r1, [%rd2];
+    st.global.u32 [%rd1], %r1;
+    ret;
+}'''
+driver.cuInit(0)
+driver.cuCtxSetCurrent(driver.cuDevicePrimaryCtxRetain(0)[1])
+module = driver.cuModuleLoadData(PTX)[1]
+kernel = driver.cuModuleGetFunction(module, b"k")[1]
+out = driver.cuMemAlloc(4)[1]
+pointer = np.array([int(out)], np.uint64)
+arguments = np.array([pointer.ctypes.data], np.uint64)
+assert int(driver.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, 0, arguments.ctypes.data, 0)[0]) == 0
+assert int(driver.cuModuleUnload(module)[0]) == 0
+found = np.zeros(1, np.uint32)
+assert int(driver.cuMemcpyDtoH(found.ctypes.data, out, 4)[0]) == 0
+assert found[0] == 7
+"""
+
+
+@pytest.mark.parametrize("program", [MEMORY, STREAMS, ERRORS, UNLOADED], ids=["memory", "streams", "errors", "unloaded before the end"])
 def test_programs(program: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(program)
     command = [sys.executable, "-W", "ignore", "-c", "from ptxlab.cli import main; main()", "exec", "--target", "sm_90a", "program.py"]

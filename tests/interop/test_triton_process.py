@@ -64,6 +64,6 @@ def test_a_finding_names_argument_and_launch_and_the_program_ends_without_a_trac
     assert "error[M402]: read of 4 bytes at " in done.stderr
     assert "0 bytes past the end of argument x (float32[60])" in done.stderr
     assert "elements: x[60], which does not exist; x is float32[60]" in done.stderr
-    assert "launched at: program.py:11" in done.stderr
+    assert "launched at: program.py:10" in done.stderr
     assert "double.ptx:" in done.stderr
     assert "Traceback" not in done.stderr

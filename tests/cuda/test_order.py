@@ -34,12 +34,12 @@ def test_a_kernel_waits_for_the_host(driver: Driver, found: Session) -> None:
     assert not found.diagnostics
 
 
-def test_a_kernel_waits_for_a_thread_of_the_host(driver: Driver) -> None:
+def test_a_kernel_waits_for_a_thread_of_the_host(driver: Driver, found: Session) -> None:
     memory, flag = _pinned(driver)
     flag[:] = 0
 
     def write() -> None:
-        time.sleep(0.3)
+        time.sleep(1.5)  # longer than a launch may wait if no thread of the program could help
         flag[0] = 3
 
     wait, stream = driver.function(driver.module(), "wait_for"), driver.stream()
@@ -48,6 +48,7 @@ def test_a_kernel_waits_for_a_thread_of_the_host(driver: Driver) -> None:
     thread.start()
     driver.call("cuStreamSynchronize", stream)
     thread.join()
+    assert not found.diagnostics
 
 
 def test_a_kernel_waits_for_a_kernel_of_another_stream(driver: Driver, found: Session) -> None:
@@ -166,3 +167,38 @@ def test_threads_launch_at_the_same_time(driver: Driver) -> None:
     for thread in threads:
         thread.join()
     assert results == [10] * 8
+
+
+def test_threads_make_and_destroy_streams_while_others_wait(driver: Driver) -> None:
+    context = c_void_p()
+    driver.call("cuCtxGetCurrent", byref(context))
+    nothing = ctypes.CFUNCTYPE(None, c_void_p)(lambda _: None)
+    failed: list[str] = []
+
+    def work(seed: int) -> None:
+        choose = np.random.default_rng(seed)
+        try:
+            driver.call("cuCtxSetCurrent", context)
+            for _ in range(100):
+                stream, event, at = driver.stream(int(choose.integers(2))), driver.event(), driver.allocate(1024)
+                steps = {
+                    "fill": lambda s=stream, a=at: driver.call("cuMemsetD32Async", a, c_uint32(3), c_size_t(256), s),
+                    "record": lambda s=stream, e=event: driver.call("cuEventRecord", e, s),
+                    "wait": lambda e=event: driver.call("cuStreamWaitEvent", None, e, 0),
+                    "call": lambda s=stream: driver.call("cuLaunchHostFunc", s, nothing, None),
+                    "all": lambda: driver.call("cuCtxSynchronize"),
+                }
+                for name in choose.choice(list(steps), 6):
+                    steps[name]()
+                driver.call("cuMemFree_v2", at)
+                driver.call("cuStreamDestroy_v2", stream)
+                driver.call("cuEventDestroy_v2", event)
+        except Exception as error:
+            failed.append(str(error))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []

@@ -21,7 +21,7 @@ from ptxlab.cuda.linking import joined
 from ptxlab.cuda.memory import DriverMemory
 from ptxlab.cuda.reports import Report, report_of, result_of
 from ptxlab.cuda.sites import calling_place
-from ptxlab.cuda.turns import Turns
+from ptxlab.cuda.turns import STREAM_THREAD, Turns
 from ptxlab.descriptors import encode_tensor_map
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, render_report
 from ptxlab.machine import Device, Kernel, KernelError, Result
@@ -309,7 +309,7 @@ _PYTHON = {
 def _start_thread(function: int, argument: int) -> int:
     """Run a function of the library on a thread of Python, which keeps its state between the calls of the core."""
     body = ctypes.CFUNCTYPE(None, c_void_p)(function)
-    threading.Thread(target=body, args=(argument,), daemon=True, name="ptxlab stream").start()
+    threading.Thread(target=body, args=(argument,), daemon=True, name=STREAM_THREAD).start()
     return SUCCESS
 
 

@@ -8,12 +8,16 @@ from collections import deque
 from ctypes import byref, c_uint32
 from typing import Any
 
-__all__ = ["Turns"]
+__all__ = ["STREAM_THREAD", "Turns"]
 
 _PAUSE = 0.001
 _RECENT = 0.2
-_HOPELESS = 1.0
-"""Seconds without anything new, while the program waits, after which a launch that waits counts as hung."""
+_HOPELESS, _HOPELESS_BESIDE_THREADS = 1.0, 30.0
+"""Seconds without anything new, while the program waits, after which a launch that waits counts as hung; the second, if the program has a
+thread that does not wait."""
+
+STREAM_THREAD = "ptxlab stream"
+"""The name of the threads that execute launches."""
 
 
 class Turns:
@@ -76,6 +80,12 @@ class Turns:
             self.__exit__()
             self.__enter__()
 
+    @staticmethod
+    def _patience(waiting: int) -> float:
+        """How long a launch may wait while so many threads of the program wait."""
+        threads = sum(thread.name != STREAM_THREAD for thread in threading.enumerate())
+        return _HOPELESS_BESIDE_THREADS if threads > waiting else _HOPELESS
+
     def stalled(self, state: int) -> bool:
         """Let others go on for a while; return False if the program waits and nothing new has happened for long.
 
@@ -91,7 +101,7 @@ class Turns:
         if state not in seen or moving.value or not waiting.value:
             self._news = now
         seen.add(state)
-        if now - self._news > _HOPELESS:
+        if now - self._news > _HOPELESS and now - self._news > self._patience(waiting.value):
             self._news = now
             return False
         self._stalls[thread] = now

@@ -413,11 +413,16 @@ CUresult synchronize_context(CUcontext context)
         for (CUstream stream = context->streams; stream && !position.stream; stream = stream->next)
             if (!is_reached(stream_position(stream)))
                 position = stream_position(stream);
+        if (position.stream)
+            stream_keep(position.stream); /* another thread may destroy it */
         CUresult error = context->error;
         unlock();
         if (!position.stream)
             return error;
         CUresult result = wait_for(position, context);
+        lock();
+        stream_drop(position.stream);
+        unlock();
         if (result && result != context->error)
             return result;
     }

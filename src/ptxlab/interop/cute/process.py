@@ -19,7 +19,7 @@ from ptxlab.interop._host_memory import attached
 from ptxlab.interop.cute._arguments import outside_of
 from ptxlab.interop.cute._kept import KeptPtx, settings
 from ptxlab.interop.optional_packages import after_import, before_import
-from ptxlab.interop.session import current, replace_attribute
+from ptxlab.interop.session import replace_attribute
 
 __all__ = ["LIBRARY", "install_on_import"]
 
@@ -83,10 +83,11 @@ def _with_host_memory(driver: cuda.Driver, used: list[weakref.ref[Any]], run: Ca
         passed = {str(i): value for i, ref in enumerate(used) if (value := ref()) is not None}
         used.clear()
         driver.bridge.memory.update()
-        memory = outside_of(current().device, passed)
+        device = driver.bridge.devices[0]
+        memory = outside_of(device, passed)
         if not memory:
             return run(self, exe_args)
-        with attached(current().device, memory):
+        with attached(device, memory):
             try:
                 return run(self, exe_args)
             finally:

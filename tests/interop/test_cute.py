@@ -310,6 +310,26 @@ def test_a_program_runs_as_it_is(program: Path) -> None:
     assert "ptxlab: 5 launches on sm_100a, nothing found" in done.stderr
 
 
+def test_host_functions_without_kernels_run_as_host_code(tmp_path: Path) -> None:
+    script = tmp_path / "host.py"
+    script.write_text(
+        "import numpy as np, cutlass, cutlass.cute as cute\n"
+        "from cutlass.cute.runtime import from_dlpack\n"
+        "@cute.jit\n"
+        "def double(a: cute.Tensor, count: cutlass.Int32):\n"
+        "    for i in cutlass.range(count):\n"
+        "        a[i] = a[i] * 2\n"
+        "a = np.arange(8, dtype=np.float32)\n"
+        "double(from_dlpack(a), 5)\n"
+        "cute.compile(double, from_dlpack(a), 5)(from_dlpack(a), 8)\n"
+        "print(a.tolist())\n"
+    )
+    done = run_ptxlab("exec", str(script))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str([0.0, 4.0, 8.0, 12.0, 16.0, 10.0, 12.0, 14.0])
+    assert "ptxlab: no kernel was launched" in done.stderr
+
+
 def test_a_finding_names_the_line_of_the_program(tmp_path: Path) -> None:
     script = tmp_path / "wrong.py"
     script.write_text(

@@ -304,7 +304,7 @@ def test_comparisons_and_rates_of_the_testing_module(session: Session) -> None:
     testing.assert_close(out, torch.full((100,), 2.0))
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         testing.assert_close(out, torch.full((100,), 2.5), atol=0.1)
-    assert testing.get_dram_gbps() == 3_996_000 * 8192 * 2 / 1e6 / 8
+    assert testing.get_dram_gbps() == 3_996_000 * 7680 * 2 / 1e6 / 8
 
 
 def test_a_benchmark_that_was_imported_before_works_too(session: Session) -> None:

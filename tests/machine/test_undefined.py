@@ -378,3 +378,43 @@ def test_a_kernel_that_defines_everything_is_not_changed() -> None:
     loaded = kernel(store("tid"))
     assert not loaded.program.tracked
     assert loaded.variant(False, False, False)[1] is loaded.variant(False, False, True)[1]
+
+
+NARROW = """
+.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 a) .reqntid 32
+{{
+    .reg .b64 %rd<4>;
+    .reg .b32 %r<6>;
+    .reg .b16 %rs<6>;
+    ld.param.u64 %rd1, [a];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd2, %r1, 2;
+    add.u64 %rd3, %rd1, %rd2;
+    mov.b16 %rs1, 5;
+    mov.b32 %r2, {{{halves}}};
+    st.global.{type} [%rd3], %r2;
+    ret;
+}}
+"""
+
+
+@pytest.mark.parametrize("type", ["b8", "u8", "b16"])
+@pytest.mark.parametrize("in_buffer", [False, True], ids=["array", "buffer"])
+def test_bits_that_a_narrow_store_leaves_out_do_not_count(type: str, in_buffer: bool) -> None:
+    device, array = ptxlab.Device("sm_100a"), np.zeros(64, np.uint8)
+    given = device.array(array) if in_buffer else array
+    result = ptxlab.loads(NARROW.format(halves="%rs1, %rs2", type=type)).kernel().launch(args=[given], device=device)
+    assert result.diagnostics == ()
+    stored = given.numpy() if in_buffer else array
+    assert stored[::2].tolist() == [5] * 32
+    assert device.diagnostics == []
+
+
+@pytest.mark.parametrize(("type", "bits"), [("u8", "0-7"), ("b16", "0-15")])
+def test_a_finding_about_a_narrow_store_names_the_bits_that_it_takes(type: str, bits: str) -> None:
+    result = ptxlab.loads(NARROW.format(halves="%rs2, %rs3", type=type)).kernel().launch(args=[np.zeros(64, np.uint8)])
+    (found,) = result.diagnostics
+    assert (found.code, found.message) == ("R808", f"st.global.{type} stores %r2, whose bits {bits} are undefined")

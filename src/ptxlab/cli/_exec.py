@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import runpy
 import sys
 import traceback
@@ -16,13 +15,15 @@ import click
 from ptxlab import cuda
 from ptxlab.cli._inspect import Expected, Mmas, OtherSchedules, Writers
 from ptxlab.cli._output import emit, findings, launch_options, refusing, write_text, writing
+from ptxlab.cli._progress import ProgressLine
 from ptxlab.cuda.remote.executables import is_executable
 from ptxlab.diagnostics import PtxlabError, render_sarif
-from ptxlab.interop.cute import install_on_import
+from ptxlab.interop.cute import process as cute
 from ptxlab.interop.optional_packages import EXTRAS, missing
 from ptxlab.interop.programs import run_program
 from ptxlab.interop.session import Session, Settings, activate, launched_at, raise_site
 from ptxlab.interop.torch import install as install_torch
+from ptxlab.interop.triton import process as triton
 from ptxlab.machine import KernelError
 
 __all__ = ["exec_"]
@@ -63,6 +64,7 @@ _KEPT = "ptxlab-kept"
 @click.option(
     "--mmas", is_flag=True, help="List the matrix instructions that each launch executed: shapes, types, descriptors, and where D is."
 )
+@click.option("--progress/--no-progress", default=None, help="Show kernels that run for seconds (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Print launches and findings as JSON; the script prints to standard error.")
 def exec_(
     script: str,
@@ -74,6 +76,7 @@ def exec_(
     provenance: tuple[str, ...],
     picture: Path | None,
     mmas: bool,
+    progress: bool | None,
     as_json: bool,
     options: dict[str, str],
 ) -> None:
@@ -108,6 +111,8 @@ def exec_(
     if sarif is not None:
         write_text(sarif, render_sarif(()))
         sarif = sarif.absolute()
+    if sys.stderr.isatty() if progress is None else progress:
+        session.progress = ProgressLine(sys.stderr).launch
     with activate(session), redirect_stdout(sys.stderr if as_json else sys.stdout):
         status = _run(script, arguments, session)
     told, multiplied = [], []
@@ -126,7 +131,7 @@ def exec_(
         drawn = draw_provenance(told[-1])
         write_text(picture, drawn.html() if picture.suffix == ".html" else drawn.svg())
     if as_json:
-        more: dict[str, Any] = {"ok": session.ok, "launches": [launch.as_dict() for launch in session.launches]}
+        more: dict[str, Any] = {"ok": session.ok, "skipped": session.skipped, "launches": [launch.as_dict() for launch in session.launches]}
         if provenance:
             more["provenance"] = [each.as_dict() for each in told]
         if mmas:
@@ -146,9 +151,9 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
     if is_executable(Path(script)):
         with refusing(None, err=True):
             return run_program(Path(script), arguments, session)
-    os.environ["TRITON_DEFAULT_BACKEND"] = "ptxlab"
-    install_on_import()
     driver = _driver(session)
+    cute.install_on_import()
+    triton.install_on_import()
     install_torch()
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).resolve().parent))
@@ -173,6 +178,8 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
             session.note(diagnostic if isinstance(error, KernelError) else launched_at(diagnostic, site))
         return 1
     except Exception as error:
+        if not all(launch.result.completed for launch in session.launches):
+            return 1  # the error of the driver after a launch that was ended, of which there is a finding
         return _traceback(error)
     finally:
         if driver is not None:
@@ -202,7 +209,10 @@ def _traceback(error: BaseException) -> int:
 def _summary(session: Session) -> str:
     count = len(session.launches)
     found = findings(session.diagnostics)
-    if not count:
+    if not session.asked and not count:
         return "ptxlab: no kernel was launched"
     what = f"{found} finding{'s' * (found != 1)}" if found else "nothing found"
-    return f"ptxlab: {count} launch{'es' * (count != 1)} on {session.settings.target}, {what}"
+    limit = session.settings.limit_ctas
+    partial = [f"{session.skipped} left out"] * bool(session.skipped) + [f"at most {limit} CTAs each"] * (limit is not None)
+    which = f" ({', '.join(partial)})" if partial else ""
+    return f"ptxlab: {count} launch{'es' * (count != 1)} on {session.settings.target}{which}, {what}"

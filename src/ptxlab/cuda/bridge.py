@@ -99,6 +99,7 @@ class Bridge:
         self.turns = Turns(library)
         self._modules: dict[int, LoadedModule] = {}
         self._tickets: dict[int, _Ticket] = {}
+        self._unloaded: list[LoadedModule] = []
         self._next = 1
         self._lock = threading.Lock()
         self._linked = threading.local()
@@ -128,11 +129,20 @@ class Bridge:
         return SUCCESS
 
     def unload_image(self, number: int) -> None:
-        """Forget an image, and free its variables."""
-        module = self._modules.pop(number)
-        if module.image.module is not None:
-            for device in self.devices:
-                device.unload(module.image.module)
+        """Forget an image, and free its variables when its launches have ended."""
+        self._unloaded.append(self._modules.pop(number))
+        self._free_unloaded()
+
+    def _free_unloaded(self) -> None:
+        """Free the variables of images that are unloaded and have no launch left."""
+        with self._lock:
+            busy = {id(ticket.module) for ticket in self._tickets.values()}
+            ended = [module for module in self._unloaded if id(module) not in busy]
+            self._unloaded = [module for module in self._unloaded if id(module) in busy]
+        for module in ended:
+            if module.image.module is not None:
+                for device in self.devices:
+                    device.unload(module.image.module)
 
     def kernel_name(self, number: int, index: int, name: Any) -> int:
         """Give the name of a kernel."""
@@ -181,14 +191,23 @@ class Bridge:
             return NOT_SUPPORTED
         number = self._number()
         parameters = ctypes.string_at(r.parameters, r.parameter_bytes)
-        device = self.devices[r.device]
-        self._tickets[number] = _Ticket(module, r.kernel, device, shape, parameters, self.site(), bool(r.cooperative))
+        made = _Ticket(module, r.kernel, self.devices[r.device], shape, parameters, self.site(), bool(r.cooperative))
+        with self._lock:
+            self._tickets[number] = made
         ticket[0] = number
         return SUCCESS
 
     def run_launch(self, number: int, cancelled: int) -> int:
         """Run a launch that has been prepared."""
-        ticket = self._tickets.pop(number)
+        try:
+            return self._run(self._tickets[number], cancelled)
+        finally:
+            with self._lock:
+                del self._tickets[number]
+            if self._unloaded:
+                self._free_unloaded()
+
+    def _run(self, ticket: _Ticket, cancelled: int) -> int:
         kernel = ticket.module.kernels[ticket.kernel].kernel
         if cancelled or kernel is None:
             return SUCCESS

@@ -20,7 +20,7 @@ from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.replay.replay import Placed
 
-__all__ = ["HostArray", "HostMemory", "attached", "placed"]
+__all__ = ["HostArray", "HostMemory", "attached", "described_tensor", "memory_of", "merged", "named_tensor", "placed"]
 
 _FIRST_ADDRESS, _HOST_END = 0xFFFF, 1 << 47
 """Addresses of host memory lie between these."""
@@ -67,7 +67,7 @@ class HostMemory:
     arrays: tuple[ArrayPlace, ...] = ()
 
 
-def _tensor_of(value: Any) -> Any:
+def described_tensor(value: Any) -> Any:
     """The tensor or array that a host descriptor is made of; anything else as it is."""
     while not hasattr(value, "untyped_storage") and not isinstance(value, (HostArray, int)) and hasattr(value, "base"):
         value = value.base
@@ -76,14 +76,14 @@ def _tensor_of(value: Any) -> Any:
 
 def placed(values: Iterable[tuple[str, Any]]) -> tuple[Placed, ...]:
     """The arrays among named arguments, where they lie."""
-    found = ((name, _tensor_of(value)) for name, value in values)
+    found = ((name, described_tensor(value)) for name, value in values)
     arrays = [(name, value.array if isinstance(value, HostArray) else as_array(value, name)) for name, value in found]
     return tuple(Placed(name, int(a.ctypes.data), a.shape, a.dtype, a.strides, a) for name, a in arrays if a is not None)
 
 
 def memory_of(value: Any, name: str) -> HostMemory | None:
     """The memory behind a pointer argument: the whole storage of a tensor, the whole array of a view; None for numbers."""
-    value = _tensor_of(value)
+    value = described_tensor(value)
     if hasattr(value, "untyped_storage"):
         return _of_tensor(value, f"argument {name}")
     if isinstance(value, HostArray):
@@ -97,12 +97,17 @@ def memory_of(value: Any, name: str) -> HostMemory | None:
     )
 
 
-def _of_tensor(tensor: Any, name: str) -> HostMemory:
+def named_tensor(tensor: Any, name: str) -> HostMemory:
+    """The memory of a tensor argument, without a look at what it holds."""
+    return _of_tensor(tensor, f"argument {name}", reads_words=False)
+
+
+def _of_tensor(tensor: Any, name: str, reads_words: bool = True) -> HostMemory:
     if not is_host_memory(tensor):
         raise refuse("I302", f"{name}: a torch tensor on {tensor.device}; ptxlab runs on CPU tensors", fix="call .cpu() first")
     storage = tensor.untyped_storage()
     low, size = storage.data_ptr(), storage.nbytes()
-    pointers = str(tensor.dtype) in ("torch.int64", "torch.uint64")
+    pointers = reads_words and str(tensor.dtype) in ("torch.int64", "torch.uint64")
     array = as_array(tensor.detach(), name) if pointers else None
     words = None if array is None else np.ravel(array)
     dtype, itemsize = str(tensor.dtype).removeprefix("torch."), tensor.element_size()
@@ -147,7 +152,7 @@ def _live() -> Iterator[HostMemory]:
             yield _of_tensor(thing, "tensor behind a pointer")
 
 
-def _merged(pieces: list[HostMemory]) -> list[HostMemory]:
+def merged(pieces: list[HostMemory]) -> list[HostMemory]:
     """Merge overlapping ranges."""
     merged: list[HostMemory] = []
     for piece in sorted((p for p in pieces if p.high > p.low), key=lambda p: p.low):
@@ -174,7 +179,7 @@ def attached(device: Device, values: Iterable[tuple[str, Any]]) -> Iterator[None
     pieces = [memory for name, value in pairs if (memory := memory_of(value, name)) is not None]
     numbers = [value for _, value in pairs if isinstance(value, int)]
     allocations = []
-    for piece in _merged(pieces + _reached(pieces, numbers)):
+    for piece in merged(pieces + _reached(pieces, numbers)):
         data = np.ctypeslib.as_array((ctypes.c_uint8 * (piece.high - piece.low)).from_address(piece.low))
         allocations.append(device.memory.attach(piece.low, data, piece.name, writable=piece.writable))
         allocations[-1].arrays = piece.arrays

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -29,20 +30,31 @@ def missing(what: str, extra: str, code: str = "I301") -> Diagnostic:
 
 
 class _AfterImport(MetaPathFinder):
+    """Stays until the module is imported: programs may ask for the spec of a module without importing it."""
+
     def __init__(self, name: str, action: Callable[[], object]) -> None:
         self.name = name
         self.action = action
+        self._asks = False
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        if fullname != self.name:
+        if fullname != self.name or self._asks:
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
+        self._asks = True
+        try:
+            spec = find_spec(fullname)
+        finally:
+            self._asks = False
         if spec is not None and spec.loader is not None:
             loader: Any = spec.loader
-            execute = loader.exec_module
-            loader.exec_module = lambda module: (execute(module), self.action())
+            loader.exec_module = partial(self._execute, loader.exec_module)
         return spec
+
+    def _execute(self, execute: Callable[[Any], object], module: Any) -> None:
+        execute(module)
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            self.action()
 
 
 def after_import(name: str, action: Callable[[], object]) -> Callable[[], None]:

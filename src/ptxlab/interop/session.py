@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from ptxlab.cuda.products import PRODUCTS
 from ptxlab.diagnostics import Diagnostic, Place, render_report
+from ptxlab.interop._selection import first_ctas, is_selected, launch_numbers, name_patterns
 from ptxlab.interop.optional_packages import after_import, missing
-from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Result
+from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Result, Stats
 from ptxlab.machine.launch.configuration import MOST_SMS, dimensions
 from ptxlab.machine.launch.options import LaunchOptions, Option, flag, option, refuse, whole
 from ptxlab.machine.observe.observer import Tracing, tracing
@@ -72,6 +73,9 @@ class Settings(LaunchOptions):
         None, "Streaming multiprocessors; default: as many as a product with the target has.", whole(1, MOST_SMS, optional=True)
     )
     keep_going: bool = option(False, "Report errors of a kernel that ran to its end, instead of raising them.", flag)
+    limit_ctas: int | None = option(None, "Run only so many CTAs of each launch, in whole clusters.", whole(1, 1 << 40, optional=True))
+    launches: tuple[int, int | None] | None = option(None, "Run only these launches, counted from 1.", launch_numbers)
+    skip_kernels: tuple[str, ...] = option((), "Do not run kernels with these names; fill_* is a pattern.", name_patterns)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -79,6 +83,10 @@ class Settings(LaunchOptions):
         found = os.environ if environment is None else environment
         variables = {name: f"PTXLAB_{name.upper()}" for name in cls.described()}
         return cls().read({name: found[variable] for name, variable in variables.items() if variable in found})
+
+
+Progress = Callable[[int, int], None]
+"""Called with the CTAs that have ended, and all CTAs."""
 
 
 @dataclass(slots=True)
@@ -118,12 +126,20 @@ class Session:
     report : called with every finding; default: the findings of each launch are written to standard error
     keep : where the PTX of kernels with findings is written to, and with ``keep_inputs`` a replay bundle of each launch
     inspectors : called with each launch that ran to its end, and kept its inputs; their findings are recorded with those of the launch
+    arrays : the arrays of the launches that the program makes now, where an adapter knows them
+    progress : called with the name and the number of a kernel's launch; gives what shows the progress of the launch, until it has ended
+    asked : the launches that the program has asked for
+    skipped : those of them that the settings leave out
     """
 
     settings: Settings = field(default_factory=Settings)
     report: Callable[[Diagnostic], None] | None = None
     keep: Path | None = None
     inspectors: list[Inspector] = field(default_factory=list)
+    arrays: tuple[Placed, ...] = ()
+    progress: Callable[[str, int], AbstractContextManager[Progress]] | None = None
+    asked: int = 0
+    skipped: int = 0
     launches: list[LaunchRecord] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     device: Device = field(init=False)
@@ -151,19 +167,32 @@ class Session:
     def launch(self, kernel: Kernel, site: Place | None, arrays: Iterable[Placed] = (), **geometry: Any) -> Result:
         """Launch a kernel with the settings, write what it prints to standard output, and record what was found.
 
-        ``arrays`` are those at the addresses among the arguments.
+        ``arrays`` are those at the addresses among the arguments. A launch that the settings leave out changes nothing.
 
         Raises
         ------
         KernelError
             if an error was found, or, with ``keep_going``, if the kernel did not run to its end
         """
-        result = _launch(kernel, **{"device": self.device} | self.launch_options() | geometry)
+        selected = self.select(kernel, geometry["grid"], geometry.get("cluster"))
+        if selected is None:
+            return _left_out()
+        with nullcontext() if self.progress is None else self.progress(kernel.name, self.asked) as shown:
+            result = _launch(kernel, **{"device": self.device} | self.launch_options() | selected | {"progress": shown} | geometry)
         if result.replay is not None:
-            result.replay = replace(result.replay, arrays=tuple(arrays))
+            result.replay = replace(result.replay, arrays=tuple(arrays) or self.arrays)
         sys.stdout.write(result.stdout)
         self.record(kernel, site, geometry["grid"], result)
         return result
+
+    def select(self, kernel: Kernel, grid: Any, cluster: Any) -> dict[str, Any] | None:
+        """Count a launch; return the options that its selection changes, or None if it is left out."""
+        self.asked += 1
+        settings = self.settings
+        if not is_selected(self.asked, kernel.name, settings.launches, settings.skip_kernels):
+            self.skipped += 1
+            return None
+        return {} if settings.limit_ctas is None else {"only": first_ctas(kernel, settings.limit_ctas, grid, cluster)}
 
     def record(self, kernel: Kernel, site: Place | None, grid: tuple[int, ...], result: Result) -> None:
         """Record a launch and its findings; errors are raised as in `launch`."""
@@ -210,6 +239,11 @@ class Session:
         shown = [d for d in found if d.severity != "error" or self.settings.keep_going]
         if shown:
             print(render_report(shown, sys.stderr.isatty(), _MORE), file=sys.stderr)
+
+
+def _left_out() -> Result:
+    """The result of a launch that is not run."""
+    return Result((), Stats(0, {}, 0, 0.0), completed=True)
 
 
 def launched_at(diagnostic: Diagnostic, site: Place | None) -> Diagnostic:
@@ -316,7 +350,10 @@ def switched(session: Session) -> Iterator[Session]:
 
     def launch(kernel: Kernel, grid: Any = 1, *args: Any, **options: Any) -> Result:
         """Launch with the settings as defaults; findings are recorded and raised as for other kernels."""
-        result = plain(kernel, grid, *args, **session.launch_options() | options)
+        selected = session.select(kernel, grid, options.get("cluster", args[1] if len(args) > 1 else None))
+        if selected is None:
+            return _left_out()
+        result = plain(kernel, grid, *args, **session.launch_options() | selected | options)
         session.record(kernel, launch_site(), dimensions("grid", grid), result)
         return result
 

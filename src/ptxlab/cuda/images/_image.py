@@ -26,6 +26,9 @@ _WRAPPER_MAGIC = (0x466243B1).to_bytes(4, "little")
 _WRAPPER_SIZE = 24
 _MOST_WRAPPED = 4096
 _VERSION = re.compile(r"^\s*\.version\b", re.MULTILINE)
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
+UNNAMED = "<image>"
+"""An image without a file; its text is called after its first kernel."""
 _TARGET = re.compile(r"^\s*\.target\s+(sm_\d+[af]?)", re.MULTILINE)
 
 
@@ -61,7 +64,7 @@ class Image:
         return diagnose("I401", message, fix=maker.remedy.format(number=self.cubin.target.removeprefix("sm_")), details=details)
 
 
-def open_image(raw: bytes, device: str, store: PtxStore, file: str = "<image>") -> Image:
+def open_image(raw: bytes, device: str, store: PtxStore, file: str = UNNAMED) -> Image:
     """Open an image that is there as bytes, such as the contents of a file.
 
     Parameters
@@ -80,7 +83,7 @@ def open_image(raw: bytes, device: str, store: PtxStore, file: str = "<image>") 
         return _open([raw], device, store, file)
 
 
-def open_image_at(address: int, device: str, store: PtxStore, read: _memory.Reader = _memory.own_memory, file: str = "<image>") -> Image:
+def open_image_at(address: int, device: str, store: PtxStore, read: _memory.Reader = _memory.own_memory, file: str = UNNAMED) -> Image:
     """Open an image of which a program gives the address: PTX text, a fat binary or its wrapper, or a cubin.
 
     Parameters
@@ -176,6 +179,8 @@ def parse_text(text: str, device: str, file: str) -> machine.Module:
     ImageError
         with the diagnostics of the text, or if it is for another device or a version of PTX that ptxlab does not know
     """
+    if file == UNNAMED and (kernel := _ENTRY.search(text)):
+        file = f"{kernel[1]}.ptx"
     try:
         module = machine.loads(text, file=file)
     except ptx.PtxSyntaxError as error:

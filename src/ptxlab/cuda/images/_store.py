@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ptxlab.cuda.images._cubin import read_cubin
 from ptxlab.native.caches import DiskCache
 
@@ -17,6 +19,10 @@ class PtxStore:
     ----------
     disk : whether texts are also kept in the folder of the disk caches
 
+    Attributes
+    ----------
+    finders : called with the digest of a cubin that is not in the store; each gives the PTX, or None
+
     Examples
     --------
     >>> store = PtxStore(disk=False)
@@ -25,6 +31,7 @@ class PtxStore:
     """
 
     def __init__(self, disk: bool = True) -> None:
+        self.finders: list[Callable[[str], str | None]] = []
         self._texts: dict[str, str] = {}
         self._disk = DiskCache("ptx-by-cubin", ".ptx", version=lambda: b"1") if disk else None
 
@@ -49,4 +56,8 @@ class PtxStore:
             raw = self._disk.read(digest)
             if raw is not None:
                 text = self._texts[digest] = raw.decode("utf-8", "replace")
+        if text is None:
+            text = next((found for finder in self.finders if (found := finder(digest)) is not None), None)
+            if text is not None:
+                self._texts[digest] = text
         return text

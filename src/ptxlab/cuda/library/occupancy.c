@@ -31,17 +31,23 @@ static int warps_by_registers(int registers, int32_t all)
     return all / PARTITIONS / unit * PARTITIONS;
 }
 
-static int blocks_of(const Kernel *kernel, int threads, size_t dynamic)
+/* Without the limit of threads that the kernel declares. */
+static int blocks_that_fit(const Kernel *kernel, int threads, size_t dynamic)
 {
     const int32_t *device = device_attributes();
     const int32_t *limits = kernel->info.attributes;
-    if (threads > device[THREADS_PER_CTA] || threads > limits[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] || dynamic > most_dynamic(kernel))
+    if (threads > device[THREADS_PER_CTA] || dynamic > most_dynamic(kernel))
         return 0;
     int warps = (threads + WARP - 1) / WARP;
     int blocks = least(device[CTAS_PER_SM], device[THREADS_PER_SM] / WARP / warps);
     blocks = least(blocks, warps_by_registers(limits[CU_FUNC_ATTRIBUTE_NUM_REGS], device[REGISTERS_PER_SM]) / warps);
     size_t shared = round_up(static_shared(kernel) + dynamic + (size_t)device[RESERVED_SHARED], SHARED_UNIT);
     return least(blocks, (int)((size_t)device[SHARED_PER_SM] / shared));
+}
+
+static int blocks_of(const Kernel *kernel, int threads, size_t dynamic)
+{
+    return threads > kernel->info.attributes[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] ? 0 : blocks_that_fit(kernel, threads, dynamic);
 }
 
 CUresult ptxlab_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction function, int threads, size_t shared,
@@ -167,7 +173,8 @@ CUresult ptxlab_cuOccupancyMaxActiveClusters(int *clusters, CUfunction function,
     for (int i = 0; size && i < 3; i++)
         if (grid[i] % cluster[i])
             return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    int blocks = least(blocks_of(kernel, (int)threads, config->sharedMemBytes), CTAS_OF_CLUSTERS);
+    /* CuTe DSL asks about blocks of 128 threads with a kernel that declares one. */
+    int blocks = least(blocks_that_fit(kernel, (int)threads, config->sharedMemBytes), CTAS_OF_CLUSTERS);
     *clusters = size ? clusters_of((int)size, blocks, device_attributes()[SMS]) : 0;
     return CUDA_SUCCESS;
 }

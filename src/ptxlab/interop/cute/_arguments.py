@@ -19,7 +19,7 @@ from ptxlab.machine.launch.arguments import Arguments, as_array, bind_arguments
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.replay.replay import Placed, placed_arguments
 
-__all__ = ["copied", "example", "host_memory", "is_tensor"]
+__all__ = ["copied", "example", "host_memory", "is_tensor", "outside_of"]
 
 ALIGNMENT = 16
 """What host functions may assume of the address of an array, in bytes: what TMA needs."""
@@ -156,6 +156,20 @@ def _memory(value: Any, name: str) -> Iterator[HostArray | int]:
             yield from _memory(item, name)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield from _memory([getattr(value, f.name) for f in dataclasses.fields(value)], name)
+
+
+def outside_of(device: Device, values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """What tensors and pointers lie in or point to and the device's memory does not hold: host memory of the program."""
+    from cutlass.cute import AddressSpace
+    from cutlass.cute.runtime import _Tensor
+
+    found: list[tuple[str, Any]] = []
+    for name, value in values.items():
+        address = int(value.data_ptr if type(value) is _Tensor else value._pointer)
+        if device.memory.containing(address) is None:
+            on_host = type(value) is _Tensor and value.memspace != AddressSpace.gmem
+            found.append((name, HostArray(_view(value, name)) if on_host else address))
+    return found
 
 
 def _view(tensor: Any, name: str) -> NDArray[Any]:

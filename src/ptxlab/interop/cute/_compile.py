@@ -69,7 +69,9 @@ def _engine() -> Any:
     class Engine(engine):  # type: ignore[misc]
         def __init__(self, module: Any, opt_level: int = 2, shared_libs: Any = ()) -> None:
             super().__init__(module, opt_level=opt_level, shared_libs=shared_libs)
-            for name in _cuda_functions(module):
+            functions = _cuda_functions(module)
+            self.host_only = not functions
+            for name in functions:
                 self.raw_register_runtime(name, cast(entry_point(name), c_void_p))
             self.ptx = _kept_ptx(_dsl().compile_options.full_ptx_path)
 
@@ -100,9 +102,9 @@ def _cuda_functions(module: Any) -> list[str]:
 
 
 def kernels_of(function: Any) -> Module | None:
-    """The kernels of a compiled function, or of its executor; None if it was compiled outside of `compiling_for`."""
+    """The kernels of a compiled function, or of its executor; None if it has none, or was compiled outside of `compiling_for`."""
     engine = function.engine
-    return engine.kernels if isinstance(engine, _engine()) else None
+    return engine.kernels if isinstance(engine, _engine()) and not engine.host_only else None
 
 
 def loaded(function: Any) -> Any:

@@ -13,11 +13,10 @@ from ptxlab.interop._host_memory import attached, placed
 from ptxlab.interop.cute._arguments import host_memory
 from ptxlab.interop.cute._calls import HostCall, current_call
 from ptxlab.interop.cute._compile import compiling_for, cutlass, kernels_of
-from ptxlab.interop.optional_packages import after_import
 from ptxlab.interop.session import Session, current, launch_site, replace_attribute, switched_by
 from ptxlab.machine import Kernel
 
-__all__ = ["device", "install_on_import", "installed"]
+__all__ = ["device", "installed"]
 
 
 def device(
@@ -74,6 +73,8 @@ def _simulated(used: list[weakref.ref[Any]], run: Callable[..., Any]) -> Callabl
 
     def simulate(self: Any, exe_args: list[Any]) -> Any:
         kernels = kernels_of(self.jit_module)
+        if kernels is None:
+            used.clear()
         if kernels is None or current_call.get(None) is not None:
             return run(self, exe_args)
         memory = host_memory({str(i): value for i, ref in enumerate(used) if (value := ref()) is not None})
@@ -102,11 +103,3 @@ def _loaded_without_driver(load: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return []
 
     return wrapper
-
-
-_for_good = ExitStack()
-
-
-def install_on_import() -> None:
-    """Run the host functions of a program that is about to import CuTe DSL in the current session, to the program's end."""
-    after_import("cutlass.cute", lambda: _for_good.enter_context(installed()))

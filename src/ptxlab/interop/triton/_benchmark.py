@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
+import triton.testing
+from triton._C.libproton import proton
+from triton._C.libtriton import nvidia
 from triton.compiler.errors import CompileTimeAssertionFailure
+from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import OutOfResources, PTXASError
 from triton.testing import _summarize_statistics
 
 from ptxlab.diagnostics import diagnose
-from ptxlab.interop.session import current
+from ptxlab.interop.session import current, replace_attribute
+from ptxlab.interop.triton._cublas import CublasLt
 
-__all__ = ["do_bench", "first_point", "first_valid", "profiler_nothing", "start_profiler"]
+__all__ = ["change_measurements", "do_bench"]
 
 
 def do_bench(
@@ -121,3 +127,17 @@ def _is_valid(tuner: Any, config: Any, kwargs: dict[str, Any]) -> bool:
     except (OutOfResources, CompileTimeAssertionFailure, PTXASError):
         return False
     return True
+
+
+def change_measurements(stack: ExitStack) -> None:
+    """Make benchmarks, autotuning and the profiler say that times mean nothing, until the stack is closed."""
+    replace_attribute(stack, Autotuner, "prune_configs", first_valid(Autotuner.prune_configs))
+    for name in ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton"):
+        if hasattr(triton.testing, name):  # the last two: from Triton 3.8 on
+            replace_attribute(stack, triton.testing, name, do_bench)
+    replace_attribute(stack, triton.testing.Mark, "_run", first_point)
+    replace_attribute(stack, nvidia.cublas, "CublasLt", CublasLt)
+    replace_attribute(stack, proton, "start", start_profiler)
+    for name in ("set_metric_kernels", "activate", "activate_all", "deactivate", "deactivate_all", "finalize", "finalize_all"):
+        if hasattr(proton, name):  # older versions have some of them
+            replace_attribute(stack, proton, name, profiler_nothing)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia import compiler as nvidia
 
-__all__ = ["PtxBackend", "source_file"]
+from ptxlab.interop.triton._arrays import source_file
 
-source_file: ContextVar[str] = ContextVar("source_file", default="")
-"""The file of the kernel that is being compiled, a part of the cache key.
-
-Else Triton's cache would return the PTX of an equal kernel in another file, with the source places of that file.
-"""
+__all__ = ["PtxBackend"]
 
 
 class PtxBackend(nvidia.CUDABackend):  # type: ignore[misc]

@@ -101,7 +101,7 @@ class Observations:
         if observed != mask:
             self.kept = True
         for register in observed_registers(program, op):
-            origin = warp.origin((register,), observed)
+            origin = warp.origin((register,), observed, stored_bits(native))
             if origin and origin not in self.seen:
                 self.report(undefined_use(warp, op, register, observed), origin)
 
@@ -134,6 +134,11 @@ def _elements(found: UndefinedUse) -> tuple[tuple[str, str], ...]:
     return ()
 
 
+def stored_bits(native: object) -> int | None:
+    """How many low bits of a register a store takes; None if all bits count."""
+    return native.bits if isinstance(native, LaneAccess) and native.write else None
+
+
 def lanes_observed(warp: Warp, op: Op, native: object, mask: int, followed: bool) -> int:
     """The lanes whose undefined bits the host or other threads see at once: not those that store to shared, local or device memory.
 
@@ -161,11 +166,12 @@ class UndefinedUse(NamedTuple):
 
 def undefined_use(warp: Warp, op: Op, register: int, mask: int, decides: bool = False) -> UndefinedUse:
     """The use of a register with undefined bits in some lanes."""
-    lanes, bits = warp.undefined_bits(register, mask)
+    native = warp.launch.program.natives.get(op.index)
+    lanes, bits = warp.undefined_bits(register, mask, None if decides else stored_bits(native))
     info = warp.launch.program.registers[register]
     if decides:
         return UndefinedUse("R802", f"{info.name} is used here but has no value in this thread", op, warp, lanes)
-    verb = "stores" if isinstance(warp.launch.program.natives.get(op.index), LaneAccess) else "uses"
+    verb = "stores" if isinstance(native, LaneAccess) else "uses"
     return UndefinedUse("R808", f"{op.opcode} {verb} {info.name}, {_bits_text(bits, info.bits)} undefined", op, warp, lanes)
 
 

@@ -123,33 +123,36 @@ class Registers:
         row: NDArray[Any] = self._arrays[shift][at >> shift : (at >> shift) + 32]
         return row
 
-    def origin(self, registers: Iterable[int], mask: int) -> int:
-        """Where the first undefined bits of these registers in these lanes come from (`ptxlab.engine.program`); 0 if all are defined."""
+    def origin(self, registers: Iterable[int], mask: int, bits: int | None = None) -> int:
+        """Where the first undefined bits of these registers in these lanes come from (`ptxlab.engine.program`); 0 if all are defined.
+
+        With ``bits``, here and below, only so many low bits of a register count.
+        """
         for register in registers:
-            lanes = self._undefined_lanes(register, mask)
+            lanes = self._undefined_lanes(register, mask, bits)
             if lanes.size:
                 return int(self._origin_row(register)[lanes[0]])
         return 0
 
-    def origins(self, registers: Iterable[int], mask: int) -> set[int]:
+    def origins(self, registers: Iterable[int], mask: int, bits: int | None = None) -> set[int]:
         """Where all undefined bits of these registers in these lanes come from."""
         found: set[int] = set()
         for register in registers:
-            found.update(self._origin_row(register)[self._undefined_lanes(register, mask)].tolist())
+            found.update(self._origin_row(register)[self._undefined_lanes(register, mask, bits)].tolist())
         return found
 
-    def origins_by_lane(self, register: int, mask: int) -> dict[int, int]:
+    def origins_by_lane(self, register: int, mask: int, bits: int | None = None) -> dict[int, int]:
         """Where the undefined bits of a register come from, for each of these lanes in which it has some."""
-        lanes = self._undefined_lanes(register, mask)
+        lanes = self._undefined_lanes(register, mask, bits)
         return dict(zip(lanes.tolist(), self._origin_row(register)[lanes].tolist(), strict=True))
 
     def origins_of(self, operand: Resolved | int) -> set[int]:
         """Where the undefined bits of an operand in the executing lanes come from."""
         return self.origins(operand_registers(self.op.operands[operand] if isinstance(operand, int) else operand), self.mask)
 
-    def _undefined_lanes(self, register: int, mask: int) -> NDArray[np.intp]:
+    def _undefined_lanes(self, register: int, mask: int, bits: int | None = None) -> NDArray[np.intp]:
         """The lanes of a mask in which a register has undefined bits."""
-        some = (self._undefined_row(register) != 0).reshape(-1, 32).any(axis=0)
+        some = (self._undefined_low(register, bits) != 0).reshape(-1, 32).any(axis=0)
         return np.flatnonzero(some & ((np.uint32(mask) & _LANE_BITS) != 0))
 
     def _origin_row(self, register: int) -> NDArray[np.uint32]:
@@ -169,10 +172,18 @@ class Registers:
         for number, part in enumerate(row.reshape(-1, 32)):
             part[lane] = bits >> number * width & (1 << width) - 1
 
-    def undefined_bits(self, register: int, mask: int) -> tuple[int, int]:
-        """The lanes of a mask in which a register has undefined bits, and those bits of all of them together."""
+    def _undefined_low(self, register: int, bits: int | None) -> NDArray[Any]:
+        """The undefined bits among the low ones of a register."""
         row = self._undefined_row(register)
-        lanes = self._undefined_lanes(register, mask)
+        if bits is None or bits >= self._widths[register]:
+            return row
+        low: NDArray[Any] = (row if row.ndim == 1 else row[0]) & row.dtype.type((1 << bits) - 1)
+        return low
+
+    def undefined_bits(self, register: int, mask: int, bits: int | None = None) -> tuple[int, int]:
+        """The lanes of a mask in which a register has undefined bits, and those bits of all of them together."""
+        row = self._undefined_low(register, bits)
+        lanes = self._undefined_lanes(register, mask, bits)
         among = sum(1 << lane for lane in lanes.tolist())
         if row.ndim == 1:
             return among, int(np.bitwise_or.reduce(row[lanes]))

@@ -203,7 +203,7 @@ class ByteOrigins(ObjectOrigins):
             if not isinstance(item, Reg):
                 continue
             groups: dict[int, dict[int, int]] = defaultdict(dict)
-            for lane, origin in warp.origins_by_lane(item.index, mask & inside).items():
+            for lane, origin in warp.origins_by_lane(item.index, mask & inside, native.bits).items():
                 groups[origin][lane] = places[lane] + number * size
             for origin, starts in groups.items():
 

@@ -23,7 +23,7 @@ from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Alloc
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, TensorAccess
 from ptxlab.isa.operands import Op, Reg
-from ptxlab.machine.launch.indeterminate import UndefinedUse, lanes_observed, undefined_use
+from ptxlab.machine.launch.indeterminate import UndefinedUse, lanes_observed, stored_bits, undefined_use
 from ptxlab.machine.memory.global_memory import Allocation
 from ptxlab.machine.warp.warp import lanes_of
 from ptxlab.native import address_of
@@ -227,12 +227,13 @@ class UndefinedBitsObserver(UsesOfUndefinedBits):
         native = program.natives.get(op.index)
         if how in (Observed.LEAVE, Observed.DECIDED):
             registers = observed_registers(program, op) if how is Observed.LEAVE else deciding_registers(op)
+            bits = stored_bits(native) if how is Observed.LEAVE else None
             if how is Observed.LEAVE:
-                self._leave(warp.origins(registers, mask), op)
+                self._leave(warp.origins(registers, mask, bits), op)
                 mask = lanes_observed(warp, op, native, mask, self._followed)
-            self._note(warp.origins(registers, mask), op)
+            self._note(warp.origins(registers, mask, bits), op)
             for register in registers:
-                for origin in warp.origins((register,), mask):
+                for origin in warp.origins((register,), mask, bits):
                     if origin not in self._register_uses:
                         self._register_uses[origin] = undefined_use(warp, op, register, mask, decides=how is Observed.DECIDED)
             return

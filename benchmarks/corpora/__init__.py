@@ -1,0 +1,1 @@
+"""Collections of programs of others, run as they are under ``ptxlab exec``."""

@@ -1,0 +1,107 @@
+"""The PTX of Triton's kernels for the driver: a program in place of ptxas, which gives its input as output.
+
+Triton names two settings for the assembler that it calls, ``TRITON_PTXAS_PATH`` and ``TRITON_PTXAS_BLACKWELL_PATH``. With them, its NVIDIA
+back end hands PTX to the driver, in all versions from 3.5 on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import subprocess
+import tempfile
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from ptxlab.native import cache_directory
+
+__all__ = ["library_settings", "settings"]
+
+_ASSEMBLERS = {"TRITON_PTXAS_PATH": "ptxas", "TRITON_PTXAS_BLACKWELL_PATH": "ptxas-blackwell"}
+"""By the setting: the assembler of Triton's package. It answers which version of PTX Triton may write."""
+
+_NO_ASSEMBLER = "Cuda compilation tools, release 12.8, V12.8.93"
+"""The version to answer where Triton's package holds no assembler."""
+
+_PROGRAM = """#!/bin/sh
+# In place of ptxas: the output is the input, PTX.
+input= output=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --version | -V)
+        printf '%s\\n' {version}
+        exit 0
+        ;;
+    -o | --output-file)
+        output=$2
+        shift
+        ;;
+    *.ptx) input=$1 ;;
+    esac
+    shift
+done
+exec cp -- "$input" "$output"
+"""
+
+
+def settings(folder: Path | None = None) -> dict[str, str]:
+    """Return the variables that make Triton hand PTX to the driver.
+
+    Parameters
+    ----------
+    folder : where the programs and Triton's cache are; default: a folder of ptxlab's caches. Triton's own cache holds machine code
+    """
+    folder = folder or _folder()
+    found = {name: str(_program(folder, assembler)) for name, assembler in _ASSEMBLERS.items()}
+    return found | {"TRITON_CACHE_DIR": str(folder / "cache")}
+
+
+def library_settings(library: Path, folder: Path | None = None) -> dict[str, str]:
+    """Return the variable that names a folder with the driver's library, for the linker too.
+
+    Parameters
+    ----------
+    library : the file ``libcuda.so.1``
+    folder : where the folder is made; default: as for `settings`
+    """
+    place = (folder or _folder()) / f"driver-{hashlib.sha256(str(library).encode()).hexdigest()[:16]}"
+    place.mkdir(parents=True, exist_ok=True)
+    for name in ("libcuda.so.1", "libcuda.so"):
+        with suppress(FileExistsError):
+            (place / name).symlink_to(library)
+    return {"TRITON_LIBCUDA_PATH": str(place)}
+
+
+@cache
+def _folder() -> Path:
+    root = cache_directory()
+    return Path(tempfile.mkdtemp(prefix="ptxlab-triton-")) if root is None else root / "triton"
+
+
+def _program(folder: Path, assembler: str) -> Path:
+    """Write the program that stands for an assembler, unless it is there; its name says what it answers."""
+    text = _PROGRAM.format(version=shlex.quote(_version(assembler)))
+    path = folder / f"{assembler}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=folder)
+        with open(descriptor, "w") as file:
+            file.write(text)
+        os.chmod(temporary, 0o755)
+        os.replace(temporary, path)
+    return path
+
+
+def _version(assembler: str) -> str:
+    """What an assembler of Triton's package answers to ``--version``, with a line that keeps cached results apart."""
+    spec = find_spec("triton")
+    places = spec.submodule_search_locations if spec is not None else None
+    program = Path(places[0], "backends", "nvidia", "bin", assembler) if places else None
+    answer = _NO_ASSEMBLER
+    if program is not None and program.exists():
+        done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+        answer = done.stdout.strip() or answer
+    return f"{answer}\nptxlab: the output is PTX"

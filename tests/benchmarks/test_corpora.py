@@ -1,0 +1,104 @@
+"""`benchmarks.corpora`: which programs are chosen and how they are run, and how their ends are told apart."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.corpora.__main__ import page
+from benchmarks.corpora.outcome import KINDS, Outcome, outcome, run
+from benchmarks.corpora.programs import Program, collections, programs
+
+TABLE = """
+[small]
+repository = "someone/programs"
+folder = "examples"
+
+[[small.rule]]
+match = "*/hopper_*"
+target = "sm_90a"
+
+[[small.rule]]
+match = "a/*"
+options = "--mnk '64, 64' --quick"
+
+[[small.rule]]
+match = "b/module.py"
+left_out = "a module"
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for name in ("a/hopper_gemm.py", "a/gemm.py", "b/module.py", "b/notes.txt"):
+        path = tmp_path / "examples" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("print('a')\n")
+    return tmp_path
+
+
+def test_all_rules_that_match_apply(checkout: Path) -> None:
+    options = ("--mnk", "64, 64", "--quick")
+    assert programs(collections(TABLE)["small"], checkout) == [
+        Program("a/gemm.py", options=options),
+        Program("a/hopper_gemm.py", "sm_90a", options),
+        Program("b/module.py", left_out="a module"),
+    ]
+
+
+def test_the_collections_can_be_read(checkout: Path) -> None:
+    for collection in collections().values():
+        programs(collection, checkout)
+
+
+def report(*codes: str, severity: str = "error", launches: int = 1) -> str:
+    found = [{"code": code, "severity": severity, "message": f"about {code}"} for code in codes]
+    return json.dumps({"diagnostics": found, "ok": not codes, "launches": [{}] * launches}, indent=1)
+
+
+@pytest.mark.parametrize(
+    ("status", "printed", "errors", "expected"),
+    [
+        (0, report(), "", ("passed", 1, "")),
+        (0, report("I307", severity="note"), "", ("passed", 1, "")),
+        (1, report("I307", "M402"), "", ("finding", 1, "M402: about M402")),
+        (0, report("X101", severity="warning"), "", ("finding", 1, "X101: about X101")),
+        (0, report("I306", severity="warning"), "", ("passed", 1, "")),
+        (1, report("I105", launches=0), "", ("refused", 0, "I105: about I105")),
+        (1, report(), "Traceback\nValueError: no\n  a note\n", ("failed", 1, "ValueError: no")),
+        (1, report(), "Traceback\na.CompileError: at 3:4:\n x\nnot here\n", ("failed", 1, "a.CompileError: at 3:4: not here")),
+        (1, "", "\x1b[91merror[A]: wrong\x1b[0m\nsee above\n", ("failed", 0, "error[A]: wrong")),
+        (3, "lines of the program {\n" + report(), "", ("failed", 1, "exit status 3")),
+        (-11, "", "", ("signal", 0, "SIGSEGV")),
+    ],
+)
+def test_ends_are_told_apart(status: int, printed: str, errors: str, expected: tuple[Any, ...]) -> None:
+    assert outcome(status, printed, errors) == expected
+
+
+def test_programs_run_in_processes_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "good.py").write_text("import os, sys; assert os.path.exists('good.py') and sys.argv[1:] == ['--n', '2']\n")
+    (tmp_path / "sub" / "slow.py").write_text("import time; time.sleep(60)\n")
+    (tmp_path / "sub" / "bad.py").write_text("raise ValueError(__file__)\n")
+    good = run(Program("sub/good.py", options=("--n", "2")), tmp_path, sys.executable)
+    slow = run(Program("sub/slow.py"), tmp_path, sys.executable, 1)
+    bad = run(Program("sub/bad.py"), tmp_path, sys.executable)
+    left_out = run(Program("sub/other.py", left_out="a reason"), tmp_path)
+    assert [each.kind for each in (good, slow, bad, left_out)] == ["passed", "time", "failed", "left out"]
+    assert 1 <= slow.seconds < 20
+    assert bad.message == "ValueError: sub/bad.py"
+
+
+def test_the_table_says_how_each_program_ended() -> None:
+    ends = [Outcome(Program("a.py", options=("-n", "2")), "passed", 3.2, 4), Outcome(Program("b.py"), "finding", 1.0, 1, "M402: a | b")]
+    ends.append(Outcome(Program("c.py"), "left out", message="a module"))
+    text = page(collections(TABLE)["small"], "0123abc", ends)
+    assert "commit `0123abc`" in text
+    assert "1 of 2 passed" in text
+    assert f"- finding: 1 ({KINDS['finding']})" in text
+    assert "| a.py | sm_100a | -n 2 | passed | 3 | 4 |  |" in text
+    assert "| b.py | sm_100a |  | finding | 1 | 1 | M402: a \\| b |" in text

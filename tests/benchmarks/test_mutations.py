@@ -446,6 +446,7 @@ def test_arrays_hold_many_values(source: str) -> None:
     assert kept == {key for key in KEPT if key[0] in makers}
 
 
+@pytest.mark.sweep
 def test_inputs_are_the_same_each_time() -> None:
     makers, _ = sources.kernels()
     for name in ("mm_split_k_fp16", "gl_mm_fp16"):

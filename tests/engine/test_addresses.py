@@ -7,6 +7,7 @@ import pytest
 
 from ptxlab.engine import Status, Word
 from tests.engine.engine_helpers import Bench, program_of
+from tests.sweep_helpers import one_in
 
 INTERESTING = np.array(
     [0, 1, 3, 4, 8, 0x3FC, 0x400, 0x1FF8, 0x1FFC, 0x1FFF, 0x2000, 0x1000400, 0x2000400, 0xFFFFFF, 0xFFFFFFFF, 0x380, 0x390]
@@ -77,7 +78,7 @@ def run(form, space, wide, addresses, backend):
     return status, words, [*bench.arrays, *bench.all_shared, bench.local, bench.params, bench.frame if backend == "llvm" else None]
 
 
-@pytest.mark.parametrize("space", ["generic", "global", "shared", "shared::cluster", "local", "param", "const"])
+@pytest.mark.parametrize("space", one_in(3, ["generic", "global", "shared", "shared::cluster", "local", "param", "const"]))
 @pytest.mark.parametrize("wide", [False, True])
 def test_any_address(space, wide):
     rng = np.random.default_rng(len(space) + wide)

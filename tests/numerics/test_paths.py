@@ -19,7 +19,7 @@ from ptxlab.numerics import _prepared
 from ptxlab.numerics._mma import check_call
 from ptxlab.numerics.ir import _fused, kernels
 from ptxlab.numerics.ir import group as group_steps
-from tests.sweep_helpers import first_of_each
+from tests.sweep_helpers import first_of_each, one_in
 
 from .wild_value_helpers import FORMS, NARROW, SCALED, SPARSE, SPARSE_SYNC, SYNC, Case, Form, case, edges, reaches_floor
 
@@ -118,7 +118,7 @@ KERNELS = list({kernel(form): form for form in reversed([form for form in MACHIN
 
 
 @pytest.mark.parametrize("general", [False, True], ids=["fast", "general"])
-@pytest.mark.parametrize("form", KERNELS, ids=str)
+@pytest.mark.parametrize("form", one_in(3, KERNELS), ids=str)
 def test_compiled_kernels_have_their_parameters(form: Form, general: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel with another window or floor gives what exact arithmetic with that one gives, and no longer the instruction's bits."""
     for name in parameters(form):
@@ -174,7 +174,7 @@ def test_fast_is_general_on_many(form: Form) -> None:
         one.check(by_machine_interface(one, general=False), by_machine_interface(one, general=True))
 
 
-@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("bits", one_in(3, [512, 256, 128]))
 def test_every_vector_width(bits: int, fresh_kernels: None, monkeypatch: pytest.MonkeyPatch) -> None:
     here = native.host()
     monkeypatch.setattr(native, "host", lambda: replace(here, vector_bits=bits))

@@ -203,6 +203,7 @@ def test_modules(module: Module) -> None:
 
 @given(st.lists(operands, min_size=1, max_size=4).map(tuple), st.sampled_from(["", " ", "/* c */", "\n\t", "// c\n"]))
 @settings(max_examples=400)
+@pytest.mark.sweep
 def test_operands_with_any_spacing(items: tuple[Operand, ...], space: str) -> None:
     instruction = Instruction("op", items)
     module = Module((9, 0), ("sm_100a",), 64, [Function("func", "f", body=Block([instruction]))])

@@ -62,6 +62,7 @@ def test_stores(name: str) -> None:
     assert np.array_equal(outputs[0].view(np.uint8), expected)
 
 
+@pytest.mark.sweep
 def test_every_copy_completes() -> None:
     """Each mode occurs, the expected number of bytes is right, and each store changes the tensor."""
     for name in [name for name in CASES if "mbarrier" in name and name not in tiles("shared::cluster.global")]:

@@ -150,7 +150,7 @@ def test_the_correct_kernel_is_clean(options: dict[str, Any]) -> None:
     assert (result.diagnostics, right) == ((), True)
 
 
-@pytest.mark.parametrize("schedule", one_in(2, SCHEDULES))
+@pytest.mark.parametrize("schedule", one_in(4, SCHEDULES))
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)
 def test_fault(fault: Fault, schedule: dict[str, Any]) -> None:
     """Under every schedule: this code at this line, and besides only what goes wrong behind it."""

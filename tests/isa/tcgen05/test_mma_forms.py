@@ -108,7 +108,7 @@ def execute_form(form: Form, **options: Any) -> None:
     random_product(form, rng, m, int(rng.choice(list(shapes.n))), types[int(rng.integers(len(types)))]).check(**options)
 
 
-@pytest.mark.parametrize("row", one_in(3, MMA), ids=[str(i) for i in range(len(MMA))])
+@pytest.mark.parametrize("row", one_in(6, MMA), ids=[str(i) for i in range(len(MMA))])
 def test_forms(row: Row) -> None:
     """Each modifier and each operand of each row of the catalogue; nothing is said against the order of events of the first."""
     for i, form in enumerate(cover(row)):
@@ -182,7 +182,7 @@ def legal_values(kind: str) -> list[tuple[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("kind", list(MMA_KINDS))
+@pytest.mark.parametrize("kind", one_in(4, MMA_KINDS))
 def test_fields_of_the_instruction_descriptor(kind: str) -> None:
     """Tables "Instruction descriptor format for ...": each legal value of each field."""
     for name, value in legal_values(kind):

@@ -60,7 +60,7 @@ def some_forms(row: Row) -> list[Form]:
     return chosen
 
 
-@pytest.mark.parametrize("row", one_in(4, ROWS), ids=IDS)
+@pytest.mark.parametrize("row", one_in(8, ROWS), ids=IDS)
 def test_some_forms(row: Row) -> None:
     for form in some_forms(row):
         execute(form)

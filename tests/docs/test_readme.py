@@ -35,8 +35,8 @@ def test_report_of_missing_bytes() -> None:
     (found,) = result.diagnostics
     shown = (DOCS / "hangs.md").read_text().split("```\ngl_mm_fp16.ptx", 1)[1].split("```", 1)[0]
     report = " ".join(str(found).split())
-    assert f"gl_mm_fp16.ptx{shown.splitlines()[0]}" == str(found).splitlines()[0]
-    for part in shown.replace(" ...:", "\n").splitlines()[1:]:
+    assert report.startswith(" ".join(f"gl_mm_fp16.ptx{shown}".split("\n  157 |")[0].split()))
+    for part in shown.replace(" ...:", "\n").splitlines():
         assert " ".join(part.split()) in report, part
 
 

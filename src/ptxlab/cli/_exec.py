@@ -154,7 +154,8 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
     driver = _driver(session)
     cute.install_on_import()
     triton.install_on_import()
-    install_torch()
+    if "torch" not in sys.modules:  # it asks for devices while it is imported
+        install_torch()
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).resolve().parent))
     try:

@@ -10,9 +10,9 @@ __all__ = ["COMMANDS", "cli"]
 
 COMMANDS = {
     "check": "Run LAUNCH_FILE with every check under several schedules, and compare the results.",
-    "devices": "List the devices that programs see.",
+    "devices": "List the devices that programs see: those of PTXLAB_DEVICES, else the one of PTXLAB_TARGET.",
     "diff": "Compare EXPECTED.npy with ACTUAL.npy, or with what a launch gives: the first wrong tile, and who wrote it.",
-    "exec": "Run a Python script whose Triton and CuTe DSL kernels execute in ptxlab.",
+    "exec": "Run a Python script or a native program whose kernels execute in ptxlab.",
     "explain": "Say what VALUE means: its fields, the layout, whether it is legal, and what may have been meant.",
     "import-records": "Compare FILE, the results of a record kit, with what ptxlab gives for the same kernels, bit for bit.",
     "layout": "Where is element (m, k)? Draw operands, accumulators and register fragments.",

@@ -154,8 +154,8 @@ class Bridge:
         info[0] = self._modules[number].info(index)
         return SUCCESS
 
-    def variable(self, number: int, name: bytes, address: Any, size: Any) -> int:
-        """Give the place of a variable."""
+    def variable(self, number: int, name: bytes, address: Any, size: Any, managed: Any) -> int:
+        """Give the place of a variable, and whether it is managed."""
         loaded = self._modules[number]
         found = loaded.device.module_addresses(loaded.image.module) if loaded.image.module is not None else {}
         at = found.get(name.decode())
@@ -163,6 +163,7 @@ class Bridge:
             return NOT_FOUND
         allocation = self.memory.find(at)
         address[0], size[0] = at, 0 if allocation is None else allocation.size
+        managed[0] = loaded.is_managed(name.decode())
         return SUCCESS
 
     def link(self, count: int, texts: Any, sizes: Any, image: Any, size: Any, log: int) -> int:

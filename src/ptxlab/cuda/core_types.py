@@ -112,7 +112,7 @@ CALLBACKS: dict[str, Any] = {
     "unload_image": CFUNCTYPE(None, c_uint64),
     "kernel_name": CFUNCTYPE(c_int, c_uint64, c_uint32, POINTER(c_char_p)),
     "kernel_info": CFUNCTYPE(c_int, c_uint64, c_uint32, POINTER(KernelInfo)),
-    "variable": CFUNCTYPE(c_int, c_uint64, c_char_p, POINTER(c_uint64), POINTER(c_uint64)),
+    "variable": CFUNCTYPE(c_int, c_uint64, c_char_p, POINTER(c_uint64), POINTER(c_uint64), POINTER(c_uint64)),
     "prepare_launch": CFUNCTYPE(c_int, POINTER(LaunchRequest), POINTER(c_uint64)),
     "run_launch": CFUNCTYPE(c_int, c_uint64, c_int),
     "encode_tensor_map": CFUNCTYPE(c_int, POINTER(TensorMapRequest), c_void_p),

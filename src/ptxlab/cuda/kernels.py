@@ -13,6 +13,7 @@ from ptxlab.cuda.core_types import KERNEL_ATTRIBUTES, KernelInfo
 from ptxlab.cuda.images import Image
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.machine import Device, Kernel
+from ptxlab.ptx.ast import Variable
 
 __all__ = ["LoadedKernel", "LoadedModule"]
 
@@ -55,6 +56,12 @@ class LoadedModule:
     def __post_init__(self) -> None:
         module = self.image.module
         self.kernels = [LoadedKernel(n.encode(), None if module is None else module[n]) for n in self.image.kernel_names]
+
+    def is_managed(self, name: str) -> bool:
+        """Whether a variable of the PTX is managed memory, which programs reach without copies."""
+        module = self.image.module
+        items = () if module is None else module.ast.items
+        return any(isinstance(item, Variable) and item.name == name and ".managed" in item.attributes for item in items)
 
     def info(self, index: int) -> KernelInfo:
         """Describe a kernel; PTX is lowered for it.

@@ -25,7 +25,7 @@ AGAIN:
 
 
 def found(text: str, model: str) -> list[tuple[str, int]]:
-    result, _ = launch(text, model=model)
+    result, _ = launch(text, model=model, check="race")
     return [(d.code, d.place.line if d.place else 0) for d in result.diagnostics]
 
 

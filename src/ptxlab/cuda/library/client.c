@@ -372,7 +372,7 @@ static CUresult kernel_info(uint64_t image, uint32_t index, KernelInfo *info)
     return CUDA_SUCCESS;
 }
 
-static CUresult variable(uint64_t image, const char *name, uint64_t *address, uint64_t *size)
+static CUresult variable(uint64_t image, const char *name, uint64_t *address, uint64_t *size, uint64_t *managed)
 {
     Connection *got;
     struct iovec parts[] = {{&image, sizeof image}, {(void *)(uintptr_t)name, strlen(name)}};
@@ -382,6 +382,7 @@ static CUresult variable(uint64_t image, const char *name, uint64_t *address, ui
     if (!error) {
         *address = number_at(got->body, 8);
         *size = number_at(got->body + 8, 8);
+        *managed = number_at(got->body + 16, 8);
     }
     return error;
 }

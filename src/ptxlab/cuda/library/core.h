@@ -76,7 +76,7 @@ typedef struct Core {
     void (*unload_image)(uint64_t image);
     CUresult (*kernel_name)(uint64_t image, uint32_t index, const char **name);
     CUresult (*kernel_info)(uint64_t image, uint32_t index, KernelInfo *info);
-    CUresult (*variable)(uint64_t image, const char *name, uint64_t *address, uint64_t *size);
+    CUresult (*variable)(uint64_t image, const char *name, uint64_t *address, uint64_t *size, uint64_t *managed);
     /* Called by the thread that launches: notes where in the program it is. */
     CUresult (*prepare_launch)(const LaunchRequest *launch, uint64_t *ticket);
     /* Called by the thread of the stream, once for each ticket; `cancelled` if an earlier error keeps the launch from running. */

@@ -513,17 +513,19 @@ CUresult ptxlab_cuFuncLoad(CUfunction function)
 
 /* ------------------------------------------------------------------ variables */
 
-static CUresult get_variable(CUdeviceptr *address, size_t *size, const void *handle, const char *name)
+static CUresult get_variable(CUdeviceptr *address, size_t *size, const void *handle, const char *name, int only_managed)
 {
-    uint64_t at, bytes;
+    uint64_t at, bytes, managed;
     Module *module = module_of(handle);
     if (!name || (!address && !size))
         return CUDA_ERROR_INVALID_VALUE;
     if (!module)
         return CUDA_ERROR_INVALID_HANDLE;
-    CUresult refused = driver.core.variable(module->image, name, &at, &bytes);
+    CUresult refused = driver.core.variable(module->image, name, &at, &bytes, &managed);
     if (refused)
         return refused;
+    if (only_managed && !managed)
+        return CUDA_ERROR_NOT_FOUND;
     if (address)
         *address = at;
     if (size)
@@ -533,18 +535,17 @@ static CUresult get_variable(CUdeviceptr *address, size_t *size, const void *han
 
 CUresult ptxlab_cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *size, CUmodule module, const char *name)
 {
-    return get_variable(address, size, module, name);
+    return get_variable(address, size, module, name, 0);
 }
 
 CUresult ptxlab_cuLibraryGetGlobal(CUdeviceptr *address, size_t *size, CUlibrary library, const char *name)
 {
-    return get_variable(address, size, library, name);
+    return get_variable(address, size, library, name, 0);
 }
 
 CUresult ptxlab_cuLibraryGetManaged(CUdeviceptr *address, size_t *size, CUlibrary library, const char *name)
 {
-    (void)address, (void)size, (void)name;
-    return module_of(library) ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE; /* PTX that ptxlab reads has no managed variables */
+    return get_variable(address, size, library, name, 1);
 }
 
 /* ------------------------------------------------------------------ linking */

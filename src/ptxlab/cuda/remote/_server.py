@@ -247,9 +247,9 @@ class Server:
 
     def _variable(self, body: bytes) -> tuple[int, bytes]:
         (image,) = struct.unpack_from("<Q", body)
-        address, size = ctypes.c_uint64(), ctypes.c_uint64()
-        result = self._core.variable(image, body[8:], ctypes.byref(address), ctypes.byref(size))
-        return result, struct.pack("<QQ", address.value, size.value)
+        found = [ctypes.c_uint64() for _ in range(3)]
+        result = self._core.variable(image, body[8:], *map(ctypes.byref, found))
+        return result, struct.pack("<3Q", *(each.value for each in found))
 
     def _prepare_launch(self, body: bytes) -> tuple[int, bytes]:
         launch = LaunchRequest.from_buffer_copy(body)

@@ -272,7 +272,7 @@ class Result:
 
         Returns
         -------
-        a sequence of `ptxlab.MmaRecord` in the order in which the products were computed; ``print`` shows it as a table
+        a sequence of `ptxlab.MmaRecord` in the order in which the products were computed; printed, it is a table
 
         Raises
         ------

@@ -136,8 +136,10 @@ if not pid:
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 driver.library.ptxlab_shut_down()
 print(library.cuDeviceGetCount(ctypes.byref(count)), library.cuInit(0))
+text = ctypes.c_char_p()
+print(library.cuModuleUnload(None), library.cuLibraryUnload(None), library.cuGetErrorString(4, ctypes.byref(text)), text.value.decode())
 """)
-    assert (done.returncode, done.stdout.split()) == (0, ["33", "4", "4"]), done.stderr
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["33", "4 4", "0 0 0 driver shutting down"]), done.stderr
 
 
 @needs_compiler

@@ -80,6 +80,7 @@ typedef struct Thread {
 Thread *this_thread(void);
 
 /* The checks of the column `needs` in functions/all.def. */
+CUresult enter_ANYTIME(void);
 CUresult enter_NOTHING(void);
 CUresult enter_DRIVER(void);
 CUresult enter_CONTEXT(void);

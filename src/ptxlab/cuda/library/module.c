@@ -169,8 +169,14 @@ CUresult ptxlab_cuModuleLoad(CUmodule *module, const char *path)
     return module && path ? load_file(module, current_context(), path, 0, NULL, NULL) : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Programs unload modules while they end, and do not expect an error then: the modules have ended with the driver. */
 CUresult ptxlab_cuModuleUnload(CUmodule module)
 {
+    if (driver.phase == PHASE_ENDED)
+        return CUDA_SUCCESS;
+    CUresult refused = enter_CONTEXT();
+    if (refused)
+        return refused;
     if (!handle_is(module, HANDLE_MODULE) || !module->context)
         return CUDA_ERROR_INVALID_HANDLE;
     CUresult failed = synchronize_context(module->context);
@@ -227,6 +233,11 @@ static Module *module_of(const void *handle) { return handle_is(handle, HANDLE_M
 
 CUresult ptxlab_cuLibraryUnload(CUlibrary library)
 {
+    if (driver.phase == PHASE_ENDED)
+        return CUDA_SUCCESS;
+    CUresult refused = enter_DRIVER();
+    if (refused)
+        return refused;
     Module *module = module_of(library);
     if (!module)
         return CUDA_ERROR_INVALID_HANDLE;

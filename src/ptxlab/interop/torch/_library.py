@@ -30,9 +30,9 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "delete_graph": (None, (_HANDLE,)),
     "is_capturing": (_INT, ()),
     "begin_capture": (_ERROR, (_HANDLE,)),
-    "end_capture": (None, ()),
+    "end_capture": (_ERROR, ()),
     "replay": (_ERROR, (_HANDLE,)),
-    "add_call": (None, (_CALL, _LONG)),
+    "add_call": (_ERROR, (_CALL, _LONG)),
 }
 """Result and parameters of each function; those that can fail return a text, or null."""
 

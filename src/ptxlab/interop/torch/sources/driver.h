@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 namespace ptxlab {
 
@@ -34,6 +35,11 @@ class Driver {
   virtual bool event_has_passed(void* event) = 0;
   virtual void synchronize_event(void* event) = 0;
   virtual double milliseconds_between(void* start, void* end) = 0;
+
+  // Between these two, launches on the stream are kept and not run. The second returns what runs them on a stream, or an empty function
+  // if there were none.
+  virtual void begin_capture(StreamHandle stream) = 0;
+  virtual std::function<void(StreamHandle)> end_capture(StreamHandle stream) = 0;
 };
 
 // The driver in use: the computer's memory, until a library with the functions of a CUDA driver is named.

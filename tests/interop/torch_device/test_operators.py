@@ -1,6 +1,6 @@
 """Operators of torch's own test database, on the device cuda and on the CPU: equal results, gradients, types and strides.
 
-``pytest tests/interop/torch/test_operators.py -m slow`` runs all that CPUs have; the other test takes those that networks use.
+``pytest tests/interop/torch_device/test_operators.py -m slow`` runs all that CPUs have; the other test takes those that networks use.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def compared(*names: str) -> list[dict[str, object]]:
         library_file(torch)
     except CannotBuild as error:
         pytest.skip(str(error))
-    command = [sys.executable, "-m", "tests.interop.torch.opinfo_cases", *names]
+    command = [sys.executable, "-m", "tests.interop.torch_device.opinfo_cases", *names]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=3000, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ptxlab.interop.torch._build import CannotBuild, installed_torch, library_file
-from tests.interop.torch.device_cases import CASES
+from tests.interop.torch_device.device_cases import CASES
 
 torch = installed_torch()
 if torch is None or torch.cuda is not None:
@@ -28,7 +28,7 @@ def results(request: pytest.FixtureRequest) -> dict[str, str]:
         library_file(torch)
     except CannotBuild as error:
         pytest.skip(str(error))
-    command = [sys.executable, "-m", "tests.interop.torch.device_cases", request.param]
+    command = [sys.executable, "-m", "tests.interop.torch_device.device_cases", request.param]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=500, check=False)
     assert done.returncode == 0, done.stderr
     return {line["case"]: line["wrong"] for line in map(json.loads, done.stdout.splitlines())}

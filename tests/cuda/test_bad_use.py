@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import shutil
 import subprocess
 import sys
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptxlab.cuda.building import SOURCES
+from ptxlab.cuda.building import DRIVER, SOURCES, build
 from ptxlab.interop.session import Session
 from tests.cuda.driver_helpers import KERNELS, Driver, needs_compiler, number
 
@@ -123,6 +124,19 @@ def test_launches_that_are_refused(driver: Driver, found: Session, shape: dict[s
     assert diagnostic.code == "I505"
     assert text in diagnostic.message
     assert driver.cuCtxSynchronize() == 0
+
+
+@needs_compiler
+def test_a_process_with_another_driver(tmp_path: Path) -> None:
+    other = shutil.copy(build(DRIVER), tmp_path)
+    program = f"import ctypes\nctypes.CDLL({str(other)!r})\nfrom ptxlab import cuda\ncuda.install()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    lines = [line.strip() for line in done.stderr.splitlines()]
+    assert any(line.endswith("error[I513]: the process has loaded another CUDA driver") for line in lines)
+    assert any(
+        line.startswith("fix: call ptxlab.cuda.install() before the first import of a package that loads a driver") for line in lines
+    )
 
 
 @needs_compiler

@@ -11,6 +11,7 @@ from .test_generated import DOCS, generate
 OWN = {
     "cuda.md": "interop/test_nvcc_docs.py",
     "cute.md": "interop/test_cute_docs.py",
+    "torch.md": "interop/torch_device/test_docs.py",
     "triton.md": "interop/test_triton_docs.py",
     "tutorial.md": "docs/test_tutorial.py",
 }

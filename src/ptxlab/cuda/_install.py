@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_int, c_uint32, c_uint64
 from importlib import import_module
@@ -76,7 +77,23 @@ def make_core(
 _driver: Driver | None = None
 
 
+def _refuse_another() -> None:
+    """Refuse a process that has loaded another CUDA driver: names of functions would be found there."""
+    try:
+        ctypes.CDLL(DRIVER.soname, os.RTLD_NOLOAD | os.RTLD_LAZY)
+    except OSError:
+        return
+    raise PtxlabError(
+        diagnose(
+            "I513",
+            "the process has loaded another CUDA driver",
+            fix="call ptxlab.cuda.install() before the first import of a package that loads a driver, or run the program with ptxlab exec",
+        )
+    )
+
+
 def _load() -> ctypes.CDLL:
+    _refuse_another()
     library = ctypes.CDLL(str(build(DRIVER)), ctypes.RTLD_GLOBAL)
     library.ptxlab_attach_core.argtypes = [POINTER(Core)]
     library.ptxlab_heap_allocate.argtypes, library.ptxlab_heap_allocate.restype = [c_int, c_uint64, c_uint64], c_uint64
@@ -109,7 +126,8 @@ def install(host: Callable[[], Host] | None = None) -> Driver:
     BuildError
         I501 or I502 if the library cannot be compiled
     PtxlabError
-        I506 if ``PTXLAB_DEVICES`` names an unknown device; I507 if another session has other devices that are in use
+        I506 if ``PTXLAB_DEVICES`` names an unknown device; I507 if another session has other devices that are in use; I513 if the process
+        has loaded another CUDA driver
     """
     global _driver
     if _driver is None:

@@ -357,6 +357,7 @@ _CODES = (
     CodeInfo("I506", "error", "a device that the virtual driver does not have"),
     CodeInfo("I507", "error", "other devices are in use already"),
     CodeInfo("I511", "error", "a program that carries NVIDIA's own runtime library"),
+    CodeInfo("I513", "error", "another CUDA driver is loaded"),
     # Results of record kits.
     CodeInfo("K101", "error", "a file of results that is damaged"),
     CodeInfo("K102", "error", "results of another record kit"),

@@ -1,7 +1,7 @@
 """What programs do with the device cuda, as functions: each is one case, and raises if something is not as on a GPU.
 
-``python -m tests.interop.torch_device.device_cases (host | driver) [NAME ...]`` runs them in this process, with memory of the computer or of the
-virtual driver, and prints one JSON line for each.
+``python -m tests.interop.torch_device.device_cases (host | driver) [NAME ...]`` runs them in this process, with memory of the
+computer or of the virtual driver, and prints one JSON line for each.
 """
 
 from __future__ import annotations

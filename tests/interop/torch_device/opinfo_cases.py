@@ -1,6 +1,7 @@
 """Run operators of torch's own test database on the CPU and on the device cuda, and compare: values, gradients, types, strides.
 
-``python -m tests.interop.torch_device.opinfo_cases [NAME ...]`` prints one JSON line for each operator; without names, for all that CPUs have.
+``python -m tests.interop.torch_device.opinfo_cases [NAME ...]`` prints one JSON line for each operator; without names, for all that
+CPUs have.
 """
 
 from __future__ import annotations

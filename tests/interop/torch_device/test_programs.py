@@ -20,7 +20,7 @@ if torch is None or torch.cuda is not None or importlib.util.find_spec("triton")
 pytestmark = [pytest.mark.compiler, pytest.mark.sweep]
 PROGRAMS = Path(__file__).parent / "programs"
 LAUNCHES = {"transformer": 2 * (2 + 2) + 1, "compiled": 2}
-"""At least: two steps with a kernel for each of two blocks, forward and backward, and one replay; one kernel forward and one backward."""
+"""Two steps with a kernel for each of two blocks, forward and backward, and one replay; at least one kernel forward and one backward."""
 
 
 @pytest.mark.parametrize("name", LAUNCHES)
@@ -37,5 +37,6 @@ def test_program(tmp_path: Path, name: str) -> None:
     assert done.stderr.endswith("equal\n")
     report = json.loads(done.stdout)
     assert report["ok"]
-    assert len(report["launches"]) >= LAUNCHES[name]
+    launches = len(report["launches"])
+    assert launches == LAUNCHES[name] or (name == "compiled" and launches > LAUNCHES[name])
     assert {found["code"] for found in report["diagnostics"]} <= {"I305"}

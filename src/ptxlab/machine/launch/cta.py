@@ -58,7 +58,7 @@ class CtaState:
 
     __slots__ = (
         "ctaid", "exited", "group", "index", "invalidated", "launch", "live_threads", "mbarriers", "named", "owned", "rank", "shared",
-        "shared_address", "sm", "state", "tensor", "tensor_address", "threads", "tokens", "warps", "words",
+        "shared_address", "sm", "state", "tensor", "threads", "tokens", "warps", "words",
     )  # fmt: skip
 
     def __init__(
@@ -81,7 +81,6 @@ class CtaState:
         self.shared = shared
         shared[:] = POISON
         self.shared_address = address_of(shared)
-        self.tensor_address = address_of(tensor.words)
         self.tokens = shared.data.cast("Q")
         self.tensor = tensor
         self.owned = tensor.owned(self)
@@ -94,6 +93,11 @@ class CtaState:
         self.invalidated: dict[int, Op] = {}
         self.warps: list[Warp] = []
         self.words: NDArray[np.uint64] = np.zeros(0, np.uint64)
+
+    @property
+    def tensor_address(self) -> int:
+        """The host address of the tensor memory of its SM."""
+        return address_of(self.tensor.words)
 
     @property
     def cluster(self) -> tuple[CtaState, ...]:

@@ -294,8 +294,9 @@ class ShadowVocabulary(UndefinedBounds):
         return Shadowed(result, self.x.xor(self.x.isnan(low), self.x.isnan(high)))
 
     def subnormal_or_nan(self, a: Shadowed) -> Shadowed:
-        least, zero = self.const(2.0**-126, "f32"), self.const(0.0, "f32")
-        subnormal = self.and_(self.flt(self.fabs(a), least), self.not_(self.feq(a, zero)))
+        size = self.fabs(a)
+        nonzero = self.ne(self.bitcast(size, "i32"), self.const(0, "i32"))
+        subnormal = self.and_(self.flt(size, self.const(2.0**-126, "f32")), nonzero)
         return Shadowed(self.x.subnormal_or_nan(a.value), self.or_(self.isnan(a), subnormal).undefined)
 
     def fneg(self, a: Shadowed) -> Shadowed:

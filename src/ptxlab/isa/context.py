@@ -157,8 +157,8 @@ class Cta(Protocol):
     """State that instruction families keep for the CTA (allocation permits, bulk groups ...)."""
     live_threads: int
     """Threads that have not exited."""
-    named: list[Any]
-    """The barriers 0-15 (``bar``)."""
+    named: Any
+    """The barriers (``bar``) by number, 0-15."""
     group: Any
     """The cluster: its ``barrier`` and ``live_threads``."""
 

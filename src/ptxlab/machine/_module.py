@@ -138,9 +138,9 @@ class Kernel:
         started = time.perf_counter()
         numbers = registers, contract, tmem_offset, max_instructions, keep_inputs, grid_workspace
         asked = repr((grid, block, cluster, shared_bytes, policy, seed, model, check, only, trace, undefined, *numbers))
-        same = self._last is not None and self._last[0] == asked and self._last[1] is progress and self._last[2] is outside
-        if same and self._last is not None:
-            configuration = self._last[3]
+        last = self._last
+        if last is not None and last[0] == asked and last[1] is progress and last[2] is outside:
+            configuration = last[3]
         else:
             options = LaunchOptions(
                 policy=policy,

@@ -53,6 +53,19 @@ class Cluster:
     ctas: tuple[CtaState, ...] = ()
 
 
+class _NamedBarriers(dict[int, NamedBarrier]):
+    """The barriers that a CTA has used, by number."""
+
+    __slots__ = ("_launch",)
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+
+    def __missing__(self, number: int) -> NamedBarrier:
+        found = self[number] = NamedBarrier(self._launch, number)
+        return found
+
+
 class CtaState:
     """A resident CTA; see `ptxlab.isa.Cta`."""
 
@@ -89,7 +102,7 @@ class CtaState:
         self.exited = False
         self.state: dict[Hashable, Any] = {}
         self.mbarriers: dict[int, MbarrierState] = {}
-        self.named = [NamedBarrier(launch, i) for i in range(16)]
+        self.named = _NamedBarriers(launch)
         self.invalidated: dict[int, Op] = {}
         self.warps: list[Warp] = []
         self.words: NDArray[np.uint64] = np.zeros(0, np.uint64)

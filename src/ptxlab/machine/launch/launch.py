@@ -102,7 +102,7 @@ class Launch:
         self.symbol_table = np.array([addresses.get(name, 0) for name in program.symbols] or [0], np.uint64)
         self.register_offsets, self.register_shadows = facts.register_offsets, facts.register_shadows
         self.register_widths, self.specials = facts.register_widths, facts.specials
-        self.special_values = launch_values(self)
+        self.special_values = launch_values(self) if self.specials else {}
         self.additions = additions_for(self)
         self.warps_started = 0
         self.before, device.left = device.left, None
@@ -227,7 +227,7 @@ class Launch:
             self._start_warps(cta)
 
     def _start_warps(self, cta: CtaState) -> None:
-        table = cta_values(self, cta)
+        table = cta_values(self, cta) if self.specials else {}
         cta.words = context_words(self, cta)
         for index in range(self.warps_per_cta):
             left = self.threads - 32 * index
@@ -248,7 +248,7 @@ class Launch:
         cta.live_threads -= gone
         cta.group.live_threads -= gone
         warp.words[34] = warp.live
-        for barrier in cta.named:
+        for _, barrier in sorted(cta.named.items()):
             if barrier.arrived and barrier.expected is None and barrier.arrived >= cta.live_threads:
                 barrier.release()
         cta.group.barrier.check(cta.group.live_threads)

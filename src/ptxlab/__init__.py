@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -92,8 +93,8 @@ _HOME = {name: package for package, names in _HOMES.items() for name in names}
 """The package of each name. Everything is imported when it is first used, so that ``import ptxlab`` is fast."""
 
 
-PROVIDERS["operands"] = lambda: cast("Provider", import_module("ptxlab.check.operands"))
-PROVIDERS["race"] = lambda: cast("Provider", import_module("ptxlab.check.race"))
+PROVIDERS["operands"] = cache(lambda: cast("Provider", import_module("ptxlab.check.operands")))
+PROVIDERS["race"] = cache(lambda: cast("Provider", import_module("ptxlab.check.race")))
 TRACE[:] = [lambda path: import_module("ptxlab.view.trace").Trace(path)]
 
 

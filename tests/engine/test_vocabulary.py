@@ -48,6 +48,7 @@ def integer_bodies() -> dict[str, Body]:
     made["predicates"] = Body(lambda x, a, b: x.or_(x.and_(a, x.not_(b)), x.xor(a, b)), ("pred", "pred"), ("pred",))
     made["table"] = Body(lambda x, a: x.table(x.and_(a, x.const(7, "i32")), ENTRIES), ("u32",), ("u32", "u32"))
     made["dot"] = Body(lambda x, a, b: x.dot(a, b), ("u32", "u32"), ("u32",))
+    made["repeated"] = Body(lambda x, a: x.repeated(a), ("u32",), ("u32",))
     made["rarely"] = Body(lambda x, c, a, b: x.rarely(c, lambda x, a, b: x.sub(a, b), x.add(a, b), a, b), ("pred", "u32", "u32"), ("u32",))
     made["rarely, by range"] = Body(lambda x, a: x.rarely(x.ult(a, x.const(9, "i32")), lambda x, a: x.not_(a), a, a), ("u32",), ("u32",))
     return made
@@ -70,6 +71,8 @@ def float_bodies() -> dict[str, Body]:
         made[f"fma {type}"] = Body(lambda x, a, b, c: clean(x, x.fma(a, b, c)), (type,) * 3, (type,))
         made[f"fsqrt {type}"] = Body(lambda x, a: clean(x, x.fsqrt(a)), (type,), (type,))
         made[f"fneg {type}"] = Body(lambda x, a: (x.fneg(a), x.fabs(a)), (type,), (type, type))
+        if type == "f32":
+            made["subnormal or NaN"] = Body(lambda x, a: x.subnormal_or_nan(a), (type,), ("pred",))
         made[f"isnan {type}"] = Body(lambda x, a: x.isnan(a), (type,), ("pred",))
         for integer in INTEGERS:
             to = f"i{integer[1:]}"

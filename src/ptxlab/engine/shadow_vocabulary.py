@@ -293,6 +293,12 @@ class ShadowVocabulary(UndefinedBounds):
         low, high = self._magnitudes(a)
         return Shadowed(result, self.x.xor(self.x.isnan(low), self.x.isnan(high)))
 
+    def subnormal_or_nan(self, a: Shadowed) -> Shadowed:
+        size = self.fabs(a)
+        nonzero = self.ne(self.bitcast(size, "i32"), self.const(0, "i32"))
+        subnormal = self.and_(self.flt(size, self.const(2.0**-126, "f32")), nonzero)
+        return Shadowed(self.x.subnormal_or_nan(a.value), self.or_(self.isnan(a), subnormal).undefined)
+
     def fneg(self, a: Shadowed) -> Shadowed:
         return Shadowed(self.x.fneg(a.value), a.undefined)
 
@@ -303,6 +309,9 @@ class ShadowVocabulary(UndefinedBounds):
         return Shadowed(self.x.fabs(a.value), self.x.and_(a.undefined, self.x.const((1 << int(type[1:]) - 1) - 1, type)))
 
     # ------------------------------------------------------------------------------------------------- functions as a whole
+
+    def repeated(self, a: Shadowed) -> Shadowed:
+        return Shadowed(self.x.repeated(a.value), None if a.undefined is None else self.x.repeated(a.undefined))
 
     def table(self, index: Shadowed, table: tuple[int, ...]) -> tuple[Shadowed, Shadowed]:
         low, high = self.x.table(index.value, table)

@@ -104,6 +104,9 @@ class Vocabulary(Protocol):
     def flt(self, a: Value, b: Value) -> Value: ...
     def fle(self, a: Value, b: Value) -> Value: ...
     def isnan(self, a: Value) -> Value: ...
+    def subnormal_or_nan(self, a: Value) -> Value:
+        """Whether an f32 is subnormal, which zero is not, or NaN: one instruction of processors that classify floats."""
+
     def fround(self, a: Value, mode: str) -> Value:
         """To an integral value in the same type: rni (to even), rzi, rmi (down), rpi (up)."""
 
@@ -127,6 +130,9 @@ class Vocabulary(Protocol):
 
     def f32_to_half(self, a: Value) -> Value:
         """f32 to an f16 in i16, to nearest even, overflow to infinity."""
+
+    def repeated(self, a: Value) -> Value:
+        """The low half of an i32 in both halves."""
 
     def table(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
         """Look up a small constant table: the low and the high word of a 64-bit entry; the index (i32) must be in range."""

@@ -119,8 +119,9 @@ class Mbarrier(Protocol):
 class TensorMemory(Protocol):
     """Tensor memory of one SM."""
 
-    words: U32
-    """The cells, uint32[512, 128]: [column, lane]."""
+    @property
+    def words(self) -> U32:
+        """The cells, uint32[512, 128]: [column, lane]."""
 
     def candidates(self, columns: int) -> Iterator[int]:
         """Yield the first columns of free ranges of this size, the preferred one first."""
@@ -149,18 +150,21 @@ class Cta(Protocol):
     shared: U8
     """Shared memory, indexed by the offset in the shared window; the reserved bytes come first."""
     shared_address: int
-    tensor_address: int
-    """Host addresses of the first byte of shared memory, and of the tensor memory of the SM."""
+    """The host address of the first byte of shared memory."""
     threads: int
     exited: bool
     state: dict[Hashable, Any]
     """State that instruction families keep for the CTA (allocation permits, bulk groups ...)."""
     live_threads: int
     """Threads that have not exited."""
-    named: list[Any]
-    """The barriers 0-15 (``bar``)."""
+    named: Any
+    """The barriers (``bar``) by number, 0-15."""
     group: Any
     """The cluster: its ``barrier`` and ``live_threads``."""
+
+    @property
+    def tensor_address(self) -> int:
+        """The host address of the tensor memory of the SM."""
 
     def __hash__(self) -> int: ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -28,6 +29,7 @@ class UndefinedValueWarning(UserWarning):
     """The host reads undefined bits of device memory; the text is that of the finding."""
 
 
+@cache
 def _physical_memory() -> int:
     """Return the bytes of memory of this computer."""
     try:

@@ -29,6 +29,8 @@ class Kernel:
         self.module = module
         self.name = name
         self._variants: dict[tuple[bool, bool, bool], tuple[Any, Any]] = {}
+        self._last: tuple[str, Any, Any, LaunchConfiguration] | None = None
+        """What the last launch was asked for, and its configuration; not if an object was given whose text does not say its value."""
 
     @property
     def program(self) -> Any:
@@ -134,21 +136,29 @@ class Kernel:
             if the launch is refused before it starts
         """
         started = time.perf_counter()
-        options = LaunchOptions(
-            policy=policy,
-            seed=seed,
-            model=model,
-            check=check,
-            only=only,
-            registers=registers,
-            contract=contract,
-            tmem_offset=tmem_offset,
-            max_instructions=max_instructions,
-            trace=trace,
-            keep_inputs=keep_inputs,
-            undefined=undefined,
-        )
-        configuration = LaunchConfiguration.of(self.program, options, grid, block, cluster, shared_bytes, progress, outside, grid_workspace)
+        numbers = registers, contract, tmem_offset, max_instructions, keep_inputs, grid_workspace
+        asked = repr((grid, block, cluster, shared_bytes, policy, seed, model, check, only, trace, undefined, *numbers))
+        last = self._last
+        if last is not None and last[0] == asked and last[1] is progress and last[2] is outside:
+            configuration = last[3]
+        else:
+            options = LaunchOptions(
+                policy=policy,
+                seed=seed,
+                model=model,
+                check=check,
+                only=only,
+                registers=registers,
+                contract=contract,
+                tmem_offset=tmem_offset,
+                max_instructions=max_instructions,
+                trace=trace,
+                keep_inputs=keep_inputs,
+                undefined=undefined,
+            )
+            dimensions = grid, block, cluster
+            configuration = LaunchConfiguration.of(self.program, options, *dimensions, shared_bytes, progress, outside, grid_workspace)
+            self._last = None if " at 0x" in asked or "..." in asked else (asked, progress, outside, configuration)
         target = device if device is not None else Device(self.module.target)
         self.module.check_target(target)
         from ptxlab.machine.launch.launch import run

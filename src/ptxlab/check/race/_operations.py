@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -38,6 +39,12 @@ _SLOT = (1 << CLUSTER_SHIFT) - 1
 _WRITE = (Kind.MMA << 1 | 1) << HOW_SHIFT
 
 
+@cache
+def _numbered(model: str) -> list[Kind]:
+    """The kinds of operations of which two are not pipelined: each has a number, so that one can be found to follow another."""
+    return [kind for kind in TENSOR_PIPES if rule(kind, True, kind, True, model).component is Component.DONE]
+
+
 class Operations:
     """Handles the issue of asynchronous operations, by what completes them; one for each launch."""
 
@@ -47,8 +54,7 @@ class Operations:
         self._tensor_memory = tensor_memory
         model = recorder.launch.model
         self._accumulators = _Accumulators(recorder.shadow) if model == "spec" else None
-        self._numbered = [kind for kind in TENSOR_PIPES if rule(kind, True, kind, True, model).component is Component.DONE]
-        """The kinds of operations of which two are not pipelined: each has a number, so that one can be found to follow another."""
+        self._numbered = _numbered(model)
         self._by_completion: dict[Completion, Callable[[Warp, Clocks, Agent, AsyncOperation, Accesses], None]] = {
             Completion.COMMIT: self._pipe_operation,
             Completion.WGMMA_GROUP: wgmma.issue,

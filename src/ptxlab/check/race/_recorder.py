@@ -109,7 +109,7 @@ def _op_table(launch: Launch, sources: bool) -> NDArray[np.uint64]:
     in_grid = Scope.GPU if launch.total_ctas > launch.cluster_size else in_cluster
     fenced = any(isinstance(op.effects, Fence) for op in program.ops)
     table: NDArray[np.uint64] = np.zeros((2 * max(len(program.ops), 1), OP_WORDS), np.uint64)
-    unwatched = frozenset() if waits_for_grid(program) else dead_loads(program)
+    unwatched = frozenset() if launch.facts.of(waits_for_grid) else launch.facts.of(dead_loads)
     for index, native in program.natives.items():
         if index in unwatched:
             continue

@@ -124,7 +124,7 @@ class Sanitizer(Observer):
         for made in self._global:
             self._findings.conditional.device.watch(made)
         before = launch.before
-        if isinstance(before, GridBefore) and waits_for_grid(launch.program):
+        if isinstance(before, GridBefore) and launch.facts.of(waits_for_grid):
             # This launch may have started before the last one was complete: memory starts with that one's accesses.
             self._findings.before = before
             for made in self._global:

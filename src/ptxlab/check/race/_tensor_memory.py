@@ -48,9 +48,9 @@ class TensorMemoryAccesses:
         return {Alloc: lambda effect: self._alloc, Dealloc: lambda effect: self._dealloc}
 
     def started(self, cta: CtaState) -> None:
-        """Watch the tensor memory of the CTA's SM."""
+        """Watch the tensor memory of the CTA's SM, if the kernel uses it."""
         tensor = cta.tensor
-        if id(tensor) not in self._watched:
+        if id(tensor) not in self._watched and cta.launch.uses_tensor_memory:
             memory = tensor.words.reshape(-1).view(np.uint8)
             self._watched[id(tensor)] = self._recorder.shadow.watch(memory, TENSOR_GRANULE, _ENTRIES, Row.EXECUTION, tensor, fresh=True)
         self._granted[id(cta)] = set()

@@ -194,6 +194,13 @@ class LlvmVocabulary:
     def isnan(self, a: Value) -> Value:
         return a.compare("uno", a)
 
+    def subnormal_or_nan(self, a: Value) -> Value:
+        one_instruction = 32 * self.width == 512 == host().vector_bits
+        name = "llvm.x86.avx512.fpclass.ps.512" if one_instruction else f"llvm.is.fpclass.v{self.width}f32"
+        classes, type = 0xA1 if one_instruction else 0x93, self.vectors["i1"]
+        self.code.module.declare(f"@{name}", f"declare {type} @{name}({a.type}, i32 immarg)")
+        return self.code.emit(f"call {type} @{name}({a}, i32 {classes})", type)
+
     def fround(self, a: Value, mode: str) -> Value:
         return a.intrinsic(_ROUND[mode])
 
@@ -231,6 +238,12 @@ class LlvmVocabulary:
         if not host().has_half:
             return self.call(_f32_to_half, a)
         return a.convert("fptrunc", f"<{self.width} x half>").cast(self.vectors["i16"])
+
+    def repeated(self, a: Value) -> Value:
+        halves = f"<{2 * self.width} x i16>"
+        places = ", ".join(f"i32 {place}" for lane in range(self.width) for place in (2 * lane, 2 * lane))
+        packed = a.cast(halves)
+        return self.code.emit(f"shufflevector {packed}, {halves} poison, <{2 * self.width} x i32> <{places}>", halves).cast(a.type)
 
     def table(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
         if self.width > 16:

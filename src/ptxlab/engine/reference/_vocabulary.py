@@ -190,6 +190,10 @@ class NumpyVocabulary:
         return (a.view(sign.dtype) & ~sign).view(a.dtype)
 
     @_quiet
+    def subnormal_or_nan(self, a: Value) -> Value:
+        size = np.abs(a)
+        return np.isnan(a) | (size < np.float32(2.0**-126)) & (size != 0)
+
     def fround(self, a: Value, mode: str) -> Value:
         return _ROUND[mode](a)
 
@@ -222,6 +226,9 @@ class NumpyVocabulary:
     @_quiet
     def f32_to_half(self, a: Value) -> Value:
         return a.astype(np.float16).view(np.uint16)
+
+    def repeated(self, a: Value) -> Value:
+        return (a & np.uint32(0xFFFF)) * np.uint32(0x10001)
 
     def table(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
         found = np.array(table, np.uint64)[index]

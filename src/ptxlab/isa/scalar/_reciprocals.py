@@ -25,7 +25,7 @@ _NORMAL = 0x800000
 """The bits of the least normal f32."""
 
 # The offsets make the truncation of the sum round it.
-_RCP = binade(rows.RCP, 14, 0x8FCE, linear=-2, curvature=1)
+_RCP = binade(rows.RCP, 14, 0x8FCE, linear=-2, curvature=1, more=-4 << 25, even=True)
 _RSQRT = binade(rows.RSQRT, 14, 0x7FFF, linear=-2, curvature=2, odd=True)
 _SQRT = binade(rows.SQRT, 15, 0x7FFF, linear=2, curvature=1, more=250 << 23, odd=True)
 
@@ -53,7 +53,8 @@ def _large(x: Vocabulary, a: Value) -> Value:
 def _usual_rcp(x: Vocabulary, a: Value) -> tuple[Value, Value]:
     """1/a where a and 1/a are normal, and where they are not; 2**126 is the largest such a."""
     word = x.bitcast(a, "i32")
-    result = x.add(x.sub(x.const(252 << 23, "i32"), word), _lshr(x, excess(x, _RCP, _shl(x, word, 9), even=True), 2))
+    found = excess(x, _RCP, _shl(x, word, 9))
+    result = x.sub(x.ashr(found, x.const(2, "i32")), word)
     result = x.or_(masked(x, result, _MAGNITUDE), masked(x, word, _SIGN))
     return x.bitcast(result, "f32"), _outside(x, _shl(x, word, 1), 1 << 24, (253 << 24) + 1)
 
@@ -93,12 +94,16 @@ def rcp_approx(x: Vocabulary, q: Qualifiers, a: Value) -> Value:
 
 
 def _quotient(others: Callable[..., Value], ftz: bool) -> Callable[..., Value]:
-    """a/b, by the product of a and 1/b; ``others`` gives the quotients where b or 1/b is not normal."""
+    """a/b, by the product of a and 1/b; ``others`` gives all other quotients.
+
+    Those are where b or 1/b is not normal, or the product is NaN, or something is flushed.
+    """
 
     def divide(x: Vocabulary, a: Value, b: Value) -> Value:
-        a = flush(x, ftz, a)
         reciprocal, rare = _usual_rcp(x, b)
-        return x.rarely(rare, others, _product(x, ftz, a, reciprocal), a, b)
+        product = x.fmul(a, reciprocal)
+        rare = x.or_(rare, x.or_(x.subnormal_or_nan(a), x.subnormal_or_nan(product)) if ftz else x.isnan(product))
+        return x.rarely(rare, others, product, a, b)
 
     return divide
 
@@ -109,7 +114,7 @@ def _product(x: Vocabulary, ftz: bool, a: Value, b: Value) -> Value:
 
 def _scaled_full(ftz: bool) -> Callable[..., Value]:
     def divide(x: Vocabulary, a: Value, b: Value) -> Value:
-        b = flush(x, ftz, b)
+        a, b = flush(x, ftz, a), flush(x, ftz, b)
         factor = x.select(_large(x, b), x.const(0.25, "f32"), x.const(1.0, "f32"))
         if not ftz:
             factor = x.select(subnormal(x, b), x.const(2.0**24, "f32"), factor)
@@ -120,6 +125,7 @@ def _scaled_full(ftz: bool) -> Callable[..., Value]:
 
 def _scaled_approx(ftz: bool) -> Callable[..., Value]:
     def divide(x: Vocabulary, a: Value, b: Value) -> Value:
+        a = flush(x, ftz, a)
         if not ftz:
             small = subnormal(x, b)
             a, b = scaled(x, a, small, 2.0**24), scaled(x, b, small, 2.0**24)
@@ -239,8 +245,8 @@ def _settled_high(x: Vocabulary, magnitude: Value, result: Value) -> Value:
 def _rcp_high(x: Vocabulary, a: Value) -> Value:
     word = _high_word(x, a)
     magnitude = masked(x, word, _MAGNITUDE)
-    found = x.ashr(excess(x, _RCP, _shl(x, word, 12), even=True), x.const(5, "i32"))
-    result = x.add(x.sub(x.const(2044 << 20, "i32"), magnitude), found)
+    found = x.ashr(excess(x, _RCP, _shl(x, word, 12)), x.const(5, "i32"))
+    result = x.add(x.sub(x.const(2048 << 20, "i32"), magnitude), found)
     result = x.select(x.slt(result, x.const(_HIGH_NORMAL, "i32")), x.const(0, "i32"), result)
     result = x.select(x.ult(magnitude, x.const(_HIGH_NORMAL, "i32")), x.const(_HIGH_INFINITY, "i32"), result)
     return _settled_high(x, magnitude, x.or_(masked(x, result, _MAGNITUDE), masked(x, word, _SIGN)))

@@ -53,12 +53,25 @@ class Cluster:
     ctas: tuple[CtaState, ...] = ()
 
 
+class _NamedBarriers(dict[int, NamedBarrier]):
+    """The barriers that a CTA has used, by number."""
+
+    __slots__ = ("_launch",)
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+
+    def __missing__(self, number: int) -> NamedBarrier:
+        found = self[number] = NamedBarrier(self._launch, number)
+        return found
+
+
 class CtaState:
     """A resident CTA; see `ptxlab.isa.Cta`."""
 
     __slots__ = (
         "ctaid", "exited", "group", "index", "invalidated", "launch", "live_threads", "mbarriers", "named", "owned", "rank", "shared",
-        "shared_address", "sm", "state", "tensor", "tensor_address", "threads", "tokens", "warps", "words",
+        "shared_address", "sm", "state", "tensor", "threads", "tokens", "warps", "words",
     )  # fmt: skip
 
     def __init__(
@@ -81,7 +94,6 @@ class CtaState:
         self.shared = shared
         shared[:] = POISON
         self.shared_address = address_of(shared)
-        self.tensor_address = address_of(tensor.words)
         self.tokens = shared.data.cast("Q")
         self.tensor = tensor
         self.owned = tensor.owned(self)
@@ -90,10 +102,15 @@ class CtaState:
         self.exited = False
         self.state: dict[Hashable, Any] = {}
         self.mbarriers: dict[int, MbarrierState] = {}
-        self.named = [NamedBarrier(launch, i) for i in range(16)]
+        self.named = _NamedBarriers(launch)
         self.invalidated: dict[int, Op] = {}
         self.warps: list[Warp] = []
         self.words: NDArray[np.uint64] = np.zeros(0, np.uint64)
+
+    @property
+    def tensor_address(self) -> int:
+        """The host address of the tensor memory of its SM."""
+        return address_of(self.tensor.words)
 
     @property
     def cluster(self) -> tuple[CtaState, ...]:

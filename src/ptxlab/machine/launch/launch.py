@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.isa.address_space import PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
-from ptxlab.isa.context import Misuse, Wait
+from ptxlab.isa.context import Misuse
 from ptxlab.machine.launch.arguments import bind_arguments
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_SM, THREADS_PER_SM, LaunchConfiguration, shared_bytes
 from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
 from ptxlab.machine.launch.indeterminate import Contents, Observations
 from ptxlab.machine.launch.options import refuse
+from ptxlab.machine.launch.program_facts import facts_of, uses_tensor_memory
 from ptxlab.machine.launch.reports import LaunchEnded, Reports
 from ptxlab.machine.launch.result import Result, Stats
 from ptxlab.machine.memory.global_memory import aligned_bytes
@@ -33,7 +34,6 @@ from ptxlab.machine.warp.warp import ALL_LANES, Warp, context_words, cta_values,
 if TYPE_CHECKING:
     from ptxlab.engine import Executable
     from ptxlab.engine.program import Program
-    from ptxlab.isa.operands import Op
     from ptxlab.isa.tiles import MatrixOperand
     from ptxlab.machine._device import Device
     from ptxlab.machine._module import Kernel
@@ -68,7 +68,8 @@ class Launch:
         self.options = options
         self.policy = options.policy
         self.model = options.model
-        self.early_results = options.policy == "eager" and any(True for _ in early_uses(program))
+        self.facts = facts = facts_of(executable)
+        self.early_results = options.policy == "eager" and bool(facts.each_of(early_uses))
         self.target = device.target or module.target
         self.deferred = options.policy != "eager"
         self.pending_capacity = _PENDING_ROWS
@@ -88,7 +89,9 @@ class Launch:
         self.total_ctas = self._clusters * self.cluster_size
         self.done_ctas = 0
         self.resident: list[CtaState] = []
-        self._sms = [Sm(i) for i in range(device.sms)]
+        self._sms: list[Sm] = []
+        """Those that have had a CTA, and their neighbours."""
+        self.uses_tensor_memory = facts.of(uses_tensor_memory)
         warps = self.total_ctas * self.warps_per_cta
         self.budget = options.max_instructions if options.max_instructions is not None else 20_000_000 + 2_000_000 * warps
 
@@ -97,11 +100,9 @@ class Launch:
         self.allocations = device.memory.rows
         self.symbol_addresses = self._addresses(addresses)
         self.symbol_table = np.array([addresses.get(name, 0) for name in program.symbols] or [0], np.uint64)
-        self.register_offsets = [r.offset for r in program.registers]
-        self.register_shadows = [r.shadow for r in program.registers]
-        self.register_widths = [r.bits for r in program.registers]
-        self.specials = [(r.special, r.offset, r.bits) for r in program.registers if r.special and r.offset >= 0]
-        self.special_values = launch_values(self)
+        self.register_offsets, self.register_shadows = facts.register_offsets, facts.register_shadows
+        self.register_widths, self.specials = facts.register_widths, facts.specials
+        self.special_values = launch_values(self) if self.specials else {}
         self.additions = additions_for(self)
         self.warps_started = 0
         self.before, device.left = device.left, None
@@ -115,8 +116,7 @@ class Launch:
         """By instruction: where its operands are (`Registers.fetch`)."""
         self.known: defaultdict[int, dict[Any, Any]] = defaultdict(dict)
         """By instruction: data that its handler keeps for this launch."""
-        self.handlers = [self._handler(op) for op in program.ops]
-        self.together = [op.row.kind == "service" and op.aligned for op in program.ops]
+        self.handlers, self.together = facts.handlers, facts.together
         self.reports = Reports(self)
         self.scheduler = Scheduler(self, executable.run)
         self._template = executable.new_frame()
@@ -124,23 +124,6 @@ class Launch:
         self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue
         self._frames: list[NDArray[np.uint8]] = []
         self._shared: list[NDArray[np.uint8]] = []
-
-    def _handler(self, op: Op) -> Callable[[Warp], Wait | None]:
-        """The function of a service, which also passes on undefined bits where its operands may have some."""
-        semantics: Callable[[Warp], Wait | None] = op.row.semantics
-        flow, reads = op.row.flow, self.program.reads[op.index]
-        itself = flow is not None and flow.through_memory and self.program.mirrored
-        if flow is None or itself or not any(self.register_shadows[r] >= 0 for r in (*reads, *self.program.writes[op.index])):
-            return semantics
-
-        def handle(warp: Warp) -> Wait | None:
-            origin = warp.origin(reads, warp.mask)
-            masks = flow.masks(warp) if origin else None
-            wait = semantics(warp)
-            warp.set_undefined(op.operands[0], masks, origin)
-            return wait
-
-        return handle
 
     def _addresses(self, globals_: dict[str, int]) -> dict[tuple[str, str], int]:
         """Return the addresses of variables by state space and name, for `Warp.symbol`, which adds offsets."""
@@ -160,7 +143,7 @@ class Launch:
             if not self.resident:
                 raise refuse(
                     "A308",
-                    f"a cluster of {self.cluster_size} CTAs does not fit on a device with {len(self._sms)} SMs",
+                    f"a cluster of {self.cluster_size} CTAs does not fit on a device with {self.device.sms} SMs",
                     fix="use a Device with more sms",
                 )
             return False
@@ -173,20 +156,30 @@ class Launch:
     def _free_sms(self) -> list[Sm] | None:
         """Choose SMs for the CTAs of a cluster: one for each CTA, neighbouring ones, those with the fewest CTAs."""
         size = self.cluster_size
-        threads = self.warps_per_cta * 32
         best: list[Sm] | None = None
-        for start in range(0, len(self._sms) - size + 1, size):
+        for start in range(0, len(self._sms), size):
             unit = self._sms[start : start + size]
-            if any(
-                s.ctas >= self.ctas_per_sm or s.threads_used + threads > THREADS_PER_SM or s.shared_used + self.shared_bytes > SHARED_PER_SM
-                for s in unit
-            ):
+            if not all(map(self._has_room, unit)):
                 continue
             if unit[0].ctas == 0:
                 return unit
             if best is None or unit[0].ctas < best[0].ctas:
                 best = unit
+        first = len(self._sms)
+        if first + size <= self.device.sms:
+            unit = [Sm(first + index) for index in range(size)]
+            if all(map(self._has_room, unit)):
+                self._sms += unit
+                return unit
         return best
+
+    def _has_room(self, sm: Sm) -> bool:
+        """Whether an SM has room for one more CTA."""
+        return (
+            sm.ctas < self.ctas_per_sm
+            and sm.threads_used + self.warps_per_cta * 32 <= THREADS_PER_SM
+            and sm.shared_used + self.shared_bytes <= SHARED_PER_SM
+        )
 
     def cancel_cluster(self) -> tuple[int, int, int] | None:
         """Cancel the next cluster that has not started; return the coordinates of its first CTA, None if all have started."""
@@ -234,7 +227,7 @@ class Launch:
             self._start_warps(cta)
 
     def _start_warps(self, cta: CtaState) -> None:
-        table = cta_values(self, cta)
+        table = cta_values(self, cta) if self.specials else {}
         cta.words = context_words(self, cta)
         for index in range(self.warps_per_cta):
             left = self.threads - 32 * index
@@ -255,7 +248,7 @@ class Launch:
         cta.live_threads -= gone
         cta.group.live_threads -= gone
         warp.words[34] = warp.live
-        for barrier in cta.named:
+        for _, barrier in sorted(cta.named.items()):
             if barrier.arrived and barrier.expected is None and barrier.arrived >= cta.live_threads:
                 barrier.release()
         cta.group.barrier.check(cta.group.live_threads)

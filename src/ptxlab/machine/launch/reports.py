@@ -194,7 +194,7 @@ class Reports:
             ),
         ):
             groups: dict[frozenset[int], list[Early]] = {}
-            for early in found(self._launch.program):
+            for early in self._launch.facts.each_of(found):
                 groups.setdefault(early.held, []).append(early)
             for held, ((op, registers, _), *others) in groups.items():
                 listed = ", ".join(names[r].name for r in registers[:_MOST_NAMES]) + (", ..." if len(registers) > _MOST_NAMES else "")

@@ -227,6 +227,8 @@ class DeviceMemory:
 
     def reached(self, addresses: NDArray[np.uint64]) -> Iterator[tuple[Allocation, NDArray[np.bool_]]]:
         """The live allocations that addresses lie in, each with which of them do."""
+        if not addresses.size:
+            return
         rows = np.searchsorted(self.rows[:, 0], addresses, "right") - 1
         for row in np.unique(rows[rows >= 0]).tolist():
             base, size = self.rows[row, :2]

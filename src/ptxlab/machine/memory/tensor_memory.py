@@ -25,10 +25,6 @@ class TensorMemory:
     first : the column where the search for a free range starts on an idle SM (launch option ``tmem_offset``)
     fill : called with the columns of a new allocation, which hold a NaN
 
-    Attributes
-    ----------
-    words : uint32[512, 128], the cells as [column, lane]
-
     Examples
     --------
     >>> tensor = TensorMemory()
@@ -40,18 +36,24 @@ class TensorMemory:
     True
     """
 
-    __slots__ = ("_allocations", "_buffer", "_fill", "_first", "_owned", "words")
+    __slots__ = ("_allocations", "_fill", "_first", "_owned", "_words")
 
     def __init__(self, first: int = 0, fill: Callable[[NDArray[np.uint32]], None] | None = None) -> None:
-        self._buffer = np.empty(COLUMNS * LANES + 16, np.uint32)
-        skip = (-self._buffer.ctypes.data % 64) // 4
-        self.words: NDArray[np.uint32] = self._buffer[skip : skip + COLUMNS * LANES].reshape(COLUMNS, LANES)
-        self.words[:] = POISON
+        self._words: NDArray[np.uint32] | None = None
         self._first = first
         self._fill = fill
         self._allocations: dict[int, tuple[int, Hashable]] = {}
         """By the first column: the number of columns, and the owner."""
         self._owned: dict[Hashable, NDArray[np.uint8]] = {}
+
+    @property
+    def words(self) -> NDArray[np.uint32]:
+        """uint32[512, 128], the cells as [column, lane]; made when they are first asked for."""
+        if self._words is None:
+            buffer = np.full(COLUMNS * LANES + 16, POISON, np.uint32)
+            skip = (-buffer.ctypes.data % 64) // 4
+            self._words = buffer[skip : skip + COLUMNS * LANES].reshape(COLUMNS, LANES)
+        return self._words
 
     def owned(self, owner: Hashable) -> NDArray[np.uint8]:
         """uint8[512]: 1 where the column belongs to ``owner``; one array for the owner's whole life, changed in place."""

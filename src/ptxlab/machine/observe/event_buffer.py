@@ -35,7 +35,7 @@ class EventBuffer:
     """
 
     def __init__(self, launch: Launch, full: Callable[[Warp], None]) -> None:
-        self.rows: NDArray[np.uint64] = np.zeros((CAPACITY, ROW_WORDS), np.uint64)
+        self.rows: NDArray[np.uint64] = np.empty((CAPACITY, ROW_WORDS), np.uint64)
         self.saved: NDArray[np.uint8] = np.zeros(SAVED_BYTES, np.uint8)
         self.address = int(self.rows.ctypes.data)
         self._saved_address = int(self.saved.ctypes.data)

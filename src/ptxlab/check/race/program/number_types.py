@@ -37,7 +37,7 @@ class _Number(NamedTuple):
 
 def report_other_types(launch: Launch) -> None:
     """A note for each instruction whose numbers are not of the type of the array's elements."""
-    for number in _numbers(launch.program):
+    for number in launch.facts.each_of(_numbers):
         found = allocations(launch, [number.op.operands[number.access.address]])
         held = None if found is None or len(found) != 1 else launch.device.memory.find(next(iter(found)))
         arrays = () if held is None else held.arrays

@@ -85,7 +85,7 @@ class Findings(LifetimeFindings):
         """The pairs of instructions that have written the same bits."""
         self.before: GridBefore | None = None
         """The grid that may still run, if there is one."""
-        self._redundant = dead_loads(launch.program) if waits_for_grid(launch.program) else frozenset()
+        self._redundant = launch.facts.of(dead_loads) if launch.facts.of(waits_for_grid) else frozenset()
         """Loads that race with the grid before alone."""
         self._handlers: dict[int, Callable[[Suspect], bool]] = {
             CONCURRENT: self._conflict,

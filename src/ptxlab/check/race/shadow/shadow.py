@@ -75,7 +75,7 @@ class Shadow:
         self.state: NDArray[np.uint64] = np.zeros(StateWord.END, np.uint64)
         self.words = self.state.data.cast("B").cast("q")
         self._keep = ops, rules
-        self._suspects: NDArray[np.uint64] = np.zeros((_SUSPECTS, SUSPECT_WORDS), np.uint64)
+        self._suspects: NDArray[np.uint64] = np.empty((_SUSPECTS, SUSPECT_WORDS), np.uint64)
         self._objects: list[Object] = []
         self._free: list[NDArray[np.uint64]] = []
         """Cells of objects that are no longer watched: to clear them costs less than new memory."""

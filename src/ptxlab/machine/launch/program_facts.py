@@ -1,0 +1,96 @@
+"""What launches need to know of a program: found by the first launch, and kept for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from ptxlab.isa.context import Wait
+from ptxlab.isa.effects import Alloc, Asynchronous, Dealloc, Space, TensorTransfer
+from ptxlab.isa.operands import Op
+
+if TYPE_CHECKING:
+    from ptxlab.engine import Executable
+    from ptxlab.engine.program import Program
+    from ptxlab.machine.warp.warp import Warp
+
+__all__ = ["ProgramFacts", "facts_of", "uses_tensor_memory"]
+
+T = TypeVar("T")
+
+
+class ProgramFacts:
+    """Tables by register or by instruction, and results of functions of the program.
+
+    Attributes
+    ----------
+    register_offsets, register_shadows, register_widths : by register
+    specials : name, frame offset and bits of the special registers in the frame
+    handlers : by instruction, the function of a service
+    together : by instruction, whether it is a service that all lanes execute together
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        registers = program.registers
+        self.register_offsets = [r.offset for r in registers]
+        self.register_shadows = [r.shadow for r in registers]
+        self.register_widths = [r.bits for r in registers]
+        self.specials = [(r.special, r.offset, r.bits) for r in registers if r.special and r.offset >= 0]
+        self.handlers = [self._handler(op) for op in program.ops]
+        self.together = [op.row.kind == "service" and op.aligned for op in program.ops]
+        self._found: dict[Hashable, Any] = {}
+
+    def of(self, find: Callable[..., T], *given: Hashable) -> T:
+        """``find(program, *given)``, which depends on nothing else."""
+        key = find, given
+        if key not in self._found:
+            self._found[key] = find(self.program, *given)
+        found: T = self._found[key]
+        return found
+
+    def each_of(self, find: Callable[[Program], Iterable[T]]) -> tuple[T, ...]:
+        """What ``find(program)`` yields."""
+        return self.of(_every, find)
+
+    def _handler(self, op: Op) -> Callable[[Warp], Wait | None]:
+        """The function of a service, which also passes on undefined bits where its operands may have some."""
+        semantics: Callable[[Warp], Wait | None] = op.row.semantics
+        flow, reads = op.row.flow, self.program.reads[op.index]
+        itself = flow is not None and flow.through_memory and self.program.mirrored
+        if flow is None or itself or not any(self.register_shadows[r] >= 0 for r in (*reads, *self.program.writes[op.index])):
+            return semantics
+
+        def handle(warp: Warp) -> Wait | None:
+            origin = warp.origin(reads, warp.mask)
+            masks = flow.masks(warp) if origin else None
+            wait = semantics(warp)
+            warp.set_undefined(op.operands[0], masks, origin)
+            return wait
+
+        return handle
+
+
+def _every(program: Program, find: Callable[[Program], Iterable[T]]) -> tuple[T, ...]:
+    return tuple(find(program))
+
+
+_FACTS: WeakKeyDictionary[Executable, ProgramFacts] = WeakKeyDictionary()
+
+
+def facts_of(executable: Executable) -> ProgramFacts:
+    """The facts about the program of an executable."""
+    found = _FACTS.get(executable)
+    if found is None:
+        found = _FACTS[executable] = ProgramFacts(executable.program)
+    return found
+
+
+def uses_tensor_memory(program: Program) -> bool:
+    """Whether an instruction allocates, frees, reads or writes tensor memory."""
+    return any(
+        isinstance(op.effects, (Alloc, Dealloc, TensorTransfer))
+        or (isinstance(op.effects, Asynchronous) and Space.TENSOR in op.effects.writes)
+        for op in program.ops
+    )

@@ -1,0 +1,97 @@
+"""A kernel that is launched again: what is kept from launch to launch, and what is made only when it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ptxlab
+from ptxlab.machine.launch.program_facts import uses_tensor_memory
+
+from .launch_helpers import kernel, store
+
+KERNELS = Path(__file__).parents[1] / "end_to_end"
+IN_TENSOR_MEMORY = {"alloc", "dealloc", "ld", "st", "cp", "shift", "mma"}
+"""The instructions tcgen05.X that access tensor memory or allocate it."""
+SIZES = "mov.u32 r1, %nctaid.x; mad.lo.u32 r1, r1, 1000, size;" + store("r1")
+
+
+def test_a_launch_follows_what_it_is_given_not_the_launch_before() -> None:
+    made = kernel(SIZES)
+    for grid, block in ((1, 32), (1, 32), (2, 32), (1, 64), (1, 32)):
+        out = np.zeros(grid * block, np.uint32)
+        assert made.launch(grid=grid, block=block, args=[out]).ok
+        assert (out == 1000 * grid + block).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "wrong", "code"), [("grid", 1, 1.0, "A308"), ("grid", 1, True, "A308"), ("seed", 1, True, "A310")]
+)
+def test_an_option_equal_to_a_good_one_is_refused_all_the_same(name: str, good: object, wrong: object, code: str) -> None:
+    made, out = kernel(SIZES), np.zeros(32, np.uint32)
+    assert made.launch(**{"grid": 1, "block": 32, "args": [out], name: good}).ok  # type: ignore[arg-type]
+    with pytest.raises(ptxlab.PtxlabError) as refused:
+        made.launch(**{"grid": 1, "block": 32, "args": [out], name: wrong})  # type: ignore[arg-type]
+    assert [d.code for d in refused.value.diagnostics] == [code]
+
+
+def test_an_object_that_changes_is_read_at_each_launch() -> None:
+    class Blocks:
+        number = 1
+
+        def __index__(self) -> int:
+            return self.number
+
+        __int__ = __index__
+
+    made, blocks = kernel(SIZES), Blocks()
+    for blocks.number in (1, 2, 3):
+        out = np.zeros(96, np.uint32)
+        assert made.launch(grid=blocks, block=32, args=[out]).ok
+        assert (out[: 32 * blocks.number] == 1000 * blocks.number + 32).all()
+        assert not out[32 * blocks.number :].any()
+
+
+def test_ctas_that_are_named_by_an_iterator_are_those_of_this_launch() -> None:
+    def only(*ctas: int) -> Iterator[tuple[int]]:
+        yield from ((cta,) for cta in ctas)
+
+    made = kernel(SIZES)
+    for ctas in ((0,), (2, 1), (0,)):
+        out = np.zeros(96, np.uint32)
+        assert made.launch(grid=3, block=32, args=[out], only=only(*ctas)).ok
+        assert set(np.flatnonzero(out) // 32) == set(ctas)
+
+
+def test_sms_take_ctas_in_order_and_clusters_neighbours() -> None:
+    made = kernel("mov.u32 r1, %smid;" + store("r1"))
+
+    def sms(ctas: int, cluster: int, sms: int, per_sm: int) -> list[int]:
+        out = np.zeros(32 * ctas, np.uint32)
+        device = ptxlab.Device("sm_100a", sms=sms, ctas_per_sm=per_sm)
+        # A random order starts all clusters that fit before one runs.
+        result = made.launch(grid=ctas, block=32, cluster=cluster, args=[out], device=device, policy="random")
+        assert result.ok
+        return [int(sm) for sm in out[::32]]
+
+    assert sms(4, 1, 8, 2) == [0, 1, 2, 3]
+    assert sms(6, 1, 3, 2) == [0, 1, 2, 0, 1, 2]
+    assert sms(8, 2, 5, 2) == [0, 1, 2, 3, 0, 1, 2, 3]  # no cluster has the fifth SM
+    with pytest.raises(ptxlab.PtxlabError, match=r"a cluster of 4 CTAs does not fit on a device with 3 SMs"):
+        sms(4, 4, 3, 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["triton/gl_mm_2cta_fp16", "triton/gl_mm_a_in_tmem_fp16", "triton/flash_fp16", "triton_sm90/sm90_flash_fp16"]
+)
+def test_which_instructions_use_tensor_memory(name: str) -> None:
+    program = ptxlab.load(KERNELS / f"{name}.ptx").kernel().program
+    every = list(program.ops)
+    for op in every:
+        program.ops = [op]
+        first, second, *_ = (*op.opcode.split("."), "")
+        assert uses_tensor_memory(program) == (first == "tcgen05" and second in IN_TENSOR_MEMORY), op.opcode
+    program.ops = every

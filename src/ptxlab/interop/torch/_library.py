@@ -30,7 +30,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "delete_graph": (None, (_HANDLE,)),
     "is_capturing": (_INT, ()),
     "begin_capture": (_ERROR, (_HANDLE,)),
-    "end_capture": (None, ()),
+    "end_capture": (_ERROR, ()),
     "replay": (_ERROR, (_HANDLE,)),
     "add_call": (None, (_CALL, _LONG)),
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace ptxlab {
 
@@ -34,6 +35,12 @@ class Driver {
   virtual bool event_has_passed(void* event) = 0;
   virtual void synchronize_event(void* event) = 0;
   virtual double milliseconds_between(void* start, void* end) = 0;
+
+  // False if there are no graphs, or the stream cannot be captured.
+  virtual bool begin_capture(StreamHandle) { return false; }
+  // What has been captured, ready to be launched; null if it is nothing.
+  virtual std::shared_ptr<void> end_capture(StreamHandle) { return nullptr; }
+  virtual void launch_graph(void*, StreamHandle) {}
 };
 
 // The driver in use: the computer's memory, until a library with the functions of a CUDA driver is named.

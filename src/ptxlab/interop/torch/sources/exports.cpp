@@ -89,11 +89,16 @@ void* ptxlab_torch_new_graph() { return new ptxlab::Recording; }
 void ptxlab_torch_delete_graph(void* graph) { delete static_cast<ptxlab::Recording*>(graph); }
 int ptxlab_torch_is_capturing() { return ptxlab::active_recording() != nullptr; }
 const char* ptxlab_torch_begin_capture(void* graph) {
-  return error_of([&] { ptxlab::begin_recording(*static_cast<ptxlab::Recording*>(graph)); });
+  return error_of([&] {
+    ptxlab::begin_recording(*static_cast<ptxlab::Recording*>(graph), ptxlab::current_stream(index(ptxlab::current_device())));
+  });
 }
-void ptxlab_torch_end_capture() { ptxlab::end_recording(); }
+const char* ptxlab_torch_end_capture() {
+  return error_of([] { ptxlab::end_recording(); });
+}
 const char* ptxlab_torch_replay(void* graph) {
-  return error_of([&] { static_cast<const ptxlab::Recording*>(graph)->replay(); });
+  return error_of(
+      [&] { static_cast<const ptxlab::Recording*>(graph)->replay(ptxlab::current_stream(index(ptxlab::current_device()))); });
 }
 // Adds a call to the graph that is being captured. The function returns 0, or something else if it failed.
 void ptxlab_torch_add_call(int (*function)(int64_t), int64_t argument) {

@@ -23,6 +23,7 @@
 #include "devices.h"
 #include "generator.h"
 #include "heap.h"
+#include "scaled_products.h"
 
 namespace ptxlab {
 namespace {
@@ -158,6 +159,7 @@ std::vector<std::string> register_operators() {
   add("aten::_local_scalar_dense", &scalar_of);
   add("aten::record_stream", &record_stream);
   add("aten::native_dropout", &dropout);
+  add("aten::_scaled_mm", &scaled_product);
   for (const char* name : {"aten::_use_cudnn_ctc_loss", "aten::_use_miopen_ctc_loss"}) add(name, &has_no_library_for_ctc_loss);
   for (const char* name : {"aten::_use_cudnn_ctc_loss.Tensor", "aten::_use_miopen_ctc_loss.Tensor"})
     add(name, &has_no_library_for_ctc_loss_of_tensors);

@@ -325,6 +325,18 @@ def graphs() -> None:
 
 
 @case
+def a_profile_of_the_device_is_empty() -> None:
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA], record_shapes=True) as profiled:
+        torch.ones(3, device="cuda").add_(1)
+    assert len(profiled.key_averages()) == 0
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
+        torch.ones(3, device="cuda").add_(1)
+    assert "aten::add_" in {event.key for event in profiled.key_averages()}
+
+
+@case
 def products_of_scaled_matrices() -> None:
     """One scale for all, for each row, and for each block of 16 or 32 elements; the sums are integers, so that they are exact."""
     generator = np.random.default_rng(5)

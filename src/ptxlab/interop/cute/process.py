@@ -17,6 +17,7 @@ from ptxlab.cuda.building import NativeLibrary, build
 from ptxlab.interop import _bindings_runtime
 from ptxlab.interop._host_memory import attached
 from ptxlab.interop.cute._arguments import outside_of
+from ptxlab.interop.cute._benchmark import measure_once
 from ptxlab.interop.cute._kept import KeptPtx, settings
 from ptxlab.interop.optional_packages import after_import, before_import
 from ptxlab.interop.session import replace_attribute
@@ -45,6 +46,7 @@ def _set_up() -> None:
     os.environ.update(settings(driver.bridge.devices[0].target or "", folder, build(LIBRARY)))
     driver.bridge.store.finders.append(KeptPtx(folder).find)
     after_import("cutlass.cute.runtime", partial(_follow_host_memory, driver))
+    after_import("cutlass.testing", partial(measure_once, _for_good))
     after_import("torch", partial(_initialise, driver))
 
 

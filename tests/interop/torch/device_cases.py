@@ -370,6 +370,29 @@ def products_of_scaled_matrices() -> None:
         assert np.array_equal(torch._scaled_mm(pair[0], pair[1].t(), *given, out_dtype=torch.float32).cpu(), expected), block
     raises(ValueError, "Invalid scaling configuration", lambda: torch._scaled_mm(a, b.t(), given[0][:-1], given[1]))
 
+    from torch.nn.functional import ScalingType, SwizzleType, scaled_grouped_mm
+
+    ends = [32, 160]
+    groups, matrices = np.split(left, ends[:1]), np.stack([right, right[::-1]])
+    scales_a, scales_b = ([2.0 ** generator.integers(0, 3, (len(each), inner // 32)) for each in many] for many in (groups, matrices))
+    expected = [
+        (group * scale_a.repeat(32, 1)) @ (matrix * scale_b.repeat(32, 1)).T
+        for group, matrix, scale_a, scale_b in zip(groups, matrices, scales_a, scales_b, strict=True)
+    ]
+    found = scaled_grouped_mm(
+        a,
+        torch.tensor(matrices, dtype=torch.float32).to(torch.float8_e4m3fn).to("cuda").transpose(1, 2),
+        scale_a=torch.cat([tiled(scale) for scale in scales_a]).to(torch.float8_e8m0fnu).to("cuda"),
+        scale_recipe_a=ScalingType.BlockWise1x32,
+        scale_b=torch.stack([tiled(scale) for scale in scales_b]).to(torch.float8_e8m0fnu).to("cuda"),
+        scale_recipe_b=ScalingType.BlockWise1x32,
+        swizzle_a=SwizzleType.SWIZZLE_32_4_4,
+        swizzle_b=SwizzleType.SWIZZLE_32_4_4,
+        offs=torch.tensor(ends, dtype=torch.int32, device="cuda"),
+        output_dtype=torch.float32,
+    )
+    assert np.array_equal(found.cpu(), np.concatenate(expected))
+
 
 COPY = """
 .version 8.8

@@ -32,7 +32,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "begin_capture": (_ERROR, (_HANDLE,)),
     "end_capture": (_ERROR, ()),
     "replay": (_ERROR, (_HANDLE,)),
-    "add_call": (None, (_CALL, _LONG)),
+    "add_call": (_ERROR, (_CALL, _LONG)),
 }
 """Result and parameters of each function; those that can fail return a text, or null."""
 

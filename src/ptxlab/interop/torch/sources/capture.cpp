@@ -13,29 +13,17 @@ std::atomic<Recording*> recording_now{nullptr};
 
 void Recording::begin(StreamHandle stream) {
   stream_ = stream;
-  driver_captures_ = driver().begin_capture(stream);
+  driver().begin_capture(stream_);
 }
 
-void Recording::add(std::function<void()> node) {
-  finish_captured_part();
-  nodes_.push_back([node = std::move(node)](StreamHandle stream) {
-    driver().synchronize_stream(stream);
-    node();
-  });
-  driver_captures_ = driver().begin_capture(stream_);
+void Recording::add(std::function<void()> work) {
+  end();
+  nodes_.push_back([work = std::move(work)](StreamHandle) { work(); });
+  driver().begin_capture(stream_);
 }
 
-void Recording::end() { finish_captured_part(); }
-
-void Recording::replay(StreamHandle stream) const {
-  for (const auto& node : nodes_) node(stream);
-}
-
-void Recording::finish_captured_part() {
-  if (!driver_captures_) return;
-  driver_captures_ = false;
-  if (const std::shared_ptr<void> graph = driver().end_capture(stream_))
-    nodes_.push_back([graph](StreamHandle stream) { driver().launch_graph(graph.get(), stream); });
+void Recording::end() {
+  if (Node launches = driver().end_capture(stream_)) nodes_.push_back(std::move(launches));
 }
 
 Recording* active_recording() { return recording_now.load(std::memory_order_relaxed); }
@@ -43,7 +31,12 @@ Recording* active_recording() { return recording_now.load(std::memory_order_rela
 void begin_recording(Recording& recording, StreamHandle stream) {
   Recording* none = nullptr;
   TORCH_CHECK(recording_now.compare_exchange_strong(none, &recording), "another CUDA graph is being captured");
-  recording.begin(stream);
+  try {
+    recording.begin(stream);
+  } catch (...) {
+    recording_now = nullptr;
+    throw;
+  }
 }
 
 void end_recording() {

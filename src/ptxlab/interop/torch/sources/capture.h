@@ -8,20 +8,21 @@
 
 namespace ptxlab {
 
-// Operators run on the host at each replay. Between two of them the driver captures what other code queues in the stream.
 class Recording {
  public:
+  using Node = std::function<void(StreamHandle)>;
+
+  // The driver captures launches on the stream until the end, or until something else is added.
   void begin(StreamHandle stream);
-  void add(std::function<void()> node);
+  void add(std::function<void()> work);
   void end();
-  void replay(StreamHandle stream) const;
+  void replay(StreamHandle stream) const {
+    for (const Node& node : nodes_) node(stream);
+  }
 
  private:
-  void finish_captured_part();
-
+  std::vector<Node> nodes_;
   StreamHandle stream_ = kDefaultStream;
-  bool driver_captures_ = false;
-  std::vector<std::function<void(StreamHandle)>> nodes_;
 };
 
 // The graph that is being captured, or null. There is one at a time, and it takes the work of all threads.

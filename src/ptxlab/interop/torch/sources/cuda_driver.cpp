@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
 
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -16,7 +17,7 @@ using Address = uint64_t;
 
 constexpr Result kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
 constexpr unsigned kNonBlocking = 1;
-constexpr int kRelaxed = 2;  // of captures: memory may be allocated
+constexpr int kRelaxed = 2;
 constexpr size_t kLargestKeptBlock = 1 << 20;
 constexpr size_t kMostKeptBytes = 64 << 20;
 
@@ -86,14 +87,14 @@ class CudaDriver final : public Driver {
     find(query_event_, "cuEventQuery");
     find(synchronize_event_, "cuEventSynchronize");
     find(elapsed_, "cuEventElapsedTime");
-    find(error_name_, "cuGetErrorName");
     find(begin_capture_, "cuStreamBeginCapture_v2");
     find(end_capture_, "cuStreamEndCapture");
-    find(graph_nodes_, "cuGraphGetNodes");
+    find(nodes_of_graph_, "cuGraphGetNodes");
     find(instantiate_, "cuGraphInstantiateWithFlags");
     find(launch_graph_, "cuGraphLaunch");
+    find(destroy_executable_, "cuGraphExecDestroy");
     find(destroy_graph_, "cuGraphDestroy");
-    find(destroy_instance_, "cuGraphExecDestroy");
+    find(error_name_, "cuGetErrorName");
     check(init_(0));
     int count = 0;
     check(count_devices_(&count));
@@ -161,22 +162,18 @@ class CudaDriver final : public Driver {
     return milliseconds;
   }
 
-  bool begin_capture(StreamHandle stream) override {
-    if (stream == kDefaultStream) return false;
-    check(begin_capture_(handle(stream), kRelaxed));
-    return true;
-  }
-  std::shared_ptr<void> end_capture(StreamHandle stream) override {
-    Handle graph = nullptr, instance = nullptr;
-    check(end_capture_(handle(stream), &graph));
+  void begin_capture(StreamHandle stream) override { check(begin_capture_(handle(stream), kRelaxed)); }
+  std::function<void(StreamHandle)> end_capture(StreamHandle stream) override {
+    Handle captured = nullptr, made = nullptr;
+    check(end_capture_(handle(stream), &captured));
+    const std::shared_ptr<void> graph(captured, destroy_graph_);
     size_t nodes = 0;
-    Result result = graph_nodes_(graph, nullptr, &nodes);
-    if (result == kSuccess && nodes > 0) result = instantiate_(&instance, graph, 0);
-    destroy_graph_(graph);
-    check(result);
-    return instance == nullptr ? nullptr : std::shared_ptr<void>(instance, destroy_instance_);
+    check(nodes_of_graph_(captured, nullptr, &nodes));
+    if (nodes == 0) return {};
+    check(instantiate_(&made, captured, 0));
+    const std::shared_ptr<void> executable(made, destroy_executable_);
+    return [this, executable](StreamHandle on) { check(launch_graph_(executable.get(), handle(on))); };
   }
-  void launch_graph(void* graph, StreamHandle stream) override { check(launch_graph_(graph, handle(stream))); }
 
  private:
   template <class Function>
@@ -224,14 +221,14 @@ class CudaDriver final : public Driver {
   Result (*query_event_)(Handle);
   Result (*synchronize_event_)(Handle);
   Result (*elapsed_)(float*, Handle, Handle);
-  Result (*error_name_)(Result, const char**);
   Result (*begin_capture_)(Handle, int);
   Result (*end_capture_)(Handle, Handle*);
-  Result (*graph_nodes_)(Handle, Handle*, size_t*);
+  Result (*nodes_of_graph_)(Handle, Handle*, size_t*);
   Result (*instantiate_)(Handle*, Handle, unsigned long long);
   Result (*launch_graph_)(Handle, Handle);
+  Result (*destroy_executable_)(Handle);
   Result (*destroy_graph_)(Handle);
-  Result (*destroy_instance_)(Handle);
+  Result (*error_name_)(Result, const char**);
 };
 
 }  // namespace

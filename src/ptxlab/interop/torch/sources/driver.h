@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <functional>
 
 namespace ptxlab {
 
@@ -36,11 +36,10 @@ class Driver {
   virtual void synchronize_event(void* event) = 0;
   virtual double milliseconds_between(void* start, void* end) = 0;
 
-  // False if there are no graphs, or the stream cannot be captured.
-  virtual bool begin_capture(StreamHandle) { return false; }
-  // What has been captured, ready to be launched; null if it is nothing.
-  virtual std::shared_ptr<void> end_capture(StreamHandle) { return nullptr; }
-  virtual void launch_graph(void*, StreamHandle) {}
+  // Between these two, launches on the stream are kept and not run. The second returns what runs them on a stream, or an empty function
+  // if there were none.
+  virtual void begin_capture(StreamHandle stream) = 0;
+  virtual std::function<void(StreamHandle)> end_capture(StreamHandle stream) = 0;
 };
 
 // The driver in use: the computer's memory, until a library with the functions of a CUDA driver is named.

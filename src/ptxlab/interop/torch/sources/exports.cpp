@@ -17,6 +17,8 @@ at::Generator default_generator(int64_t device) { return ptxlab::default_generat
 
 c10::DeviceIndex index(int device) { return static_cast<c10::DeviceIndex>(device); }
 
+ptxlab::StreamHandle stream_of_thread() { return ptxlab::current_stream(ptxlab::current_device()); }
+
 // Null, or what went wrong: exceptions must not reach Python's foreign function interface.
 template <class Function>
 const char* error_of(const Function& function) {
@@ -89,20 +91,17 @@ void* ptxlab_torch_new_graph() { return new ptxlab::Recording; }
 void ptxlab_torch_delete_graph(void* graph) { delete static_cast<ptxlab::Recording*>(graph); }
 int ptxlab_torch_is_capturing() { return ptxlab::active_recording() != nullptr; }
 const char* ptxlab_torch_begin_capture(void* graph) {
-  return error_of([&] {
-    ptxlab::begin_recording(*static_cast<ptxlab::Recording*>(graph), ptxlab::current_stream(index(ptxlab::current_device())));
-  });
+  return error_of([&] { ptxlab::begin_recording(*static_cast<ptxlab::Recording*>(graph), stream_of_thread()); });
 }
-const char* ptxlab_torch_end_capture() {
-  return error_of([] { ptxlab::end_recording(); });
-}
+const char* ptxlab_torch_end_capture() { return error_of(&ptxlab::end_recording); }
 const char* ptxlab_torch_replay(void* graph) {
-  return error_of(
-      [&] { static_cast<const ptxlab::Recording*>(graph)->replay(ptxlab::current_stream(index(ptxlab::current_device()))); });
+  return error_of([&] { static_cast<const ptxlab::Recording*>(graph)->replay(stream_of_thread()); });
 }
 // Adds a call to the graph that is being captured. The function returns 0, or something else if it failed.
-void ptxlab_torch_add_call(int (*function)(int64_t), int64_t argument) {
-  ptxlab::active_recording()->add([function, argument] { TORCH_CHECK(function(argument) == 0, "a kernel of the graph failed"); });
+const char* ptxlab_torch_add_call(int (*function)(int64_t), int64_t argument) {
+  return error_of([&] {
+    ptxlab::active_recording()->add([function, argument] { TORCH_CHECK(function(argument) == 0, "a kernel of the graph failed"); });
+  });
 }
 
 }  // extern "C"

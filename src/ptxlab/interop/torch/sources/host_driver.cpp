@@ -49,6 +49,9 @@ class HostDriver final : public Driver {
     return std::max(std::chrono::duration<double, std::milli>(passed).count(), kShortestTime);
   }
 
+  void begin_capture(StreamHandle) override {}
+  std::function<void(StreamHandle)> end_capture(StreamHandle) override { return {}; }
+
  private:
   std::atomic<StreamHandle> streams_{kDefaultStream};
 };

@@ -99,6 +99,8 @@ at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool) {
   if (Recording* recording = active_recording()) {
     recording->add([target = self, source] {
       const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      wait_for_device_of(target);
+      wait_for_device_of(source);
       copy_now(target, source);
     });
     return self;

@@ -17,7 +17,6 @@ from ptxlab.cuda.building import NativeLibrary, build
 from ptxlab.interop import _bindings_runtime
 from ptxlab.interop._host_memory import attached
 from ptxlab.interop.cute._arguments import outside_of
-from ptxlab.interop.cute._benchmark import measure_once
 from ptxlab.interop.cute._kept import KeptPtx, settings
 from ptxlab.interop.optional_packages import after_import, before_import
 from ptxlab.interop.session import replace_attribute
@@ -41,6 +40,8 @@ def install_on_import() -> None:
 
 def _set_up() -> None:
     """Install the driver, and set the variables of CuTe DSL, which reads them when it is imported."""
+    from ptxlab.interop.cute._benchmark import measure_once
+
     driver = cuda.install()
     folder = Path(_for_good.enter_context(TemporaryDirectory(prefix="ptxlab-cute-")))
     os.environ.update(settings(driver.bridge.devices[0].target or "", folder, build(LIBRARY)))

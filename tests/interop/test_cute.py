@@ -330,6 +330,30 @@ def test_host_functions_without_kernels_run_as_host_code(tmp_path: Path) -> None
     assert "ptxlab: no kernel was launched" in done.stderr
 
 
+def test_benchmarks_run_once(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "measured.py"
+    script.write_text(
+        "import numpy as np, torch, cutlass, cutlass.cute as cute, cutlass.testing\n"
+        "from cutlass.cute.runtime import from_dlpack\n"
+        "@cute.kernel\n"
+        "def add(a: cute.Tensor):\n"
+        "    a[cute.arch.thread_idx()[0]] += 1\n"
+        "@cute.jit\n"
+        "def run(a: cute.Tensor):\n"
+        "    add(a).launch(grid=(1, 1, 1), block=(8, 1, 1))\n"
+        "a = np.zeros(8, np.int32)\n"
+        "compiled = cute.compile(run, from_dlpack(a))\n"
+        "arguments = cutlass.testing.JitArguments(from_dlpack(a))\n"
+        "cutlass.testing.benchmark(compiled, kernel_arguments=arguments, warmup_iterations=20, iterations=50)\n"
+        "print(a.tolist())\n"
+    )
+    done = run_ptxlab("exec", str(script))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str([1] * 8)
+    assert "warning[I306]: cutlass.testing ran the function once; the times are those of the simulation on this computer" in done.stderr
+
+
 def test_a_finding_names_the_line_of_the_program(tmp_path: Path) -> None:
     script = tmp_path / "wrong.py"
     script.write_text(

@@ -39,6 +39,9 @@ def test_another_cta_uses_shared_memory(use: str, schedule: dict[str, Any]) -> N
     for order in ("", ".relaxed"):
         assert found(launch(CLUSTER.format(use=use, end=JOIN.format(order)), **options)) == []
     assert found(launch(CLUSTER.format(use=f"{STORE}\n{ARRIVE}", end=AWAITED), **options)) == []
+    relaxed = ARRIVE.replace("release", "relaxed")
+    assert found(launch(CLUSTER.format(use=relaxed, end=AWAITED.replace("acquire", "relaxed")), **options)) == []
+    assert found(launch(CLUSTER.format(use=relaxed, end=""), **options)) == [("M407", relaxed)]
 
 
 def test_the_report() -> None:

@@ -325,6 +325,121 @@ def graphs() -> None:
 
 
 @case
+def a_profile_of_the_device_is_empty() -> None:
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA], record_shapes=True) as profiled:
+        torch.ones(3, device="cuda").add_(1)
+    assert len(profiled.key_averages()) == 0
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
+        torch.ones(3, device="cuda").add_(1)
+    assert "aten::add_" in {event.key for event in profiled.key_averages()}
+
+
+@case
+def products_of_scaled_matrices() -> None:
+    """One scale for all, for each row, and for each block of 16 or 32 elements; the sums are integers, so that they are exact."""
+    generator = np.random.default_rng(5)
+    rows, columns, inner = 160, 48, 96
+    left, right = generator.integers(-2, 3, (rows, inner)), generator.integers(-2, 3, (columns, inner))
+    a, b = (torch.tensor(each, dtype=torch.float32).to(torch.float8_e4m3fn).to("cuda") for each in (left, right))
+    one = torch.tensor(2.0, device="cuda")
+    assert np.array_equal(torch._scaled_mm(a, b.t(), one, one, out_dtype=torch.float32).cpu(), 4 * left @ right.T)
+    by_row, by_column = generator.integers(1, 4, (rows, 1)), generator.integers(1, 4, (1, columns))
+    scales = (torch.tensor(each, dtype=torch.float32, device="cuda") for each in (by_row, by_column))
+    assert np.array_equal(torch._scaled_mm(a, b.t(), *scales, out_dtype=torch.float32).cpu(), by_row * (left @ right.T) * by_column)
+
+    def tiled(scale: Any) -> Any:
+        """The order of scales that cuBLAS takes: tiles of 128 rows and 4 columns, element by element."""
+        tiles = np.zeros((-(-scale.shape[0] // 128), -(-scale.shape[1] // 4), 32, 4, 4), np.float32)
+        for (row, column), value in np.ndenumerate(scale):
+            tiles[row // 128, column // 4, row % 32, row % 128 // 32, column % 4] = value
+        return torch.tensor(tiles.ravel())
+
+    def packed(values: Any) -> Any:
+        codes = np.where(values < 0, 8, 0) + np.array([0, 2, 4])[abs(values)]
+        return torch.tensor((codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)).view(torch.float4_e2m1fn_x2).to("cuda")
+
+    for block, kind, pair in (
+        (16, torch.float8_e4m3fn, (packed(left), packed(right))),
+        (32, torch.float8_e8m0fnu, (a, b)),
+    ):
+        scale_a, scale_b = (2.0 ** generator.integers(0, 3, (size, inner // block)) for size in (rows, columns))
+        expected = (left * scale_a.repeat(block, 1)) @ (right * scale_b.repeat(block, 1)).T
+        given = [tiled(scale).to(kind).to("cuda") for scale in (scale_a, scale_b)]
+        assert np.array_equal(torch._scaled_mm(pair[0], pair[1].t(), *given, out_dtype=torch.float32).cpu(), expected), block
+    raises(ValueError, "Invalid scaling configuration", lambda: torch._scaled_mm(a, b.t(), given[0][:-1], given[1]))
+
+    from torch.nn.functional import ScalingType, SwizzleType, scaled_grouped_mm
+
+    ends = [32, 160]
+    groups, matrices = np.split(left, ends[:1]), np.stack([right, right[::-1]])
+    scales_a, scales_b = ([2.0 ** generator.integers(0, 3, (len(each), inner // 32)) for each in many] for many in (groups, matrices))
+    expected = [
+        (group * scale_a.repeat(32, 1)) @ (matrix * scale_b.repeat(32, 1)).T
+        for group, matrix, scale_a, scale_b in zip(groups, matrices, scales_a, scales_b, strict=True)
+    ]
+    found = scaled_grouped_mm(
+        a,
+        torch.tensor(matrices, dtype=torch.float32).to(torch.float8_e4m3fn).to("cuda").transpose(1, 2),
+        scale_a=torch.cat([tiled(scale) for scale in scales_a]).to(torch.float8_e8m0fnu).to("cuda"),
+        scale_recipe_a=ScalingType.BlockWise1x32,
+        scale_b=torch.stack([tiled(scale) for scale in scales_b]).to(torch.float8_e8m0fnu).to("cuda"),
+        scale_recipe_b=ScalingType.BlockWise1x32,
+        swizzle_a=SwizzleType.SWIZZLE_32_4_4,
+        swizzle_b=SwizzleType.SWIZZLE_32_4_4,
+        offs=torch.tensor(ends, dtype=torch.int32, device="cuda"),
+        output_dtype=torch.float32,
+    )
+    assert np.array_equal(found.cpu(), np.concatenate(expected))
+
+
+COPY = """
+.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry copy(.param .u64 target, .param .u64 source) {
+  .reg .b32 %r<3>; .reg .b64 %rd<3>;
+  mov.u32 %r1, %tid.x;
+  ld.param.u64 %rd1, [target];
+  ld.param.u64 %rd2, [source];
+  mad.wide.u32 %rd1, %r1, 4, %rd1;
+  mad.wide.u32 %rd2, %r1, 4, %rd2;
+  ld.global.u32 %r2, [%rd2];
+  st.global.u32 [%rd1], %r2;
+  ret;
+}
+"""
+
+
+@case
+def graphs_with_launches_of_other_code() -> None:
+    """What another framework launches in the stream of a capture belongs to the graph, in its place between the operators."""
+    if not ptxlab.cuda.installed():
+        return
+    from cuda.bindings import driver as cu
+
+    def made(result: tuple[Any, ...]) -> Any:
+        assert int(result[0]) == 0, result[0]
+        return result[1] if len(result) == 2 else result[1:]
+
+    kernel = made(cu.cuModuleGetFunction(made(cu.cuModuleLoadData(COPY.encode())), b"copy"))
+    x, copied = torch.zeros(4, device="cuda"), torch.zeros(4, device="cuda")
+    stream = torch.cuda.Stream()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        x.add_(1)
+        values = (copied.data_ptr(), x.data_ptr())
+        made((*cu.cuLaunchKernel(kernel, 1, 1, 1, 4, 1, 1, 0, stream.cuda_stream, (values, (ctypes.c_void_p, ctypes.c_void_p)), 0), None))
+        doubled = copied * 2
+    torch.cuda.synchronize()
+    assert (x.tolist(), copied.tolist()) == ([0] * 4, [0] * 4), "a capture changes nothing"
+    for step in (1, 2):
+        graph.replay()
+        assert (copied.tolist(), doubled.tolist()) == ([step] * 4, [2 * step] * 4)
+
+
+@case
 def memory_statistics() -> None:
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()

@@ -139,6 +139,28 @@ def test_eager_results_stand_in_the_registers_at_issue() -> None:
     assert unfenced.code == "R807"
 
 
+ZEROS = "mov.b32 %d0, 0f00000000; mov.b32 %d1, %d0; mov.b32 %d2, %d1; mov.b32 %d3, %d0;"
+
+
+def test_zeros_behind_the_fence() -> None:
+    """CuTe DSL for Hopper fills the accumulator before the fence, and its compiler moves the zeros behind it."""
+    fence, product = "wgmma.fence.sync.aligned;", multiply()
+    body = f"{fence} {ZEROS} {product} {COMMIT} {WAIT} STORE"
+    result, out = launch(body)
+    assert result.diagnostics == ()
+    assert (out[:, :4] == 4).all()
+    assert launch(f"{fence} {multiply(SECOND)} {ZEROS} {product} {COMMIT} {WAIT} STORE")[0].diagnostics == ()
+    (letter,) = launch(body, model="spec")[0].diagnostics
+    assert letter.code == "R807"
+    for other in (
+        f"{fence} {product} {COMMIT} {WAIT} {ZEROS} {product}",  # the fence belongs to another product
+        f"{fence} mov.b32 %d0, %i; {product}",  # a value
+        f"{fence} {ZEROS} add.f32 %d2, %d3, %i; {product}",
+    ):
+        found = launch(f"{other} {COMMIT} {WAIT} STORE")[0].diagnostics
+        assert [each.code for each in found] == ["R807"], other
+
+
 def test_each_missing_wait_is_one_finding() -> None:
     use = "".join(f"mov.b32 %t, %d{j};" for j in range(4))
     result, _ = launch((multiply() + COMMIT + use + WAIT) * 2 + "STORE")

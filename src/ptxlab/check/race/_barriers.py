@@ -249,7 +249,9 @@ class Barriers:
         gathered, waits = barrier_clock.gathered, barrier_clock.waits
         if gathered is not None:
             for wait in waits.values():
-                late = wait.slot >= gathered.shape[1] or gathered[Row.EXECUTION, wait.slot] < wait.clock
+                late = (
+                    wait.slot >= gathered.shape[1] or gathered[_PERFORMED, wait.slot].max() < wait.clock
+                )  # relaxed arrivals order as well
                 relaxed = wait.agent.cta.state["race"].relaxed.values()  # what the CTAs have released at the barrier of the cluster
                 if late and not any(wait.slot < len(row) and row[wait.slot] >= wait.clock for row in relaxed):
                     self._findings.overrun(barrier, wait, op)
@@ -265,12 +267,21 @@ class Barriers:
             barrier_clock: BarrierClock = barrier.clock
             self._check_initialised(barrier, agent, agent.rows, warp.op)
             clocks.tick(agent)  # what the warp has issued before does not include the wait
-            barrier_clock.waits[agent.index] = Use(agent, agent.main.number + Component.EARLY, agent.main.clock, warp.op)
+            self._note_wait(barrier_clock, warp, clocks, agent)
             order = _relaxed_order(warp.op.effects)
             if barrier_clock.done is not None and order is not None:
                 relaxed_wait(clocks, agent, order, barrier_clock.done)
             else:
                 _acquire(clocks, agent, barrier_clock)
+
+    def _note_wait(self, barrier_clock: BarrierClock, warp: Any, clocks: Clocks, agent: Agent) -> None:
+        """Keep the wait until the next phase is complete. In practice, lanes that execute it one after the other wait together."""
+        first = barrier_clock.waits.get(agent.index)
+        if first is not None and first.op is warp.op and not clocks.spec and not barrier_clock.waiters[agent.index] & warp.mask:
+            barrier_clock.waiters[agent.index] |= warp.mask
+            return
+        barrier_clock.waits[agent.index] = Use(agent, agent.main.number + Component.EARLY, agent.main.clock, warp.op)
+        barrier_clock.waiters[agent.index] = warp.mask
 
     def _acquire_barrier(self, warp: Any, clocks: Clocks, agent: Agent, op: Op) -> None:
         if agent.barrier is not None:

@@ -55,7 +55,8 @@ class Exits:
                 slot = agent.slots[Completion.COPY_GROUP]
                 self._findings.in_flight_at_exit(agent, op, reads=False, grouped=bool(slot.groups) and slot.groups[-1] >= slot.newest)
         if len(clocks.agents) > len(own):
-            self._remote(clocks, cta, shared, joined(clocks.relaxed.get(cta.rank), ordered))
+            seen = np.maximum.reduce([agent.rows[Row.TENSOR] for agent in own])
+            self._remote(clocks, cta, shared, joined(clocks.relaxed.get(cta.rank), ordered), seen)
 
     def _bulk(self, clocks: Clocks, cta: Any, ordered: NDArray[np.uint32]) -> None:
         for agent in clocks.agents:
@@ -75,14 +76,16 @@ class Exits:
                 assert owner is not None
                 self._findings.in_flight_at_exit(owner, slot.op, reads=True)
 
-    def _remote(self, clocks: Clocks, cta: Any, shared: Object, ordered: NDArray[np.uint32]) -> None:
+    def _remote(self, clocks: Clocks, cta: Any, shared: Object, ordered: NDArray[np.uint32], seen: NDArray[np.uint32]) -> None:
+        """Uses by other CTAs; ``seen``: what relaxed waits have seen, which is enough for an arrival."""
         for op, agent in self._entries(clocks, shared, _REMOTE, ordered) if self._reaches else ():
             if agent.cta is not cta:
                 self._findings.outlived(cta, agent, op)
         for barrier in cta.mbarriers.values():
             barrier_clock: BarrierClock | None = barrier.clock
             for slot, use in barrier_clock.uses.items() if barrier_clock is not None else ():
-                if use.agent.cta is not cta and ordered[slot] < use.clock:
+                observed = slot + (Component.EARLY if slot == use.agent.main.number else Component.DONE)
+                if use.agent.cta is not cta and max(ordered[slot], seen[observed]) < use.clock:
                     self._findings.outlived(cta, use.agent, use.op)
 
     def _entries(self, clocks: Clocks, shared: Object, kinds: tuple[Kind, ...], ordered: NDArray[np.uint32]) -> Iterator[tuple[Any, Agent]]:

@@ -40,11 +40,14 @@ def install_on_import() -> None:
 
 def _set_up() -> None:
     """Install the driver, and set the variables of CuTe DSL, which reads them when it is imported."""
+    from ptxlab.interop.cute._benchmark import measure_once
+
     driver = cuda.install()
     folder = Path(_for_good.enter_context(TemporaryDirectory(prefix="ptxlab-cute-")))
     os.environ.update(settings(driver.bridge.devices[0].target or "", folder, build(LIBRARY)))
     driver.bridge.store.finders.append(KeptPtx(folder).find)
     after_import("cutlass.cute.runtime", partial(_follow_host_memory, driver))
+    after_import("cutlass.testing", partial(measure_once, _for_good))
     after_import("torch", partial(_initialise, driver))
 
 

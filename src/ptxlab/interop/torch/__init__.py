@@ -128,7 +128,9 @@ def _finish(why: str) -> None:
 
         redirect(why)
     else:
+        from ptxlab.interop.torch._profiler import allow_cuda_activities
         from ptxlab.interop.torch._storage import allow_cuda
 
         allow_cuda()
+        allow_cuda_activities()
         adapt_on_import()

@@ -26,6 +26,7 @@ from ptxlab.machine.warp.pending_registers import (
     overwritten_sources,
     unawaited_loads,
     unfenced,
+    unfenced_values,
 )
 from ptxlab.machine.warp.warp import CONVERGE, ConvergedLanes, Warp
 
@@ -181,7 +182,7 @@ class Reports:
             (early_uses, "R805", "{} uses {} while a wgmma.mma_async that has not been waited for may still write to it", wait),
             (overwritten_sources, "R806", "{} writes {} while a wgmma.mma_async that has not been waited for may still read it", wait),
             (
-                unfenced,
+                unfenced if letter else unfenced_values,
                 "R807",
                 "{} uses {}, which other instructions may have written since the last wgmma.fence",
                 "execute wgmma.fence.sync.aligned after the last write to the registers",

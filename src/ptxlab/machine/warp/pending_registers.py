@@ -17,9 +17,18 @@ from ptxlab.engine.lowering.register_use import operand_registers
 from ptxlab.engine.program import Program
 from ptxlab.isa.catalogue import Control
 from ptxlab.isa.effects import CommitGroup, Completion, TensorTransfer, TensorWait, WaitGroup, WgmmaFence
-from ptxlab.isa.operands import Const, Group, Op
+from ptxlab.isa.operands import Const, Group, Op, Reg
 
-__all__ = ["Early", "early_uses", "entry_states", "never_awaited_loads", "overwritten_sources", "unawaited_loads", "unfenced"]
+__all__ = [
+    "Early",
+    "early_uses",
+    "entry_states",
+    "never_awaited_loads",
+    "overwritten_sources",
+    "unawaited_loads",
+    "unfenced",
+    "unfenced_values",
+]
 
 _MOST_GROUPS = 8
 """Older groups count as one."""
@@ -146,20 +155,56 @@ def overwritten_sources(program: Program) -> Iterator[Early]:
                 yield from _early(op, held.intersection(program.writes[op.index]), held)
 
 
+class _Unfenced(NamedTuple):
+    """Registers written since the last wgmma.fence, those that wgmma.mma_async has named since then (None: no fence), and constants."""
+
+    written: Registers
+    named: Registers | None = None
+    constants: Registers = _NONE
+
+    def joined(self, other: _Unfenced) -> _Unfenced:
+        named = None if self.named is None or other.named is None else self.named | other.named
+        return _Unfenced(self.written | other.written, named, self.constants & other.constants)
+
+
 def unfenced(program: Program) -> Iterator[Early]:
     """Find each wgmma.mma_async whose registers were written since the last wgmma.fence, on some path: section "wgmma.fence"."""
+    return _unfenced(program, constants=False)
+
+
+def unfenced_values(program: Program) -> Iterator[Early]:
+    """Find the `unfenced` without constants that are written between the fence and the first operation on the registers.
+
+    Compilers move the zeros of an accumulator there, because nothing ties them to the fence, and the assembler knows them.
+    """
+    return _unfenced(program, constants=True)
+
+
+def _is_constant(op: Op) -> bool:
+    """Whether an op computes a constant if the registers that it reads hold some."""
+    return op.row.kind == "pure" and op.guard is None and all(isinstance(operand, Const | Reg) for operand in op.operands)
+
+
+def _unfenced(program: Program, constants: bool) -> Iterator[Early]:
     named = frozenset(r for op in program.ops if op.row.updates for r in (*_targets(op), *_sources(op)))
     if not named:
         return
 
-    def after(op: Op, written: Registers) -> Registers:
+    def after(op: Op, state: _Unfenced) -> _Unfenced:
         if isinstance(op.effects, WgmmaFence):
-            return _NONE
-        return written if op.row.updates else written.union(named.intersection(program.writes[op.index]))
-
-    for op, written in _states(program, named, after, frozenset.union):
+            return _Unfenced(_NONE, _NONE)
+        writes = program.writes[op.index]
         if op.row.updates:
-            yield from _early(op, written.intersection((*_targets(op), *_sources(op))), written)
+            used = None if state.named is None else state.named.union(_targets(op), _sources(op))
+            return _Unfenced(state.written, used, state.constants.difference(writes))
+        early = constants and state.named is not None and state.named.isdisjoint(writes)
+        if early and _is_constant(op) and state.constants.issuperset(program.reads[op.index]):
+            return state._replace(constants=state.constants.union(writes)) if writes else state
+        return state._replace(written=state.written.union(named.intersection(writes)), constants=state.constants.difference(writes))
+
+    for op, state in _states(program, _Unfenced(named), after, _Unfenced.joined):
+        if op.row.updates:
+            yield from _early(op, state.written.intersection((*_targets(op), *_sources(op))), state.written)
 
 
 # ------------------------------------------------------------------------------------------------------------- tcgen05.ld

@@ -110,6 +110,8 @@ class BarrierClock:
     """Of an mbarrier object, by slot: the last arrival."""
     waits: dict[int, Use] = field(default_factory=dict)
     """By warp: the last wait for the last complete phase."""
+    waiters: dict[int, int] = field(default_factory=dict)
+    """By warp: the lanes of that wait."""
     arrivals: dict[int, tuple[int, Any]] = field(default_factory=dict)
     """Of a CTA's barrier, by warp: the lanes that have arrived in the current phase without waiting, and the instruction."""
     parked: list[Agent] = field(default_factory=list)
@@ -251,7 +253,7 @@ class Clocks:
         agent.main.clock += 1
         # The early component counts program order alone: what the warp has executed, even if other warps may not rely on its accesses.
         row, number = agent.execution, agent.main.number
-        row[number] = row[number + 1] = agent.main.clock
+        row[number] = row[number + 1] = agent.tensor[number + 1] = agent.main.clock  # relaxed arrivals carry the row of tcgen05 alone
 
     def advance(self, agent: Agent, slot: Slot, component: Component, clock: int) -> None:
         """Order a slot's accesses up to a clock before what the warp does next."""

@@ -11,3 +11,4 @@
 #include "host_driver.cpp"
 #include "host_kernel.cpp"
 #include "operators.cpp"
+#include "scaled_products.cpp"

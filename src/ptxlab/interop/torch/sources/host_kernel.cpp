@@ -186,7 +186,10 @@ class HostKernel::Call {
         node->results.push_back(fresh && tensor.defined() && !is_view(tensor) ? host_alias(tensor) : at::Tensor());
       }
     }
-    recording.add([node] { node->run(); });
+    recording.add([node] {
+      driver().synchronize_stream(current_stream(node->device.index()));  // launches of the graph may come before
+      node->run();
+    });
   }
 
   struct Node {

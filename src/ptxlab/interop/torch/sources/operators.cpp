@@ -23,6 +23,7 @@
 #include "devices.h"
 #include "generator.h"
 #include "heap.h"
+#include "scaled_products.h"
 
 namespace ptxlab {
 namespace {
@@ -98,6 +99,8 @@ at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool) {
   if (Recording* recording = active_recording()) {
     recording->add([target = self, source] {
       const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      wait_for_device_of(target);
+      wait_for_device_of(source);
       copy_now(target, source);
     });
     return self;
@@ -130,6 +133,11 @@ std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& input, double proba
 bool has_no_library_for_ctc_loss(const at::Tensor&, const at::Tensor&, at::IntArrayRef, at::IntArrayRef, int64_t) { return false; }
 bool has_no_library_for_ctc_loss_of_tensors(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, int64_t) { return false; }
 
+template <class Result, class... Arguments>
+bool has_as_many_arguments(const c10::OperatorHandle& op, Result (*)(Arguments...)) {
+  return op.hasSchema() && op.schema().arguments().size() == sizeof...(Arguments);
+}
+
 }  // namespace
 
 std::vector<std::string> register_operators() {
@@ -137,7 +145,7 @@ std::vector<std::string> register_operators() {
   std::vector<std::string> names;
   const auto add = [&names](const char* name, auto* function) {
     const auto op = c10::Dispatcher::singleton().findOp(torch::jit::parseName(name));
-    if (!op) return;  // versions of torch have different operators
+    if (!op || !has_as_many_arguments(*op, function)) return;  // versions of torch have different operators
     library->impl(name, function);
     names.push_back(name);
   };
@@ -158,6 +166,8 @@ std::vector<std::string> register_operators() {
   add("aten::_local_scalar_dense", &scalar_of);
   add("aten::record_stream", &record_stream);
   add("aten::native_dropout", &dropout);
+  add("aten::_scaled_mm", &scaled_product);
+  add("aten::_scaled_grouped_mm_v2", &scaled_grouped_product);
   for (const char* name : {"aten::_use_cudnn_ctc_loss", "aten::_use_miopen_ctc_loss"}) add(name, &has_no_library_for_ctc_loss);
   for (const char* name : {"aten::_use_cudnn_ctc_loss.Tensor", "aten::_use_miopen_ctc_loss.Tensor"})
     add(name, &has_no_library_for_ctc_loss_of_tensors);

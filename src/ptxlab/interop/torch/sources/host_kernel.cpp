@@ -36,11 +36,32 @@ std::string full_name(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
+// The type of 16 bits that all tensors of a call have, if the CPU kernel adds up numbers of 16 bits in 16 bits. A GPU adds them in float.
+std::optional<at::ScalarType> type_to_widen(const c10::OperatorHandle& op, const c10::Stack& stack) {
+  if (op.operator_name().name != "aten::native_layer_norm_backward") return std::nullopt;
+  std::optional<at::ScalarType> type;
+  for (size_t i = stack.size() - op.schema().arguments().size(); i < stack.size(); ++i) {
+    if (!stack[i].isTensor() || !stack[i].toTensor().defined()) continue;
+    const at::ScalarType found = stack[i].toTensor().scalar_type();
+    if (!at::isReducedFloatingType(found) || (type && *type != found)) return std::nullopt;
+    type = found;
+  }
+  return type;
+}
+
+void convert_last(c10::Stack& stack, size_t count, at::ScalarType type) {
+  for (size_t i = stack.size() - count; i < stack.size(); ++i)
+    if (stack[i].isTensor() && stack[i].toTensor().defined()) stack[i] = stack[i].toTensor().to(type);
+}
+
 void call_host_kernel(const c10::OperatorHandle& op, c10::Device device, c10::Stack* stack) {
   const OnHeap heap(device.index());
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  const std::optional<at::ScalarType> type = type_to_widen(op, *stack);
+  if (type) convert_last(*stack, op.schema().arguments().size(), at::kFloat);
   op.redispatchBoxed(kCpuKeys, stack);
+  if (type) convert_last(*stack, op.schema().returns().size(), *type);
 }
 
 const c10::Type& without_optional(const c10::Type& type) {

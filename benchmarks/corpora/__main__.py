@@ -26,27 +26,36 @@ def commit(checkout: Path) -> str:
     return done.stdout.strip() or "unknown"
 
 
-def page(collection: Collection, upstream: str, outcomes: list[Outcome]) -> str:
+def versions(python: str, packages: tuple[str, ...]) -> list[str]:
+    """Packages of an interpreter, with their versions."""
+    code = "import importlib.metadata as m, sys; [print(name, m.version(name)) for name in sys.argv[1:]]"
+    done = subprocess.run([python, "-c", code, *packages], capture_output=True, text=True)
+    return done.stdout.splitlines()
+
+
+def page(collection: Collection, upstream: str, outcomes: list[Outcome], packages: list[str]) -> str:
     """The table as Markdown."""
     counts = Counter(each.kind for each in outcomes)
+    judged = sum(each.kind == "finding" and bool(each.judgement) for each in outcomes)
     ran = len(outcomes) - counts["left out"]
     lines = [
         f"# {collection.name}",
         "",
         f"Programs of {collection.repository}, folder `{collection.folder}`, commit `{upstream}`, unmodified, under `ptxlab exec`.",
-        f"Made by `python -m benchmarks.corpora CHECKOUT --collection {collection.name}`. {counts['passed']} of {ran} passed.",
+        f"Made by `python -m benchmarks.corpora CHECKOUT --collection {collection.name}`{' with ' * bool(packages)}{', '.join(packages)}. "
+        f"{counts['passed']} of {ran} passed; {judged} of {counts['finding']} findings are judged.",
         "",
         *(f"- {kind}: {counts[kind]} ({meaning})" for kind, meaning in KINDS.items() if counts[kind]),
         "",
-        "| program | target | options | result | seconds | launches | first diagnostic or error |",
-        "|---|---|---|---|---|---|---|",
+        "| program | target | options | result | seconds | launches | first diagnostic or error | judged |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for each in outcomes:
         program = each.program
-        options = " ".join(program.options)
+        options = " ".join((*program.options, *program.ptxlab))
         message = each.message.replace("|", "\\|")
         message = message if len(message) <= _LONGEST else message[: _LONGEST - 3] + "..."
-        cells = (program.path, program.target, options, each.kind, f"{each.seconds:.0f}", str(each.launches), message)
+        cells = (program.path, program.target, options, each.kind, f"{each.seconds:.0f}", str(each.launches), message, each.judgement)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -64,7 +73,7 @@ def main() -> None:
     options = parser.parse_args()
     console = Console(highlight=False)
     collection, checkout = known[options.collection], options.checkout.resolve()
-    upstream = commit(checkout)
+    upstream, packages = commit(checkout), versions(options.python, collection.packages)
     chosen = [p for p in programs(collection, checkout) if not options.only or any(fnmatch(p.path, each) for each in options.only)]
     outcomes: list[Outcome] = []
     for program in chosen[:: options.every]:
@@ -72,7 +81,7 @@ def main() -> None:
         last = outcomes[-1]
         console.print(f"{last.kind:9} {last.seconds:5.0f} s  {program.path}  {last.message[:_LONGEST]}", markup=False, soft_wrap=True)
         if options.output is not None:
-            options.output.write_text(page(collection, upstream, outcomes))
+            options.output.write_text(page(collection, upstream, outcomes, packages))
     console.print(", ".join(f"{kind} {count}" for kind, count in Counter(each.kind for each in outcomes).most_common()))
 
 

@@ -47,6 +47,12 @@ class Outcome:
     launches: int = 0
     message: str = ""
 
+    @property
+    def judgement(self) -> str:
+        """What `Program.judged` says of this end."""
+        code = self.message.partition(":")[0] if self.kind == "finding" else self.kind
+        return self.program.judged.get(code, "")
+
 
 def run(program: Program, root: Path, python: str = sys.executable, most_seconds: int | None = None) -> Outcome:
     """Run a program in its folder, for its seconds or ``most_seconds``."""

@@ -22,6 +22,7 @@ class Collection:
     ----------
     folder : where they are in a checkout
     files : which files are programs, as a pattern
+    packages : packages whose versions the table names
     rules : the tables ``rule`` of the collection; all that match a program apply, in order
     """
 
@@ -29,6 +30,7 @@ class Collection:
     repository: str
     folder: str
     files: str
+    packages: tuple[str, ...]
     rules: tuple[dict[str, Any], ...]
 
 
@@ -45,6 +47,7 @@ class Program:
     environment : variables
     seconds : the time after which it is ended
     left_out : why it is not run; empty if it is
+    judged : by the code of a finding, or by a way to end: whether it is true, or why that is so
     """
 
     path: str
@@ -54,13 +57,21 @@ class Program:
     environment: dict[str, str] = field(default_factory=dict)
     seconds: int = 300
     left_out: str = ""
+    judged: dict[str, str] = field(default_factory=dict)
 
 
 def collections(text: str | None = None) -> dict[str, Collection]:
     """Return the collections by name; ``text`` in place of the file."""
     tables = tomllib.loads(_FILE.read_text() if text is None else text)
     return {
-        name: Collection(name, table["repository"], table["folder"], table.get("files", "*.py"), tuple(table.get("rule", ())))
+        name: Collection(
+            name,
+            table["repository"],
+            table["folder"],
+            table.get("files", "*.py"),
+            tuple(table.get("packages", ())),
+            tuple(table.get("rule", ())),
+        )
         for name, table in tables.items()
     }
 

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from benchmarks.corpora.__main__ import page
+from benchmarks.corpora.__main__ import page, versions
 from benchmarks.corpora.outcome import KINDS, Outcome, outcome, run
 from benchmarks.corpora.programs import Program, collections, programs
 
@@ -47,6 +48,10 @@ def test_all_rules_that_match_apply(checkout: Path) -> None:
         Program("a/hopper_gemm.py", "sm_90a", options),
         Program("b/module.py", left_out="a module"),
     ]
+
+
+def test_versions_of_packages() -> None:
+    assert versions(sys.executable, ("pytest", "numpy")) == [f"pytest {pytest.__version__}", f"numpy {np.__version__}"]
 
 
 def test_the_collections_can_be_read(checkout: Path) -> None:
@@ -94,11 +99,12 @@ def test_programs_run_in_processes_of_their_own(tmp_path: Path) -> None:
 
 
 def test_the_table_says_how_each_program_ended() -> None:
-    ends = [Outcome(Program("a.py", options=("-n", "2")), "passed", 3.2, 4), Outcome(Program("b.py"), "finding", 1.0, 1, "M402: a | b")]
+    found = Program("b.py", ptxlab=("--limit-ctas", "2"), judged={"M402": "true: it is", "failed": "not this"})
+    ends = [Outcome(Program("a.py", options=("-n", "2")), "passed", 3.2, 4), Outcome(found, "finding", 1.0, 1, "M402: a | b")]
     ends.append(Outcome(Program("c.py"), "left out", message="a module"))
-    text = page(collections(TABLE)["small"], "0123abc", ends)
+    text = page(collections(TABLE)["small"], "0123abc", ends, ["triton 3.8.0", "torch 2.13.0"])
     assert "commit `0123abc`" in text
-    assert "1 of 2 passed" in text
+    assert "--collection small` with triton 3.8.0, torch 2.13.0. 1 of 2 passed; 1 of 1 findings are judged." in text
     assert f"- finding: 1 ({KINDS['finding']})" in text
-    assert "| a.py | sm_100a | -n 2 | passed | 3 | 4 |  |" in text
-    assert "| b.py | sm_100a |  | finding | 1 | 1 | M402: a \\| b |" in text
+    assert "| a.py | sm_100a | -n 2 | passed | 3 | 4 |  |  |" in text
+    assert "| b.py | sm_100a | --limit-ctas 2 | finding | 1 | 1 | M402: a \\| b | true: it is |" in text

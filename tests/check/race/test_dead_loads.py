@@ -45,7 +45,9 @@ def test_a_value_that_goes_elsewhere_is_a_race(body: str) -> None:
 
 
 def test_all_threads_load_and_one_stores_before_a_finding_ends_the_launch() -> None:
-    assert codes("ld.global.u32 %r2, [%rd1]; add.u32 %r3, %r2, 1; @%p1 st.global.u32 [%rd1], %r3; ld.global.u32 %r4, [%rd1+4096];") == ["M402"]
+    assert codes("ld.global.u32 %r2, [%rd1]; add.u32 %r3, %r2, 1; @%p1 st.global.u32 [%rd1], %r3; ld.global.u32 %r4, [%rd1+4096];") == [
+        "M402"
+    ]
 
 
 def test_a_race_that_gives_the_address_of_the_access_that_ends_the_launch() -> None:

@@ -99,7 +99,7 @@ class Observer:
         return ""
 
     def uses(self, replay: Replay, completed: bool = True) -> Uses:
-        """Test findings that hold only if a value is used: run the launch, which a finding may have ended, again and return what uses it."""
+        """Test findings that hold only if a value is used: run the launch again and return what uses it; a finding may have ended it."""
         return {}
 
     def open_findings(self) -> Iterable[tuple[str, int]]:

@@ -255,6 +255,13 @@ def test_a_missing_package_is_named_in_one_line(tmp_path: Path, package: str, ex
     assert done.stderr == f"error[I301]: script.py needs the package {package}: pip install 'ptxlab[{extra}]'\n"
 
 
+def test_a_missing_module_of_an_installed_package_is_an_error_of_the_program(tmp_path: Path) -> None:
+    done = run(tmp_path, "raise ModuleNotFoundError(\"No module named 'triton.ops'\", name='triton.ops')\n")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback")
+    assert "I301" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("script", "status", "text"),
     one_in(

@@ -260,6 +260,10 @@ def test_the_profiler_records_nothing_and_says_so(session: Session, tmp_path: Pa
     profiler.deactivate(0)
     profiler.profile(lambda: None, name=str(tmp_path / "more"))()
     profiler.finalize()
+    import triton.profiler.viewer as viewer
+
+    assert viewer.parse(["time/ms"], str(tmp_path / "times.hatchet")) == (None, ["time/ms"])
+    viewer.print_tree(None, ["time/ms"])
     assert x.sum() == 200
     (note,) = session.diagnostics
     assert (note.code, note.message) == ("I306", "the profiler records nothing, and no file is written")

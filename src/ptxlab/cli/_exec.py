@@ -168,8 +168,8 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
     except KeyboardInterrupt:
         return 130
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in EXTRAS:
+        package = error.name or ""
+        if package not in EXTRAS:  # a missing module of an installed package is an error of the program
             return _traceback(error)
         session.note(missing(f"{script} needs the package {package}", EXTRAS[package]))
         return 2

@@ -42,3 +42,15 @@ def test_all_threads_load_and_one_stores() -> None:
 )
 def test_a_value_that_goes_elsewhere_is_a_race(body: str) -> None:
     assert "X114" in codes(body)
+
+
+def test_all_threads_load_and_one_stores_before_a_finding_ends_the_launch() -> None:
+    assert codes("ld.global.u32 %r2, [%rd1]; add.u32 %r3, %r2, 1; @%p1 st.global.u32 [%rd1], %r3; ld.global.u32 %r4, [%rd1+4096];") == [
+        "M402"
+    ]
+
+
+def test_a_race_that_gives_the_address_of_the_access_that_ends_the_launch() -> None:
+    body = "setp.ge.u32 %p2, %r1, 96; @%p1 st.global.u32 [%rd1], 5000; @%p2 ld.global.u32 %r2, [%rd1]; mul.wide.u32 %rd2, %r2, 4; "
+    body += "add.u64 %rd2, %rd2, %rd1; @%p2 ld.global.u32 %r3, [%rd2];"
+    assert codes(body) == ["X114", "M402"]

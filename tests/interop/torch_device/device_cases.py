@@ -235,6 +235,47 @@ def random_numbers() -> None:
 
 
 @case
+def state_of_generators_is_seed_and_offset() -> None:
+    generator = torch.Generator(device="cuda").manual_seed(2**40 + 1)
+    state = generator.get_state()
+    assert state.device.type == "cpu"
+    assert state.view(torch.int64).tolist() == [2**40 + 1, 0]
+    first, second = (torch.rand(8, device="cuda", generator=generator) for _ in range(2))
+    seed, offset = generator.get_state().view(torch.int64).tolist()
+    assert (seed, offset) == (2**40 + 1, generator.get_offset())
+    assert offset in range(4, 1000, 4)
+    assert not torch.equal(first, second)
+    for _ in range(2):
+        generator.set_state(state)
+        assert torch.equal(first, torch.rand(8, device="cuda", generator=generator))
+        assert torch.equal(second, torch.rand(8, device="cuda", generator=generator))
+    copy = generator.clone_state()
+    assert torch.equal(torch.rand(8, device="cuda", generator=copy), torch.rand(8, device="cuda", generator=generator))
+    with torch.random.fork_rng(devices=[0]):
+        inside = torch.rand(8, device="cuda")
+    assert torch.equal(inside, torch.rand(8, device="cuda"))
+    raises(RuntimeError, "RNG state is wrong size", lambda: generator.set_state(torch.zeros(3, dtype=torch.uint8)))
+    raises(RuntimeError, "multiple of 4", lambda: generator.set_offset(2))
+
+
+@case
+def layer_norm_of_16_bits_computes_in_float() -> None:
+    for dtype in (torch.float16, torch.bfloat16):
+        x = torch.rand(16000, 8, device="cuda", dtype=dtype, requires_grad=True)
+        weight, bias = (torch.ones(8, device="cuda", dtype=dtype, requires_grad=True) for _ in range(2))
+        y = torch.nn.functional.layer_norm(x, (8,), weight, bias)
+        y.backward(torch.ones_like(y))
+        assert bias.grad.tolist() == [16000.0] * 8, bias.grad
+        assert {x.grad.dtype, weight.grad.dtype, bias.grad.dtype, y.dtype} == {dtype}
+        exact = x.detach().float()
+        _, mean, rstd = torch.ops.aten.native_layer_norm(x.detach(), (8,), weight.detach(), bias.detach(), 1e-5)
+        assert torch.allclose(mean, exact.mean(1, keepdim=True), rtol=1e-6)
+        assert torch.allclose(rstd, (exact.var(1, keepdim=True, unbiased=False) + 1e-5).rsqrt(), rtol=1e-5)
+        mixed = torch.nn.functional.layer_norm(x.detach(), (8,), weight.detach().float().requires_grad_(), bias.detach().float())
+        assert mixed.dtype == dtype
+
+
+@case
 def saved_and_loaded() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).to("cuda")
     file = io.BytesIO()

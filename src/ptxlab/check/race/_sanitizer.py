@@ -135,8 +135,8 @@ class Sanitizer(Observer):
         report_other_types(self.launch)
         return ()
 
-    def uses(self, replay: Replay) -> Uses:
-        return self._findings.conditional.uses(replay, self.launch)
+    def uses(self, replay: Replay, completed: bool = True) -> Uses:
+        return self._findings.conditional.uses(replay, self.launch, completed)
 
     def open_findings(self) -> Iterable[tuple[str, int]]:
         return self._findings.conditional.open

@@ -57,10 +57,11 @@ class ConditionalFindings:
         """The findings that a second run decides, each with the ops that read the values."""
         return {key: readers for key, readers in self.readers.items() if key not in self.certain}
 
-    def uses(self, replay: Replay, launch: Launch) -> Uses:
+    def uses(self, replay: Replay, launch: Launch, completed: bool) -> Uses:
         """What uses the values, by the key of a finding: None if nothing does. Nothing is said of findings that the run does not decide.
 
-        ``launch`` is the first run. What it has lost by way of shared memory, the second one reports.
+        ``launch`` is the first run. What it has lost by way of shared memory, the second one reports. If a finding has ended the first run,
+        a value counts as used if something used it until then.
         """
         for key, pair in islice(self.writes.items(), _MOST_PAIRS):
             values = values_text(replay, launch, pair)
@@ -74,9 +75,11 @@ class ConditionalFindings:
         program = mirrored(launch.program, self.raced.ops)
         followed = launch.observations.followed
         result, observer = replay.observe(lambda again: UndefinedBitsObserver(again, self.raced, followed), program)
-        if not result.completed or observer.raised is not None:
+        if not completed or not result.completed or observer.raised is not None:
             launch.device.memory.forget_mirrors()
-            return {}
+            if completed or observer.raised is not None:
+                return {}
+            return {key: _first(observer.used(left=True), readers) for key, readers in open_.items()}
         for origin, use in observer.static_uses():
             if not is_unwritten(launch, (origin,)):
                 launch.observations.report(use, origin)

@@ -7,9 +7,11 @@ Diagnostics say so, because times in ptxlab mean nothing for a GPU.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from types import ModuleType
 from typing import Any
 
 import triton.testing
@@ -93,8 +95,25 @@ def start_profiler(*_: Any) -> int:
     return 0
 
 
-def profiler_nothing(*_: Any) -> None:
-    """In place of what needs a session of the profiler."""
+def profiler_nothing(*_: Any, **__: Any) -> None:
+    """In place of what needs a session of the profiler, or its file."""
+
+
+def nothing_recorded(metrics: Any, *_: Any, **__: Any) -> tuple[None, Any]:
+    """In place of `triton.profiler.viewer.parse`, which reads the file of the profiler: there is no tree."""
+    return None, metrics
+
+
+def show_no_profile(stack: ExitStack) -> None:
+    """Give programs a `triton.profiler.viewer` that shows nothing, and needs neither pandas nor hatchet."""
+    name = "triton.profiler.viewer"
+    module: Any = sys.modules.get(name)
+    if module is None:
+        module = sys.modules[name] = ModuleType(name)
+        module.parse = module.print_tree = None
+        stack.callback(sys.modules.pop, name, None)
+    replace_attribute(stack, module, "parse", nothing_recorded)
+    replace_attribute(stack, module, "print_tree", profiler_nothing)
 
 
 def first_valid(prune: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
@@ -141,3 +160,4 @@ def change_measurements(stack: ExitStack) -> None:
     for name in ("set_metric_kernels", "activate", "activate_all", "deactivate", "deactivate_all", "finalize", "finalize_all"):
         if hasattr(proton, name):  # older versions have some of them
             replace_attribute(stack, proton, name, profiler_nothing)
+    show_no_profile(stack)

@@ -373,8 +373,8 @@ def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iter
 def execute(launch: Launch, started: float, replay: Replay | None, second: Replay | None, size: int = 0) -> Result:
     """Run a launch until it ends, or until a finding ends it, and make its result.
 
-    ``replay`` goes into the result. ``second`` runs the launch again where findings hold only if a value is used. Without it, or if the
-    launch does not run to its end, undefined bits of memory are not followed: all device memory counts as defined afterwards.
+    ``replay`` goes into the result. ``second`` runs the launch again where findings hold only if a value is used: before its end, where a
+    finding ends it. Without it, or if the launch does not run to its end, all device memory counts as defined afterwards.
     These findings say so if the ``size`` of device memory is why there is no ``second``.
     """
     notes: tuple[Diagnostic, ...] = ()
@@ -388,8 +388,8 @@ def execute(launch: Launch, started: float, replay: Replay | None, second: Repla
     finally:
         if launch.observer is not None:
             notes = launch.observer.finished()
-    if completed and second is not None and launch.observer is not None:
-        launch.reports.review(launch.observer.uses(second))
+    if second is not None and launch.observer is not None and (completed or launch.observer.open_findings()):
+        launch.reports.review(launch.observer.uses(second, completed))
     else:
         launch.device.memory.forget_mirrors()
         if completed and second is None and size > _MOST_KEPT and launch.observer is not None:

@@ -98,8 +98,8 @@ class Observer:
         """Return which descriptor would read a matrix operand that this one cannot read; "" if it is not known."""
         return ""
 
-    def uses(self, replay: Replay) -> Uses:
-        """Test findings that hold only if a value is used: run the launch again and return what uses it."""
+    def uses(self, replay: Replay, completed: bool = True) -> Uses:
+        """Test findings that hold only if a value is used: run the launch again and return what uses it; a finding may have ended it."""
         return {}
 
     def open_findings(self) -> Iterable[tuple[str, int]]:
@@ -129,8 +129,8 @@ class _Together(Observer):
     def advice(self, operand: MatrixOperand, cta: CtaState) -> str:
         return next((text for observer in self._observers if (text := observer.advice(operand, cta))), "")
 
-    def uses(self, replay: Replay) -> Uses:
-        return {key: op for observer in self._observers for key, op in observer.uses(replay).items()}
+    def uses(self, replay: Replay, completed: bool = True) -> Uses:
+        return {key: op for observer in self._observers for key, op in observer.uses(replay, completed).items()}
 
     def open_findings(self) -> Iterable[tuple[str, int]]:
         return [key for observer in self._observers for key in observer.open_findings()]

@@ -1,4 +1,4 @@
-// Random numbers of the device: a CPU generator for each device and for each generator that a program makes.
+// Random numbers of the device: a seed and an offset for each device and for each generator that a program makes.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -8,7 +8,7 @@ namespace ptxlab {
 const at::Generator& default_generator(c10::DeviceIndex device);
 at::Generator new_generator(c10::DeviceIndex device);
 
-// The CPU generator that a CUDA generator draws from.
+// A CPU generator for one operator that draws from a CUDA generator, whose offset grows.
 at::Generator host_generator(const at::Generator& generator);
 
 }  // namespace ptxlab

@@ -36,11 +36,34 @@ std::string full_name(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
+// Layer normalisation: for 16-bit tensors the CPU's kernels keep means in 16 bits and add up gradients in 16 bits; a GPU does both in float.
+// Makes the arguments float, and returns the types of the results; nothing for other calls.
+std::vector<at::ScalarType> widen_layer_norm(const c10::OperatorHandle& op, c10::Stack& stack) {
+  const c10::OperatorName& name = op.operator_name();
+  const bool forward = name.name == "aten::native_layer_norm";
+  if (!name.overload_name.empty() || (!forward && name.name != "aten::native_layer_norm_backward")) return {};
+  const size_t first = stack.size() - op.schema().arguments().size();
+  const auto given = [](const c10::IValue& value) { return value.isTensor() && value.toTensor().defined(); };
+  const c10::IValue &input = stack[first + (forward ? 0 : 1)], &weight = stack[first + (forward ? 2 : 5)];
+  const at::ScalarType type = input.toTensor().scalar_type();
+  if (!at::isReducedFloatingType(type)) return {};
+  const at::ScalarType weight_type = given(weight) ? weight.toTensor().scalar_type() : type;
+  for (size_t i = first; i < stack.size(); ++i)
+    if (given(stack[i])) stack[i] = stack[i].toTensor().to(at::kFloat);
+  if (forward) return {type, at::kFloat, at::kFloat};
+  return {type, weight_type, weight_type};
+}
+
 void call_host_kernel(const c10::OperatorHandle& op, c10::Device device, c10::Stack* stack) {
   const OnHeap heap(device.index());
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  const std::vector<at::ScalarType> types = widen_layer_norm(op, *stack);
   op.redispatchBoxed(kCpuKeys, stack);
+  for (size_t i = 0; i < types.size(); ++i) {
+    c10::IValue& result = (*stack)[stack->size() - types.size() + i];
+    if (result.isTensor() && result.toTensor().defined()) result = result.toTensor().to(types[i]);
+  }
 }
 
 const c10::Type& without_optional(const c10::Type& type) {

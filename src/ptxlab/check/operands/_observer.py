@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.operands._candidates import Candidate, best
-from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of, same_k
-from ptxlab.check.operands._images import PAIR, Images
+from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of
+from ptxlab.check.operands._images import PAIR, Images, tiles_under
 from ptxlab.check.operands._loaded import halves_loaded, used_as
 from ptxlab.check.operands._report import Reporter, fix_text
 from ptxlab.check.operands._rest import RestRows
@@ -162,7 +162,7 @@ class OperandCheck(Observer):
             if known is not None:
                 self._reporter.element_type(operation, operand, under[known.first], cta)
                 self._rest.multiplied(operation, product, operand, partial(is_image, operand, shared), cta)
-        arrays = tuple(tuple((held.tile.offset, held.tile.array) for held in under) for _, under in found)
+        arrays = tuple(tiles_under(under) for _, under in found)
         return Images(product.operands, shared.version, arrays, tuple(images), tuple(offsets))
 
     def _image(
@@ -173,9 +173,9 @@ class OperandCheck(Observer):
             self._reporter.overlapping(operation, operand, shared, cta)
             return None, []
         under = shared.under(operand)
-        key = tuple((held.tile.offset, held.tile.array) for held in under)
+        key = tiles_under(under)
         image: Image | Mismatch | None = operand.known.get(key)
-        if image is None or (len(under) > 1 and (isinstance(image, Mismatch) or not same_k(image.k_dimensions, [h.tile for h in under]))):
+        if image is None:
             image = operand.known[key] = self._compared(operation, operand, shared, under, cta)
         return image, under
 

@@ -47,8 +47,8 @@ def multiplies(program: Program) -> bool:
 
 
 def copies_words(program: Program) -> bool:
-    """Whether threads of a kernel ask for copies to shared memory, word by word."""
-    return any(isinstance(native, CopyAsync) for native in program.natives.values())
+    """Whether threads of a kernel copy to shared memory, word by word."""
+    return bool(program.loaded.stores) or any(isinstance(native, CopyAsync) for native in program.natives.values())
 
 
 def is_image(operand: MatrixOperand, shared: SharedTiles, chunks: NDArray[np.intp]) -> bool:

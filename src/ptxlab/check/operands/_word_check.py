@@ -87,6 +87,7 @@ class WordCheck:
         for taken in found:
             if taken is not None and taken.operand not in self._judged:
                 self._judged.add(taken.operand)
+                self._reporter.element_type(operation, taken.operand, taken.image, cta)
                 self._rest.multiplied(operation, product, taken.operand, partial(_is_image, taken.image, words), cta)
         if before is not None:
             # The steps of a loop are alike.
@@ -118,7 +119,6 @@ class WordCheck:
                 per_chunk = CHUNK // WORD
                 relative = np.ascontiguousarray(found[:, ::per_chunk] - image.base).tobytes()
                 operand.known["words"] = _Known(image.line, image.word, operand.chunks.reshape(-1) * per_chunk, relative)
-            self._reporter.element_type(operation, operand, image, cta)
             return TakenWords(operand, image)
         key = operation.op.index, operand.name
         attempts = self._attempts[key] = self._attempts.get(key, 0) + 1

@@ -21,7 +21,7 @@ from ptxlab.isa.operands import Op, Resolved
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.isa.tiles import CopiedTile, MatrixOperand, MatrixProduct, Product
+    from ptxlab.isa.tiles import CopiedTile, MatrixOperand, MatrixProduct, Product, TensorCopy
 
 __all__ = [
     "AsyncOperation",
@@ -275,6 +275,8 @@ class AsyncOperation:
     """What threads have asked it to copy to shared memory: rows as compiled code notes them (`ptxlab.engine.context.Word.PENDING`)."""
     product: Callable[[], MatrixProduct] | None = None
     """Returns the product of matrices that it computes."""
+    tensor_copy: Callable[[], TensorCopy] | None = None
+    """Returns what it copies from shared to tensor memory."""
     details: Callable[[], Product] | None = None
     """Returns the same in numbers: shape, descriptors, operands, and where D is."""
     agent: Any = None

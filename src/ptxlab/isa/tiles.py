@@ -22,7 +22,18 @@ from ptxlab.isa.context import Cta
 from ptxlab.layout import Major, PlacedOperand
 from ptxlab.native import BoundedCache
 
-__all__ = ["CHUNK", "NO_BYTES", "CopiedTile", "MatrixOperand", "MatrixProduct", "Product", "ProductPlace", "TileArray"]
+__all__ = [
+    "CHUNK",
+    "NO_BYTES",
+    "CopiedTile",
+    "MatrixOperand",
+    "MatrixProduct",
+    "Product",
+    "ProductPlace",
+    "ScaleFactors",
+    "TensorCopy",
+    "TileArray",
+]
 
 CHUNK = 16
 """Bytes that every swizzle and every canonical layout keeps together."""
@@ -77,7 +88,7 @@ class MatrixOperand:
 
     Attributes
     ----------
-    name : ``"A"`` or ``"B"``
+    name : ``"A"`` or ``"B"``; of a copy to tensor memory ``"source"``
     placed : how it is read
     chunks : the chunks of shared memory that it consists of, ``[row, chunk of k]`` if K-major, else ``[k, chunk of rows]``
     major : which dimension is contiguous
@@ -112,6 +123,11 @@ class MatrixOperand:
         return cls(name, placed, placed.chunks, major, element, container, stored, descriptor)
 
     @property
+    def title(self) -> str:
+        """What findings call it."""
+        return f"matrix {self.name}" if self.name in ("A", "B") else f"the {self.name}"
+
+    @property
     def overlaps(self) -> bool:
         """Whether two elements lie in the same bytes."""
         if "overlaps" not in self.known:
@@ -129,6 +145,45 @@ class MatrixOperand:
         return PlacedOperand.of(descriptor, major, index.rows, index.k, max(self.container // 8, 1)).chunks
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ScaleFactors:
+    """The scale factors of matrix A or B of a product in tensor memory.
+
+    Attributes
+    ----------
+    name : ``"A"`` or ``"B"``
+    number : the scale factor ID, the first byte of a row's cell
+    count : scale factors of a row
+    column, lane, byte : where the first one of the first row is
+    columns : from ``column``, those in which there are any
+    """
+
+    name: str
+    number: int
+    count: int
+    column: int
+    lane: int
+    byte: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorCopy:
+    """Chunks of shared memory that are copied to tensor memory as they are, in each of ``ctas``.
+
+    Attributes
+    ----------
+    source : the rows and chunks, read as a K-major operand
+    lanes : ``[row, copy]``, the lanes to which a row goes
+    column : the first column
+    """
+
+    ctas: tuple[Cta, ...]
+    source: MatrixOperand
+    lanes: NDArray[np.int64]
+    column: int
+
+
 @dataclass(slots=True, eq=False)
 class MatrixProduct:
     """A product of matrices.
@@ -141,6 +196,7 @@ class MatrixProduct:
     d : the element type of D
     accumulate : whether the product is added to D
     columns, lanes : of D in tensor memory, the lanes among those that a warp can access; 0 for D in registers
+    scales : the scale factors of A and of B
     """
 
     operands: tuple[MatrixOperand, ...]
@@ -150,6 +206,7 @@ class MatrixProduct:
     accumulate: bool
     columns: int = 0
     lanes: int = 0
+    scales: tuple[ScaleFactors, ...] = ()
 
 
 Codes = NDArray[Any]

@@ -8,8 +8,6 @@ import pytest
 
 from .box_kernels import LAYOUTS, launch, ptx
 
-SHOWS = {"test_the_kernels_themselves": ("tcgen05.mma*",)}
-
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_kernels_themselves(layout: str) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from .word_kernels import LOADED_TEXT, MISTAKES, launch, mistaken
 
-SHOWS = {"test_mistakes": ("tcgen05.mma*",)}
 STORE = "st.shared.v4.b32 [%r13], {%r20, %r21, %r22, %r23};"
 
 

@@ -15,15 +15,16 @@ from ptxlab.check.operands._images import PAIR, Images, tiles_under
 from ptxlab.check.operands._loaded import halves_loaded, used_as
 from ptxlab.check.operands._report import Reporter, fix_text
 from ptxlab.check.operands._rest import RestRows
+from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands._word_check import WordCheck, Words
-from ptxlab.check.operands._word_images import fitting_descriptor
+from ptxlab.check.operands._word_images import WORD, fitting_descriptor
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
 from ptxlab.isa.effects import Asynchronous, Unit
 from ptxlab.isa.native_ops import CopyAsync
-from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
+from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, TensorCopy
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.native import address_of
 
@@ -90,6 +91,9 @@ class OperandCheck(Observer):
         self._rest = RestRows(launch.program, launch.warps_per_cta)
         self._word_check = WordCheck(WordReporter(launch, self._reporter), self._rest)
         self._by_words = copies_words(launch.program)
+        self._scale_check = ScaleCheck(self._reporter)
+        self._tensor: dict[int, TensorSources] = {}
+        """Of the CTAs into whose tensor memory something has been copied."""
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         for cta in ctas:
@@ -104,6 +108,8 @@ class OperandCheck(Observer):
             warp.words[Word.COPIED] = address_of(words.sources)
 
     def ended(self, cta: CtaState) -> None:
+        if id(cta) in self._tensor:
+            self._scale_check.ended(self._tensor.pop(id(cta)), cta)
         self._shared.pop(id(cta), None)
         self._products.pop(id(cta), None)
         self._words.pop(id(cta), None)
@@ -119,6 +125,8 @@ class OperandCheck(Observer):
         elif operation.words is not None:
             if id(operation.cta) in self._words:
                 self._words[id(operation.cta)].copied(operation.words)
+        elif operation.tensor_copy is not None:
+            self._copied_to_tensor_memory(operation, operation.tensor_copy())
         elif operation.product is not None:
             product = operation.product()
             self._types.setdefault(product.d, operation)
@@ -126,6 +134,51 @@ class OperandCheck(Observer):
                 # An operation may perform after its CTA has exited.
                 if id(cta) in self._shared:
                     self._multiplied(operation, product, cta)
+            if product.scales and id(product.ctas[0]) in self._tensor:
+                about = operation, product, self._tensor[id(product.ctas[0])], product.ctas[0]
+                self._scale_check.multiplied(*about)
+                if self._of_two_arrays(product, product.ctas[0]):
+                    self._scale_check.exchanged(*about)
+
+    def _of_two_arrays(self, product: MatrixProduct, cta: Any) -> bool:
+        """Whether A and B are known to come from different arrays."""
+        shared, words, found = self._shared.get(id(cta)), self._words.get(id(cta)), []
+        for operand in product.operands:
+            start = operand.chunks.item(0)
+            held = None if shared is None else shared.at(start * CHUNK)
+            if held is not None:
+                found.append(held.tile.array.address)
+            elif words is not None and (array := self._reporter.array_at(words.addresses.item(start * CHUNK // WORD))) is not None:
+                found.append(array.address)
+        return len(found) == PAIR and found[0] != found[1]
+
+    def _copied_to_tensor_memory(self, operation: AsyncOperation, copy: TensorCopy) -> None:
+        """Compare what tcgen05.cp copies with what is in shared memory, and follow it."""
+        for cta in copy.ctas:
+            shared = self._shared.get(id(cta))
+            if shared is not None:
+                words = self._words.get(id(cta))
+                self._tensor.setdefault(id(cta), TensorSources()).copied(copy, cta, shared, words)
+                if copy.source.chunks.shape[1] == 1:
+                    self._check_source(operation, copy.source, shared, words, cta)
+
+    def _check_source(self, operation: AsyncOperation, source: MatrixOperand, shared: SharedTiles, words: Words | None, cta: Any) -> None:
+        """Report rows of 16 bytes, as scale factors have them, that are no image of what was copied, if another descriptor has one."""
+        entries = shared.entries_of(source.chunks)
+        if not entries.any():
+            if words is not None:
+                self._word_check.copied(operation, source, words, cta)
+            return
+        under = shared.under(source)
+        key = tiles_under(under)
+        found: Image | Mismatch | None = source.known.get(key)
+        if found is None and entries.all():
+            found = source.known[key] = image_of(source, entries, {held.number: held.tile for held in under})
+        if isinstance(found, Mismatch) and best(source, shared, under[0].tile, None) is not None:
+            if source.overlaps:
+                self._reporter.overlapping(operation, source, shared, cta)
+            else:
+                self._reporter.mismatch(operation, source, found, None, shared, cta)
 
     def _multiplied(self, operation: AsyncOperation, product: MatrixProduct, cta: Any) -> None:
         """Compare the operands in one CTA with what was copied, and with those of the instruction before that added to the same D."""
@@ -193,7 +246,7 @@ class OperandCheck(Observer):
     def advice(self, operand: MatrixOperand, cta: Any) -> str:
         """The descriptor that reads what was copied to where this one begins."""
         shared, words, start = self._shared.get(id(cta)), self._words.get(id(cta)), operand.descriptor.start
-        held = None if shared is None else next((held for held in shared.placed.values() if held.tile.offset <= start < held.end), None)
+        held = None if shared is None else shared.at(start)
         if shared is not None and held is not None:
             candidate: Candidate[Any] | None = best(operand, shared, held.tile, None)
         else:

@@ -100,8 +100,7 @@ class Reporter:
         ]
         self.add(
             "O101",
-            f"matrix {operand.name} is not an image of the tile that was copied: {found.what}; "
-            f"{first_element(operand, found, entries, tiles)}",
+            f"{operand.title} is not an image of the tile that was copied: {found.what}; {first_element(operand, found, entries, tiles)}",
             operation,
             cta,
             fix=fix_text(candidate, operand, tiles[number].tile.array),
@@ -129,7 +128,7 @@ class Reporter:
         box = " x ".join(map(str, (*reversed(others), outer, inner * array.per_chunk)))
         self.add(
             "O101",
-            f"matrix {operand.name} is not an image of the tile that was copied: the rows of the box have {array.counts[0] * CHUNK} bytes, "
+            f"{operand.title} is not an image of the tile that was copied: the rows of the box have {array.counts[0] * CHUNK} bytes, "
             f"and stand {width * CHUNK} bytes apart; {element_name(operand, line, slot)} is between two rows",
             operation,
             cta,
@@ -162,7 +161,7 @@ class Reporter:
         here, there = (element_name(operand, *divmod(int(i), operand.chunks.shape[1])) for i in (again, before))
         self.add(
             "O102",
-            f"{here} and {there} of matrix {operand.name} are the same bytes of shared memory",
+            f"{here} and {there} of {operand.title} are the same bytes of shared memory",
             operation,
             cta,
             fix=fix_text(fitting(), operand, array),
@@ -197,7 +196,7 @@ class Reporter:
             return
         self.add(
             "O103",
-            f"matrix {operand.name} is read as {operand.element}, but {whose} are {element}",
+            f"{operand.title} is read as {operand.element}, but {whose} are {element}",
             operation,
             cta,
             fix=f"give {fitting[0]} as the element type of {operand.name}, or {otherwise} {operand.element}",
@@ -349,7 +348,7 @@ def _wrong(moved: tuple[int, int], image: Image, moves: list[tuple[int, int] | N
 
 def fix_text(candidate: Candidate[Any] | None, operand: MatrixOperand, array: TileArray | None = None) -> str:
     """What to do about an operand that is not an image of what was copied; ``array`` is that of a tile."""
-    text = f"{candidate.text}: then {operand.name} is the tile that was copied" if candidate else _FIX
+    text = f"{candidate.text}: then {operand.title.removeprefix('matrix ')} is the tile that was copied" if candidate else _FIX
     mode = operand.descriptor.swizzle
     if array is not None and array.swizzle not in ("", mode) and mode in _MAP_MODES:
         text += f"; or encode the tensor map with swizzling mode {mode}"

@@ -87,6 +87,21 @@ class SharedTiles:
             found[held.tile.offset // CHUNK + held.tile.chunks[positions]] = (held.number << SHIFT) + positions
         return found
 
+    def at(self, offset: int) -> PlacedTile | None:
+        """The tile in which a byte lies."""
+        return next((held for held in self.placed.values() if held.tile.offset <= offset < held.end), None)
+
+    def entries_of(self, chunks: NDArray[np.intp]) -> NDArray[np.int64]:
+        """The entries of some chunks."""
+        low, count = int(chunks.min()), int(chunks.max()) + 1 - int(chunks.min())
+        found = np.zeros(count, np.int64)
+        for held in self.placed.values():
+            if held.tile.offset < (low + count) * CHUNK and low * CHUNK < held.end:
+                at = held.tile.offset // CHUNK + held.tile.chunks - low
+                inside = np.flatnonzero((at >= 0) & (at < count) & (at < held.end // CHUNK - low))
+                found[at[inside]] = (held.number << SHIFT) + inside
+        return found.take(chunks - low)
+
     def tiles(self) -> dict[int, PlacedTile]:
         """The tiles by their numbers."""
         return {held.number: held for held in self.placed.values()}

@@ -97,6 +97,16 @@ class WordCheck:
                 self._steps.add(step)
                 self._reporter.step(operation, before, found, words.sources, cta)
 
+    def copied(self, operation: AsyncOperation, source: MatrixOperand, words: Words, cta: Any) -> None:
+        """Report rows that tcgen05.cp copies and that have no image, if another descriptor has one."""
+        found = sources_of(words.sources, source.chunks)
+        if not found.all() or image_of_words(found) is not None:
+            return
+        key = operation.op.index, source.name
+        attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
+        if attempts <= _ATTEMPTS:
+            self._reporter.mismatch(operation, source, found, words.sources, None, cta)
+
     def _taken(
         self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any, before: TakenWords | None
     ) -> TakenWords | None:

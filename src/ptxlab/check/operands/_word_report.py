@@ -57,7 +57,7 @@ class WordReporter:
         )
         self._reporter.add(
             "O101",
-            f"matrix {operand.name} is not an image of the rows that were copied: it has no equal steps; {here}, but {there}",
+            f"{operand.title} is not an image of the rows that were copied: it has no equal steps; {here}, but {there}",
             operation,
             cta,
             fix=fix_text(candidate, operand),

@@ -10,7 +10,7 @@ from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import LoadedValues, LoadedWord, Program
 from ptxlab.isa.effects import Asynchronous, Unit
 from ptxlab.isa.native_ops import LaneAccess
-from ptxlab.isa.operands import Const, Reg
+from ptxlab.isa.operands import Const, Reg, Resolved
 
 __all__ = ["find_loaded_values"]
 
@@ -31,15 +31,19 @@ def find_loaded_values(program: Program) -> None:
         if isinstance(native, LaneAccess) and native.write and native.space in _SHARED and native.bits >= _WORD:
             words: list[LoadedWord | None] = []
             for item in flatten(program.ops[index].operands[native.value]):
-                origin = origins.get(item.index) if isinstance(item, Reg) else None
-                known = origin is not None and program.registers[item.index].bits == native.bits
-                words += [LoadedWord(origin.load, origin.byte + at // 8) if known else None for at in range(0, native.bits, _WORD)]
+                words += _words_of(program, item, origins, native.bits)
             if any(words):
                 stores[index] = tuple(words)
     loads = sorted({word.load for words in stores.values() for word in words if word is not None})
     rows = {load: program.frame_bytes + _ROW_BYTES * number for number, load in enumerate(loads)}
     program.frame_bytes += _ROW_BYTES * len(loads)
     program.loaded = LoadedValues(stores, rows, frozenset(load for load in loads if _filled_with_zeros(program, load)))
+
+
+def _words_of(program: Program, item: Resolved, origins: dict[int, LoadedWord], bits: int) -> list[LoadedWord | None]:
+    """The words of an element of ``bits`` that a store writes."""
+    origin = origins.get(item.index) if isinstance(item, Reg) and program.registers[item.index].bits == bits else None
+    return [None if origin is None else LoadedWord(origin.load, origin.byte + at // 8) for at in range(0, bits, _WORD)]
 
 
 def _origins(program: Program) -> dict[int, LoadedWord]:

@@ -21,7 +21,7 @@ from ptxlab.isa.operands import Op, Resolved
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.isa.tiles import CopiedTile, MatrixOperand, MatrixProduct, Product, TensorCopy
+    from ptxlab.isa.tiles import CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct, Product, TensorCopy
 
 __all__ = [
     "AsyncOperation",
@@ -271,6 +271,8 @@ class AsyncOperation:
     """Does to the undefined bits what ``perform`` does to the data; None: if any bit that is read is undefined, all that is written is."""
     tiles: Callable[[], Iterable[CopiedTile]] | None = None
     """Returns the boxes of arrays that it copies to shared memory."""
+    bytes_copied: Callable[[], Iterable[CopiedBytes]] | None = None
+    """Returns the contiguous bytes that it copies to shared memory."""
     words: NDArray[np.uint64] | None = None
     """What threads have asked it to copy to shared memory: rows as compiled code notes them (`ptxlab.engine.context.Word.PENDING`)."""
     product: Callable[[], MatrixProduct] | None = None

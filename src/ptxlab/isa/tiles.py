@@ -25,6 +25,7 @@ from ptxlab.native import BoundedCache
 __all__ = [
     "CHUNK",
     "NO_BYTES",
+    "CopiedBytes",
     "CopiedTile",
     "MatrixOperand",
     "MatrixProduct",
@@ -80,6 +81,23 @@ class CopiedTile:
     size: int
     chunks: NDArray[np.intp]
     contents: Callable[[], NDArray[np.uint8]]
+
+
+class CopiedBytes(NamedTuple):
+    """Contiguous bytes that are copied to shared memory as they are.
+
+    Attributes
+    ----------
+    cta, offset, size : the bytes in shared memory
+    address : the global address from which they come; None if they come from shared memory
+    origin : the CTA and the offset of the bytes in its shared memory from which they come; None if they come from global memory
+    """
+
+    cta: Cta
+    offset: int
+    size: int
+    address: int | None
+    origin: tuple[Cta, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -60,8 +60,7 @@ def launch(layout: str, text: str, **options: Any) -> tuple[Any, bool]:
     rows = np.random.default_rng(5).integers(-4, 5, (128, 16)).astype(np.float16)
     stored = np.ascontiguousarray(rows.T) if major == "mn" else rows
     c = np.zeros((128, 64), np.float32)
-    given = {} if mode == "none" else {"swizzle": mode}
     kernel = ptxlab.loads(text, file="boxes.ptx").kernel()
-    result = kernel.launch(block=128, args=[ptxlab.TensorMap(stored, box=box, **given), c], **options)
+    result = kernel.launch(block=128, args=[ptxlab.TensorMap(stored, box=box, swizzle=mode), c], **options)
     wide = rows.astype(np.float64)
     return result, bool((c == wide @ wide[:64].T).all())

@@ -22,7 +22,7 @@ from ptxlab.check.operands._word_images import WORD, fitting_descriptor
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
-from ptxlab.isa.effects import Asynchronous, Unit
+from ptxlab.isa.effects import Asynchronous, Space, Unit
 from ptxlab.isa.native_ops import CopyAsync
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, TensorCopy
 from ptxlab.machine.observe.observer import Observer
@@ -48,8 +48,11 @@ def multiplies(program: Program) -> bool:
 
 
 def copies_words(program: Program) -> bool:
-    """Whether threads of a kernel copy to shared memory, word by word."""
-    return bool(program.loaded.stores) or any(isinstance(native, CopyAsync) for native in program.natives.values())
+    """Whether a kernel copies to shared memory without tensor maps: by threads, word by word, or contiguous bytes."""
+    if program.loaded.stores or any(isinstance(native, CopyAsync) for native in program.natives.values()):
+        return True
+    effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
+    return any(e.unit is Unit.TMA and e.writes & Space.SHARED and not e.tensor_map for e in effects)
 
 
 def is_image(operand: MatrixOperand, shared: SharedTiles, chunks: NDArray[np.intp]) -> bool:
@@ -122,6 +125,12 @@ class OperandCheck(Observer):
                     shared.copied(tile, operation.op)
                     if id(tile.cta) in self._words:
                         self._words[id(tile.cta)].overwritten(tile.offset, tile.size)
+        elif operation.bytes_copied is not None:
+            for copied in operation.bytes_copied():
+                words, origin = self._words.get(id(copied.cta)), None if copied.origin is None else self._words.get(id(copied.origin[0]))
+                if words is not None:
+                    words.brought(copied, origin)
+                    self._shared[id(copied.cta)].forget(copied.offset, copied.size)
         elif operation.words is not None:
             if id(operation.cta) in self._words:
                 self._words[id(operation.cta)].copied(operation.words)

@@ -73,6 +73,13 @@ class SharedTiles:
             self.version += 1
         self.placed[offset] = PlacedTile(self._count, tile, op, end)
 
+    def forget(self, offset: int, size: int) -> None:
+        """Other bytes have been copied there."""
+        over = [o for o, held in self.placed.items() if o < offset + size and offset < held.end]
+        for number in over:
+            del self.placed[number]
+        self.version += bool(over)
+
     def under(self, operand: MatrixOperand) -> list[PlacedTile]:
         """The tiles between the first and the last byte of an operand, in the order of their addresses."""
         low, high = operand.placed.bounds

@@ -12,7 +12,6 @@ from ptxlab.check.operands._word_images import (
     WORD,
     Sources,
     TakenWords,
-    WordImage,
     fitting_descriptor,
     is_rearranged,
     sources_of,
@@ -68,9 +67,9 @@ class WordReporter:
         """Two elements of an operand lie in the same bytes."""
         self._reporter.same_bytes(operation, operand, lambda: fitting_descriptor(operand, sources, None), None, cta)
 
-    def element_type(self, operation: AsyncOperation, operand: MatrixOperand, image: WordImage, cta: Any) -> None:
-        """The element type of the instruction is not that of the array."""
-        array = self._reporter.array_at(image.base)
+    def element_type(self, operation: AsyncOperation, operand: MatrixOperand, address: int, cta: Any) -> None:
+        """The element type of the instruction is not that of the array in which an address lies."""
+        array = self._reporter.array_at(address)
         if array is not None:
             self._reporter.other_type(
                 operation, operand, array.dtype, f"the elements of {array.name}", f"make {array.name} an array of", (), cta

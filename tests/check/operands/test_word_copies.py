@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from .word_kernels import MISTAKES, TEXT, launch, mistaken
+from .word_kernels import INSTRUCTION, MISTAKES, STEP, TEXT, launch, mistaken
 
 SHOWS = {"test_mistakes": ("tcgen05.mma*",)}
 
@@ -47,6 +47,19 @@ def test_a_finding_in_full() -> None:
         "matrix A is not an image of the rows that were copied: it has no equal steps; A[2, 0] is a[1, 0], but A[0, 0] is a[0, 0]"
     )
     assert first.fix == "set the swizzling mode to 128B: then A is the tile that was copied"
+
+
+def test_one_instruction_of_a_sum_reads_b_transposed() -> None:
+    """By itself the first product is one of columns of a."""
+    text = TEXT.replace(INSTRUCTION, "0x08110010").replace(STEP, STEP + f"\n    mov.b32 %r6, {INSTRUCTION};")
+    result, right = launch(text, check="operands")
+    assert not right
+    (found,) = result.diagnostics
+    assert found.code == "O105"
+    assert found.message == (
+        "matrix B is read K-major, and the instruction before, which adds to the same D, reads the same bytes MN-major"
+    )
+    assert found.fix == "clear the transpose bit of B in the instruction that reads it MN-major, or set the transpose bit in both"
 
 
 def test_rows_in_any_order() -> None:

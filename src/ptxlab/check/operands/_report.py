@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.elements import ArrayPlace
 
-__all__ = ["Reporter", "element_name", "fields_text", "fix_text"]
+__all__ = ["Reporter", "element_name", "fields_text", "fix_text", "is_turned"]
 
 _FLOATS: dict[str, tuple[str, ...]] = {
     "f16": ("f16",),
@@ -234,6 +234,10 @@ class Reporter:
             a is not None and b is not None and a.operand is b.operand for a, b in zip(last, images, strict=True)
         )
         for before, now, moved in zip(last, images, moves, strict=True):
+            if before is not None and now is not None and is_turned(before.operand, now.operand):
+                if shared.unchanged(shared.entries().take(now.operand.chunks)):
+                    self.turned(operation, now.operand, [("copied by", self.line(now.placed.op))], cta)
+                continue
             if before is None or now is None or moved is None or not (again or _wrong(moved, now.image, moves)):
                 continue
             operand = now.operand
@@ -243,6 +247,20 @@ class Reporter:
             wanted = step_of(operand, before.operand.descriptor.start, shared, before.image)
             copied = [("copied by", self.line(now.placed.op))]
             self.wrong_step(operation, before.operand, operand, (*moved, now.image.reach), wanted, None, copied, cta)
+
+    def turned(self, operation: AsyncOperation, operand: MatrixOperand, details: Sequence[tuple[str, str]], cta: Any) -> None:
+        """Two instructions that add to the same D read the same bytes in different dimensions."""
+        if self.first(operation.op.index, operand.name, "step"):
+            one, other = ("MN", "K") if operand.major == "mn" else ("K", "MN")
+            self.add(
+                "O105",
+                f"matrix {operand.name} is read {one}-major, and the instruction before, which adds to the same D, reads the same bytes "
+                f"{other}-major",
+                operation,
+                cta,
+                fix=f"clear the transpose bit of {operand.name} in the instruction that reads it MN-major, or set the transpose bit in both",
+                details=details,
+            )
 
     def wrong_step(
         self,
@@ -323,6 +341,11 @@ def _realigned(shared: SharedTiles, a: Located, b: Located) -> tuple[Candidate[I
         if (found := best(own.operand, shared, own.placed.tile, other.image)) is not None
     ]
     return min(tried, key=lambda each: (len(each[0].changes), each[0].image.k), default=(None, ""))
+
+
+def is_turned(before: MatrixOperand, now: MatrixOperand) -> bool:
+    """Whether two operands have bytes in common, but not the dimension that is contiguous."""
+    return before.major != now.major and bool(np.intersect1d(before.chunks, now.chunks).size)
 
 
 def _move(before: Found, now: Found) -> tuple[int, int] | None:

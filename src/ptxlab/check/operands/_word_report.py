@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.operands._report import Reporter, element_name, fields_text, fix_text
+from ptxlab.check.operands._report import Reporter, element_name, fields_text, fix_text, is_turned
 from ptxlab.check.operands._word_images import (
     WORD,
     Sources,
@@ -90,6 +90,8 @@ class WordReporter:
         again = len(pairs) > 1 and all(move == (0, 0) for move in moves)
         differ = all(near) and len({move for move in moves if move is not None}) > 1
         for (b, n), move, together in zip(pairs, moves, near, strict=True):
+            if is_turned(b.operand, n.operand) and self._unchanged(n.operand, sources_of(sources, n.operand.chunks), cta):
+                self._reporter.turned(operation, n.operand, [], cta)
             if move is None or not together or not (again or _is_wrong(move, n, differ)):
                 continue
             key = operation.op.index, n.operand.name, "step"

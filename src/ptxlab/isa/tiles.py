@@ -38,6 +38,7 @@ __all__ = [
 
 CHUNK = 16
 """Bytes that every swizzle and every canonical layout keeps together."""
+_ROW = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,6 +152,11 @@ class MatrixOperand:
         if "overlaps" not in self.known:
             self.known["overlaps"] = len(np.unique(self.chunks)) < self.chunks.size
         return bool(self.known["overlaps"])
+
+    def in_row_of(self, other: MatrixOperand) -> bool:
+        """Whether both are the same matrix, K-major, and begin in the same row of 128 bytes."""
+        row = self.descriptor.start // _ROW == other.descriptor.start // _ROW
+        return row and self.name == other.name and self.major == other.major == "k"
 
     @property
     def per_chunk(self) -> int:

@@ -73,11 +73,13 @@ class Products:
     images : of the operands of an instruction
     last : by accumulator the instruction that last wrote or added to it, and the tiles in which its operands begin
     steps : pairs of instructions that have been compared
+    operands : by accumulator those of the instruction that last wrote or added to it
     """
 
     images: dict[tuple[MatrixOperand, ...], Images] = field(default_factory=dict)
     last: dict[Any, tuple[Images, list[PlacedTile | None]]] = field(default_factory=dict)
     steps: set[tuple[Images, Images]] = field(default_factory=set)
+    operands: dict[Any, tuple[MatrixOperand, ...]] = field(default_factory=dict)
 
 
 class OperandCheck(Observer):
@@ -151,15 +153,17 @@ class OperandCheck(Observer):
 
     def _of_two_arrays(self, product: MatrixProduct, cta: Any) -> bool:
         """Whether A and B are known to come from different arrays."""
-        shared, words, found = self._shared.get(id(cta)), self._words.get(id(cta)), []
-        for operand in product.operands:
-            start = operand.chunks.item(0)
-            held = None if shared is None else shared.at(start * CHUNK)
-            if held is not None:
-                found.append(held.tile.array.address)
-            elif words is not None and (array := self._reporter.array_at(words.addresses.item(start * CHUNK // WORD))) is not None:
-                found.append(array.address)
-        return len(found) == PAIR and found[0] != found[1]
+        found = [self._array_of(operand, cta) for operand in product.operands]
+        return len(found) == PAIR and None not in found and found[0] != found[1]
+
+    def _array_of(self, operand: MatrixOperand, cta: Any) -> int | None:
+        """The address of the array from which the first bytes of an operand have been copied, if known."""
+        shared, words, start = self._shared.get(id(cta)), self._words.get(id(cta)), operand.chunks.item(0) * CHUNK
+        held = None if shared is None else shared.at(start)
+        if held is not None:
+            return held.tile.array.address
+        array = None if words is None else self._reporter.array_at(words.addresses.item(start // WORD))
+        return None if array is None else array.address
 
     def _copied_to_tensor_memory(self, operation: AsyncOperation, copy: TensorCopy) -> None:
         """Compare what tcgen05.cp copies with what is in shared memory, and follow it."""
@@ -194,6 +198,7 @@ class OperandCheck(Observer):
         if self._by_words:
             self._word_check.multiplied(operation, product, self._words[id(cta)], cta)
         shared, products = self._shared[id(cta)], self._products[id(cta)]
+        self._compare_sizes(operation, product, products, cta)
         if self._by_words and not shared.placed:
             return
         images = products.images.get(product.operands)
@@ -208,6 +213,15 @@ class OperandCheck(Observer):
                 self._reporter.step(operation, before[0].located(before[1]), images.located(placed), shared, cta)
         elif not images.agree:
             self._reporter.pair(operation, images.located(placed), shared, cta)
+
+    def _compare_sizes(self, operation: AsyncOperation, product: MatrixProduct, products: Products, cta: Any) -> None:
+        """Report operands that begin in one row with those of the instruction before, which added to the same D, and have fewer rows."""
+        before = products.operands.get(product.accumulator, ()) if product.accumulate else ()
+        products.operands[product.accumulator] = product.operands
+        for one, other in zip(before, product.operands, strict=False):
+            rows = one.placed.index.rows, other.placed.index.rows
+            if one is not other and rows[0] != rows[1] and one.in_row_of(other) and self._array_of(other, cta) is not None:
+                self._reporter.fewer_rows(operation, one, other, len(product.ctas), cta)
 
     def _images(self, operation: AsyncOperation, product: MatrixProduct, shared: SharedTiles, cta: Any) -> Images:
         """The images of the operands in a CTA; reports those that are not images of what was copied."""

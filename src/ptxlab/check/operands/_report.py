@@ -258,7 +258,8 @@ class Reporter:
                 f"{other}-major",
                 operation,
                 cta,
-                fix=f"clear the transpose bit of {operand.name} in the instruction that reads it MN-major, or set the transpose bit in both",
+                fix=f"clear the transpose bit of {operand.name} in the instruction that reads it MN-major, or set the transpose bit in "
+                "both",
                 details=details,
             )
 
@@ -294,6 +295,19 @@ class Reporter:
             fix=fix,
             details=details,
         )
+
+    def fewer_rows(self, operation: AsyncOperation, before: MatrixOperand, operand: MatrixOperand, ctas: int, cta: Any) -> None:
+        """Two instructions that add to the same D multiply different numbers of rows, which begin in the same bytes."""
+        size, one, other = "M" if operand.name == "A" else "N", before.placed.index.rows, operand.placed.index.rows
+        if self.first(operation.op.index, operand.name, "rows"):
+            self.add(
+                "O107",
+                f"matrix {operand.name} has {other} rows, and in the instruction before, which adds to the same D, {one} of the same rows",
+                operation,
+                cta,
+                fix=f"set {size} to {max(one, other) * ctas} in both instruction descriptors",
+                details=[("descriptor", fields_text(operand))],
+            )
 
     def unused_rows(self, rest: Rest) -> None:
         """A tile has more rows than an operand, and D is read as if they were multiplied."""

@@ -166,7 +166,7 @@ def _steps(ops: list[Op], taken: Taken, position: int) -> Iterator[Mutant]:
                 "K step",
                 f"{name}: {step} -> {other}",
                 _lines(ops),
-                rf"start address of {name} by {step}\b|start address to",
+                rf"start address of {name} by {step}\b|start address to|address of {name} by {step // _CHUNK} columns",
                 partial(_stepping, ops, position, step, other),
             )
 

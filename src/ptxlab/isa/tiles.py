@@ -221,6 +221,7 @@ class MatrixProduct:
     accumulate : whether the product is added to D
     columns, lanes : of D in tensor memory, the lanes among those that a warp can access; 0 for D in registers
     scales : the scale factors of A and of B
+    tensor_a : the first column of an A in tensor memory, and how many columns it has
     """
 
     operands: tuple[MatrixOperand, ...]
@@ -231,6 +232,7 @@ class MatrixProduct:
     columns: int = 0
     lanes: int = 0
     scales: tuple[ScaleFactors, ...] = ()
+    tensor_a: tuple[int, int] | None = None
 
 
 Codes = NDArray[Any]

@@ -17,6 +17,7 @@ from ptxlab.check.operands._report import Reporter, fix_text
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
+from ptxlab.check.operands._tile_report import TileReporter
 from ptxlab.check.operands._word_check import WordCheck, Words
 from ptxlab.check.operands._word_images import WORD, fitting_descriptor
 from ptxlab.check.operands._word_report import WordReporter
@@ -73,13 +74,14 @@ class Products:
     images : of the operands of an instruction
     last : by accumulator the instruction that last wrote or added to it, and the tiles in which its operands begin
     steps : pairs of instructions that have been compared
-    operands : by accumulator those of the instruction that last wrote or added to it
+    operands, tensor_a : by accumulator those of the instruction that last wrote or added to it, and the first column of its A
     """
 
     images: dict[tuple[MatrixOperand, ...], Images] = field(default_factory=dict)
     last: dict[Any, tuple[Images, list[PlacedTile | None]]] = field(default_factory=dict)
     steps: set[tuple[Images, Images]] = field(default_factory=set)
     operands: dict[Any, tuple[MatrixOperand, ...]] = field(default_factory=dict)
+    tensor_a: dict[Any, int] = field(default_factory=dict)
 
 
 class OperandCheck(Observer):
@@ -92,6 +94,7 @@ class OperandCheck(Observer):
         """The element types of D, each with an instruction."""
         self._products: dict[int, Products] = {}
         self._reporter = Reporter(launch)
+        self._tile_reporter = TileReporter(self._reporter)
         self._words: dict[int, Words] = {}
         self._rest = RestRows(launch.program, launch.warps_per_cta)
         self._word_check = WordCheck(WordReporter(launch, self._reporter), self._rest)
@@ -189,9 +192,9 @@ class OperandCheck(Observer):
             found = source.known[key] = image_of(source, entries, {held.number: held.tile for held in under})
         if isinstance(found, Mismatch) and best(source, shared, under[0].tile, None) is not None:
             if source.overlaps:
-                self._reporter.overlapping(operation, source, shared, cta)
+                self._tile_reporter.overlapping(operation, source, shared, cta)
             else:
-                self._reporter.mismatch(operation, source, found, None, shared, cta)
+                self._tile_reporter.mismatch(operation, source, found, None, shared, cta)
 
     def _multiplied(self, operation: AsyncOperation, product: MatrixProduct, cta: Any) -> None:
         """Compare the operands in one CTA with what was copied, and with those of the instruction before that added to the same D."""
@@ -199,6 +202,12 @@ class OperandCheck(Observer):
             self._word_check.multiplied(operation, product, self._words[id(cta)], cta)
         shared, products = self._shared[id(cta)], self._products[id(cta)]
         self._compare_sizes(operation, product, products, cta)
+        if product.tensor_a is not None:
+            column, columns = product.tensor_a
+            before_a = products.tensor_a.get(product.accumulator, column) if product.accumulate else column
+            products.tensor_a[product.accumulator] = column
+            if 0 < abs(column - before_a) < columns:
+                self._reporter.wrong_tensor_step(operation, column - before_a, columns, cta)
         if self._by_words and not shared.placed:
             return
         images = products.images.get(product.operands)
@@ -210,9 +219,9 @@ class OperandCheck(Observer):
         if before is not None and None not in placed and before[1] == placed:
             if (before[0], images) not in products.steps:
                 products.steps.add((before[0], images))
-                self._reporter.step(operation, before[0].located(before[1]), images.located(placed), shared, cta)
+                self._tile_reporter.step(operation, before[0].located(before[1]), images.located(placed), shared, cta)
         elif not images.agree:
-            self._reporter.pair(operation, images.located(placed), shared, cta)
+            self._tile_reporter.pair(operation, images.located(placed), shared, cta)
 
     def _compare_sizes(self, operation: AsyncOperation, product: MatrixProduct, products: Products, cta: Any) -> None:
         """Report operands that begin in one row with those of the instruction before, which added to the same D, and have fewer rows."""
@@ -231,12 +240,12 @@ class OperandCheck(Observer):
         for number, (operand, (image, under)) in enumerate(zip(product.operands, found, strict=True)):
             if isinstance(image, Mismatch):
                 other = found[1 - number][0] if len(found) == PAIR else None
-                self._reporter.mismatch(operation, operand, image, other if isinstance(other, Image) else None, shared, cta)
+                self._tile_reporter.mismatch(operation, operand, image, other if isinstance(other, Image) else None, shared, cta)
             known = image if isinstance(image, Image) else None
             images.append(known)
             offsets.append(None if known is None else under[known.first].tile.offset)
             if known is not None:
-                self._reporter.element_type(operation, operand, under[known.first], cta)
+                self._tile_reporter.element_type(operation, operand, under[known.first], cta)
                 self._rest.multiplied(operation, product, operand, partial(is_image, operand, shared), cta)
         arrays = tuple(tiles_under(under) for _, under in found)
         return Images(product.operands, shared.version, arrays, tuple(images), tuple(offsets))
@@ -246,7 +255,7 @@ class OperandCheck(Observer):
     ) -> tuple[Image | Mismatch | None, list[PlacedTile]]:
         """The image of an operand, None if it is not known, and the tiles in which it lies."""
         if operand.overlaps:
-            self._reporter.overlapping(operation, operand, shared, cta)
+            self._tile_reporter.overlapping(operation, operand, shared, cta)
             return None, []
         under = shared.under(operand)
         key = tiles_under(under)
@@ -263,7 +272,7 @@ class OperandCheck(Observer):
         if entries.all():
             return image_of(operand, entries, {held.number: held.tile for held in under})
         if under and all(held.gaps for held in under):
-            self._reporter.gaps(operation, operand, entries, under[0], shared, cta)
+            self._tile_reporter.gaps(operation, operand, entries, under[0], shared, cta)
         return None
 
     def advice(self, operand: MatrixOperand, cta: Any) -> str:

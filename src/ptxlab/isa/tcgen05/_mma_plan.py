@@ -175,8 +175,9 @@ class Plan:
     def product(self, cta_group: CtaGroup, accumulate: bool) -> MatrixProduct:
         """What is multiplied, for observers."""
         accumulator = cta_group.queue, self.column, self.d_lane
+        size, tensor_a = (self.columns, self.lanes), (self.a, self.a_columns) if isinstance(self.a, int) else None
         return MatrixProduct(
-            self.operands, cta_group.ctas, accumulator, self.instruction.d, accumulate, self.columns, self.lanes, self._scale_factors
+            self.operands, cta_group.ctas, accumulator, self.instruction.d, accumulate, *size, self._scale_factors, tensor_a
         )
 
     def share_of_b(self, shared: context.U8) -> Codes:

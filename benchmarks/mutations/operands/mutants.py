@@ -22,7 +22,8 @@ from ptxlab.descriptors import (
 from ptxlab.engine.program import Program
 from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.effects import Asynchronous, Unit
-from ptxlab.isa.operands import Const, Op
+from ptxlab.isa.native_ops import TensorAccess
+from ptxlab.isa.operands import Addr, Const, Op
 from ptxlab.tables import TENSOR_MAP_SWIZZLES
 
 from .taken import INSTRUCTION, SCALES_A, SCALES_B, SOURCE, A, B, Taken, changed, copies, products, tensor_copies, with_handler
@@ -33,6 +34,10 @@ _NAMES = {A: "A", B: "B"}
 _CHUNK = 16
 _START = 0x3FFF
 _LARGEST_STEP = 4096
+_NEXT_COLUMNS = 8
+_REGISTERS = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
+"""Shape of tcgen05.ld -> registers for each repetition."""
+_OTHER_SHAPES = {"32x32b": "16x64b", "16x64b": "32x32b", "16x128b": "16x256b", "16x256b": "16x128b"}
 _NEXT_SCALES = 4
 """Columns with scale factors of 128 rows."""
 _TYPES = ("f16", "bf16", "tf32", "e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "s8", "u8")
@@ -71,6 +76,7 @@ def mutants(program: Program, taken: Taken) -> Iterator[Mutant]:
     yield from _of_modifiers([op for op in found if _by_warpgroup(op)])
     yield from _of_scales(program, found, taken)
     yield from _of_maps(copies(program), taken)
+    yield from _of_loads(program)
 
 
 def _by_warpgroup(op: Op) -> bool:
@@ -317,6 +323,38 @@ def _transposed(ops: list[Op], number: int, program: Program) -> Program:
 
 def _same(_: Any, values: dict[int, int]) -> dict[int, int]:
     return values
+
+
+# ----------------------------------------------------------------------------------------------------------- tcgen05.ld
+
+
+def _of_loads(program: Program) -> Iterator[Mutant]:
+    """The shape and the column of tcgen05.ld; another shape has as many registers."""
+    groups: dict[tuple[str, int], list[Op]] = {}
+    for index, native in program.natives.items():
+        if isinstance(native, TensorAccess) and not native.write and not native.pack and native.shape in _REGISTERS:
+            groups.setdefault((native.shape, native.repeat), []).append(program.ops[index])
+    for (shape, repeat), alike in groups.items():
+        make = partial(Mutant, lines=_lines(alike), proposal=rf"tcgen05\.ld.*\.{shape}\.x{repeat}\b")
+        how = f"{shape}.x{repeat}: {_NEXT_COLUMNS} columns later"
+        yield make("tcgen05.ld column", how, of=partial(_loading, alike, _NEXT_COLUMNS, shape, repeat))
+        other = _OTHER_SHAPES[shape]
+        count, rest = divmod(repeat * _REGISTERS[shape], _REGISTERS[other])
+        if count and not rest:
+            yield make("tcgen05.ld shape", f"{shape}.x{repeat} -> {other}.x{count}", of=partial(_loading, alike, 0, other, count))
+
+
+def _loading(ops: list[Op], columns: int, shape: str, repeat: int, program: Program) -> Program:
+    made, natives = list(program.ops), dict(program.natives)
+    for op in ops:
+        native = natives[op.index]
+        assert isinstance(native, TensorAccess)
+        natives[op.index] = replace(native, shape=shape, repeat=repeat)
+        operands, address = list(op.operands), op.operands[native.address]
+        assert isinstance(address, Addr)
+        operands[native.address] = replace(address, offset=address.offset + columns)
+        made[op.index] = Op(op.index, op.opcode, op.row, op.q, tuple(operands), op.guard, op.line, op.column, op.targets)
+    return replace(program, ops=made, natives=natives, digest="")
 
 
 # ---------------------------------------------------------------------------------------------------------- tensor maps

@@ -57,15 +57,20 @@ TEXT = (
 )
 
 
-def launch(text: str, **options: Any) -> tuple[Any, bool]:
-    """The result, and whether the product is right."""
+def arguments() -> list[np.ndarray[Any, Any]]:
+    """The matrix, the scale factors as tensor memory takes them, and the result."""
     generator = np.random.default_rng(5)
     a = np.zeros((128, 256), ml_dtypes.float8_e4m3fn)
     a[:, :128] = generator.integers(-4, 5, (128, 128))
-    powers = generator.integers(-2, 3, (128, 4))
     blocked = np.zeros(512, np.uint8)
-    blocked[scale_factor_offset(128, 4)] = powers + 127
-    c = np.zeros((128, 64), np.float32)
+    blocked[scale_factor_offset(128, 4)] = generator.integers(-2, 3, (128, 4)) + 127
+    return [a, blocked, np.zeros((128, 64), np.float32)]
+
+
+def launch(text: str, **options: Any) -> tuple[Any, bool]:
+    """The result, and whether the product is right."""
+    a, blocked, c = arguments()
     result = ptxlab.loads(text, file="scaled.ptx").kernel().launch(block=128, args=[a, blocked, c], **options)
-    rows = a[:, :128].astype(np.float64) * np.repeat(np.exp2(powers), 32, axis=1)
+    powers = np.exp2(blocked[scale_factor_offset(128, 4)].astype(np.float64) - 127)
+    rows = a[:, :128].astype(np.float64) * np.repeat(powers, 32, axis=1)
     return result, bool((c == rows @ rows[:64].T).all())

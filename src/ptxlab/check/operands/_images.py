@@ -22,6 +22,8 @@ TilesUnder: TypeAlias = tuple[tuple[tuple[int, TileArray], ...], tuple[tuple[int
 
 def tiles_under(under: Sequence[PlacedTile]) -> TilesUnder:
     """What the image of an operand depends on."""
+    if len(under) == 1:
+        return ((under[0].tile.offset, under[0].tile.array),), ()
     return tuple((held.tile.offset, held.tile.array) for held in under), relative_places([held.tile for held in under])
 
 

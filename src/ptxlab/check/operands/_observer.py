@@ -25,7 +25,7 @@ from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
 from ptxlab.isa.effects import Asynchronous, Space, Unit
 from ptxlab.isa.native_ops import CopyAsync
-from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, TensorCopy
+from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, TensorCopy, TileArray
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.native import address_of
 
@@ -99,6 +99,8 @@ class OperandCheck(Observer):
         self._rest = RestRows(launch.program, launch.warps_per_cta)
         self._word_check = WordCheck(WordReporter(launch, self._reporter), self._rest)
         self._by_words = copies_words(launch.program)
+        self._typed: set[tuple[int, MatrixOperand, TileArray]] = set()
+        """Instructions, operands and arrays whose element types have been compared."""
         self._scale_check = ScaleCheck(self._reporter)
         self._tensor: dict[int, TensorSources] = {}
         """Of the CTAs into whose tensor memory something has been copied."""
@@ -245,7 +247,10 @@ class OperandCheck(Observer):
             images.append(known)
             offsets.append(None if known is None else under[known.first].tile.offset)
             if known is not None:
-                self._tile_reporter.element_type(operation, operand, under[known.first], cta)
+                typed = operation.op.index, operand, under[known.first].tile.array
+                if typed not in self._typed:
+                    self._typed.add(typed)
+                    self._tile_reporter.element_type(operation, operand, under[known.first], cta)
                 self._rest.multiplied(operation, product, operand, partial(is_image, operand, shared), cta)
         arrays = tuple(tiles_under(under) for _, under in found)
         return Images(product.operands, shared.version, arrays, tuple(images), tuple(offsets))

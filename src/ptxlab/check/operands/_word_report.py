@@ -45,11 +45,13 @@ class WordReporter:
             return
         array = self._reporter.array_at(int(found[found > NO_SOURCE][0]))
         origin, pitch = (0, 0) if array is None else (array.address, _pitch(array))
-        only: tuple[str, ...] = ("stride", "leading") if is_rearranged(found, origin, pitch) else ()
+        only = ("stride", "leading") if is_rearranged(found, origin, pitch) else ()
         ends = found[found > NO_SOURCE].min(), found.max()
+        candidate = None
         if len({None if of is None else of.address for of in map(self._reporter.array_at, map(int, ends))}) > 1:
-            only = ("start",)
-        candidate = fitting_descriptor(operand, sources, wanted, only)
+            candidate = fitting_descriptor(operand, sources, wanted, ("start",))
+        if candidate is None:
+            candidate = fitting_descriptor(operand, sources, wanted, only)
         if candidate is None or not self._unchanged(operand, found, cta):
             return
         self._reporter.first(*key)

@@ -14,6 +14,7 @@ from benchmarks.mutations.operands.mutants import Mutant, mutants
 from benchmarks.mutations.operands.taken import A, B, copies, products, record
 
 import ptxlab
+from tests.check.operands import scaled_kernels
 from tests.check.operands.word_kernels import TEXT, mistaken
 
 
@@ -51,8 +52,21 @@ def test_what_is_recorded() -> None:
     first = taken.distinct(mma.index, A)[0]
     assert taken.distinct(mma.index, B) == taken.distinct(mma.index, A) == [first + 2 * i for i in range(4)]
     found = list(mutants(made.kernel.program, taken))
-    assert {m.operator for m in found} == {"swizzle", "stride", "leading", "start", "K step", "type", "major", "type of D", "M", "N"}
-    assert all(m.lines == (mma.line,) for m in found)
+    assert {m.operator for m in found} == {
+        "swizzle",
+        "stride",
+        "leading",
+        "start",
+        "K step",
+        "type",
+        "major",
+        "type of D",
+        "M",
+        "N",
+        "tcgen05.ld column",
+        "tcgen05.ld shape",
+    }
+    assert all(m.lines == (mma.line,) for m in found if not m.operator.startswith("tcgen05.ld"))
 
 
 def test_those_that_change_the_result_are_reported(verdicts: list[Verdict]) -> None:
@@ -80,6 +94,38 @@ def test_a_proposal_of_another_value_does_not_count() -> None:
     (found,) = judge("product", made.kernel, made, stride)
     assert found.proposed
     assert not re.search(found.mutant.proposal, "set the stride dimension byte offset to 10240")
+
+
+class ScaledLaunch:
+    """A launch of the kernel of ``scaled_kernels``, from the same values each time."""
+
+    def __init__(self) -> None:
+        self.kernel = ptxlab.loads(scaled_kernels.TEXT, file="scaled.ptx").kernel()
+        self.args = scaled_kernels.arguments()
+        self.case = SimpleNamespace(args=self.args)
+
+    def launch(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        self.args[-1][...] = 0
+        result = self.kernel.launch(block=128, args=self.args, **options)
+        return result, {"c": self.args[-1].copy()}
+
+
+def test_mutants_of_scale_factors() -> None:
+    made = ScaledLaunch()
+    found = list(judge("scaled", made.kernel, made, lambda mutant: mutant.operator.startswith("scale factor")))
+    assert {v.mutant.operator for v in found} == {"scale factor id", "scale factor column", "scale factor layout"}
+    assert not [v for v in found if v.state == "survived"]
+    assert all(v.proposed for v in found if v.state == "reported" and v.mutant.operator != "scale factor column")
+
+
+def test_mutants_of_tensor_loads() -> None:
+    made = Launch()
+    found = list(judge("product", made.kernel, made, lambda mutant: mutant.operator.startswith("tcgen05.ld")))
+    assert [(v.mutant.operator, v.mutant.how) for v in found] == [
+        ("tcgen05.ld column", "32x32b.x64: 8 columns later"),
+        ("tcgen05.ld shape", "32x32b.x64 -> 16x64b.x64"),
+    ]
+    assert [v.state for v in found] == ["reported", "reported"]
 
 
 def test_types_behind_bytes_are_counted_apart() -> None:

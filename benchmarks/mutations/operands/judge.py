@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ptxlab.engine import Executable
+
 from ..inputs import arrays_of
 from ..judge import BUDGET, Unsound
 from ..judge import CHECKS as SYNCHRONISATION
@@ -46,7 +48,9 @@ def judge(name: str, kernel: Any, launch: Any, wanted: Callable[[Mutant], bool] 
 
     def run(changed: Any) -> tuple[Any, dict[str, bytes]]:
         saved = kernel.variant(False, True)
-        kernel._variants[False, True, True] = changed, executable
+        # Native instructions are compiled, services are called.
+        compiled = executable if changed.natives is program.natives else Executable(changed)
+        kernel._variants[False, True, True] = changed, compiled
         try:
             result, found = launch.launch(check=CHECKS, max_instructions=BUDGET)
         finally:

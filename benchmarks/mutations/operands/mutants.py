@@ -22,10 +22,11 @@ from ptxlab.descriptors import (
 from ptxlab.engine.program import Program
 from ptxlab.isa.catalogue import Qualifiers
 from ptxlab.isa.effects import Asynchronous, Unit
-from ptxlab.isa.operands import Const, Op
+from ptxlab.isa.native_ops import TensorAccess
+from ptxlab.isa.operands import Addr, Const, Op
 from ptxlab.tables import TENSOR_MAP_SWIZZLES
 
-from .taken import INSTRUCTION, A, B, Taken, changed, copies, products, with_handler
+from .taken import INSTRUCTION, SCALES_A, SCALES_B, SOURCE, A, B, Taken, changed, copies, products, tensor_copies, with_handler
 
 __all__ = ["Mutant", "mutants"]
 
@@ -33,6 +34,12 @@ _NAMES = {A: "A", B: "B"}
 _CHUNK = 16
 _START = 0x3FFF
 _LARGEST_STEP = 4096
+_NEXT_COLUMNS = 8
+_REGISTERS = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
+"""Shape of tcgen05.ld -> registers for each repetition."""
+_OTHER_SHAPES = {"32x32b": "16x64b", "16x64b": "32x32b", "16x128b": "16x256b", "16x256b": "16x128b"}
+_NEXT_SCALES = 4
+"""Columns with scale factors of 128 rows."""
 _TYPES = ("f16", "bf16", "tf32", "e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "s8", "u8")
 _OTHER_TYPES = {"f16": "bf16", "bf16": "f16", "e4m3": "e5m2", "e5m2": "e4m3", "s8": "u8", "u8": "s8"}
 _Kind = type[WgmmaDescriptor] | type[SharedMemoryDescriptor]
@@ -67,7 +74,9 @@ def mutants(program: Program, taken: Taken) -> Iterator[Mutant]:
     for raw, ops in _groups(found, taken, INSTRUCTION, lambda raw: raw).items():
         yield from _of_instruction(raw, ops)
     yield from _of_modifiers([op for op in found if _by_warpgroup(op)])
+    yield from _of_scales(program, found, taken)
     yield from _of_maps(copies(program), taken)
+    yield from _of_loads(program)
 
 
 def _by_warpgroup(op: Op) -> bool:
@@ -163,7 +172,7 @@ def _steps(ops: list[Op], taken: Taken, position: int) -> Iterator[Mutant]:
                 "K step",
                 f"{name}: {step} -> {other}",
                 _lines(ops),
-                rf"start address of {name} by {step}\b|start address to",
+                rf"start address of {name} by {step}\b|start address to|address of {name} by {step // _CHUNK} columns",
                 partial(_stepping, ops, position, step, other),
             )
 
@@ -220,7 +229,7 @@ def _of_instruction(raw: int, ops: list[Op]) -> Iterator[Mutant]:
         field = f"scale_{matrix}_id"
         for number in range(4):
             how = f"{name}: {getattr(given, field)} -> {number}"
-            text = rf"scale factor id of {name} to {getattr(given, field)}\b"
+            text = rf"scale factor ID of {name} to {getattr(given, field)}\b"
             yield from made("scale factor id", how, text, **{field: number})
     for other in ("f16", "f32"):
         yield from made("type of D", f"{given.d} -> {other}", f"give {given.d} as the type of D", d=other)
@@ -228,6 +237,37 @@ def _of_instruction(raw: int, ops: list[Op]) -> Iterator[Mutant]:
         of = getattr(given, size)
         for count in (of // 2, 2 * of):
             yield from made(size.upper(), f"{of} -> {count}", rf"set {size.upper()} to {of}\b", **{size: count})
+
+
+# ------------------------------------------------------------------------------------------------------- scale factors
+
+
+def _of_scales(program: Program, ops: list[Op], taken: Taken) -> Iterator[Mutant]:
+    """Where scale factors are in tensor memory, and how they are copied there."""
+    scaled = [op for op in ops if any(name == "scale-A-tmem" for name, _ in op.row.operands)]
+    if not scaled:
+        return
+    for name, position in (("A", SCALES_A), ("B", SCALES_B)):
+        yield Mutant(
+            "scale factor column",
+            f"{name}: {_NEXT_SCALES} columns later",
+            _lines(scaled),
+            f"scale factors of {name}|their own scale factors",
+            partial(_replacing, scaled, position, lambda value: value + _NEXT_SCALES),
+        )
+    for fields, alike in _groups(tensor_copies(program), taken, SOURCE, lambda raw: raw & ~_START).items():
+        given = SharedMemoryDescriptor.decode(fields)
+        for attribute, text in _STRIDES.items():
+            value = getattr(given, attribute)
+            for other in dict.fromkeys((value // 32 * 16, 2 * value, value + _CHUNK, 0)):
+                if other != value:
+                    yield Mutant(
+                        "scale factor layout",
+                        f"{attribute}: {value} -> {other}",
+                        _lines(alike),
+                        rf"{text} to {value}\b",
+                        partial(_replacing, alike, SOURCE, partial(_with, SharedMemoryDescriptor, fields, {attribute: other})),
+                    )
 
 
 # -------------------------------------------------------------------------------------------------------------- wgmma
@@ -283,6 +323,38 @@ def _transposed(ops: list[Op], number: int, program: Program) -> Program:
 
 def _same(_: Any, values: dict[int, int]) -> dict[int, int]:
     return values
+
+
+# ----------------------------------------------------------------------------------------------------------- tcgen05.ld
+
+
+def _of_loads(program: Program) -> Iterator[Mutant]:
+    """The shape and the column of tcgen05.ld; another shape has as many registers."""
+    groups: dict[tuple[str, int], list[Op]] = {}
+    for index, native in program.natives.items():
+        if isinstance(native, TensorAccess) and not native.write and not native.pack and native.shape in _REGISTERS:
+            groups.setdefault((native.shape, native.repeat), []).append(program.ops[index])
+    for (shape, repeat), alike in groups.items():
+        make = partial(Mutant, lines=_lines(alike), proposal=rf"tcgen05\.ld.*\.{shape}\.x{repeat}\b")
+        how = f"{shape}.x{repeat}: {_NEXT_COLUMNS} columns later"
+        yield make("tcgen05.ld column", how, of=partial(_loading, alike, _NEXT_COLUMNS, shape, repeat))
+        other = _OTHER_SHAPES[shape]
+        count, rest = divmod(repeat * _REGISTERS[shape], _REGISTERS[other])
+        if count and not rest:
+            yield make("tcgen05.ld shape", f"{shape}.x{repeat} -> {other}.x{count}", of=partial(_loading, alike, 0, other, count))
+
+
+def _loading(ops: list[Op], columns: int, shape: str, repeat: int, program: Program) -> Program:
+    made, natives = list(program.ops), dict(program.natives)
+    for op in ops:
+        native = natives[op.index]
+        assert isinstance(native, TensorAccess)
+        natives[op.index] = replace(native, shape=shape, repeat=repeat)
+        operands, address = list(op.operands), op.operands[native.address]
+        assert isinstance(address, Addr)
+        operands[native.address] = replace(address, offset=address.offset + columns)
+        made[op.index] = Op(op.index, op.opcode, op.row, op.q, tuple(operands), op.guard, op.line, op.column, op.targets)
+    return replace(program, ops=made, natives=natives, digest="")
 
 
 # ---------------------------------------------------------------------------------------------------------- tensor maps

@@ -16,14 +16,31 @@ from ptxlab.engine.program import Program
 from ptxlab.isa.effects import Asynchronous, Space, Unit
 from ptxlab.isa.operands import Op
 
-__all__ = ["INSTRUCTION", "A", "B", "Taken", "changed", "copies", "products", "record", "with_handler"]
+__all__ = [
+    "INSTRUCTION",
+    "SCALES_A",
+    "SCALES_B",
+    "SOURCE",
+    "A",
+    "B",
+    "Taken",
+    "changed",
+    "copies",
+    "products",
+    "record",
+    "tensor_copies",
+    "with_handler",
+]
 
-A, B, INSTRUCTION = 1, 2, 3
-"""The positions of both matrix descriptors and of the instruction descriptor among the operands that `tcgen05.mma` fetches.
+A, B, INSTRUCTION, SCALES_A, SCALES_B = 1, 2, 3, 5, 6
+"""The positions of both matrix descriptors, of the instruction descriptor, and of the addresses of the scale factors among the operands
+that `tcgen05.mma` fetches.
 
 The matrix descriptors of `wgmma` are its operands 1 and 2.
 """
 _WGMMA = {1: A, 2: B}
+SOURCE = 1
+"""The position of the descriptor of `tcgen05.cp`."""
 Values = tuple[int, ...]
 
 
@@ -73,6 +90,13 @@ class _Context:
             return found
         return self._change(self._warp, {_WGMMA[operand]: found})[_WGMMA[operand]]
 
+    def lane_value(self, operand: Any, bits: int, lane: int) -> int:
+        """The descriptor of tcgen05.cp."""
+        found: int = self._warp.lane_value(operand, bits, lane)
+        if bits != 64 or self._of_map is not None or operand is not self._warp.op.operands[SOURCE]:
+            return found
+        return self._change(self._warp, {SOURCE: found})[SOURCE]
+
     @property
     def machine(self) -> Any:
         return self._warp.machine if self._of_map is None else _Machine(self._warp, self._of_map)
@@ -111,6 +135,15 @@ def _multiplies(op: Op) -> bool:
 def copies(program: Program) -> list[Op]:
     """The tensor copies to shared memory."""
     return [op for op in program.ops if isinstance(op.effects, Asynchronous) and op.effects.tensor_map and op.effects.writes & Space.SHARED]
+
+
+def tensor_copies(program: Program) -> list[Op]:
+    """The copies from shared to tensor memory."""
+    return [
+        op
+        for op in program.ops
+        if isinstance(op.effects, Asynchronous) and op.effects.unit is Unit.TENSOR_CORE and any(n == "s-desc" for n, _ in op.row.operands)
+    ]
 
 
 def changed(
@@ -154,6 +187,6 @@ def record(run: Callable[[Program], object], program: Program) -> Taken:
             known.append(raw)
         return raw
 
-    watched = changed(changed(program, products(program), note), copies(program), of_map=note_map)
+    watched = changed(changed(program, [*products(program), *tensor_copies(program)], note), copies(program), of_map=note_map)
     run(watched)
     return taken

@@ -120,12 +120,15 @@ class Word(IntEnum):
     """in: non-zero where lane 0 of a tensor memory address is lane 0 for all warps (model ``spec``), not the first one of the warp"""
 
     COPIED = 52
-    """in: address of uint64 for each word of the CTA's shared memory: the global address that cp.async copied there; 0 if not recorded"""
+    """in: address of uint64 for each word of the CTA's shared memory; 0 if it is not recorded
+
+    The global address from which cp.async, or a load and a store, brought the word; 0 where that is not known.
+    """
 
 
 WORDS = 56
 NO_SOURCE = 1
-"""In place of an address where cp.async has written zeros."""
+"""In place of an address where zeros have been written for what was not read."""
 
 
 class Status(IntEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 from ptxlab.isa.native_ops import Native
 from ptxlab.isa.operands import Op
 
-__all__ = ["HOW_SHIFT", "UNWRITTEN_REGISTER", "BasicBlock", "Observed", "Parameter", "Program", "Register", "SharedLayout"]
+__all__ = [
+    "HOW_SHIFT",
+    "UNWRITTEN_REGISTER",
+    "BasicBlock",
+    "LoadedValues",
+    "LoadedWord",
+    "Observed",
+    "Parameter",
+    "Program",
+    "Register",
+    "SharedLayout",
+]
 
 UNWRITTEN_REGISTER = 1 << 31
 """An origin of undefined bits is the index of an op plus one (a load whose guard is false), or this plus the number of a register."""
@@ -112,6 +123,29 @@ class SharedLayout:
     dynamic: int
 
 
+class LoadedWord(NamedTuple):
+    """A word that a load from global memory has read: the index of the load, and the byte in what it reads."""
+
+    load: int
+    byte: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedValues:
+    """Which stores write what has been loaded, as it is, to shared memory.
+
+    Attributes
+    ----------
+    stores : by the index of a store the words that it writes; None for one that is computed
+    rows : by the index of a load the frame offset of uint64[32] with the addresses at which the lanes have read last
+    zeros : the loads whose registers are zero in lanes that do not execute them
+    """
+
+    stores: dict[int, tuple[LoadedWord | None, ...]] = field(default_factory=dict)
+    rows: dict[int, int] = field(default_factory=dict)
+    zeros: frozenset[int] = frozenset()
+
+
 @dataclass(slots=True)
 class Program:
     """One entry function, ready to execute."""
@@ -151,6 +185,8 @@ class Program:
     """Mirrored programs: frame offset of zeros, the undefined bits of defined values, and behind them of two buffers of 32 addresses."""
     observed_loads: frozenset[int] = frozenset()
     """Loads of a mirrored program that are observed even if what they load is defined."""
+    loaded: LoadedValues = field(default_factory=LoadedValues)
+    """Where an observer of operands wants to know what stores write (`ptxlab.engine.context.Word.COPIED`)."""
     recorded: bool = False
     """Whether compiled code notes accesses and fences for observers."""
 

@@ -21,7 +21,7 @@ from ptxlab.isa.operands import Op, Resolved
 from ptxlab.native import address_of
 
 if TYPE_CHECKING:
-    from ptxlab.isa.tiles import CopiedTile, MatrixOperand, MatrixProduct, Product
+    from ptxlab.isa.tiles import CopiedBytes, CopiedTile, MatrixOperand, MatrixProduct, Product, TensorCopy
 
 __all__ = [
     "AsyncOperation",
@@ -275,10 +275,14 @@ class AsyncOperation:
     """Does to the undefined bits what ``perform`` does to the data; None: if any bit that is read is undefined, all that is written is."""
     tiles: Callable[[], Iterable[CopiedTile]] | None = None
     """Returns the boxes of arrays that it copies to shared memory."""
+    bytes_copied: Callable[[], Iterable[CopiedBytes]] | None = None
+    """Returns the contiguous bytes that it copies to shared memory."""
     words: NDArray[np.uint64] | None = None
     """What threads have asked it to copy to shared memory: rows as compiled code notes them (`ptxlab.engine.context.Word.PENDING`)."""
     product: Callable[[], MatrixProduct] | None = None
     """Returns the product of matrices that it computes."""
+    tensor_copy: Callable[[], TensorCopy] | None = None
+    """Returns what it copies from shared to tensor memory."""
     details: Callable[[], Product] | None = None
     """Returns the same in numbers: shape, descriptors, operands, and where D is."""
     agent: Any = None

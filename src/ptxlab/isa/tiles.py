@@ -22,10 +22,23 @@ from ptxlab.isa.context import Cta
 from ptxlab.layout import Major, PlacedOperand
 from ptxlab.native import BoundedCache
 
-__all__ = ["CHUNK", "NO_BYTES", "CopiedTile", "MatrixOperand", "MatrixProduct", "Product", "ProductPlace", "TileArray"]
+__all__ = [
+    "CHUNK",
+    "NO_BYTES",
+    "CopiedBytes",
+    "CopiedTile",
+    "MatrixOperand",
+    "MatrixProduct",
+    "Product",
+    "ProductPlace",
+    "ScaleFactors",
+    "TensorCopy",
+    "TileArray",
+]
 
 CHUNK = 16
 """Bytes that every swizzle and every canonical layout keeps together."""
+_ROW = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,13 +84,30 @@ class CopiedTile:
     contents: Callable[[], NDArray[np.uint8]]
 
 
+class CopiedBytes(NamedTuple):
+    """Contiguous bytes that are copied to shared memory as they are.
+
+    Attributes
+    ----------
+    cta, offset, size : the bytes in shared memory
+    address : the global address from which they come; None if they come from shared memory
+    origin : the CTA and the offset of the bytes in its shared memory from which they come; None if they come from global memory
+    """
+
+    cta: Cta
+    offset: int
+    size: int
+    address: int | None
+    origin: tuple[Cta, int] | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MatrixOperand:
     """Matrix A or B of a product in shared memory.
 
     Attributes
     ----------
-    name : ``"A"`` or ``"B"``
+    name : ``"A"`` or ``"B"``; of a copy to tensor memory ``"source"``
     placed : how it is read
     chunks : the chunks of shared memory that it consists of, ``[row, chunk of k]`` if K-major, else ``[k, chunk of rows]``
     major : which dimension is contiguous
@@ -112,11 +142,21 @@ class MatrixOperand:
         return cls(name, placed, placed.chunks, major, element, container, stored, descriptor)
 
     @property
+    def title(self) -> str:
+        """What findings call it."""
+        return f"matrix {self.name}" if self.name in ("A", "B") else f"the {self.name}"
+
+    @property
     def overlaps(self) -> bool:
         """Whether two elements lie in the same bytes."""
         if "overlaps" not in self.known:
             self.known["overlaps"] = len(np.unique(self.chunks)) < self.chunks.size
         return bool(self.known["overlaps"])
+
+    def in_row_of(self, other: MatrixOperand) -> bool:
+        """Whether both are the same matrix, K-major, and begin in the same row of 128 bytes."""
+        row = self.descriptor.start // _ROW == other.descriptor.start // _ROW
+        return row and self.name == other.name and self.major == other.major == "k"
 
     @property
     def per_chunk(self) -> int:
@@ -127,6 +167,45 @@ class MatrixOperand:
         """The chunks that it would consist of with another descriptor, or in the other dimension; in the form that ``major`` says."""
         index = self.placed.index
         return PlacedOperand.of(descriptor, major, index.rows, index.k, max(self.container // 8, 1)).chunks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScaleFactors:
+    """The scale factors of matrix A or B of a product in tensor memory.
+
+    Attributes
+    ----------
+    name : ``"A"`` or ``"B"``
+    number : the scale factor ID, the first byte of a row's cell
+    count : scale factors of a row
+    column, lane, byte : where the first one of the first row is
+    columns : from ``column``, those in which there are any
+    """
+
+    name: str
+    number: int
+    count: int
+    column: int
+    lane: int
+    byte: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorCopy:
+    """Chunks of shared memory that are copied to tensor memory as they are, in each of ``ctas``.
+
+    Attributes
+    ----------
+    source : the rows and chunks, read as a K-major operand
+    lanes : ``[row, copy]``, the lanes to which a row goes
+    column : the first column
+    """
+
+    ctas: tuple[Cta, ...]
+    source: MatrixOperand
+    lanes: NDArray[np.int64]
+    column: int
 
 
 @dataclass(slots=True, eq=False)
@@ -141,6 +220,8 @@ class MatrixProduct:
     d : the element type of D
     accumulate : whether the product is added to D
     columns, lanes : of D in tensor memory, the lanes among those that a warp can access; 0 for D in registers
+    scales : the scale factors of A and of B
+    tensor_a : the first column of an A in tensor memory, and how many columns it has
     """
 
     operands: tuple[MatrixOperand, ...]
@@ -150,6 +231,8 @@ class MatrixProduct:
     accumulate: bool
     columns: int = 0
     lanes: int = 0
+    scales: tuple[ScaleFactors, ...] = ()
+    tensor_a: tuple[int, int] | None = None
 
 
 Codes = NDArray[Any]

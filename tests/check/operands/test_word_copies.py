@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from .word_kernels import MISTAKES, TEXT, launch, mistaken
+from .word_kernels import INSTRUCTION, MATRICES, MISTAKES, STEP, TEXT, launch, mistaken
 
 SHOWS = {"test_mistakes": ("tcgen05.mma*",)}
 
@@ -47,6 +47,44 @@ def test_a_finding_in_full() -> None:
         "matrix A is not an image of the rows that were copied: it has no equal steps; A[2, 0] is a[1, 0], but A[0, 0] is a[0, 0]"
     )
     assert first.fix == "set the swizzling mode to 128B: then A is the tile that was copied"
+
+
+def test_one_instruction_of_a_sum_reads_b_transposed() -> None:
+    """By itself the first product is one of columns of a."""
+    text = TEXT.replace(INSTRUCTION, "0x08110010").replace(STEP, STEP + f"\n    mov.b32 %r6, {INSTRUCTION};")
+    result, right = launch(text, check="operands")
+    assert not right
+    (found,) = result.diagnostics
+    assert found.code == "O105"
+    assert found.message == (
+        "matrix B is read K-major, and the instruction before, which adds to the same D, reads the same bytes MN-major"
+    )
+    assert found.fix == "clear the transpose bit of B in the instruction that reads it MN-major, or set the transpose bit in both"
+
+
+def test_one_instruction_of_a_sum_has_fewer_columns() -> None:
+    text = TEXT.replace(INSTRUCTION, "0x08080010").replace(STEP, STEP + f"\n    mov.b32 %r6, {INSTRUCTION};")
+    result, right = launch(text, check="operands")
+    assert not right
+    (found,) = result.diagnostics
+    assert found.code == "O107"
+    assert found.message == "matrix B has 64 rows, and in the instruction before, which adds to the same D, 32 of the same rows"
+    assert found.fix == "set N to 64 in both instruction descriptors"
+
+
+def test_rows_of_another_array() -> None:
+    """The operand begins 16 rows too late, and its last rows are those of the array that stands after it in shared memory."""
+    copies = TEXT[TEXT.index("COPY:") : TEXT.index("    cp.async.wait_all")]
+    again = "    mov.u32 %r12, 0;\n    add.u32 %r10, %r10, 16384;\n    ld.param.u64 %rd1, [c];\n" + copies.replace("COPY", "AGAIN")
+    text = TEXT.replace(copies, copies + again).replace("tile[16384]", "tile[32768]")
+    result, right = launch(text, check="operands")
+    assert right
+    assert result.diagnostics == ()
+    late = text.replace(f"or.b64 %rd10, %rd10, {MATRICES};", f"or.b64 %rd10, %rd10, {MATRICES};\n    add.u64 %rd10, %rd10, 128;")
+    result, right = launch(late.replace("mov.u64 %rd11, %rd10;", "sub.u64 %rd11, %rd10, 128;"), check="operands")
+    assert not right
+    assert result.diagnostics[0].code == "O101"
+    assert result.diagnostics[0].fix == "set the start address to 0x400: then A is the tile that was copied"
 
 
 def test_rows_in_any_order() -> None:

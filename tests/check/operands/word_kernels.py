@@ -79,6 +79,11 @@ WAIT:
     ret;
 }}
 """
+LOADED_TEXT = TEXT.replace(
+    "cp.async.cg.shared.global [%r13], [%rd1], 16;",
+    "ld.global.v4.b32 {%r20, %r21, %r22, %r23}, [%rd1];\n    st.shared.v4.b32 [%r13], {%r20, %r21, %r22, %r23};",
+).replace("cp.async.wait_all;", "")
+"""The same with loads and stores."""
 MATRICES = "0x4000404000010000"
 INSTRUCTION = "0x08100010"
 STEP = "add.u64 %rd10, %rd10, 2;\n    add.u64 %rd11, %rd11, 2;"
@@ -101,11 +106,11 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
 }  # fmt: skip
 
 
-def mistaken(name: str) -> tuple[str, str, str]:
+def mistaken(name: str, text: str = TEXT) -> tuple[str, str, str]:
     """The PTX with a mistake, the code of the finding, and a part of its fix."""
     right, instead, code, fix = MISTAKES[name]
-    assert right in TEXT
-    return TEXT.replace(right, instead), code, fix
+    assert right in text
+    return text.replace(right, instead), code, fix
 
 
 def launch(text: str, a: Any = None, backend: str = "llvm", **options: Any) -> tuple[Any, bool]:

@@ -7,7 +7,7 @@ Each swizzling mode and each pair of strides gives another image of one tile: a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ptxlab.isa.tiles import CopiedTile, MatrixOperand, TileArray
 
-__all__ = ["SHIFT", "Image", "Mismatch", "image_of", "located", "same_k"]
+__all__ = ["SHIFT", "Image", "Mismatch", "image_of", "located", "relative_places"]
 
 SHIFT = 24
 """An entry of the shadow is the number of a copied tile, above these bits, and the position of a chunk in the tile; 0: not known."""
@@ -40,7 +40,6 @@ class Image:
     ----------
     first : the index of the first element's tile among those that were given, in the order of their addresses
     regular : whether coordinates say where in its array the tile lies
-    k_dimensions : of the box
     k, row : the first element's k and row in its box
     width : elements of k in a box, in the dimensions that vary
     steps : k of each element of a row, less the first one's, as bytes; empty if it is not known
@@ -49,7 +48,6 @@ class Image:
 
     first: int
     regular: bool
-    k_dimensions: tuple[int, ...]
     k: int
     row: int
     width: int
@@ -57,15 +55,17 @@ class Image:
     reach: int
 
 
-def same_k(dimensions: tuple[int, ...], tiles: Iterable[CopiedTile]) -> bool:
-    """Whether tiles of one array begin at the same k."""
-    starts: dict[int, tuple[int, ...]] = {}
+def relative_places(tiles: Sequence[CopiedTile]) -> tuple[tuple[int, ...], ...]:
+    """Where tiles lie in their arrays, less where the first one of the same array lies; empty for arrays that are not regular."""
+    first: dict[int, tuple[int, ...]] = {}
+    found = []
     for tile in tiles:
         if tile.array.regular:
-            at = tuple(tile.coordinates[d] for d in dimensions)
-            if starts.setdefault(id(tile.array), at) != at:
-                return False
-    return True
+            base = first.setdefault(id(tile.array), tile.coordinates)
+            found.append(tuple(c - b for c, b in zip(tile.coordinates, base, strict=True)))
+        else:
+            found.append(())
+    return tuple(found)
 
 
 def located(positions: Entries, array: TileArray) -> Entries:
@@ -109,8 +109,13 @@ def image_of(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, Copie
     ):
         return Mismatch("it begins inside a tile of one array and goes on in a tile of another", *_first_of_another(numbers))
     k_dims = slot_dims if k_major else line_dims
-    if len(found) > 1 and not same_k(tuple(sorted(k_dims)), [tiles[number] for number in found]):
-        return Mismatch("its rows come from tiles that begin at different k", *_first_of_another(numbers))
+    if len(found) > 1:
+        row_dims = line_dims if k_major else slot_dims
+        places = numbers if k_major else numbers.T
+        if (apart := _different_k(places, tiles, k_dims)) is not None:
+            return Mismatch("its rows come from tiles that begin at different k", *(apart if k_major else apart[::-1]))
+        if (again := _same_k_again(places[0], tiles, row_dims)) is not None:
+            return Mismatch("its rows go on in a tile of other rows and the same k", *((0, again) if k_major else (again, 0)))
     per_chunk = operand.per_chunk
     each = per_chunk if k_major else 1
     along = k_of[0] if k_major else k_of[:, 0]
@@ -119,7 +124,6 @@ def image_of(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, Copie
     return Image(
         first=sorted(tiles, key=lambda number: tiles[number].offset).index(first),
         regular=all(array.regular for array in found.values()),
-        k_dimensions=tuple(sorted(k_dims)),
         k=int(k_of[0, 0]) * each * operand.stored,
         row=int(row_of[0, 0]),
         width=int(np.prod([counts[d] for d in k_dims])) * each * operand.stored,
@@ -175,6 +179,35 @@ def _whole(rows: Entries, numbers: Entries, counts: NDArray[np.int64], dimension
     if (along == along[0]).all():
         return True
     return int(rows[0, 0]) == 0 and int(rows[-1, 0]) == int(np.prod([counts[d] for d in dimensions])) - 1
+
+
+def _different_k(numbers: Entries, tiles: Mapping[int, CopiedTile], k_dims: set[int]) -> tuple[int, int] | None:
+    """The first row, and its chunk, that comes from a tile with another k than that of the same chunk of the first row.
+
+    ``numbers`` are those of the tiles, ``[row, k]``.
+    """
+    for row, k in np.argwhere(numbers != numbers[:1]).tolist():
+        one, other = tiles[int(numbers[0, k])], tiles[int(numbers[row, k])]
+        if one.array is other.array and one.array.regular and any(one.coordinates[d] != other.coordinates[d] for d in k_dims):
+            return row, k
+    return None
+
+
+def _same_k_again(numbers: Entries, tiles: Mapping[int, CopiedTile], row_dims: set[int]) -> int | None:
+    """The first chunk of a row that comes from another tile than the first one, of rows behind or before it and the same k.
+
+    Tiles that have some rows in common are none: a convolution multiplies rows that are moved by less than a tile.
+    """
+    first = tiles[int(numbers[0])]
+    sizes = [count * (first.array.per_chunk if d == 0 else 1) for d, count in enumerate(first.array.counts)]
+    for k in np.flatnonzero(numbers != numbers[0]).tolist():
+        other = tiles[int(numbers[k])]
+        if other.array is first.array and other.array.regular:
+            moved = [b - a for a, b in zip(first.coordinates, other.coordinates, strict=True)]
+            differ = {d for d, distance in enumerate(moved) if distance}
+            if differ and differ <= row_dims and any(abs(moved[d]) >= sizes[d] for d in differ):
+                return k
+    return None
 
 
 def _first_of_another(numbers: Entries) -> tuple[int, int]:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ptxlab.check.operands._candidates import agree
-from ptxlab.check.operands._image import Image, same_k
+from ptxlab.check.operands._image import Image, relative_places
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.isa.tiles import MatrixOperand, TileArray
 
-__all__ = ["PAIR", "Images", "Located"]
+__all__ = ["PAIR", "Images", "Located", "TilesUnder", "tiles_under"]
 
 PAIR = 2
 """Operands of an instruction that has both A and B in shared memory."""
+
+TilesUnder: TypeAlias = tuple[tuple[tuple[int, TileArray], ...], tuple[tuple[int, ...], ...]]
+"""The tiles in which an operand lies: of each its offset and its array; and where they lie in their arrays, relative to each other."""
+
+
+def tiles_under(under: Sequence[PlacedTile]) -> TilesUnder:
+    """What the image of an operand depends on."""
+    if len(under) == 1:
+        return ((under[0].tile.offset, under[0].tile.array),), ()
+    return tuple((held.tile.offset, held.tile.array) for held in under), relative_places([held.tile for held in under])
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +54,7 @@ class Images:
         self,
         operands: tuple[MatrixOperand, ...],
         version: int,
-        arrays: tuple[tuple[tuple[int, TileArray], ...], ...],
+        arrays: tuple[TilesUnder, ...],
         images: tuple[Image | None, ...],
         offsets: tuple[int | None, ...],
     ) -> None:
@@ -55,11 +67,11 @@ class Images:
         if self._version != shared.version:
             return False
         placed = shared.placed
-        for arrays, image in zip(self._arrays, self.images, strict=True):
+        for arrays, relative in self._arrays:
             for offset, array in arrays:
                 if placed[offset].tile.array is not array:
                     return False
-            if len(arrays) > 1 and image is not None and not same_k(image.k_dimensions, [placed[offset].tile for offset, _ in arrays]):
+            if len(arrays) > 1 and relative != relative_places([placed[offset].tile for offset, _ in arrays]):
                 return False
         return True
 

@@ -10,20 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.operands._candidates import Candidate, best
-from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of, same_k
-from ptxlab.check.operands._images import PAIR, Images
+from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of
+from ptxlab.check.operands._images import PAIR, Images, tiles_under
 from ptxlab.check.operands._loaded import halves_loaded, used_as
 from ptxlab.check.operands._report import Reporter, fix_text
 from ptxlab.check.operands._rest import RestRows
+from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
+from ptxlab.check.operands._tile_report import TileReporter
 from ptxlab.check.operands._word_check import WordCheck, Words
-from ptxlab.check.operands._word_images import fitting_descriptor
+from ptxlab.check.operands._word_images import WORD, fitting_descriptor
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
-from ptxlab.isa.effects import Asynchronous, Unit
+from ptxlab.isa.effects import Asynchronous, Space, Unit
 from ptxlab.isa.native_ops import CopyAsync
-from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
+from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct, TensorCopy, TileArray
 from ptxlab.machine.observe.observer import Observer
 from ptxlab.native import address_of
 
@@ -47,8 +49,11 @@ def multiplies(program: Program) -> bool:
 
 
 def copies_words(program: Program) -> bool:
-    """Whether threads of a kernel ask for copies to shared memory, word by word."""
-    return any(isinstance(native, CopyAsync) for native in program.natives.values())
+    """Whether a kernel copies to shared memory without tensor maps: by threads, word by word, or contiguous bytes."""
+    if program.loaded.stores or any(isinstance(native, CopyAsync) for native in program.natives.values()):
+        return True
+    effects = [op.effects for op in program.ops if isinstance(op.effects, Asynchronous)]
+    return any(e.unit is Unit.TMA and e.writes & Space.SHARED and not e.tensor_map for e in effects)
 
 
 def is_image(operand: MatrixOperand, shared: SharedTiles, chunks: NDArray[np.intp]) -> bool:
@@ -69,11 +74,14 @@ class Products:
     images : of the operands of an instruction
     last : by accumulator the instruction that last wrote or added to it, and the tiles in which its operands begin
     steps : pairs of instructions that have been compared
+    operands, tensor_a : by accumulator those of the instruction that last wrote or added to it, and the first column of its A
     """
 
     images: dict[tuple[MatrixOperand, ...], Images] = field(default_factory=dict)
     last: dict[Any, tuple[Images, list[PlacedTile | None]]] = field(default_factory=dict)
     steps: set[tuple[Images, Images]] = field(default_factory=set)
+    operands: dict[Any, tuple[MatrixOperand, ...]] = field(default_factory=dict)
+    tensor_a: dict[Any, int] = field(default_factory=dict)
 
 
 class OperandCheck(Observer):
@@ -86,10 +94,16 @@ class OperandCheck(Observer):
         """The element types of D, each with an instruction."""
         self._products: dict[int, Products] = {}
         self._reporter = Reporter(launch)
+        self._tile_reporter = TileReporter(self._reporter)
         self._words: dict[int, Words] = {}
         self._rest = RestRows(launch.program, launch.warps_per_cta)
         self._word_check = WordCheck(WordReporter(launch, self._reporter), self._rest)
         self._by_words = copies_words(launch.program)
+        self._typed: set[tuple[int, MatrixOperand, TileArray]] = set()
+        """Instructions, operands and arrays whose element types have been compared."""
+        self._scale_check = ScaleCheck(self._reporter)
+        self._tensor: dict[int, TensorSources] = {}
+        """Of the CTAs into whose tensor memory something has been copied."""
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         for cta in ctas:
@@ -104,6 +118,8 @@ class OperandCheck(Observer):
             warp.words[Word.COPIED] = address_of(words.sources)
 
     def ended(self, cta: CtaState) -> None:
+        if id(cta) in self._tensor:
+            self._scale_check.ended(self._tensor.pop(id(cta)), cta)
         self._shared.pop(id(cta), None)
         self._products.pop(id(cta), None)
         self._words.pop(id(cta), None)
@@ -116,9 +132,17 @@ class OperandCheck(Observer):
                     shared.copied(tile, operation.op)
                     if id(tile.cta) in self._words:
                         self._words[id(tile.cta)].overwritten(tile.offset, tile.size)
+        elif operation.bytes_copied is not None:
+            for copied in operation.bytes_copied():
+                words, origin = self._words.get(id(copied.cta)), None if copied.origin is None else self._words.get(id(copied.origin[0]))
+                if words is not None:
+                    words.brought(copied, origin)
+                    self._shared[id(copied.cta)].forget(copied.offset, copied.size)
         elif operation.words is not None:
             if id(operation.cta) in self._words:
                 self._words[id(operation.cta)].copied(operation.words)
+        elif operation.tensor_copy is not None:
+            self._copied_to_tensor_memory(operation, operation.tensor_copy())
         elif operation.product is not None:
             product = operation.product()
             self._types.setdefault(product.d, operation)
@@ -126,12 +150,66 @@ class OperandCheck(Observer):
                 # An operation may perform after its CTA has exited.
                 if id(cta) in self._shared:
                     self._multiplied(operation, product, cta)
+            if product.scales and id(product.ctas[0]) in self._tensor:
+                about = operation, product, self._tensor[id(product.ctas[0])], product.ctas[0]
+                self._scale_check.multiplied(*about)
+                if self._of_two_arrays(product, product.ctas[0]):
+                    self._scale_check.exchanged(*about)
+
+    def _of_two_arrays(self, product: MatrixProduct, cta: Any) -> bool:
+        """Whether A and B are known to come from different arrays."""
+        found = [self._array_of(operand, cta) for operand in product.operands]
+        return len(found) == PAIR and None not in found and found[0] != found[1]
+
+    def _array_of(self, operand: MatrixOperand, cta: Any) -> int | None:
+        """The address of the array from which the first bytes of an operand have been copied, if known."""
+        shared, words, start = self._shared.get(id(cta)), self._words.get(id(cta)), operand.chunks.item(0) * CHUNK
+        held = None if shared is None else shared.at(start)
+        if held is not None:
+            return held.tile.array.address
+        array = None if words is None else self._reporter.array_at(words.addresses.item(start // WORD))
+        return None if array is None else array.address
+
+    def _copied_to_tensor_memory(self, operation: AsyncOperation, copy: TensorCopy) -> None:
+        """Compare what tcgen05.cp copies with what is in shared memory, and follow it."""
+        for cta in copy.ctas:
+            shared = self._shared.get(id(cta))
+            if shared is not None:
+                words = self._words.get(id(cta))
+                self._tensor.setdefault(id(cta), TensorSources()).copied(copy, cta, shared, words)
+                if copy.source.chunks.shape[1] == 1:
+                    self._check_source(operation, copy.source, shared, words, cta)
+
+    def _check_source(self, operation: AsyncOperation, source: MatrixOperand, shared: SharedTiles, words: Words | None, cta: Any) -> None:
+        """Report rows of 16 bytes, as scale factors have them, that are no image of what was copied, if another descriptor has one."""
+        entries = shared.entries_of(source.chunks)
+        if not entries.any():
+            if words is not None:
+                self._word_check.copied(operation, source, words, cta)
+            return
+        under = shared.under(source)
+        key = tiles_under(under)
+        found: Image | Mismatch | None = source.known.get(key)
+        if found is None and entries.all():
+            found = source.known[key] = image_of(source, entries, {held.number: held.tile for held in under})
+        if isinstance(found, Mismatch) and best(source, shared, under[0].tile, None) is not None:
+            if source.overlaps:
+                self._tile_reporter.overlapping(operation, source, shared, cta)
+            else:
+                self._tile_reporter.mismatch(operation, source, found, None, shared, cta)
 
     def _multiplied(self, operation: AsyncOperation, product: MatrixProduct, cta: Any) -> None:
         """Compare the operands in one CTA with what was copied, and with those of the instruction before that added to the same D."""
         if self._by_words:
             self._word_check.multiplied(operation, product, self._words[id(cta)], cta)
         shared, products = self._shared[id(cta)], self._products[id(cta)]
+        self._compare_sizes(operation, product, products, cta)
+        if product.tensor_a is not None:
+            column, columns = product.tensor_a
+            before_a = products.tensor_a.get(product.accumulator, column) if product.accumulate else column
+            products.tensor_a[product.accumulator] = column
+            if 0 < abs(column - before_a) < columns:
+                self._reporter.wrong_tensor_step(operation, column - before_a, columns, cta)
         if self._by_words and not shared.placed:
             return
         images = products.images.get(product.operands)
@@ -143,9 +221,18 @@ class OperandCheck(Observer):
         if before is not None and None not in placed and before[1] == placed:
             if (before[0], images) not in products.steps:
                 products.steps.add((before[0], images))
-                self._reporter.step(operation, before[0].located(before[1]), images.located(placed), shared, cta)
+                self._tile_reporter.step(operation, before[0].located(before[1]), images.located(placed), shared, cta)
         elif not images.agree:
-            self._reporter.pair(operation, images.located(placed), shared, cta)
+            self._tile_reporter.pair(operation, images.located(placed), shared, cta)
+
+    def _compare_sizes(self, operation: AsyncOperation, product: MatrixProduct, products: Products, cta: Any) -> None:
+        """Report operands that begin in one row with those of the instruction before, which added to the same D, and have fewer rows."""
+        before = products.operands.get(product.accumulator, ()) if product.accumulate else ()
+        products.operands[product.accumulator] = product.operands
+        for one, other in zip(before, product.operands, strict=False):
+            rows = one.placed.index.rows, other.placed.index.rows
+            if one is not other and rows[0] != rows[1] and one.in_row_of(other) and self._array_of(other, cta) is not None:
+                self._reporter.fewer_rows(operation, one, other, len(product.ctas), cta)
 
     def _images(self, operation: AsyncOperation, product: MatrixProduct, shared: SharedTiles, cta: Any) -> Images:
         """The images of the operands in a CTA; reports those that are not images of what was copied."""
@@ -155,14 +242,17 @@ class OperandCheck(Observer):
         for number, (operand, (image, under)) in enumerate(zip(product.operands, found, strict=True)):
             if isinstance(image, Mismatch):
                 other = found[1 - number][0] if len(found) == PAIR else None
-                self._reporter.mismatch(operation, operand, image, other if isinstance(other, Image) else None, shared, cta)
+                self._tile_reporter.mismatch(operation, operand, image, other if isinstance(other, Image) else None, shared, cta)
             known = image if isinstance(image, Image) else None
             images.append(known)
             offsets.append(None if known is None else under[known.first].tile.offset)
             if known is not None:
-                self._reporter.element_type(operation, operand, under[known.first], cta)
+                typed = operation.op.index, operand, under[known.first].tile.array
+                if typed not in self._typed:
+                    self._typed.add(typed)
+                    self._tile_reporter.element_type(operation, operand, under[known.first], cta)
                 self._rest.multiplied(operation, product, operand, partial(is_image, operand, shared), cta)
-        arrays = tuple(tuple((held.tile.offset, held.tile.array) for held in under) for _, under in found)
+        arrays = tuple(tiles_under(under) for _, under in found)
         return Images(product.operands, shared.version, arrays, tuple(images), tuple(offsets))
 
     def _image(
@@ -170,12 +260,12 @@ class OperandCheck(Observer):
     ) -> tuple[Image | Mismatch | None, list[PlacedTile]]:
         """The image of an operand, None if it is not known, and the tiles in which it lies."""
         if operand.overlaps:
-            self._reporter.overlapping(operation, operand, shared, cta)
+            self._tile_reporter.overlapping(operation, operand, shared, cta)
             return None, []
         under = shared.under(operand)
-        key = tuple((held.tile.offset, held.tile.array) for held in under)
+        key = tiles_under(under)
         image: Image | Mismatch | None = operand.known.get(key)
-        if image is None or (len(under) > 1 and (isinstance(image, Mismatch) or not same_k(image.k_dimensions, [h.tile for h in under]))):
+        if image is None:
             image = operand.known[key] = self._compared(operation, operand, shared, under, cta)
         return image, under
 
@@ -187,13 +277,13 @@ class OperandCheck(Observer):
         if entries.all():
             return image_of(operand, entries, {held.number: held.tile for held in under})
         if under and all(held.gaps for held in under):
-            self._reporter.gaps(operation, operand, entries, under[0], shared, cta)
+            self._tile_reporter.gaps(operation, operand, entries, under[0], shared, cta)
         return None
 
     def advice(self, operand: MatrixOperand, cta: Any) -> str:
         """The descriptor that reads what was copied to where this one begins."""
         shared, words, start = self._shared.get(id(cta)), self._words.get(id(cta)), operand.descriptor.start
-        held = None if shared is None else next((held for held in shared.placed.values() if held.tile.offset <= start < held.end), None)
+        held = None if shared is None else shared.at(start)
         if shared is not None and held is not None:
             candidate: Candidate[Any] | None = best(operand, shared, held.tile, None)
         else:

@@ -73,6 +73,13 @@ class SharedTiles:
             self.version += 1
         self.placed[offset] = PlacedTile(self._count, tile, op, end)
 
+    def forget(self, offset: int, size: int) -> None:
+        """Other bytes have been copied there."""
+        over = [o for o, held in self.placed.items() if o < offset + size and offset < held.end]
+        for number in over:
+            del self.placed[number]
+        self.version += bool(over)
+
     def under(self, operand: MatrixOperand) -> list[PlacedTile]:
         """The tiles between the first and the last byte of an operand, in the order of their addresses."""
         low, high = operand.placed.bounds
@@ -86,6 +93,21 @@ class SharedTiles:
             positions = held.positions
             found[held.tile.offset // CHUNK + held.tile.chunks[positions]] = (held.number << SHIFT) + positions
         return found
+
+    def at(self, offset: int) -> PlacedTile | None:
+        """The tile in which a byte lies."""
+        return next((held for held in self.placed.values() if held.tile.offset <= offset < held.end), None)
+
+    def entries_of(self, chunks: NDArray[np.intp]) -> NDArray[np.int64]:
+        """The entries of some chunks."""
+        low, count = int(chunks.min()), int(chunks.max()) + 1 - int(chunks.min())
+        found = np.zeros(count, np.int64)
+        for held in self.placed.values():
+            if held.tile.offset < (low + count) * CHUNK and low * CHUNK < held.end:
+                at = held.tile.offset // CHUNK + held.tile.chunks - low
+                inside = np.flatnonzero((at >= 0) & (at < count) & (at < held.end // CHUNK - low))
+                found[at[inside]] = (held.number << SHIFT) + inside
+        return found.take(chunks - low)
 
     def tiles(self) -> dict[int, PlacedTile]:
         """The tiles by their numbers."""

@@ -13,7 +13,7 @@ from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._word_images import WORD, TakenWords, WordImage, image_of_words, sources_of
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.engine.context import NO_SOURCE
-from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct
+from ptxlab.isa.tiles import CHUNK, CopiedBytes, MatrixOperand, MatrixProduct
 
 if TYPE_CHECKING:
     from ptxlab.isa.context import AsyncOperation
@@ -41,18 +41,24 @@ class Words:
     Attributes
     ----------
     sources, addresses : global addresses, written by compiled code (`ptxlab.engine.context.Word.COPIED`); the same as signed numbers
+    prepared : words that bulk copies have brought: they stand as they stood in global memory, whose layout may be made for the descriptor
     last : by accumulator the operands of the instruction that last wrote or added to it
     """
 
     sources: NDArray[np.uint64]
     addresses: NDArray[np.int64]
+    prepared: NDArray[np.bool_]
     last: dict[Any, list[TakenWords | None]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, shared: NDArray[np.uint8]) -> Words:
         """Those of a CTA that starts."""
         sources: NDArray[np.uint64] = np.zeros(-(-len(shared) // WORD), np.uint64)
-        return cls(sources, sources.view(np.int64))
+        return cls(sources, sources.view(np.int64), np.zeros(len(sources), np.bool_))
+
+    def are_prepared(self, chunks: NDArray[np.intp]) -> bool:
+        """Whether bulk copies have brought some of these chunks."""
+        return bool(self.prepared.take(chunks * (CHUNK // WORD)).any())
 
     def copied(self, rows: NDArray[np.uint64]) -> None:
         """Deferred copies are performed, in order: see `ptxlab.isa.context.AsyncOperation.words`."""
@@ -60,6 +66,17 @@ class Words:
             size, read = sizes & 0xFF, sizes >> 8 & 0xFF
             for at in range(0, size, WORD):
                 self.sources[offset + at >> 2] = address + at if at < read else NO_SOURCE
+
+    def brought(self, copied: CopiedBytes, origin: Words | None) -> None:
+        """A bulk copy performs; ``origin`` is the shared memory that it reads, if any."""
+        first, count = copied.offset // WORD, copied.size // WORD
+        if copied.address is not None:
+            self.addresses[first : first + count] = copied.address + np.arange(0, copied.size, WORD)
+            self.prepared[first : first + count] = True
+        elif copied.origin is not None and origin is not None:
+            start = copied.origin[1] // WORD
+            self.addresses[first : first + count] = origin.addresses[start : start + count].copy()
+            self.prepared[first : first + count] = origin.prepared[start : start + count].copy()
 
     def overwritten(self, offset: int, size: int) -> None:
         """Other operations have written some bytes."""
@@ -87,6 +104,7 @@ class WordCheck:
         for taken in found:
             if taken is not None and taken.operand not in self._judged:
                 self._judged.add(taken.operand)
+                self._reporter.element_type(operation, taken.operand, taken.image.base, cta)
                 self._rest.multiplied(operation, product, taken.operand, partial(_is_image, taken.image, words), cta)
         if before is not None:
             # The steps of a loop are alike.
@@ -95,6 +113,16 @@ class WordCheck:
             if step not in self._steps:
                 self._steps.add(step)
                 self._reporter.step(operation, before, found, words.sources, cta)
+
+    def copied(self, operation: AsyncOperation, source: MatrixOperand, words: Words, cta: Any) -> None:
+        """Report rows that tcgen05.cp copies and that have no image, if another descriptor has one."""
+        found = sources_of(words.sources, source.chunks)
+        if not found.all() or image_of_words(found) is not None or words.are_prepared(source.chunks):
+            return
+        key = operation.op.index, source.name
+        attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
+        if attempts <= _ATTEMPTS:
+            self._reporter.mismatch(operation, source, found, words.sources, None, cta)
 
     def _taken(
         self, operation: AsyncOperation, operand: MatrixOperand, words: Words, cta: Any, before: TakenWords | None
@@ -109,6 +137,8 @@ class WordCheck:
         if operand.overlaps:
             self._reporter.overlapping(operation, operand, words.sources, cta)
             return None
+        if not words.addresses.item(operand.chunks.item(0) * CHUNK // WORD):
+            return None
         found = sources_of(words.sources, operand.chunks)
         if not found.all() or not (found > NO_SOURCE).any():
             return None
@@ -118,8 +148,12 @@ class WordCheck:
                 per_chunk = CHUNK // WORD
                 relative = np.ascontiguousarray(found[:, ::per_chunk] - image.base).tobytes()
                 operand.known["words"] = _Known(image.line, image.word, operand.chunks.reshape(-1) * per_chunk, relative)
-            self._reporter.element_type(operation, operand, image, cta)
             return TakenWords(operand, image)
+        if words.are_prepared(operand.chunks):
+            if operand not in self._judged:
+                self._judged.add(operand)
+                self._reporter.element_type(operation, operand, int(found[found > NO_SOURCE][0]), cta)
+            return None
         key = operation.op.index, operand.name
         attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
         if attempts <= _ATTEMPTS:

@@ -183,6 +183,7 @@ def fitting_descriptor(
         "start": (),
     }
     if only:
+        fields["start"] = _starts(operand)
         return search(operand, {name: values if name in only else () for name, values in fields.items()}, fitting)
     if operand.major == "mn" and operand.descriptor.start % LINE and (turned := fitting_descriptor(operand, sources, None, ("major",))):
         return turned
@@ -204,9 +205,10 @@ def step_of_words(taken: TakenWords, before: TakenWords, sources: NDArray[np.uin
 
 
 def _starts(operand: MatrixOperand) -> list[int]:
-    """Other start addresses, the nearest first."""
+    """Other start addresses: first those at the same place in a row of 128 bytes, the nearest first."""
     first = operand.descriptor.start
-    return [start for step in range(CHUNK, _FARTHEST, CHUNK) for start in (first - step, first + step) if start >= 0]
+    near = [start for step in range(CHUNK, _FARTHEST, CHUNK) for start in (first - step, first + step) if start >= 0]
+    return sorted(near, key=lambda start: (start - first) % LINE != 0)
 
 
 def _apart(image: WordImage, shape: tuple[int, ...]) -> bool:

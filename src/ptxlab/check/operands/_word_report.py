@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.operands._report import Reporter, element_name, fields_text, fix_text
+from ptxlab.check.operands._report import Reporter, element_name, fields_text, fix_text, is_turned
 from ptxlab.check.operands._word_images import (
     WORD,
     Sources,
     TakenWords,
-    WordImage,
     fitting_descriptor,
     is_rearranged,
     sources_of,
@@ -47,7 +46,12 @@ class WordReporter:
         array = self._reporter.array_at(int(found[found > NO_SOURCE][0]))
         origin, pitch = (0, 0) if array is None else (array.address, _pitch(array))
         only = ("stride", "leading") if is_rearranged(found, origin, pitch) else ()
-        candidate = fitting_descriptor(operand, sources, wanted, only)
+        ends = found[found > NO_SOURCE].min(), found.max()
+        candidate = None
+        if len({None if of is None else of.address for of in map(self._reporter.array_at, map(int, ends))}) > 1:
+            candidate = fitting_descriptor(operand, sources, wanted, ("start",))
+        if candidate is None:
+            candidate = fitting_descriptor(operand, sources, wanted, only)
         if candidate is None or not self._unchanged(operand, found, cta):
             return
         self._reporter.first(*key)
@@ -57,7 +61,7 @@ class WordReporter:
         )
         self._reporter.add(
             "O101",
-            f"matrix {operand.name} is not an image of the rows that were copied: it has no equal steps; {here}, but {there}",
+            f"{operand.title} is not an image of the rows that were copied: it has no equal steps; {here}, but {there}",
             operation,
             cta,
             fix=fix_text(candidate, operand),
@@ -68,9 +72,9 @@ class WordReporter:
         """Two elements of an operand lie in the same bytes."""
         self._reporter.same_bytes(operation, operand, lambda: fitting_descriptor(operand, sources, None), None, cta)
 
-    def element_type(self, operation: AsyncOperation, operand: MatrixOperand, image: WordImage, cta: Any) -> None:
-        """The element type of the instruction is not that of the array."""
-        array = self._reporter.array_at(image.base)
+    def element_type(self, operation: AsyncOperation, operand: MatrixOperand, address: int, cta: Any) -> None:
+        """The element type of the instruction is not that of the array in which an address lies."""
+        array = self._reporter.array_at(address)
         if array is not None:
             self._reporter.other_type(
                 operation, operand, array.dtype, f"the elements of {array.name}", f"make {array.name} an array of", (), cta
@@ -91,6 +95,8 @@ class WordReporter:
         again = len(pairs) > 1 and all(move == (0, 0) for move in moves)
         differ = all(near) and len({move for move in moves if move is not None}) > 1
         for (b, n), move, together in zip(pairs, moves, near, strict=True):
+            if is_turned(b.operand, n.operand) and self._unchanged(n.operand, sources_of(sources, n.operand.chunks), cta):
+                self._reporter.turned(operation, n.operand, [], cta)
             if move is None or not together or not (again or _is_wrong(move, n, differ)):
                 continue
             key = operation.op.index, n.operand.name, "step"

@@ -152,10 +152,24 @@ class Caller:
         operand = op.operands[native.value]
         bits = self.register_bits(operand, max(native.bits, 16))
         table, count = self.table(operand, bits)
+        self._follow(op, native, frame, mask)
         self.helper(move_name(native, bits, count), "void", frame, mask, self.hosts, self.number(count), table)
         if watched:
             unchanged = self.helper("unchanged", "i32", self.context, mask, self.hosts, self.number(size)) if native.write else None
             self._record(op, mask, None if unchanged is None else unchanged.to("i64"), self.hosts)
+
+    def _follow(self, op: Op, native: LaneAccess, frame: Value, mask: Value) -> None:
+        """Note for an observer from where lanes load, and that they store what they have loaded."""
+        loaded = self.program.loaded
+        if op.index in loaded.rows:
+            source, row, offset = self.address(frame, op.operands[native.address])
+            skipped = self.context.load("i32", 2 * Word.MASK) & ~mask if op.index in loaded.zeros else self.number(0)
+            self.helper(f"loadedfrom_{source}", "void", self.context, mask, skipped, row, offset, frame.at(loaded.rows[op.index]))
+        elif op.index in loaded.stores:
+            words = loaded.stores[op.index]
+            pairs = [(-1, 0) if word is None else (loaded.rows[word.load], word.byte) for word in words]
+            table = self.code.constants("i32", [number for pair in pairs for number in pair])
+            self.helper("storedfrom", "void", self.context, mask, self.hosts, frame, self.number(len(words)), table)
 
     def _atomic(self, op: Op, native: Atomic, frame: Value, mask: Value, check: Check) -> None:
         bits = TYPE_BITS[native.type]

@@ -10,6 +10,7 @@ from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
 from ptxlab.engine.lowering._basic_blocks import Item, link
 from ptxlab.engine.lowering._contraction import contract as contract_program
 from ptxlab.engine.lowering._inlining import begin_stack, call, jump, uses_stack
+from ptxlab.engine.lowering._loaded_values import find_loaded_values
 from ptxlab.engine.lowering.frame import assign_frame
 from ptxlab.engine.lowering.functions import called_functions, definition, function_addresses
 from ptxlab.engine.lowering.matching import Mismatch, candidates, fit
@@ -151,6 +152,7 @@ class Lowering:
         if contracted:
             contract_program(program)
         assign_frame(program)
+        find_loaded_values(program)
         return program
 
     def _declare(self, block: ast.Block, scope: Scope) -> None:

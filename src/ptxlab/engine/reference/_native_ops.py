@@ -13,6 +13,7 @@ from ptxlab.engine.context import NO_SOURCE, Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.reference._arithmetic import combine, redux
+from ptxlab.engine.reference._loaded_values import note_load, note_store
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_WINDOW
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import (
@@ -168,6 +169,10 @@ def _put(warp: Warp, operand: Resolved, values: dict[int, int]) -> None:
 def _lane_access(warp: Warp, op: Op, native: LaneAccess, mask: int) -> None:
     step = native.bits // 8
     hosts = _hosts(warp, op, native.space, op.operands[native.address], step * native.count, native.write, mask)
+    if op.index in warp.program.loaded.stores and warp.word(Word.COPIED):
+        note_store(warp, op, hosts, bytes_at(warp.word(Word.COPIED), 2 * warp.word(Word.SHARED_SIZE) & ~7).view(np.uint64))
+    elif op.index in warp.program.loaded.rows:
+        note_load(warp, op, _addresses(warp, op.operands[native.address]), mask)
     for k, item in enumerate(flatten(op.operands[native.value])):
         part = slice(k * step, (k + 1) * step)
         if native.write:

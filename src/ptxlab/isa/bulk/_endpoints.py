@@ -13,7 +13,7 @@ from ptxlab.isa.bulk._linear_syntax import COMMIT_GROUP, WAIT_GROUP
 from ptxlab.isa.catalogue import service
 from ptxlab.isa.effects import CommitGroup, Completion, WaitGroup
 from ptxlab.isa.operands import Addr, Const, Resolved, SymbolAddress, Unused
-from ptxlab.isa.tiles import CopiedTile
+from ptxlab.isa.tiles import CopiedBytes, CopiedTile
 
 __all__ = [
     "Target",
@@ -61,12 +61,13 @@ def start(
     *maps: context.U8,
     undefined: Callable[[context.UndefinedBits], None] | None = None,
     tiles: Callable[[], Iterable[CopiedTile]] | None = None,
+    bytes_copied: Callable[[], Iterable[CopiedBytes]] | None = None,
 ) -> context.AsyncOperation:
     """Issue a copy for one thread; ``maps`` are the tensor maps in memory that it reads. See `ptxlab.isa.context.AsyncOperation`."""
     made = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, thread=thread_of(warp, lane))
     if accesses is not None and warp.machine.observed:
         made.accesses = partial(_with_maps, accesses, maps) if maps else accesses
-        made.undefined, made.tiles = undefined, tiles
+        made.undefined, made.tiles, made.bytes_copied = undefined, tiles, bytes_copied
     warp.machine.enqueue(made)
     return made
 

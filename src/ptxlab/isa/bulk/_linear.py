@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -15,6 +16,7 @@ from ptxlab.isa.catalogue import Qualifiers, native, service
 from ptxlab.isa.effects import Asynchronous, Completion, Space, Unit
 from ptxlab.isa.native_ops import Nothing
 from ptxlab.isa.operands import Op
+from ptxlab.isa.tiles import CopiedBytes
 
 _TO_SHARED = Asynchronous(Unit.TMA, Completion.BYTES, writes=Space.SHARED)
 _TO_GLOBAL = Asynchronous(Unit.TMA, Completion.BULK_GROUP, writes=Space.GLOBAL)
@@ -66,7 +68,7 @@ def fetch(warp: context.WarpContext) -> None:
         destination = shared_range(warp, 0, lane, size, _UNIT, own)
         source = _global(warp, 1, lane, size, False)
         targets = signal_targets(warp, lane, destination, 3, -1 if own else 4, False)
-        _start(warp, lane, source, size, targets, None)
+        _start(warp, lane, source, size, targets, None, generic_address(warp, 1, lane))
 
 
 @service(COPY, only={"direction": TO_PEER, **_PLAIN}, fidelity="hardware", outputs=0, effects=_TO_SHARED)
@@ -80,13 +82,29 @@ def exchange(warp: context.WarpContext) -> None:
         cta, offset = shared_range(warp, 1, lane, size, _UNIT, True)
         targets = signal_targets(warp, lane, destination, 3, -1, False)
         source = cta.shared[offset : offset + size]
-        _start(warp, lane, source, size, targets, combine)
+        _start(warp, lane, source, size, targets, combine, (cta, offset))
 
 
-def _start(warp: context.WarpContext, lane: int, source: context.U8, size: int, targets: list[Target], combine: Combine | None) -> None:
-    """Issue a copy or reduction to shared memory."""
+def _start(
+    warp: context.WarpContext,
+    lane: int,
+    source: context.U8,
+    size: int,
+    targets: list[Target],
+    combine: Combine | None,
+    origin: int | tuple[context.Cta, int],
+) -> None:
+    """Issue a copy or reduction to shared memory; ``origin`` is where the source lies in global or in shared memory."""
     undefined = partial(_deliver_undefined, source, size, targets, combine and undefined_combiner(warp.q.type))
-    start(warp, lane, partial(_deliver, source, size, targets, combine), partial(delivered, targets, size, source), undefined=undefined)
+    perform, accesses = partial(_deliver, source, size, targets, combine), partial(delivered, targets, size, source)
+    copied = None if combine else partial(_copied, size, targets, origin)
+    start(warp, lane, perform, accesses, undefined=undefined, bytes_copied=copied)
+
+
+def _copied(size: int, targets: list[Target], origin: int | tuple[context.Cta, int]) -> Iterator[CopiedBytes]:
+    """What is copied, for observers."""
+    for cta, offset, _ in targets:
+        yield CopiedBytes(cta, offset, size, origin, None) if isinstance(origin, int) else CopiedBytes(cta, offset, size, None, origin)
 
 
 def _deliver_undefined(

@@ -6,10 +6,11 @@ Sections "Tensor Memory Data Movement Instructions" and "TensorCore 5th Generati
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
+from ptxlab.descriptors import SharedMemoryDescriptor
 from ptxlab.formats import pack, unpack
 from ptxlab.isa import context
 from ptxlab.isa.bulk import lanes, masked, thread_of
@@ -23,7 +24,8 @@ from ptxlab.isa.tcgen05._accesses import block, operand
 from ptxlab.isa.tcgen05._descriptors import Gather, check_bounds, check_range, matrix_gather
 from ptxlab.isa.tcgen05._state import cta_group_of, enter, launch
 from ptxlab.isa.tcgen05._syntax import GROUPS, ROWS, SINCE, TADDR
-from ptxlab.layout import CopyDestination, copy_destination
+from ptxlab.isa.tiles import MatrixOperand, TensorCopy
+from ptxlab.layout import CopyDestination, PlacedOperand, copy_destination
 from ptxlab.tables import COPY_LAYOUTS, TYPE_BITS
 
 __all__ = ["shift_down"]
@@ -56,6 +58,7 @@ _COPY = form(
 _FORMAT = {"b4x16_p64": "e2m1", "b6x16_p32": "e3m2"}
 """Source format -> an element type of its size; types of the same size have the same packing."""
 _ANY_LANE = "4x256b"
+_WORD_BITS = 32
 """The only shape that may begin at a lane other than 0."""
 
 
@@ -86,10 +89,17 @@ def copy(warp: context.WarpContext) -> None:
         check_range(warp, ctas, column, destination.columns, "the destination")
         raw = warp.lane_value(warp.op.operands[1], 64, lane)
         source = matrix_gather(warp, raw, "the source", len(destination.lanes), destination.columns, 32, 32)
-        check_bounds(warp, ctas, source, "the source")
+        check_bounds(warp, ctas, source, "the source", _as_operand(raw, len(destination.lanes), destination.columns))
         about = source, packed, destination, first, column
+        copied = None if packed else partial(_copied, ctas, source, destination, first, column)
         launch(
-            warp, lane, cta_group, partial(_perform, ctas, *about), partial(_accesses, ctas, *about), partial(_move_undefined, ctas, *about)
+            warp,
+            lane,
+            cta_group,
+            partial(_perform, ctas, *about),
+            partial(_accesses, ctas, *about),
+            partial(_move_undefined, ctas, *about),
+            tensor_copy=copied,
         )
 
 
@@ -99,6 +109,19 @@ def _accesses(
     for cta in ctas:
         yield operand(cta, source, 16 if packed is None else 2 * TYPE_BITS[_FORMAT[packed]])
         yield from block(cta, column, destination.columns, destination.lanes.reshape(-1) + first, True)
+
+
+def _copied(ctas: tuple[context.Cta, ...], source: Gather, destination: CopyDestination, first: int, column: int) -> TensorCopy:
+    """What is copied, for observers."""
+    return TensorCopy(ctas, _as_operand(source.raw, *destination.lanes.shape[:1], destination.columns), destination.lanes + first, column)
+
+
+@lru_cache(maxsize=1024)
+def _as_operand(raw: int, rows: int, columns: int) -> MatrixOperand:
+    """The rows and words that a descriptor selects."""
+    descriptor = SharedMemoryDescriptor.decode(raw)
+    placed = PlacedOperand.of(descriptor, "k", rows, columns, _WORD_BITS // 8)
+    return MatrixOperand.of("source", placed, "k", "b32", _WORD_BITS, 1, descriptor)
 
 
 def _perform(

@@ -21,7 +21,7 @@ from ptxlab.isa.tcgen05._descriptors import Gather
 from ptxlab.isa.tcgen05._mma_units import Format, Lanes, Unit, shared_operand, tensor_operand
 from ptxlab.isa.tcgen05._side_operands import Scaling, TensorBitFields, legal_metadata
 from ptxlab.isa.tcgen05._state import CtaGroup
-from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
+from ptxlab.isa.tiles import MatrixOperand, MatrixProduct, ScaleFactors
 from ptxlab.native import BoundedCache
 
 __all__ = ["A_COLUMNS", "Disabled", "Plan"]
@@ -82,6 +82,7 @@ class Plan:
     """Columns of D."""
     lanes: int = field(init=False, default=0)
     """How many of the lanes that a warp can access D takes."""
+    _scale_factors: tuple[ScaleFactors, ...] = field(init=False, default=())
     d_lane: int = field(init=False, default=0)
     """The first lane of D."""
 
@@ -89,6 +90,9 @@ class Plan:
         lanes = np.concatenate([np.arange(128)[unit.lanes] for unit in self.units])
         self.lanes, self.d_lane = len(np.unique(lanes % _WARP_LANES)), int(lanes[0])
         self.columns = max(unit.column + unit.columns for unit in self.units)
+        if self.scaling is not None:
+            found = self.instruction
+            self._scale_factors = self.scaling.a.scale_factors("A", found.scale_a_id), self.scaling.b.scale_factors("B", found.scale_b_id)
         if self._gathers_a and self._gathers_b:
             self.program = self._program(())
 
@@ -171,7 +175,10 @@ class Plan:
     def product(self, cta_group: CtaGroup, accumulate: bool) -> MatrixProduct:
         """What is multiplied, for observers."""
         accumulator = cta_group.queue, self.column, self.d_lane
-        return MatrixProduct(self.operands, cta_group.ctas, accumulator, self.instruction.d, accumulate, self.columns, self.lanes)
+        size, tensor_a = (self.columns, self.lanes), (self.a, self.a_columns) if isinstance(self.a, int) else None
+        return MatrixProduct(
+            self.operands, cta_group.ctas, accumulator, self.instruction.d, accumulate, *size, self._scale_factors, tensor_a
+        )
 
     def share_of_b(self, shared: context.U8) -> Codes:
         """The columns of B in a CTA's shared memory, as rows of codes."""

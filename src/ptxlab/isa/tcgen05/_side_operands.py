@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ptxlab.descriptors import InstructionDescriptor
 from ptxlab.isa import context
+from ptxlab.isa.tiles import ScaleFactors
 from ptxlab.layout import metadata_location, metadata_positions, scale_factor_location
 from ptxlab.tables import MMA_KINDS, data_path_of, scale_vector_of
 
@@ -46,6 +47,19 @@ class TensorBitFields:
         """The fields, uint8, in the shape of ``lane``."""
         found: U8 = (words[self.column + self.place, self.lane] >> self.bit & np.uint32(self.limit)).astype(np.uint8)
         return found
+
+    def scale_factors(self, name: str, number: int) -> ScaleFactors:
+        """The same for observers, if the fields are the scale factors of a matrix."""
+        byte = int(self.bit.reshape(-1)[0]) // 8
+        return ScaleFactors(
+            name,
+            number,
+            self.lane.shape[-1],
+            self.column + int(self.place.reshape(-1)[0]),
+            int(self.lane.reshape(-1)[0]),
+            byte,
+            self.columns,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ptxlab.isa import context
 from ptxlab.isa.bulk import thread_of
 from ptxlab.isa.operands import Op
-from ptxlab.isa.tiles import MatrixProduct, Product
+from ptxlab.isa.tiles import MatrixProduct, Product, TensorCopy
 from ptxlab.native import BoundedCache, address_of
 from ptxlab.tables import TENSOR_MEMORY_TARGETS
 
@@ -208,12 +208,14 @@ def launch(
     undefined: Callable[[context.UndefinedBits], None],
     product: Callable[[], MatrixProduct] | None = None,
     details: Callable[[], Product] | None = None,
+    tensor_copy: Callable[[], TensorCopy] | None = None,
 ) -> None:
     """Issue an asynchronous operation on tensor memory; see `ptxlab.isa.context.AsyncOperation`."""
     thread = thread_of(warp, lane)
     operation = context.AsyncOperation(warp.op.opcode, warp.op, warp.cta, perform, cta_group.queue, thread)
     if warp.machine.observed:
         operation.accesses, operation.undefined, operation.product, operation.details = accesses, undefined, product, details
+        operation.tensor_copy = tensor_copy
     state_of(warp.cta).issuers.add(thread)
     warp.machine.enqueue(operation)
     if not operation.done:

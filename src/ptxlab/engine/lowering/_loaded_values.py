@@ -1,0 +1,75 @@
+"""Values that threads load from global memory and store to shared memory as they are.
+
+Only a register that one load writes is followed: what it holds at a store is then what the load has read last. Zeros that fill the register
+where the guard of the load is false count as loaded zeros.
+"""
+
+from __future__ import annotations
+
+from ptxlab.engine.lowering.register_use import flatten
+from ptxlab.engine.program import LoadedValues, LoadedWord, Program
+from ptxlab.isa.effects import Asynchronous, Unit
+from ptxlab.isa.native_ops import LaneAccess
+from ptxlab.isa.operands import Const, Reg, Resolved
+
+__all__ = ["find_loaded_values"]
+
+_WORD = 32
+_ROW_BYTES = 256
+_MULTIPLIERS = (Unit.TENSOR_CORE, Unit.WARPGROUP)
+_GLOBAL = ("global", "generic")
+_SHARED = ("shared", "shared::cta", "generic")
+
+
+def find_loaded_values(program: Program) -> None:
+    """Fill in `Program.loaded`, for programs that multiply matrices."""
+    if not any(isinstance(op.effects, Asynchronous) and op.effects.unit in _MULTIPLIERS for op in program.ops):
+        return
+    origins = _origins(program)
+    stores: dict[int, tuple[LoadedWord | None, ...]] = {}
+    for index, native in program.natives.items():
+        if isinstance(native, LaneAccess) and native.write and native.space in _SHARED and native.bits >= _WORD:
+            words: list[LoadedWord | None] = []
+            for item in flatten(program.ops[index].operands[native.value]):
+                words += _words_of(program, item, origins, native.bits)
+            if any(words):
+                stores[index] = tuple(words)
+    loads = sorted({word.load for words in stores.values() for word in words if word is not None})
+    rows = {load: program.frame_bytes + _ROW_BYTES * number for number, load in enumerate(loads)}
+    program.frame_bytes += _ROW_BYTES * len(loads)
+    program.loaded = LoadedValues(stores, rows, frozenset(load for load in loads if _filled_with_zeros(program, load)))
+
+
+def _words_of(program: Program, item: Resolved, origins: dict[int, LoadedWord], bits: int) -> list[LoadedWord | None]:
+    """The words of an element of ``bits`` that a store writes."""
+    origin = origins.get(item.index) if isinstance(item, Reg) and program.registers[item.index].bits == bits else None
+    return [None if origin is None else LoadedWord(origin.load, origin.byte + at // 8) for at in range(0, bits, _WORD)]
+
+
+def _origins(program: Program) -> dict[int, LoadedWord]:
+    """For registers that one load writes, and nothing else but zeros, where in what it loads they lie."""
+    found: dict[int, LoadedWord] = {}
+    others: set[int] = set()
+    for op in program.ops:
+        native = program.natives.get(op.index)
+        if isinstance(native, LaneAccess) and not native.write and native.space in _GLOBAL and native.bits >= _WORD:
+            for number, item in enumerate(flatten(op.operands[native.value])):
+                if isinstance(item, Reg):
+                    known = item.index not in found and program.registers[item.index].bits == native.bits
+                    found[item.index] = LoadedWord(op.index, number * native.bits // 8)
+                    others.update(() if known else (item.index,))
+        elif not _writes_zero(program, op.index):
+            others.update(program.writes[op.index])
+    return {register: origin for register, origin in found.items() if register not in others}
+
+
+def _writes_zero(program: Program, index: int) -> bool:
+    """Whether an op, which always executes, sets its register to a constant zero."""
+    op = program.ops[index]
+    return op.guard is None and op.row.kind == "pure" and len(op.operands) == 1 + op.row.outputs and op.operands[-1] == Const(0)
+
+
+def _filled_with_zeros(program: Program, load: int) -> bool:
+    """Whether some register of a load is set to zero elsewhere."""
+    registers = set(program.writes[load])
+    return any(_writes_zero(program, op.index) and not registers.isdisjoint(program.writes[op.index]) for op in program.ops)

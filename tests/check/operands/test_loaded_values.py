@@ -1,0 +1,83 @@
+"""Operands that threads load from global memory and store to shared memory: followed as long as they are what was loaded."""
+
+from __future__ import annotations
+
+import pytest
+
+from .word_kernels import LOADED_TEXT, MISTAKES, launch, mistaken
+
+STORE = "st.shared.v4.b32 [%r13], {%r20, %r21, %r22, %r23};"
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(name: str) -> None:
+    text, code, fix = mistaken(name, LOADED_TEXT)
+    result, right = launch(text)
+    assert not right
+    assert code in {found.code for found in result.diagnostics}
+    assert any(fix in found.fix for found in result.diagnostics if found.code == code)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+@pytest.mark.parametrize("policy", ["eager", "random"])
+def test_the_kernel_itself(policy: str, backend: str) -> None:
+    result, right = launch(LOADED_TEXT, policy=policy, backend=backend, check="operands")
+    assert right
+    assert result.diagnostics == ()
+
+
+def test_the_kernel_itself_with_all_checks() -> None:
+    result, right = launch(LOADED_TEXT)
+    assert right
+    assert result.diagnostics == ()
+
+
+FORMS = {
+    "pairs of 64 bits": LOADED_TEXT.replace("ld.global.v4.b32 {%r20, %r21, %r22, %r23}", "ld.global.v2.b64 {%rd7, %rd8}").replace(
+        STORE, "st.shared.v2.b64 [%r13], {%rd7, %rd8};"
+    ),
+    "generic addresses": LOADED_TEXT.replace("ld.global", "ld").replace(
+        STORE, "cvt.u64.u32 %rd9, %r13;\n    cvta.shared.u64 %rd9, %rd9;\n    st.v4.b32 [%rd9], {%r20, %r21, %r22, %r23};"
+    ),
+    "words in turn": LOADED_TEXT.replace(STORE, "\n".join(f"    st.shared.b32 [%r13+{4 * i}], %r{20 + i};" for i in range(4))),
+}
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_the_accesses(form: str, backend: str) -> None:
+    result, right = launch(FORMS[form], backend=backend, check="operands")
+    assert right
+    assert result.diagnostics == ()
+    result, _ = launch(mistaken("swizzle 64B", FORMS[form])[0], backend=backend, check="operands")
+    assert {found.code for found in result.diagnostics} == {"O101"}
+    assert all(found.fix == "set the swizzling mode to 128B: then A is the tile that was copied" for found in result.diagnostics[:1])
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_lanes_without_a_load_store_zeros(backend: str) -> None:
+    """Rows behind the end of an array."""
+    ragged = LOADED_TEXT.replace(
+        "ld.global.v4.b32",
+        "".join(f"mov.b32 %r{20 + i}, 0;\n    " for i in range(4)) + "setp.lt.u32 %p7, %r1, 100;\n    @%p7 ld.global.v4.b32",
+    )
+    result, right = launch(ragged, backend=backend, check="operands")
+    assert not right
+    assert result.diagnostics == ()
+    result, _ = launch(mistaken("swizzle 64B", ragged)[0], backend=backend, check="operands")
+    assert {found.code for found in result.diagnostics} == {"O101"}
+
+
+def test_values_that_are_computed_are_not_judged() -> None:
+    text = mistaken("swizzle 64B", LOADED_TEXT)[0].replace(
+        "st.shared.v4.b32 [%r13]", "xor.b32 %r20, %r20, 0x01000100;\n    st.shared.v4.b32 [%r13]"
+    )
+    result, _ = launch(text, check="operands")
+    assert result.diagnostics == ()
+
+
+def test_a_register_of_two_loads_is_not_followed() -> None:
+    """Which of them a store writes would have to be known."""
+    text = mistaken("swizzle 64B", LOADED_TEXT)[0].replace("ld.global.v4.b32", "ld.global.b32 %r20, [%rd1];\n    ld.global.v4.b32")
+    result, _ = launch(text, check="operands")
+    assert result.diagnostics == ()

@@ -22,6 +22,7 @@ __all__ = [
     "WEAK",
     "Access",
     "Alloc",
+    "AllocPermitRelease",
     "Asynchronous",
     "ClusterArrive",
     "ClusterWait",
@@ -441,6 +442,11 @@ class Dealloc(Effect):
     @property
     def supplies(self) -> Supply:
         return Supply.COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class AllocPermitRelease(Effect):
+    """Gives up the right of the CTA to allocate columns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from ptxlab.check.static.dataflow._threads import Threads
 from ptxlab.check.static.dataflow._values import Symbols, Value
 from ptxlab.engine import Program
 from ptxlab.engine.lowering.frame import members
-from ptxlab.isa.catalogue import Control
 from ptxlab.isa.effects import Alloc
 from ptxlab.isa.native_ops import Collective, LaneAccess
 from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, SymbolAddress

@@ -80,8 +80,8 @@ class Paths:
             return True, None
         if guard.symbol is None:
             return bool(guard.of(self.thread)), None
-        if guard.symbol.limits is not None and isinstance(guard.data, int) and not guard.data and not guard.symbol.limits[self.thread]:
-            return False, None
+        if guard.symbol.limits is not None and not guard.symbol.limits[self.thread]:
+            return bool(guard.data if isinstance(guard.data, int) else guard.data[self.thread]), None
         self._symbols[id(guard.symbol)] = guard.symbol
         offset = guard.data if isinstance(guard.data, int) else int(guard.data[self.thread])
         return None, (id(guard.symbol), not offset)
@@ -106,7 +106,7 @@ class Paths:
     def points(self, test: Test) -> Iterator[Point]:
         """The instructions that the class may execute, in scheduling order."""
         for number, inside in enumerate(self.by_block):
-            if self.reached[number]:
+            if self._entering[number] is not None:
                 yield from (point for point in inside if test(point) and self.executes(point) is not False)
 
     # ------------------------------------------------------------------------------------------------------------- search
@@ -149,14 +149,15 @@ class Paths:
         first, last = blocks[loop.start].start, blocks[loop.stop - 1].stop
         return any(leaf >= last or first <= leaf or -1 - leaf in loop for leaf in symbol.leaves if leaf >= first or leaf < 0)
 
-    def path(self, start: Point | None, stops: Test, goal: Test | None) -> Point | None | bool:
+    def path(self, start: Point | None, stops: Test, goal: Test | None) -> Point | bool | None:
         """Search a path from after an instruction (None: from the entry) to one that is the goal, past none that stops it.
 
         Without a goal, the path leads to the end of the thread. An instruction that may be executed counts as executed.
 
         Returns
         -------
-        The instruction that is the goal, True for the end of the thread, or None if there is no path, or too many to search.
+        The instruction that is the goal, True for the end of the thread, or None if there is no path, or too many to search: what
+        follows from its absence is asked of `reaches`.
         """
         if start is None:
             begin, position, held = 0, -1, frozenset()
@@ -211,16 +212,27 @@ class Paths:
         known, needs = self.decided(last.guard)
         return known is not False and (needs is None or (needs[0], not needs[1]) not in held)
 
+    def reaches(self, start: Point, goal: Test) -> bool:
+        """Whether any way through the blocks leads from an instruction to a goal, whatever the branches need."""
+        if any(p.op.index > start.op.index and goal(p) and self.executes(p) is not False for p in self.by_block[start.block]):
+            return True
+        seen: set[int] = set()
+        work = [start.block]
+        while work:
+            for edge in self.edges[work.pop()]:
+                if edge.block not in seen:
+                    if any(goal(point) and self.executes(point) is not False for point in self.by_block[edge.block]):
+                        return True
+                    seen.add(edge.block)
+                    work.append(edge.block)
+        return False
+
     def between(self, start: Point | None, end: Test | None, test: Test) -> bool:
         """Whether some path from an instruction to another one, or to the end, goes past one that the test accepts."""
-
-        def never(_: Point) -> bool:
-            return False
-
         for point in self.points(test):
-            if self.path(start, never, lambda p, point=point: p is point) is not None:  # type: ignore[misc]
-                if end is None or self.path(point, never, end) is not None:
-                    return True
+            before = start is None or self.reaches(start, lambda p, point=point: p is point)  # type: ignore[misc]
+            if before and (end is None or self.reaches(point, end)):
+                return True
         return False
 
 

@@ -1,0 +1,102 @@
+"""Rules on asynchronous operations that nothing completes: never committed, or never waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ptxlab.check.static.dataflow._flow import Point
+from ptxlab.check.static.dataflow._kernel import Kernel, Report, Test
+from ptxlab.check.static.dataflow._paths import Paths
+from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, CompletionArrival, Effect, WaitGroup
+from ptxlab.isa.native_ops import LaneAccess, MatrixAccess
+
+__all__ = ["RULES"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """How operations of a class of completions are waited for: the code if they are not, what commits and what waits."""
+
+    code: str
+    commit: str
+    wait: str
+
+
+_GROUPS = {
+    Completion.COPY_GROUP: _Group("X116", "cp.async.commit_group", "cp.async.wait_group 0"),
+    Completion.BULK_GROUP: _Group("X116", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group 0"),
+    Completion.WGMMA_GROUP: _Group("R805", "wgmma.commit_group", "wgmma.wait_group 0"),
+}
+
+
+def _completion(effect: Effect | None) -> Completion | None:
+    return effect.completion if isinstance(effect, Asynchronous) and effect.completion in _GROUPS else None
+
+
+def _commits(of: Completion, point: Point) -> bool:
+    effect = point.op.effects
+    return isinstance(effect, CommitGroup) and effect.of is of
+
+
+def _waits(of: Completion, point: Point) -> bool:
+    effect = point.op.effects
+    return isinstance(effect, WaitGroup | CompletionArrival) and effect.of is of
+
+
+def _waits_for_all(of: Completion, point: Point) -> bool:
+    effect = point.op.effects
+    return (isinstance(effect, CompletionArrival) and effect.of is of) or (
+        isinstance(effect, WaitGroup) and effect.of is of and effect.everything
+    )
+
+
+def completion(kernel: Kernel) -> Iterator[Report]:
+    """Operations whose group is never committed, or that nothing waits for."""
+    for paths in kernel.paths:
+        for start in paths.points(lambda p: _completion(p.op.effects) is not None):
+            of = _completion(start.op.effects)
+            assert of is not None
+            group = _GROUPS[of]
+
+            def commits(point: Point, of: Completion = of) -> bool:
+                return _commits(of, point) or _waits_for_all(of, point)
+
+            def waits(point: Point, of: Completion = of) -> bool:
+                return _waits(of, point)
+
+            code = _code(kernel, of, group, start)
+            if not paths.reaches(start, commits):
+                message = f"no path from {start.op.short} reaches {group.commit}: nothing can wait for the operation"
+                yield Report(code, start.op, message, f"execute {group.commit}, and {group.wait} before the result is used")
+            elif not paths.reaches(start, waits):
+                message = f"no path from {start.op.short} reaches an instruction that waits for its group"
+                yield Report(code, start.op, message, f"execute {group.wait} before the result is used, or the kernel ends")
+            elif paths.path(start, waits, None) is True and _straight(kernel, start):
+                message = f"some path from {start.op.short} to the end of the kernel has no instruction that waits for its group"
+                fix = f"execute {group.wait} on every path to the end of the kernel"
+                yield Report(code, start.op, message, fix, severity="warning")
+
+
+def _straight(kernel: Kernel, point: Point) -> bool:
+    """Whether an instruction stands in no loop: from a loop there are paths that are never taken."""
+    return kernel.program.blocks[point.block].depth == 0
+
+
+def _code(kernel: Kernel, of: Completion, group: _Group, start: Point) -> str:
+    """The code of the run: a use before completion where the kernel reads what the copy writes."""
+    if of is not Completion.COPY_GROUP:
+        return group.code
+
+    def reads(point: Point) -> bool:
+        native = kernel.program.natives.get(point.op.index)
+        return isinstance(native, LaneAccess | MatrixAccess) and not native.write and native.space in ("shared", "generic")
+
+    return "X111" if any(_reads_after(paths, start, reads) for paths in kernel.paths) else group.code
+
+
+def _reads_after(paths: Paths, start: Point, reads: Test) -> bool:
+    return paths.reached[start.block] and paths.reaches(start, reads)
+
+
+RULES = (completion,)

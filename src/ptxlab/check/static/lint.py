@@ -116,7 +116,7 @@ def lint_module(text: str, file: str, target: str | None, version: str | tuple[i
     for function in module.items:
         if not isinstance(function, ptx.Function) or function.body is None:
             continue
-        scope = {p.name: "." + p.space for p in (*function.params, *function.returns)}
+        scope = {p.name: p.type if p.space == "reg" else "." + p.space for p in (*function.params, *function.returns)}
         for instruction, symbols in _instructions(function.body, outer | scope, {}):
             findings = check_instruction(instruction, goal, number, symbols)
             if findings is not None:

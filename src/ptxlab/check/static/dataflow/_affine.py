@@ -14,11 +14,15 @@ __all__ = ["Affine", "Opaque", "Sum"]
 
 
 class Opaque(Exception):
-    """The result is no symbol plus an offset; ``limits`` are the threads in which a predicate may hold."""
+    """The result is no symbol plus an offset.
 
-    def __init__(self, limits: NDArray[np.bool_] | None = None) -> None:
+    ``limits`` are the threads in which a predicate may hold, ``options`` what the result may be.
+    """
+
+    def __init__(self, limits: NDArray[np.bool_] | None = None, options: tuple[Any, ...] = ()) -> None:
         super().__init__()
         self.limits = limits
+        self.options = options
 
 
 class Sum:
@@ -130,7 +134,8 @@ class Affine(NumpyVocabulary):
                 return a
             if not condition.any():
                 return b
-        raise Opaque
+            raise Opaque
+        raise Opaque(options=tuple(each for each in (a, b) if not isinstance(each, Sum)))
 
 
 def _limits(predicate: Any) -> NDArray[np.bool_] | None:

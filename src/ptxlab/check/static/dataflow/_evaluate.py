@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, S
 __all__ = ["Evaluator", "State"]
 
 _MOST_LEAVES = 32
+_MOST_OPTIONS = 4
 State = dict[int, Value]
 """The values of registers."""
 
@@ -130,8 +133,10 @@ class Evaluator:
                 result = op.row.semantics(self.x, op.q, *given)
         except Opaque as opaque:
             if opaque.limits is None:
-                self._never_affine.add(pattern)
-                return None
+                if not opaque.options:
+                    self._never_affine.add(pattern)
+                    return None
+                return self._chosen(op, specs, sources, opaque)
             key = ("limited", id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
             return (self._limited(key, sources, opaque),)
         except (TypeError, AttributeError):
@@ -148,6 +153,27 @@ class Evaluator:
             for part, type, each in pairs:
                 made.append(self._stored(each, type, part, root))
         return tuple(made)
+
+    def _chosen(self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Value | None], opaque: Opaque) -> tuple[Value, ...]:
+        """A choice between values by a predicate that is not known."""
+        key = ("chosen", id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
+        leaves, uniform = _joined(sources)
+        symbol = self.symbols.get(key, leaves, uniform)
+        symbol.options = tuple(self._stored(each, specs[0].type, op.operands[0], "") for each in opaque.options)
+        return (Value(symbol, 0),)
+
+    def _options(self, op: Op, sources: list[Value | None]) -> tuple[tuple[Value, ...], bool]:
+        """The results of an instruction for those values of its operands that are known on some path."""
+        if op.row.outputs != 1 or len(self.program.writes[op.index]) != 1 or any(value is None for value in sources):
+            return (), False
+        given = [value.alternatives for value in sources if value is not None]
+        count = prod(map(len, given))
+        if not 0 < count <= _MOST_OPTIONS:
+            return (), False
+        specs = self._specs[op.index]
+        made = [self._evaluate(op, specs, list(choice)) for choice in product(*given)]
+        first = all(value is not None and value.first is not None for value in sources)
+        return tuple(values[0] for values in made if values and values[0].exact), first and bool(made[0])
 
     def _limited(self, key: Hashable, sources: list[Value | None], opaque: Opaque) -> Value:
         leaves, _ = _joined(sources)
@@ -195,7 +221,13 @@ class Evaluator:
             key = (id(op.row), id(op.q), *[value.key for value in sources if value is not None])
         leaves, uniform = _joined(sources)
         root = next((value.root for value in sources if value is not None and value.root), "")
-        return [(register, Value(self.symbols.get((key, i), leaves, uniform, None, root), 0, root)) for i, register in enumerate(written)]
+        found = []
+        for i, register in enumerate(written):
+            symbol = self.symbols.get((key, i), leaves, uniform, None, root)
+            if not symbol.options and op.row.kind == "pure":
+                symbol.options, symbol.first = self._options(op, sources)
+            found.append((register, Value(symbol, 0, root)))
+        return found
 
 
 def _joined(sources: list[Value | None]) -> tuple[frozenset[int], bool]:

@@ -19,6 +19,7 @@ from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, SymbolAddress
 
 __all__ = ["Flow", "Point", "flow_of"]
 
+_MOST_OPTIONS = 4
 _VISITS = 24
 """A block that is processed more often than this keeps its values: the bound of the fixpoint."""
 
@@ -31,6 +32,8 @@ class Point:
     block: int
     guard: Value | None
     operands: tuple[Value | None, ...]
+    joins_warp: bool = False
+    """Whether it is a barrier of the warp."""
 
     def named(self, name: str) -> Value | None:
         """The value of an operand by its name in the row."""
@@ -149,7 +152,11 @@ class _Solver:
                 if old.symbol is not None and old.symbol.key == key:
                     continue
                 root = old.root if old.root == new.root else ""
-                entry[register] = Value(self.symbols.get(key, frozenset({-1 - block}), False, None, root), 0, root)
+                symbol = self.symbols.get(key, frozenset({-1 - block}), False, None, root)
+                heads = self.program.blocks[block].loop == block
+                symbol.options = (old.alternatives if heads else old.alternatives + new.alternatives)[:_MOST_OPTIONS]
+                symbol.first = heads and old.first is not None
+                entry[register] = Value(symbol, 0, root)
                 changed = True
         return changed
 
@@ -163,7 +170,9 @@ class _Solver:
         else:
             operands = tuple(self.evaluator.operand(operand, state) for operand in op.operands)
             if op.effects is not None or kind == "control" or op.index in self.program.natives:
-                self.points[op.index] = Point(op, block, guard, operands)
+                native = self.program.natives.get(op.index)
+                joins = isinstance(native, Collective) and native.name == "warpsync"
+                self.points[op.index] = Point(op, block, guard, operands, joins)
             written = self._other(op, operands, state, block)
         if guard is not None:
             written = [(register, self._guarded(register, value, guard, state, op)) for register, value in written]
@@ -180,7 +189,9 @@ class _Solver:
         key = ("guarded", op.index, register, guard.key, new.key, old.key)
         leaves = frozenset({op.index}) | frozenset().union(*(v.symbol.leaves for v in (guard, new, old) if v.symbol is not None))
         root = new.root if new.root == old.root else ""
-        return Value(self.symbols.get(key, leaves, False, None, root), 0, root)
+        symbol = self.symbols.get(key, leaves, False, None, root)
+        symbol.options = (new.alternatives + old.alternatives)[:_MOST_OPTIONS]
+        return Value(symbol, 0, root)
 
     def _other(self, op: Op, operands: tuple[Value | None, ...], state: State, block: int) -> list[tuple[int, Value]]:
         """What an instruction that is not pure writes."""

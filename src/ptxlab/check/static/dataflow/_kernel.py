@@ -91,6 +91,13 @@ class Kernel:
             return frozenset({address.data & mask})
         return frozenset((np.unique(address.data[self.executing(point)]) & np.asarray(mask, address.data.dtype)).tolist())
 
+    @property
+    def shared_end(self) -> int:
+        """The end of the shared variables; 0 if the launch may add dynamic shared memory."""
+        shared = self.program.shared
+        dynamic = any(offset >= shared.static_end for offset in shared.variables.values())
+        return 0 if dynamic else shared.static_end
+
     def surely(self, threads: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Those of some threads that every launch has: all if the kernel fixes its block, else those of the first warp."""
         if self.flow.threads.exact:
@@ -107,6 +114,15 @@ def of_class(*effects: type) -> Test:
     return test
 
 
+def named_values(point: Point) -> dict[str, tuple[Value, ...]]:
+    """The exact values that each operand has on some path, by its name."""
+    found = {}
+    for (name, _), value in zip(point.op.row.operands, point.operands, strict=False):
+        if value is not None and value.alternatives:
+            found[name] = value.alternatives
+    return found
+
+
 def never(_: Point) -> bool:
     """Accept no instruction."""
     return False
@@ -120,6 +136,8 @@ def releases(point: Point) -> bool:
 def synchronises(point: Point) -> bool:
     """Whether an instruction waits for other threads."""
     effect = point.op.effects
+    if effect is None:
+        return point.joins_warp
     return isinstance(effect, ClusterWait | MbarrierWait) or (isinstance(effect, CtaBarrier) and effect.waits)
 
 

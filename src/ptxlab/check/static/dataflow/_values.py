@@ -29,12 +29,16 @@ class Symbol:
     uniform : whether all threads of a CTA have the same
     limits : for a predicate, the threads in which it may hold; None: any
     root : the name of the variable whose address it was made from
+    options : exact values that it has on some path
+    first : whether it has the first option whenever its instruction is executed for the first time
     """
 
-    __slots__ = ("key", "leaves", "limits", "root", "uniform")
+    __slots__ = ("first", "key", "leaves", "limits", "options", "root", "uniform")
 
     def __init__(self, key: Hashable, leaves: frozenset[int], uniform: bool, limits: NDArray[np.bool_] | None, root: str) -> None:
         self.key, self.leaves, self.uniform, self.limits, self.root = key, leaves, uniform, limits, root
+        self.options: tuple[Value, ...] = ()
+        self.first = False
 
 
 @dataclass(slots=True, eq=False)
@@ -73,11 +77,37 @@ class Value:
             return isinstance(a, int) and isinstance(b, int) and a == b
         return a is b or np.array_equal(a, b)
 
+    @property
+    def alternatives(self) -> tuple[Value, ...]:
+        """Exact values that it has on some path; itself if it is exact."""
+        if self.symbol is None:
+            return (self,)
+        if not self.symbol.options or (isinstance(self.data, int) and not self.data):
+            return self.symbol.options
+        return tuple(Value(None, _added(option.data, self.data), self.root) for option in self.symbol.options)
+
+    @property
+    def first(self) -> Value | None:
+        """The exact value that it has when its instruction is executed for the first time, or always."""
+        if self.symbol is None:
+            return self
+        return self.alternatives[0] if self.symbol.first else None
+
     def of(self, thread: int) -> int | None:
         """The number in one thread, if it is known."""
         if self.symbol is not None:
             return None
         return self.data if isinstance(self.data, int) else int(self.data[thread])
+
+
+def _added(a: Data, b: Data) -> Data:
+    """The sum of two unsigned numbers, of 32 bits if an offset is a negative number of 32 bits."""
+    wraps = isinstance(b, int) and 1 << 31 <= b < 1 << 32
+    mask = (1 << (32 if wraps else 64)) - 1
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b & mask
+    total: NDArray[Any] = np.asarray(a, np.uint64) + np.asarray(b, np.uint64) & np.uint64(mask)
+    return total
 
 
 def constant(value: int) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ptxlab.check.static.dataflow._kernel import Kernel, Report
-from ptxlab.check.static.dataflow.rules import addresses, collectives, groups, mbarriers, proxies, tensor_memory, transfers
+from ptxlab.check.static.dataflow.rules import addresses, collectives, constants, groups, mbarriers, proxies, tensor_memory, transfers
 from ptxlab.engine import Program
 
 __all__ = ["analyse"]
@@ -19,6 +19,7 @@ _RULES: tuple[Rule, ...] = (
     *mbarriers.RULES,
     *proxies.RULES,
     *addresses.RULES,
+    *constants.RULES,
 )
 
 

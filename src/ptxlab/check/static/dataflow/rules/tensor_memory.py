@@ -8,6 +8,7 @@ from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, never, of_class, synchronises
 from ptxlab.check.static.dataflow._paths import Paths
 from ptxlab.check.static.dataflow._values import Value
+from ptxlab.isa import tcgen05
 from ptxlab.isa.effects import Alloc, AllocPermitRelease, Dealloc, TensorTransfer
 from ptxlab.isa.native_ops import LaneAccess
 
@@ -189,13 +190,24 @@ def columns(kernel: Kernel) -> Iterator[Report]:
             data = {address.data}
         else:
             data = set(address.data[threads].tolist())
-        beyond = [each & 0xFFFF for each in data if each & 0xFFFF >= count]
-        if beyond:
-            message = f"column {min(beyond)} of an allocation of {count} columns, made at line {made.op.line}"
+        width = tcgen05.constants.columns_of(point.op, _constants(point), kernel.target) or 1
+        last = max(each & 0xFFFF for each in data) + width - 1
+        if last >= count:
+            message = f"{point.op.short} uses column {last} of an allocation of {count} columns, made at line {made.op.line}"
             fix = "allocate enough columns with tcgen05.alloc, and compute addresses from the one that it wrote"
             yield Report("T607", point.op, message, fix)
         elif isinstance(point.op.effects, TensorTransfer):
             yield from _lanes(kernel, point, address)
+
+
+def _constants(point: Point) -> dict[str, int]:
+    """The operands that are constant in each first execution."""
+    found = {}
+    for (name, _), value in zip(point.op.row.operands, point.operands, strict=False):
+        start = None if value is None else value.first
+        if start is not None and start.constant is not None:
+            found[name] = start.constant
+    return found
 
 
 def _lanes(kernel: Kernel, point: Point, address: Value) -> Iterator[Report]:

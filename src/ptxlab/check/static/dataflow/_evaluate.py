@@ -77,6 +77,8 @@ class Evaluator:
         specs = self._specs.get(op.index)
         if specs is None:
             specs = self._specs[op.index] = operand_specs(op)
+        if len(specs) != len(op.operands):
+            return self._opaque(op, [None], state)
         written = self.program.writes[op.index]
         sources: list[Value | None] = []
         plain = True

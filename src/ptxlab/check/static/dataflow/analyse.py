@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ptxlab.check.static.dataflow._kernel import Kernel, Report
-from ptxlab.check.static.dataflow.rules import addresses, collectives, constants, groups, mbarriers, proxies, tensor_memory, transfers
+from ptxlab.check.static.dataflow.rules import addresses, collectives, constants, groups, mbarriers, proxies, tensor_memory, transfers, warpgroups
 from ptxlab.engine import Program
 
 __all__ = ["analyse"]
@@ -15,6 +15,7 @@ _RULES: tuple[Rule, ...] = (
     *collectives.RULES,
     *tensor_memory.RULES,
     *transfers.RULES,
+    *warpgroups.RULES,
     *groups.RULES,
     *mbarriers.RULES,
     *proxies.RULES,

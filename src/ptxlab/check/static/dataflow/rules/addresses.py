@@ -3,44 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ptxlab.check.static.dataflow._flow import Point
-from ptxlab.check.static.dataflow._kernel import Kernel, Report
+from ptxlab.check.static.dataflow._kernel import Kernel, Report, mbarrier_operand
+from ptxlab.check.static.dataflow._values import Value
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
-from ptxlab.isa.native_ops import Atomic, LaneAccess
+from ptxlab.isa.effects import Asynchronous, Unit
+from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess
 
 __all__ = ["RULES"]
 
+_MASK = (1 << SHARED_RANK_SHIFT) - 1
 _SPACES = ("shared", "shared::cta")
 
 
-def _access(kernel: Kernel, point: Point) -> LaneAccess | Atomic | None:
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """Bytes that an instruction accesses in shared memory, and the codes of the run for a wrong place."""
+
+    address: Value
+    size: int
+    alignment: int
+    misaligned: str = "M405"
+    outside: str = "M406"
+
+
+def _accesses(kernel: Kernel, point: Point) -> Iterator[_Access]:
     native = kernel.program.natives.get(point.op.index)
-    return native if isinstance(native, LaneAccess | Atomic) and native.space in _SPACES else None
-
-
-def accesses(kernel: Kernel) -> Iterator[Report]:
-    """Loads and stores of shared memory that are misaligned, or outside of the variables."""
-    shared = kernel.program.shared
-    dynamic = any(offset >= shared.static_end for offset in shared.variables.values())
-    for point in kernel.of(lambda p: _access(kernel, p) is not None):
-        native = _access(kernel, point)
-        assert native is not None
+    if isinstance(native, LaneAccess | Atomic):
         address = point.operands[native.address]
+        if native.space in _SPACES and address is not None:
+            yield _Access(address, native.size, native.size)
+        return
+    if isinstance(native, CopyAsync):
+        destination = point.operands[native.destination]
+        if destination is not None:
+            yield _Access(destination, native.size, native.size)
+        return
+    effect = point.op.effects
+    if isinstance(effect, Asynchronous) and effect.unit is Unit.TMA:
+        size = point.named("size")
+        count = 16 if size is None or size.constant is None else size.constant
+        for name in ("dst-shared", "src-shared"):
+            given = point.named(name)
+            if given is not None:
+                yield _Access(given, count, 16 if size is not None else 128, "C901", "C903")
+    mbarrier = mbarrier_operand(point)
+    if mbarrier is not None and (effect is not None and native is None):
+        yield _Access(mbarrier, 8, 8, "B501", "B502")
+
+
+def places(kernel: Kernel) -> Iterator[Report]:
+    """Accesses to shared memory that are misaligned, or outside of the variable whose address they were made from."""
+    for point in kernel.of(lambda p: next(_accesses(kernel, p), None) is not None):
         threads = kernel.surely(kernel.executing(point))
-        if address is None or address.symbol is not None or not threads.any():
+        if not threads.any():
             continue
-        known = {address.data} if isinstance(address.data, int) else set(address.data[threads].tolist())
-        offsets = {each & (1 << SHARED_RANK_SHIFT) - 1 for each in known}
-        wrong = sorted(each for each in offsets if each % native.size)
-        if wrong:
-            message = f"the address {wrong[0]:#x} in shared memory is not a multiple of {native.size}, the size of the access"
-            yield Report("M405", point.op, message, f"align the address to {native.size} bytes, or access less at a time")
-            continue
-        outside = sorted(each for each in offsets if each < SHARED_RESERVED or (each + native.size > shared.static_end and not dynamic))
-        if outside:
-            message = f"the address {outside[0]:#x} lies outside shared memory: the variables end at {shared.static_end:#x}"
-            yield Report("M406", point.op, message, "correct the address, or make the variable larger")
+        for access in _accesses(kernel, point):
+            start = access.address.first
+            for option in (start,) if start is not None else access.address.alternatives:
+                known = {option.data} if isinstance(option.data, int) else set(option.data[threads].tolist())
+                offsets = {each & _MASK for each in known}
+                report = _wrong(kernel, point, access, offsets, None if start is not None else "warning")
+                if report is not None:
+                    yield report
+                    break
 
 
-RULES = (accesses,)
+def _wrong(kernel: Kernel, point: Point, access: _Access, offsets: set[int], severity: object) -> Report | None:
+    given = "warning" if severity == "warning" else None
+    wrong = sorted(each for each in offsets if each % access.alignment)
+    if wrong:
+        message = f"the address {wrong[0]:#x} in shared memory is not a multiple of {access.alignment}"
+        return Report(access.misaligned, point.op, message, f"align the address to {access.alignment} bytes", severity=given)
+    low, high, name = _extent(kernel, access.address.root)
+    outside = sorted(each for each in offsets if each < low or (high and each + access.size > high))
+    if not outside:
+        return None
+    end = f" to {high - 1:#x}" if high else ""
+    message = f"{access.size} bytes at {outside[0]:#x} lie outside {name}, at {low:#x}{end}"
+    return Report(access.outside, point.op, message, "correct the address, or make the variable larger", severity=given)
+
+
+def _extent(kernel: Kernel, root: str) -> tuple[int, int, str]:
+    """The first offset, the end (0: unknown) and the name of what an address points into: its variable, or all of shared memory."""
+    shared = kernel.program.shared
+    at = shared.variables.get(root)
+    if at is None or at >= shared.static_end or sum(offset == at for offset in shared.variables.values()) > 1:
+        return SHARED_RESERVED, kernel.shared_end, "the shared variables"
+    return at, min((offset for offset in (*shared.variables.values(), shared.static_end) if offset > at), default=0), f"the variable {root}"
+
+
+RULES = (places,)

@@ -1,4 +1,4 @@
-"""Rules on tcgen05.ld and tcgen05.st before their waits, and on registers that wgmma may still write."""
+"""Rules on tcgen05.ld and tcgen05.st before their waits."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def loads(kernel: Kernel) -> Iterator[Report]:
             used = next((op for register in kernel.program.writes[load.op.index] for op in readers.get(register, ())), None)
             if isinstance(given, Point) and not _later_wait(paths, given):
                 message = f"{load.op.short} may still read its columns: no tcgen05.wait::ld stands before {given.op.short} at line {given.op.line}"
-                yield Report("R809", load.op, message, "execute tcgen05.wait::ld.sync.aligned after the load")
+                yield Report("R809", used or load.op, message, "execute tcgen05.wait::ld.sync.aligned after the load")
             elif ends is True and used is not None:
                 message = f"a register of {load.op.short} is used at line {used.line}, and some path has no tcgen05.wait::ld"
                 yield Report(
-                    "R809", load.op, message, "execute tcgen05.wait::ld.sync.aligned between the load and the first use of its registers"
+                    "R809", used, message, "execute tcgen05.wait::ld.sync.aligned between the load and the first use of its registers"
                 )
 
 
@@ -68,85 +68,9 @@ def stores(kernel: Kernel) -> Iterator[Report]:
 
             used = paths.path(store, lambda p: _waits(True, p), uses)
             if isinstance(used, Point):
-                message = f"no tcgen05.wait::st stands between {store.op.short} at line {store.op.line} and {used.op.short}"
+                message = f"no tcgen05.wait::st stands between {store.op.short} and {used.op.short} at line {used.op.line}"
                 fix = "execute tcgen05.wait::st.sync.aligned after the store"
-                yield Report("X107", used.op, message, fix)
+                yield Report("X107", store.op, message, fix)
 
 
-_Pending = dict[int, tuple[int, int]]
-"""For each register the op that may write it, and the number of groups committed since, at least."""
-_MOST = 64
-
-
-def accumulators(kernel: Kernel) -> Iterator[Report]:
-    """Registers that are used while wgmma may still write them."""
-    if not any(_is_wgmma(point) for point in kernel.points):
-        return
-    program = kernel.program
-    entering: list[_Pending | None] = [None] * len(program.blocks)
-    entering[0] = {}
-    found: dict[tuple[int, int], Report] = {}
-    work = [0]
-    while work:
-        block = work.pop()
-        pending = dict(entering[block] or {})
-        for index in range(program.blocks[block].start, program.blocks[block].stop):
-            _step(kernel, program.ops[index], pending, found)
-        for following in program.blocks[block].successors:
-            old = entering[following]
-            if old is None:
-                entering[following] = dict(pending)
-                work.append(following)
-                continue
-            changed = False
-            for register, held in pending.items():
-                before = old.get(register)
-                if before is None or held[1] < before[1]:
-                    old[register] = held
-                    changed = True
-            if changed:
-                work.append(following)
-    yield from found.values()
-
-
-def _is_wgmma(point: Point) -> bool:
-    effect = point.op.effects
-    return isinstance(effect, Asynchronous) and effect.completion is Completion.WGMMA_GROUP
-
-
-def _step(kernel: Kernel, op: Op, pending: _Pending, found: dict[tuple[int, int], Report]) -> None:
-    effect = op.effects
-    program = kernel.program
-    if isinstance(effect, Asynchronous) and effect.completion is Completion.WGMMA_GROUP:
-        for register in program.writes[op.index]:
-            pending[register] = op.index, 0
-        return
-    if isinstance(effect, CommitGroup) and effect.of is Completion.WGMMA_GROUP:
-        for register, (by, count) in pending.items():
-            pending[register] = by, min(count + 1, _MOST)
-        return
-    if isinstance(effect, WaitGroup) and effect.of is Completion.WGMMA_GROUP:
-        point = kernel.flow.points.get(op.index)
-        left = point.named("N") if point is not None else None
-        if left is None or left.constant is None:
-            pending.clear()
-            return
-        for register in [register for register, (_, count) in pending.items() if count > left.constant]:
-            del pending[register]
-        return
-    if not pending:
-        return
-    registers = (*program.reads[op.index], *program.writes[op.index])
-    for register in registers:
-        held = pending.get(register)
-        if held is None:
-            continue
-        by = program.ops[held[0]]
-        name = program.registers[register].name
-        verb = "read" if register in program.reads[op.index] else "written"
-        message = f"{name} is {verb} while {by.short} at line {by.line} may still write to it"
-        fix = "execute wgmma.commit_group, and wgmma.wait_group 0 before the first use of its registers"
-        found.setdefault((by.line, 0), Report("R805", op, message, fix))
-
-
-RULES = (loads, stores, accumulators)
+RULES = (loads, stores)

@@ -211,7 +211,8 @@ class Evaluator:
     def _opaque(self, op: Op, sources: list[Value | None], state: State) -> list[tuple[int, Value]]:
         """A symbol for each register, the same for the same instruction with the same operands."""
         written = self.program.writes[op.index]
-        if any(value is None for value in sources):
+        aligned = not any(value is None for value in sources)
+        if not aligned:
             registers = self.program.reads[op.index]
             sources = [state.get(register) or self.unwritten(register) for register in registers]
             if len(registers) > 8 or any(isinstance(operand, Const | Group) for operand in op.operands[op.row.outputs :]):
@@ -226,7 +227,7 @@ class Evaluator:
         found = []
         for i, register in enumerate(written):
             symbol = self.symbols.get((key, i), leaves, uniform, None, root)
-            if not symbol.options and op.row.kind == "pure":
+            if aligned and not symbol.options:
                 symbol.options, symbol.first = self._options(op, sources)
             found.append((register, Value(symbol, 0, root)))
         return found

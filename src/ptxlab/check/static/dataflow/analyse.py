@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ptxlab.check.static.dataflow._kernel import Kernel, Report
-from ptxlab.check.static.dataflow.rules import addresses, collectives, constants, groups, mbarriers, proxies, tensor_memory, transfers, warpgroups
+from ptxlab.check.static.dataflow.rules import (
+    addresses,
+    collectives,
+    constants,
+    groups,
+    mbarriers,
+    proxies,
+    tensor_memory,
+    transfers,
+    warpgroups,
+)
 from ptxlab.engine import Program
 
 __all__ = ["analyse"]

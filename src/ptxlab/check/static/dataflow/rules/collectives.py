@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, never, of_class
 from ptxlab.isa.effects import ClusterArrive, ClusterWait, CtaBarrier
+from ptxlab.isa.native_ops import Collective
 
 __all__ = ["RULES"]
 
@@ -32,6 +33,29 @@ def alignment(kernel: Kernel) -> Iterator[Report]:
                 f"{point.op.short} is executed by {others[1]} threads of warp {others[0]}; all threads of a warp must execute it together"
             )
             fix = "branch on a condition that is the same in the warp, or let the threads join before the instruction"
+            yield Report("H605", point.op, message, fix)
+
+
+def exchanges(kernel: Kernel) -> Iterator[Report]:
+    """Exchanges between lanes whose membermask names threads that do not execute them."""
+    points = [(point, native) for point in kernel.points if isinstance(native := kernel.program.natives.get(point.op.index), Collective)]
+    for point, native in points:
+        member = point.operands[native.member] if native.member >= 0 else None
+        if member is None or member.constant is None:
+            continue
+        executing = kernel.executing(point)
+        lanes = kernel.flow.threads.lane
+        named = (member.constant >> lanes & 1).astype(np.bool_)
+        whole = _continuing(kernel, point) & named
+        if native.anywhere:
+            for other, known in points:
+                if other is not point and known.name == native.name:
+                    whole &= ~kernel.executing(other)
+            whole |= executing & named
+        divided = _divided(kernel, executing & named, whole)
+        if divided is not None and (executing & named).any():
+            message = f"the membermask of {point.op.short} names threads of warp {divided[0]} that do not execute it"
+            fix = "let all threads of the membermask execute the instruction, or name only those that do"
             yield Report("H605", point.op, message, fix)
 
 
@@ -131,4 +155,4 @@ def cluster_barriers(kernel: Kernel) -> Iterator[Report]:
                 yield Report("B511", second.op, message, fix, severity=None if certain else "warning")
 
 
-RULES = (alignment, thread_counts, cluster_barriers)
+RULES = (alignment, exchanges, thread_counts, cluster_barriers)

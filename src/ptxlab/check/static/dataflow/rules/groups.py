@@ -9,7 +9,7 @@ from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, Test
 from ptxlab.check.static.dataflow._paths import Paths
 from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, CompletionArrival, Effect, WaitGroup
-from ptxlab.isa.native_ops import LaneAccess, MatrixAccess
+from ptxlab.isa.native_ops import CopyAsync, LaneAccess, MatrixAccess
 
 __all__ = ["RULES"]
 
@@ -99,4 +99,39 @@ def _reads_after(paths: Paths, start: Point, reads: Test) -> bool:
     return paths.reached[start.block] and paths.reaches(start, reads)
 
 
-RULES = (completion,)
+def uses(kernel: Kernel) -> Iterator[Report]:
+    """Reads of what cp.async writes, with no wait on any path between."""
+
+    def waits(point: Point) -> bool:
+        return _waits(Completion.COPY_GROUP, point)
+
+    copies = [point for point in kernel.points if isinstance(kernel.program.natives.get(point.op.index), CopyAsync)]
+    for copy in copies:
+        native = kernel.program.natives[copy.op.index]
+        assert isinstance(native, CopyAsync)
+        destination = copy.operands[native.destination]
+        root = "" if destination is None else destination.root
+        if not root:
+            continue
+
+        def reads(point: Point, root: str = root) -> bool:
+            access = kernel.program.natives.get(point.op.index)
+            if not isinstance(access, LaneAccess | MatrixAccess) or access.write:
+                return False
+            address = point.operands[access.address]
+            return address is not None and address.root == root
+
+        for paths in kernel.paths:
+            if not paths.reached[copy.block] or paths.executes(copy) is False:
+                continue
+            for read in paths.points(reads):
+
+                def here(point: Point, read: Point = read) -> bool:
+                    return point is read
+
+                if paths.reaches(copy, here) and not paths.between(copy, here, waits):
+                    message = f"{read.op.short} may read what {copy.op.short} at line {copy.op.line} writes before it is complete"
+                    yield Report("X111", read.op, message, "execute cp.async.wait_group, and a barrier, before the read")
+
+
+RULES = (completion, uses)

@@ -126,6 +126,52 @@ def supplies(kernel: Kernel) -> Iterator[Report]:
             yield Report("H601", point.op, message, "let a thread, a copy or a commit arrive on this mbarrier")
 
 
+def arrivals(kernel: Kernel) -> Iterator[Report]:
+    """First phases that never complete: outside of loops, fewer threads arrive than the mbarrier expects."""
+    objects = _Objects(kernel)
+    suppliers, inits = objects.known(kernel.of(is_supplier)), objects.known(kernel.of(_is_init))
+    if suppliers is None or inits is None:
+        return
+    for point in kernel.of(_is_wait):
+        parity = point.named("phaseParity")
+        offsets = objects.of(point)
+        if parity is None or parity.constant != 0 or len(offsets) != 1:
+            continue
+        (offset,) = offsets
+        counts = {None if (value := init.named("expected")) is None else value.constant for init in inits.get(offset, [])}
+        total = _total(kernel, suppliers.get(offset, []))
+        if len(counts) == 1 and total and (expected := counts.pop()) is not None and total < expected:
+            message = f"the mbarrier at shared offset {offset:#x} expects {expected} arrivals, and at most {total} are made"
+            yield Report("H601", point.op, message, "initialise the mbarrier with the number of arrivals of a phase")
+
+
+def _total(kernel: Kernel, points: list[Point]) -> int | None:
+    """The most arrivals that instructions outside of loops make; None if that is not known."""
+    total = 0
+    for point in points:
+        if isinstance(point.op.effects, Asynchronous):
+            continue
+        count = point.named("count")
+        many = 1 if count is None else count.constant
+        if many is None or kernel.program.blocks[point.block].depth or point.named("ctaMask") is not None:
+            return None
+        total += many * int(kernel.executing(point).sum())
+    return total
+
+
+def awaited_copies(kernel: Kernel) -> Iterator[Report]:
+    """Copies to shared memory whose mbarrier nothing waits for."""
+    objects = _Objects(kernel)
+    waits = objects.known(kernel.of(_is_wait))
+    if waits is None:
+        return
+    for point in kernel.of(lambda p: isinstance(p.op.effects, Asynchronous) and p.op.effects.completion is Completion.BYTES):
+        offsets = objects.of(point)
+        if offsets and not offsets & waits.keys() and point.named("ctaMask") is None:
+            message = f"{point.op.short} completes on the mbarrier at shared offset {min(offsets):#x}, and no instruction of the kernel waits there"
+            yield Report("X103", point.op, message, "wait on the mbarrier before what is copied is used")
+
+
 def commits(kernel: Kernel) -> Iterator[Report]:
     """Operations on tensor memory that no commit tracks, and commits that nothing waits for."""
     for paths in kernel.paths:
@@ -213,4 +259,4 @@ def _once(kernel: Kernel, point: Point) -> bool:
     return paths is not None and paths.path(None, lambda p: p is point, None) is None
 
 
-RULES = (initialisation, supplies, commits, bytes_expected)
+RULES = (initialisation, supplies, arrivals, awaited_copies, commits, bytes_expected)

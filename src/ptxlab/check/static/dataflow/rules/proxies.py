@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report
+from ptxlab.check.static.dataflow._values import Value
+from ptxlab.diagnostics import Severity
 from ptxlab.isa.effects import Asynchronous, Completion, Proxy, ProxyFence, Space, Unit
 from ptxlab.isa.native_ops import CopyAsync, LaneAccess, MatrixAccess
 
@@ -33,70 +35,84 @@ def _reads_asynchronously(point: Point) -> bool:
     return effect.completion is Completion.BULK_GROUP and point.named("src-shared") is not None
 
 
+def _stores(kernel: Kernel, point: Point) -> Value | None:
+    """The address to which an instruction stores in shared memory through the generic proxy."""
+    match kernel.program.natives.get(point.op.index):
+        case LaneAccess(write=True, space="shared", address=position) | MatrixAccess(write=True, address=position):
+            return point.operands[position]
+        case CopyAsync(destination=position):
+            return point.operands[position]
+    return None
+
+
+def _roots(point: Point, names: tuple[str, ...]) -> set[str]:
+    """The variables in shared memory that operands were made from."""
+    found = set()
+    for name in names:
+        value = point.named(name)
+        if value is not None:
+            found.add(value.root or (value.symbol.root if value.symbol is not None else ""))
+    return found
+
+
+_SOURCES = ("src-shared", "a-desc", "b-desc", "s-desc")
+
+
 def fences(kernel: Kernel) -> Iterator[Report]:
     """Stores that reach an operation of the async proxy with no proxy fence in the threads that store.
 
-    What the operation reads must have been written by threads: the async proxy writes no shared memory in this kernel, or the operation
-    reads a variable that it does not write.
+    What the operation reads must have been written by threads: the async proxy does not write the variable, or no shared memory at all.
     """
     reads = kernel.of(_reads_asynchronously)
     if not reads:
         return
     filled = kernel.of(_writes_asynchronously)
-
-    def stores(point: Point) -> bool:
-        native = kernel.program.natives.get(point.op.index)
-        match native:
-            case LaneAccess(write=True, space="shared") | MatrixAccess(write=True) | CopyAsync():
-                return True
-        return False
-
-    written = kernel.of(stores)
-    if not written or (filled and not _separate(filled, reads)):
-        return
+    filled_roots = {root for point in filled for root in _roots(point, ("dst-shared",))}
+    stores = kernel.of(lambda p: _stores(kernel, p) is not None)
+    shared = kernel.program.shared
     for read in reads:
-        if filled and not _separate(filled, [read]):
+        roots = _roots(read, _SOURCES)
+        known = "" not in roots and all(shared.variables.get(root, shared.static_end) < shared.static_end for root in roots)
+        if known and not roots & filled_roots and "" not in filled_roots:
+            relevant = [store for store in stores if _root(kernel, store) in roots]
+            report = next(filter(None, (_unfenced(kernel, store, read) for store in relevant)), None)
+        elif not filled:
+            relevant = [store for store in stores if _follows(kernel, store, read)]
+            fenced = any(paths.reaches(store, _is_fence) for store in relevant for paths in kernel.paths if paths.reached[store.block])
+            report = _report(relevant[-1], read, None) if relevant and not fenced else None
+        else:
+            report = None
+        if report is not None:
+            yield report
+
+
+def _unfenced(kernel: Kernel, store: Point, read: Point) -> Report | None:
+    """A finding if some class of threads that stores has no fence before the operation."""
+
+    def here(point: Point) -> bool:
+        return point is read
+
+    found = []
+    for paths in kernel.paths:
+        if not paths.reached[store.block] or paths.executes(store) is False:
             continue
-        fenced = False
-        reaching: list[Point] = []
-        for paths in kernel.paths:
-            for store in paths.points(stores):
-                if _elsewhere(kernel, store, read) or not _follows(kernel, store, read):
-                    continue
-                reaching.append(store)
-                fenced = fenced or paths.reaches(store, _is_fence)
-        if reaching and not fenced:
-            store = reaching[-1]
-            message = (
-                f"{read.op.short} may read what {store.op.short} at line {store.op.line} writes, and no fence.proxy.async stands between"
-            )
-            fix = "execute fence.proxy.async in the threads that write, then the barrier, then this instruction"
-            yield Report("X102", read.op, message, fix)
-            return
+        if paths.reaches(store, here):
+            if paths.path(store, _is_fence, here) is read:
+                found.append(not paths.between(store, here, _is_fence))
+        elif _follows(kernel, store, read) and not paths.reaches(store, _is_fence):
+            found.append(False)
+    return _report(store, read, None if any(found) else "warning") if found else None
 
 
-def _root(point: Point) -> str:
-    """The shared variable that an operation of the async proxy reads or writes, if it is one only."""
-    for name in ("dst-shared", "src-shared"):
-        value = point.named(name)
-        if value is not None:
-            return value.root
-    return ""
+def _report(store: Point, read: Point, severity: Severity | None) -> Report:
+    message = f"{read.op.short} may read what {store.op.short} at line {store.op.line} writes, and no fence.proxy.async stands between"
+    fix = "execute fence.proxy.async in the threads that write, then the barrier, then this instruction"
+    return Report("X102", read.op, message, fix, severity=severity)
 
 
-def _separate(filled: list[Point], reads: list[Point]) -> bool:
-    """Whether operations surely read other variables than the async proxy writes."""
-    roots = {_root(point) for point in filled}
-    return "" not in roots and all(_root(point) and _root(point) not in roots for point in reads)
-
-
-def _elsewhere(kernel: Kernel, store: Point, read: Point) -> bool:
-    """Whether a store surely goes to another variable than the one that is read."""
-    native = kernel.program.natives[store.op.index]
-    position = native.destination if isinstance(native, CopyAsync) else native.address  # type: ignore[union-attr]
-    address = store.operands[position]
-    root = _root(read)
-    return bool(root and address is not None and address.root and address.root != root)
+def _root(kernel: Kernel, store: Point) -> str:
+    address = _stores(kernel, store)
+    return "" if address is None else address.root
 
 
 def _follows(kernel: Kernel, store: Point, read: Point) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxlab.check.static.dataflow._flow import Point
-from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, never, of_class, synchronises
+from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, never, of_class, releases, synchronises
 from ptxlab.check.static.dataflow._paths import Paths
 from ptxlab.check.static.dataflow._values import Value
 from ptxlab.isa import tcgen05
 from ptxlab.isa.effects import Alloc, AllocPermitRelease, Dealloc, TensorTransfer
 from ptxlab.isa.native_ops import LaneAccess
+from ptxlab.tables import TENSOR_MEMORY_COLUMNS
 
 __all__ = ["RULES"]
 
@@ -41,10 +42,13 @@ def tensor_address(point: Point) -> Value | None:
 def sizes(kernel: Kernel) -> Iterator[Report]:
     """Numbers of columns that become constant, and allocations that grow."""
     for point in kernel.of(of_class(Alloc, Dealloc)):
-        columns = columns_of(point)
-        if columns is not None and (columns & (columns - 1) or not 32 <= columns <= 512):
-            message = f"nCols is {columns}; it must be a power of two from 32 to 512"
-            yield Report("T601", point.op, message, "allocate 32, 64, 128, 256 or 512 columns")
+        value = point.named("nCols")
+        for option in () if value is None else value.alternatives:
+            columns = option.constant
+            if columns is not None and (columns & (columns - 1) or not 32 <= columns <= 512):
+                message = f"nCols is {columns}; it must be a power of two from 32 to 512"
+                severity = None if value is not None and value.first is option else "warning"
+                yield Report("T601", point.op, message, "allocate 32, 64, 128, 256 or 512 columns", severity=severity)
     for paths in kernel.paths:
         for first in paths.points(_is_alloc):
             before = columns_of(first)
@@ -52,6 +56,13 @@ def sizes(kernel: Kernel) -> Iterator[Report]:
             if isinstance(second, Point):
                 message = f"{columns_of(second)} columns are allocated after an allocation of {before}: the sizes must not grow"
                 yield Report("T608", second.op, message, "allocate the largest range first")
+            third = paths.path(
+                first, _is_dealloc, lambda p, b=before: _is_alloc(p) and (b or 0) + (columns_of(p) or 0) > TENSOR_MEMORY_COLUMNS
+            )  # type: ignore[misc]
+            if isinstance(third, Point):
+                message = f"{columns_of(third)} columns are allocated while {before} are held: there are {TENSOR_MEMORY_COLUMNS}"
+                fix = f"execute tcgen05.dealloc before this allocation, or allocate at most {TENSOR_MEMORY_COLUMNS} columns in total"
+                yield Report("H601", third.op, message, fix)
 
 
 def order(kernel: Kernel) -> Iterator[Report]:
@@ -81,10 +92,15 @@ def leaks(kernel: Kernel) -> Iterator[Report]:
 
 
 def _leaks(paths: Paths, alloc: Point) -> bool:
-    return paths.path(alloc, _is_dealloc, None) is True
+    """Whether some path from an allocation to the end releases neither its columns nor ones that are not known."""
+
+    def frees(point: Point) -> bool:
+        return _is_dealloc(point) and allocation_of(point.named("taddr")) in (None, alloc.op.index)
+
+    return paths.path(alloc, frees, None) is True
 
 
-def releases(kernel: Kernel) -> Iterator[Report]:
+def deallocations(kernel: Kernel) -> Iterator[Report]:
     """Columns that are released twice, in another number, or that were never allocated."""
     allocated = {point.op.index: point for point in kernel.of(_is_alloc)}
     released = kernel.of(_is_dealloc)
@@ -94,6 +110,10 @@ def releases(kernel: Kernel) -> Iterator[Report]:
             yield Report("T604", point.op, "columns are released, but the kernel allocates none", fix)
             continue
         address = point.named("taddr")
+        if address is not None and address.constant:
+            message = f"the address {address.constant:#x} is not one that tcgen05.alloc wrote"
+            yield Report("T604", point.op, message, fix)
+            continue
         made = allocated.get(allocation_of(address) or -1) if len(allocated) > 1 else next(iter(allocated.values()))
         if made is None:
             continue
@@ -146,6 +166,18 @@ def lifetimes(kernel: Kernel) -> Iterator[Report]:
                 message = f"{found.op.short} uses columns that line {release.op.line} has released"
                 fix = "release the columns after their last use"
                 yield Report("T607", found.op, message, fix, severity=None if _always(paths, release, found) else "warning")
+
+
+def other_warps(kernel: Kernel) -> Iterator[Report]:
+    """Loads and stores of warps that nothing orders before the release in another warp."""
+    for paths in kernel.paths:
+        if next(paths.points(_is_dealloc), None) is not None:
+            continue
+        for point in paths.points(of_class(TensorTransfer)):
+            if not paths.reaches(point, releases) and kernel.of(_is_dealloc):
+                line = kernel.of(_is_dealloc)[0].op.line
+                message = f"no barrier stands between {point.op.short} and the release of its columns by another warp, at line {line}"
+                yield Report("X113", point.op, message, "execute a barrier of the CTA before tcgen05.dealloc")
 
 
 def addresses(kernel: Kernel) -> Iterator[Report]:
@@ -223,4 +255,4 @@ def _lanes(kernel: Kernel, point: Point, address: Value) -> Iterator[Report]:
             return
 
 
-RULES = (sizes, order, leaks, releases, lifetimes, addresses, columns)
+RULES = (sizes, order, leaks, deallocations, lifetimes, other_warps, addresses, columns)

@@ -8,7 +8,7 @@ from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, releases
 from ptxlab.check.static.dataflow._paths import Paths
 from ptxlab.check.static.dataflow._values import Value
-from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, Dealloc, TensorTransfer, TensorWait, WaitGroup
+from ptxlab.isa.effects import Dealloc, TensorTransfer, TensorWait
 from ptxlab.isa.operands import Op
 
 __all__ = ["RULES"]
@@ -68,9 +68,9 @@ def stores(kernel: Kernel) -> Iterator[Report]:
 
             used = paths.path(store, lambda p: _waits(True, p), uses)
             if isinstance(used, Point):
-                message = f"no tcgen05.wait::st stands between {store.op.short} and {used.op.short} at line {used.op.line}"
+                message = f"no tcgen05.wait::st stands between {store.op.short} at line {store.op.line} and {used.op.short} at line {used.op.line}"
                 fix = "execute tcgen05.wait::st.sync.aligned after the store"
-                yield Report("X107", store.op, message, fix)
+                yield Report("X107", store.op if releases(used) else used.op, message, fix)
 
 
 RULES = (loads, stores)

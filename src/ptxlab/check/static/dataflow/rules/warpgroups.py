@@ -90,7 +90,9 @@ def _step(kernel: Kernel, op: Op, state: _State, used: set[int], found: dict[tup
         if late is not None:
             line = program.ops[state.unfenced[late]].line
             message = f"{program.registers[late].name} is written at line {line}, and no wgmma.fence stands between"
-            found.setdefault(("R807", op.line), Report("R807", op, message, "execute wgmma.fence.sync.aligned before the first wgmma.mma_async"))
+            found.setdefault(
+                ("R807", op.line), Report("R807", op, message, "execute wgmma.fence.sync.aligned before the first wgmma.mma_async")
+            )
         state.read.update((register, (op.index, 0)) for register in fragments)
         state.written.update((register, (op.index, 0)) for register in program.writes[op.index])
     elif isinstance(effect, WgmmaFence):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ptxlab import ptx
 from ptxlab.check.static._legality import check_header, check_instruction, check_row
 from ptxlab.check.static._operands import Finding, Symbols
+from ptxlab.check.static._unused import unused
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
 from ptxlab.isa.form import find_forms
 
@@ -125,12 +126,20 @@ def lint_module(text: str, file: str, target: str | None, version: str | tuple[i
                 findings = check_row(instruction, goal, number, symbols)
             found += [_placed(module, instruction, f) for f in findings]
     found += [_placed(module, instruction, f) for instruction, f in _mixed_groups(module)]
+    programs: dict[str, Program] = {}
+    whole = True
     for function in module.functions.values():
         if function.kind == "entry" and function.body is not None:
             lowered, program = _lowering(module, function)
             found += _without_taken([d for d in lowered if not _is_checked(d, checked)], found)
-            if dataflow and program is not None:
-                found += _followed(module, program, goal)
+            whole = whole and program is not None
+            if program is not None:
+                programs[function.name] = program
+    if dataflow:
+        for program in programs.values():
+            found += _followed(module, program, goal)
+        if whole:
+            found += unused(module, programs)
     found = _sourced(module, dict.fromkeys(found))
     return sorted(found, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0))
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, mbarrier_operand
-from ptxlab.check.static.dataflow._values import Value
+from ptxlab.check.static.dataflow._values import Data, Value
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
 from ptxlab.isa.effects import Asynchronous, Unit
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess
@@ -62,28 +65,39 @@ def places(kernel: Kernel) -> Iterator[Report]:
             continue
         for access in _accesses(kernel, point):
             start = access.address.first
-            for option in (start,) if start is not None else access.address.alternatives:
-                known = {option.data} if isinstance(option.data, int) else set(option.data[threads].tolist())
-                offsets = {each & _MASK for each in known}
-                report = _wrong(kernel, point, access, offsets, None if start is not None else "warning")
-                if report is not None:
-                    yield report
-                    break
+            report = None if start is None else _wrong(kernel, point, access, start.data, threads)
+            if report is not None:
+                yield report
+                break
 
 
-def _wrong(kernel: Kernel, point: Point, access: _Access, offsets: set[int], severity: object) -> Report | None:
-    given = "warning" if severity == "warning" else None
-    wrong = sorted(each for each in offsets if each % access.alignment)
-    if wrong:
-        message = f"the address {wrong[0]:#x} in shared memory is not a multiple of {access.alignment}"
-        return Report(access.misaligned, point.op, message, f"align the address to {access.alignment} bytes", severity=given)
+def _wrong(kernel: Kernel, point: Point, access: _Access, data: Data, threads: NDArray[np.bool_]) -> Report | None:
+    offsets = np.broadcast_to(np.asarray(data, np.uint64) & np.uint64(_MASK), threads.shape)
+    misaligned = threads & (offsets % access.alignment != 0)
+    if _happens(kernel, point, misaligned, threads):
+        message = f"the address {int(offsets[misaligned][0]):#x} in shared memory is not a multiple of {access.alignment}"
+        return Report(access.misaligned, point.op, message, f"align the address to {access.alignment} bytes")
     low, high, name = _extent(kernel, access.address.root)
-    outside = sorted(each for each in offsets if each < low or (high and each + access.size > high))
-    if not outside:
+    outside = threads & (offsets < low)
+    if high:
+        outside |= threads & (offsets + np.uint64(access.size) > high)
+    if not _happens(kernel, point, outside, threads):
         return None
     end = f" to {high - 1:#x}" if high else ""
-    message = f"{access.size} bytes at {outside[0]:#x} lie outside {name}, at {low:#x}{end}"
-    return Report(access.outside, point.op, message, "correct the address, or make the variable larger", severity=given)
+    message = f"{access.size} bytes at {int(offsets[outside][0]):#x} lie outside {name}, at {low:#x}{end}"
+    return Report(access.outside, point.op, message, "correct the address, or make the variable larger")
+
+
+def _happens(kernel: Kernel, point: Point, wrong: NDArray[np.bool_], threads: NDArray[np.bool_]) -> bool:
+    """Whether a thread surely executes the instruction wrongly: all that may execute it do, or one of the wrong ones must execute it."""
+    if not wrong.any():
+        return False
+    if (wrong == threads).all():
+        return True
+    return any(
+        (paths.threads & wrong).any() and paths.executes(point) is True and paths.path(None, lambda p: p is point, None) is None
+        for paths in kernel.paths
+    )
 
 
 def _extent(kernel: Kernel, root: str) -> tuple[int, int, str]:

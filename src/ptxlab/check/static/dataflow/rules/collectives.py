@@ -45,7 +45,7 @@ def exchanges(kernel: Kernel) -> Iterator[Report]:
             continue
         executing = kernel.executing(point)
         lanes = kernel.flow.threads.lane
-        named = (member.constant >> lanes & 1).astype(np.bool_)
+        named = ((member.constant & 0xFFFFFFFF) >> lanes & 1).astype(np.bool_)
         whole = _continuing(kernel, point) & named
         if native.anywhere:
             for other, known in points:

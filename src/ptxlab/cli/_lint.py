@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from ptxlab.cli._lint_selection import Selection, added, annotations, at_base, configured, kept, statistics
+from ptxlab.check.static.selection import Selection, added, at_base, configured, github_annotations, kept, statistics
 from ptxlab.diagnostics import CODES, Diagnostic, PtxlabError, render_json, render_sarif, render_text
 
 __all__ = ["lint", "rule"]
@@ -76,8 +76,11 @@ def lint(
 
     Exit status: 0 clean (notes and warnings may be printed), 1 errors, 2 wrong use.
     """
-    settings = configured(files[0].resolve().parent)
-    chosen = Selection(_codes(select, settings, "select"), _codes(ignore, settings, "ignore"))
+    try:
+        settings = configured(files[0].resolve().parent)
+        chosen = Selection(_codes(select, settings, "select"), _codes(ignore, settings, "ignore"))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     follow = dataflow if dataflow is not None else bool(settings.get("dataflow", True))
     options = (target or _text(settings, "target"), version or _text(settings, "version"), follow)
     while True:
@@ -125,7 +128,7 @@ def _check(files: tuple[Path, ...], form: str | None, chosen: Selection, base: s
         summaries.append(_summary(file, texts, here))
         found += here
     if form == "github":
-        for line in annotations(found):
+        for line in github_annotations(found):
             click.echo(line)
     elif form == "statistics":
         click.echo(statistics(found), nl=bool(found))

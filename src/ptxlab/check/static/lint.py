@@ -92,7 +92,7 @@ def lint(text: str, target: str | None = None, version: str | tuple[int, int] | 
     ----------
     text : the whole PTX text
     target, version : check for these instead of the module's own
-    dataflow : follow values and states along the paths of each kernel
+    dataflow : follow values and states along the paths of each kernel, if nothing else is wrong with the module
 
     Examples
     --------
@@ -135,7 +135,7 @@ def lint_module(text: str, file: str, target: str | None, version: str | tuple[i
             whole = whole and program is not None
             if program is not None:
                 programs[function.name] = program
-    if dataflow:
+    if dataflow and not any(d.severity == "error" for d in found):
         for program in programs.values():
             found += _followed(module, program, goal)
         if whole:

@@ -125,11 +125,21 @@ def _accumulator_columns(op: Op, descriptor: int, target: str) -> int | None:
 
 
 class Buffer(NamedTuple):
-    """What a product does with a collector buffer: ``use`` is fill, use, lastuse or discard."""
+    """What a product does with a collector buffer: ``use`` is fill, use, lastuse or discard; ``matrix`` names the operand that it holds."""
 
     name: str
     use: str
     matrix: str
+
+    @property
+    def needs_matrix(self) -> bool:
+        """Whether the buffer must hold the matrix."""
+        return self.use in ("use", "lastuse")
+
+    @property
+    def leaves_matrix(self) -> bool:
+        """Whether the buffer holds the matrix afterwards."""
+        return self.use in ("fill", "use")
 
 
 def buffer_of(op: Op) -> Buffer | None:

@@ -126,7 +126,7 @@ class Affine(NumpyVocabulary):
                 return known
         raise Opaque
 
-    def select(self, condition: Any, a: Any, b: Any) -> Any:
+    def select(self, condition: Any, a: Any, b: Any) -> Any:  # type: ignore[override]
         if not any(isinstance(each, Sum) for each in (condition, a, b)):
             return np.where(condition, a, b)
         if not isinstance(condition, Sum):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._evaluate import Evaluator, State
 from ptxlab.check.static.dataflow._threads import Threads
-from ptxlab.check.static.dataflow._values import Symbols, Value
+from ptxlab.check.static.dataflow._values import Data, Symbols, Value
 from ptxlab.engine import Program
 from ptxlab.engine.lowering.frame import members
 from ptxlab.isa.effects import Alloc
@@ -257,7 +257,7 @@ def _is_parameter(operand: Resolved) -> bool:
     return isinstance(operand, Addr) and isinstance(operand.base, SymbolAddress) and operand.base.space == "param"
 
 
-def _flip(data: object) -> object:
+def _flip(data: Data) -> Data:
     return data ^ 1 if isinstance(data, int) else ~np.asarray(data, np.bool_)
 
 

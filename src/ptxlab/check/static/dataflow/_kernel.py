@@ -76,7 +76,7 @@ class Kernel:
         if guard.symbol is not None:
             limits = guard.symbol.limits
             return reached if limits is None or not isinstance(guard.data, int) or guard.data else reached & limits
-        return reached & np.asarray(guard.data, np.bool_)
+        return np.logical_and(reached, guard.data)
 
     def of(self, test: Test) -> list[Point]:
         """The instructions that a test accepts and some thread may execute."""
@@ -102,7 +102,7 @@ class Kernel:
         """Those of some threads that every launch has: all if the kernel fixes its block, else those of the first warp."""
         if self.flow.threads.exact:
             return threads
-        return threads & (self.flow.threads.warp == 0)
+        return np.logical_and(threads, self.flow.threads.warp == 0)
 
 
 def of_class(*effects: type) -> Test:

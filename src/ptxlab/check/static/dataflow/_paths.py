@@ -160,7 +160,7 @@ class Paths:
         follows from its absence is asked of `reaches`.
         """
         if start is None:
-            begin, position, held = 0, -1, frozenset()
+            begin, position, held = 0, -1, Assumptions()
         else:
             begin, position = start.block, start.op.index
             entering = self._entering[begin] if self.reached[begin] else None

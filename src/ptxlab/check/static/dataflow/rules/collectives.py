@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._flow import Point
-from ptxlab.check.static.dataflow._kernel import Kernel, Report, never, of_class
+from ptxlab.check.static.dataflow._kernel import Kernel, Report, of_class
 from ptxlab.isa.effects import ClusterArrive, ClusterWait, CtaBarrier
 from ptxlab.isa.native_ops import Collective
 
@@ -94,10 +94,10 @@ def thread_counts(kernel: Kernel) -> Iterator[Report]:
     """Barriers with too few threads, and with different thread counts at the same time."""
     by_number: dict[int, list[tuple[Point, int | None]]] = {}
     for point in kernel.of(of_class(CtaBarrier)):
-        number, count = point.named("a"), point.named("b")
-        if number is None or number.constant is None:
+        given, limit = point.named("a"), point.named("b")
+        if given is None or given.constant is None:
             return
-        by_number.setdefault(number.constant, []).append((point, None if count is None else count.constant))
+        by_number.setdefault(given.constant, []).append((point, None if limit is None else limit.constant))
     for number, points in by_number.items():
         threads = np.zeros(kernel.flow.threads.count, np.bool_)
         for point, _ in points:
@@ -129,11 +129,10 @@ def _different(kernel: Kernel, number: int, points: list[tuple[Point, int | None
 
 def _ordered(kernel: Kernel, first: Point, second: Point) -> bool:
     """Whether a thread may execute one after the other."""
-    for paths in kernel.paths:
-        if paths.reached[first.block] and paths.executes(first) is not False:
-            if paths.path(first, never, lambda p: p is second) is not None:
-                return True
-    return False
+    return any(
+        paths.reached[first.block] and paths.executes(first) is not False and paths.reaches(first, lambda p: p is second)
+        for paths in kernel.paths
+    )
 
 
 def cluster_barriers(kernel: Kernel) -> Iterator[Report]:

@@ -66,7 +66,7 @@ def collectors(kernel: Kernel) -> Iterator[Report]:
     buffers = {point.op.index: buffer for point in kernel.of(is_product) if (buffer := tcgen05.constants.buffer_of(point.op)) is not None}
     for point in kernel.of(lambda p: p.op.index in buffers):
         buffer = buffers[point.op.index]
-        if buffer.use not in ("use", "lastuse"):
+        if not buffer.needs_matrix:
             continue
 
         def of_buffer(other: Point, name: str = buffer.name) -> bool:
@@ -75,7 +75,7 @@ def collectors(kernel: Kernel) -> Iterator[Report]:
 
         for paths in kernel.paths:
             before = _before(paths, point, of_buffer)
-            lacking = [b for b in before if b is None or buffers[b.op.index].use in ("lastuse", "discard")]
+            lacking = [b for b in before if b is None or not buffers[b.op.index].leaves_matrix]
             if lacking:
                 line = next((b.op.line for b in lacking if b is not None), None)
                 why = "nothing has filled it" if line is None else f"the instruction at line {line} discarded its contents"

@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, Test
 from ptxlab.check.static.dataflow._paths import Paths
-from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, CompletionArrival, Effect, WaitGroup
+from ptxlab.isa.effects import GROUP_INSTRUCTIONS, Asynchronous, CommitGroup, Completion, CompletionArrival, Effect, WaitGroup
 from ptxlab.isa.native_ops import CopyAsync, LaneAccess, MatrixAccess
 
 __all__ = ["RULES"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """How operations of a class of completions are waited for: the code if they are not, what commits and what waits."""
-
-    code: str
-    commit: str
-    wait: str
-
-
-_GROUPS = {
-    Completion.COPY_GROUP: _Group("X116", "cp.async.commit_group", "cp.async.wait_group 0"),
-    Completion.BULK_GROUP: _Group("X116", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group 0"),
-    Completion.WGMMA_GROUP: _Group("R805", "wgmma.commit_group", "wgmma.wait_group 0"),
-}
+_CODES = {Completion.COPY_GROUP: "X116", Completion.BULK_GROUP: "X116", Completion.WGMMA_GROUP: "R805"}
+"""What the run reports of operations that nothing waits for."""
 
 
 def _completion(effect: Effect | None) -> Completion | None:
-    return effect.completion if isinstance(effect, Asynchronous) and effect.completion in _GROUPS else None
+    return effect.completion if isinstance(effect, Asynchronous) and effect.completion in _CODES else None
 
 
 def _commits(of: Completion, point: Point) -> bool:
@@ -57,7 +44,7 @@ def completion(kernel: Kernel) -> Iterator[Report]:
         for start in paths.points(lambda p: _completion(p.op.effects) is not None):
             of = _completion(start.op.effects)
             assert of is not None
-            group = _GROUPS[of]
+            commit, wait = GROUP_INSTRUCTIONS[of]
 
             def commits(point: Point, of: Completion = of) -> bool:
                 return _commits(of, point) or _waits_for_all(of, point)
@@ -65,16 +52,16 @@ def completion(kernel: Kernel) -> Iterator[Report]:
             def waits(point: Point, of: Completion = of) -> bool:
                 return _waits(of, point)
 
-            code = _code(kernel, of, group, start)
+            code = _code(kernel, of, start)
             if not paths.reaches(start, commits):
-                message = f"no path from {start.op.short} reaches {group.commit}: nothing can wait for the operation"
-                yield Report(code, start.op, message, f"execute {group.commit}, and {group.wait} before the result is used")
+                message = f"no path from {start.op.short} reaches {commit}: nothing can wait for the operation"
+                yield Report(code, start.op, message, f"execute {commit}, and {wait} before the result is used")
             elif not paths.reaches(start, waits):
                 message = f"no path from {start.op.short} reaches an instruction that waits for its group"
-                yield Report(code, start.op, message, f"execute {group.wait} before the result is used, or the kernel ends")
+                yield Report(code, start.op, message, f"execute {wait} before the result is used, or the kernel ends")
             elif paths.path(start, waits, None) is True and _straight(kernel, start):
                 message = f"some path from {start.op.short} to the end of the kernel has no instruction that waits for its group"
-                fix = f"execute {group.wait} on every path to the end of the kernel"
+                fix = f"execute {wait} on every path to the end of the kernel"
                 yield Report(code, start.op, message, fix, severity="warning")
 
 
@@ -83,16 +70,16 @@ def _straight(kernel: Kernel, point: Point) -> bool:
     return kernel.program.blocks[point.block].depth == 0
 
 
-def _code(kernel: Kernel, of: Completion, group: _Group, start: Point) -> str:
+def _code(kernel: Kernel, of: Completion, start: Point) -> str:
     """The code of the run: a use before completion where the kernel reads what the copy writes."""
     if of is not Completion.COPY_GROUP:
-        return group.code
+        return _CODES[of]
 
     def reads(point: Point) -> bool:
         native = kernel.program.natives.get(point.op.index)
         return isinstance(native, LaneAccess | MatrixAccess) and not native.write and native.space in ("shared", "generic")
 
-    return "X111" if any(_reads_after(paths, start, reads) for paths in kernel.paths) else group.code
+    return "X111" if any(_reads_after(paths, start, reads) for paths in kernel.paths) else _CODES[of]
 
 
 def _reads_after(paths: Paths, start: Point, reads: Test) -> bool:

@@ -120,9 +120,7 @@ def supplies(kernel: Kernel) -> Iterator[Report]:
             continue
         offsets = objects.of(point)
         if offsets and not offsets & suppliers.keys():
-            message = (
-                f"{point.op.short} waits on the mbarrier at shared offset {min(offsets):#x}, and no instruction of the kernel arrives there"
-            )
+            message = f"{point.op.short} waits on the mbarrier at shared offset {min(offsets):#x}, and nothing arrives there"
             yield Report("H601", point.op, message, "let a thread, a copy or a commit arrive on this mbarrier")
 
 
@@ -168,7 +166,7 @@ def awaited_copies(kernel: Kernel) -> Iterator[Report]:
     for point in kernel.of(lambda p: isinstance(p.op.effects, Asynchronous) and p.op.effects.completion is Completion.BYTES):
         offsets = objects.of(point)
         if offsets and not offsets & waits.keys() and point.named("ctaMask") is None:
-            message = f"{point.op.short} completes on the mbarrier at shared offset {min(offsets):#x}, and no instruction of the kernel waits there"
+            message = f"{point.op.short} completes on the mbarrier at shared offset {min(offsets):#x}, and nothing waits there"
             yield Report("X103", point.op, message, "wait on the mbarrier before what is copied is used")
 
 
@@ -187,9 +185,7 @@ def commits(kernel: Kernel) -> Iterator[Report]:
     for point in kernel.of(_is_commit):
         offsets = objects.of(point)
         if offsets and not offsets & waits.keys() and _is_used(kernel):
-            message = (
-                f"{point.op.short} arrives on the mbarrier at shared offset {min(offsets):#x}, and no instruction of the kernel waits there"
-            )
+            message = f"{point.op.short} arrives on the mbarrier at shared offset {min(offsets):#x}, and nothing waits there"
             yield Report("X105", point.op, message, "wait on the mbarrier before the results are used")
 
 

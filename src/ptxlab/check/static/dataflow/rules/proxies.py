@@ -14,7 +14,7 @@ from ptxlab.isa.native_ops import CopyAsync, LaneAccess, MatrixAccess
 __all__ = ["RULES"]
 
 
-def _is_fence(point: Point) -> bool:
+def _orders_proxies(point: Point) -> bool:
     effect = point.op.effects
     return isinstance(effect, ProxyFence) and Space.SHARED in effect.spaces
 
@@ -78,7 +78,9 @@ def fences(kernel: Kernel) -> Iterator[Report]:
             report = next(filter(None, (_unfenced(kernel, store, read) for store in relevant)), None)
         elif not filled:
             relevant = [store for store in stores if _follows(kernel, store, read)]
-            fenced = any(paths.reaches(store, _is_fence) for store in relevant for paths in kernel.paths if paths.reached[store.block])
+            fenced = any(
+                paths.reaches(store, _orders_proxies) for store in relevant for paths in kernel.paths if paths.reached[store.block]
+            )
             report = _report(relevant[-1], read, None) if relevant and not fenced else None
         else:
             report = None
@@ -97,9 +99,9 @@ def _unfenced(kernel: Kernel, store: Point, read: Point) -> Report | None:
         if not paths.reached[store.block] or paths.executes(store) is False:
             continue
         if paths.reaches(store, here):
-            if paths.path(store, _is_fence, here) is read:
-                found.append(not paths.between(store, here, _is_fence))
-        elif _follows(kernel, store, read) and not paths.reaches(store, _is_fence):
+            if paths.path(store, _orders_proxies, here) is read:
+                found.append(not paths.between(store, here, _orders_proxies))
+        elif _follows(kernel, store, read) and not paths.reaches(store, _orders_proxies):
             found.append(False)
     return _report(store, read, None if any(found) else "warning") if found else None
 

@@ -8,6 +8,7 @@ from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, never, of_class, releases, synchronises
 from ptxlab.check.static.dataflow._paths import Paths
 from ptxlab.check.static.dataflow._values import Value
+from ptxlab.diagnostics import Severity
 from ptxlab.isa import tcgen05
 from ptxlab.isa.effects import Alloc, AllocPermitRelease, Dealloc, TensorTransfer
 from ptxlab.isa.native_ops import LaneAccess
@@ -47,18 +48,23 @@ def sizes(kernel: Kernel) -> Iterator[Report]:
             columns = option.constant
             if columns is not None and (columns & (columns - 1) or not 32 <= columns <= 512):
                 message = f"nCols is {columns}; it must be a power of two from 32 to 512"
-                severity = None if value is not None and value.first is option else "warning"
+                severity: Severity | None = None if value is not None and value.first is option else "warning"
                 yield Report("T601", point.op, message, "allocate 32, 64, 128, 256 or 512 columns", severity=severity)
     for paths in kernel.paths:
         for first in paths.points(_is_alloc):
             before = columns_of(first)
-            second = paths.path(first, never, lambda p, b=before: _is_alloc(p) and b is not None and (columns_of(p) or 0) > b)  # type: ignore[misc]
+
+            def grows(point: Point, before: int | None = before) -> bool:
+                return _is_alloc(point) and before is not None and (columns_of(point) or 0) > before
+
+            def exceeds(point: Point, before: int | None = before) -> bool:
+                return _is_alloc(point) and (before or 0) + (columns_of(point) or 0) > TENSOR_MEMORY_COLUMNS
+
+            second = paths.path(first, never, grows)
             if isinstance(second, Point):
                 message = f"{columns_of(second)} columns are allocated after an allocation of {before}: the sizes must not grow"
                 yield Report("T608", second.op, message, "allocate the largest range first")
-            third = paths.path(
-                first, _is_dealloc, lambda p, b=before: _is_alloc(p) and (b or 0) + (columns_of(p) or 0) > TENSOR_MEMORY_COLUMNS
-            )  # type: ignore[misc]
+            third = paths.path(first, _is_dealloc, exceeds)
             if isinstance(third, Point):
                 message = f"{columns_of(third)} columns are allocated while {before} are held: there are {TENSOR_MEMORY_COLUMNS}"
                 fix = f"execute tcgen05.dealloc before this allocation, or allocate at most {TENSOR_MEMORY_COLUMNS} columns in total"

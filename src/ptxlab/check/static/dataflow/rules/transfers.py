@@ -33,7 +33,7 @@ def loads(kernel: Kernel) -> Iterator[Report]:
             ends = paths.path(load, lambda p: _waits(False, p), None)
             used = next((op for register in kernel.program.writes[load.op.index] for op in readers.get(register, ())), None)
             if isinstance(given, Point) and not _later_wait(paths, given):
-                message = f"{load.op.short} may still read its columns: no tcgen05.wait::ld stands before {given.op.short} at line {given.op.line}"
+                message = f"no tcgen05.wait::ld stands between {load.op.short} and {given.op.short} at line {given.op.line}"
                 yield Report("R809", used or load.op, message, "execute tcgen05.wait::ld.sync.aligned after the load")
             elif ends is True and used is not None:
                 message = f"a register of {load.op.short} is used at line {used.line}, and some path has no tcgen05.wait::ld"
@@ -68,7 +68,7 @@ def stores(kernel: Kernel) -> Iterator[Report]:
 
             used = paths.path(store, lambda p: _waits(True, p), uses)
             if isinstance(used, Point):
-                message = f"no tcgen05.wait::st stands between {store.op.short} at line {store.op.line} and {used.op.short} at line {used.op.line}"
+                message = f"no tcgen05.wait::st stands between line {store.op.line} and {used.op.short} at line {used.op.line}"
                 fix = "execute tcgen05.wait::st.sync.aligned after the store"
                 yield Report("X107", store.op if releases(used) else used.op, message, fix)
 

@@ -1,4 +1,4 @@
-"""Which findings `ptxlab lint` shows: codes that are selected or ignored, comments in the text, configuration, and what a change adds."""
+"""Which findings of lint are shown: codes that are selected or ignored, comments in the text, configuration, and what a change adds."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from ptxlab.diagnostics import CODES, Diagnostic
 
-__all__ = ["Selection", "added", "annotations", "at_base", "configured", "kept", "statistics"]
+__all__ = ["Selection", "added", "at_base", "configured", "github_annotations", "kept", "statistics"]
 
 _COMMENT = re.compile(r"//\s*ptxlab:\s*ignore(?:\[([^\]]*)\])?")
 _KEYS = {"select": list, "ignore": list, "target": str, "version": str, "dataflow": bool}
@@ -32,7 +30,7 @@ class Selection:
 
     @staticmethod
     def codes(text: str) -> tuple[str, ...]:
-        """The codes, or beginnings of codes, of a list with commas.
+        """The codes, or beginnings of codes, of a list with commas; ValueError if no code begins so.
 
         >>> Selection.codes("L1, X102")
         ('L1', 'X102')
@@ -40,7 +38,7 @@ class Selection:
         given = tuple(part.strip().upper() for part in text.split(",") if part.strip())
         for each in given:
             if not any(code.startswith(each) for code in CODES):
-                raise click.UsageError(f"no diagnostic code begins with {each!r}")
+                raise ValueError(f"no diagnostic code begins with {each!r}")
         return given
 
 
@@ -70,12 +68,12 @@ def configured(start: Path) -> dict[str, object]:
         try:
             table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("ptxlab", {})
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-            raise click.UsageError(f"{path} cannot be read: {error}") from None
+            raise ValueError(f"{path} cannot be read: {error}") from None
         for key, value in table.items():
             if key not in _KEYS:
-                raise click.UsageError(f"{path}: [tool.ptxlab] has no key {key!r}; its keys are {', '.join(_KEYS)}")
+                raise ValueError(f"{path}: [tool.ptxlab] has no key {key!r}; its keys are {', '.join(_KEYS)}")
             if not isinstance(value, _KEYS[key]):
-                raise click.UsageError(f"{path}: {key} in [tool.ptxlab] must be of type {_KEYS[key].__name__}")
+                raise ValueError(f"{path}: {key} in [tool.ptxlab] must be of type {_KEYS[key].__name__}")
         return dict(table)
     return {}
 
@@ -87,7 +85,7 @@ def at_base(file: Path, base: str) -> str:
         ["git", "-C", folder, "rev-parse", "--verify", f"{base}^{{commit}}"], capture_output=True, text=True, check=False
     )
     if known.returncode:
-        raise click.UsageError(f"--diff: git knows no commit {base!r} in {folder}")
+        raise ValueError(f"--diff: git knows no commit {base!r} in {folder}")
     shown = subprocess.run(["git", "-C", folder, "show", f"{base}:./{file.name}"], capture_output=True, check=False)
     return "" if shown.returncode else shown.stdout.decode("utf-8", "replace")
 
@@ -116,7 +114,7 @@ def statistics(found: Iterable[Diagnostic]) -> str:
     return "\n".join(f"{count:6} {code}  {severity:7} {CODES[code].title}" for (code, severity), count in rows)
 
 
-def annotations(found: Iterable[Diagnostic]) -> Iterator[str]:
+def github_annotations(found: Iterable[Diagnostic]) -> Iterator[str]:
     """The findings as workflow commands of GitHub Actions."""
     levels = {"error": "error", "warning": "warning", "note": "notice"}
     for d in found:

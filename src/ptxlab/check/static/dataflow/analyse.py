@@ -8,6 +8,7 @@ from ptxlab.check.static.dataflow._kernel import Kernel, Report
 from ptxlab.check.static.dataflow.rules import (
     addresses,
     collectives,
+    completion,
     constants,
     groups,
     mbarriers,
@@ -28,6 +29,7 @@ _RULES: tuple[Rule, ...] = (
     *warpgroups.RULES,
     *groups.RULES,
     *mbarriers.RULES,
+    *completion.RULES,
     *proxies.RULES,
     *addresses.RULES,
     *constants.RULES,

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._flow import Point
-from ptxlab.check.static.dataflow._kernel import Kernel, Report, of_class
-from ptxlab.isa.effects import ClusterArrive, ClusterWait, CtaBarrier
+from ptxlab.check.static.dataflow._kernel import Kernel, Report, of_class, synchronises
+from ptxlab.check.static.dataflow._values import Value
+from ptxlab.isa.effects import Alloc, Asynchronous, ClusterArrive, ClusterWait, CtaBarrier, Dealloc, TensorTransfer, Unit
 from ptxlab.isa.native_ops import Collective
 
 __all__ = ["RULES"]
@@ -59,9 +60,9 @@ def exchanges(kernel: Kernel) -> Iterator[Report]:
             yield Report("H605", point.op, message, fix)
 
 
-def _divided(kernel: Kernel, part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> tuple[int, int, int] | None:
-    """The first warp that has threads in the part and others in the whole only: its number, and how many there are of each."""
-    warps = kernel.flow.threads.warp
+def _divided(kernel: Kernel, part: NDArray[np.bool_], whole: NDArray[np.bool_], size: int = 1) -> tuple[int, int, int] | None:
+    """The first warp, or group of warps, with threads in the part and others in the whole only: its number, and how many of each."""
+    warps = kernel.flow.threads.warp // size
     sure = kernel.surely(np.ones_like(part)) if kernel.flow.threads.exact else np.ones_like(part)
     missing = whole & ~part & sure
     for warp in sorted(set(warps[part].tolist())):
@@ -135,6 +136,50 @@ def _ordered(kernel: Kernel, first: Point, second: Point) -> bool:
     )
 
 
+def warpgroups(kernel: Kernel) -> Iterator[Report]:
+    """Products of a warpgroup that only some of its warps execute."""
+    for point in kernel.of(lambda p: isinstance(p.op.effects, Asynchronous) and p.op.effects.unit is Unit.WARPGROUP):
+        divided = _divided(kernel, kernel.executing(point), _continuing(kernel, point), 4)
+        if divided is not None:
+            message = f"{point.op.short} is executed by {divided[1]} of {divided[2]} threads of warpgroup {divided[0]}"
+            fix = "let the four warps of a warpgroup execute the same wgmma instructions"
+            yield Report("W902", point.op, message, fix)
+
+
+def partial_warps(kernel: Kernel) -> Iterator[Report]:
+    """Accesses to tensor memory by a warp that does not have 32 threads."""
+    threads = kernel.flow.threads
+    left = threads.count % 32
+    if not threads.exact or not left:
+        return
+    for point in kernel.of(of_class(Alloc, Dealloc, TensorTransfer)):
+        if kernel.executing(point)[-left:].any():
+            message = f"{point.op.short} is executed by a warp of {left} threads"
+            yield Report("T626", point.op, message, "launch whole warps: a multiple of 32 threads")
+
+
+def repeated_arrivals(kernel: Kernel) -> Iterator[Report]:
+    """Arrivals at a barrier of the CTA by a warp that has not waited for anything since its last arrival there."""
+
+    def arrives(point: Point) -> bool:
+        return isinstance(point.op.effects, CtaBarrier) and not point.op.effects.waits
+
+    for paths in kernel.paths:
+        for first in paths.points(arrives):
+            number = first.named("a")
+
+            def again(point: Point, number: Value | None = number) -> bool:
+                other = point.named("a")
+                return arrives(point) and number is not None and other is not None and number.same(other)
+
+            second = paths.path(first, synchronises, again)
+            if isinstance(second, Point):
+                message = f"{second.op.short} again, with no wait since line {first.op.line}: the barrier may not be complete"
+                certain = not paths.between(first, lambda p, s=second: p is s, synchronises)  # type: ignore[misc]
+                fix = "wait for the threads of the barrier before the next arrival"
+                yield Report("B520", second.op, message, fix, severity=None if certain else "warning")
+
+
 def cluster_barriers(kernel: Kernel) -> Iterator[Report]:
     """Waits without arrival, and arrivals without a wait in between."""
     arrives, waits = of_class(ClusterArrive), of_class(ClusterWait)
@@ -154,4 +199,4 @@ def cluster_barriers(kernel: Kernel) -> Iterator[Report]:
                 yield Report("B511", second.op, message, fix, severity=None if certain else "warning")
 
 
-RULES = (alignment, exchanges, thread_counts, cluster_barriers)
+RULES = (alignment, exchanges, warpgroups, partial_warps, thread_counts, repeated_arrivals, cluster_barriers)

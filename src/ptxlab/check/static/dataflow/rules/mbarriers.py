@@ -8,6 +8,7 @@ from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import (
     Kernel,
     Report,
+    Test,
     common,
     is_product,
     is_supplier,
@@ -19,13 +20,17 @@ from ptxlab.check.static.dataflow._kernel import (
 from ptxlab.check.static.dataflow._paths import Paths
 from ptxlab.isa.effects import (
     Asynchronous,
+    ClusterArrive,
     Completion,
     CompletionArrival,
+    Fence,
     MbarrierArrive,
     MbarrierInit,
+    MbarrierInitFence,
     MbarrierInval,
     MbarrierTransactions,
     MbarrierWait,
+    ProxyFence,
     TensorTransfer,
 )
 
@@ -108,6 +113,28 @@ def _unpublished(kernel: Kernel, objects: _Objects, inits: dict[int, list[Point]
                 return
 
 
+def cluster_publication(kernel: Kernel) -> Iterator[Report]:
+    """Initialisations that only a relaxed arrival at the cluster barrier follows: other CTAs need not see them."""
+
+    def relaxed(point: Point) -> bool:
+        effect = point.op.effects
+        return isinstance(effect, ClusterArrive) and not effect.order.releases
+
+    fences = of_class(MbarrierInitFence, Fence, ProxyFence)
+    for paths in kernel.paths:
+        for init in paths.points(_is_init):
+            arrival = paths.path(init, lambda p: of_class(ClusterArrive)(p) and not relaxed(p), relaxed)
+            if isinstance(arrival, Point) and not _any_before(kernel, fences, arrival):
+                message = f"{arrival.op.short} is relaxed: it does not publish mbarrier.init at line {init.op.line} to the cluster"
+                fix = "execute fence.mbarrier_init.release.cluster after the initialisation, or let the arrival release"
+                yield Report("X120", arrival.op, message, fix)
+
+
+def _any_before(kernel: Kernel, accepts: Test, point: Point) -> bool:
+    """Whether some thread may execute one of these instructions before another one."""
+    return any(paths.reaches(each, lambda p: p is point) for paths in kernel.paths for each in paths.points(accepts))
+
+
 def supplies(kernel: Kernel) -> Iterator[Report]:
     """Waits on an mbarrier on which nothing arrives."""
     objects = _Objects(kernel)
@@ -122,6 +149,27 @@ def supplies(kernel: Kernel) -> Iterator[Report]:
         if offsets and not offsets & suppliers.keys():
             message = f"{point.op.short} waits on the mbarrier at shared offset {min(offsets):#x}, and nothing arrives there"
             yield Report("H601", point.op, message, "let a thread, a copy or a commit arrive on this mbarrier")
+
+
+def unsupplied(kernel: Kernel) -> Iterator[Report]:
+    """Waits on an array of mbarriers in which nothing arrives on any."""
+    supplied = {_variable(kernel, point) for point in kernel.of(is_supplier)}
+    if "" in supplied:
+        return
+    for point in kernel.of(_is_wait):
+        variable = _variable(kernel, point)
+        if variable and variable not in supplied:
+            message = f"{point.op.short} waits on mbarriers of {variable}, and nothing arrives on any of them"
+            fix = "let a thread, a copy or a commit arrive on these mbarriers"
+            yield Report("H601", point.op, message, fix, severity="warning")
+
+
+def _variable(kernel: Kernel, point: Point) -> str:
+    """The shared variable of fixed size in which an instruction addresses an mbarrier."""
+    address = mbarrier_operand(point)
+    shared = kernel.program.shared
+    root = "" if address is None else address.root or (address.symbol.root if address.symbol is not None else "")
+    return root if shared.variables.get(root, shared.static_end) < shared.static_end else ""
 
 
 def arrivals(kernel: Kernel) -> Iterator[Report]:
@@ -255,4 +303,4 @@ def _once(kernel: Kernel, point: Point) -> bool:
     return paths is not None and paths.path(None, lambda p: p is point, None) is None
 
 
-RULES = (initialisation, supplies, arrivals, awaited_copies, commits, bytes_expected)
+RULES = (initialisation, cluster_publication, supplies, unsupplied, arrivals, awaited_copies, commits, bytes_expected)

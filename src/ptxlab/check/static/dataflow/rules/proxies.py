@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report
 from ptxlab.check.static.dataflow._values import Value
+from ptxlab.descriptors import SharedMemoryDescriptor
 from ptxlab.diagnostics import Severity
+from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.isa.effects import Asynchronous, Completion, Proxy, ProxyFence, Space, Unit
-from ptxlab.isa.native_ops import CopyAsync, LaneAccess, MatrixAccess
+from ptxlab.isa.native_ops import CopyAsync, LaneAccess, MatrixAccess, Nothing
 
 __all__ = ["RULES"]
 
@@ -55,6 +59,7 @@ def _roots(point: Point, names: tuple[str, ...]) -> set[str]:
     return found
 
 
+_MASK = (1 << SHARED_RANK_SHIFT) - 1
 _SOURCES = ("src-shared", "a-desc", "b-desc", "s-desc")
 
 
@@ -71,6 +76,11 @@ def fences(kernel: Kernel) -> Iterator[Report]:
     stores = kernel.of(lambda p: _stores(kernel, p) is not None)
     shared = kernel.program.shared
     for read in reads:
+        exact = [store for store in stores if _writes_start(kernel, store, read)]
+        report = next(filter(None, (_unfenced(kernel, store, read) for store in exact)), None)
+        if report is not None:
+            yield report
+            continue
         roots = _roots(read, _SOURCES)
         known = "" not in roots and all(shared.variables.get(root, shared.static_end) < shared.static_end for root in roots)
         if known and not roots & filled_roots and "" not in filled_roots:
@@ -86,6 +96,29 @@ def fences(kernel: Kernel) -> Iterator[Report]:
             report = None
         if report is not None:
             yield report
+
+
+def _writes_start(kernel: Kernel, store: Point, read: Point) -> bool:
+    """Whether a store surely writes the first byte that the operation reads."""
+    address = _stores(kernel, store)
+    native = kernel.program.natives[store.op.index]
+    if address is None or address.symbol is not None or isinstance(native, MatrixAccess | Nothing):
+        return False
+    size = native.size if isinstance(native, LaneAccess | CopyAsync) else 1
+    threads = kernel.surely(kernel.executing(store))
+    offsets = np.broadcast_to(np.asarray(address.data, np.int64) & _MASK, threads.shape)[threads]
+    starts = [_start(name, value) for name in _SOURCES if (value := read.named(name)) is not None]
+    return any(start is not None and bool(((offsets <= start) & (start < offsets + size)).any()) for start in starts)
+
+
+def _start(name: str, value: Value) -> int | None:
+    """The first byte that an operand names, if it is known."""
+    first = value.first
+    if first is None or first.constant is None:
+        return None
+    if name == "src-shared":
+        return first.constant & _MASK
+    return SharedMemoryDescriptor.decode(first.constant).start
 
 
 def _unfenced(kernel: Kernel, store: Point, read: Point) -> Report | None:

@@ -102,7 +102,8 @@ class Kernel:
         """Those of some threads that every launch has: all if the kernel fixes its block, else those of the first warp."""
         if self.flow.threads.exact:
             return threads
-        return np.logical_and(threads, self.flow.threads.warp == 0)
+        sure: NDArray[np.bool_] = np.logical_and(threads, self.flow.threads.warp == 0)
+        return sure
 
 
 def of_class(*effects: type) -> Test:

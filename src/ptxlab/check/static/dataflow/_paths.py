@@ -212,25 +212,41 @@ class Paths:
         known, needs = self.decided(last.guard)
         return known is not False and (needs is None or (needs[0], not needs[1]) not in held)
 
+    @cached_property
+    def _after(self) -> list[int]:
+        """For each block, the set of blocks that at least one edge leads to, as bits."""
+        found = [0] * len(self.edges)
+        changed = True
+        while changed:
+            changed = False
+            for number in range(len(self.edges) - 1, -1, -1):
+                after = found[number]
+                for edge in self.edges[number]:
+                    after |= found[edge.block] | 1 << edge.block
+                if after != found[number]:
+                    found[number] = after
+                    changed = True
+        return found
+
+    def leads(self, start: Point, end: Point) -> bool:
+        """Whether any way through the blocks leads from an instruction to another one, whatever the branches need."""
+        later = start.block == end.block and start.op.index < end.op.index
+        return later or bool(self._after[start.block] >> end.block & 1)
+
     def reaches(self, start: Point, goal: Test) -> bool:
         """Whether any way through the blocks leads from an instruction to a goal, whatever the branches need."""
-        if any(p.op.index > start.op.index and goal(p) and self.executes(p) is not False for p in self.by_block[start.block]):
-            return True
-        seen: set[int] = set()
-        work = [start.block]
-        while work:
-            for edge in self.edges[work.pop()]:
-                if edge.block not in seen:
-                    if any(goal(point) and self.executes(point) is not False for point in self.by_block[edge.block]):
+        after = self._after[start.block]
+        for number, inside in enumerate(self.by_block):
+            if number == start.block or after >> number & 1:
+                for point in inside:
+                    if goal(point) and self.leads(start, point) and self.executes(point) is not False:
                         return True
-                    seen.add(edge.block)
-                    work.append(edge.block)
         return False
 
     def between(self, start: Point | None, end: Test | None, test: Test) -> bool:
         """Whether some path from an instruction to another one, or to the end, goes past one that the test accepts."""
         for point in self.points(test):
-            before = start is None or self.reaches(start, lambda p, point=point: p is point)  # type: ignore[misc]
+            before = start is None or self.leads(start, point)
             if before and (end is None or self.reaches(point, end)):
                 return True
         return False

@@ -130,10 +130,7 @@ def _different(kernel: Kernel, number: int, points: list[tuple[Point, int | None
 
 def _ordered(kernel: Kernel, first: Point, second: Point) -> bool:
     """Whether a thread may execute one after the other."""
-    return any(
-        paths.reached[first.block] and paths.executes(first) is not False and paths.reaches(first, lambda p: p is second)
-        for paths in kernel.paths
-    )
+    return any(paths.reached[first.block] and paths.executes(first) is not False and paths.leads(first, second) for paths in kernel.paths)
 
 
 def warpgroups(kernel: Kernel) -> Iterator[Report]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, of_class, synchronises
+from ptxlab.diagnostics import Severity
 from ptxlab.isa.effects import Asynchronous, Completion, MbarrierWait, TensorTransfer
 from ptxlab.isa.native_ops import LaneAccess, MatrixAccess
 
@@ -23,7 +24,7 @@ def unawaited(kernel: Kernel) -> Iterator[Report]:
     late = {
         point.op.index
         for point in kernel.of(lambda p: synchronises(p) and not _is_wait(p))
-        if any(paths.reaches(wait, lambda p, point=point: p is point) for paths in kernel.paths for wait in paths.points(_is_wait))  # type: ignore[misc]
+        if any(paths.leads(wait, point) for paths in kernel.paths for wait in paths.points(_is_wait))
     }
     filled = _variables(kernel, copies)
 
@@ -43,7 +44,7 @@ def unawaited(kernel: Kernel) -> Iterator[Report]:
     for paths in kernel.paths:
         if filled and isinstance(read := paths.path(None, waits, reads_copy), Point):
             message = f"{read.op.short} reads a variable that {copies[0].op.short} fills, and these threads have waited for no mbarrier"
-            severity = None if not paths.between(None, lambda p, r=read: p is r, waits) else "warning"  # type: ignore[misc]
+            severity: Severity | None = None if not paths.between(None, lambda p, r=read: p is r, waits) else "warning"  # type: ignore[misc]
             yield Report("X103", read.op, message, "wait on the mbarrier of the copy before what is copied is used", severity=severity)
         if products and not _stores(kernel) and isinstance(read := paths.path(None, waits, reads_product), Point):
             if paths.between(None, lambda p, r=read: p is r, waits):  # type: ignore[misc]

@@ -111,12 +111,9 @@ def uses(kernel: Kernel) -> Iterator[Report]:
         for paths in kernel.paths:
             if not paths.reached[copy.block] or paths.executes(copy) is False:
                 continue
+            waiting = list(paths.points(waits))
             for read in paths.points(reads):
-
-                def here(point: Point, read: Point = read) -> bool:
-                    return point is read
-
-                if paths.reaches(copy, here) and not paths.between(copy, here, waits):
+                if paths.leads(copy, read) and not any(paths.leads(copy, wait) and paths.leads(wait, read) for wait in waiting):
                     message = f"{read.op.short} may read what {copy.op.short} at line {copy.op.line} writes before it is complete"
                     yield Report("X111", read.op, message, "execute cp.async.wait_group, and a barrier, before the read")
 

@@ -132,7 +132,7 @@ def cluster_publication(kernel: Kernel) -> Iterator[Report]:
 
 def _any_before(kernel: Kernel, accepts: Test, point: Point) -> bool:
     """Whether some thread may execute one of these instructions before another one."""
-    return any(paths.reaches(each, lambda p: p is point) for paths in kernel.paths for each in paths.points(accepts))
+    return any(paths.leads(each, point) for paths in kernel.paths for each in paths.points(accepts))
 
 
 def supplies(kernel: Kernel) -> Iterator[Report]:

@@ -6,6 +6,7 @@ predicate is known for it have one successor. The other branches are alternative
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._flow import Flow, Point
-from ptxlab.check.static.dataflow._values import Symbol, Value
+from ptxlab.check.static.dataflow._values import EVERYWHERE, Symbol, Value
 from ptxlab.isa.catalogue import Control
 
 __all__ = ["Paths", "paths_of"]
@@ -42,6 +43,7 @@ class Paths:
     thread: int
     by_block: list[list[Point]]
     _symbols: dict[int, Symbol] = field(default_factory=dict)
+    _variation: dict[tuple[int, int], bool] = field(default_factory=dict)
 
     # -------------------------------------------------------------------------------------------------------------- edges
 
@@ -68,11 +70,18 @@ class Paths:
                     out.append(_Edge(following, None))
                 elif known is None:
                     assert needs is not None
-                    out.append(_Edge(following, (needs[0], needs[1] == jumps)))
+                    followed = needs[0] in self._repeated
+                    out.append(_Edge(following, (needs[0], needs[1] == jumps) if followed else None))
                 elif known == jumps:
                     out.append(_Edge(following, None))
             found.append(out)
         return found
+
+    @cached_property
+    def _repeated(self) -> set[int]:
+        """The symbols on which more than one instruction depends: only their values are kept along a path."""
+        counts = Counter(id(point.guard.symbol) for inside in self.by_block for point in inside if point.guard is not None)
+        return {symbol for symbol, count in counts.items() if count > 1}
 
     def decided(self, guard: Value | None) -> tuple[bool | None, tuple[int, bool] | None]:
         """Whether a predicate holds in this class; if that is not known, the symbol and the value of it for which it holds."""
@@ -145,9 +154,14 @@ class Paths:
 
     def _varies(self, symbol: Symbol, loop: range) -> bool:
         """Whether a symbol may have another value in the next turn of a loop."""
-        blocks = self.flow.program.blocks
-        first, last = blocks[loop.start].start, blocks[loop.stop - 1].stop
-        return any(leaf >= last or first <= leaf or -1 - leaf in loop for leaf in symbol.leaves if leaf >= first or leaf < 0)
+        key = id(symbol), loop.start
+        found = self._variation.get(key)
+        if found is None:
+            blocks = self.flow.program.blocks
+            first, last = blocks[loop.start].start, blocks[loop.stop - 1].stop
+            inside = (first <= leaf < last or -1 - leaf in loop for leaf in symbol.leaves)
+            found = self._variation[key] = bool(symbol.leaves & EVERYWHERE) or any(inside)
+        return found
 
     def path(self, start: Point | None, stops: Test, goal: Test | None) -> Point | bool | None:
         """Search a path from after an instruction (None: from the entry) to one that is the goal, past none that stops it.

@@ -33,10 +33,11 @@ class Threads:
         exact, most = (directives.get(name) for name in ("reqntid", "maxntid"))
         given = [int(each) for each in (exact or most or ())]
         shape = [*given, 1, 1, 1][:3]
-        self.exact = exact is not None
-        self.count = min(prod(shape), _MOST) if given and prod(shape) > 0 else _MOST
+        possible = bool(given) and all(0 < each <= _MOST for each in shape) and prod(shape) <= _MOST
+        self.exact = exact is not None and possible
+        self.count = prod(shape) if possible else _MOST
         flat = not any(register.special in ("%tid.y", "%tid.z") for register in program.registers)
-        self.shape = tuple(shape) if exact else (self.count, 1, 1) if flat else None
+        self.shape = tuple(shape) if self.exact else (self.count, 1, 1) if flat else None
         self.lane = np.arange(self.count, dtype=np.uint32) % _WARP
         self.warp = np.arange(self.count, dtype=np.uint32) // _WARP
         self._directives: Mapping[str, tuple[int | str, ...]] = directives

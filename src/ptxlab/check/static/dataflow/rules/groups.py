@@ -13,7 +13,7 @@ from ptxlab.isa.native_ops import CopyAsync, LaneAccess, MatrixAccess
 __all__ = ["RULES"]
 
 
-_CODES = {Completion.COPY_GROUP: "X116", Completion.BULK_GROUP: "X116", Completion.WGMMA_GROUP: "R805"}
+_CODES = {Completion.COPY_GROUP: "X116", Completion.BULK_GROUP: "X119", Completion.WGMMA_GROUP: "R805"}
 """What the run reports of operations that nothing waits for."""
 
 
@@ -62,7 +62,7 @@ def completion(kernel: Kernel) -> Iterator[Report]:
             elif paths.path(start, waits, None) is True and _straight(kernel, start):
                 message = f"some path from {start.op.short} to the end of the kernel has no instruction that waits for its group"
                 fix = f"execute {wait} on every path to the end of the kernel"
-                yield Report(code, start.op, message, fix, severity="warning")
+                yield Report(code, start.op, message, fix, severity="note" if code == "X119" else "warning")
 
 
 def _straight(kernel: Kernel, point: Point) -> bool:

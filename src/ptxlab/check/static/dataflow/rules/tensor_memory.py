@@ -23,6 +23,11 @@ def _uses_columns(point: Point) -> bool:
     return isinstance(point.op.effects, TensorTransfer) or is_product(point)
 
 
+def _outside(point: Point) -> str:
+    """The code of the run for columns that are not allocated: of a load or store, or of an operand."""
+    return "T621" if isinstance(point.op.effects, TensorTransfer) else "T607"
+
+
 def columns_of(point: Point) -> int | None:
     """The number of columns of an allocation or a release."""
     value = point.named("nCols")
@@ -155,7 +160,7 @@ def lifetimes(kernel: Kernel) -> Iterator[Report]:
     uses = kernel.of(_uses_columns)
     if uses and not allocated:
         fix = "allocate columns with tcgen05.alloc, and compute addresses from the one that it wrote"
-        yield Report("T607", uses[0].op, f"{uses[0].op.short} uses tensor memory, but the kernel allocates none", fix)
+        yield Report(_outside(uses[0]), uses[0].op, f"{uses[0].op.short} uses tensor memory, but the kernel allocates none", fix)
         return
     for paths in kernel.paths:
         for release in paths.points(_is_dealloc):
@@ -171,7 +176,7 @@ def lifetimes(kernel: Kernel) -> Iterator[Report]:
             if isinstance(found, Point):
                 message = f"{found.op.short} uses columns that line {release.op.line} has released"
                 fix = "release the columns after their last use"
-                yield Report("T607", found.op, message, fix, severity=None if _always(paths, release, found) else "warning")
+                yield Report(_outside(found), found.op, message, fix, severity=None if _always(paths, release, found) else "warning")
 
 
 def other_warps(kernel: Kernel) -> Iterator[Report]:
@@ -233,7 +238,7 @@ def columns(kernel: Kernel) -> Iterator[Report]:
         if last >= count:
             message = f"{point.op.short} uses column {last} of an allocation of {count} columns, made at line {made.op.line}"
             fix = "allocate enough columns with tcgen05.alloc, and compute addresses from the one that it wrote"
-            yield Report("T607", point.op, message, fix)
+            yield Report(_outside(point), point.op, message, fix)
         elif isinstance(point.op.effects, TensorTransfer):
             yield from _lanes(kernel, point, address)
 

@@ -107,18 +107,19 @@ def _writes_start(kernel: Kernel, store: Point, read: Point) -> bool:
     size = native.size if isinstance(native, LaneAccess | CopyAsync) else 1
     threads = kernel.surely(kernel.executing(store))
     offsets = np.broadcast_to(np.asarray(address.data, np.int64) & _MASK, threads.shape)[threads]
-    starts = [_start(name, value) for name in _SOURCES if (value := read.named(name)) is not None]
-    return any(start is not None and bool(((offsets <= start) & (start < offsets + size)).any()) for start in starts)
+    starts = {start for name in _SOURCES if (value := read.named(name)) is not None for start in _starts(kernel, read, name, value)}
+    return any(bool(((offsets <= start) & (start < offsets + size)).any()) for start in starts)
 
 
-def _start(name: str, value: Value) -> int | None:
-    """The first byte that an operand names, if it is known."""
+def _starts(kernel: Kernel, read: Point, name: str, value: Value) -> set[int]:
+    """The first bytes that an operand names in the threads that surely execute the operation, if they are known."""
     first = value.first
-    if first is None or first.constant is None:
-        return None
+    if first is None:
+        return set()
+    given = {first.data} if isinstance(first.data, int) else set(first.data[kernel.surely(kernel.executing(read))].tolist())
     if name == "src-shared":
-        return first.constant & _MASK
-    return SharedMemoryDescriptor.decode(first.constant).start
+        return {each & _MASK for each in given}
+    return {SharedMemoryDescriptor.decode(each).start for each in given}
 
 
 def _unfenced(kernel: Kernel, store: Point, read: Point) -> Report | None:

@@ -62,7 +62,19 @@ class Evaluator:
                     return found_base
                 wide = 64 if not isinstance(base, Reg) else self.program.registers[base.index].bits
                 return Value(found_base.symbol, _plus(found_base.data, offset, wide), found_base.root)
+            case Group(items) if 0 < bits <= 64:
+                return self._packed([self.operand(item, state, bits // len(items)) for item in items], bits // len(items))
         return None
+
+    def _packed(self, items: list[Value | None], width: int) -> Value | None:
+        """Values side by side, the first lowest; None if one is not exact."""
+        total: Any = 0
+        for number, item in enumerate(items):
+            if item is None or not item.exact:
+                return None
+            data = item.data if isinstance(item.data, int) else item.data.astype(np.uint64)
+            total = total + (data & ((1 << width) - 1)) * (1 << number * width)
+        return Value(None, total, next((item.root for item in items if item is not None and item.root), ""))
 
     def _address(self, operand: SymbolAddress, bits: int) -> Value:
         if operand.space in ("shared", "param", "local"):

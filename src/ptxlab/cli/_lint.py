@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from difflib import get_close_matches
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from ptxlab.check.static.selection import Selection, added, at_base, configured, github_annotations, kept, statistics
 from ptxlab.diagnostics import CODES, Diagnostic, PtxlabError, render_json, render_sarif, render_text
 
 __all__ = ["lint", "rule"]
@@ -40,39 +42,122 @@ def _print_forms(context: click.Context, _: click.Parameter, name: str | None) -
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--json", "form", flag_value="json", help="Print the findings as JSON.")
 @click.option("--sarif", "form", flag_value="sarif", help="Print the findings as SARIF 2.1.0.")
+@click.option("--github", "form", flag_value="github", help="Print the findings as annotations of GitHub Actions.")
+@click.option("--statistics", "form", flag_value="statistics", help="Print how often each code was found.")
 @click.option(
     "--forms", metavar="NAME", is_eager=True, expose_value=False, callback=_print_forms, help="Print the legal forms of an instruction."
 )
 @click.option("--target", help="Check for this target instead of the module's own; what CUDA C++ is compiled for (default sm_100a).")
 @click.option("--version", help="Check for this PTX ISA version instead of the module's own.")
-def lint(file: Path, form: str | None, target: str | None, version: str | None) -> None:
-    """Check a PTX file: syntax, names, operands, and the legality of its instructions.
+@click.option("--select", metavar="CODES", help="Show only codes that begin so, such as L1,X102.")
+@click.option("--ignore", metavar="CODES", help="Do not show codes that begin so.")
+@click.option("--diff", "base", metavar="COMMIT", help="Show only findings that the file did not have at this commit of git.")
+@click.option("--watch", is_flag=True, help="Check again whenever the file changes, until interrupted.")
+@click.option("--dataflow/--no-dataflow", default=None, help="Follow values and states along the paths of each kernel (default), or not.")
+def lint(
+    files: tuple[Path, ...],
+    form: str | None,
+    target: str | None,
+    version: str | None,
+    select: str | None,
+    ignore: str | None,
+    base: str | None,
+    watch: bool,
+    dataflow: bool | None,
+) -> None:
+    """Check PTX files: syntax, names, operands, the legality of their instructions, and what their paths show.
 
-    FILE may also be a fat binary, cubin, object file, library or executable that carries PTX, or CUDA C++ (.cu), which nvcc compiles.
+    A FILE may also be a fat binary, cubin, object file, library or executable that carries PTX, or CUDA C++ (.cu), which nvcc compiles.
+    A comment // ptxlab: ignore[CODE] on a line suppresses the findings there. The table [tool.ptxlab] of pyproject.toml may set select,
+    ignore, target, version and dataflow.
 
     Exit status: 0 clean (notes and warnings may be printed), 1 errors, 2 wrong use.
     """
+    try:
+        settings = configured(files[0].resolve().parent)
+        chosen = Selection(_codes(select, settings, "select"), _codes(ignore, settings, "ignore"))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    follow = dataflow if dataflow is not None else bool(settings.get("dataflow", True))
+    options = (target or _text(settings, "target"), version or _text(settings, "version"), follow)
+    while True:
+        stamps = [_stamp(file) for file in files]
+        errors = _check(files, form, chosen, base, options)
+        if not watch:
+            break
+        while [_stamp(file) for file in files] == stamps:
+            time.sleep(_POLL)
+    if errors:
+        raise SystemExit(1)
+
+
+_POLL = 0.2
+"""Seconds between two looks at a file that is watched."""
+_Options = tuple[str | None, str | None, bool]
+"""Target, version, and whether the data flow is followed."""
+
+
+def _codes(given: str | None, settings: dict[str, object], key: str) -> tuple[str, ...]:
+    configured_codes = settings.get(key, [])
+    assert isinstance(configured_codes, list)
+    return Selection.codes(given if given is not None else ",".join(map(str, configured_codes)))
+
+
+def _text(settings: dict[str, object], key: str) -> str | None:
+    found = settings.get(key)
+    return None if found is None else str(found)
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    try:
+        status = file.stat()
+    except OSError:
+        return 0, 0
+    return status.st_mtime_ns, status.st_size
+
+
+def _check(files: tuple[Path, ...], form: str | None, chosen: Selection, base: str | None, options: _Options) -> bool:
+    """Check files once and print what is found; whether there are errors."""
+    found: list[Diagnostic] = []
+    summaries = []
+    for file in files:
+        texts, here = _findings(file, chosen, base, options)
+        summaries.append(_summary(file, texts, here))
+        found += here
+    if form == "github":
+        for line in github_annotations(found):
+            click.echo(line)
+    elif form == "statistics":
+        click.echo(statistics(found), nl=bool(found))
+    elif form or found:
+        click.echo({"json": render_json, "sarif": render_sarif}.get(form or "", render_text)(found))
+    if form not in ("json", "sarif", "github"):
+        click.echo("\n".join(summaries), err=True)
+    return any(d.severity == "error" for d in found)
+
+
+def _findings(file: Path, chosen: Selection, base: str | None, options: _Options) -> tuple[int, list[Diagnostic]]:
+    """The number of modules in a file, and what is found in them."""
     from ptxlab.check import lint_module
 
     found: list[Diagnostic] = []
     texts = 0
+    target, version, dataflow = options
     try:
         for name, text in _texts(file, target):
             texts += 1
-            found += lint_module(text, name, target, version)
+            here = lint_module(text, name, target, version, dataflow)
+            if base is not None and (before := at_base(file, base)):
+                here = added(here, lint_module(before, name, target, version, dataflow))
+            found += kept(here, chosen, text)
     except PtxlabError as error:
         found += error.diagnostics
     except (OSError, ValueError) as error:
         raise click.UsageError(str(error)) from None
-    if form or found:
-        click.echo({"json": render_json, "sarif": render_sarif}.get(form or "", render_text)(found))
-    if not form:
-        click.echo(_summary(file, texts, found), err=True)
-    if any(d.severity == "error" for d in found):
-        raise SystemExit(1)
+    return texts, found
 
 
 def _summary(file: Path, texts: int, found: list[Diagnostic]) -> str:

@@ -16,7 +16,7 @@ COMMANDS = {
     "explain": "Say what VALUE means: its fields, the layout, whether it is legal, and what may have been meant.",
     "import-records": "Compare FILE, the results of a record kit, with what ptxlab gives for the same kernels, bit for bit.",
     "layout": "Where is element (m, k)? Draw operands, accumulators and register fragments.",
-    "lint": "Check a PTX file: syntax, names, operands, and the legality of its instructions.",
+    "lint": "Check PTX files: syntax, names, operands, the legality of their instructions, and what their paths show.",
     "record-kit": "Write a folder of kernels, with a script that runs them on a GPU of the target and writes one file of results.",
     "rule": "Explain a diagnostic code such as L113; for an instruction such as tcgen05.cp, print its legal forms.",
     "run": "Run the kernel that LAUNCH_FILE (TOML, or a replay bundle) describes.",

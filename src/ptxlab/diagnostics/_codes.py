@@ -100,6 +100,8 @@ _CODES = (
     CodeInfo("L127", "note", "a target that has been renamed", _TARGET),
     CodeInfo("L128", "note", "a feature that the assembler has and the specification's text does not", _SET),
     CodeInfo("L130", "warning", "a PTX ISA version newer than those that ptxlab knows", "PTX Module Directives: .version"),
+    CodeInfo("L141", "note", "code that no path of a kernel reaches", "Control Flow Instructions"),
+    CodeInfo("L142", "note", "a value, variable or function that nothing uses", "Identifiers"),
     CodeInfo("L129", "note", "an instruction that ptxlab does not execute and whose legality it does not know", _SET),
     # Lowering, and faults of compiled code.
     CodeInfo("U201", "error", "an instruction that ptxlab knows but does not execute yet", "Instruction Set"),

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from ptxlab.isa.catalogue import Qualifiers
 
 __all__ = [
+    "GROUP_INSTRUCTIONS",
     "LOCAL",
     "SCOPES",
     "WEAK",
     "Access",
     "Alloc",
+    "AllocPermitRelease",
     "Asynchronous",
     "ClusterArrive",
     "ClusterWait",
@@ -444,6 +446,11 @@ class Dealloc(Effect):
 
 
 @dataclass(frozen=True, slots=True)
+class AllocPermitRelease(Effect):
+    """Gives up the right of the CTA to allocate columns."""
+
+
+@dataclass(frozen=True, slots=True)
 class GridWait(Effect):
     """griddepcontrol.wait: the grid before is complete, and visible."""
 
@@ -470,6 +477,14 @@ _UNITS = {
     Completion.BULK_GROUP: Unit.TMA,
     Completion.WGMMA_GROUP: Unit.WARPGROUP,
 }
+
+
+GROUP_INSTRUCTIONS = {
+    Completion.COPY_GROUP: ("cp.async.commit_group", "cp.async.wait_group 0"),
+    Completion.BULK_GROUP: ("cp.async.bulk.commit_group", "cp.async.bulk.wait_group 0"),
+    Completion.WGMMA_GROUP: ("wgmma.commit_group", "wgmma.wait_group 0"),
+}
+"""For messages: what commits operations to a group, and what waits for all groups."""
 
 
 def unit_of(effect: Effect | None) -> Unit:

@@ -31,6 +31,7 @@ from ptxlab.engine.support.event_rows import ROW_WORDS
 from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import (
     Access,
+    AllocPermitRelease,
     Completion,
     Effect,
     Fence,
@@ -78,7 +79,7 @@ _FENCES: dict[type[Effect], _Fence] = {
 }
 """What fences, and waits that are not services, do to the clocks of the warp that executes them."""
 
-_ACCESSES_ONLY = dict.fromkeys((Access, Local, RegisterPool, TensorTransfer), lambda effect: None)
+_ACCESSES_ONLY = dict.fromkeys((Access, AllocPermitRelease, Local, RegisterPool, TensorTransfer), lambda effect: None)
 """Services that change no clock when they are complete."""
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from typing import TYPE_CHECKING
 
 from ptxlab import ptx
 from ptxlab.check.static._legality import check_header, check_instruction, check_row
 from ptxlab.check.static._operands import Finding, Symbols
+from ptxlab.check.static._unused import unused
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
 from ptxlab.isa.form import find_forms
+
+if TYPE_CHECKING:
+    from ptxlab.engine import Program
 
 __all__ = ["lint", "lint_instruction"]
 
@@ -71,7 +76,7 @@ def lint_instruction(text: str, target: str = _DEFAULT_TARGET, version: str | tu
         findings = check_instruction(instruction, target, number, symbols)
         if findings is None:
             others = [_placed(module, instruction, f) for f in check_row(instruction, target, number, symbols)]
-            lowered = [d for d in _lowering(module, kernel) if d.place is None or d.place.line == instruction.line]
+            lowered = [d for d in _lowering(module, kernel)[0] if d.place is None or d.place.line == instruction.line]
             others += _without_taken(lowered, others)
             found += [_shift(d, lines) for d in others]
             continue
@@ -80,13 +85,14 @@ def lint_instruction(text: str, target: str = _DEFAULT_TARGET, version: str | tu
     return found
 
 
-def lint(text: str, target: str | None = None, version: str | tuple[int, int] | None = None) -> list[Diagnostic]:
-    r"""Check a module without running it: syntax, names, operands, and the legality of its instructions.
+def lint(text: str, target: str | None = None, version: str | tuple[int, int] | None = None, dataflow: bool = True) -> list[Diagnostic]:
+    r"""Check a module without running it: syntax, names, operands, the legality of its instructions, and what its paths show.
 
     Parameters
     ----------
     text : the whole PTX text
     target, version : check for these instead of the module's own
+    dataflow : follow values and states along the paths of each kernel, if nothing else is wrong with the module
 
     Examples
     --------
@@ -94,10 +100,10 @@ def lint(text: str, target: str | None = None, version: str | tuple[int, int] | 
     >>> [(d.code, d.place.line) for d in lint(text)]
     [('L106', 3)]
     """
-    return lint_module(text, "<ptx>", target, version)
+    return lint_module(text, "<ptx>", target, version, dataflow)
 
 
-def lint_module(text: str, file: str, target: str | None, version: str | tuple[int, int] | None) -> list[Diagnostic]:
+def lint_module(text: str, file: str, target: str | None, version: str | tuple[int, int] | None, dataflow: bool = True) -> list[Diagnostic]:
     """Check a module that came under a name."""
     try:
         module = ptx.parse(text, file)
@@ -111,7 +117,7 @@ def lint_module(text: str, file: str, target: str | None, version: str | tuple[i
     for function in module.items:
         if not isinstance(function, ptx.Function) or function.body is None:
             continue
-        scope = {p.name: "." + p.space for p in (*function.params, *function.returns)}
+        scope = {p.name: p.type if p.space == "reg" else "." + p.space for p in (*function.params, *function.returns)}
         for instruction, symbols in _instructions(function.body, outer | scope, {}):
             findings = check_instruction(instruction, goal, number, symbols)
             if findings is not None:
@@ -120,9 +126,20 @@ def lint_module(text: str, file: str, target: str | None, version: str | tuple[i
                 findings = check_row(instruction, goal, number, symbols)
             found += [_placed(module, instruction, f) for f in findings]
     found += [_placed(module, instruction, f) for instruction, f in _mixed_groups(module)]
+    programs: dict[str, Program] = {}
+    whole = True
     for function in module.functions.values():
         if function.kind == "entry" and function.body is not None:
-            found += _without_taken([d for d in _lowering(module, function) if not _is_checked(d, checked)], found)
+            lowered, program = _lowering(module, function)
+            found += _without_taken([d for d in lowered if not _is_checked(d, checked)], found)
+            whole = whole and program is not None
+            if program is not None:
+                programs[function.name] = program
+    if dataflow and not any(d.severity == "error" for d in found):
+        for program in programs.values():
+            found += _followed(module, program, goal)
+        if whole:
+            found += unused(module, programs)
     found = _sourced(module, dict.fromkeys(found))
     return sorted(found, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0))
 
@@ -168,15 +185,25 @@ def _is_checked(diagnostic: Diagnostic, checked: dict[tuple[int, int], bool]) ->
     return place is not None and any(line == place.line for line, _ in checked) and diagnostic.code in ("L129", "U202", "U206", "U207")
 
 
-def _lowering(module: ptx.Module, function: ptx.Function) -> list[Diagnostic]:
+def _lowering(module: ptx.Module, function: ptx.Function) -> tuple[list[Diagnostic], Program | None]:
     from ptxlab.engine import lower
 
     try:
-        lower(module, function)
+        return [], lower(module, function)
     except PtxlabError as error:
         # That ptxlab cannot execute an instruction says nothing about its legality.
-        return [d if d.code != "U201" else diagnose("L129", d.message).at(d.place, d.excerpt, d.source) for d in error.diagnostics]
-    return []
+        found = [d if d.code != "U201" else diagnose("L129", d.message).at(d.place, d.excerpt, d.source) for d in error.diagnostics]
+        return found, None
+
+
+def _followed(module: ptx.Module, program: Program, target: str) -> Iterator[Diagnostic]:
+    """What the data flow of a kernel shows."""
+    from ptxlab.check.static.dataflow import analyse
+
+    for report in analyse(program, target):
+        place = Place(module.file, report.op.line, report.op.column, len(report.op.opcode))
+        diagnostic = diagnose(report.code, report.message, severity=report.severity, fix=report.fix)
+        yield diagnostic.at(place, ptx.line_text(module, place.line))
 
 
 def _without_taken(lowered: list[Diagnostic], found: list[Diagnostic]) -> list[Diagnostic]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ptxlab.isa import context
 from ptxlab.isa.catalogue import Qualifiers, service
-from ptxlab.isa.effects import LOCAL, Alloc, Dealloc, Supply
+from ptxlab.isa.effects import Alloc, AllocPermitRelease, Dealloc, Supply
 from ptxlab.isa.form import Form, form
 from ptxlab.isa.kinds import WORDS, Address, Kind, Register
 from ptxlab.isa.operands import Op
@@ -296,7 +296,7 @@ def _nothing_in_flight(warp: context.WarpContext) -> None:
         )
 
 
-@service(_RELINQUISH, outputs=0, effects=LOCAL)
+@service(_RELINQUISH, outputs=0, effects=AllocPermitRelease())
 def relinquish_alloc_permit(warp: context.WarpContext) -> None:
     """Give up the right to allocate."""
     whole_warp(warp)

@@ -18,6 +18,7 @@ from ptxlab.isa.catalogue import Qualifiers, service
 from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival, Pipe, Space, Unit
 from ptxlab.isa.form import IGNORED, Rule, form
 from ptxlab.isa.kinds import LONGS, SHORTS, Address, Register
+from ptxlab.isa.operands import Op
 from ptxlab.isa.requirements import needs
 from ptxlab.isa.targets import ARCHITECTURE_SPECIFIC
 from ptxlab.isa.tcgen05._accesses import block, operand
@@ -28,7 +29,7 @@ from ptxlab.isa.tiles import MatrixOperand, TensorCopy
 from ptxlab.layout import CopyDestination, PlacedOperand, copy_destination
 from ptxlab.tables import COPY_LAYOUTS, TYPE_BITS
 
-__all__ = ["shift_down"]
+__all__ = ["destination_of", "shift_down"]
 
 _SECTION = "Tensorcore 5th Generation Instructions: tcgen05.cp"
 _PACKED = ("b6x16_p32", "b4x16_p64")
@@ -67,10 +68,15 @@ def _effects(q: Qualifiers) -> Asynchronous:
     return Asynchronous(Unit.TENSOR_CORE, Completion.COMMIT, writes=Space.TENSOR, pipe=pipe, pair=q.cta_group == "cta_group::2")
 
 
+def destination_of(op: Op) -> CopyDestination:
+    """The lanes and columns that a copy writes."""
+    return copy_destination(op.q.shape, op.q.multicast or "")
+
+
 @service(_COPY, fidelity="two-models", outputs=0, effects=_effects)
 def copy(warp: context.WarpContext) -> None:
     """Copy a matrix from shared memory; each CTA of a pair its own."""
-    shape, destination = warp.q.shape, copy_destination(warp.q.shape, warp.q.multicast or "")
+    shape, destination = warp.q.shape, destination_of(warp.op)
     _, group = enter(warp)
     packed: str | None = warp.q.src_fmt
     if warp.q.dst_fmt != (packed is not None):

@@ -21,6 +21,8 @@ from ptxlab.isa.tcgen05._state import collect, cta_group_of, enter, launch, stat
 from ptxlab.native import BoundedCache
 from ptxlab.tables import BLOCK_SCALED_KINDS
 
+__all__ = ["DecodedForm", "form_of", "is_weight_stationary"]
+
 _NONE = Unused()
 _PLANS = BoundedCache[Key, Plan](8192)
 _DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
@@ -28,7 +30,7 @@ _DEFAULT_VECTOR = {"mxf8f6f4": "block32", "mxf4": "block32"}
 
 
 @dataclass(slots=True, eq=False)
-class _Form:
+class DecodedForm:
     """A decoded instruction.
 
     ``planned`` are the operands that a plan depends on, in the order of `Key`, each with its number of bits; ``enable`` is a constant or a
@@ -58,14 +60,20 @@ _BITS = {
 
 
 @lru_cache(maxsize=4096)
-def _form_of(op: Op, a_tensor: bool) -> _Form:
+def form_of(op: Op, a_tensor: bool) -> DecodedForm:
+    """Decode an instruction."""
     at = dict(zip([name for name, _ in op.row.operands], op.operands, strict=False))
     planned = tuple((next((at[n] for n in names if n in at), _NONE), bits or (32 if a_tensor else 64)) for names, bits in _BITS.items())
     kind, scale = op.q.kind[6:], at.get("scale-input-d", _NONE)
     vector = op.q.scale_vectorsize or _DEFAULT_VECTOR[kind] if kind in BLOCK_SCALED_KINDS else ""
     shift = 0 if type(scale) is Unused else scale.value if isinstance(scale, Const) and 0 <= scale.value <= 15 else None
     mask, enable = at.get("disable-output-lane", _NONE), at["enable-input-d"]
-    return _Form(kind, vector, "sp-meta-tmem" in at, planned, mask, enable, shift)
+    return DecodedForm(kind, vector, "sp-meta-tmem" in at, planned, mask, enable, shift)
+
+
+def is_weight_stationary(op: Op) -> bool:
+    """Whether the instruction has .ws."""
+    return "ws" in op.row.form.words
 
 
 def _enabled(warp: context.WarpContext, operand: Resolved, lane: int) -> bool:
@@ -84,7 +92,7 @@ def _disabled(warp: context.WarpContext, operand: Resolved, lane: int) -> Disabl
 def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool) -> None:
     state, group = enter(warp)
     op = warp.op
-    form = _form_of(op, a_tensor)
+    form = form_of(op, a_tensor)
     cta_group = cta_group_of(warp.cta, group)
     collectors = state_of(cta_group.ctas[0]).collectors
     if form.bits_to_shift is None:

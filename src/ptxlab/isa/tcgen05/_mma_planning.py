@@ -15,7 +15,7 @@ from ptxlab.isa.tiles import MatrixOperand
 from ptxlab.layout import Major, zero_column_mask
 from ptxlab.tables import TYPE_BITS, data_path_of
 
-__all__ = ["Key", "check_plan", "make_plan"]
+__all__ = ["Key", "check_plan", "major_of", "make_plan"]
 
 _MMA = "TensorCore 5th Generation Matrix Multiply and accumulate Operations"
 _ALIGNMENT = "Data Path Layout Organization"
@@ -50,7 +50,7 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
     lane = _start_lane(warp, key, found)
     stored = found.k // 2 if key.sparse else found.k
     a_format, b_format = format_of(kind, found.a), format_of(kind, found.b)
-    major_a, major_b = (_major(transposed) for transposed in (found.transpose_a, found.transpose_b))
+    major_a, major_b = (major_of(transposed) for transposed in (found.transpose_a, found.transpose_b))
     source: Gather | int
     if key.a_tensor:
         _check_tensor_a(warp, key, found, lane)
@@ -108,7 +108,8 @@ def check_plan(warp: context.WarpContext, plan: Plan, ctas: tuple[context.Cta, .
         check_range(warp, ctas, cells.column, cells.columns, "the sparsity metadata")
 
 
-def _major(transposed: bool) -> Major:
+def major_of(transposed: bool) -> Major:
+    """The major-ness of an operand that is transposed or not."""
     return "mn" if transposed else "k"
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "launch",
     "no_peer",
     "state_of",
+    "usage_of",
     "whole_warp",
 ]
 
@@ -236,7 +237,7 @@ class Collector(NamedTuple):
 
 def collect(warp: context.WarpContext, buffers: dict[str, Collector], matrix: Hashable, ws: bool) -> None:
     """Update the buffers for one instruction; a finding if it uses a matrix that its buffer does not hold. The default is ::discard."""
-    usage, buffer, use = _usage(warp.q.collector, ws)
+    usage, buffer, use = usage_of(warp.q.collector, ws)
     held = buffers.get(buffer)
     if use in ("use", "lastuse") and (held is None or held.matrix != matrix):
         _report(warp, usage, "B" if ws else "A", buffer, held)
@@ -244,7 +245,7 @@ def collect(warp: context.WarpContext, buffers: dict[str, Collector], matrix: Ha
 
 
 @cache
-def _usage(qualifier: str | None, ws: bool) -> tuple[str, str, str]:
+def usage_of(qualifier: str | None, ws: bool) -> tuple[str, str, str]:
     """The qualifier, its buffer and its operation."""
     usage = qualifier or f"collector::{'b0' if ws else 'a'}::discard"
     _, buffer, use = usage.split("::")

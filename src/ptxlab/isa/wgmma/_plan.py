@@ -12,7 +12,7 @@ from ptxlab import numerics
 from ptxlab.descriptors import WgmmaDescriptor
 from ptxlab.isa import context
 from ptxlab.isa.address_space import SHARED_RESERVED
-from ptxlab.isa.operands import Const
+from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.tiles import MatrixOperand, MatrixProduct
 from ptxlab.isa.wgmma._fragments import AccumulatorIndex, a_matrix, accumulator_index
 from ptxlab.isa.wgmma._state import Accumulator, Share, Warpgroup
@@ -21,7 +21,7 @@ from ptxlab.layout import Major, MetadataFragment, PlacedOperand, metadata_fragm
 from ptxlab.native import BoundedCache
 from ptxlab.tables import TYPE_BITS, WGMMA_M
 
-__all__ = ["Form", "Operands", "Text", "codes_of_a", "form_of", "perform"]
+__all__ = ["Form", "Operands", "Text", "codes_of_a", "form_of", "perform", "placed_operand"]
 
 _MMA = "Asynchronous wgmma Instructions: wgmma.mma_async"
 
@@ -211,6 +211,19 @@ def _metadata_fragment(warp: context.WarpContext, element: str) -> MetadataFragm
     bits = TYPE_BITS[element]
     selector = _immediate(warp, 4, "the sparsity selector", (0, 1) if bits >= 16 else (0,))
     return metadata_fragment(bits, 8 if bits >= 16 else 16, selector)
+
+
+def placed_operand(op: Op, what: str, raw: int) -> PlacedOperand:
+    """Where the elements of A or B lie that a legal descriptor describes."""
+    _, a, b = op.q.types.split(".")
+    at = dict(zip([name for name, _ in op.row.operands], op.operands, strict=False))
+    n, _, k = op.q.shape[4:].partition("k")
+    element = a if what == "A" else b
+    depth = int(k) // (8 if a == "b1" else 1)
+    flag = at.get(f"imm-trans-{what.lower()}")
+    major: Major = "mn" if isinstance(flag, Const) and flag.value else "k"
+    rows, columns = (WGMMA_M, depth // (2 if "sp-meta" in at else 1)) if what == "A" else (int(n), depth)
+    return PlacedOperand.of(WgmmaDescriptor.decode(raw), major, rows, columns, _container(element))
 
 
 def perform(group: Warpgroup, share: Share, cta: context.Cta, launch: context.Machine) -> None:

@@ -1,0 +1,96 @@
+"""Notes on code that no path reaches, and on values, variables and functions that nothing uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ptxlab import ptx
+from ptxlab.diagnostics import Diagnostic, Place, diagnose
+from ptxlab.engine import Program
+from ptxlab.isa.catalogue import Control
+
+__all__ = ["unused"]
+
+_NOWHERE = "remove it, or the branch that goes around it"
+
+
+def unused(module: ptx.Module, programs: Mapping[str, Program]) -> Iterator[Diagnostic]:
+    """The notes on a module of which all kernels are lowered."""
+    from ptxlab.engine.lowering.functions import called_functions
+
+    entries = [function for function in module.functions.values() if function.kind == "entry" and function.name in programs]
+    called = {each.name: each for entry in entries for each in called_functions(module, entry)}
+    executed = {op.line for program in programs.values() for op in program.ops}
+    for function in module.items:
+        if not isinstance(function, ptx.Function) or function.body is None:
+            continue
+        if function.name not in called:
+            if function.kind == "func" and not function.linkage and entries:
+                yield _note(module, "L142", function.line, 1, f"nothing calls the function {function.name}", "remove it")
+            continue
+        yield from _unreachable(module, function, executed)
+    yield from _values(module, programs.values())
+    yield from _variables(module)
+
+
+def _unreachable(module: ptx.Module, function: ptx.Function, executed: set[int]) -> Iterator[Diagnostic]:
+    """The first instruction of each piece of code that no path reaches."""
+    from ptxlab.engine.lowering.functions import instructions, is_call
+
+    assert function.body is not None
+    before = True
+    for statement in instructions(function.body):
+        reached = statement.line in executed or is_call(statement.opcode)
+        if before and not reached:
+            message = f"no path of the kernel reaches {statement.opcode}"
+            yield _note(module, "L141", statement.line, statement.column, message, _NOWHERE)
+        before = reached
+
+
+def _values(module: ptx.Module, programs: Iterable[Program]) -> Iterator[Diagnostic]:
+    """Instructions that only compute, and whose results no instruction of any kernel reads."""
+    useless: dict[int, tuple[int, str, str] | None] = {}
+    for program in programs:
+        read = {register for registers in program.reads for register in registers}
+        read.update(op.guard.index for op in program.ops if op.guard is not None)
+        for op in program.ops:
+            written = program.writes[op.index]
+            if op.row.kind != "pure" or not written or isinstance(op.row.semantics, Control) or any(r in read for r in written):
+                useless[op.line] = None
+            elif op.line not in useless:
+                useless[op.line] = op.column, op.opcode, program.registers[written[0]].name
+    for line, found in sorted(useless.items()):
+        if found is not None:
+            column, opcode, name = found
+            yield _note(module, "L142", line, column, f"nothing uses {name}, the result of {opcode}", "remove the instruction")
+
+
+def _variables(module: ptx.Module) -> Iterator[Diagnostic]:
+    """Variables of functions whose name stands nowhere else."""
+    for function in module.items:
+        if not isinstance(function, ptx.Function) or function.body is None:
+            continue
+        text = "\n".join(map(str, _named(function.body)))
+        for variable in _variables_of(function.body):
+            if variable.space in ("shared", "local") and variable.name not in text:
+                yield _note(module, "L142", variable.line, 1, f"nothing uses the variable {variable.name}", "remove it")
+
+
+def _named(block: ptx.Block) -> Iterator[ptx.Operand]:
+    from ptxlab.engine.lowering.functions import instructions
+
+    for statement in instructions(block):
+        yield from statement.operands
+
+
+def _variables_of(block: ptx.Block) -> Iterator[ptx.Variable]:
+    for statement in block.statements:
+        if isinstance(statement, ptx.Variable):
+            yield statement
+        elif isinstance(statement, ptx.Block):
+            yield from _variables_of(statement)
+
+
+def _note(module: ptx.Module, code: str, line: int, column: int, message: str, fix: str) -> Diagnostic:
+    place = Place(module.file, line, column, 1)
+    return diagnose(code, message, fix=fix).at(place, ptx.line_text(module, line))

@@ -1,0 +1,270 @@
+"""Values that instructions give to registers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ptxlab.check.static.dataflow._affine import Affine, Opaque, Sum
+from ptxlab.check.static.dataflow._values import EVERYWHERE, Symbols, Value, constant
+from ptxlab.engine import Program
+from ptxlab.engine.lowering.matching import OperandSpec, operand_specs
+from ptxlab.engine.lowering.register_use import constant_bits
+from ptxlab.isa.kinds import type_bits
+from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
+
+__all__ = ["Evaluator", "State"]
+
+_MOST_LEAVES = 32
+_MOST_OPTIONS = 4
+State = dict[int, Value]
+"""The values of registers."""
+
+
+class Evaluator:
+    """Evaluates the operands and the pure instructions of a program."""
+
+    def __init__(self, program: Program, symbols: Symbols) -> None:
+        self.program = program
+        self.symbols = symbols
+        self.x = Affine()
+        self._memory: dict[Hashable, tuple[Value, ...]] = {}
+        self._specs: dict[int, tuple[OperandSpec, ...]] = {}
+        self._never_affine: set[Hashable] = set()
+
+    def unwritten(self, register: int) -> Value:
+        """A register that nothing has written."""
+        return Value(self.symbols.get(("unwritten", register)), 0)
+
+    def operand(self, operand: Resolved, state: State, bits: int = 64) -> Value | None:
+        """The value of a register, constant, variable's address, or of the address in brackets; None for others."""
+        match operand:
+            case Reg(index, negated):
+                found = state.get(index) or self.unwritten(index)
+                if negated and self.program.registers[index].bits == 1:
+                    return Value(found.symbol, _inverted(found.data))
+                return None if negated else found
+            case Const():
+                return constant(constant_bits(operand, bits))
+            case SymbolAddress():
+                return self._address(operand, bits)
+            case Addr(base, offset):
+                if base is None:
+                    return constant(offset & (1 << 64) - 1)
+                found_base = self.operand(base, state, 64)
+                if found_base is None:
+                    return None
+                if not offset:
+                    return found_base
+                wide = 64 if not isinstance(base, Reg) else self.program.registers[base.index].bits
+                return Value(found_base.symbol, _plus(found_base.data, offset, wide), found_base.root)
+            case Group(items) if 0 < bits <= 64:
+                return self._packed([self.operand(item, state, bits // len(items)) for item in items], bits // len(items))
+        return None
+
+    def _packed(self, items: list[Value | None], width: int) -> Value | None:
+        """Values side by side, the first lowest; None if one is not exact."""
+        total: Any = 0
+        for number, item in enumerate(items):
+            if item is None or not item.exact:
+                return None
+            data = item.data if isinstance(item.data, int) else item.data.astype(np.uint64)
+            total = total + (data & ((1 << width) - 1)) * (1 << number * width)
+        return Value(None, total, next((item.root for item in items if item is not None and item.root), ""))
+
+    def _address(self, operand: SymbolAddress, bits: int) -> Value:
+        if operand.space in ("shared", "param", "local"):
+            return Value(None, operand.offset & (1 << bits) - 1, operand.name if operand.space == "shared" else "")
+        return Value(self.symbols.get(("address", operand.space, operand.name), uniform=True), operand.offset & (1 << bits) - 1)
+
+    # ----------------------------------------------------------------------------------------------- pure instructions
+
+    def pure(self, op: Op, state: State) -> list[tuple[int, Value]]:
+        """What a pure instruction writes."""
+        outputs = op.row.outputs
+        specs = self._specs.get(op.index)
+        if specs is None:
+            specs = self._specs[op.index] = operand_specs(op)
+        if len(specs) != len(op.operands):
+            return self._opaque(op, [None], state)
+        written = self.program.writes[op.index]
+        sources: list[Value | None] = []
+        plain = True
+        for operand, spec in zip(op.operands[outputs:], specs[outputs:], strict=True):
+            if isinstance(operand, Unused):
+                sources.append(None)
+                continue
+            value = self.operand(operand, state, spec.bits or 64) if spec.kind in ("scalar", "pair") else None
+            plain &= value is not None
+            sources.append(value)
+        if not plain:
+            return self._opaque(op, sources, state)
+        key = (id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
+        made = self._memory.get(key)
+        if made is None:
+            made = self._memory[key] = self._evaluate(op, specs, sources) or ()
+        if not made:
+            return self._opaque(op, sources, state)
+        found = self._destinations(op, specs, made)
+        return found if len(found) == len(written) else self._opaque(op, sources, state)
+
+    def _destinations(self, op: Op, specs: tuple[OperandSpec, ...], made: tuple[Value, ...]) -> list[tuple[int, Value]]:
+        found: list[tuple[int, Value]] = []
+        values = iter(made)
+        for operand, spec in zip(op.operands[: op.row.outputs], specs, strict=False):
+            parts: tuple[Resolved, ...] = (operand,)
+            if spec.kind == "pair":
+                parts = (operand.first, operand.second) if isinstance(operand, PairOf) else (operand, Unused())
+            for part in parts:
+                value = next(values)
+                if isinstance(part, Reg):
+                    found.append((part.index, value))
+        return found
+
+    def _evaluate(self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Value | None]) -> tuple[Value, ...] | None:
+        """The results as values; None if they have no form that is followed."""
+        outputs = op.row.outputs
+        if any(spec.kind not in ("scalar", "pair") or spec.bits > 64 for spec in specs[:outputs]):
+            return None
+        symbolic = tuple(value is not None and not value.exact for value in sources)
+        pattern = (id(op.row), id(op.q), symbolic)
+        types = [spec.type for spec in specs]
+        if any(symbolic) and (pattern in self._never_affine or any(type[0] == "f" for type in types)):
+            return None
+        given: list[Any] = [
+            operand if value is None or spec.kind not in ("scalar", "pair") else self._source(value, spec.type, op, operand)
+            for value, spec, operand in zip(sources, specs[outputs:], op.operands[outputs:], strict=True)
+        ]
+        given = [
+            None if isinstance(each, Unused) and spec.kind == "scalar" else each for each, spec in zip(given, specs[outputs:], strict=True)
+        ]
+        try:
+            with np.errstate(all="ignore"):
+                result = op.row.semantics(self.x, op.q, *given)
+        except Opaque as opaque:
+            if opaque.limits is None:
+                if not opaque.options:
+                    self._never_affine.add(pattern)
+                    return None
+                return self._chosen(op, specs, sources, opaque)
+            key = ("limited", id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
+            return (self._limited(key, sources, opaque),)
+        except (TypeError, AttributeError):
+            self._never_affine.add(pattern)
+            return None
+        results = (result,) if outputs == 1 else result
+        root = next((value.root for value in sources if value is not None and value.root), "")
+        made: list[Value] = []
+        for operand, spec, value in zip(op.operands[:outputs], specs, results, strict=False):
+            pairs = ((operand, spec.type, value),)
+            if spec.kind == "pair":
+                first, second = (operand.first, operand.second) if isinstance(operand, PairOf) else (operand, Unused())
+                pairs = ((first, spec.type, value[0]), (second, spec.second, value[1]))  # type: ignore[assignment]
+            for part, type, each in pairs:
+                made.append(self._stored(each, type, part, root))
+        return tuple(made)
+
+    def _chosen(self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Value | None], opaque: Opaque) -> tuple[Value, ...]:
+        """A choice between values by a predicate that is not known."""
+        key = ("chosen", id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
+        leaves, uniform = _joined(sources)
+        symbol = self.symbols.get(key, leaves, uniform)
+        symbol.options = tuple(self._stored(each, specs[0].type, op.operands[0], "") for each in opaque.options)
+        return (Value(symbol, 0),)
+
+    def _options(self, op: Op, sources: list[Value | None]) -> tuple[tuple[Value, ...], bool]:
+        """The results of an instruction for those values of its operands that are known on some path."""
+        if op.row.outputs != 1 or len(self.program.writes[op.index]) != 1 or any(value is None for value in sources):
+            return (), False
+        given = [value.alternatives for value in sources if value is not None]
+        count = prod(map(len, given))
+        if not 0 < count <= _MOST_OPTIONS:
+            return (), False
+        specs = self._specs[op.index]
+        made = [self._evaluate(op, specs, list(choice)) for choice in product(*given)]
+        first = all(value is not None and value.first is not None for value in sources)
+        return tuple(values[0] for values in made if values and values[0].exact), first and bool(made[0])
+
+    def _limited(self, key: Hashable, sources: list[Value | None], opaque: Opaque) -> Value:
+        leaves, _ = _joined(sources)
+        return Value(self.symbols.get(key, leaves, False, opaque.limits), 0)
+
+    def _source(self, value: Value, type: str, op: Op, operand: Resolved) -> Any:
+        bits = type_bits(type)
+        if isinstance(value.data, int):
+            data = self.x.const(value.data & (1 << bits) - 1, f"i{bits}")
+        else:
+            data = value.data.astype(np.bool_ if bits == 1 else f"u{bits // 8}")
+        if value.symbol is not None:
+            return Sum(value.symbol, data)
+        return self.x.bitcast(data, type) if type in ("f32", "f64") else data
+
+    def _stored(self, result: Any, type: str, operand: Resolved, root: str) -> Value:
+        """A result as it stands in its register."""
+        symbol = None
+        if isinstance(result, Sum):
+            symbol, result = result.symbol, result.offset
+        if result.dtype.kind == "f":
+            result = np.ascontiguousarray(result).view(f"u{result.itemsize}")
+        bits = self.program.registers[operand.index].bits if isinstance(operand, Reg) else 64
+        if bits > 1 and result.dtype.kind != "b":
+            if type[0] == "s":
+                result = result.view(f"i{result.itemsize}").astype(f"i{max(bits, 16) // 8}")
+            result = result.astype(f"u{max(bits, 16) // 8}") if bits <= 64 else result
+        flat = result.reshape(-1)
+        if flat.size == 1 or (flat == flat[0]).all():
+            return Value(symbol, int(flat[0]), root)
+        return Value(symbol, flat, root)
+
+    def _opaque(self, op: Op, sources: list[Value | None], state: State) -> list[tuple[int, Value]]:
+        """A symbol for each register, the same for the same instruction with the same operands."""
+        written = self.program.writes[op.index]
+        aligned = not any(value is None for value in sources)
+        if not aligned:
+            registers = self.program.reads[op.index]
+            sources = [state.get(register) or self.unwritten(register) for register in registers]
+            if len(registers) > 8 or any(isinstance(operand, Const | Group) for operand in op.operands[op.row.outputs :]):
+                # The constants among the operands are part of what it computes.
+                key: Hashable = (op.index, *[value.key for value in sources if value is not None])
+            else:
+                key = (id(op.row), id(op.q), op.index, *[value.key for value in sources if value is not None])
+        else:
+            key = (id(op.row), id(op.q), *[value.key for value in sources if value is not None])
+        leaves, uniform = _joined(sources)
+        root = next((value.root for value in sources if value is not None and value.root), "")
+        found = []
+        for i, register in enumerate(written):
+            symbol = self.symbols.get((key, i), leaves, uniform, None, root)
+            if aligned and not symbol.options:
+                symbol.options, symbol.first = self._options(op, sources)
+            found.append((register, Value(symbol, 0, root)))
+        return found
+
+
+def _joined(sources: list[Value | None]) -> tuple[frozenset[int], bool]:
+    """The leaves of an expression of these values, and whether it is the same in all threads."""
+    leaves: frozenset[int] = frozenset()
+    uniform = True
+    for value in sources:
+        if value is None:
+            continue
+        uniform = uniform and isinstance(value.data, int)
+        if value.symbol is not None:
+            if value.symbol.leaves:
+                leaves = leaves | value.symbol.leaves if leaves else value.symbol.leaves
+            uniform = uniform and value.symbol.uniform
+    return (leaves if len(leaves) <= _MOST_LEAVES else EVERYWHERE), uniform
+
+
+def _inverted(data: Any) -> Any:
+    return data ^ 1 if isinstance(data, int) else ~data.astype(np.bool_)
+
+
+def _plus(data: Any, offset: int, bits: int) -> Any:
+    if isinstance(data, int):
+        return data + offset & (1 << bits) - 1
+    return (data.astype(np.uint64) + np.uint64(offset & (1 << 64) - 1)) & np.uint64((1 << bits) - 1)

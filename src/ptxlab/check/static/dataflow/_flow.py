@@ -1,0 +1,299 @@
+"""The values of registers at each instruction, and the threads that may execute it, by fixpoint over the basic blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.static.dataflow._evaluate import Evaluator, State
+from ptxlab.check.static.dataflow._threads import Threads
+from ptxlab.check.static.dataflow._values import Data, Symbols, Value
+from ptxlab.engine import Program
+from ptxlab.engine.lowering.frame import members
+from ptxlab.isa.effects import Alloc
+from ptxlab.isa.native_ops import Collective, LaneAccess
+from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, SymbolAddress
+
+__all__ = ["Flow", "Point", "flow_of"]
+
+_MOST_OPTIONS = 4
+_VISITS = 24
+"""A block that is processed more often than this keeps its values: the bound of the fixpoint."""
+
+
+@dataclass(slots=True)
+class Point:
+    """An instruction that the rules look at: its guard, its operands and the threads that may reach it."""
+
+    op: Op
+    block: int
+    guard: Value | None
+    operands: tuple[Value | None, ...]
+    joins_warp: bool = False
+    """Whether it is a barrier of the warp."""
+
+    def named(self, name: str) -> Value | None:
+        """The value of an operand by its name in the row."""
+        for (known, _), value in zip(self.op.row.operands, self.operands, strict=False):
+            if known == name:
+                return value
+        return None
+
+
+@dataclass(slots=True)
+class Flow:
+    """What is known of a program.
+
+    Attributes
+    ----------
+    points : instructions with effects, accesses and control flow, by index
+    reached : for each block, the threads that may execute it; None if nothing reaches it
+    loops : for each block that is the header of a loop, the blocks of the loop
+    """
+
+    program: Program
+    threads: Threads
+    points: dict[int, Point]
+    reached: list[NDArray[np.bool_] | None]
+    loops: dict[int, range]
+
+
+class _Solver:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.threads = Threads(program)
+        self.symbols = Symbols()
+        self.evaluator = Evaluator(program, self.symbols)
+        count = len(program.blocks)
+        self.entry: list[State | None] = [None] * count
+        self.reached: list[NDArray[np.bool_] | None] = [None] * count
+        self.points: dict[int, Point] = {}
+        self.slots: dict[int, Value] = {}
+        self.visits = [0] * count
+        self._live: dict[int, list[int]] = {}
+
+    def solve(self) -> Flow:
+        program = self.program
+        state: State = {
+            i: self.threads.special(register.special, self.symbols) for i, register in enumerate(program.registers) if register.special
+        }
+        self.specials = state
+        self.entry[0] = {}
+        self.reached[0] = self.threads.everything
+        work = [0]
+        queued = {0}
+        while work:
+            block = heappop(work)
+            queued.discard(block)
+            for following in self._block(block):
+                if following not in queued and self.visits[following] < _VISITS:
+                    queued.add(following)
+                    heappush(work, following)
+        return Flow(program, self.threads, self.points, self.reached, _loops(program))
+
+    def _block(self, number: int) -> list[int]:
+        """Process a block; returns those whose entry has changed."""
+        program = self.program
+        block = program.blocks[number]
+        self.visits[number] += 1
+        state = {**self.specials, **(self.entry[number] or {})}
+        threads = self.reached[number]
+        assert threads is not None
+        for index in range(block.start, block.stop):
+            self._op(program.ops[index], state, number)
+        last = program.ops[block.stop - 1]
+        changed: list[int] = []
+        guard = None if last.guard is None else self.evaluator.operand(last.guard, state, 1)
+        for following in block.successors:
+            into = self._into(last, guard, threads, following, block.fall)
+            if self._merge(following, number, state, into):
+                changed.append(following)
+        return changed
+
+    def _into(self, last: Op, guard: Value | None, threads: NDArray[np.bool_], following: int, fall: int) -> NDArray[np.bool_]:
+        """The threads that may go to a successor."""
+        if last.row.kind != "control" or guard is None:
+            return threads
+        starts = {self.program.blocks[following].start}
+        jumps, falls = bool(starts & set(last.targets)), following == fall
+        if jumps and falls:
+            return threads
+        taken = _may_hold(guard) if jumps else _may_hold(Value(guard.symbol, _flip(guard.data)))
+        return threads if taken is None else threads & taken
+
+    def _merge(self, block: int, before: int, state: State, threads: NDArray[np.bool_]) -> bool:
+        old_threads = self.reached[block]
+        if not threads.any():
+            return False
+        entry = self.entry[block]
+        live = self._live.get(before)
+        if live is None:
+            live = self._live[before] = members(self.program.live_out[before], self.program.crossing)
+        if entry is None or old_threads is None:
+            self.entry[block] = {register: state[register] for register in live if register in state}
+            self.reached[block] = threads
+            return True
+        changed = bool((threads & ~old_threads).any())
+        if changed:
+            self.reached[block] = threads | old_threads
+        for register in live:
+            new = state.get(register)
+            if new is None:
+                continue
+            old = entry.get(register)
+            if old is None:
+                entry[register] = new
+                changed = True
+            elif old is not new and not old.same(new):
+                key = ("joined", block, register)
+                if old.symbol is not None and old.symbol.key == key:
+                    continue
+                root = old.root if old.root == new.root else ""
+                symbol = self.symbols.get(key, frozenset({-1 - block}), False, None, root)
+                heads = self.program.blocks[block].loop == block
+                symbol.options = (old.alternatives if heads else old.alternatives + new.alternatives)[:_MOST_OPTIONS]
+                symbol.first = heads and old.first is not None
+                entry[register] = Value(symbol, 0, root)
+                changed = True
+        return changed
+
+    # ------------------------------------------------------------------------------------------------------ instructions
+
+    def _op(self, op: Op, state: State, block: int) -> None:
+        kind = op.row.kind
+        guard = None if op.guard is None else self.evaluator.operand(op.guard, state, 1)
+        if kind == "pure":
+            written = self.evaluator.pure(op, state)
+        else:
+            operands = tuple(self.evaluator.operand(operand, state) for operand in op.operands)
+            if op.effects is not None or kind == "control" or op.index in self.program.natives:
+                native = self.program.natives.get(op.index)
+                joins = isinstance(native, Collective) and native.name == "warpsync"
+                self.points[op.index] = Point(op, block, guard, operands, joins)
+            written = self._other(op, operands, state, block)
+        if guard is not None:
+            written = [(register, self._guarded(register, value, guard, state, op)) for register, value in written]
+        state.update(written)
+
+    def _guarded(self, register: int, new: Value, guard: Value, state: State, op: Op) -> Value:
+        old = state.get(register)
+        if old is None or old.same(new) or guard.constant == 1:
+            return new
+        if guard.constant == 0:
+            return old
+        if guard.exact and new.exact and old.exact:
+            return Value(None, np.where(np.asarray(guard.data, np.bool_), new.data, old.data))
+        key = ("guarded", op.index, register, guard.key, new.key, old.key)
+        leaves = frozenset({op.index}) | frozenset().union(*(v.symbol.leaves for v in (guard, new, old) if v.symbol is not None))
+        root = new.root if new.root == old.root else ""
+        symbol = self.symbols.get(key, leaves, False, None, root)
+        symbol.options = (new.alternatives + old.alternatives)[:_MOST_OPTIONS]
+        return Value(symbol, 0, root)
+
+    def _other(self, op: Op, operands: tuple[Value | None, ...], state: State, block: int) -> list[tuple[int, Value]]:
+        """What an instruction that is not pure writes."""
+        native = self.program.natives.get(op.index)
+        found: list[tuple[int, Value]] | None = None
+        match native:
+            case LaneAccess(write=False, space="param"):
+                found = self._parameter(op, operands, native)
+            case LaneAccess(write=False, space="shared" | "generic" | "shared::cluster"):
+                found = self._slot(op, operands, native)
+            case Collective():
+                found = self._collective(op, operands, native, block)
+        if found is not None:
+            return found
+        if isinstance(op.effects, Alloc) and (destination := operands[0]) is not None and destination.constant is not None:
+            columns = operands[1].constant if operands[1] is not None else None
+            self.slots[destination.constant & 0xFFFFFF] = Value(self.symbols.get(("columns", op.index, columns), uniform=True), 0)
+        leaf = frozenset({op.index})
+        return [(r, Value(self.symbols.get(("written", op.index, i), leaf), 0)) for i, r in enumerate(self.program.writes[op.index])]
+
+    def _parameter(self, op: Op, operands: tuple[Value | None, ...], native: LaneAccess) -> list[tuple[int, Value]] | None:
+        address = operands[native.address]
+        at = op.operands[native.address]
+        if native.count != 1 or address is None or address.constant is None or not _is_parameter(at):
+            return None
+        symbol = self.symbols.get(("parameter", address.constant, native.bits), uniform=True)
+        return [(register, Value(symbol, 0)) for register in self.program.writes[op.index]]
+
+    def _slot(self, op: Op, operands: tuple[Value | None, ...], native: LaneAccess) -> list[tuple[int, Value]] | None:
+        """A load of the word that an allocation has written."""
+        address = operands[native.address]
+        if native.count != 1 or native.bits != 32 or address is None or address.constant is None:
+            return None
+        found = self.slots.get(address.constant & 0xFFFFFF)
+        return None if found is None else [(register, found) for register in self.program.writes[op.index]]
+
+    def _collective(self, op: Op, operands: tuple[Value | None, ...], native: Collective, block: int) -> list[tuple[int, Value]] | None:
+        reached = self.reached[block]
+        first = self.threads.lane == 0
+        whole = reached is not None and bool(reached[first][np.unique(self.threads.warp[reached])].all()) if reached is not None else False
+        if native.name == "elect" and whole:
+            member = operands[native.member]
+            if member is not None and member.constant == 0xFFFFFFFF:
+                destination = op.operands[0]
+                second = destination.second if isinstance(destination, PairOf) else None
+                return [
+                    (register, Value(None, first) if isinstance(second, Reg) and second.index == register else Value(None, 0))
+                    for register in self.program.writes[op.index]
+                ]
+        if native.name == "shfl" and native.mode == "idx":
+            source, lane = operands[1], operands[2]
+            destination = op.operands[0]
+            if isinstance(destination, Reg) and source is not None and lane is not None and source.exact and lane.constant is not None:
+                if isinstance(source.data, int):
+                    return [(destination.index, source)]
+                if self.threads.count % 32 == 0 and lane.constant < 32:
+                    spread = np.repeat(source.data.reshape(-1, 32)[:, lane.constant], 32)
+                    return [(destination.index, Value(None, spread if (spread != spread[0]).any() else int(spread[0]), source.root))]
+        return None
+
+
+def _is_parameter(operand: Resolved) -> bool:
+    return isinstance(operand, Addr) and isinstance(operand.base, SymbolAddress) and operand.base.space == "param"
+
+
+def _flip(data: Data) -> Data:
+    return data ^ 1 if isinstance(data, int) else ~np.asarray(data, np.bool_)
+
+
+def _may_hold(predicate: Value) -> NDArray[np.bool_] | None:
+    """The threads in which a predicate may hold; None: any."""
+    if predicate.symbol is not None:
+        plain = isinstance(predicate.data, int) and predicate.data == 0
+        return predicate.symbol.limits if plain else None
+    return (
+        np.broadcast_to(np.asarray(predicate.data, np.bool_), predicate.data.shape)
+        if not isinstance(predicate.data, int)
+        else (None if predicate.data else np.zeros(1, np.bool_))
+    )
+
+
+def _loops(program: Program) -> dict[int, range]:
+    """The blocks of each loop, which are contiguous, by its header."""
+    found: dict[int, range] = {}
+    for number, block in enumerate(program.blocks):
+        header = block.loop
+        while header >= 0:
+            found[header] = range(header, number + 1)
+            outer = program.blocks[header]
+            depth = outer.depth
+            header = _around(program, header, depth)
+    return found
+
+
+def _around(program: Program, header: int, depth: int) -> int:
+    """The header of the loop around a loop."""
+    for number in range(header - 1, -1, -1):
+        if program.blocks[number].depth < depth:
+            return program.blocks[number].loop
+    return -1
+
+
+def flow_of(program: Program) -> Flow:
+    """Solve a program."""
+    return _Solver(program).solve()

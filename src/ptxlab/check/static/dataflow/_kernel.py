@@ -1,0 +1,170 @@
+"""A kernel as the rules see it: its instructions by effect, the paths of its threads, and what addresses are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.static.dataflow._flow import Flow, Point, flow_of
+from ptxlab.check.static.dataflow._paths import Paths, paths_of
+from ptxlab.check.static.dataflow._values import Value
+from ptxlab.diagnostics import Severity
+from ptxlab.engine import Program
+from ptxlab.isa.address_space import SHARED_RANK_SHIFT
+from ptxlab.isa.effects import (
+    Asynchronous,
+    ClusterArrive,
+    ClusterWait,
+    Completion,
+    CompletionArrival,
+    CtaBarrier,
+    MbarrierArrive,
+    MbarrierWait,
+    Unit,
+)
+from ptxlab.isa.operands import Op
+
+__all__ = ["Kernel", "Report", "Test", "is_product", "never", "of_class", "releases", "synchronises"]
+
+Test = Callable[[Point], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A finding of a rule, at an instruction; the severity is that of the code unless it is given."""
+
+    code: str
+    op: Op
+    message: str
+    fix: str
+    severity: Severity | None = None
+
+
+class Kernel:
+    """One entry function with all that it calls."""
+
+    def __init__(self, program: Program, target: str) -> None:
+        self.program = program
+        self.target = target
+        self.flow: Flow = flow_of(program)
+
+    @cached_property
+    def paths(self) -> list[Paths]:
+        """The graphs of the classes of threads."""
+        return paths_of(self.flow)
+
+    @cached_property
+    def points(self) -> list[Point]:
+        """The instructions that some thread may reach, in scheduling order."""
+        return [point for _, point in sorted(self.flow.points.items()) if self.reached(point) is not None]
+
+    def reached(self, point: Point) -> NDArray[np.bool_] | None:
+        """The threads that may reach an instruction."""
+        return self.flow.reached[point.block]
+
+    def executing(self, point: Point) -> NDArray[np.bool_]:
+        """The threads that may execute an instruction."""
+        reached = self.flow.reached[point.block]
+        assert reached is not None
+        guard = point.guard
+        if guard is None:
+            return reached
+        if guard.symbol is not None:
+            limits = guard.symbol.limits
+            return reached if limits is None or not isinstance(guard.data, int) or guard.data else reached & limits
+        return np.logical_and(reached, guard.data)
+
+    def of(self, test: Test) -> list[Point]:
+        """The instructions that a test accepts and some thread may execute."""
+        return [point for point in self.points if test(point) and self.executing(point).any()]
+
+    def shared_offsets(self, point: Point, address: Value | None) -> frozenset[int] | None:
+        """The offsets in shared memory that an address may have; None if they are not known. The rank of the CTA is left out."""
+        if address is None or address.symbol is not None:
+            return None
+        mask = (1 << SHARED_RANK_SHIFT) - 1
+        if isinstance(address.data, int):
+            return frozenset({address.data & mask})
+        return frozenset((np.unique(address.data[self.executing(point)]) & np.asarray(mask, address.data.dtype)).tolist())
+
+    @property
+    def shared_end(self) -> int:
+        """The end of the shared variables; 0 if the launch may add dynamic shared memory."""
+        shared = self.program.shared
+        dynamic = any(offset >= shared.static_end for offset in shared.variables.values())
+        return 0 if dynamic else shared.static_end
+
+    def surely(self, threads: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Those of some threads that every launch has: all if the kernel fixes its block, else those of the first warp."""
+        if self.flow.threads.exact:
+            return threads
+        sure: NDArray[np.bool_] = np.logical_and(threads, self.flow.threads.warp == 0)
+        return sure
+
+
+def of_class(*effects: type) -> Test:
+    """A test for instructions with an effect of one of these classes."""
+
+    def test(point: Point) -> bool:
+        return isinstance(point.op.effects, effects)
+
+    return test
+
+
+def named_values(point: Point) -> dict[str, tuple[Value, ...]]:
+    """The exact values that each operand has on some path, by its name."""
+    found = {}
+    for (name, _), value in zip(point.op.row.operands, point.operands, strict=False):
+        if value is not None and value.alternatives:
+            found[name] = value.alternatives
+    return found
+
+
+def never(_: Point) -> bool:
+    """Accept no instruction."""
+    return False
+
+
+def releases(point: Point) -> bool:
+    """Whether an instruction may tell other threads that something is done."""
+    return isinstance(point.op.effects, CtaBarrier | ClusterArrive | MbarrierArrive)
+
+
+def synchronises(point: Point) -> bool:
+    """Whether an instruction waits for other threads."""
+    effect = point.op.effects
+    if effect is None:
+        return point.joins_warp
+    return isinstance(effect, ClusterWait | MbarrierWait) or (isinstance(effect, CtaBarrier) and effect.waits)
+
+
+def is_product(point: Point) -> bool:
+    """Whether an instruction is an asynchronous operation of the tensor cores on tensor memory."""
+    effect = point.op.effects
+    return isinstance(effect, Asynchronous) and effect.unit is Unit.TENSOR_CORE
+
+
+def mbarrier_operand(point: Point) -> Value | None:
+    """The address of the mbarrier of an instruction."""
+    for name in ("mbar", "mbarrier", "addr"):
+        found = point.named(name)
+        if found is not None:
+            return found
+    return None
+
+
+def is_supplier(point: Point) -> bool:
+    """Whether an instruction arrives on an mbarrier, or completes bytes there."""
+    effect = point.op.effects
+    if isinstance(effect, Asynchronous):
+        return effect.completion is Completion.BYTES
+    return isinstance(effect, MbarrierArrive | CompletionArrival)
+
+
+def common(points: Iterable[Point]) -> str:
+    """The lines of some instructions, for a message."""
+    return ", ".join(str(line) for line in sorted({point.op.line for point in points}))

@@ -1,0 +1,292 @@
+"""Paths of threads through a kernel.
+
+Threads for which every known predicate has the same value form a class. A class has a control-flow graph of its own: branches whose
+predicate is known for it have one successor. The other branches are alternatives; those on the same symbol are decided alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.static.dataflow._flow import Flow, Point
+from ptxlab.check.static.dataflow._values import EVERYWHERE, Symbol, Value
+from ptxlab.isa.catalogue import Control
+
+__all__ = ["Paths", "paths_of"]
+
+_MOST_CLASSES = 16
+_MOST_STATES = 6000
+Assumptions = frozenset[tuple[int, bool]]
+Test = Callable[[Point], bool]
+
+
+@dataclass(slots=True)
+class _Edge:
+    """A successor, and the symbol that must be true or false on the way (None: nothing)."""
+
+    block: int
+    needs: tuple[int, bool] | None
+
+
+@dataclass
+class Paths:
+    """The graph of one class; ``thread`` is its first thread."""
+
+    flow: Flow
+    threads: NDArray[np.bool_]
+    thread: int
+    by_block: list[list[Point]]
+    _symbols: dict[int, Symbol] = field(default_factory=dict)
+    _variation: dict[tuple[int, int], bool] = field(default_factory=dict)
+
+    # -------------------------------------------------------------------------------------------------------------- edges
+
+    @cached_property
+    def edges(self) -> list[list[_Edge]]:
+        """The successors of each block that the class reaches."""
+        found: list[list[_Edge]] = []
+        for number, block in enumerate(self.flow.program.blocks):
+            reached = self.flow.reached[number]
+            if reached is None or not reached[self.thread]:
+                found.append([])
+                continue
+            last = self.flow.points.get(block.stop - 1)
+            guard = None if last is None else last.guard
+            if last is None or guard is None or last.op.row.kind != "control":
+                found.append([_Edge(following, None) for following in block.successors])
+                continue
+            known, needs = self.decided(guard)
+            out: list[_Edge] = []
+            for following in block.successors:
+                jumps = self.flow.program.blocks[following].start in last.op.targets
+                falls = following == block.fall
+                if jumps and falls:
+                    out.append(_Edge(following, None))
+                elif known is None:
+                    assert needs is not None
+                    followed = needs[0] in self._repeated
+                    out.append(_Edge(following, (needs[0], needs[1] == jumps) if followed else None))
+                elif known == jumps:
+                    out.append(_Edge(following, None))
+            found.append(out)
+        return found
+
+    @cached_property
+    def _repeated(self) -> set[int]:
+        """The symbols on which more than one instruction depends: only their values are kept along a path."""
+        counts = Counter(id(point.guard.symbol) for inside in self.by_block for point in inside if point.guard is not None)
+        return {symbol for symbol, count in counts.items() if count > 1}
+
+    def decided(self, guard: Value | None) -> tuple[bool | None, tuple[int, bool] | None]:
+        """Whether a predicate holds in this class; if that is not known, the symbol and the value of it for which it holds."""
+        if guard is None:
+            return True, None
+        if guard.symbol is None:
+            return bool(guard.of(self.thread)), None
+        if guard.symbol.limits is not None and not guard.symbol.limits[self.thread]:
+            return bool(guard.data if isinstance(guard.data, int) else guard.data[self.thread]), None
+        self._symbols[id(guard.symbol)] = guard.symbol
+        offset = guard.data if isinstance(guard.data, int) else int(guard.data[self.thread])
+        return None, (id(guard.symbol), not offset)
+
+    def executes(self, point: Point) -> bool | None:
+        """Whether a thread of the class executes an instruction when it reaches it; None: that is not known."""
+        return self.decided(point.guard)[0]
+
+    @cached_property
+    def reached(self) -> list[bool]:
+        """The blocks that the class may reach."""
+        found = [False] * len(self.edges)
+        work = [0]
+        found[0] = True
+        while work:
+            for edge in self.edges[work.pop()]:
+                if not found[edge.block]:
+                    found[edge.block] = True
+                    work.append(edge.block)
+        return found
+
+    def points(self, test: Test) -> Iterator[Point]:
+        """The instructions that the class may execute, in scheduling order."""
+        for number, inside in enumerate(self.by_block):
+            if self._entering[number] is not None:
+                yield from (point for point in inside if test(point) and self.executes(point) is not False)
+
+    # ------------------------------------------------------------------------------------------------------------- search
+
+    @cached_property
+    def _entering(self) -> list[Assumptions | None]:
+        """What surely holds where a block is entered."""
+        found: list[Assumptions | None] = [None] * len(self.edges)
+        found[0] = frozenset()
+        work = [0]
+        while work:
+            block = work.pop()
+            held = found[block]
+            assert held is not None
+            for edge in self.edges[block]:
+                now = self._enter(held, edge)
+                if now is None:
+                    continue
+                old = found[edge.block]
+                new = now if old is None else old & now
+                if new != old:
+                    found[edge.block] = new
+                    work.append(edge.block)
+        return found
+
+    def _enter(self, held: Assumptions, edge: _Edge) -> Assumptions | None:
+        """What holds after an edge; None if it cannot be taken."""
+        if edge.needs is not None:
+            if (edge.needs[0], not edge.needs[1]) in held:
+                return None
+            held = held | {edge.needs}
+        loop = self.flow.loops.get(edge.block)
+        if loop is not None and held:
+            held = frozenset(each for each in held if not self._varies(self._symbols[each[0]], loop))
+        return held
+
+    def _varies(self, symbol: Symbol, loop: range) -> bool:
+        """Whether a symbol may have another value in the next turn of a loop."""
+        key = id(symbol), loop.start
+        found = self._variation.get(key)
+        if found is None:
+            blocks = self.flow.program.blocks
+            first, last = blocks[loop.start].start, blocks[loop.stop - 1].stop
+            inside = (first <= leaf < last or -1 - leaf in loop for leaf in symbol.leaves)
+            found = self._variation[key] = bool(symbol.leaves & EVERYWHERE) or any(inside)
+        return found
+
+    def path(self, start: Point | None, stops: Test, goal: Test | None) -> Point | bool | None:
+        """Search a path from after an instruction (None: from the entry) to one that is the goal, past none that stops it.
+
+        Without a goal, the path leads to the end of the thread. An instruction that may be executed counts as executed.
+
+        Returns
+        -------
+        The instruction that is the goal, True for the end of the thread, or None if there is no path, or too many to search: what
+        follows from its absence is asked of `reaches`.
+        """
+        if start is None:
+            begin, position, held = 0, -1, Assumptions()
+        else:
+            begin, position = start.block, start.op.index
+            entering = self._entering[begin] if self.reached[begin] else None
+            if entering is None:
+                return None
+            known, needs = self.decided(start.guard)
+            held = entering | {needs} if known is None and needs is not None else entering
+        seen: set[tuple[int, Assumptions]] = set()
+        work: list[tuple[int, int, Assumptions]] = [(begin, position, held)]
+        while work:
+            block, after, held = work.pop()
+            found = self._along(block, after, held, stops, goal)
+            if found is False:
+                continue
+            if found is not None:
+                return found
+            out = self.edges[block]
+            if goal is None and self._ends(block, held):
+                return True
+            for edge in out:
+                now = self._enter(held, edge)
+                if now is None or (edge.block, now) in seen:
+                    continue
+                if len(seen) > _MOST_STATES:
+                    return None
+                seen.add((edge.block, now))
+                work.append((edge.block, -1, now))
+        return None
+
+    def _along(self, block: int, after: int, held: Assumptions, stops: Test, goal: Test | None) -> Point | bool | None:
+        """Go through a block: the goal, False where the path is stopped, or None at its end."""
+        for point in self.by_block[block]:
+            if point.op.index <= after:
+                continue
+            known, needs = self.decided(point.guard)
+            if known is False or (needs is not None and (needs[0], not needs[1]) in held):
+                continue
+            if goal is not None and goal(point):
+                return point
+            if stops(point):
+                return False
+        return None
+
+    def _ends(self, block: int, held: Assumptions) -> bool:
+        """Whether the thread may end in a block."""
+        last = self.flow.points.get(self.flow.program.blocks[block].stop - 1)
+        if last is None or last.op.row.semantics not in (Control.EXIT, Control.RETURN):
+            return False
+        known, needs = self.decided(last.guard)
+        return known is not False and (needs is None or (needs[0], not needs[1]) not in held)
+
+    @cached_property
+    def _after(self) -> list[int]:
+        """For each block, the set of blocks that at least one edge leads to, as bits."""
+        found = [0] * len(self.edges)
+        changed = True
+        while changed:
+            changed = False
+            for number in range(len(self.edges) - 1, -1, -1):
+                after = found[number]
+                for edge in self.edges[number]:
+                    after |= found[edge.block] | 1 << edge.block
+                if after != found[number]:
+                    found[number] = after
+                    changed = True
+        return found
+
+    def leads(self, start: Point, end: Point) -> bool:
+        """Whether any way through the blocks leads from an instruction to another one, whatever the branches need."""
+        later = start.block == end.block and start.op.index < end.op.index
+        return later or bool(self._after[start.block] >> end.block & 1)
+
+    def reaches(self, start: Point, goal: Test) -> bool:
+        """Whether any way through the blocks leads from an instruction to a goal, whatever the branches need."""
+        after = self._after[start.block]
+        for number, inside in enumerate(self.by_block):
+            if number == start.block or after >> number & 1:
+                for point in inside:
+                    if goal(point) and self.leads(start, point) and self.executes(point) is not False:
+                        return True
+        return False
+
+    def between(self, start: Point | None, end: Test | None, test: Test) -> bool:
+        """Whether some path from an instruction to another one, or to the end, goes past one that the test accepts."""
+        for point in self.points(test):
+            before = start is None or self.leads(start, point)
+            if before and (end is None or self.reaches(point, end)):
+                return True
+        return False
+
+
+def _classes(flow: Flow) -> Iterable[NDArray[np.bool_]]:
+    """The threads of each class."""
+    rows = [reached for reached in flow.reached if reached is not None]
+    for point in flow.points.values():
+        guard = point.guard
+        if guard is not None and not isinstance(guard.data, int):
+            rows.append(np.asarray(guard.data, np.bool_))
+        if guard is not None and guard.symbol is not None and guard.symbol.limits is not None:
+            rows.append(guard.symbol.limits)
+    matrix = np.stack([np.broadcast_to(row, flow.threads.count) for row in rows])
+    unique = np.unique(np.packbits(matrix, axis=0), axis=1, return_inverse=True)[1].reshape(-1)
+    if unique.max() >= _MOST_CLASSES:
+        return
+    for number in range(int(unique.max()) + 1):
+        yield unique == number
+
+
+def paths_of(flow: Flow) -> list[Paths]:
+    """The graphs of all classes of threads; none if there are too many classes."""
+    by_block: list[list[Point]] = [[] for _ in flow.program.blocks]
+    for _, point in sorted(flow.points.items()):
+        by_block[point.block].append(point)
+    found = [Paths(flow, members, int(np.flatnonzero(members)[0]), by_block) for members in _classes(flow)]
+    return sorted(found, key=lambda paths: paths.thread)

@@ -1,0 +1,48 @@
+"""`analyse`: all rules on one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ptxlab.check.static.dataflow._kernel import Kernel, Report
+from ptxlab.check.static.dataflow.rules import (
+    addresses,
+    collectives,
+    completion,
+    constants,
+    groups,
+    mbarriers,
+    proxies,
+    tensor_memory,
+    transfers,
+    warpgroups,
+)
+from ptxlab.engine import Program
+
+__all__ = ["analyse"]
+
+Rule = Callable[[Kernel], Iterator[Report]]
+_RULES: tuple[Rule, ...] = (
+    *collectives.RULES,
+    *tensor_memory.RULES,
+    *transfers.RULES,
+    *warpgroups.RULES,
+    *groups.RULES,
+    *mbarriers.RULES,
+    *completion.RULES,
+    *proxies.RULES,
+    *addresses.RULES,
+    *constants.RULES,
+)
+
+
+def analyse(program: Program, target: str) -> list[Report]:
+    """The mistakes that the text of a kernel shows, one for each code and line, in the order of the text."""
+    kernel = Kernel(program, target)
+    found: dict[tuple[str, int], Report] = {}
+    for rule in _RULES:
+        for report in rule(kernel):
+            known = found.get((report.code, report.op.line))
+            if known is None or (known.severity == "warning" and report.severity is None):
+                found[report.code, report.op.line] = report
+    return sorted(found.values(), key=lambda report: (report.op.line, report.op.column, report.code))

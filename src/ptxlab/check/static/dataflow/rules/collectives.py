@@ -1,0 +1,199 @@
+"""Rules on instructions that a warp executes together, and on the barriers of a CTA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.check.static.dataflow._flow import Point
+from ptxlab.check.static.dataflow._kernel import Kernel, Report, of_class, synchronises
+from ptxlab.check.static.dataflow._values import Value
+from ptxlab.isa.effects import Alloc, Asynchronous, ClusterArrive, ClusterWait, CtaBarrier, Dealloc, TensorTransfer, Unit
+from ptxlab.isa.native_ops import Collective
+
+__all__ = ["RULES"]
+
+
+def alignment(kernel: Kernel) -> Iterator[Report]:
+    """Instructions with .aligned that only part of a warp executes."""
+    for point in kernel.of(lambda p: p.op.aligned and p.op.effects is not None):
+        reached = kernel.reached(point)
+        assert reached is not None
+        executing = kernel.executing(point)
+        divided = _divided(kernel, executing, reached)
+        if divided is not None:
+            message = f"the predicate of {point.op.short} is true in {divided[1]} of {divided[2]} threads of warp {divided[0]}"
+            fix = "use a predicate that is the same in the warp, or branch around the instruction"
+            yield Report("B517", point.op, message, fix)
+            continue
+        others = _divided(kernel, reached, _continuing(kernel, point))
+        if others is not None:
+            message = (
+                f"{point.op.short} is executed by {others[1]} threads of warp {others[0]}; all threads of a warp must execute it together"
+            )
+            fix = "branch on a condition that is the same in the warp, or let the threads join before the instruction"
+            yield Report("H605", point.op, message, fix)
+
+
+def exchanges(kernel: Kernel) -> Iterator[Report]:
+    """Exchanges between lanes whose membermask names threads that do not execute them."""
+    points = [(point, native) for point in kernel.points if isinstance(native := kernel.program.natives.get(point.op.index), Collective)]
+    for point, native in points:
+        member = point.operands[native.member] if native.member >= 0 else None
+        if member is None or member.constant is None:
+            continue
+        executing = kernel.executing(point)
+        lanes = kernel.flow.threads.lane
+        named = ((member.constant & 0xFFFFFFFF) >> lanes & 1).astype(np.bool_)
+        whole = _continuing(kernel, point) & named
+        if native.anywhere:
+            for other, known in points:
+                if other is not point and known.name == native.name:
+                    whole &= ~kernel.executing(other)
+            whole |= executing & named
+        divided = _divided(kernel, executing & named, whole)
+        if divided is not None and (executing & named).any():
+            message = f"the membermask of {point.op.short} names threads of warp {divided[0]} that do not execute it"
+            fix = "let all threads of the membermask execute the instruction, or name only those that do"
+            yield Report("H605", point.op, message, fix)
+
+
+def _divided(kernel: Kernel, part: NDArray[np.bool_], whole: NDArray[np.bool_], size: int = 1) -> tuple[int, int, int] | None:
+    """The first warp, or group of warps, with threads in the part and others in the whole only: its number, and how many of each."""
+    warps = kernel.flow.threads.warp // size
+    sure = kernel.surely(np.ones_like(part)) if kernel.flow.threads.exact else np.ones_like(part)
+    missing = whole & ~part & sure
+    for warp in sorted(set(warps[part].tolist())):
+        inside = warps == warp
+        if (missing & inside).any():
+            return warp, int((part & inside).sum()), int(((part | whole) & inside).sum())
+    return None
+
+
+def _continuing(kernel: Kernel, point: Point) -> NDArray[np.bool_]:
+    """The threads that reach the instruction, or what follows it in those that do."""
+    found = kernel.reached(point)
+    assert found is not None
+    found = found.copy()
+    blocks = kernel.program.blocks
+    seen = {point.block}
+    work = [point.block]
+    while work:
+        for following in blocks[work.pop()].successors:
+            if following not in seen:
+                seen.add(following)
+                work.append(following)
+                reached = kernel.flow.reached[following]
+                if reached is not None:
+                    found |= reached
+    return found
+
+
+def thread_counts(kernel: Kernel) -> Iterator[Report]:
+    """Barriers with too few threads, and with different thread counts at the same time."""
+    by_number: dict[int, list[tuple[Point, int | None]]] = {}
+    for point in kernel.of(of_class(CtaBarrier)):
+        given, limit = point.named("a"), point.named("b")
+        if given is None or given.constant is None:
+            return
+        by_number.setdefault(given.constant, []).append((point, None if limit is None else limit.constant))
+    for number, points in by_number.items():
+        threads = np.zeros(kernel.flow.threads.count, np.bool_)
+        for point, _ in points:
+            threads |= kernel.executing(point)
+        warps = set(kernel.flow.threads.warp[threads].tolist())
+        for point, count in points:
+            if count is None:
+                continue
+            if count % 32 or not 0 < count <= 1024:
+                message = f"barrier {number} is given a count of {count} threads; it must be a multiple of 32 from 32 to 1024"
+                yield Report("B508", point.op, message, "give the number of threads of whole warps")
+            elif 32 * len(warps) < count:
+                message = f"barrier {number} waits for {count} threads, but at most {32 * len(warps)} arrive there"
+                yield Report("H601", point.op, message, "give the number of threads that execute the barrier")
+        yield from _different(kernel, number, points)
+
+
+def _different(kernel: Kernel, number: int, points: list[tuple[Point, int | None]]) -> Iterator[Report]:
+    for i, (second, other) in enumerate(points):
+        for first, count in points[:i]:
+            if count is None or other is None or count == other or (kernel.executing(first) & kernel.executing(second)).any():
+                continue
+            if any(_ordered(kernel, a, b) for a, b in ((first, second), (second, first))):
+                continue
+            message = f"barrier {number} is given {other} threads here and {count} at line {first.op.line}"
+            yield Report("B509", second.op, message, "give the same count in all threads that arrive, or use another barrier")
+            return
+
+
+def _ordered(kernel: Kernel, first: Point, second: Point) -> bool:
+    """Whether a thread may execute one after the other."""
+    return any(paths.reached[first.block] and paths.executes(first) is not False and paths.leads(first, second) for paths in kernel.paths)
+
+
+def warpgroups(kernel: Kernel) -> Iterator[Report]:
+    """Products of a warpgroup that only some of its warps execute."""
+    for point in kernel.of(lambda p: isinstance(p.op.effects, Asynchronous) and p.op.effects.unit is Unit.WARPGROUP):
+        divided = _divided(kernel, kernel.executing(point), _continuing(kernel, point), 4)
+        if divided is not None:
+            message = f"{point.op.short} is executed by {divided[1]} of {divided[2]} threads of warpgroup {divided[0]}"
+            fix = "let the four warps of a warpgroup execute the same wgmma instructions"
+            yield Report("W902", point.op, message, fix)
+
+
+def partial_warps(kernel: Kernel) -> Iterator[Report]:
+    """Accesses to tensor memory by a warp that does not have 32 threads."""
+    threads = kernel.flow.threads
+    left = threads.count % 32
+    if not threads.exact or not left:
+        return
+    for point in kernel.of(of_class(Alloc, Dealloc, TensorTransfer)):
+        if kernel.executing(point)[-left:].any():
+            message = f"{point.op.short} is executed by a warp of {left} threads"
+            yield Report("T626", point.op, message, "launch whole warps: a multiple of 32 threads")
+
+
+def repeated_arrivals(kernel: Kernel) -> Iterator[Report]:
+    """Arrivals at a barrier of the CTA by a warp that has not waited for anything since its last arrival there."""
+
+    def arrives(point: Point) -> bool:
+        return isinstance(point.op.effects, CtaBarrier) and not point.op.effects.waits
+
+    for paths in kernel.paths:
+        for first in paths.points(arrives):
+            number = first.named("a")
+
+            def again(point: Point, number: Value | None = number) -> bool:
+                other = point.named("a")
+                return arrives(point) and number is not None and other is not None and number.same(other)
+
+            second = paths.path(first, synchronises, again)
+            if isinstance(second, Point):
+                message = f"{second.op.short} again, with no wait since line {first.op.line}: the barrier may not be complete"
+                certain = not paths.between(first, lambda p, s=second: p is s, synchronises)  # type: ignore[misc]
+                fix = "wait for the threads of the barrier before the next arrival"
+                yield Report("B520", second.op, message, fix, severity=None if certain else "warning")
+
+
+def cluster_barriers(kernel: Kernel) -> Iterator[Report]:
+    """Waits without arrival, and arrivals without a wait in between."""
+    arrives, waits = of_class(ClusterArrive), of_class(ClusterWait)
+    for paths in kernel.paths:
+        wait = paths.path(None, arrives, waits)
+        if isinstance(wait, Point):
+            certain = not paths.between(None, lambda p, w=wait: p is w, arrives)  # type: ignore[misc]
+            message = f"{wait.op.short} is executed by threads that have not arrived"
+            fix = "execute barrier.cluster.arrive before"
+            yield Report("B512", wait.op, message, fix, severity=None if certain else "warning")
+        for arrival in paths.points(arrives):
+            second = paths.path(arrival, waits, arrives)
+            if isinstance(second, Point):
+                certain = not paths.between(arrival, lambda p, s=second: p is s, waits)  # type: ignore[misc]
+                message = f"{second.op.short}, but these threads have not waited for their arrival at line {arrival.op.line}"
+                fix = "execute barrier.cluster.wait in between"
+                yield Report("B511", second.op, message, fix, severity=None if certain else "warning")
+
+
+RULES = (alignment, exchanges, warpgroups, partial_warps, thread_counts, repeated_arrivals, cluster_barriers)

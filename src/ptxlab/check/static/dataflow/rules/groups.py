@@ -1,0 +1,121 @@
+"""Rules on asynchronous operations that nothing completes: never committed, or never waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxlab.check.static.dataflow._flow import Point
+from ptxlab.check.static.dataflow._kernel import Kernel, Report, Test
+from ptxlab.check.static.dataflow._paths import Paths
+from ptxlab.isa.effects import GROUP_INSTRUCTIONS, Asynchronous, CommitGroup, Completion, CompletionArrival, Effect, WaitGroup
+from ptxlab.isa.native_ops import CopyAsync, LaneAccess, MatrixAccess
+
+__all__ = ["RULES"]
+
+
+_CODES = {Completion.COPY_GROUP: "X116", Completion.BULK_GROUP: "X119", Completion.WGMMA_GROUP: "R805"}
+"""What the run reports of operations that nothing waits for."""
+
+
+def _completion(effect: Effect | None) -> Completion | None:
+    return effect.completion if isinstance(effect, Asynchronous) and effect.completion in _CODES else None
+
+
+def _commits(of: Completion, point: Point) -> bool:
+    effect = point.op.effects
+    return isinstance(effect, CommitGroup) and effect.of is of
+
+
+def _waits(of: Completion, point: Point) -> bool:
+    effect = point.op.effects
+    return isinstance(effect, WaitGroup | CompletionArrival) and effect.of is of
+
+
+def _waits_for_all(of: Completion, point: Point) -> bool:
+    effect = point.op.effects
+    return (isinstance(effect, CompletionArrival) and effect.of is of) or (
+        isinstance(effect, WaitGroup) and effect.of is of and effect.everything
+    )
+
+
+def completion(kernel: Kernel) -> Iterator[Report]:
+    """Operations whose group is never committed, or that nothing waits for."""
+    for paths in kernel.paths:
+        for start in paths.points(lambda p: _completion(p.op.effects) is not None):
+            of = _completion(start.op.effects)
+            assert of is not None
+            commit, wait = GROUP_INSTRUCTIONS[of]
+
+            def commits(point: Point, of: Completion = of) -> bool:
+                return _commits(of, point) or _waits_for_all(of, point)
+
+            def waits(point: Point, of: Completion = of) -> bool:
+                return _waits(of, point)
+
+            code = _code(kernel, of, start)
+            if not paths.reaches(start, commits):
+                message = f"no path from {start.op.short} reaches {commit}: nothing can wait for the operation"
+                yield Report(code, start.op, message, f"execute {commit}, and {wait} before the result is used")
+            elif not paths.reaches(start, waits):
+                message = f"no path from {start.op.short} reaches an instruction that waits for its group"
+                yield Report(code, start.op, message, f"execute {wait} before the result is used, or the kernel ends")
+            elif paths.path(start, waits, None) is True and _straight(kernel, start):
+                message = f"some path from {start.op.short} to the end of the kernel has no instruction that waits for its group"
+                fix = f"execute {wait} on every path to the end of the kernel"
+                yield Report(code, start.op, message, fix, severity="note" if code == "X119" else "warning")
+
+
+def _straight(kernel: Kernel, point: Point) -> bool:
+    """Whether an instruction stands in no loop: from a loop there are paths that are never taken."""
+    return kernel.program.blocks[point.block].depth == 0
+
+
+def _code(kernel: Kernel, of: Completion, start: Point) -> str:
+    """The code of the run: a use before completion where the kernel reads what the copy writes."""
+    if of is not Completion.COPY_GROUP:
+        return _CODES[of]
+
+    def reads(point: Point) -> bool:
+        native = kernel.program.natives.get(point.op.index)
+        return isinstance(native, LaneAccess | MatrixAccess) and not native.write and native.space in ("shared", "generic")
+
+    return "X111" if any(_reads_after(paths, start, reads) for paths in kernel.paths) else _CODES[of]
+
+
+def _reads_after(paths: Paths, start: Point, reads: Test) -> bool:
+    return paths.reached[start.block] and paths.reaches(start, reads)
+
+
+def uses(kernel: Kernel) -> Iterator[Report]:
+    """Reads of what cp.async writes, with no wait on any path between."""
+
+    def waits(point: Point) -> bool:
+        return _waits(Completion.COPY_GROUP, point)
+
+    copies = [point for point in kernel.points if isinstance(kernel.program.natives.get(point.op.index), CopyAsync)]
+    for copy in copies:
+        native = kernel.program.natives[copy.op.index]
+        assert isinstance(native, CopyAsync)
+        destination = copy.operands[native.destination]
+        root = "" if destination is None else destination.root
+        if not root:
+            continue
+
+        def reads(point: Point, root: str = root) -> bool:
+            access = kernel.program.natives.get(point.op.index)
+            if not isinstance(access, LaneAccess | MatrixAccess) or access.write:
+                return False
+            address = point.operands[access.address]
+            return address is not None and address.root == root
+
+        for paths in kernel.paths:
+            if not paths.reached[copy.block] or paths.executes(copy) is False:
+                continue
+            waiting = list(paths.points(waits))
+            for read in paths.points(reads):
+                if paths.leads(copy, read) and not any(paths.leads(copy, wait) and paths.leads(wait, read) for wait in waiting):
+                    message = f"{read.op.short} may read what {copy.op.short} at line {copy.op.line} writes before it is complete"
+                    yield Report("X111", read.op, message, "execute cp.async.wait_group, and a barrier, before the read")
+
+
+RULES = (completion, uses)

@@ -1,0 +1,76 @@
+"""Rules on tcgen05.ld and tcgen05.st before their waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxlab.check.static.dataflow._flow import Point
+from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, releases
+from ptxlab.check.static.dataflow._paths import Paths
+from ptxlab.check.static.dataflow._values import Value
+from ptxlab.isa.effects import Dealloc, TensorTransfer, TensorWait
+from ptxlab.isa.operands import Op
+
+__all__ = ["RULES"]
+
+
+def _transfers(write: bool, point: Point) -> bool:
+    effect = point.op.effects
+    return isinstance(effect, TensorTransfer) and effect.write is write
+
+
+def _waits(write: bool, point: Point) -> bool:
+    effect = point.op.effects
+    return isinstance(effect, TensorWait) and effect.write is write
+
+
+def loads(kernel: Kernel) -> Iterator[Report]:
+    """Registers of loads that are used though some path to the end of the thread has no wait; columns given away before it."""
+    readers = _readers(kernel)
+    for paths in kernel.paths:
+        for load in paths.points(lambda p: _transfers(False, p)):
+            given = paths.path(load, lambda p: _waits(False, p), lambda p: releases(p) or isinstance(p.op.effects, Dealloc))
+            ends = paths.path(load, lambda p: _waits(False, p), None)
+            used = next((op for register in kernel.program.writes[load.op.index] for op in readers.get(register, ())), None)
+            if isinstance(given, Point) and not _later_wait(paths, given):
+                message = f"no tcgen05.wait::ld stands between {load.op.short} and {given.op.short} at line {given.op.line}"
+                yield Report("R809", used or load.op, message, "execute tcgen05.wait::ld.sync.aligned after the load")
+            elif ends is True and used is not None:
+                message = f"a register of {load.op.short} is used at line {used.line}, and some path has no tcgen05.wait::ld"
+                yield Report(
+                    "R809", used, message, "execute tcgen05.wait::ld.sync.aligned between the load and the first use of its registers"
+                )
+
+
+def _later_wait(paths: Paths, point: Point) -> bool:
+    """Whether every path after an instruction has a wait."""
+    return paths.path(point, lambda p: _waits(False, p), None) is not True
+
+
+def _readers(kernel: Kernel) -> dict[int, list[Op]]:
+    found: dict[int, list[Op]] = {}
+    for op, reads in zip(kernel.program.ops, kernel.program.reads, strict=True):
+        for register in reads:
+            found.setdefault(register, []).append(op)
+    return found
+
+
+def stores(kernel: Kernel) -> Iterator[Report]:
+    """Columns that are used before the store that fills them is known to be complete."""
+    for paths in kernel.paths:
+        for store in paths.points(lambda p: _transfers(True, p)):
+            columns = store.named("taddr")
+
+            def uses(point: Point, columns: Value | None = columns) -> bool:
+                other = point.named("taddr")
+                again = _transfers(False, point) and columns is not None and other is not None and columns.same(other)
+                return again or releases(point) or is_product(point)
+
+            used = paths.path(store, lambda p: _waits(True, p), uses)
+            if isinstance(used, Point):
+                message = f"no tcgen05.wait::st stands between line {store.op.line} and {used.op.short} at line {used.op.line}"
+                fix = "execute tcgen05.wait::st.sync.aligned after the store"
+                yield Report("X107", store.op if releases(used) else used.op, message, fix)
+
+
+RULES = (loads, stores)

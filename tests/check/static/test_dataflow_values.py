@@ -1,0 +1,120 @@
+"""Values and threads that the data flow knows, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ptxlab import ptx
+from ptxlab.check.static.dataflow._flow import Flow, Point, flow_of
+from ptxlab.check.static.dataflow._paths import paths_of
+from ptxlab.engine import lower
+from ptxlab.isa.native_ops import LaneAccess
+
+HEADER = """.version 9.0
+.target sm_100a
+.address_size 64
+.entry k(.param .u32 n) DIRECTIVES
+{
+  .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %rd<4>;
+  .shared .align 16 .b8 a[64]; .shared .align 16 .b8 b[64];
+"""
+
+
+def flow(body: str, directives: str = ".reqntid 64") -> Flow:
+    module = ptx.parse(HEADER.replace("DIRECTIVES", directives) + body + "\nret;\n}\n", "k.ptx")
+    return flow_of(lower(module, module.functions["k"]))
+
+
+def stores(found: Flow) -> list[Point]:
+    natives = found.program.natives
+    return [point for index, point in sorted(found.points.items()) if isinstance(access := natives.get(index), LaneAccess) and access.write]
+
+
+def address(body: str, directives: str = ".reqntid 64") -> Point:
+    (store,) = stores(flow(body, directives))
+    return store
+
+
+def test_a_constant() -> None:
+    store = address("mov.u32 %r1, 3; shl.b32 %r1, %r1, 2; add.u32 %r1, %r1, -4; st.shared.u32 [%r1+8], 0;")
+    value = store.operands[0]
+    assert value is not None
+    assert value.constant == 16
+
+
+def test_a_number_for_each_thread() -> None:
+    store = address("mov.u32 %r1, %tid.x; mov.u32 %r2, b; mad.lo.u32 %r2, %r1, 4, %r2; st.shared.u32 [%r2], 0;")
+    value = store.operands[0]
+    assert value is not None
+    assert value.exact
+    assert np.asarray(value.data).tolist() == [0x440 + 4 * thread for thread in range(64)]
+    assert value.root == "b"
+
+
+def test_an_offset_from_a_parameter() -> None:
+    first, second = stores(flow("ld.param.u32 %r1, [n]; add.u32 %r2, %r1, 12; st.shared.u32 [%r1], 0; st.shared.u32 [%r2], 0;"))
+    a, b = first.operands[0], second.operands[0]
+    assert a is not None
+    assert b is not None
+    assert a.symbol is b.symbol is not None
+    assert (a.data, b.data) == (0, 12)
+    assert a.symbol.uniform
+
+
+LOOP = """
+mov.u32 %r1, 0; ld.param.u32 %r2, [n];
+LOOP:
+st.shared.u32 [%r1+1024], 0;
+add.u32 %r1, %r1, 8;
+setp.lt.u32 %p1, %r1, %r2;
+@%p1 bra LOOP;
+"""
+
+
+def test_a_loop_begins_with_its_first_value() -> None:
+    value = address(LOOP).operands[0]
+    assert value is not None
+    assert not value.exact
+    assert value.first is not None
+    assert value.first.constant == 1024
+
+
+@pytest.mark.parametrize(
+    ("predicate", "threads"),
+    [
+        ("setp.eq.u32 %p1, %r1, 0;", {0}),
+        ("shr.u32 %r2, %r1, 5; setp.eq.u32 %p1, %r2, 1;", set(range(32, 64))),
+        ("elect.sync _|%p1, 0xffffffff;", {0, 32}),
+        ("ld.param.u32 %r2, [n]; setp.eq.u32 %p2, %r2, 0; setp.lt.and.u32 %p1, %r1, 16, %p2;", set(range(16))),
+    ],
+)
+def test_threads_of_a_branch(predicate: str, threads: set[int]) -> None:
+    found = flow(f"mov.u32 %r1, %tid.x; {predicate} @!%p1 bra END; st.shared.u32 [a], 0; END:")
+    (store,) = stores(found)
+    reached = found.reached[store.block]
+    assert reached is not None
+    assert set(np.flatnonzero(reached).tolist()) == threads
+
+
+def test_without_a_fixed_block_there_may_be_1024_threads() -> None:
+    assert (flow("", "").threads.count, flow("", "").threads.exact) == (1024, False)
+    assert flow("", ".maxntid 96").threads.count == 96
+
+
+TWICE = """
+ld.param.u32 %r1, [n]; setp.eq.u32 %p1, %r1, 0;
+@%p1 bra A; st.shared.u32 [a], 0;
+A:
+@SIGN%p1 bra B; st.shared.u32 [b], 0;
+B:
+"""
+
+
+@pytest.mark.parametrize(("sign", "follows"), [("", True), ("!", False)])
+def test_branches_on_one_parameter_go_together(sign: str, follows: bool) -> None:
+    found = flow(TWICE.replace("SIGN", sign))
+    first, second = stores(found)
+    (paths,) = paths_of(found)
+    assert (paths.path(first, lambda p: False, lambda p: p is second) is second) == follows
+    assert paths.leads(first, second)

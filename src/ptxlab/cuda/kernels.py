@@ -45,11 +45,13 @@ class LoadedModule:
     ----------
     image : what the device takes of it
     device : for which it was loaded
+    number : of that device, as the program sees it
     kernels : in the order of the image
     """
 
     image: Image
     device: Device
+    number: int
     kernels: list[LoadedKernel] = field(init=False)
 
     def __post_init__(self) -> None:

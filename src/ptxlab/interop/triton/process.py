@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from ctypes import c_void_p
 from functools import partial
 from typing import Any
 
 from ptxlab import cuda
 from ptxlab.cuda.building import DRIVER, build
-from ptxlab.interop._host_memory import HostArray, HostMemory, described_tensor, memory_of, merged, named_tensor, placed
+from ptxlab.interop._host_memory import HostArray, HostMemory, described_tensor, memory_of, merged, named_tensor, placed, registered
 from ptxlab.interop.optional_packages import after_import, before_import
 from ptxlab.interop.session import current, replace_attribute
 from ptxlab.interop.triton._arrays import source_file, wrapped
@@ -63,7 +62,7 @@ def _with_arrays(driver: cuda.Driver, run: Callable[..., Any]) -> Callable[..., 
             arguments = list(_leaves([*zip(self.arg_names, given, strict=False), *named.items()]))
             on_device, memory = _split(arguments)
             _name(driver, on_device)
-            with _registered(driver, memory), _known_arrays(driver, arguments):
+            with registered(driver, merged(memory)), _known_arrays(driver, arguments):
                 return run(self, *given, **named)
         finally:
             source_file.reset(token)
@@ -119,27 +118,3 @@ def _known_arrays(driver: cuda.Driver, arguments: list[tuple[str, Any]]) -> Iter
         driver.synchronize()
     finally:
         session.arrays = ()
-
-
-@contextmanager
-def _registered(driver: cuda.Driver, memory: list[HostMemory]) -> Iterator[None]:
-    """Register host memory with the driver until all launches have ended."""
-    if not memory:
-        yield
-        return
-    library, known = driver.library, driver.bridge.memory
-    pieces = merged(memory)
-    library.cuInit(0)
-    for piece in pieces:
-        library.cuMemHostRegister_v2(c_void_p(piece.low), c_void_p(piece.high - piece.low), 0)
-    known.update()
-    for piece in pieces:
-        allocation = known.containing(piece.low)
-        if allocation is not None:
-            allocation.name, allocation.arrays, allocation.writable = piece.name, piece.arrays, piece.writable
-    try:
-        yield
-    finally:
-        driver.synchronize()
-        for piece in pieces:
-            library.cuMemHostUnregister(c_void_p(piece.low))

@@ -16,8 +16,7 @@ from ptxlab.interop.session import replace_attribute
 from ptxlab.interop.triton import _benchmark
 from ptxlab.interop.triton._arrays import source_file, wrapped
 from ptxlab.interop.triton.compiler import PtxBackend
-from ptxlab.interop.triton.driver import PtxlabDriver
-from ptxlab.machine import Module
+from ptxlab.interop.triton.driver import LoadedModule, PtxlabDriver
 
 __all__ = ["install", "installed"]
 
@@ -55,10 +54,11 @@ def _with_arrays(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _without_unloading(finish: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Wrap the destructor of a kernel: one of ours ends without a driver, which may be gone by then."""
+    """Wrap the destructor of a kernel: a module of ours ends without Triton's driver, which may be another one by then."""
 
     def forget(self: Any) -> None:
-        if isinstance(self.module, Module):
+        if isinstance(self.module, LoadedModule):
+            LoadedModule.ended.append(self.module)
             self.module = None
         finish(self)
 

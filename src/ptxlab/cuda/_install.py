@@ -7,11 +7,11 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from ctypes import POINTER, c_int, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from ptxlab.cuda.bridge import Bridge, Host, core_table
 from ptxlab.cuda.building import DRIVER, build
@@ -95,11 +95,17 @@ class Driver:
         self.bridge.host = host
 
     def adopt(self, device: Device) -> None:
-        """Put the memory of a device into that of the driver; its buffers get other addresses."""
-        if not isinstance(device.memory, SharedMemory):
-            shared: Any = SharedMemory(self.bridge.memory, device.memory.limit)
-            device.use_memory(shared)
-            weakref.finalize(device, self.bridge.memory.released.extend, shared.own).atexit = False
+        """Put the memory of a device into that of the driver; its buffers get other addresses, and kernels may use those of before, too."""
+        self._adopted(device)
+
+    def _adopted(self, device: Device) -> SharedMemory:
+        memory: Any = device.memory
+        if isinstance(memory, SharedMemory):
+            return memory
+        shared: Any = SharedMemory(self.bridge.memory, memory.limit)
+        device.use_memory(shared)
+        weakref.finalize(device, self.bridge.memory.released.extend, shared.own).atexit = False
+        return cast(SharedMemory, shared)
 
     @contextmanager
     def calls(self, device: Device, host: Host) -> Iterator[None]:
@@ -114,7 +120,7 @@ class Driver:
         """
         with self._lock:
             self.synchronize()
-            self.adopt(device)
+            memory = self._adopted(device)
             before = self._shown, self.bridge.host, self.bridge.memory.reader
             self.bridge.memory.update()
             self._show(_Shown([device], [describe(device.target or "", 0, device.sms, device.memory.limit)]))
@@ -125,10 +131,13 @@ class Driver:
             self.library.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
             self.library.cuCtxPushCurrent_v2(context)
             self._primary = context.value
+            aliases = ExitStack()
+            aliases.enter_context(memory.former_addresses())
             try:
                 yield
             finally:
                 self.synchronize()
+                aliases.close()
                 self.library.cuCtxPopCurrent_v2(None)
                 self._primary = self.library.ptxlab_exchange_primary(primary)
                 self.library.ptxlab_clear_errors()

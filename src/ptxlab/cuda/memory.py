@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -195,6 +196,8 @@ class SharedMemory:
     def __init__(self, whole: DriverMemory, limit: int | None) -> None:
         self.whole, self.limit = whole, limit
         self.own: list[Allocation] = []
+        self._moved: list[tuple[int, Allocation]] = []
+        """What has come from another memory, with the address that it had there."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.whole, name)
@@ -215,5 +218,19 @@ class SharedMemory:
 
     def take(self, allocation: Allocation) -> None:
         """Give an allocation of another memory a place here."""
+        self._moved.append((allocation.base, allocation))
         self.whole.take(allocation)
         self.own.append(allocation)
+
+    @contextmanager
+    def former_addresses(self) -> Iterator[None]:
+        """Let kernels use the addresses of before, too, for a ``with`` statement: programs may have kept them."""
+        moved = [(address, a) for address, a in self._moved if not a.freed and a.size]
+        aliases = [self.whole.attach(at, a.data, a.name, writable=a.writable, copied_back=a.copied_back) for at, a in moved]
+        for alias, (_, allocation) in zip(aliases, moved, strict=True):
+            alias.mirror = allocation.mirror
+        try:
+            yield
+        finally:
+            for alias in aliases:
+                self.whole.detach(alias)

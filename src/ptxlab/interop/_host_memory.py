@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 
 from ptxlab.cuda import Driver
 from ptxlab.formats import is_host_memory
-from ptxlab.machine import Device
 from ptxlab.machine.launch.arguments import as_array
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.memory.elements import ArrayPlace
@@ -24,7 +22,6 @@ from ptxlab.machine.replay.replay import Placed
 __all__ = [
     "HostArray",
     "HostMemory",
-    "attached",
     "described_tensor",
     "memory_of",
     "merged",
@@ -188,21 +185,6 @@ def reached_memory(values: Iterable[tuple[str, Any]]) -> list[HostMemory]:
     pairs = list(values)
     pieces = [memory for name, value in pairs if (memory := memory_of(value, name)) is not None]
     return merged(pieces + _reached(pieces, [value for _, value in pairs if isinstance(value, int)]))
-
-
-@contextmanager
-def attached(device: Device, values: Iterable[tuple[str, Any]]) -> Iterator[None]:
-    """Attach the memory of arguments to a device, at the host's addresses; ``values`` are those of `reached_memory`."""
-    allocations = []
-    for piece in reached_memory(values):
-        data = np.ctypeslib.as_array((ctypes.c_uint8 * (piece.high - piece.low)).from_address(piece.low))
-        allocations.append(device.memory.attach(piece.low, data, piece.name, writable=piece.writable))
-        allocations[-1].arrays = piece.arrays
-    try:
-        yield
-    finally:
-        for allocation in allocations:
-            device.memory.detach(allocation)
 
 
 @contextmanager

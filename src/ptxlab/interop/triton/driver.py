@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 from unittest.mock import patch
 
-from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia import driver as nvidia
 
 from ptxlab import cuda
@@ -87,9 +86,6 @@ class PtxlabDriver(nvidia.CudaDriver):  # type: ignore[misc]
     @staticmethod
     def is_active() -> bool:
         return os.environ.get("TRITON_DEFAULT_BACKEND") == "ptxlab"
-
-    def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cuda", self.get_current_device(), 32)
 
     def get_current_device(self) -> int:
         """A number for each target, because Triton keeps compiled kernels by device."""

@@ -23,9 +23,10 @@ from ptxlab.diagnostics import PtxlabError
 from ptxlab.interop import cute
 from ptxlab.interop.cute._compile import check_functions
 from ptxlab.interop.cute._kept import LIBRARY
+from tests.cuda.driver_helpers import needs_compiler
 
 pytest.importorskip("cutlass.cute")
-pytestmark = pytest.mark.compiler
+pytestmark = [pytest.mark.compiler, needs_compiler]
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "end_to_end" / "cute"
 

@@ -135,7 +135,7 @@ class Bridge:
             self._note(error.diagnostics)
             return int(error.result)
         number = self._number()
-        module = self._modules[number] = LoadedModule(image, self.devices[device], device)
+        module = self._modules[number] = LoadedModule(image, target, device)
         if image.module is not None:
             self.host().loaded(image.module)
         loaded[0].id, loaded[0].kernels, loaded[0].log = number, len(module.kernels), b""
@@ -154,7 +154,7 @@ class Bridge:
             self._unloaded = [module for module in self._unloaded if id(module) in busy]
         for module in ended:
             if module.image.module is not None:
-                for device in {*self.devices, module.device}:
+                for device in self.devices:
                     device.unload(module.image.module)
 
     def kernel_name(self, number: int, index: int, name: Any) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from ptxlab.cuda.core_types import KERNEL_ATTRIBUTES, KernelInfo
 from ptxlab.cuda.images import Image
 from ptxlab.isa.address_space import SHARED_RESERVED
-from ptxlab.machine import Device, Kernel
+from ptxlab.machine import Kernel
 
 __all__ = ["LoadedKernel", "LoadedModule"]
 
@@ -44,13 +44,12 @@ class LoadedModule:
     Attributes
     ----------
     image : what the device takes of it
-    device : for which it was loaded
-    number : of that device, as the program sees it
+    target, number : of the device for which it was loaded
     kernels : in the order of the image
     """
 
     image: Image
-    device: Device
+    target: str
     number: int
     kernels: list[LoadedKernel] = field(init=False)
 
@@ -82,7 +81,7 @@ class LoadedModule:
 
     def _common(self, declared: int) -> dict[int, int]:
         static = -(-declared // _STATIC_UNIT) * _STATIC_UNIT
-        version = int("".join(filter(str.isdigit, self.device.target or "0")))
+        version = int("".join(filter(str.isdigit, self.target or "0")))
         return {
             _STATIC_SHARED: static,
             _PTX_VERSION: version,

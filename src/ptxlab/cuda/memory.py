@@ -99,13 +99,16 @@ class DriverMemory(DeviceMemory):
     def reached_from(self, roots: bytes) -> list[Allocation]:
         """The allocations that words in the parameters point to, and those that words in small ones of these point to.
 
-        Programs have memory of other kernels too, which a launch need not copy.
+        Programs have memory of other kernels too, which a launch need not copy. Allocations with undefined bits are copied all, so that
+        their origins have the same numbers.
         """
-        found: dict[int, Allocation] = {}
+        found = {allocation.base: allocation for allocation in self.mirrored()}
+        seen: set[int] = set()
         left = [np.frombuffer(roots + bytes(-len(roots) % 8), np.uint64)]
         while left:
             for allocation, _ in self.reached(left.pop()):
-                if allocation.base not in found:
+                if allocation.base not in seen:
+                    seen.add(allocation.base)
                     found[allocation.base] = allocation
                     if allocation.size <= _LARGEST_TABLE:
                         left.append(allocation.data[: allocation.size & ~7].view(np.uint64))

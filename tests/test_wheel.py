@@ -37,7 +37,6 @@ def test_the_wheel_holds_every_file(wheel: Path) -> None:
     assert {
         "ptxlab/py.typed",
         "ptxlab/view/explorer/page.html",
-        "ptxlab/interop/nvcc/_runtime.cc",
         "ptxlab/cuda/library/driver_api.h",
     } <= files
     assert "ptxlab/rules/X101.md" in pages

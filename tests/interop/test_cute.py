@@ -16,12 +16,17 @@ import numpy as np
 import pytest
 
 import ptxlab
+from ptxlab import cuda
+from ptxlab.cuda.building import DRIVER, build
+from ptxlab.cuda.calls import host_call
 from ptxlab.diagnostics import PtxlabError
 from ptxlab.interop import cute
-from ptxlab.interop.cute._calls import HostCall, entry_point
+from ptxlab.interop.cute._compile import check_functions
+from ptxlab.interop.cute._kept import LIBRARY
+from tests.cuda.driver_helpers import needs_compiler
 
 pytest.importorskip("cutlass.cute")
-pytestmark = pytest.mark.compiler
+pytestmark = [pytest.mark.compiler, needs_compiler]
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "end_to_end" / "cute"
 
@@ -245,26 +250,22 @@ def test_refusals(programs: ModuleType, case: tuple[Callable[[Any], Any], str, s
     assert (caught.value.diagnostic.code, caught.value.diagnostic.message) == (code, message)
 
 
-@pytest.mark.parametrize(
-    ("function", "arguments", "named"),
-    [
-        ("_cudaMalloc", (), "cudaMalloc"),
-        ("_cudaDeviceGetAttribute", (ctypes.pointer(ctypes.c_int32()), 4321, 0), "cudaDeviceGetAttribute (attribute 4321)"),
-    ],
-)
-def test_cuda_functions_that_ptxlab_does_not_have(programs: ModuleType, function: str, arguments: tuple[Any, ...], named: str) -> None:
-    call = HostCall(cute.compile(programs.scale, A, B, 1.0).module, ptxlab.Device("sm_100a"), ptxlab.Kernel.launch)
+def test_a_cuda_function_that_ptxlab_does_not_have(programs: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ptxlab.LaunchError) as caught:
-        call.run(entry_point(function), *arguments)
+        check_functions(["_cudaLaunchKernelEx", "_cudaMallocArray"])
     assert caught.value.diagnostic.code == "I105"
-    assert caught.value.diagnostic.message == f"the host function calls {named}, which ptxlab does not have"
+    assert caught.value.diagnostic.message == "the host function calls cudaMallocArray, which ptxlab does not have"
+    monkeypatch.setattr("ptxlab.interop.cute._compile.LIBRARY", DRIVER)  # it has none of the names
+    with pytest.raises(ptxlab.LaunchError, match=r"I105.*the host function calls cuda\w+, which ptxlab does not have"):
+        cute.compile(programs.scale, A, B, 1.0)
 
 
 @pytest.mark.parametrize(("attribute", "value"), [(16, 148), (75, 10), (76, 3), (97, 227 * 1024)])
-def test_device_attributes(programs: ModuleType, attribute: int, value: int) -> None:
+def test_device_attributes(attribute: int, value: int) -> None:
     found = ctypes.c_int32()
-    call = HostCall(cute.compile(programs.scale, A, B, 1.0).module, ptxlab.Device("sm_103a"), ptxlab.Kernel.launch)
-    call.run(entry_point("_cudaDeviceGetAttribute"), ctypes.pointer(found), attribute, 0)
+    library = ctypes.CDLL(str(build(LIBRARY)))
+    with host_call(cuda.install(), ptxlab.Device("sm_103a"), ptxlab.Kernel.launch):
+        assert library._cudaDeviceGetAttribute(ctypes.byref(found), attribute, 0) == 0
     assert found.value == value
 
 

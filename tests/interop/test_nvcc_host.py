@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import shutil
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import ptxlab
 from ptxlab.interop import nvcc
@@ -151,6 +151,8 @@ def test_memory(host: nvcc.Host) -> None:
     assert host["add_on_host"](x, y, 100, 5) == 1, "the second cudaFree of one pointer is refused"
     assert np.array_equal(y, np.append(x[:-1] + 5, -1))
     assert host.device.memory.used == 16, "what is left is the table of the module"
+    (found,) = host.device.diagnostics
+    assert (found.code, found.message.partition(" of ")[0]) == ("I504", "cuMemFree")
 
 
 def test_memory_that_nothing_has_written(host: nvcc.Host) -> None:
@@ -160,7 +162,7 @@ def test_memory_that_nothing_has_written(host: nvcc.Host) -> None:
         assert host["unwritten"](y, 8, 0) == 0
     (found,) = host.device.diagnostics
     assert (found.code, found.message.partition(" ")[0]) == ("R808", "st.global.b32")
-    assert dict(found.details)["origin"].startswith("cudaMalloc [0x8010")
+    assert dict(found.details)["origin"].startswith("cuMemAlloc #")
     assert dict(found.details)["origin"].endswith(", 32 bytes: nothing has written it")
     assert host["unwritten"](y, 8, 1) == 0
     assert len(host.device.diagnostics) == 1
@@ -193,18 +195,25 @@ def test_the_device_is_described(host: nvcc.Host) -> None:
     assert list(found) == [12, 10, 227 << 10, 12, 100, 1, 0]
 
 
+def aligned_map() -> NDArray[np.uint8]:
+    """Memory for a tensor map, as the driver wants it: at a multiple of 64 bytes."""
+    raw = np.zeros(192, np.uint8)
+    skip = -raw.ctypes.data % 64
+    return raw[skip : skip + 128]
+
+
 def test_tensor_maps_are_those_of_the_driver(host: nvcc.Host) -> None:
     base = host.device.array(np.zeros((32, 256), np.float16))
-    raw = (ctypes.c_uint8 * 128)()
+    raw = aligned_map()
     assert host["tensor_map"](raw, base, 256, 64) == 0
-    assert bytes(raw) == bytes(ptxlab.TensorMap(base, box=(64, 8), swizzle="128B", l2_promotion="128B"))
+    assert raw.tobytes() == bytes(ptxlab.TensorMap(base, box=(64, 8), swizzle="128B", l2_promotion="128B"))
 
 
 def test_a_refused_tensor_map_is_raised(host: nvcc.Host) -> None:
     """And the host code, which often ends the process where the driver refuses, is not told."""
     base = host.device.array(np.zeros((32, 256), np.float16))
     with pytest.raises(ptxlab.PtxlabError) as error:
-        host["tensor_map"]((ctypes.c_uint8 * 128)(), base, 256, 128)
+        host["tensor_map"](aligned_map(), base, 256, 128)
     assert error.value.diagnostic.code == "D732"
 
 
@@ -236,7 +245,60 @@ def test_arguments(host: nvcc.Host) -> None:
 
 
 def test_a_cuda_function_that_is_missing(library: nvcc.Host) -> None:
-    text = '#include <cuda_runtime.h>\nextern "C" int call() { return cudaGraphDestroy(0); }\n'
+    text = '#include <cuda_runtime.h>\nextern "C" int call() { return cudaDeviceGetNvSciSyncAttributes(0, 0, 0); }\n'
     with pytest.raises(nvcc.NvccError) as error:
-        nvcc.host("graph.cu", text=text)
-    assert str(error.value) == "error[I211]: the host code of graph.cu calls cudaGraphDestroy, which ptxlab does not have"
+        nvcc.host("sync.cu", text=text)
+    assert str(error.value) == ("error[I211]: the host code of sync.cu calls cudaDeviceGetNvSciSyncAttributes, which ptxlab does not have")
+
+
+HOLDING = """
+#include <cuda_runtime.h>
+extern "C" {
+int sum(const int *x, int n) {
+  int *held = new int[n], total = 0;
+  int failed = cudaMemcpy(held, x, 4 * n, cudaMemcpyDeviceToHost);
+  for (int i = 0; i < n && !failed; i++) total += held[i];
+  delete[] held;
+  return failed ? -failed : total;
+}
+int devices(int *current) {
+  int count = 0;
+  return cudaSetDevice(0) || cudaGetDevice(current) || cudaGetDeviceCount(&count) ? -1 : count;
+}
+int on_a_stream(int *x, int value, int n) {
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t made;
+  cudaStreamCreate(&stream);
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+  cudaMemsetAsync(x, value, 4 * n, stream);
+  cudaStreamEndCapture(stream, &graph);
+  cudaGraphInstantiate(&made, graph, 0);
+  cudaGraphLaunch(made, stream);
+  return cudaGraphExecDestroy(made) + cudaGraphDestroy(graph) + cudaStreamDestroy(stream);
+}
+}
+"""
+
+
+def test_several_devices_that_have_memory_already(library: nvcc.Host) -> None:
+    """Buffers move to the memory of the driver, and the devices do not see one another."""
+    first, second = ptxlab.Device("sm_100a", sms=3), ptxlab.Device("sm_90a", sms=5)
+    early, late = first.array(np.arange(10, dtype=np.int32)), second.array(np.full(4, 7, np.int32))
+    hosts = [nvcc.host("holding.cu", text=HOLDING, device=device) for device in (first, second)]
+    for _ in range(2):
+        assert hosts[0]["sum"](early, 10) == 45
+        assert hosts[1]["sum"](late, 4) == 28
+    current = np.full(1, -1, np.int32)
+    for host in hosts:
+        assert host["devices"](current) == 1
+        assert current[0] == 0
+    assert early.numpy().tolist() == list(range(10))
+
+
+def test_work_that_is_left_on_a_stream_ends_with_the_call(host: nvcc.Host) -> None:
+    other = nvcc.host("holding.cu", text=HOLDING, device=host.device)
+    x = host.device.empty(8, np.int32)
+    assert other["on_a_stream"](x, 1, 8) == 0
+    assert x.numpy().tolist() == [0x01010101] * 8
+    assert not host.device.diagnostics, "the fill has written the memory"

@@ -25,10 +25,12 @@ from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 import ptxlab.interop.triton  # noqa: E402
 from ptxlab.interop.session import Session, Settings  # noqa: E402
+from tests.cuda.driver_helpers import needs_compiler  # noqa: E402
 from tests.interop import triton_kernels as kernels  # noqa: E402
 
 pytestmark = [
     pytest.mark.compiler,
+    needs_compiler,
     pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION"),
     pytest.mark.usefixtures("triton_cache"),
 ]

@@ -18,9 +18,10 @@ pytest.importorskip("triton")
 
 import ptxlab.interop.triton  # noqa: E402
 from ptxlab.diagnostics import Diagnostic  # noqa: E402
+from tests.cuda.driver_helpers import needs_compiler  # noqa: E402
 from tests.interop import triton_planted  # noqa: E402
 
-pytestmark = [pytest.mark.compiler, pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")]
+pytestmark = [pytest.mark.compiler, needs_compiler, pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")]
 SOURCE = Path(triton_planted.__file__)
 TARGETS = {"matmul": "sm_100a", "hopper_matmul": "sm_90a"}
 

@@ -18,13 +18,13 @@ from ptxlab.cuda.core_types import CALLBACKS, LOG_BYTES, Core, DeviceDescription
 from ptxlab.cuda.images import ImageError, PtxStore, jit_log, open_image, open_image_at
 from ptxlab.cuda.kernels import LoadedModule
 from ptxlab.cuda.linking import joined
-from ptxlab.cuda.memory import DriverMemory
+from ptxlab.cuda.memory import DriverMemory, SharedMemory
 from ptxlab.cuda.reports import Report, report_of, result_of
 from ptxlab.cuda.sites import calling_place
 from ptxlab.cuda.turns import STREAM_THREAD, Turns
 from ptxlab.descriptors import encode_tensor_map
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, render_report
-from ptxlab.machine import Device, Kernel, KernelError, Result
+from ptxlab.machine import Device, Kernel, KernelError, Module, Result
 
 __all__ = ["Bridge", "Host", "core_table"]
 
@@ -45,6 +45,9 @@ class HostSettings(Protocol):
     @property
     def keep_going(self) -> bool: ...
 
+    @property
+    def conceals_refusals(self) -> bool: ...
+
 
 class Host(Protocol):
     """Runs launches with the settings of a program, and records what is found: a session."""
@@ -57,6 +60,9 @@ class Host(Protocol):
 
     def note(self, diagnostic: Diagnostic) -> None:
         """Record a finding."""
+
+    def loaded(self, module: Module) -> None:
+        """Learn that the program has loaded a module."""
 
 
 @dataclass(slots=True, eq=False)
@@ -89,13 +95,11 @@ class Bridge:
 
     def __init__(self, library: Any, devices: Sequence[Device], host: Callable[[], Host]) -> None:
         self.library = library
-        self.devices = list(devices)
         self.host = host
         self.store = PtxStore()
         self.site: Callable[[], Place | None] = calling_place
         self.memory = DriverMemory(library)
-        for device in self.devices:
-            device.memory = self.memory
+        self.show(devices)
         self.turns = Turns(library)
         self._modules: dict[int, LoadedModule] = {}
         self._tickets: dict[int, _Ticket] = {}
@@ -103,6 +107,13 @@ class Bridge:
         self._next = 1
         self._lock = threading.Lock()
         self._linked = threading.local()
+
+    def show(self, devices: Sequence[Device]) -> None:
+        """Let programs see these devices; those without memory of the driver get it."""
+        self.devices = list(devices)
+        for device in self.devices:
+            if not isinstance(device.memory, SharedMemory):
+                device.memory = self.memory
 
     def _number(self) -> int:
         with self._lock:
@@ -124,7 +135,9 @@ class Bridge:
             self._note(error.diagnostics)
             return int(error.result)
         number = self._number()
-        module = self._modules[number] = LoadedModule(image, self.devices[device])
+        module = self._modules[number] = LoadedModule(image, target, device)
+        if image.module is not None:
+            self.host().loaded(image.module)
         loaded[0].id, loaded[0].kernels, loaded[0].log = number, len(module.kernels), b""
         return SUCCESS
 
@@ -157,7 +170,8 @@ class Bridge:
     def variable(self, number: int, name: bytes, address: Any, size: Any, managed: Any) -> int:
         """Give the place of a variable, and whether it is managed."""
         loaded = self._modules[number]
-        found = loaded.device.module_addresses(loaded.image.module) if loaded.image.module is not None else {}
+        device = self.devices[loaded.number]
+        found = device.module_addresses(loaded.image.module) if loaded.image.module is not None else {}
         at = found.get(name.decode())
         if at is None:
             return NOT_FOUND
@@ -258,7 +272,8 @@ class Bridge:
             raw = encode_tensor_map(**fields, target=self.devices[0].target or "sm_90a")
         except PtxlabError as error:
             self._note(error.diagnostics)
-            return INVALID_VALUE
+            # Much host code ends the process where the driver refuses.
+            return SUCCESS if self.host().settings.conceals_refusals else INVALID_VALUE
         ctypes.memmove(target, raw, len(raw))
         return SUCCESS
 

@@ -67,12 +67,18 @@ def _listed(text: str) -> list[str]:
     return found
 
 
-def describe(target: str, number: int, sms: int | None = None) -> DeviceDescription:
-    """What programs learn about a device; a target without a product is like a B200 of its own capability."""
+def describe(target: str, number: int, sms: int | None = None, memory: int | None = None) -> DeviceDescription:
+    """What programs learn about a device; a target without a product is like a B200 of its own capability.
+
+    Parameters
+    ----------
+    target, number : of the device
+    sms, memory : multiprocessors, and bytes of memory at most; None: those of the product
+    """
     product = PRODUCTS.get(target, PRODUCTS["sm_100a"])
     digits = int("".join(filter(str.isdigit, target)) or 100)
     values = dict(product.attributes) | {16: sms or product.sms, 75: digits // 10, 76: digits % 10, _PCI_DEVICE: 6 + number}
-    described = DeviceDescription(name=product.name.encode(), total_bytes=product.memory)
+    described = DeviceDescription(name=product.name.encode(), total_bytes=min(product.memory, memory or product.memory))
     for attribute, value in values.items():
         described.attributes[attribute] = value
     described.uuid[:] = uuid.uuid5(uuid.NAMESPACE_URL, f"ptxlab:{target}:{number}").bytes

@@ -12,7 +12,7 @@ from typing import Any
 from ptxlab.cuda.core_types import KERNEL_ATTRIBUTES, KernelInfo
 from ptxlab.cuda.images import Image
 from ptxlab.isa.address_space import SHARED_RESERVED
-from ptxlab.machine import Device, Kernel
+from ptxlab.machine import Kernel
 from ptxlab.ptx.ast import Variable
 
 __all__ = ["LoadedKernel", "LoadedModule"]
@@ -45,12 +45,13 @@ class LoadedModule:
     Attributes
     ----------
     image : what the device takes of it
-    device : for which it was loaded
+    target, number : of the device for which it was loaded
     kernels : in the order of the image
     """
 
     image: Image
-    device: Device
+    target: str
+    number: int
     kernels: list[LoadedKernel] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,7 +88,7 @@ class LoadedModule:
 
     def _common(self, declared: int) -> dict[int, int]:
         static = -(-declared // _STATIC_UNIT) * _STATIC_UNIT
-        version = int("".join(filter(str.isdigit, self.device.target or "0")))
+        version = int("".join(filter(str.isdigit, self.target or "0")))
         return {
             _STATIC_SHARED: static,
             _PTX_VERSION: version,

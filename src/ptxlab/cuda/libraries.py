@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DRIVER", "PREBUILT", "RUNTIMES", "SOURCES", "NativeLibrary"]
+__all__ = ["DRIVER", "PREBUILT", "RUNTIMES", "SOURCES", "NativeLibrary", "runtime_of"]
 
 SOURCES = Path(__file__).parent / "library"
 PREBUILT = Path(__file__).parent / "prebuilt"
@@ -54,3 +54,8 @@ RUNTIMES = tuple(
     for version in (12, 13)
 )
 """The runtime library over the driver, for programs of CUDA 12 and of CUDA 13."""
+
+
+def runtime_of(release: int) -> NativeLibrary:
+    """The runtime library for programs of a release of CUDA: that of the nearest one that there is."""
+    return RUNTIMES[0] if release < 13 else RUNTIMES[-1]

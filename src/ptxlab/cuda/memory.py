@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,16 +14,19 @@ from numpy.typing import NDArray
 
 from ptxlab.cuda.core_types import HeapChange
 from ptxlab.diagnostics import PtxlabError, diagnose
-from ptxlab.machine.memory.global_memory import ALIGNMENT, Allocation, DeviceMemory
+from ptxlab.machine.memory.elements import ArrayPlace
+from ptxlab.machine.memory.global_memory import ALIGNMENT, AccessError, Allocation, DeviceMemory, out_of_memory
 
-__all__ = ["DriverMemory", "host_bytes"]
+__all__ = ["DriverMemory", "SharedMemory", "host_bytes"]
 
 _BATCH = 256
 _LARGEST_TABLE = 64 << 10
 """Bytes of an allocation that may be a table of pointers."""
 _REMEMBERED = 1024
 """Freed ranges that are kept, to say of an access that its memory was freed."""
-_VARIABLE = 5
+_DEVICE, _VARIABLE = 1, 5
+_TRANSFER = 8
+"""A change of what memory holds: ``TRANSFER`` in ``library/core.h``."""
 _NAMES = {1: "cuMemAlloc", 2: "cuMemHostAlloc", 3: "cuMemHostRegister", 4: "cuMemAllocManaged", 6: "cuMemAllocAsync", 7: "cuMemMap"}
 """The functions of the kinds of memory in ``library/internal.h``."""
 
@@ -45,6 +50,10 @@ class DriverMemory(DeviceMemory):
     ----------
     library : the driver
     device : where the variables of modules are placed
+
+    Attributes
+    ----------
+    reader : called with address and size of device memory that the host has read; None: undefined bits of memory are not followed
     """
 
     def __init__(self, library: Any, device: int = 0) -> None:
@@ -52,6 +61,9 @@ class DriverMemory(DeviceMemory):
         self._library = library
         self._device = device
         self._version = 0
+        self.reader: Callable[[int, int], None] | None = None
+        self.released: deque[Allocation] = deque()
+        """What is to be freed: a device that is gone had it."""
         self._lock = threading.Lock()
         self._freed: deque[Allocation] = deque()
         self._changes = (HeapChange * _BATCH)()
@@ -64,7 +76,10 @@ class DriverMemory(DeviceMemory):
         if not address:
             raise PtxlabError(diagnose("A311", f"{name} needs {size} bytes, and the device has no such memory"))
         with self._lock:
-            return self.attach(address, host_bytes(address, size), name, writable=writable, copied_back=copied_back)
+            made = self.attach(address, host_bytes(address, size), name, writable=writable, copied_back=copied_back)
+        if not written:
+            made.leave_unwritten()
+        return made
 
     def free(self, allocation: Allocation) -> None:
         """Free what `allocate` gave."""
@@ -73,16 +88,27 @@ class DriverMemory(DeviceMemory):
                 super().free(allocation)
             self._library.ptxlab_heap_free(allocation.base)
 
+    def describe(self, address: int, name: str, arrays: tuple[ArrayPlace, ...], writable: bool = True) -> None:
+        """Say what the allocation at an address is."""
+        found = self.containing(address)
+        if found is not None:
+            found.name, found.arrays, found.writable = name, arrays, writable
+            with self._lock:
+                self._tabulate()
+
     def reached_from(self, roots: bytes) -> list[Allocation]:
         """The allocations that words in the parameters point to, and those that words in small ones of these point to.
 
-        Programs have memory of other kernels too, which a launch need not copy.
+        Programs have memory of other kernels too, which a launch need not copy. Allocations with undefined bits are copied all, so that
+        their origins have the same numbers.
         """
-        found: dict[int, Allocation] = {}
+        found = {allocation.base: allocation for allocation in self.mirrored()}
+        seen: set[int] = set()
         left = [np.frombuffer(roots + bytes(-len(roots) % 8), np.uint64)]
         while left:
             for allocation, _ in self.reached(left.pop()):
-                if allocation.base not in found:
+                if allocation.base not in seen:
+                    seen.add(allocation.base)
                     found[allocation.base] = allocation
                     if allocation.size <= _LARGEST_TABLE:
                         left.append(allocation.data[: allocation.size & ~7].view(np.uint64))
@@ -90,6 +116,8 @@ class DriverMemory(DeviceMemory):
 
     def update(self) -> None:
         """Take over what the program has allocated and freed since the last time."""
+        while self.released:
+            self.free(self.released.pop())
         with self._lock:
             version = self._library.ptxlab_heap_version()
             if version == self._version:
@@ -103,12 +131,17 @@ class DriverMemory(DeviceMemory):
     def _apply(self, change: HeapChange) -> None:
         """Enter or release one range; the table of the compiled code is made afterwards."""
         kind = abs(change.kind)
+        if kind == _TRANSFER:
+            self._transferred(change.address, change.id, change.size)
+            return
         if kind == _VARIABLE:
             return
         if change.kind > 0:
             self._forget_below(change.address, change.size)
             name = f"{_NAMES[kind]} #{change.id}"
-            made = Allocation(change.address, change.size, host_bytes(change.address, change.size), name, copied_back=kind != 1)
+            made = Allocation(change.address, change.size, host_bytes(change.address, change.size), name, copied_back=kind != _DEVICE)
+            if self.reader is not None and kind == _DEVICE:
+                made.leave_unwritten()
             at = bisect_left(self._bases, change.address)
             self._bases.insert(at, change.address)
             self._all.insert(at, made)
@@ -119,6 +152,20 @@ class DriverMemory(DeviceMemory):
             self._freed.append(found)
             if len(self._freed) > _REMEMBERED:
                 self._remove(self._freed.popleft())
+
+    def _transferred(self, to: int, source: int, size: int) -> None:
+        """Follow undefined bits in a copy, or in a fill: that has no source."""
+        from_device = self.containing(source) is not None
+        try:
+            if self.containing(to) is None:
+                if from_device and self.reader is not None:
+                    self.reader(source, size)
+            elif from_device:
+                self.move_undefined(to, source, size)
+            else:
+                self.define(to, size)
+        except AccessError:
+            """Freed since then, or a range of several allocations: nothing is known of it."""
 
     def _forget_below(self, address: int, size: int) -> None:
         """Forget freed ranges that a new one overlaps."""
@@ -138,3 +185,55 @@ class DriverMemory(DeviceMemory):
                 del self._all[at], self._bases[at]
                 return
             at += 1
+
+
+class SharedMemory:
+    """The driver's memory as a device of Python has it: its own allocations are freed when the device is gone.
+
+    Parameters
+    ----------
+    whole : the memory of the driver, whose methods this has too
+    limit : bytes that the device can have; None: as many as there are
+    """
+
+    def __init__(self, whole: DriverMemory, limit: int | None) -> None:
+        self.whole, self.limit = whole, limit
+        self.own: list[Allocation] = []
+        self._moved: list[tuple[int, Allocation]] = []
+        """What has come from another memory, with the address that it had there."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.whole, name)
+
+    @property
+    def used(self) -> int:
+        """Bytes of the allocations of the device."""
+        self.own[:] = [allocation for allocation in self.own if not allocation.freed]
+        return sum(allocation.size for allocation in self.own)
+
+    def allocate(self, size: int, name: str, **options: Any) -> Allocation:
+        """Allocate memory of the device."""
+        if self.limit is not None and self.used + size > self.limit:
+            raise out_of_memory(name, size, self.limit - self.used, self.limit)
+        made = self.whole.allocate(size, name, **options)
+        self.own.append(made)
+        return made
+
+    def take(self, allocation: Allocation) -> None:
+        """Give an allocation of another memory a place here."""
+        self._moved.append((allocation.base, allocation))
+        self.whole.take(allocation)
+        self.own.append(allocation)
+
+    @contextmanager
+    def former_addresses(self) -> Iterator[None]:
+        """Let kernels use the addresses of before, too, for a ``with`` statement: programs may have kept them."""
+        moved = [(address, a) for address, a in self._moved if not a.freed and a.size]
+        aliases = [self.whole.attach(at, a.data, a.name, writable=a.writable, copied_back=a.copied_back) for at, a in moved]
+        for alias, (_, allocation) in zip(aliases, moved, strict=True):
+            alias.mirror = allocation.mirror
+        try:
+            yield
+        finally:
+            for alias in aliases:
+                self.whole.detach(alias)

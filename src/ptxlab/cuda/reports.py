@@ -18,6 +18,8 @@ class Report(IntEnum):
     DOUBLE_FREE = 2
     FOREIGN_FREE = 3
     LAUNCH = 4
+    READ = 5
+    WRITE = 6
 
 
 _ILLEGAL_ADDRESS, _MISALIGNED, _LAUNCH_FAILED = 700, 716, 719
@@ -38,6 +40,9 @@ def report_of(report: Report, function: str, address: int, text: str, memory: De
         return diagnose("I503", message + (f": {text}" if text else ""), details=details)
     if report is Report.LAUNCH:
         return diagnose("I505", f"the driver refuses a launch: {text}", details=details)
+    if report in (Report.READ, Report.WRITE):
+        refused = memory.refusal(address, int(text), report is Report.WRITE)
+        return diagnose(refused.code, f"host code: {refused.message}", details=(*refused.fields.get("details", ()), *details))
     found = memory.find(address)
     if found is not None and found.freed and found.base == address:
         return diagnose("I504", f"{function} of {address:#x}, which was freed before: {found}", details=details)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import sys
 from collections.abc import Iterable, Iterator
@@ -13,14 +12,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.cuda import Driver
 from ptxlab.formats import is_host_memory
-from ptxlab.machine import Device
 from ptxlab.machine.launch.arguments import as_array
 from ptxlab.machine.launch.options import refuse
 from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.replay.replay import Placed
 
-__all__ = ["HostArray", "HostMemory", "attached", "described_tensor", "memory_of", "merged", "named_tensor", "placed"]
+__all__ = [
+    "HostArray",
+    "HostMemory",
+    "described_tensor",
+    "memory_of",
+    "merged",
+    "named_tensor",
+    "placed",
+    "reached_memory",
+    "registered",
+]
 
 _FIRST_ADDRESS, _HOST_END = 0xFFFF, 1 << 47
 """Addresses of host memory lie between these."""
@@ -166,25 +175,33 @@ def merged(pieces: list[HostMemory]) -> list[HostMemory]:
     return merged
 
 
-@contextmanager
-def attached(device: Device, values: Iterable[tuple[str, Any]]) -> Iterator[None]:
-    """Attach the memory of arguments to a device, with the tensors that pointers in them point to, at the host's addresses.
+def reached_memory(values: Iterable[tuple[str, Any]]) -> list[HostMemory]:
+    """The memory of arguments, with the tensors that pointers in them point to.
 
     Parameters
     ----------
-    device : whose memory
     values : names and arguments; numbers may be addresses too
     """
     pairs = list(values)
     pieces = [memory for name, value in pairs if (memory := memory_of(value, name)) is not None]
-    numbers = [value for _, value in pairs if isinstance(value, int)]
-    allocations = []
-    for piece in merged(pieces + _reached(pieces, numbers)):
-        data = np.ctypeslib.as_array((ctypes.c_uint8 * (piece.high - piece.low)).from_address(piece.low))
-        allocations.append(device.memory.attach(piece.low, data, piece.name, writable=piece.writable))
-        allocations[-1].arrays = piece.arrays
+    return merged(pieces + _reached(pieces, [value for _, value in pairs if isinstance(value, int)]))
+
+
+@contextmanager
+def registered(driver: Driver, pieces: list[HostMemory]) -> Iterator[None]:
+    """Register host memory with the driver, at its addresses, until all launches have ended."""
+    if not pieces:
+        yield
+        return
+    library, known = driver.library, driver.bridge.memory
+    for piece in pieces:
+        library.ptxlab_heap_register(piece.low, piece.high - piece.low)
+    known.update()
+    for piece in pieces:
+        known.describe(piece.low, piece.name, piece.arrays, piece.writable)
     try:
         yield
     finally:
-        for allocation in allocations:
-            device.memory.detach(allocation)
+        driver.synchronize()
+        for piece in pieces:
+            library.ptxlab_heap_unregister(piece.low)

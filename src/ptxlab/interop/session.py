@@ -12,13 +12,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from traceback import walk_tb
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ptxlab.cuda.products import PRODUCTS
 from ptxlab.diagnostics import Diagnostic, Place, render_report
 from ptxlab.interop._selection import first_ctas, is_selected, launch_numbers, name_patterns
 from ptxlab.interop.optional_packages import after_import, missing
-from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Result, Stats
+from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Module, Result, Stats
 from ptxlab.machine.launch.configuration import MOST_SMS, dimensions
 from ptxlab.machine.launch.options import LaunchOptions, Option, flag, option, refuse, whole
 from ptxlab.machine.observe.observer import Tracing, tracing
@@ -72,6 +72,8 @@ class Settings(LaunchOptions):
     sms: int | None = option(
         None, "Streaming multiprocessors; default: as many as a product with the target has.", whole(1, MOST_SMS, optional=True)
     )
+    conceals_refusals: ClassVar[bool] = False
+    """Programs are told what the driver refuses."""
     keep_going: bool = option(False, "Report errors of a kernel that ran to its end, instead of raising them.", flag)
     limit_ctas: int | None = option(None, "Run only so many CTAs of each launch, in whole clusters.", whole(1, 1 << 40, optional=True))
     launches: tuple[int, int | None] | None = option(None, "Run only these launches, counted from 1.", launch_numbers)
@@ -223,6 +225,9 @@ class Session:
         """Record a finding and report it, once."""
         if self._add(diagnostic):
             self._show([diagnostic])
+
+    def loaded(self, module: Module) -> None:
+        """Take notice of a module that the driver has loaded."""
 
     def _add(self, diagnostic: Diagnostic) -> bool:
         """Record a finding; return whether it is new."""

@@ -59,20 +59,19 @@ def _array_place(name: str, allocation: Allocation, shape: tuple[int, ...], dtyp
 
 
 class Buffer:
-    """Device memory that holds an array; made by `Device.array` and `Device.empty`.
-
-    Attributes
-    ----------
-    address : the device address of the first element
-    """
+    """Device memory that holds an array; made by `Device.array` and `Device.empty`."""
 
     def __init__(self, device: Device, allocation: Allocation, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.device = device
-        self.address = allocation.base
         self.shape = shape
         self.dtype = dtype
         self.nbytes = allocation.size
         self._allocation = allocation
+
+    @property
+    def address(self) -> int:
+        """The device address of the first element."""
+        return self._allocation.base
 
     @property
     def freed(self) -> bool:
@@ -181,6 +180,15 @@ class Device:
                 self._read.add(origin.text)
                 self.diagnostics.append(origin.found)
                 warnings.warn(str(origin.found), UndefinedValueWarning, stacklevel=3)
+
+    def use_memory(self, memory: DeviceMemory) -> None:
+        """Continue in other memory: buffers and the variables of modules move there, to other addresses."""
+        moved = {allocation.base: allocation for allocation in self.memory.live()}
+        for allocation in moved.values():
+            memory.take(allocation)
+        for addresses in self._modules.values():
+            addresses.update({name: moved[address].base for name, address in addresses.items()})
+        self.memory, self.left = memory, None
 
     def module_addresses(self, module: Module) -> dict[str, int]:
         """Return the addresses of a module's global and const variables; they are allocated on first use."""

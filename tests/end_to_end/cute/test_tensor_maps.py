@@ -18,9 +18,6 @@ from cutlass.experimental.cuda import tensor_map as maps
 import ptxlab
 from ptxlab.descriptors import encode_tensor_map
 from ptxlab.interop import cute
-from ptxlab.interop.cute._arguments import copied
-from ptxlab.interop.cute._calls import HostCall
-from ptxlab.interop.cute._compile import loaded
 from ptxlab.machine import Result, Stats
 
 WRITTEN = 64
@@ -51,20 +48,21 @@ class OneMap:
 
 def arguments_of(host: Any, array: np.ndarray[Any, Any], target: str) -> tuple[bytes, int]:
     """The only argument of the kernel, a map, and the address of the array."""
-    compiled = cute.compile(host, array, target=target)
     device = ptxlab.Device(target)
+    buffer = device.array(array)
+    compiled = cute.compile(host, buffer, target=target)
     seen: list[bytes] = []
 
-    def launch(kernel: Any, **geometry: Any) -> Result:
+    def launch(kernel: Any, *_: Any, **geometry: Any) -> Result:
         seen.extend(geometry["args"])
         return Result((), Stats(), completed=True)
 
-    with copied({"a": array}, device, "host") as (passed, copies, _):
-        HostCall(compiled.module, device, launch).run(lambda: loaded(compiled.function)(*passed.values()))
-        address = int.from_bytes(copies.packed, "little")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ptxlab.Kernel, "launch", launch)
+        compiled.launch(buffer, device=device)
     (raw,) = seen
     assert len(raw) == 128
-    return raw, address
+    return raw, buffer.address
 
 
 NONE, B128 = (0, 4, 3), (3, 4, 3)

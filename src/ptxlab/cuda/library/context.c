@@ -115,6 +115,15 @@ static void reset(CUdevice device)
         destroy(primary);
 }
 
+EXPORT void *ptxlab_exchange_primary(void *context)
+{
+    lock();
+    CUcontext before = driver.primary[0];
+    driver.primary[0] = context;
+    unlock();
+    return before;
+}
+
 CUresult ptxlab_cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
     if (!is_device(device))

@@ -1,5 +1,6 @@
 /* Copies and fills. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -106,6 +107,7 @@ static CUresult copy_rows(Op *op)
             uint64_t from = copy->from.address + (z * copy->from.rows + y) * copy->from.pitch;
             if (!move_row(copy, to, from))
                 return CUDA_ERROR_INVALID_VALUE;
+            note_transfer(to, from, copy->width);
         }
     return CUDA_SUCCESS;
 }
@@ -165,7 +167,17 @@ static bool in_map(uint64_t address, uint64_t size)
 
 typedef enum Place { HOST, DEVICE, ANYWHERE } Place;
 
-static CUresult check_side(const CopyOp *copy, Side *side, Place place)
+/* Say that a copy reads or writes memory that is not there. */
+static void report_access(ReportKind kind, uint64_t address, uint64_t size)
+{
+    char text[24];
+    if (!follows_transfers())
+        return;
+    snprintf(text, sizeof text, "%llu", (unsigned long long)size);
+    report(kind, "cuMemcpy", address, text);
+}
+
+static CUresult check_side(const CopyOp *copy, Side *side, Place place, ReportKind kind)
 {
     uint64_t size = extent(copy, side);
     if (copy->width > side->pitch && (copy->height > 1 || copy->depth > 1))
@@ -176,7 +188,10 @@ static CUresult check_side(const CopyOp *copy, Side *side, Place place)
     lock();
     bool overruns = memory_find(side->address) != NULL;
     unlock();
-    return place == DEVICE || overruns || !may_access(side->address, size) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    if (place != DEVICE && !overruns && may_access(side->address, size))
+        return CUDA_SUCCESS;
+    report_access(kind, side->address, size);
+    return CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult make(CopyOp **made, Side to, Place to_place, Side from, Place from_place, uint64_t width, uint64_t height, uint64_t depth)
@@ -190,8 +205,8 @@ static CUresult make(CopyOp **made, Side to, Place to_place, Side from, Place fr
     copy->height = height;
     copy->depth = depth;
     if (width && height && depth) {
-        CUresult refused = check_side(copy, &copy->to, to_place);
-        refused = refused ? refused : check_side(copy, &copy->from, from_place);
+        CUresult refused = check_side(copy, &copy->to, to_place, REPORT_WRITE);
+        refused = refused ? refused : check_side(copy, &copy->from, from_place, REPORT_READ);
         if (refused) {
             op_free(&copy->op);
             return refused;
@@ -389,6 +404,7 @@ static CUresult fill_rows(Op *op)
         else
             for (uint64_t i = 0; i < fill->width; i++)
                 ((uint32_t *)row)[i] = fill->value;
+        note_transfer(row, 0, fill->width * fill->element);
     }
     return CUDA_SUCCESS;
 }
@@ -403,8 +419,10 @@ CUresult make_fill(Op **op, uint64_t to, uint64_t pitch, unsigned int value, uns
     if (__builtin_mul_overflow(width, (uint64_t)element, &wide) || (height > 1 && wide > pitch))
         return CUDA_ERROR_INVALID_VALUE;
     if (width && height) {
-        if (__builtin_mul_overflow(height - 1, pitch, &size) || __builtin_add_overflow(size, wide, &size) || !in_map(to, size))
+        if (__builtin_mul_overflow(height - 1, pitch, &size) || __builtin_add_overflow(size, wide, &size) || !in_map(to, size)) {
+            report_access(REPORT_WRITE, to, size);
             return CUDA_ERROR_INVALID_VALUE;
+        }
     }
     FillOp *made = op_new(&fills);
     if (!made)

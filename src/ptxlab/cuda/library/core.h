@@ -63,7 +63,9 @@ typedef enum ReportKind {
     REPORT_UNSUPPORTED = 1, /* the library has no such function, or not this use of it */
     REPORT_DOUBLE_FREE = 2,
     REPORT_FOREIGN_FREE = 3, /* an address that no allocation begins at */
-    REPORT_LAUNCH = 4        /* a launch that the driver refuses */
+    REPORT_LAUNCH = 4,       /* a launch that the driver refuses */
+    REPORT_READ = 5,         /* a copy from memory that is not there; the text is its size. Only while transfers are followed */
+    REPORT_WRITE = 6         /* the same, to memory that is not there */
 } ReportKind;
 
 /* No function may call the driver again, except for ptxlab_heap_* and ptxlab_stalled. Pointers are valid during the call. */
@@ -104,8 +106,14 @@ typedef struct Core {
 
 /* What the core calls. */
 
-/* Give the library its core; ILLEGAL_STATE if a context exists. */
+/* Give the library its core, before the first context. */
 int ptxlab_attach_core(const Core *core);
+/* Programs see other devices; ILLEGAL_STATE if there are more contexts than so many. */
+int ptxlab_set_devices(uint32_t devices, const DeviceDescription *descriptions, uint32_t most_contexts);
+/* Give device 0 another primary context, null: none; the one that it had. */
+void *ptxlab_exchange_primary(void *context);
+/* Forget the errors that stick to contexts. */
+void ptxlab_clear_errors(void);
 /* Wait for all streams of all contexts, as at the end of the process. */
 void ptxlab_drain(void);
 /* The process ends: every later call returns CUDA_ERROR_DEINITIALIZED. */
@@ -118,13 +126,20 @@ void ptxlab_activity(uint32_t *waiting, uint32_t *moving);
 /* Memory for variables of modules. */
 uint64_t ptxlab_heap_allocate(int device, uint64_t size, uint64_t alignment);
 void ptxlab_heap_free(uint64_t address);
+/* Memory of the program as memory of the device, also while an error sticks; not 0 if some of it is already. */
+int ptxlab_heap_register(uint64_t address, uint64_t size);
+void ptxlab_heap_unregister(uint64_t address);
 
 typedef struct HeapChange {
     uint64_t address, size, id;
-    int32_t device, kind; /* of enum MemoryKind; negative: released */
+    int32_t device, kind; /* of enum MemoryKind; negative: released; or TRANSFER */
     int32_t file;         /* what is mapped there: a descriptor of the process and 1; 0: the memory of the library */
     int32_t reserved;
 } HeapChange;
+
+/* Whether copies and fills are among the changes of the map of memory: a range that gets the bytes at `id`, or others if that is 0. */
+#define TRANSFER 8
+void ptxlab_follow_transfers(int follow);
 
 /* Counts the changes of the map of memory; `ptxlab_heap_changes` gives those since the last call, up to a number. */
 uint64_t ptxlab_heap_version(void);

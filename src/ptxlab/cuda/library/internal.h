@@ -162,6 +162,9 @@ uint64_t memory_used(int device);
 /* Give the memory of a range back, which is no longer in the map; `memory_release_freed` does what had to wait. */
 void memory_release(uint64_t address, uint64_t size);
 void memory_release_freed(void);
+/* A range got the bytes at `from`, or others if that is 0: for a core that follows transfers. */
+void note_transfer(uint64_t to, uint64_t from, uint64_t size);
+bool follows_transfers(void);
 #define KIND_BIT(kind) (1u << (kind))
 
 /* ------------------------------------------------------------------ streams */

@@ -39,7 +39,7 @@ Allocation *memory_find(uint64_t address)
     return address - found->address < found->size ? found : NULL;
 }
 
-static void note(const Allocation *allocation, bool released)
+static void enter(HeapChange change)
 {
     if (change_count == change_capacity) {
         size_t wanted = change_capacity ? 2 * change_capacity : 256;
@@ -49,9 +49,29 @@ static void note(const Allocation *allocation, bool released)
         changes = grown;
         change_capacity = wanted;
     }
-    int kind = released ? -(int)allocation->kind : (int)allocation->kind;
-    changes[change_count++] = (HeapChange){allocation->address, allocation->size, allocation->id, allocation->device, kind, allocation->file, 0};
+    changes[change_count++] = change;
     version++;
+}
+
+static void note(const Allocation *allocation, bool released)
+{
+    int kind = released ? -(int)allocation->kind : (int)allocation->kind;
+    enter((HeapChange){allocation->address, allocation->size, allocation->id, allocation->device, kind, allocation->file, 0});
+}
+
+static _Atomic bool follows;
+
+EXPORT void ptxlab_follow_transfers(int follow) { follows = follow != 0; }
+
+bool follows_transfers(void) { return follows; }
+
+void note_transfer(uint64_t to, uint64_t from, uint64_t size)
+{
+    if (!follows || !size)
+        return;
+    lock();
+    enter((HeapChange){to, size, from, 0, TRANSFER, 0, 0});
+    unlock();
 }
 
 Allocation *memory_add(Allocation made)
@@ -350,11 +370,10 @@ CUresult ptxlab_cuMemHostRegister_v2(void *memory, size_t size, unsigned int fla
     return overlaps ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult ptxlab_cuMemHostUnregister(void *memory)
+EXPORT int ptxlab_heap_register(uint64_t address, uint64_t size) { return (int)ptxlab_cuMemHostRegister_v2((void *)address, size, 0); }
+
+static CUresult unregister(void *memory)
 {
-    if (!memory)
-        return CUDA_ERROR_INVALID_VALUE;
-    synchronize_context(current_context());
     lock();
     Allocation *found = memory_find((uint64_t)memory);
     bool registered = found && found->kind == MEMORY_REGISTERED, fits = registered && found->address == (uint64_t)memory;
@@ -362,6 +381,16 @@ CUresult ptxlab_cuMemHostUnregister(void *memory)
         memory_remove(found);
     unlock();
     return fits ? CUDA_SUCCESS : registered ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
+EXPORT void ptxlab_heap_unregister(uint64_t address) { unregister((void *)address); }
+
+CUresult ptxlab_cuMemHostUnregister(void *memory)
+{
+    if (!memory)
+        return CUDA_ERROR_INVALID_VALUE;
+    synchronize_context(current_context());
+    return unregister(memory);
 }
 
 static bool is_host(const Allocation *found) { return found && (found->kind == MEMORY_HOST || found->kind == MEMORY_REGISTERED); }

@@ -107,10 +107,17 @@ Thread *this_thread(void)
 
 /* ------------------------------------------------------------------ start and end */
 
-static void note_use(void *handle, void *data)
+static void count_context(void *handle, void *data)
 {
     (void)handle;
-    *(bool *)data = true;
+    ++*(uint32_t *)data;
+}
+
+static uint32_t count_contexts(void)
+{
+    uint32_t found = 0;
+    handle_each(HANDLE_CONTEXT, count_context, &found);
+    return found;
 }
 
 EXPORT int ptxlab_attach_core(const Core *core)
@@ -118,15 +125,34 @@ EXPORT int ptxlab_attach_core(const Core *core)
     pthread_once(&once, start);
     if (!core || core->size != sizeof *core || core->devices > PTXLAB_MAX_DEVICES)
         return CUDA_ERROR_INVALID_VALUE;
-    bool used = false;
-    handle_each(HANDLE_CONTEXT, note_use, &used);
-    if (used)
+    if (count_contexts())
         return CUDA_ERROR_ILLEGAL_STATE;
     lock();
     driver.core = *core;
     unlock();
     return CUDA_SUCCESS;
 }
+
+EXPORT int ptxlab_set_devices(uint32_t devices, const DeviceDescription *descriptions, uint32_t most_contexts)
+{
+    if (devices > PTXLAB_MAX_DEVICES)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (count_contexts() > most_contexts)
+        return CUDA_ERROR_ILLEGAL_STATE;
+    lock();
+    driver.core.devices = devices;
+    driver.core.descriptions = descriptions;
+    unlock();
+    return CUDA_SUCCESS;
+}
+
+static void clear_error(void *handle, void *data)
+{
+    (void)data;
+    ((CUcontext)handle)->error = CUDA_SUCCESS;
+}
+
+EXPORT void ptxlab_clear_errors(void) { handle_each(HANDLE_CONTEXT, clear_error, NULL); }
 
 EXPORT void ptxlab_shut_down(void)
 {

@@ -130,7 +130,7 @@ class Server:
     def __init__(self, host: Callable[[], Host]) -> None:
         self.library = RemoteLibrary()
         settings = host().settings
-        self.bridge, self._core = make_core(self.library, host, visible_targets(settings.target), settings.sms, in_process=False)
+        self.bridge, self._core = make_core(self.library, host, visible_targets(settings.target), settings.sms)
         self.bridge.site = self.library.place
         self.name = f"ptxlab-{os.getpid()}-{secrets.token_hex(8)}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.cuda import Driver
 from ptxlab.engine.program import Parameter
 from ptxlab.formats.dlpack import Tensor
-from ptxlab.interop._host_memory import HostArray, attached, placed
+from ptxlab.interop._host_memory import HostArray, placed, reached_memory, registered
 from ptxlab.machine import Buffer, Device
 from ptxlab.machine.launch.arguments import Arguments, as_array, bind_arguments
 from ptxlab.machine.launch.options import refuse
@@ -119,7 +120,9 @@ def example(value: Any, name: str) -> Any:
 
 
 @contextmanager
-def copied(values: Mapping[str, Any], device: Device, function: str) -> Iterator[tuple[dict[str, Any], Arguments, list[Placed]]]:
+def copied(
+    values: Mapping[str, Any], driver: Driver, device: Device, function: str
+) -> Iterator[tuple[dict[str, Any], Arguments, list[Placed]]]:
     """Copy arrays to the device for the time of a call; yields the arguments that the host function takes, the copies, and all arrays."""
     forms = {name: found for name, value in values.items() if (found := _form(value, name)) is not None}
     parameters = [Parameter(name, "u64", 8 * i, 8, 8, True, False) for i, name in enumerate(forms)]
@@ -130,7 +133,7 @@ def copied(values: Mapping[str, Any], device: Device, function: str) -> Iterator
         tensors = {name: found.tensor(at, name) for (name, found), at in zip(forms.items(), addresses, strict=True)}
         passed = {name: tensors.get(name, value) for name, value in values.items()}
         memory = host_memory(passed)
-        with attached(device, memory):
+        with registered(driver, reached_memory(memory)):
             yield passed, copies, [*placed_arguments(forms, given, copies), *placed(memory)]
     finally:
         copies.release()

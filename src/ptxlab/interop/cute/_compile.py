@@ -1,29 +1,33 @@
-"""Compilation by CuTe DSL without a GPU, and launches of compiled host functions; ptxlab answers the CUDA calls of host code."""
+"""Compilation by CuTe DSL without a GPU, and calls of compiled host functions, which call the virtual driver."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import ctypes
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from ctypes import c_void_p, cast
 from dataclasses import replace
-from functools import cache, cached_property, partial
-from glob import escape
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
+from ptxlab import cuda
+from ptxlab.cuda.building import build
+from ptxlab.cuda.calls import host_call
+from ptxlab.diagnostics import Place, PtxlabError
 from ptxlab.interop.cute._arguments import copied, example, is_tensor
-from ptxlab.interop.cute._calls import HostCall, entry_point
+from ptxlab.interop.cute._kept import LIBRARY, KeptPtx
 from ptxlab.interop.optional_packages import missing
 from ptxlab.interop.session import replace_attribute
-from ptxlab.machine import Device, Kernel, LaunchError, Module, Result, loads
+from ptxlab.machine import Device, Kernel, KernelError, LaunchError, Module, Result, Stats, loads
 from ptxlab.machine.launch.options import LaunchOptions, refuse
 from ptxlab.machine.observe.observer import tracing
-from ptxlab.machine.replay.replay import Placed
 
-__all__ = ["Compiled", "compile", "compiling_for", "cutlass", "kernels_of", "loaded"]
+__all__ = ["Compiled", "check_functions", "compile", "compiling_for", "cutlass", "without_runtime"]
 
 
 def cutlass() -> Any:
@@ -41,57 +45,63 @@ def _dsl() -> Any:
 
 
 @contextmanager
-def compiling_for(target: str) -> Iterator[None]:
-    """Make CuTe DSL compile for ``target``, keep its PTX, and call ptxlab from its host code, in a ``with`` statement."""
+def compiling_for(target: str) -> Iterator[Path]:
+    """Make CuTe DSL compile for ``target``, keep PTX and machine code in a folder, and call the driver, in a ``with`` statement."""
     known = cutlass().base_dsl.Arch.__members__
     if target not in known:
         names = ", ".join(name for name in known if name[-1] in "af")
         raise refuse("I102", f"CuTe DSL does not compile for {target}", fix=f"targets are {names}")
     settings, compiler = _dsl().envar, _dsl().compiler_provider
-    with TemporaryDirectory() as folder, ExitStack() as stack:
-        for owner, name, value in (
+    store = cuda.install().bridge.store
+    with TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        kept = KeptPtx(folder)
+        for owner, attribute, value in (
             (settings, "arch", target),
             (settings, "keep_ptx", True),
+            (settings, "keep_cubin", True),
             (settings, "no_cache", True),
             (settings, "lineinfo", True),
-            (settings, "dump_dir", folder),
-            (compiler, "execution_engine", SimpleNamespace(ExecutionEngine=_engine())),
+            (settings, "dump_dir", name),
+            (compiler, "execution_engine", SimpleNamespace(ExecutionEngine=_engine)),
         ):
-            replace_attribute(stack, owner, name, value)
-        yield
+            replace_attribute(stack, owner, attribute, value)
+        store.finders.append(kept.find)
+        try:
+            yield folder
+        except Exception as error:
+            raise _refusal(error) from None
+        finally:
+            store.finders.remove(kept.find)
+            for cubin in folder.glob("*.cubin"):
+                text = kept.find(sha256(cubin.read_bytes()).hexdigest())
+                if text is not None:
+                    store.add(cubin.read_bytes(), text)
 
 
-@cache
-def _engine() -> Any:
-    """CuTe DSL's engine for host code, with ptxlab's CUDA functions in front of the runtime's, and the kernels as PTX."""
+def _refusal(error: BaseException) -> BaseException:
+    """The I105 that CuTe DSL shows as a defect of its own; any other error as it is."""
+    cause: BaseException | None = error
+    while cause is not None and not (isinstance(cause, PtxlabError) and cause.diagnostic.code == "I105"):
+        cause = cause.__cause__ or cause.__context__
+    return cause or error
+
+
+def _engine(module: Any, opt_level: int = 2, shared_libs: Sequence[str] = ()) -> Any:
+    """CuTe DSL's engine for host code, whose CUDA functions are those of `LIBRARY`."""
+    check_functions(_cuda_functions(module))
     engine: Any = import_module("cutlass._mlir.execution_engine").ExecutionEngine
-
-    class Engine(engine):  # type: ignore[misc]
-        def __init__(self, module: Any, opt_level: int = 2, shared_libs: Any = ()) -> None:
-            super().__init__(module, opt_level=opt_level, shared_libs=shared_libs)
-            functions = _cuda_functions(module)
-            self.host_only = not functions
-            for name in functions:
-                self.raw_register_runtime(name, cast(entry_point(name), c_void_p))
-            self.ptx = _kept_ptx(_dsl().compile_options.full_ptx_path)
-
-        @cached_property
-        def kernels(self) -> Module:
-            """The module of kernels."""
-            if self.ptx is None:
-                raise refuse("I107", "CuTe DSL has written no PTX for the host function", fix="launch a kernel in it")
-            return loads(self.ptx, file="cute.ptx")
-
-    return Engine
+    return engine(module, opt_level=opt_level, shared_libs=[str(build(LIBRARY))])
 
 
-def _kept_ptx(path: str | None) -> str | None:
-    """The text that CuTe DSL has written; for sm_110 the file's name ends with that architecture's older name, sm_101."""
-    if path is None:
-        return None
-    expected = Path(path)
-    found = next(expected.parent.glob(f"{escape(expected.name.partition('.')[0])}.*.ptx"), None)
-    return None if found is None else found.read_text()
+def check_functions(names: Iterable[str]) -> None:
+    """Refuse host code that calls CUDA functions which `LIBRARY` does not have (I105)."""
+    cuda.install()
+    library = ctypes.CDLL(str(build(LIBRARY)))
+    for name in names:
+        if not hasattr(library, name):
+            what = f"the host function calls {name.lstrip('_')}, which ptxlab does not have"
+            raise refuse("I105", what, fix="do that outside the host function")
 
 
 def _cuda_functions(module: Any) -> list[str]:
@@ -101,18 +111,17 @@ def _cuda_functions(module: Any) -> list[str]:
     return [name for name in names if name.startswith("_cu")]
 
 
-def kernels_of(function: Any) -> Module | None:
-    """The kernels of a compiled function, or of its executor; None if it has none, or was compiled outside of `compiling_for`."""
-    engine = function.engine
-    return engine.kernels if isinstance(engine, _engine()) and not engine.host_only else None
+def without_runtime(function: Any) -> None:
+    """Make a compiled function load its kernels for one device, without a question to the runtime library of ``cuda.bindings``."""
+    function.__dict__["num_devices"] = 1
 
 
 def loaded(function: Any) -> Any:
     """A compiled function whose host code has looked its kernels up, ready to be called.
 
-    That is done once for each device, and ptxlab has one; the handle of the library is removed, so that no driver is asked to unload it.
+    The handle of the library is removed, so that the runtime library of ``cuda.bindings`` is not asked to unload it.
     """
-    function.__dict__["num_devices"] = 1
+    without_runtime(function)
     executor = function.to()
     executor.jit_module.cuda_library.clear()
     return executor
@@ -124,18 +133,15 @@ class Compiled:
     Attributes
     ----------
     function : CuTe DSL's compiled function
+    ptx : the text of the kernels
     module : the kernels
     """
 
-    def __init__(self, function: Any, examples: Mapping[str, Any]) -> None:
+    def __init__(self, function: Any, ptx: str, examples: Mapping[str, Any]) -> None:
         self.function = function
-        self.module: Module = function.engine.kernels
+        self.ptx = ptx
+        self.module: Module = loads(ptx, file="cute.ptx")
         self._examples = examples
-
-    @property
-    def ptx(self) -> str:
-        """The text of the kernels."""
-        return str(self.function.engine.ptx)
 
     def launch(self, *args: Any, device: Device | None = None, **options: Any) -> Result:
         """Call the host function; the kernels that it launches run in ptxlab.
@@ -163,14 +169,37 @@ class Compiled:
         target = device if device is not None else Device(self.module.target)
         self.module.check_target(target)
         options["trace"] = tracing(options.get("trace"))
-        with copied(self._named(args), target, self.function.function_name) as (passed, copies, arrays):
-            call = HostCall(self.module, target, partial(_launch, target, options, arrays))
+        driver = cuda.install()
+        driver.adopt(target)
+        with copied(self._named(args), driver, target, self.function.function_name) as (passed, copies, arrays):
             for name, value in passed.items():
                 self._check_form(name, value)
-            result = call.run(lambda: loaded(self.function)(*passed.values()))
+            result = self._run(driver, target, tuple(passed.values()), options)
+            if result.replay is not None:
+                result.replay = replace(result.replay, arrays=tuple(arrays))
             if result.completed:
                 copies.write_back()
         return result
+
+    def _run(self, driver: cuda.Driver, device: Device, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Result:
+        """Call the host function, and combine the results of its launches."""
+        results: list[Result] = []
+
+        def launch(kernel: Kernel, site: Place | None, **shape: Any) -> Result:
+            results.append(kernel.launch(**shape, **options))
+            if not results[-1].ok:
+                raise KernelError(*results[-1].diagnostics)
+            return results[-1]
+
+        try:
+            with host_call(driver, device, launch):
+                loaded(self.function)(*arguments)
+        except PtxlabError:
+            if not results or results[-1].ok:
+                raise
+        except Exception as error:
+            raise refuse("I106", f"the host function ended with {type(error).__name__}: {_message(error)}") from error
+        return _combined(results)
 
     def _named(self, args: tuple[Any, ...]) -> dict[str, Any]:
         """The arguments by the names of their parameters."""
@@ -196,11 +225,27 @@ class Compiled:
             )
 
 
-def _launch(device: Device, options: Mapping[str, Any], arrays: Iterable[Placed], kernel: Kernel, **geometry: Any) -> Result:
-    result = kernel.launch(device=device, **geometry, **options)
-    if result.replay is not None:
-        result.replay = replace(result.replay, arrays=tuple(arrays))
-    return result
+def _combined(results: Sequence[Result]) -> Result:
+    """The results of several launches as one."""
+    if len(results) == 1:
+        return results[0]
+    stats = [r.stats for r in results]
+    services = sum((Counter(s.services) for s in stats), Counter[str]())
+    total = Stats(sum(s.instructions for s in stats), dict(services), sum(s.ctas for s in stats), sum(s.seconds for s in stats))
+    return replace(
+        results[0] if results else Result((), total, completed=True),
+        diagnostics=tuple(d for r in results for d in r.diagnostics),
+        stats=total,
+        completed=all(r.completed for r in results),
+        stdout="".join(r.stdout for r in results),
+    )
+
+
+def _message(error: BaseException) -> str:
+    """Return the first sentence of an error of CuTe DSL, without colours, title and stack."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    return re.sub(r"^error\[\w+\]: ", "", lines[0]) if lines else "no message"
 
 
 def _form(tensor: Any) -> str:
@@ -235,9 +280,13 @@ def compile(function: Any, *args: Any, target: str = "sm_100a", options: str = "
     >>> compiled.launch(A, B, C, policy="lazy").ok                                      # doctest: +SKIP
     True
     """
-    with compiling_for(target):
+    with compiling_for(target) as folder:
         examples = [example(value, str(position)) for position, value in enumerate(args)]
         made = cutlass().cute.compile(function, *examples, **({"options": options} if options else {}))
+        text = next(folder.glob("*.ptx"), None)
+        if text is None:
+            raise refuse("I107", "CuTe DSL has written no PTX for the host function", fix="launch a kernel in it")
+        ptx = text.read_text()
     made.execution_args._full_arg_check = True  # a number that is none is refused, and not taken for no argument
     names = [name for name in made.execution_args.original_signature.parameters if name != "self"]
-    return Compiled(made, dict(zip(names, examples, strict=False)))
+    return Compiled(made, ptx, dict(zip(names, examples, strict=False)))

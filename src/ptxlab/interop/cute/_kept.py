@@ -5,7 +5,12 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-__all__ = ["KeptPtx", "settings"]
+from ptxlab.cuda.building import NativeLibrary
+
+__all__ = ["LIBRARY", "KeptPtx", "settings"]
+
+LIBRARY = NativeLibrary("libptxlab_cute.so", folders=("cute",))
+"""The functions of the CUDA runtime that compiled host code calls, over the driver of the process."""
 
 _PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")
 

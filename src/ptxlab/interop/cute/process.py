@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import os
-import weakref
-from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from ptxlab import cuda
-from ptxlab.cuda.building import NativeLibrary, build
+from ptxlab.cuda.building import build
 from ptxlab.interop import _bindings_runtime
-from ptxlab.interop._host_memory import attached
+from ptxlab.interop._host_memory import reached_memory, registered
 from ptxlab.interop.cute._arguments import outside_of
-from ptxlab.interop.cute._kept import KeptPtx, settings
+from ptxlab.interop.cute._kept import LIBRARY, KeptPtx, settings
+from ptxlab.interop.cute.scripts import surround_calls
 from ptxlab.interop.optional_packages import after_import, before_import
-from ptxlab.interop.session import replace_attribute
 
 __all__ = ["LIBRARY", "install_on_import"]
-
-LIBRARY = NativeLibrary("libptxlab_cute.so", folders=("cute",))
-"""The functions of the CUDA runtime that compiled host code calls, over the driver of the process."""
 
 _for_good = ExitStack()
 
@@ -61,39 +56,9 @@ def _initialise(driver: cuda.Driver) -> None:
 
 def _follow_host_memory(driver: cuda.Driver) -> None:
     """Make the tensors and pointers of a call that lie in host memory memory of the device, for the time of the call."""
-    from cutlass.base_dsl.jit_executor import JitExecutor
-    from cutlass.cute.runtime import _Pointer, _Tensor
 
-    used: list[weakref.ref[Any]] = []
-    for owner in (_Tensor, _Pointer):
-        replace_attribute(_for_good, owner, "__c_pointers__", _noted(used, owner.__c_pointers__))
-    run = JitExecutor.run_compiled_program
-    replace_attribute(_for_good, JitExecutor, "run_compiled_program", _with_host_memory(driver, used, run))
-
-
-def _noted(used: list[weakref.ref[Any]], pointers: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Record the tensors and pointers that are passed to the next call of a host function."""
-
-    def note(self: Any) -> Any:
-        used.append(weakref.ref(self))
-        return pointers(self)
-
-    return note
-
-
-def _with_host_memory(driver: cuda.Driver, used: list[weakref.ref[Any]], run: Callable[..., Any]) -> Callable[..., Any]:
-    def call(self: Any, exe_args: list[Any]) -> Any:
-        passed = {str(i): value for i, ref in enumerate(used) if (value := ref()) is not None}
-        used.clear()
+    def surround(passed: dict[str, Any]) -> AbstractContextManager[None]:
         driver.bridge.memory.update()
-        device = driver.bridge.devices[0]
-        memory = outside_of(device, passed)
-        if not memory:
-            return run(self, exe_args)
-        with attached(device, memory):
-            try:
-                return run(self, exe_args)
-            finally:
-                driver.synchronize()
+        return registered(driver, reached_memory(outside_of(driver.bridge.devices[0], passed)))
 
-    return call
+    surround_calls(_for_good, surround)

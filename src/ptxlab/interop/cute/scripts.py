@@ -5,18 +5,18 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import partial
 from typing import Any
 
-from ptxlab.diagnostics import Diagnostic
-from ptxlab.interop._host_memory import attached, placed
+from ptxlab import cuda
+from ptxlab.cuda.calls import host_call
+from ptxlab.diagnostics import Diagnostic, Place
+from ptxlab.interop._host_memory import placed, reached_memory, registered
 from ptxlab.interop.cute._arguments import host_memory
-from ptxlab.interop.cute._calls import HostCall, current_call
-from ptxlab.interop.cute._compile import compiling_for, cutlass, kernels_of
-from ptxlab.interop.session import Session, current, launch_site, replace_attribute, switched_by
-from ptxlab.machine import Kernel
+from ptxlab.interop.cute._compile import compiling_for, cutlass, without_runtime
+from ptxlab.interop.session import Session, current, replace_attribute, switched_by
+from ptxlab.machine import Kernel, Result
 
-__all__ = ["device", "installed"]
+__all__ = ["device", "installed", "surround_calls"]
 
 
 def device(
@@ -41,65 +41,59 @@ def device(
 def installed() -> Iterator[None]:
     """Run CuTe DSL's kernels in ptxlab for a ``with`` statement."""
     cutlass()
-    from cutlass.base_dsl.jit_executor import JitExecutor
-    from cutlass.cute.runtime import _Pointer, _Tensor
     from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Function
 
-    used: list[weakref.ref[Any]] = []
+    load = Function._load_cuda_library
+
+    def load_for_one_device(self: Any) -> Any:
+        without_runtime(self)
+        with host_call(cuda.install(), current().device, current().launch):
+            load(self)
+        return []  # no handle that the runtime library of cuda.bindings would unload
+
     with ExitStack() as stack:
         stack.enter_context(compiling_for(current().settings.target))
-        for owner, name, wrapper in (
-            (_Tensor, "__c_pointers__", partial(_noted, used)),
-            (_Pointer, "__c_pointers__", partial(_noted, used)),
-            (JitExecutor, "run_compiled_program", partial(_simulated, used)),
-            (Function, "_load_cuda_library", _loaded_without_driver),
-        ):
-            replace_attribute(stack, owner, name, wrapper(getattr(owner, name)))
+        surround_calls(stack, _in_session)
+        replace_attribute(stack, Function, "_load_cuda_library", load_for_one_device)
         yield
 
 
-def _noted(used: list[weakref.ref[Any]], pointers: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Record the tensors and pointers that are passed to the next call of a host function."""
+@contextmanager
+def _in_session(passed: dict[str, Any]) -> Iterator[None]:
+    """Launch the kernels of a call of a host function in the current session."""
+    memory, session, driver = host_memory(passed), current(), cuda.install()
+    arrays = placed(memory)
 
-    def note(self: Any) -> Any:
-        used.append(weakref.ref(self))
-        return pointers(self)
+    def launch(kernel: Kernel, site: Place | None, **shape: Any) -> Result:
+        return session.launch(kernel, site, arrays, **shape)
 
-    return note
+    with host_call(driver, session.device, launch), registered(driver, reached_memory(memory)):
+        yield
 
 
-def _simulated(used: list[weakref.ref[Any]], run: Callable[..., Any]) -> Callable[..., Any]:
-    """A call of a host function whose kernels are launched in the current session."""
+def surround_calls(stack: ExitStack, surround: Callable[[dict[str, Any]], AbstractContextManager[None]]) -> None:
+    """Make every call of a host function happen inside what ``surround`` gives for its tensors and pointers, until the stack is closed."""
+    from cutlass.base_dsl.jit_executor import JitExecutor
+    from cutlass.cute.runtime import _Pointer, _Tensor
 
-    def simulate(self: Any, exe_args: list[Any]) -> Any:
-        kernels = kernels_of(self.jit_module)
-        if kernels is None:
+    used: list[weakref.ref[Any]] = []
+
+    def noted(pointers: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def note(self: Any) -> Any:
+            used.append(weakref.ref(self))
+            return pointers(self)
+
+        return note
+
+    def surrounded(run: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any, exe_args: list[Any]) -> Any:
+            passed = {str(i): value for i, ref in enumerate(used) if (value := ref()) is not None}
             used.clear()
-        if kernels is None or current_call.get(None) is not None:
-            return run(self, exe_args)
-        memory = host_memory({str(i): value for i, ref in enumerate(used) if (value := ref()) is not None})
-        used.clear()
-        arrays = placed(memory)
-        session, site = current(), launch_site("cutlass", "nvidia_cutlass_dsl")
-        with attached(session.device, memory):
-            call = HostCall(kernels, session.device, lambda kernel, **shape: session.launch(kernel, site, arrays, **shape))
-            call.run(run, self, exe_args)
-        return 0
+            with surround(passed):
+                return run(self, exe_args)
 
-    return simulate
+        return call
 
-
-def _loaded_without_driver(load: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Load the library of kernels for ptxlab's one device, without a handle that a driver would unload."""
-
-    def wrapper(self: Any) -> Any:
-        kernels = kernels_of(self)
-        if kernels is None:
-            return load(self)
-        self.__dict__["num_devices"] = 1
-        if current_call.get(None) is not None:
-            return load(self)
-        HostCall(kernels, current().device, Kernel.launch).run(load, self)
-        return []
-
-    return wrapper
+    for owner in (_Tensor, _Pointer):
+        replace_attribute(stack, owner, "__c_pointers__", noted(owner.__c_pointers__))
+    replace_attribute(stack, JitExecutor, "run_compiled_program", surrounded(JitExecutor.run_compiled_program))

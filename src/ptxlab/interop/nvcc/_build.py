@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -20,7 +21,7 @@ from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
 from ptxlab.machine import Module, loads
 from ptxlab.native import DiskCache, cache_directory
 
-__all__ = ["NvccError", "Options", "PathText", "Source", "arguments", "built", "compile", "find_nvcc", "ptx", "source_file"]
+__all__ = ["NvccError", "Options", "PathText", "Source", "arguments", "built", "compile", "find_nvcc", "ptx", "release", "source_file"]
 
 PathText = str | os.PathLike[str]
 
@@ -28,6 +29,7 @@ _INSTALL = 'pip install "ptxlab[cuda]", or install the CUDA toolkit and set CUDA
 _EDG = re.compile(r"(?P<file>[^\n]+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<message>.+)")
 _GCC = re.compile(r"(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<message>.+)")
 _TOOL = re.compile(r"(?:nvcc (?:fatal|error) *|ptxas .+; error *|[\w+-]+: (?:fatal )?error): (?P<message>.+)")
+_RELEASE = re.compile(r"release (\d+)")
 _NO_HOST_COMPILER = "Failed to preprocess host compiler properties"
 _MOST_ERRORS, _LAST_LINES = 20, 6
 
@@ -63,6 +65,14 @@ def find_nvcc() -> Path:
     return Path(found)
 
 
+@cache
+def release() -> int:
+    """The major number of the compiler's release, of which the host code takes the runtime library: 13."""
+    answer = subprocess.run([find_nvcc(), "--version"], capture_output=True, text=True, check=False).stdout
+    found = _RELEASE.search(answer)
+    return int(found[1]) if found else 0
+
+
 @contextmanager
 def source_file(path: PathText, text: str | None) -> Iterator[Source]:
     """The file to compile, which lasts until the block ends; a given text is put into one."""
@@ -83,8 +93,8 @@ def source_file(path: PathText, text: str | None) -> Iterator[Source]:
 
 
 @contextmanager
-def built(source: Source, suffix: str, arguments: Sequence[str], objects: Sequence[Path] = ()) -> Iterator[Path]:
-    """The file that nvcc makes of a source file, linked with object files; it lasts until the block ends.
+def built(source: Source, suffix: str, arguments: Sequence[str]) -> Iterator[Path]:
+    """The file that nvcc makes of a source file; it lasts until the block ends.
 
     A kept file is taken if the source and every file that it included are unchanged.
 
@@ -96,12 +106,12 @@ def built(source: Source, suffix: str, arguments: Sequence[str], objects: Sequen
     nvcc = find_nvcc()
     status = nvcc.resolve().stat()
     compiler = (str(nvcc), status.st_size, status.st_mtime_ns)
-    key = _ARTEFACTS.key(compiler, str(source.path.absolute()), suffix, *arguments, *(_digest(path) for path in objects))
+    key = _ARTEFACTS.key(compiler, str(source.path.absolute()), suffix, *arguments)
     with tempfile.TemporaryDirectory() as temporary:
         artefact = Path(temporary, f"out{suffix}")
         kept = _kept(key)
         if kept is None:
-            _compile(nvcc, source, [*arguments, *map(str, objects)], artefact)
+            _compile(nvcc, source, arguments, artefact)
             files = json.dumps({path: _digest(Path(path)) for path in _included(artefact)}).encode()
             _ARTEFACTS.write(key, files + b"\n" + artefact.read_bytes())
         else:

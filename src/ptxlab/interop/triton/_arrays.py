@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -11,7 +12,7 @@ from ptxlab.formats import ArrayError, array_of
 from ptxlab.interop._host_memory import HostArray
 from ptxlab.machine.launch.options import refuse
 
-__all__ = ["source_file", "wrapped"]
+__all__ = ["source_file", "with_arrays"]
 
 source_file: ContextVar[str] = ContextVar("source_file", default="")
 """The file of the kernel that is being compiled, a part of the cache key.
@@ -34,3 +35,16 @@ def wrapped(value: Any) -> Any:
     except ArrayError as error:
         raise refuse("I302", f"an argument of type {type(value).__name__}: {error}", fix=error.fix) from None
     return value if array is None else HostArray(array)
+
+
+def with_arrays(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a kernel launch: it accepts NumPy arrays, and the compiler learns the source file of the kernel."""
+
+    def run_with_arrays(self: Any, *args: Any, **kwargs: Any) -> Any:
+        token = source_file.set(self.fn.__code__.co_filename)
+        try:
+            return run(self, *map(wrapped, args), **{name: wrapped(value) for name, value in kwargs.items()})
+        finally:
+            source_file.reset(token)
+
+    return run_with_arrays

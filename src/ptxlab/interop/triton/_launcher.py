@@ -1,32 +1,24 @@
-"""Triton's launcher: from the arguments of a Triton launch to those of a kernel."""
+"""Triton's launcher for kernels whose arguments are in the memory of the host."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import repeat
 from typing import Any
 
-import numpy as np
-from triton.backends.driver import expand_signature
-from triton.backends.nvidia.driver import wrap_handle_tensordesc
-from triton.runtime import _allocation
+from triton.backends.nvidia.driver import CudaLauncher
+from triton.runtime import _allocation, driver
 
-from ptxlab.interop._host_memory import attached, placed
-from ptxlab.interop.session import current, launch_site
+from ptxlab import cuda
+from ptxlab.cuda.calls import host_call
+from ptxlab.interop._host_memory import memory_of, placed, reached_memory, registered
+from ptxlab.interop.session import current
 from ptxlab.interop.torch import capture_call
+from ptxlab.machine import Result
 
 __all__ = ["Launcher"]
-
-_FLOATS: dict[str, Callable[[float], bytes]] = {
-    "fp16": lambda value: struct.pack("<e", value),
-    "bf16": lambda value: np.float32(value).tobytes()[2:],  # Triton's launcher cuts the low half off
-    "fp32": lambda value: np.float32(value).tobytes(),
-    "f32": lambda value: np.float32(value).tobytes(),
-    "fp64": lambda value: struct.pack("<d", value),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,98 +32,62 @@ class Scratch:
         return int(self.base.data_ptr()) + self.skip
 
 
-class Launcher:
+class Launcher(CudaLauncher):  # type: ignore[misc]
     """Launches one compiled kernel; Triton makes it from the source and the compiler's metadata."""
 
     def __init__(self, src: Any, metadata: Any) -> None:
-        self.metadata = metadata
-        self.names = list(src.signature)
-        self.types = list(src.signature.values())
-        maps = getattr(metadata, "tensordesc_meta", None)
-        self.expanded_types = expand_signature(self.types, maps, "nvTmaDesc")
-        self.expand = wrap_handle_tensordesc(lambda arguments: arguments, src.signature, maps)
+        super().__init__(src, metadata)
+        self._names, self._types = list(src.signature), list(src.signature.values())
 
     def __call__(
-        self,
-        x: int,
-        y: int,
-        z: int,
-        stream: Any,
-        kernel: Any,
-        packed_metadata: Any,
-        launch_metadata: Any,
-        enter: Callable[[Any], None] | None,
-        exit: Callable[[Any], None] | None,
-        *args: Any,
+        self, x: int, y: int, z: int, stream: Any, kernel: Any, packed: Any, described: Any, enter: Any, exit: Any, *args: Any
     ) -> None:
         if enter is not None:
-            enter(launch_metadata)
-        launch = partial(self._launch, (x, y, z), stream, kernel, args)
+            enter(described)
+        launch = partial(self._launch, x, y, z, stream, kernel, packed, described, args)
         if x * y * z > 0 and not capture_call(launch):
             launch()
         if exit is not None:
-            exit(launch_metadata)
+            exit(described)
 
-    def _launch(self, programs: tuple[int, int, int], stream: Any, kernel: Any, args: tuple[Any, ...]) -> None:
-        session, found = current(), self.metadata
-        scratch = self._scratch(programs[0] * programs[1] * programs[2], stream)
-        named = [(name, value) for name, _, value in _leaves(self.names, self.types, args)]
-        with attached(session.device, [*named, *scratch]):
-            leaves = _leaves(repeat(""), self.expanded_types, self.expand(args))
-            values = [_pack(parameter, kind, value) for parameter, (_, kind, value) in zip(kernel.parameters, leaves, strict=False)]
-            session.launch(
-                kernel,
-                launch_site("triton"),
-                placed(named) if session.keeps_inputs else (),
-                grid=(programs[0] * found.num_ctas, programs[1], programs[2]),
-                block=32 * found.num_warps,
-                cluster=(found.num_ctas, 1, 1) if found.num_ctas > 1 else None,
-                shared_bytes=found.shared,
-                args=[*values, *(_pointer(value) for _, value in scratch)],
-            )
+    def _launch(self, x: int, y: int, z: int, stream: Any, kernel: Any, packed: Any, described: Any, args: tuple[Any, ...]) -> None:
+        session, own = current(), cuda.install()
+        named = list(_leaves(self._names, self._types, args))
+        arrays = placed(named) if session.keeps_inputs else ()
 
-    def _scratch(self, programs: int, stream: Any) -> list[tuple[str, Scratch | None]]:
-        """The two pointers that follow the arguments, from the allocators that the program has set."""
-        from triton.runtime import driver
+        def launch(kernel: Any, site: Any, **shape: Any) -> Result:
+            return session.launch(kernel, site, arrays, **shape)
 
-        def memory(size: int, align: int, allocate: Callable[[int, int, Any], Any]) -> Scratch | None:
-            size *= programs * self.metadata.num_ctas
-            if size <= 0:
-                return None
+        with host_call(own, session.device, launch), registered(own, reached_memory(named)), _scratch(own):
+            super().__call__(x, y, z, stream, kernel, packed, described, None, None, *args)
+
+
+@contextmanager
+def _scratch(own: cuda.Driver) -> Iterator[None]:
+    """Give Triton aligned memory of the host from the allocators that the program has set, for the time of a launch."""
+    usual, profile = _allocation._allocator.get(), _allocation._profile_allocator.get()
+    default = profile if _allocation.has_profile_allocator() else driver.active.allocate_default_profile_scratch
+    with ExitStack() as stack:
+
+        def aligned(allocate: Callable[..., Any], name: str, size: int, align: int, stream: Any) -> Scratch:
             owner = allocate(size, align, stream)
             if owner.data_ptr() % align:  # CPU memory may be less aligned than that of a device
                 owner = allocate(size + align - 1, align, stream)
+            memory = memory_of(owner, name)
+            stack.enter_context(registered(own, [] if memory is None else [memory]))
             return Scratch(owner, -owner.data_ptr() % align)
 
-        found = self.metadata
-        has_profiler = _allocation.has_profile_allocator()
-        profile = _allocation._profile_allocator.get() if has_profiler else driver.active.allocate_default_profile_scratch
-        return [
-            ("global scratch", memory(found.global_scratch_size, found.global_scratch_align, _allocation._allocator.get())),
-            ("profile scratch", memory(found.profile_scratch_size, found.profile_scratch_align, profile)),
-        ]
+        stack.callback(_allocation._allocator.set, usual)
+        stack.callback(_allocation._profile_allocator.set, profile)
+        _allocation._allocator.set(partial(aligned, usual, "global scratch"))
+        _allocation._profile_allocator.set(partial(aligned, default, "profile scratch"))
+        yield
 
 
-def _leaves(names: Iterable[str], types: Iterable[Any], values: Iterable[Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield name, type and value of every argument that is no constant; tuples are flattened."""
+def _leaves(names: Iterable[str], types: Iterable[Any], values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """Name and value of every argument that is no constant; tuples are flattened."""
     for name, kind, value in zip(names, types, values, strict=False):
         if isinstance(kind, tuple):
             yield from _leaves((f"{name}[{i}]" for i in range(len(kind))), kind, value)
         elif kind != "constexpr":
-            yield name, kind, value
-
-
-def _pointer(value: Any) -> int:
-    if value is None:
-        return 0
-    return value if isinstance(value, int) else int(value.data_ptr())
-
-
-def _pack(parameter: Any, kind: str, value: Any) -> Any:
-    """The bytes of one parameter."""
-    if isinstance(value, bytes):
-        return value
-    if kind.startswith("*"):
-        return _pointer(value)
-    raw = _FLOATS[kind](value) if kind in _FLOATS else (int(value) & (1 << 64) - 1).to_bytes(8, "little")
-    return raw[: parameter.size]
+            yield name, value

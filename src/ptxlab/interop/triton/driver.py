@@ -1,71 +1,51 @@
-"""Triton's backend entry point, driver half: the device as Triton's runtime sees it."""
+"""Triton's backend entry point, driver half: Triton's own driver for NVIDIA, over the virtual driver."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from ctypes import c_void_p
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
+from unittest.mock import patch
 
-from triton.backends import driver as triton_driver
-from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia import driver as nvidia
 
-from ptxlab.cuda.products import REGISTERS_PER_SM, WARP_SIZE
-from ptxlab.descriptors import encode_tensor_map
+from ptxlab import cuda
+from ptxlab.cuda.building import DRIVER, build
+from ptxlab.cuda.calls import host_call
 from ptxlab.interop._host_memory import HostArray
 from ptxlab.interop._torch_cuda import FUNCTIONS, product
 from ptxlab.interop.session import current, require_triton
 from ptxlab.interop.torch import has_cuda_tensors
-from ptxlab.machine import loads
-from ptxlab.machine.launch.configuration import SHARED_PER_CTA
+from ptxlab.interop.triton.ptxas import library_settings
 from ptxlab.machine.launch.options import refuse
 
-__all__ = ["PtxlabDriver"]
+__all__ = ["LoadedModule", "PtxlabDriver"]
 
 
-L2_128B = 2
-_REGISTERS_PER_THREAD = 64
-"""The number that Triton gets for every kernel: PTX does not contain it."""
+class LoadedModule(int):
+    """The handle of a module of the virtual driver."""
 
-
-def _tensor_map(
-    address: int,
-    swizzle: int,
-    element_bytes: int,
-    element_type: int,
-    block: Sequence[int],
-    shape: Sequence[int],
-    strides: Sequence[int],
-    padding: int,
-    lower: Sequence[int] | None = None,
-    upper: Sequence[int] = (),
-    element_strides: Sequence[int] | None = None,
-) -> bytes:
-    """The 128 bytes of a tensor map, tiled without corners; dimensions outermost first, an im2col block is pixels and channels."""
-    if lower is None:
-        mode: dict[str, Any] = {"box": block[::-1]}
-    else:
-        pixels, channels = block
-        mode = {"im2col": True, "lower": lower[::-1], "upper": upper[::-1], "channels": channels, "pixels": pixels}
-    return encode_tensor_map(
-        data_type=element_type,
-        rank=len(shape),
-        address=address,
-        dims=list(shape)[::-1],
-        strides=[element_bytes * step for step in list(strides)[-2::-1]],
-        element_strides=[1] * len(shape) if element_strides is None else element_strides[::-1],
-        swizzle=swizzle,
-        l2_promotion=L2_128B,
-        oob_fill=padding,
-        target=current().settings.target,
-        **mode,
-    )
+    ended: ClassVar[list[LoadedModule]] = []
+    """Those of kernels that are gone, which may be anywhere in the program; they are unloaded when the next kernel is loaded."""
 
 
 class Utils:
-    """The functions of Triton's own driver module, by the names that its runtime and scripts use."""
+    """Triton's functions over the driver, for the device of the current session."""
 
-    def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[Any, Any, int, int, int]:
+    def __init__(self) -> None:
+        self._own = nvidia.CudaUtils()
+        for name in ("launch", "build_signature_metadata", "fill_tma_descriptor_tiled", "fill_tma_descriptor_im2col"):
+            setattr(self, name, getattr(self._own, name))
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        """Call a function whose last argument is a device."""
+        session = current()
+        with host_call(cuda.install(), session.device, session.launch):
+            return getattr(self._own, name)(*arguments, 0)
+
+    def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[Any, ...]:
         """Module, kernel, registers per thread, spilled registers, threads per CTA at most."""
         if binary.startswith(b"\x7fELF"):
             raise refuse(
@@ -73,38 +53,20 @@ class Utils:
                 f"kernel {name} was compiled to machine code before ptxlab was switched on",
                 fix="compile it under `ptxlab exec`, or inside `with ptxlab.interop.triton.device(...)`",
             )
-        module = loads(binary.decode(), file=f"{name}.ptx")
-        kernel = module[name]
-        registers = kernel.program.directives.get("maxnreg")
-        return module, kernel, int(registers[0]) if registers else _REGISTERS_PER_THREAD, 0, 1024
+        while LoadedModule.ended:
+            cuda.install().library.cuModuleUnload(c_void_p(LoadedModule.ended.pop()))
+        module, *rest = self._ask("load_binary", name, binary, shared)
+        return LoadedModule(module), *rest
 
-    def unload_module(self, module: Any) -> None:
-        pass
-
-    def get_device_capability(self, device: Any = None) -> tuple[int, int]:
-        return product().capability
-
-    def get_device_properties(self, device: Any = None) -> dict[str, int]:
-        found = product()
-        return {
-            "max_shared_mem": SHARED_PER_CTA,
-            "max_num_regs": REGISTERS_PER_SM,
-            "multiprocessor_count": current().device.sms,
-            "warpSize": WARP_SIZE,
-            "sm_clock_rate": found.clock,
-            "mem_clock_rate": found.memory_clock,
-            "mem_bus_width": found.bus,
-        }
+    def get_device_properties(self, device: Any = None) -> Any:
+        return self._ask("get_device_properties")
 
     def set_printf_fifo_size(self, size: int) -> None:
-        pass
-
-    fill_tma_descriptor_tiled = staticmethod(_tensor_map)
-    fill_tma_descriptor_im2col = staticmethod(_tensor_map)
+        """Printed text is not limited."""
 
 
-class PtxlabDriver(triton_driver.DriverBase):  # type: ignore[misc]
-    """A CUDA device without CUDA: memory is the computer's, kernels run in ptxlab.
+class PtxlabDriver(nvidia.CudaDriver):  # type: ignore[misc]
+    """Triton's driver for NVIDIA, whose launches are those of the current session.
 
     Triton makes it when ``TRITON_DEFAULT_BACKEND`` is ``ptxlab``; `ptxlab.interop.triton.device` makes one for its context.
     """
@@ -114,16 +76,16 @@ class PtxlabDriver(triton_driver.DriverBase):  # type: ignore[misc]
         from ptxlab.interop.triton import runtime
         from ptxlab.interop.triton._launcher import Launcher
 
-        self.utils = Utils()
+        product()
+        cuda.install()
+        with patch.dict(os.environ, library_settings(build(DRIVER))):
+            self.utils = Utils()
         self.launcher_cls = Launcher
         runtime.install()
 
     @staticmethod
     def is_active() -> bool:
         return os.environ.get("TRITON_DEFAULT_BACKEND") == "ptxlab"
-
-    def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cuda", self.get_current_device(), 32)
 
     def get_current_device(self) -> int:
         """A number for each target, because Triton keeps compiled kernels by device."""
@@ -134,7 +96,7 @@ class PtxlabDriver(triton_driver.DriverBase):  # type: ignore[misc]
         pass
 
     def get_device_capability(self, device: Any = None) -> tuple[int, int]:
-        return self.utils.get_device_capability(device)
+        return product().capability
 
     def get_current_stream(self, device: Any = None) -> int:
         return 0
@@ -162,8 +124,3 @@ class PtxlabDriver(triton_driver.DriverBase):  # type: ignore[misc]
 
     def allocate_default_profile_scratch(self, size: int, alignment: int, stream: Any) -> Any:
         return HostArray.zeros(size)
-
-    def map_python_to_cpp_type(self, ty: str) -> str:
-        from triton.backends.nvidia.driver import ty_to_cpp
-
-        return str(ty_to_cpp(ty))

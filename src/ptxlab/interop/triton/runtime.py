@@ -14,10 +14,9 @@ from triton.runtime.jit import JITFunction
 
 from ptxlab.interop.session import replace_attribute
 from ptxlab.interop.triton import _benchmark
-from ptxlab.interop.triton._arrays import source_file, wrapped
+from ptxlab.interop.triton._arrays import with_arrays
 from ptxlab.interop.triton.compiler import PtxBackend
-from ptxlab.interop.triton.driver import PtxlabDriver
-from ptxlab.machine import Module
+from ptxlab.interop.triton.driver import LoadedModule, PtxlabDriver
 
 __all__ = ["install", "installed"]
 
@@ -41,24 +40,12 @@ class _CudaDriver(PtxlabDriver):
         return True
 
 
-def _with_arrays(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a kernel launch: it accepts NumPy arrays, and the compiler learns the source file of the kernel."""
-
-    def run_with_arrays(self: Any, *args: Any, **kwargs: Any) -> Any:
-        token = source_file.set(self.fn.__code__.co_filename)
-        try:
-            return run(self, *map(wrapped, args), **{name: wrapped(value) for name, value in kwargs.items()})
-        finally:
-            source_file.reset(token)
-
-    return run_with_arrays
-
-
 def _without_unloading(finish: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Wrap the destructor of a kernel: one of ours ends without a driver, which may be gone by then."""
+    """Wrap the destructor of a kernel: a module of ours ends without Triton's driver, which may be another one by then."""
 
     def forget(self: Any) -> None:
-        if isinstance(self.module, Module):
+        if isinstance(self.module, LoadedModule):
+            LoadedModule.ended.append(self.module)
             self.module = None
         finish(self)
 
@@ -74,7 +61,7 @@ def install() -> None:
     real = backends["nvidia"]
     backends["nvidia"] = Backend(_CudaBackend, _CudaDriver)
     stack.callback(backends.update, nvidia=real)
-    replace_attribute(stack, JITFunction, "run", _with_arrays(JITFunction.run))
+    replace_attribute(stack, JITFunction, "run", with_arrays(JITFunction.run))
     _benchmark.change_measurements(stack)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from ptxlab.machine.memory.elements import ArrayPlace, elements_text
 from ptxlab.machine.memory.mirror import WRITE_IT, DeviceMirror, Origin
 from ptxlab.native import address_of
 
-__all__ = ["ALIGNMENT", "AccessError", "Allocation", "DeviceMemory", "aligned_bytes"]
+__all__ = ["ALIGNMENT", "AccessError", "Allocation", "DeviceMemory", "aligned_bytes", "out_of_memory"]
 
 ALIGNMENT = 256
 """Every allocation starts at a multiple of this, as ``cudaMalloc`` promises."""
@@ -34,6 +34,12 @@ def aligned_bytes(size: int, alignment: int = 64) -> NDArray[np.uint8]:
     raw = np.zeros(size + alignment, np.uint8)
     skip = -address_of(raw) % alignment
     return raw[skip : skip + size]
+
+
+def out_of_memory(name: str, size: int, free: int, limit: int) -> PtxlabError:
+    """The error of an allocation for which a device has too little memory."""
+    text = f"{name} needs {size} bytes, but only {free} of the device's {limit} are free"
+    return PtxlabError(diagnose("A311", text, fix="free buffers, or give the Device more memory_bytes"))
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +67,11 @@ class Allocation:
         """The elements at some device addresses, as details of a finding: none if no array is known there."""
         text = elements_text(self.arrays, addresses) if self.arrays else ""
         return (("elements", text),) if text else ()
+
+    def leave_unwritten(self) -> None:
+        """Count all bits as undefined: nothing has written them."""
+        if self.size:
+            self.mirror = DeviceMirror.unwritten(self.size, _unwritten(self))
 
     def define(self, bytes_: slice | NDArray[np.bool_]) -> None:
         """All bits of some bytes are defined."""
@@ -93,13 +104,7 @@ class DeviceMemory:
         """Reserve zeroed bytes; their bits are undefined if they do not count as ``written``."""
         alignment = max(alignment, ALIGNMENT)
         if self.limit is not None and self.used + size > self.limit:
-            raise PtxlabError(
-                diagnose(
-                    "A311",
-                    f"{name} needs {size} bytes, but only {self.limit - self.used} of the device's {self.limit} are free",
-                    fix="free buffers, or give the Device more memory_bytes",
-                )
-            )
+            raise out_of_memory(name, size, self.limit - self.used, self.limit)
         try:
             data = aligned_bytes(size, 256)
         except (MemoryError, ValueError, OverflowError):
@@ -108,8 +113,8 @@ class DeviceMemory:
         self._next = -(-(base + size + _GUARD) // _GUARD) * _GUARD
         self.used += size
         made = self.attach(base, data, name, writable=writable, copied_back=copied_back)
-        if size and not written:
-            made.mirror = DeviceMirror.unwritten(size, _unwritten(made))
+        if not written:
+            made.leave_unwritten()
         return made
 
     def attach(self, address: int, data: NDArray[np.uint8], name: str, *, writable: bool = True, copied_back: bool = True) -> Allocation:
@@ -120,6 +125,14 @@ class DeviceMemory:
         self._all.insert(at, allocation)
         self._tabulate()
         return allocation
+
+    def take(self, allocation: Allocation) -> None:
+        """Give a live allocation of another memory a place here, with what it holds."""
+        made = self.allocate(allocation.size, allocation.name, writable=allocation.writable, copied_back=allocation.copied_back)
+        made.data[:] = allocation.data
+        moved = (replace(place, address=place.address + made.base - allocation.base) for place in allocation.arrays)
+        allocation.arrays, allocation.base, allocation.data = tuple(moved), made.base, made.data
+        self._all[self._all.index(made)] = allocation
 
     def detach(self, allocation: Allocation) -> None:
         """End what `attach` began."""
@@ -196,9 +209,13 @@ class DeviceMemory:
 
     def move(self, to: int, source: int, size: int) -> None:
         """Copy bytes from one range to another one, each in one allocation; undefined bits stay undefined."""
+        self.view(to, size, write=True)[:] = self.view(source, size).copy()
+        self.move_undefined(to, source, size)
+
+    def move_undefined(self, to: int, source: int, size: int) -> None:
+        """Note that bytes have been copied from one range to another one: undefined bits stay undefined."""
         target, origin = self.allocation(to, size, write=True), self.allocation(source, size)
         at, first = to - target.base, source - origin.base
-        target.data[at : at + size] = origin.data[first : first + size].copy()
         mirror = None if origin.mirror is None else origin.mirror.copy()
         self.define(to, size)
         if mirror is not None and mirror.bits[first : first + size].any():

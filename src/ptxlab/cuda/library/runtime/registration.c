@@ -28,8 +28,6 @@ typedef struct {
     Image *image; /* null for a handle */
     const char *name;
     CUkernel kernel;
-    CUdeviceptr address;
-    size_t bytes;
 } Entry;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -221,14 +219,12 @@ int find_variable(const void *symbol, CUdeviceptr *address, size_t *bytes)
     pthread_mutex_lock(&lock);
     Entry *entry = find(symbol);
     error = !entry || entry->kind != VARIABLE ? RUNTIME_INVALID_SYMBOL : 0;
-    if (!error && !entry->address) {
-        error = load(entry->image);
-        if (!error && cuLibraryGetGlobal(&entry->address, &entry->bytes, entry->image->library, entry->name) &&
-            cuLibraryGetManaged(&entry->address, &entry->bytes, entry->image->library, entry->name))
-            error = RUNTIME_INVALID_SYMBOL;
-    }
     if (!error)
-        *address = entry->address, *bytes = entry->bytes;
+        error = load(entry->image);
+    /* Asked for each time: each device has its own. */
+    if (!error && cuLibraryGetGlobal(address, bytes, entry->image->library, entry->name) &&
+        cuLibraryGetManaged(address, bytes, entry->image->library, entry->name))
+        error = RUNTIME_INVALID_SYMBOL;
     pthread_mutex_unlock(&lock);
     return error;
 }
@@ -257,7 +253,7 @@ void unload_images(void)
     }
     for (size_t i = 0; i < slots; i++)
         if (table[i].kind > REMOVED && table[i].image)
-            table[i].kernel = NULL, table[i].address = 0;
+            table[i].kernel = NULL;
     pthread_mutex_unlock(&lock);
 }
 

@@ -52,9 +52,11 @@ int primary_context(int number, CUcontext *context)
     if (error)
         return error;
     pthread_mutex_lock(&lock);
-    if (!primary[number])
-        error = cuDevicePrimaryCtxRetain(&primary[number], number);
-    *context = primary[number];
+    error = cuDevicePrimaryCtxRetain(context, number);
+    if (!error && primary[number] == *context) /* held already; it is another one after a reset that the program made itself */
+        error = cuDevicePrimaryCtxRelease_v2(number);
+    else if (!error)
+        primary[number] = *context;
     pthread_mutex_unlock(&lock);
     return error;
 }
@@ -128,7 +130,8 @@ EXPORT int cudaPeekAtLastError(void) { return last_error; }
 EXPORT int cudaGetLastError(void)
 {
     int found = last_error;
-    if (!is_sticky(found))
+    unsigned flags;
+    if (!is_sticky(found) || cuCtxGetFlags(&flags) != (CUresult)found) /* an error that sticks is that of every call */
         last_error = 0;
     return found;
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -12,6 +14,13 @@ pytest.importorskip("pygls")
 from lsprotocol import types
 
 import ptxlab
+from ptxlab.editor._descriptors import inlay_hints
+from ptxlab.editor._document import Document
+from ptxlab.editor._fixes import quick_fixes
+from ptxlab.editor._hover import hover
+from ptxlab.editor._navigation import definition, references, source_of
+from ptxlab.editor._outline import folding_ranges, outline, semantic_tokens
+from tests.check.static.dataflow_kernels.launches import LAUNCHES, base_text
 from tests.editor.client_helpers import Editor
 
 SESSION = (Path(__file__).parent / "session.txt").read_text()
@@ -67,3 +76,49 @@ def test_every_key_of_a_session(tmp_path: Path) -> None:
     assert [each.code for each in editor.diagnostics(uri)] == [each.code for each in ptxlab.lint(text)] == []
     assert editor.messages == []
     editor.stop()
+
+
+def shaken(text: str, random: Random) -> str:
+    """A text with a few random changes."""
+    for _ in range(random.randint(1, 6)):
+        at, length = random.randrange(len(text) + 1), random.randint(1, 60)
+        kind = random.randrange(4)
+        if kind == 0:
+            text = text[:at] + text[at + length :]
+        elif kind == 1:
+            text = text[:at] + random.choice(PIECES) + text[at:]
+        elif kind == 2:
+            begin = random.randrange(len(text) + 1)
+            text = text[:at] + text[begin : begin + length] + text[at:]
+        else:
+            text = text[:at] if random.random() < 0.2 else text
+    return text
+
+
+WORDS = '.entry .func { } ( ) [ ] ; , .reg < 9 > @ ! | : // /* */ " .section .file 𝄞 %r1 0x :: .param % _'
+PIECES = (*re.split(" ", WORDS), "\n", ".loc 1 2 3\n")
+
+
+def answer_everything(text: str, offset: int) -> None:
+    """Each feature for a place of a text, in this process."""
+    document = Document(text)
+    where, end = document.positions.position(offset), document.positions.position(len(text))
+    whole, uri = types.Range(types.Position(0, 0), end), "file:///typed.ptx"
+    hover(document, where)
+    definition(document, uri, where)
+    references(document, uri, where, True)
+    source_of(document, where.line)
+    outline(document)
+    folding_ranges(document)
+    semantic_tokens(document)
+    inlay_hints(document, whole)
+    quick_fixes(document, uri, whole)
+    document.diagnostics()
+
+
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 400))])
+def test_texts_with_random_changes(seed: int) -> None:
+    random = Random(seed)
+    for base in LAUNCHES:
+        text = shaken(base_text(base), random)
+        answer_everything(text, random.randrange(len(text) + 1))

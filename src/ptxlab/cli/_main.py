@@ -28,6 +28,7 @@ COMMANDS = {
 _ELSEWHERE = {
     "exec": ("_exec", "exec_"),
     "import-records": ("_record_kit", "import_records"),
+    "lsp": ("_lint", "lsp"),
     "rule": ("_lint", "rule"),
     "warmup": ("_run", "warmup"),
 }

@@ -282,7 +282,7 @@ class _Reader:
                 else:
                     self.uses.append((at, scope))
             at += 1
-        return at + 1
+        return min(at + 1, self.count)
 
     def _name(self, kind: str, at: int, scope: int, type: str) -> None:
         counted = at + 2 < self.count and self.texts[at + 1] == "<" and self.texts[at + 2].isdecimal() and len(self.texts[at + 2]) < 10

@@ -94,7 +94,7 @@ def inlay_hints(document: Document, wanted: types.Range) -> list[types.InlayHint
         for operand in descriptor_operands(document, statement):
             value = document.values.operand((operand.first, operand.last))
             said[operand.last] = None if value is None else reading_of(operand, value)
-        for token in range(statement.opcode + 1, statement.last + 1):
+        for token in range(statement.head + 1, statement.last + 1):
             if token not in said and structure.tokens[token].kind == "number":
                 said[token] = reading_of_constant(structure.tokens[token].text)
         for token, meaning in said.items():

@@ -23,6 +23,11 @@ class _Change(NamedTuple):
     text: str
 
 
+_NEW_TARGET = re.compile(r"write (sm_\w+)")
+_OLD_TARGET = re.compile(r"(sm_\w+) is called")
+_TWICE = re.compile(r"(\.[\w:]+) is given twice")
+
+
 def _meant(document: Document, finding: Diagnostic, start: int, end: int) -> _Change | None:
     """A misspelt word: ``did you mean NAME?``; the message names what stands in the text."""
     said = re.fullmatch(r"did you mean '?([^' ]+?)'?\?", finding.fix)
@@ -42,8 +47,7 @@ def _meant(document: Document, finding: Diagnostic, start: int, end: int) -> _Ch
 
 def _renamed(document: Document, finding: Diagnostic, start: int, end: int) -> _Change | None:
     """A target with a new name."""
-    new = re.fullmatch(r"write (sm_\w+)", finding.fix)
-    old = re.match(r"(sm_\w+) is called", finding.message)
+    new, old = _NEW_TARGET.fullmatch(finding.fix), _OLD_TARGET.match(finding.message)
     at = document.text.find(old[1]) if old else -1
     return _Change(f"write {new[1]}", at, at + len(old[1]), new[1]) if new and old and at >= 0 else None
 
@@ -73,15 +77,15 @@ def _offset(document: Document, finding: Diagnostic, start: int, end: int) -> _C
 
 def _twice(document: Document, finding: Diagnostic, start: int, end: int) -> _Change | None:
     """A modifier that is given twice."""
-    named = re.match(r"(\.[\w:]+) is given twice", finding.message)
+    named = _TWICE.match(finding.message)
     statement = document.structure.statement_at(document.structure.token_at(start))
     if named is None or statement is None:
         return None
-    opcode = document.structure.tokens[statement.opcode]
-    places = [m.start() for m in re.finditer(re.escape(named[1]) + r"(?![\w:])", opcode.text)]
+    head = document.structure.tokens[statement.head]
+    places = [m.start() for m in re.finditer(re.escape(named[1]) + r"(?![\w:])", document.text[head.start : head.end])]
     if len(places) < 2:
         return None
-    at = opcode.start + places[-1]
+    at = head.start + places[-1]
     return _Change(f"remove the second {named[1]}", at, at + len(named[1]), "")
 
 

@@ -27,11 +27,11 @@ def hover(document: Document, position: types.Position) -> types.Hover | None:
     statement = structure.statement_at(token)
     definition = structure.used.get(token)
     parts: list[str] = []
-    if statement is not None and token == statement.opcode:
+    if statement is not None and token == statement.head:
         parts = _instruction(document, statement)
     elif definition is not None:
         parts = _name(document, definition)
-    if statement is not None and token != statement.opcode:
+    if statement is not None and token != statement.head:
         said = _descriptor(document, statement, token)
         parts += [_code(str(said))] if said is not None else []
     if not parts:
@@ -45,11 +45,10 @@ def _code(text: str) -> str:
 
 def _instruction(document: Document, statement: Statement) -> list[str]:
     """The forms of an instruction, and how its behaviour is known."""
-    opcode = document.structure.tokens[statement.opcode].text
     row = candidate_of(document.structure, statement)
     if row is not None:
         return [_code(help_text(row[0].row.form)), f"fidelity: {row[0].row.fidelity}"]
-    words = opcode.split(".")
+    words = document.structure.tokens[statement.head].text.split(".")
     for count in range(len(words), 0, -1):
         forms = forms_of(".".join(words[:count]))
         if forms:

@@ -98,7 +98,7 @@ def folding_ranges(document: Document) -> list[types.FoldingRange]:
 def semantic_tokens(document: Document) -> types.SemanticTokens:
     """The kinds of the tokens: what is an opcode, a register, a variable, a label."""
     structure = document.structure
-    opcodes = {statement.opcode for statement in structure.statements}
+    opcodes = {statement.head for statement in structure.statements}
     kinds: list[tuple[int, int, int, int]] = []
     for at, token in enumerate(structure.tokens):
         modifier = 0

@@ -40,13 +40,13 @@ class Scope:
 
 @dataclass(slots=True)
 class Statement:
-    """An instruction: the positions of its first and last token, of its guard (-1: none) and of its opcode."""
+    """An instruction: the positions of its first and last token, of its guard (-1: none), and of its opcode: ``head``."""
 
     first: int
     last: int
     scope: int
     guard: int
-    opcode: int
+    head: int
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class Structure:
     def operands(self, statement: Statement) -> list[tuple[int, int]]:
         """The first and last token of each operand of an instruction."""
         found = []
-        depth, first = 0, statement.opcode + 1
+        depth, first = 0, statement.head + 1
         for at in range(first, statement.last + 1):
             text = self.tokens[at].text
             if text in _OPENING:

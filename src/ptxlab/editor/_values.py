@@ -31,7 +31,7 @@ def _by_count(opcode: str, count: int) -> tuple[Candidate, tuple[int, ...]] | No
 
 def candidate_of(structure: Structure, statement: Statement) -> tuple[Candidate, tuple[int, ...]] | None:
     """The row of an instruction, by its opcode and the shape of its operands, and the row's number of each operand."""
-    opcode = structure.tokens[statement.opcode].text
+    opcode = structure.tokens[statement.head].text
     operands = structure.operands(statement)
     count = len(operands)
     brackets = [structure.tokens[first].text == "[" for first, _ in operands]

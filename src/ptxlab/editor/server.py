@@ -28,6 +28,7 @@ class PtxServer(LanguageServer):
     def __init__(self) -> None:
         super().__init__("ptxlab", __version__)
         self._documents: dict[str, Document] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
 
     def document(self, uri: str) -> Document:
         """A document as it is now."""
@@ -45,18 +46,19 @@ class PtxServer(LanguageServer):
     def forget(self, uri: str) -> None:
         """Drop a document that has been closed, and its diagnostics."""
         self._documents.pop(uri, None)
+        self._locks.pop(uri, None)
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
     async def check(self, uri: str) -> None:
-        """Publish the diagnostics of a document, unless it changes while it is checked."""
+        """Publish the diagnostics of a document, unless it changes while it is checked; one check of a document runs at a time."""
         version = self.workspace.get_text_document(uri).version
         await asyncio.sleep(_PAUSE)
-        if self._has_changed(uri, version):
-            return
-        document = self.document(uri)
-        found = await asyncio.to_thread(document.diagnostics)
-        if not self._has_changed(uri, version):
-            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
+        async with self._locks.setdefault(uri, asyncio.Lock()):
+            if self._has_changed(uri, version):
+                return
+            found = await asyncio.to_thread(self.document(uri).diagnostics)
+            if not self._has_changed(uri, version):
+                self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
 
     def _has_changed(self, uri: str, version: int | None) -> bool:
         return uri not in self.workspace.text_documents or self.workspace.text_documents[uri].version != version

@@ -160,6 +160,27 @@ def test_hover_shows_names(editor: Editor) -> None:
     assert "variable `tile` shared .b8, declared on line 5" in hover_at(editor, uri, position(TEXT, "tile;", 1))
 
 
+def test_values_are_constant_only_if_nothing_else_writes(editor: Editor) -> None:
+    line = "    mov.u32 %r8, 5;\n"
+    text = TEXT.replace("LOOP:\n", line + "LOOP:\n")
+    constant = editor.open("constant.ptx", text)
+    assert "value 0x5" in hover_at(editor, constant, position(text, "%r8, 5", 1))
+    others = (
+        "@%p1 mov.u32 %r8, 5;",
+        "call (%r8), next, (%r3);",
+        "frob.b32 %r8, 1;",
+        "ld.shared.b32 %r8, [tile];",
+        "atom.shared.add.u32 %r8, [tile], 1;",
+    )
+    for number, other in enumerate(others):
+        written = text.replace("LOOP:\n", f"LOOP:\n    {other}\n")
+        said = hover_at(editor, editor.open(f"written{number}.ptx", written), position(written, "%r8, 5", 1))
+        assert "value" not in said
+        assert other.removesuffix(";") in said
+    read = text.replace("LOOP:\n", "LOOP:\n    st.shared.b32 [%r8], %r8;\n    call (%r5), next, (%r8);\n")
+    assert "value 0x5" in hover_at(editor, editor.open("read.ptx", read), position(read, "%r8, 5", 1))
+
+
 def test_definitions_respect_scopes(editor: Editor) -> None:
     uri = editor.open("scopes.ptx", TEXT)
 

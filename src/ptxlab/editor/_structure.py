@@ -238,7 +238,6 @@ class _Reader:
         at += 1
         while at < self.count and self.texts[at] not in (")", "{", ";"):
             if self.texts[at] in _SPACES or self.texts[at] == ".reg":
-                kind = "register" if self.texts[at] == ".reg" else "parameter"
                 name, type, depth, begin = -1, "", 0, at
                 while at < self.count and (depth or self.texts[at] not in (",", ")", "{", ";")):
                     token = self.tokens[at]
@@ -249,7 +248,7 @@ class _Reader:
                         type = type or token.text[1:]
                     at += 1
                 if name >= 0:
-                    self._declare(kind, name, scope, type)
+                    self._declare("parameter", name, scope, type)
             else:
                 at += 1
         return at + (at < self.count and self.texts[at] == ")")

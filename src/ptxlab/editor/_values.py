@@ -10,6 +10,7 @@ import numpy as np
 from ptxlab.editor._structure import Definition, Statement, Structure
 from ptxlab.engine.lowering.matching import Candidate, candidates
 from ptxlab.engine.reference import NumpyVocabulary
+from ptxlab.isa.catalogue import Control
 from ptxlab.isa.kinds import type_bits
 
 __all__ = ["Values", "candidate_of"]
@@ -68,20 +69,26 @@ class Values:
         self._known: dict[int, int | None] = {}
 
     def writes(self, definition: Definition) -> list[Statement]:
-        """The instructions that write a register."""
+        """The instructions that write a register, and those that no row takes, which may write it."""
         found: list[Statement] = []
         for token in definition.uses:
             statement = self.structure.statement_at(token)
             if statement is None or token == statement.guard or (found and found[-1] is statement):
                 continue
-            row = candidate_of(self.structure, statement)
-            if row is None:
-                continue
-            operands = self.structure.operands(statement)
-            outputs = [span for span, place in zip(operands, row[1], strict=True) if place < row[0].row.outputs]
-            if any(first <= token <= last for first, last in outputs):
+            outputs = self._outputs(statement)
+            if outputs is None or any(first <= token <= last for first, last in outputs):
                 found.append(statement)
         return found
+
+    def _outputs(self, statement: Statement) -> list[tuple[int, int]] | None:
+        """The operands that an instruction writes; None if no row takes it."""
+        row = candidate_of(self.structure, statement)
+        if row is None:
+            return None
+        operands = self.structure.operands(statement)
+        if row[0].row.semantics is Control.CALL:
+            return [span for span in operands[:1] if self.structure.tokens[span[0]].text == "("]
+        return [span for span, place in zip(operands, row[1], strict=True) if place < row[0].row.outputs]
 
     def of(self, definition: Definition, depth: int = 0) -> int | None:
         """The bits of a register, if it is a constant."""

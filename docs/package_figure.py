@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 PURPOSES = {
     "cli": "commands",
     "interop": "Triton, CuTe DSL, nvcc, torch, pytest",
+    "editor": "language server",
     "view": "pictures, explorer, traces",
     "silicon": "record kits for GPUs",
     "check": "linter, race check",

@@ -14,7 +14,7 @@ import click
 from ptxlab.check.static.selection import Selection, added, at_base, configured, github_annotations, kept, statistics
 from ptxlab.diagnostics import CODES, Diagnostic, PtxlabError, render_json, render_sarif, render_text
 
-__all__ = ["lint", "rule"]
+__all__ = ["lint", "lsp", "rule"]
 
 
 def _forms(name: str) -> str:
@@ -208,3 +208,18 @@ def rule(code: str, as_json: bool) -> None:
         return
     section = f"section: {info.section}\n" if info.section else ""
     click.echo(f"{info.severity}[{info.code}]: {info.title}\n{section}\n{text}".rstrip())
+
+
+@click.command()
+def lsp() -> None:
+    """Serve an editor over standard input and output, by the Language Server Protocol.
+
+    It needs the extra lsp: pip install 'ptxlab[lsp]'.
+    """
+    try:
+        from ptxlab.editor.server import make_server
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
+            raise
+        raise click.UsageError("the language server needs pygls: pip install 'ptxlab[lsp]'") from None
+    make_server().start_io()

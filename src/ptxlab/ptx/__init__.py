@@ -5,6 +5,7 @@ from ptxlab.ptx._embedded import Embedded, embedded, is_binary
 from ptxlab.ptx._parser import parse
 from ptxlab.ptx._places import SourceMap, line_text, opcode_span, operand_span, place
 from ptxlab.ptx._printer import to_text
+from ptxlab.ptx._tokens import Token, tokens
 from ptxlab.ptx.ast import (
     Alias,
     Arguments,
@@ -71,6 +72,7 @@ __all__ = [
     "Statement",
     "SymbolValue",
     "Targets",
+    "Token",
     "TopLevel",
     "Variable",
     "Vector",
@@ -82,4 +84,5 @@ __all__ = [
     "parse",
     "place",
     "to_text",
+    "tokens",
 ]

@@ -11,6 +11,7 @@ import pytest
 
 from tests.check.static.dataflow_kernels.kernels import MISTAKES, RULES
 from tests.check.static.dataflow_kernels.launches import LAUNCHES, base_text, launch
+from tests.check.static.dataflow_kernels.mistake import Mistake
 from tests.isa.test_assembler import assembler
 
 
@@ -30,6 +31,13 @@ def test_the_table() -> None:
     assert len(RULES) >= 30
     assert {mistake.severity for mistake in MISTAKES} == {"error", "warning", "note"}
     assert all(mistake.lines and mistake.text != base_text(mistake.base) for mistake in MISTAKES)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("mistake", [each for each in MISTAKES if each.code], ids=lambda each: each.name)
+def test_runs_report_the_mistakes(mistake: Mistake) -> None:
+    found = [each for policy in ("eager", "lazy") for each in launch(mistake.base, mistake.text, policy=policy)[0].diagnostics]
+    assert any(each.code == mistake.code and each.place is not None and each.place.line in mistake.lines for each in found)
 
 
 @pytest.mark.compiler

@@ -166,6 +166,7 @@ COPIES = (
         "out of bounds",
         ("input[1024]", "input[768]"),
         at=("[%r6], [%rd3], 512", "ld.shared.b32 %r10"),
+        severity="warning",
     ),
     mistake(
         "no proxy fence before a bulk store",
@@ -203,6 +204,7 @@ COPIES = (
         "bulk group",
         ("    cp.async.bulk.wait_group 0;\n", ""),
         at=("[%rd4], [%r5], 512", "ret;"),
+        severity="warning",
     ),
     mistake(
         "the last bulk store is not committed",
@@ -210,6 +212,7 @@ COPIES = (
         "bulk group",
         ("    cp.async.bulk.commit_group;\n    cp.async.bulk.wait_group 0;\n", "    cp.async.bulk.wait_group 0;\n"),
         at=("[%rd4], [%r5], 512", "ret;", "cp.async.bulk.wait_group 0;"),
+        severity="warning",
     ),
     mistake(
         "the source of a bulk store is overwritten",
@@ -307,13 +310,6 @@ MBARRIERS = (
         "more arrivals expected than threads", X, "nothing arrives", ("[%r6], 32;", "[%r6], 33;"), at=("mbarrier.try_wait", "[%r6], 33;")
     ),
     mistake(
-        "an arrival before the initialisation is visible",
-        X,
-        "mbarrier published",
-        ("    bar.sync 0;\n    mbarrier.arrive", "    mbarrier.arrive"),
-        at="mbarrier.arrive.shared",
-    ),
-    mistake(
         "an mbarrier at a multiple of 4",
         X,
         "misaligned",
@@ -402,9 +398,6 @@ WARPS = (
     mistake(
         "a barrier for more threads than reach it", V, "thread counts", ("bar.sync 2, 128;", "bar.sync 2, 256;"), at="bar.sync 2, 256;"
     ),
-    mistake(
-        "half of the threads reach the last barrier", V, "thread counts", ("    bar.sync 0;\n", "    @%p2 bar.sync 0;\n"), at="bar.sync 0;"
-    ),
     mistake("a barrier under a predicate of lanes", V, "aligned", ("    bar.sync 0;\n", "    @%p1 bar.sync 0;\n"), at="bar.sync 0;"),
     mistake("half of a warp shuffles", V, "collective", ("    shfl.sync", "    @%p1 shfl.sync"), at="shfl.sync"),
     mistake(
@@ -447,15 +440,23 @@ WARPS = (
         "setmaxnreg",
         ("    setmaxnreg.dec.sync.aligned.u32 40;\n", "    setmaxnreg.dec.sync.aligned.u32 56;\n    setmaxnreg.dec.sync.aligned.u32 40;\n"),
         at="setmaxnreg.dec.sync.aligned.u32 40;",
+        severity="warning",
     ),
 )
 
 ACCESSES = (
-    mistake("the word behind a variable", X, "out of bounds", ("[words+252]", "[words+256]"), at="[words+256]"),
+    mistake("the word behind a variable", X, "out of bounds", ("[words+252]", "[words+256]"), at="[words+256]", severity="warning"),
     mistake("a vector that ends behind its variable", X, "out of bounds", ("[%r3+16];", "[%r3+256];"), at="[%r3+256];"),
-    mistake("one iteration too many", X, "out of bounds", ("setp.lt.u32 %p3, %r12, 16;", "setp.lt.u32 %p3, %r12, 17;"), at="ld.shared.v2"),
+    mistake(
+        "one iteration too many",
+        X,
+        "out of bounds",
+        ("setp.lt.u32 %p3, %r12, 16;", "setp.lt.u32 %p3, %r12, 17;"),
+        at="ld.shared.v2",
+        severity="warning",
+    ),
     mistake("a constant offset far away, in a branch", X, "out of bounds", ("[%r3+128];", "[%r3+4096];"), at="[%r3+4096];"),
-    mistake("a negative offset", X, "out of bounds", ("[%r3+128];", "[%r3+-4];"), at="[%r3+-4];"),
+    mistake("a negative offset", X, "out of bounds", ("[%r3+128];", "[%r3+-4];"), at="[%r3+-4];", severity="warning"),
     mistake("a vector of four words at a multiple of 8", X, "misaligned", ("[%r3+16];", "[%r3+24];"), at="[%r3+24];"),
     mistake("vectors 4 bytes apart", X, "misaligned", ("shl.b32 %r4, %r1, 3;", "shl.b32 %r4, %r1, 2;"), at="st.shared.v2"),
     mistake(

@@ -24,9 +24,10 @@ class Mistake:
     at
         Texts, each of which occurs on one line of the wrong kernel; a report names one of these lines.
     severity
-        ``error`` if each execution that reaches the line is wrong, ``warning`` if only some path is, ``note`` for what is only useless.
+        The highest that a report may have: ``error`` where a run reports each execution, ``warning`` where only some path is wrong or a run
+        finds nothing, ``note`` for what is only useless.
     code
-        The code of the run-time check, where it is known.
+        The code that a run reports at one of these lines, or nothing.
     refused
         ptxas refuses the wrong kernel.
     """

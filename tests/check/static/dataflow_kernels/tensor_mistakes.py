@@ -40,7 +40,6 @@ DESCRIPTORS = (
     ),
     mistake("K steps leave the tile in a loop", P, "K step", ("add.u64 %rd2, %rd2, 2;", "add.u64 %rd2, %rd2, 256;"), at=MMA),
     mistake("M = 96", P, "M, N and kind", (IDESC, "mov.u32 %r12, 0x06100010;"), at=MMA),
-    mistake("N = 8 with M = 128", P, "M, N and kind", (IDESC, "mov.u32 %r12, 0x08020010;"), at=MMA),
     mistake("M = 256 in one CTA", P, "M, N and kind", (IDESC, "mov.u32 %r12, 0x10100010;"), at=MMA),
     mistake("a reserved bit of the instruction descriptor", P, "instruction descriptor", (IDESC, "mov.u32 %r12, 0x08100050;"), at=MMA),
     mistake("an element type that the kind does not have", P, "M, N and kind", (IDESC, "mov.u32 %r12, 0x08100290;"), at=MMA),
@@ -65,6 +64,7 @@ DESCRIPTORS = (
         at=("[%r12], %rd1;", "[%r13], %rd1;"),
     ),
     mistake("sparse product with the sparsity bit clear", Z, "sparsity", ("0x08080014", "0x08080010"), at="tcgen05.mma.sp"),
+    mistake("N = 8 for a pair", Q, "M, N and kind", ("0x10100010", "0x10020010"), at="tcgen05.mma.cta_group::2"),
     mistake("M = 64 for a pair", Q, "M, N and kind", ("0x10100010", "0x04100010"), at="tcgen05.mma.cta_group::2"),
 )
 
@@ -99,16 +99,6 @@ PAIRS = (
         ("tcgen05.commit.cta_group::1", "tcgen05.commit.cta_group::2"),
         at="tcgen05.commit",
         refused=True,
-    ),
-    mistake(
-        "the pair parts without a cluster barrier",
-        Q,
-        "cluster barrier",
-        (
-            "    barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;\n    tcgen05.fence::after_thread_sync;\n    @%p2",
-            "    bar.sync 0;\n    tcgen05.fence::after_thread_sync;\n    @%p2",
-        ),
-        at=("tcgen05.dealloc", "ret;"),
     ),
     mistake(
         "the pair starts without a cluster barrier",
@@ -309,7 +299,6 @@ RANGES = (
         ("add.u32 %r13, %r8, 196;", "add.u32 %r13, %r8, 254;"),
         at=("[%r13], %rd1;", "kind::mxf8f6f4"),
     ),
-    mistake("all warps load from lane 0", P, "lanes", ("shl.b32 %r14, %r2, 21;", "mov.u32 %r14, 0;"), at=LOAD),
     mistake("warps load 16 lanes apart", P, "lanes", ("shl.b32 %r14, %r2, 21;", "shl.b32 %r14, %r2, 20;"), at=LOAD),
     mistake(
         "warps store in the lanes of their neighbour",
@@ -348,7 +337,14 @@ ALIGNED = (
 )
 
 WAITS = (
-    mistake("no wait after a load", P, "wait::ld", ("    tcgen05.wait::ld.sync.aligned;\n", ""), at="add.f32 %f0, %f0, %f63;"),
+    mistake(
+        "no wait after a load",
+        P,
+        "wait::ld",
+        ("    tcgen05.wait::ld.sync.aligned;\n", ""),
+        at="add.f32 %f0, %f0, %f63;",
+        severity="warning",
+    ),
     mistake(
         "two warps do not wait after a load",
         P,
@@ -366,6 +362,7 @@ WAITS = (
             "    add.f32 %f0, %f0, %f63;\n    tcgen05.wait::ld.sync.aligned;\n",
         ),
         at="add.f32 %f0, %f0, %f63;",
+        severity="warning",
     ),
     mistake(
         "no wait after a load in a loop",
@@ -373,6 +370,7 @@ WAITS = (
         "wait::ld",
         ("[%r8];\n    tcgen05.wait::ld.sync.aligned;\n", "[%r8];\n"),
         at="add.u32 %r11, %r11, %r13;",
+        severity="warning",
     ),
     mistake(
         "no wait after a load in a branch",
@@ -380,8 +378,16 @@ WAITS = (
         "wait::ld",
         ("[%r9];\n    tcgen05.wait::ld.sync.aligned;\n", "[%r9];\n"),
         at="add.u32 %r11, %r11, %r15;",
+        severity="warning",
     ),
-    mistake("no wait after a load in a function", C, "wait::ld", ("    tcgen05.wait::ld.sync.aligned;\n", ""), at="add.u32 %value, %v, 1;"),
+    mistake(
+        "no wait after a load in a function",
+        C,
+        "wait::ld",
+        ("    tcgen05.wait::ld.sync.aligned;\n", ""),
+        at="add.u32 %value, %v, 1;",
+        severity="warning",
+    ),
     mistake("no wait between store and load", M, "wait::st", ("    tcgen05.wait::st.sync.aligned;\n", ""), at="{%r13, %r14}, [%r8];"),
     mistake(
         "no wait after a store in a function",

@@ -101,6 +101,7 @@ print("not reached")
 
 def test_two_devices_have_one_address_space(tmp_path: Path) -> None:
     program = """
+ok(cu.cuCtxSynchronize())
 ok(cu.cuCtxSetCurrent(contexts[1]))
 other = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(KERNELS)), b"add_one"))
 ok(launch(other, at))

@@ -81,6 +81,18 @@ def test_findings_name_the_line_of_the_launch(build: Build) -> None:
     assert report["launches"][-1]["site"] == {"file": str(SOURCES / "errors.cu"), "line": numbers[-1]}
 
 
+def test_what_nothing_orders_is_found(build: Build) -> None:
+    """Streams without an order, and memory that changes while a copy uses it, with the places of both calls."""
+    done = run(build("unordered"), "--json")
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert [found["code"] for found in report["diagnostics"]] == ["I508", "I509"]
+    lines = (SOURCES / "unordered.cu").read_text().splitlines()
+    called = [place for found in report["diagnostics"] for name, place in found["details"].items() if name.endswith("called at")]
+    numbers = [int(place.removeprefix(f"{SOURCES / 'unordered.cu'}:")) for place in called]
+    assert [lines[number - 1].rpartition("// ")[2] for number in numbers] == ["the fill", "the launch", "the copy", "the wait"]
+
+
 def test_a_place_without_line_information(build: Build) -> None:
     program = build("errors", "-Xlinker", "--strip-debug")
     symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout

@@ -11,7 +11,7 @@ from typing import Any
 
 from ptxlab.cuda.bridge import Bridge, Host, core_table
 from ptxlab.cuda.building import DRIVER, build
-from ptxlab.cuda.core_types import Core, HeapChange
+from ptxlab.cuda.core_types import AccessRange, Core, HeapChange
 from ptxlab.cuda.devices import describe, visible_targets
 from ptxlab.cuda.products import PRODUCTS
 from ptxlab.diagnostics import PtxlabError, diagnose
@@ -84,6 +84,8 @@ def _load() -> ctypes.CDLL:
     library.ptxlab_heap_version.argtypes, library.ptxlab_heap_version.restype = [], c_uint64
     library.ptxlab_heap_changes.argtypes, library.ptxlab_heap_changes.restype = [POINTER(HeapChange), c_uint32], c_uint32
     library.ptxlab_activity.argtypes, library.ptxlab_activity.restype = [POINTER(c_uint32), POINTER(c_uint32)], None
+    library.ptxlab_order_is_wanted.argtypes = []
+    library.ptxlab_accessed.argtypes, library.ptxlab_accessed.restype = [POINTER(AccessRange), c_uint32], None
     for name in ("ptxlab_stalled", "ptxlab_drain", "ptxlab_shut_down"):
         getattr(library, name).restype = None
     return library

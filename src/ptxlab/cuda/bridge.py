@@ -14,13 +14,13 @@ from ctypes import c_void_p
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ptxlab.cuda.core_types import CALLBACKS, LOG_BYTES, Core, DeviceDescription
+from ptxlab.cuda.core_types import CALLBACKS, LOG_BYTES, Conflict, Core, DeviceDescription
 from ptxlab.cuda.images import ImageError, PtxStore, jit_log, open_image, open_image_at
 from ptxlab.cuda.kernels import LoadedModule
 from ptxlab.cuda.linking import joined
 from ptxlab.cuda.memory import DriverMemory
-from ptxlab.cuda.reports import Report, report_of, result_of
-from ptxlab.cuda.sites import calling_place
+from ptxlab.cuda.reports import Report, conflict_of, report_of, result_of
+from ptxlab.cuda.sites import CodeNumbers, calling_place
 from ptxlab.cuda.turns import STREAM_THREAD, Turns
 from ptxlab.descriptors import encode_tensor_map
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, render_report
@@ -97,6 +97,8 @@ class Bridge:
         for device in self.devices:
             device.memory = self.memory
         self.turns = Turns(library)
+        self.codes = CodeNumbers()
+        self._conflicts: tuple[Host | None, set[Any]] = None, set()
         self._modules: dict[int, LoadedModule] = {}
         self._tickets: dict[int, _Ticket] = {}
         self._unloaded: list[LoadedModule] = []
@@ -270,6 +272,25 @@ class Bridge:
         self.memory.update()
         self._note((report_of(Report(kind), function.decode(), address, text.decode(), self.memory, self.site()),))
 
+    def report_conflict(self, conflict: Any) -> None:
+        """Record a conflict between two operations."""
+        found = conflict[0]
+        self.conflict(found, [self.codes.place(noted) for noted in found.places])
+
+    def conflict(self, found: Conflict, places: Sequence[Place | None]) -> None:
+        """Record a conflict between two calls at these places, once for each session."""
+        key = (found.kind, *(what.value for what in found.what), *places)
+        if self._conflicts[0] is not (host := self.host()):
+            self._conflicts = host, set()
+        if key not in self._conflicts[1]:
+            self._conflicts[1].add(key)
+            self.memory.update()
+            self._note((conflict_of(found, places, self.memory),))
+
+    def number_code(self, code: int) -> int:
+        """Number a code object of Python's."""
+        return self.codes.number(ctypes.cast(code, ctypes.py_object).value)
+
     def _note(self, diagnostics: Sequence[Diagnostic]) -> None:
         host = self.host()
         for diagnostic in diagnostics:
@@ -309,8 +330,15 @@ _PYTHON = {
     "handle_signals": "PyErr_CheckSignals",
     "drop_exception": "PyErr_Clear",
     "interrupt_program": "PyErr_SetInterrupt",
+    "thread_state": "PyThreadState_Get",
+    "frame_of_thread": "PyThreadState_GetFrame",
+    "frame_before": "PyFrame_GetBack",
+    "code_of_frame": "PyFrame_GetCode",
+    "line_of_frame": "PyFrame_GetLineNumber",
+    "drop_object": "Py_DecRef",
 }
 """Functions of the table that Python's own library has."""
+_OTHERS = ("start_thread", "place")
 
 
 def _start_thread(function: int, argument: int) -> int:
@@ -331,7 +359,7 @@ def core_table(bridge: Bridge, descriptions: Sequence[DeviceDescription], in_pro
     core = Core(size=ctypes.sizeof(Core), devices=len(descriptions))
     core.descriptions = (DeviceDescription * max(len(descriptions), 1))(*descriptions)
     for name, kind in CALLBACKS.items():
-        if name not in _PYTHON and name != "start_thread":
+        if name not in _PYTHON and name not in _OTHERS:
             setattr(core, name, kind(bridge.guarded(getattr(bridge, name))))
     if in_process:
         core.start_thread = CALLBACKS["start_thread"](bridge.guarded(_start_thread))

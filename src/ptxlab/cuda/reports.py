@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from typing import Any
 
 from ptxlab.diagnostics import Diagnostic, Place, diagnose
 from ptxlab.machine.memory.global_memory import DeviceMemory
 
-__all__ = ["Report", "report_of", "result_of"]
+__all__ = ["ConflictKind", "Report", "conflict_of", "report_of", "result_of"]
 
 
 class Report(IntEnum):
@@ -20,6 +21,23 @@ class Report(IntEnum):
     LAUNCH = 4
 
 
+class ConflictKind(IntEnum):
+    """How two operations conflict, as in ``library/core.h``."""
+
+    WRITES = 1
+    READS = 2
+    OVERWRITES = 3
+    HOST_WRITES = 4
+
+
+_VERBS = {ConflictKind.WRITES: ("writes", "writes"), ConflictKind.READS: ("writes", "reads"), ConflictKind.OVERWRITES: ("reads", "writes")}
+"""What the first and the second operation do to the bytes."""
+_ORDER_THEM = (
+    "record an event behind the first one (cuEventRecord) and let the stream of the second one wait for it (cuStreamWaitEvent), "
+    "or wait for the first stream before the second call"
+)
+_WAIT_FIRST = "wait for the stream, or for an event behind the operation, before the program writes there"
+
 _ILLEGAL_ADDRESS, _MISALIGNED, _LAUNCH_FAILED = 700, 716, 719
 _RESULTS = {"M401": _ILLEGAL_ADDRESS, "M402": _ILLEGAL_ADDRESS, "M403": _ILLEGAL_ADDRESS, "M404": _ILLEGAL_ADDRESS, "M405": _MISALIGNED}
 """The driver's results, by code of the finding that ends a launch; any other is an unspecified launch failure."""
@@ -28,6 +46,30 @@ _RESULTS = {"M401": _ILLEGAL_ADDRESS, "M402": _ILLEGAL_ADDRESS, "M403": _ILLEGAL
 def result_of(diagnostics: Iterable[Diagnostic]) -> int:
     """What the driver returns after a launch with these findings."""
     return next((_RESULTS[d.code] for d in diagnostics if d.code in _RESULTS), _LAUNCH_FAILED)
+
+
+def conflict_of(conflict: Any, places: Sequence[Place | None], memory: DeviceMemory) -> Diagnostic:
+    """Make the diagnostic of two operations that nothing orders, or of memory that the program changes while an operation uses it.
+
+    Parameters
+    ----------
+    conflict : a `ptxlab.cuda.core_types.Conflict`
+    places : of the two calls
+    memory : names the allocation
+    """
+    first, second = (bytes(what.value).decode(errors="replace") for what in conflict.what)
+    found = memory.containing(conflict.address)
+    where = f"[{conflict.address:#x}, {conflict.address + conflict.size:#x})"
+    details: list[tuple[str, str]] = [] if found is None else [("allocation", str(found))]
+    names = (first, second) if first != second else ("the first", "the second")
+    details += [(f"{name} called at", str(place)) for name, place in zip(names, places, strict=True) if place is not None]
+    if conflict.kind == ConflictKind.HOST_WRITES:
+        message = f"the program changes memory that {first} on stream {conflict.streams[0]} uses, in {where}, before {second} waits for it"
+        return diagnose("I509", message, fix=_WAIT_FIRST, details=tuple(details))
+    did, does = _VERBS[ConflictKind(conflict.kind)]
+    first, second = (f"{what} on stream {stream}" for what, stream in zip((first, second), conflict.streams, strict=True))
+    message = f"{second} {does} bytes {where} that {first} {did}, and nothing orders them"
+    return diagnose("I508", message, fix=_ORDER_THEM, details=tuple(details))
 
 
 def report_of(report: Report, function: str, address: int, text: str, memory: DeviceMemory, site: Place | None) -> Diagnostic:

@@ -5,10 +5,8 @@
    remote/_server.py is the other side: the kinds and bodies stand there too. */
 #include "client.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
-#include <execinfo.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,12 +31,15 @@ enum Kind {
     LINK,
     REPORT,
     HEAP_CHANGES,
+    CONFLICT,
     FROM_SERVER = 10000, /* above all codes of results */
     STALLED = FROM_SERVER,
     ACTIVITY,
     HEAP_ALLOCATE,
     HEAP_FREE,
-    PRINT
+    PRINT,
+    ORDER_IS_WANTED,
+    ACCESSED
 };
 
 typedef struct Header {
@@ -207,6 +208,12 @@ static bool answer(Connection *to, int32_t kind)
         return send_parts(to->socket, 0, &none, 1);
     case PRINT:
         fwrite(to->body, 1, to->size, stdout);
+        return send_parts(to->socket, 0, &none, 1);
+    case ORDER_IS_WANTED:
+        numbers[0] = (uint64_t)ptxlab_order_is_wanted();
+        return send_parts(to->socket, 0, &one, 1);
+    case ACCESSED:
+        ptxlab_accessed((const AccessRange *)(const void *)to->body, (uint32_t)(to->size / sizeof(AccessRange)));
         return send_parts(to->socket, 0, &none, 1);
     default:
         return false;
@@ -418,35 +425,6 @@ static CUresult link_texts(uint32_t count, const uint64_t *texts, const uint64_t
 
 /* ------------------------------------------------------------------ launches */
 
-#define MOST_FRAMES 24
-#define SITE_BYTES 4096
-
-/* The address as the file itself counts: programs that are not position-independent are linked to their addresses. */
-static size_t offset_in(const Dl_info *info, const void *address)
-{
-    const Elf64_Ehdr *header = info->dli_fbase;
-    return (size_t)address - (header->e_type == ET_EXEC ? 0 : (size_t)info->dli_fbase);
-}
-
-/* Where the program makes the call: for each frame outside of the CUDA libraries a line "offset file". */
-static size_t call_site(char *text)
-{
-    void *frames[MOST_FRAMES];
-    Dl_info own, info;
-    size_t used = 0;
-    int count = backtrace(frames, MOST_FRAMES);
-    dladdr((void *)(uintptr_t)&call_site, &own);
-    for (int i = 0; i < count; i++) {
-        if (!dladdr(frames[i], &info) || info.dli_fbase == own.dli_fbase || !info.dli_fname || strstr(info.dli_fname, "libcudart.so"))
-            continue;
-        int more = snprintf(text + used, SITE_BYTES - used, "%zx %s\n", offset_in(&info, frames[i]), info.dli_fname);
-        if (more < 0 || used + (size_t)more >= SITE_BYTES)
-            break;
-        used += (size_t)more;
-    }
-    return used;
-}
-
 /* The body: the structure, the parameters, the place. */
 static CUresult prepare_launch(const LaunchRequest *launch, uint64_t *ticket)
 {
@@ -488,6 +466,16 @@ static void report_to_server(ReportKind kind, const char *function, uint64_t add
                             {(void *)(uintptr_t)text, strlen(text) + 1},
                             {site, call_site(site)}};
     request(REPORT, parts, 4, NULL);
+}
+
+/* The body: the structure, the places of both calls. */
+static void report_conflict_to_server(const Conflict *conflict)
+{
+    char first[SITE_BYTES], second[SITE_BYTES];
+    struct iovec parts[] = {{(void *)(uintptr_t)conflict, sizeof *conflict},
+                            {first, native_place_text(conflict->places[0], first) + 1},
+                            {second, native_place_text(conflict->places[1], second)}};
+    request(CONFLICT, parts, 3, NULL);
 }
 
 typedef struct Start {
@@ -574,6 +562,8 @@ bool client_connect(void)
         .link = link_texts,
         .report = report_to_server,
         .start_thread = start_thread,
+        .report_conflict = report_conflict_to_server,
+        .place = native_place,
     };
     if (ptxlab_attach_core(&core))
         return false;

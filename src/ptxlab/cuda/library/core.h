@@ -66,6 +66,27 @@ typedef enum ReportKind {
     REPORT_LAUNCH = 4        /* a launch that the driver refuses */
 } ReportKind;
 
+/* Bytes that an operation accesses; `how` is of ACCESS_... in order.h. */
+typedef struct AccessRange {
+    uint64_t low, high;
+    uint32_t how, reserved;
+} AccessRange;
+
+typedef enum ConflictKind {
+    CONFLICT_WRITES = 1, /* two operations that nothing orders write to the same bytes */
+    CONFLICT_READS,      /* the second one reads what the first one writes */
+    CONFLICT_OVERWRITES, /* the second one writes what the first one reads */
+    CONFLICT_HOST_WRITES /* the program has changed bytes of its memory between the operation and a call that waits for it */
+} ConflictKind;
+
+/* Two operations, or an operation and a call that waits for it, which has no stream. */
+typedef struct Conflict {
+    uint32_t kind, reserved;
+    uint64_t address, size;
+    uint64_t places[2], streams[2];
+    char what[2][96];
+} Conflict;
+
 /* No function may call the driver again, except for ptxlab_heap_* and ptxlab_stalled. Pointers are valid during the call. */
 typedef struct Core {
     uint32_t size;
@@ -100,6 +121,17 @@ typedef struct Core {
     void (*interrupt_program)(void);
     /* End the launch that executes, or the next one. */
     void (*interrupt_launch)(void);
+    void (*report_conflict)(const Conflict *conflict);
+    /* Number a code object of Python's; 0 for code that calls the driver for a program. */
+    uint64_t (*number_code)(void *code);
+    void *(*thread_state)(void);
+    void *(*frame_of_thread)(void *state);
+    void *(*frame_before)(void *frame);
+    void *(*code_of_frame)(void *frame);
+    int (*line_of_frame)(void *frame);
+    void (*drop_object)(void *object);
+    /* Of a server process: where the calling thread of a program is. */
+    uint64_t (*place)(void);
 } Core;
 
 /* What the core calls. */
@@ -114,6 +146,10 @@ void ptxlab_shut_down(void);
 void ptxlab_stalled(void);
 /* How many threads of the program wait for a stream, and how many streams have work that does not wait. */
 void ptxlab_activity(uint32_t *waiting, uint32_t *moving);
+
+/* Whether the core should say what the launch of this thread has accessed, and how it does. */
+int ptxlab_order_is_wanted(void);
+void ptxlab_accessed(const AccessRange *ranges, uint32_t count);
 
 /* Memory for variables of modules. */
 uint64_t ptxlab_heap_allocate(int device, uint64_t size, uint64_t alignment);

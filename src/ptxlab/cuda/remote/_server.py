@@ -19,6 +19,8 @@ from ptxlab.cuda._install import make_core
 from ptxlab.cuda.bridge import Host
 from ptxlab.cuda.core_types import (
     LOG_BYTES,
+    AccessRange,
+    Conflict,
     DeviceDescription,
     HeapChange,
     KernelInfo,
@@ -91,6 +93,12 @@ class RemoteLibrary:
 
     def ptxlab_activity(self, waiting: Any, moving: Any) -> None:
         waiting._obj.value, moving._obj.value = struct.unpack("<II", self._ask(Kind.ACTIVITY))
+
+    def ptxlab_order_is_wanted(self) -> int:
+        return int.from_bytes(self._ask(Kind.ORDER_IS_WANTED), "little")
+
+    def ptxlab_accessed(self, ranges: Any, count: int) -> None:
+        self._ask(Kind.ACCESSED, bytes(ranges)[: count * ctypes.sizeof(AccessRange)])
 
     def print(self, text: str) -> None:
         """Write to the standard output of the program."""
@@ -295,6 +303,15 @@ class Server:
             self._core.report(kind, function, address, text)
         return 0, b""
 
+    def _conflict(self, body: bytes) -> tuple[int, bytes]:
+        size = ctypes.sizeof(Conflict)
+        places = []
+        for site in body[size:].split(b"\0", 1):
+            with self._at(site):
+                places.append(self.library.place())
+        self.bridge.conflict(Conflict.from_buffer_copy(body), places)
+        return 0, b""
+
     def _heap_changes(self, body: bytes) -> tuple[int, bytes]:
         size = ctypes.sizeof(HeapChange)
         changes = [HeapChange.from_buffer_copy(body, at) for at in range(0, len(body), size)]
@@ -338,4 +355,5 @@ _HANDLERS: dict[Kind, Callable[[Server, bytes], tuple[int, bytes]]] = {
     Kind.LINK: Server._link,
     Kind.REPORT: Server._report,
     Kind.HEAP_CHANGES: Server._heap_changes,
+    Kind.CONFLICT: Server._conflict,
 }

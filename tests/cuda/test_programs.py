@@ -93,6 +93,18 @@ def test_what_nothing_orders_is_found(build: Build) -> None:
     assert [lines[number - 1].rpartition("// ")[2] for number in numbers] == ["the fill", "the launch", "the copy", "the wait"]
 
 
+def test_memory_that_a_program_does_not_free(build: Build) -> None:
+    done = run(build("unordered"), "--json", "--leaks")
+    notes = [found for found in json.loads(done.stdout)["diagnostics"] if found["code"] == "I512"]
+    lines = (SOURCES / "unordered.cu").read_text().splitlines()
+    called = [lines[int(found["details"]["allocated at"].rpartition(":")[2]) - 1] for found in notes]
+    assert sorted(line.strip() for line in called) == [
+        "CUDA(cudaMalloc(&device, 1024));",
+        "CUDA(cudaMalloc(&other, 1024));",
+        "CUDA(cudaMallocHost(&host, 1024));",
+    ]
+
+
 def test_a_place_without_line_information(build: Build) -> None:
     program = build("errors", "-Xlinker", "--strip-debug")
     symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout

@@ -34,6 +34,7 @@ class Driver:
     def __init__(self, host: Callable[[], Host]) -> None:
         self.library = _load()
         self._devices: tuple[tuple[str, ...], int | None] | None = None
+        self._finished = False
         self.use(host)
         atexit.register(self._end)
 
@@ -59,8 +60,16 @@ class Driver:
         """Wait for all streams of all contexts."""
         self.library.ptxlab_drain()
 
+    def finish(self) -> None:
+        """The program has ended: wait for all streams, and record the memory that it has not freed, if the settings ask for that."""
+        self.synchronize()
+        self.bridge.report_left()
+        self._finished = True
+
     def _end(self) -> None:
         self.library.ptxlab_drain()
+        if not self._finished:
+            self.finish()
         self.library.ptxlab_shut_down()
 
 

@@ -14,13 +14,13 @@ from ctypes import c_void_p
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ptxlab.cuda.core_types import CALLBACKS, LOG_BYTES, Conflict, Core, DeviceDescription
+from ptxlab.cuda.core_types import CALLBACKS, LOG_BYTES, Core, DeviceDescription
 from ptxlab.cuda.images import ImageError, PtxStore, jit_log, open_image, open_image_at
 from ptxlab.cuda.kernels import LoadedModule
 from ptxlab.cuda.linking import joined
 from ptxlab.cuda.memory import DriverMemory
-from ptxlab.cuda.reports import Report, conflict_of, report_of, result_of
-from ptxlab.cuda.sites import CodeNumbers, calling_place
+from ptxlab.cuda.reports import Report, conflict_of, left_of, report_of, result_of
+from ptxlab.cuda.sites import CODES, calling_place
 from ptxlab.cuda.turns import STREAM_THREAD, Turns
 from ptxlab.descriptors import encode_tensor_map
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, render_report
@@ -44,6 +44,9 @@ class HostSettings(Protocol):
 
     @property
     def keep_going(self) -> bool: ...
+
+    @property
+    def leaks(self) -> bool: ...
 
 
 class Host(Protocol):
@@ -85,6 +88,7 @@ class Bridge:
     ----------
     store : the PTX of cubins that carry none
     site : says where the calling thread is in the program
+    place_of : the place that the library has noted with a number, None if it is not known
     """
 
     def __init__(self, library: Any, devices: Sequence[Device], host: Callable[[], Host]) -> None:
@@ -97,7 +101,8 @@ class Bridge:
         for device in self.devices:
             device.memory = self.memory
         self.turns = Turns(library)
-        self.codes = CodeNumbers()
+        self.place_of: Callable[[int], Place | None] = CODES.place
+        self.memory.place_of = lambda noted: self.place_of(noted)
         self._conflicts: tuple[Host | None, set[Any]] = None, set()
         self._modules: dict[int, LoadedModule] = {}
         self._tickets: dict[int, _Ticket] = {}
@@ -270,15 +275,14 @@ class Bridge:
     def report(self, kind: int, function: bytes, address: int, text: bytes) -> None:
         """Record a misuse of the driver."""
         self.memory.update()
-        self._note((report_of(Report(kind), function.decode(), address, text.decode(), self.memory, self.site()),))
+        found = report_of(Report(kind), function.decode(), address, text.decode(), self.memory, self.site())
+        if found is not None:
+            self._note((found,))
 
     def report_conflict(self, conflict: Any) -> None:
-        """Record a conflict between two operations."""
+        """Record a conflict between two calls, once for each session."""
         found = conflict[0]
-        self.conflict(found, [self.codes.place(noted) for noted in found.places])
-
-    def conflict(self, found: Conflict, places: Sequence[Place | None]) -> None:
-        """Record a conflict between two calls at these places, once for each session."""
+        places = [self.place_of(noted) for noted in found.places]
         key = (found.kind, *(what.value for what in found.what), *places)
         if self._conflicts[0] is not (host := self.host()):
             self._conflicts = host, set()
@@ -287,9 +291,15 @@ class Bridge:
             self.memory.update()
             self._note((conflict_of(found, places, self.memory),))
 
+    def report_left(self) -> None:
+        """Record the memory that the program has not freed, if the settings ask for that."""
+        if self.host().settings.leaks:
+            self.memory.update()
+            self._note(left_of(self.memory.take_left(), self.place_of))
+
     def number_code(self, code: int) -> int:
         """Number a code object of Python's."""
-        return self.codes.number(ctypes.cast(code, ctypes.py_object).value)
+        return CODES.number(ctypes.cast(code, ctypes.py_object).value)
 
     def _note(self, diagnostics: Sequence[Diagnostic]) -> None:
         host = self.host()

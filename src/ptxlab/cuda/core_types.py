@@ -112,7 +112,8 @@ class HeapChange(Structure):
         ("device", c_int32),
         ("kind", c_int32),
         ("file", c_int32),
-        ("reserved", c_int32),
+        ("left", c_int32),
+        ("place", c_uint64),
     ]
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import Any
 
+from ptxlab.cuda.memory import DriverMemory, ProgramMemory
 from ptxlab.diagnostics import Diagnostic, Place, diagnose
-from ptxlab.machine.memory.global_memory import DeviceMemory
 
-__all__ = ["ConflictKind", "Report", "conflict_of", "report_of", "result_of"]
+__all__ = ["ConflictKind", "Report", "conflict_of", "left_of", "report_of", "result_of"]
 
 
 class Report(IntEnum):
@@ -19,6 +19,7 @@ class Report(IntEnum):
     DOUBLE_FREE = 2
     FOREIGN_FREE = 3
     LAUNCH = 4
+    NO_MEMORY = 5
 
 
 class ConflictKind(IntEnum):
@@ -36,6 +37,7 @@ _ORDER_THEM = (
     "record an event behind the first one (cuEventRecord) and let the stream of the second one wait for it (cuStreamWaitEvent), "
     "or wait for the first stream before the second call"
 )
+_FREE_LAST = "free the memory after the last operation that uses it"
 _WAIT_FIRST = "wait for the stream, or for an event behind the operation, before the program writes there"
 
 _ILLEGAL_ADDRESS, _MISALIGNED, _LAUNCH_FAILED = 700, 716, 719
@@ -48,7 +50,7 @@ def result_of(diagnostics: Iterable[Diagnostic]) -> int:
     return next((_RESULTS[d.code] for d in diagnostics if d.code in _RESULTS), _LAUNCH_FAILED)
 
 
-def conflict_of(conflict: Any, places: Sequence[Place | None], memory: DeviceMemory) -> Diagnostic:
+def conflict_of(conflict: Any, places: Sequence[Place | None], memory: DriverMemory) -> Diagnostic:
     """Make the diagnostic of two operations that nothing orders, or of memory that the program changes while an operation uses it.
 
     Parameters
@@ -72,15 +74,36 @@ def conflict_of(conflict: Any, places: Sequence[Place | None], memory: DeviceMem
     return diagnose("I508", message, fix=_ORDER_THEM, details=tuple(details))
 
 
-def report_of(report: Report, function: str, address: int, text: str, memory: DeviceMemory, site: Place | None) -> Diagnostic:
-    """Make the diagnostic of a misuse of the driver."""
-    details = (("called at", str(site)),) if site is not None else ()
+def left_of(left: Iterable[ProgramMemory], place_of: Callable[[int], Place | None]) -> list[Diagnostic]:
+    """Make the notes about memory that the program has not freed: one for each place that allocates."""
+    groups: dict[tuple[str, Place | None], list[int]] = {}
+    for memory in left:
+        groups.setdefault((memory.function, place_of(memory.made)), []).append(memory.size)
+    return [
+        diagnose(
+            "I512",
+            f"the program does not free {sum(sizes)} bytes of {function}, in {len(sizes)} allocation{'s' * (len(sizes) > 1)}",
+            details=(("allocated at", str(place)),) if place is not None else (),
+        )
+        for (function, place), sizes in groups.items()
+    ]
+
+
+def report_of(report: Report, function: str, address: int, text: str, memory: DriverMemory, site: Place | None) -> Diagnostic | None:
+    """Make the diagnostic of a misuse of the driver; None if it is no more than an error that the program is told of."""
+    details: tuple[tuple[str, str], ...] = (("called at", str(site)),) if site is not None else ()
     if report is Report.UNSUPPORTED:
         message = f"the program calls {function}, which the virtual driver does not have"
         return diagnose("I503", message + (f": {text}" if text else ""), details=details)
     if report is Report.LAUNCH:
         return diagnose("I505", f"the driver refuses a launch: {text}", details=details)
     found = memory.find(address)
+    if found is not None and found.freed and address < found.base + found.size:
+        details += memory.history(found)
+    if report is Report.NO_MEMORY:
+        if found is None or not found.freed or address >= found.base + found.size:
+            return None
+        return diagnose("I510", f"{function} uses memory at {address:#x}, which was freed: {found}", fix=_FREE_LAST, details=details)
     if found is not None and found.freed and found.base == address:
         return diagnose("I504", f"{function} of {address:#x}, which was freed before: {found}", details=details)
     if found is not None and not found.freed and address < found.base + found.size:

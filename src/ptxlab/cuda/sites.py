@@ -12,7 +12,7 @@ from types import CodeType, FrameType
 
 from ptxlab.diagnostics import Place
 
-__all__ = ["CodeNumbers", "calling_place"]
+__all__ = ["CODES", "CodeNumbers", "calling_place"]
 
 _PACKAGES = ("ptxlab", "cuda", "triton", "torch", "cutlass", "numba", "numba_cuda", "cupy", "pycuda", "tvm_ffi", "tilelang")
 """Packages that call the driver for a program."""
@@ -56,6 +56,10 @@ class CodeNumbers:
         """The place that the library has noted; None if there is none."""
         number, line = noted >> _LINE_BITS, noted & (1 << _LINE_BITS) - 1
         return Place(self._files[number], line, 0) if number else None
+
+
+CODES = CodeNumbers()
+"""Those of the process: the library keeps them."""
 
 
 def calling_place() -> Place | None:

@@ -358,7 +358,9 @@ _CODES = (
     CodeInfo("I507", "error", "other devices are in use already"),
     CodeInfo("I508", "error", "two operations use the same memory, and nothing orders their streams"),
     CodeInfo("I509", "error", "the program changes memory that an operation uses"),
+    CodeInfo("I510", "error", "a copy or a fill uses memory that was freed"),
     CodeInfo("I511", "error", "a program that carries NVIDIA's own runtime library"),
+    CodeInfo("I512", "note", "memory of the driver that the program does not free"),
     # Results of record kits.
     CodeInfo("K101", "error", "a file of results that is damaged"),
     CodeInfo("K102", "error", "results of another record kit"),

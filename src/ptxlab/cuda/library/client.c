@@ -32,6 +32,7 @@ enum Kind {
     REPORT,
     HEAP_CHANGES,
     CONFLICT,
+    ENDED,
     FROM_SERVER = 10000, /* above all codes of results */
     STALLED = FROM_SERVER,
     ACTIVITY,
@@ -39,7 +40,8 @@ enum Kind {
     HEAP_FREE,
     PRINT,
     ORDER_IS_WANTED,
-    ACCESSED
+    ACCESSED,
+    PLACE
 };
 
 typedef struct Header {
@@ -190,6 +192,7 @@ static bool answer(Connection *to, int32_t kind)
 {
     uint64_t numbers[3] = {0};
     uint32_t activity[2] = {0};
+    char site[SITE_BYTES];
     struct iovec none = {numbers, 0}, one = {numbers, sizeof numbers[0]}, pair = {activity, sizeof activity};
     if (to->size >= sizeof numbers)
         memcpy(numbers, to->body, sizeof numbers);
@@ -212,6 +215,8 @@ static bool answer(Connection *to, int32_t kind)
     case ORDER_IS_WANTED:
         numbers[0] = (uint64_t)ptxlab_order_is_wanted();
         return send_parts(to->socket, 0, &one, 1);
+    case PLACE:
+        return send_parts(to->socket, 0, &(struct iovec){site, native_place_text(numbers[0], site)}, 1);
     case ACCESSED:
         ptxlab_accessed((const AccessRange *)(const void *)to->body, (uint32_t)(to->size / sizeof(AccessRange)));
         return send_parts(to->socket, 0, &none, 1);
@@ -461,6 +466,7 @@ static void report_to_server(ReportKind kind, const char *function, uint64_t add
 {
     uint64_t numbers[] = {kind, address};
     char site[SITE_BYTES];
+    tell_changes();
     struct iovec parts[] = {{numbers, sizeof numbers},
                             {(void *)(uintptr_t)function, strlen(function) + 1},
                             {(void *)(uintptr_t)text, strlen(text) + 1},
@@ -468,14 +474,10 @@ static void report_to_server(ReportKind kind, const char *function, uint64_t add
     request(REPORT, parts, 4, NULL);
 }
 
-/* The body: the structure, the places of both calls. */
 static void report_conflict_to_server(const Conflict *conflict)
 {
-    char first[SITE_BYTES], second[SITE_BYTES];
-    struct iovec parts[] = {{(void *)(uintptr_t)conflict, sizeof *conflict},
-                            {first, native_place_text(conflict->places[0], first) + 1},
-                            {second, native_place_text(conflict->places[1], second)}};
-    request(CONFLICT, parts, 3, NULL);
+    struct iovec parts[] = {{(void *)(uintptr_t)conflict, sizeof *conflict}};
+    request(CONFLICT, parts, 1, NULL);
 }
 
 typedef struct Start {
@@ -511,8 +513,11 @@ static int start_thread(void (*function)(void *), void *argument)
 /* At the end of the program: work that it has not waited for is done, so that its findings are not lost. */
 static void at_end(void)
 {
-    if (driver.phase == PHASE_READY && !lost)
-        ptxlab_drain();
+    if (driver.phase != PHASE_READY || lost)
+        return;
+    ptxlab_drain();
+    if (!tell_changes())
+        request(ENDED, NULL, 0, NULL);
 }
 
 /* Send the file that holds the memory of the devices. */

@@ -195,7 +195,10 @@ static CUresult check_side(const CopyOp *copy, Side *side, Place place)
     unlock();
     if (side->known)
         return CUDA_SUCCESS;
-    return place == DEVICE || overruns || !may_access(side->address, size) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    if (place != DEVICE && !overruns && may_access(side->address, size))
+        return CUDA_SUCCESS;
+    report(REPORT_NO_MEMORY, this_thread()->function, side->address, "");
+    return CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult make(CopyOp **made, Side to, Place to_place, Side from, Place from_place, uint64_t width, uint64_t height, uint64_t depth)

@@ -63,7 +63,8 @@ typedef enum ReportKind {
     REPORT_UNSUPPORTED = 1, /* the library has no such function, or not this use of it */
     REPORT_DOUBLE_FREE = 2,
     REPORT_FOREIGN_FREE = 3, /* an address that no allocation begins at */
-    REPORT_LAUNCH = 4        /* a launch that the driver refuses */
+    REPORT_LAUNCH = 4,       /* a launch that the driver refuses */
+    REPORT_NO_MEMORY = 5     /* a copy or a fill of memory that does not exist: it is of concern if it was freed */
 } ReportKind;
 
 /* Bytes that an operation accesses; `how` is of ACCESS_... in order.h. */
@@ -159,7 +160,8 @@ typedef struct HeapChange {
     uint64_t address, size, id;
     int32_t device, kind; /* of enum MemoryKind; negative: released */
     int32_t file;         /* what is mapped there: a descriptor of the process and 1; 0: the memory of the library */
-    int32_t reserved;
+    int32_t left;         /* released because its context ends */
+    uint64_t place;       /* where the program has allocated or freed it; 0: not known */
 } HeapChange;
 
 /* Counts the changes of the map of memory; `ptxlab_heap_changes` gives those since the last call, up to a number. */

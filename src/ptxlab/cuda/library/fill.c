@@ -51,8 +51,12 @@ CUresult make_fill(Op **op, uint64_t to, uint64_t pitch, unsigned int value, uns
     if (__builtin_mul_overflow(width, (uint64_t)element, &wide) || (height > 1 && wide > pitch))
         return CUDA_ERROR_INVALID_VALUE;
     if (width && height) {
-        if (__builtin_mul_overflow(height - 1, pitch, &size) || __builtin_add_overflow(size, wide, &size) || !in_map(to, size))
+        if (__builtin_mul_overflow(height - 1, pitch, &size) || __builtin_add_overflow(size, wide, &size))
             return CUDA_ERROR_INVALID_VALUE;
+        if (!in_map(to, size)) {
+            report(REPORT_NO_MEMORY, this_thread()->function, to, "");
+            return CUDA_ERROR_INVALID_VALUE;
+        }
     }
     FillOp *made = op_new(&fills);
     if (!made)

@@ -146,6 +146,8 @@ typedef struct Allocation {
     unsigned int flags;
     CUcontext context;
     void *owner; /* of kinds that have one: a pool, a physical handle */
+    uint64_t place; /* where the program has allocated it, and when it is removed, where it has freed it */
+    bool left;      /* removed because its context ends */
     int file;    /* of MEMORY_MAPPED: the descriptor of what is mapped, and 1 */
 } Allocation;
 
@@ -327,6 +329,7 @@ void order_forget(uint64_t address, uint64_t size);
 Work *work_of(const Op *op, CUstream stream);
 /* With the lock held. */
 void work_drop(Work *work);
+uint64_t work_place(const Work *work);
 /* Without the lock: tell the core what has been found. */
 void report_conflicts(void);
 /* Where in the program this thread is: a number for the core, 0 if that is not known. */

@@ -66,7 +66,14 @@ static void note(const Allocation *allocation, bool released)
         change_capacity = wanted;
     }
     int kind = released ? -(int)allocation->kind : (int)allocation->kind;
-    changes[change_count++] = (HeapChange){allocation->address, allocation->size, allocation->id, allocation->device, kind, allocation->file, 0};
+    changes[change_count++] = (HeapChange){.address = allocation->address,
+                                           .size = allocation->size,
+                                           .id = allocation->id,
+                                           .device = allocation->device,
+                                           .kind = kind,
+                                           .file = allocation->file,
+                                           .left = allocation->left,
+                                           .place = allocation->place};
     version++;
 }
 
@@ -193,9 +200,16 @@ CUresult memory_allocate(MemoryKind kind, int device, uint64_t size, uint64_t al
         arena_release(at, size);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    uint64_t place = kind == MEMORY_VARIABLE ? 0 : place_here();
     lock();
-    Allocation *made = memory_add((Allocation){
-        .address = at, .size = size, .reserved = reserved, .kind = kind, .device = arena, .flags = flags, .context = current_context()});
+    Allocation *made = memory_add((Allocation){.address = at,
+                                               .size = size,
+                                               .reserved = reserved,
+                                               .kind = kind,
+                                               .device = arena,
+                                               .flags = flags,
+                                               .context = current_context(),
+                                               .place = place});
     unlock();
     if (!made) {
         arena_release(at, size);
@@ -208,13 +222,17 @@ CUresult memory_allocate(MemoryKind kind, int device, uint64_t size, uint64_t al
 /* Free the allocation that begins at an address, if it is of one of these kinds. */
 CUresult memory_free(const char *function, uint64_t address, unsigned int kinds)
 {
+    const Op *op = this_thread()->performing;
+    uint64_t place = kinds == KIND_BIT(MEMORY_VARIABLE) ? 0 : op && op->work ? work_place(op->work) : place_here();
     lock();
     Allocation *found = memory_find(address);
     bool fits = found && found->address == address && kinds & KIND_BIT(found->kind);
     bool own = fits && found->kind != MEMORY_REGISTERED;
     uint64_t size = fits ? found->size : 0;
-    if (fits)
+    if (fits) {
+        found->place = place;
         memory_remove(found);
+    }
     unlock();
     if (!fits) {
         report(found ? REPORT_FOREIGN_FREE : REPORT_DOUBLE_FREE, function, address, "");
@@ -233,6 +251,7 @@ void memory_free_context(CUcontext context)
         for (size_t i = count; i-- > 0 && !found.address;)
             if (map[i]->context == context && map[i]->kind <= MEMORY_MANAGED) {
                 found = *map[i];
+                map[i]->left = true;
                 memory_remove(map[i]);
             }
         unlock();

@@ -104,6 +104,8 @@ void work_drop(Work *work)
     free(work);
 }
 
+uint64_t work_place(const Work *work) { return work->place; }
+
 void work_each(void (*visit)(Work *work, void *data), void *data)
 {
     for (int slot = 0; slot < ORDER_SLOTS; slot++)

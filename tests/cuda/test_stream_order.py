@@ -322,6 +322,20 @@ def test_a_graph_is_in_the_order_of_its_stream(driver: Driver, found: Session) -
     event(driver, first, second)
     fill(driver, at, second)
     assert not found.diagnostics
-    driver.call("cuGraphLaunch", executable, first)
+    third = driver.stream()
+    driver.call("cuGraphLaunch", executable, third)
     assert only(driver, found).code == "I508"
     assert "cuGraphLaunch on stream" in only(driver, found).message
+
+
+def test_launches_of_one_graph_come_one_after_the_other(driver: Driver, found: Session) -> None:
+    at, graph, executable, stream = c_uint64(), c_void_p(), c_void_p(), driver.stream()
+    driver.call("cuStreamBeginCapture_v2", stream, 2)
+    driver.call("cuMemAllocAsync", byref(at), SIZE, stream)
+    fill(driver, at, stream)
+    driver.call("cuMemFreeAsync", at, stream)
+    driver.call("cuStreamEndCapture", stream, byref(graph))
+    driver.call("cuGraphInstantiateWithFlags", byref(executable), graph, c_uint64(0))
+    for _ in range(3):
+        driver.call("cuGraphLaunch", executable, driver.stream())
+    assert not findings(driver, found)

@@ -293,9 +293,31 @@ static CUresult between(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcon
     return linear(to, DEVICE, from, DEVICE, size, stream, false);
 }
 
+/* A copy without a stream comes after all work of both contexts, and before what they get afterwards. */
+static void order_contexts(CUcontext there, CUcontext here, bool after)
+{
+    CUcontext contexts[] = {there, here};
+    CUstream own = current_context()->legacy;
+    lock();
+    for (int i = 0; i < 2; i++) {
+        Clock clock;
+        if (!handle_is(contexts[i], HANDLE_CONTEXT))
+            continue;
+        order_context_clock(contexts[i], &clock);
+        if (!after)
+            order_wait(own, &clock);
+        for (CUstream stream = contexts[i]->streams; after && stream; stream = stream->next)
+            order_wait(stream, &own->clock);
+    }
+    unlock();
+}
+
 CUresult ptxlab_cuMemcpyPeer(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here, size_t size)
 {
-    return between(to, there, from, here, size, NULL);
+    order_contexts(there, here, false);
+    CUresult result = between(to, there, from, here, size, NULL);
+    order_contexts(there, here, true);
+    return result;
 }
 
 CUresult ptxlab_cuMemcpyPeerAsync(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here, size_t size, CUstream stream)
@@ -384,7 +406,12 @@ CUresult ptxlab_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream) {
 
 CUresult ptxlab_cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy) { return box(copy, NULL, true); }
 
-CUresult ptxlab_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *copy) { return box(copy, NULL, true); }
+CUresult ptxlab_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *copy)
+{
+    if (copy)
+        order_contexts(copy->dstContext, copy->srcContext, false);
+    return box(copy, NULL, true);
+}
 
 CUresult ptxlab_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream) { return box(copy, stream, false); }
 

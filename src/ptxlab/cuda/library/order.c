@@ -204,6 +204,8 @@ static void compare_all(Work *work)
                 continue;
             if (is_before(other, work))
                 break;
+            if (!handle_is(other->context, HANDLE_CONTEXT))
+                continue;
             if (work->context->unordered || other->context->unordered)
                 return;
             if (other->known && other->low < work->high && work->low < other->high && !is_before(work, other))
@@ -301,7 +303,7 @@ static void forget(Work *work, void *data)
     const AccessRange *made = data;
     for (uint32_t i = 0; work->known && i < work->count; i++)
         if (overlaps(&work->ranges[i], made))
-            work->ranges[i].how = 0;
+            work->ranges[i] = (AccessRange){0};
 }
 
 void order_forget(uint64_t address, uint64_t size)

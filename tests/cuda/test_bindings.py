@@ -101,6 +101,7 @@ print("not reached")
 
 def test_two_devices_have_one_address_space(tmp_path: Path) -> None:
     program = """
+ok(cu.cuCtxSynchronize())
 ok(cu.cuCtxSetCurrent(contexts[1]))
 other = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(KERNELS)), b"add_one"))
 ok(launch(other, at))
@@ -110,3 +111,23 @@ print(len(contexts), read(at), ordinals)
 """.replace("KERNELS", repr(KERNELS.encode()))
     status, found, printed = _exec(tmp_path, program, PTXLAB_DEVICES="2x h200")
     assert (status, printed, found["ok"]) == (0, "2 6 [0, 1]\n", True)
+
+
+def test_a_copy_between_devices_is_ordered_with_the_work_of_both(tmp_path: Path) -> None:
+    program = """
+ok(launch(add_one, at))
+ok(cu.cuCtxSetCurrent(contexts[1]))
+to = ok(cu.cuMemAlloc(4))
+ok(cu.cuCtxSetCurrent(contexts[0]))
+ok(cu.cuMemcpyPeer(to, contexts[1], at, contexts[0], 4))
+ok(cu.cuCtxSetCurrent(contexts[1]))
+ok(cu.cuMemcpyDtoDAsync(at, to, 4, 0))
+ORDER
+ok(cu.cuMemsetD32(at, 1, 1))
+ok(cu.cuCtxSynchronize())
+"""
+    status, found, _ = _exec(tmp_path, program.replace("ORDER", ""), PTXLAB_DEVICES="2x h200")
+    assert (status, found["diagnostics"]) == (0, [])
+    change = "ok(cu.cuCtxSetCurrent(contexts[0]))"
+    status, found, _ = _exec(tmp_path, program.replace("ORDER", change), PTXLAB_DEVICES="2x h200")
+    assert (status, {found["code"] for found in found["diagnostics"]}) == (1, {"I508"})

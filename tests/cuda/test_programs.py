@@ -81,6 +81,30 @@ def test_findings_name_the_line_of_the_launch(build: Build) -> None:
     assert report["launches"][-1]["site"] == {"file": str(SOURCES / "errors.cu"), "line": numbers[-1]}
 
 
+def test_what_nothing_orders_is_found(build: Build) -> None:
+    """Streams without an order, and memory that changes while a copy uses it, with the places of both calls."""
+    done = run(build("unordered"), "--json")
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert [found["code"] for found in report["diagnostics"]] == ["I508", "I509"]
+    lines = (SOURCES / "unordered.cu").read_text().splitlines()
+    called = [place for found in report["diagnostics"] for name, place in found["details"].items() if name.endswith("called at")]
+    numbers = [int(place.removeprefix(f"{SOURCES / 'unordered.cu'}:")) for place in called]
+    assert [lines[number - 1].rpartition("// ")[2] for number in numbers] == ["the fill", "the launch", "the copy", "the wait"]
+
+
+def test_memory_that_a_program_does_not_free(build: Build) -> None:
+    done = run(build("unordered"), "--json", "--leaks")
+    notes = [found for found in json.loads(done.stdout)["diagnostics"] if found["code"] == "I512"]
+    lines = (SOURCES / "unordered.cu").read_text().splitlines()
+    called = [lines[int(found["details"]["allocated at"].rpartition(":")[2]) - 1] for found in notes]
+    assert sorted(line.strip() for line in called) == [
+        "CUDA(cudaMalloc(&device, 1024));",
+        "CUDA(cudaMalloc(&other, 1024));",
+        "CUDA(cudaMallocHost(&host, 1024));",
+    ]
+
+
 def test_a_place_without_line_information(build: Build) -> None:
     program = build("errors", "-Xlinker", "--strip-debug")
     symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import ptxlab
+from ptxlab.machine.launch.configuration import ORDERS, STRONG, WRITES
 from tests.machine.launch_helpers import kernel, store
 
 WAIT = """
@@ -30,6 +32,7 @@ class Outside:
         self.help = help_
         self.turns = 0
         self.states: list[int] = []
+        self.ranges: list[list[int]] = []
 
     def turn(self) -> None:
         self.turns += 1
@@ -37,6 +40,12 @@ class Outside:
     def stalled(self, state: int) -> bool:
         self.states.append(state)
         return self.help()
+
+    def wants_accesses(self) -> bool:
+        return True
+
+    def accessed(self, ranges: NDArray[np.uint64]) -> None:
+        self.ranges = ranges.tolist()
 
 
 def _run(body: str, help_: Callable[[ptxlab.Buffer], bool], **options: object) -> tuple[ptxlab.Result, Outside]:
@@ -77,3 +86,20 @@ def test_others_run_between_turns_of_warps() -> None:
     result = kernel(store("tid")).launch(grid=64, block=32, args=[np.zeros(2048, np.uint32)], outside=outside)
     assert (result.ok, outside.states) == (True, [])
     assert outside.turns == 2
+
+
+def test_what_a_launch_has_accessed() -> None:
+    body = (
+        "shl.b32 r1, tid, 1; and.b32 r1, r1, 28; setp.lt.u32 p, tid, 4; @p st.global.b8 [out+64], r1; atom.global.add.u32 r2, [out+8], 1;"
+    )
+    result, outside = _run(body + "ld.global.b32 r3, [out+96]; st.global.b32 [out+100], r3;", lambda _: False)
+    assert result.completed
+    base = outside.ranges[0][0] - 8
+    assert [(low - base, high - base, how) for low, high, how in outside.ranges] == [
+        (8, 12, WRITES | STRONG),
+        (64, 65, WRITES),
+        (96, 100, 0),
+        (100, 104, WRITES),
+    ]
+    _, outside = _run("ld.acquire.sys.global.b32 r1, [out]; st.global.b32 [out+4], r1;", lambda _: False)
+    assert [how for _, _, how in outside.ranges] == [STRONG | ORDERS, WRITES]

@@ -184,7 +184,7 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
         return _traceback(error)
     finally:
         if driver is not None:
-            driver.synchronize()
+            driver.finish()
     return 0
 
 

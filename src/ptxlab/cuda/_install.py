@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from ptxlab.cuda.bridge import Bridge, Host, core_table
 from ptxlab.cuda.building import DRIVER, build
-from ptxlab.cuda.core_types import Core, DeviceDescription, HeapChange
+from ptxlab.cuda.core_types import AccessRange, Core, DeviceDescription, HeapChange
 from ptxlab.cuda.devices import describe, visible_targets
 from ptxlab.cuda.memory import SharedMemory
 from ptxlab.cuda.products import PRODUCTS
@@ -71,6 +71,7 @@ class Driver:
         self._lock = threading.RLock()
         self._primary: int | None = None
         """The primary context of device 0 in `calls`, which the program outside of them does not have."""
+        self._finished = False
         session = host()
         self._seen = _Seen.of(session)
         self._shown = _Shown.of(self._seen)
@@ -160,8 +161,16 @@ class Driver:
         """Wait for all streams of all contexts."""
         self.library.ptxlab_drain()
 
+    def finish(self) -> None:
+        """The program has ended: wait for all streams, and record the memory that it has not freed, if the settings ask for that."""
+        self.synchronize()
+        self.bridge.report_left()
+        self._finished = True
+
     def _end(self) -> None:
         self.library.ptxlab_drain()
+        if not self._finished:
+            self.finish()
         self.library.ptxlab_shut_down()
 
 
@@ -204,6 +213,8 @@ def _load() -> ctypes.CDLL:
     library.ptxlab_set_devices.argtypes = [c_uint32, POINTER(DeviceDescription), c_uint32]
     library.ptxlab_exchange_primary.argtypes, library.ptxlab_exchange_primary.restype = [c_void_p], c_void_p
     library.ptxlab_follow_transfers.argtypes = [c_int]
+    library.ptxlab_order_is_wanted.argtypes = []
+    library.ptxlab_accessed.argtypes, library.ptxlab_accessed.restype = [POINTER(AccessRange), c_uint32], None
     for name in ("ptxlab_clear_errors", "ptxlab_follow_transfers", "ptxlab_stalled", "ptxlab_drain", "ptxlab_shut_down"):
         getattr(library, name).restype = None
     return library

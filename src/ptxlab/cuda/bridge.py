@@ -19,8 +19,8 @@ from ptxlab.cuda.images import ImageError, PtxStore, jit_log, open_image, open_i
 from ptxlab.cuda.kernels import LoadedModule
 from ptxlab.cuda.linking import joined
 from ptxlab.cuda.memory import DriverMemory, SharedMemory
-from ptxlab.cuda.reports import Report, report_of, result_of
-from ptxlab.cuda.sites import calling_place
+from ptxlab.cuda.reports import Report, conflict_of, left_of, report_of, result_of
+from ptxlab.cuda.sites import CODES, calling_place
 from ptxlab.cuda.turns import STREAM_THREAD, Turns
 from ptxlab.descriptors import encode_tensor_map
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, render_report
@@ -47,6 +47,9 @@ class HostSettings(Protocol):
 
     @property
     def conceals_refusals(self) -> bool: ...
+
+    @property
+    def leaks(self) -> bool: ...
 
 
 class Host(Protocol):
@@ -91,6 +94,7 @@ class Bridge:
     ----------
     store : the PTX of cubins that carry none
     site : says where the calling thread is in the program
+    place_of : the place that the library has noted with a number, None if it is not known
     """
 
     def __init__(self, library: Any, devices: Sequence[Device], host: Callable[[], Host]) -> None:
@@ -101,6 +105,9 @@ class Bridge:
         self.memory = DriverMemory(library)
         self.show(devices)
         self.turns = Turns(library)
+        self.place_of: Callable[[int], Place | None] = CODES.place
+        self.memory.place_of = lambda noted: self.place_of(noted)
+        self._conflicts: tuple[Host | None, set[Any]] = None, set()
         self._modules: dict[int, LoadedModule] = {}
         self._tickets: dict[int, _Ticket] = {}
         self._unloaded: list[LoadedModule] = []
@@ -284,7 +291,31 @@ class Bridge:
     def report(self, kind: int, function: bytes, address: int, text: bytes) -> None:
         """Record a misuse of the driver."""
         self.memory.update()
-        self._note((report_of(Report(kind), function.decode(), address, text.decode(), self.memory, self.site()),))
+        found = report_of(Report(kind), function.decode(), address, text.decode(), self.memory, self.site())
+        if found is not None:
+            self._note((found,))
+
+    def report_conflict(self, conflict: Any) -> None:
+        """Record a conflict between two calls, once for each session."""
+        found = conflict[0]
+        places = [self.place_of(noted) for noted in found.places]
+        key = (found.kind, *(what.value for what in found.what), *places)
+        if self._conflicts[0] is not (host := self.host()):
+            self._conflicts = host, set()
+        if key not in self._conflicts[1]:
+            self._conflicts[1].add(key)
+            self.memory.update()
+            self._note((conflict_of(found, places, self.memory),))
+
+    def report_left(self) -> None:
+        """Record the memory that the program has not freed, if the settings ask for that."""
+        if self.host().settings.leaks:
+            self.memory.update()
+            self._note(left_of(self.memory.take_left(), self.place_of))
+
+    def number_code(self, code: int) -> int:
+        """Number a code object of Python's."""
+        return CODES.number(ctypes.cast(code, ctypes.py_object).value)
 
     def _note(self, diagnostics: Sequence[Diagnostic]) -> None:
         host = self.host()
@@ -325,8 +356,15 @@ _PYTHON = {
     "handle_signals": "PyErr_CheckSignals",
     "drop_exception": "PyErr_Clear",
     "interrupt_program": "PyErr_SetInterrupt",
+    "thread_state": "PyThreadState_Get",
+    "frame_of_thread": "PyThreadState_GetFrame",
+    "frame_before": "PyFrame_GetBack",
+    "code_of_frame": "PyFrame_GetCode",
+    "line_of_frame": "PyFrame_GetLineNumber",
+    "drop_object": "Py_DecRef",
 }
 """Functions of the table that Python's own library has."""
+_OTHERS = ("start_thread", "place")
 
 
 def _start_thread(function: int, argument: int) -> int:
@@ -347,7 +385,7 @@ def core_table(bridge: Bridge, descriptions: Sequence[DeviceDescription], in_pro
     core = Core(size=ctypes.sizeof(Core), devices=len(descriptions))
     core.descriptions = (DeviceDescription * max(len(descriptions), 1))(*descriptions)
     for name, kind in CALLBACKS.items():
-        if name not in _PYTHON and name != "start_thread":
+        if name not in _PYTHON and name not in _OTHERS:
             setattr(core, name, kind(bridge.guarded(getattr(bridge, name))))
     if in_process:
         core.start_thread = CALLBACKS["start_thread"](bridge.guarded(_start_thread))

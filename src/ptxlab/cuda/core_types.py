@@ -14,14 +14,21 @@ from ctypes import (
     c_uint32,
     c_uint64,
     c_void_p,
+    sizeof,
 )
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
     "ATTRIBUTES",
     "CALLBACKS",
     "KERNEL_ATTRIBUTES",
     "LOG_BYTES",
+    "MOST_RANGES",
+    "AccessRange",
+    "Conflict",
     "Core",
     "DeviceDescription",
     "HeapChange",
@@ -29,9 +36,11 @@ __all__ = [
     "LaunchRequest",
     "LoadedImage",
     "TensorMapRequest",
+    "access_rows",
 ]
 
 ATTRIBUTES, LOG_BYTES, KERNEL_ATTRIBUTES = 256, 4096, 16
+MOST_RANGES = 4096
 
 
 class DeviceDescription(Structure):
@@ -103,8 +112,34 @@ class HeapChange(Structure):
         ("device", c_int32),
         ("kind", c_int32),
         ("file", c_int32),
-        ("reserved", c_int32),
+        ("left", c_int32),
+        ("place", c_uint64),
     ]
+
+
+class Conflict(Structure):
+    """Two operations that nothing orders, or one and a call that waits for it."""
+
+    _fields_ = [
+        ("kind", c_uint32),
+        ("reserved", c_uint32),
+        ("address", c_uint64),
+        ("size", c_uint64),
+        ("places", c_uint64 * 2),
+        ("streams", c_uint64 * 2),
+        ("what", (c_char * 96) * 2),
+    ]
+
+
+class AccessRange(Structure):
+    """Bytes that an operation accesses."""
+
+    _fields_ = [("low", c_uint64), ("high", c_uint64), ("how", c_uint32), ("reserved", c_uint32)]
+
+
+def access_rows(ranges: NDArray[np.uint64]) -> Any:
+    """Rows of `ptxlab.machine`, as an array of `AccessRange`."""
+    return (AccessRange * max(len(ranges), 1)).from_buffer_copy(np.ascontiguousarray(ranges).tobytes() or bytes(sizeof(AccessRange)))
 
 
 CALLBACKS: dict[str, Any] = {
@@ -128,6 +163,15 @@ CALLBACKS: dict[str, Any] = {
     "drop_exception": CFUNCTYPE(None),
     "interrupt_program": CFUNCTYPE(None),
     "interrupt_launch": CFUNCTYPE(None),
+    "report_conflict": CFUNCTYPE(None, POINTER(Conflict)),
+    "number_code": CFUNCTYPE(c_uint64, c_void_p),
+    "thread_state": CFUNCTYPE(c_void_p),
+    "frame_of_thread": CFUNCTYPE(c_void_p, c_void_p),
+    "frame_before": CFUNCTYPE(c_void_p, c_void_p),
+    "code_of_frame": CFUNCTYPE(c_void_p, c_void_p),
+    "line_of_frame": CFUNCTYPE(c_int, c_void_p),
+    "drop_object": CFUNCTYPE(None, c_void_p),
+    "place": CFUNCTYPE(c_uint64),
 }
 """The functions of the table, by name, with their types."""
 

@@ -7,17 +7,18 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.cuda.core_types import HeapChange
-from ptxlab.diagnostics import PtxlabError, diagnose
+from ptxlab.diagnostics import Place, PtxlabError, diagnose
 from ptxlab.machine.memory.elements import ArrayPlace
 from ptxlab.machine.memory.global_memory import ALIGNMENT, AccessError, Allocation, DeviceMemory, out_of_memory
 
-__all__ = ["DriverMemory", "SharedMemory", "host_bytes"]
+__all__ = ["DriverMemory", "ProgramMemory", "SharedMemory", "host_bytes"]
 
 _BATCH = 256
 _LARGEST_TABLE = 64 << 10
@@ -29,6 +30,7 @@ _TRANSFER = 8
 """A change of what memory holds: ``TRANSFER`` in ``library/core.h``."""
 _NAMES = {1: "cuMemAlloc", 2: "cuMemHostAlloc", 3: "cuMemHostRegister", 4: "cuMemAllocManaged", 6: "cuMemAllocAsync", 7: "cuMemMap"}
 """The functions of the kinds of memory in ``library/internal.h``."""
+_FREED_BY_PROGRAM = tuple(_NAMES[kind] for kind in (1, 2, 4, 6))
 
 
 class _Bytes:
@@ -43,6 +45,21 @@ def host_bytes(address: int, size: int) -> NDArray[np.uint8]:
     return np.asarray(_Bytes(address, size)) if size else np.empty(0, np.uint8)
 
 
+@dataclass(slots=True, eq=False)
+class ProgramMemory(Allocation):
+    """Memory that the program has allocated.
+
+    Attributes
+    ----------
+    function : which has allocated it
+    made, released : the places of the program that have allocated and freed it, as the library has noted them
+    """
+
+    function: str = ""
+    made: int = 0
+    released: int = 0
+
+
 class DriverMemory(DeviceMemory):
     """What the driver has allocated on all its devices, since addresses are those of one process.
 
@@ -54,6 +71,7 @@ class DriverMemory(DeviceMemory):
     Attributes
     ----------
     reader : called with address and size of device memory that the host has read; None: undefined bits of memory are not followed
+    place_of : the place that the library has noted with a number
     """
 
     def __init__(self, library: Any, device: int = 0) -> None:
@@ -67,6 +85,8 @@ class DriverMemory(DeviceMemory):
         self._lock = threading.Lock()
         self._freed: deque[Allocation] = deque()
         self._changes = (HeapChange * _BATCH)()
+        self._left: deque[ProgramMemory] = deque(maxlen=_REMEMBERED)
+        self.place_of: Callable[[int], Place | None] = lambda _: None
 
     def allocate(
         self, size: int, name: str, *, alignment: int = ALIGNMENT, writable: bool = True, copied_back: bool = False, written: bool = True
@@ -128,6 +148,26 @@ class DriverMemory(DeviceMemory):
                     self._apply(change)
             self._tabulate()
 
+    def take_left(self) -> list[ProgramMemory]:
+        """What the program has allocated and has not freed, with what ends of contexts have freed since the last call."""
+        found = [*self._left, *(a for a in self.live() if isinstance(a, ProgramMemory))]
+        self._left.clear()
+        return [a for a in found if a.function in _FREED_BY_PROGRAM]
+
+    def history(self, allocation: Allocation) -> tuple[tuple[str, str], ...]:
+        """Where the program has allocated and freed memory, as details of a finding."""
+        if not isinstance(allocation, ProgramMemory):
+            return ()
+        places = (("allocated at", self.place_of(allocation.made)), ("freed at", self.place_of(allocation.released)))
+        return tuple((name, str(place)) for name, place in places if place is not None)
+
+    def refusal(self, address: int, size: int, write: bool) -> AccessError:
+        error = super().refusal(address, size, write)
+        found = self.find(address)
+        if error.code == "M403" and found is not None:
+            error.fields["details"] = (*error.fields.get("details", ()), *self.history(found))
+        return error
+
     def _apply(self, change: HeapChange) -> None:
         """Enter or release one range; the table of the compiled code is made afterwards."""
         kind = abs(change.kind)
@@ -139,8 +179,9 @@ class DriverMemory(DeviceMemory):
         if change.kind > 0:
             self._forget_below(change.address, change.size)
             name = f"{_NAMES[kind]} #{change.id}"
-            made = Allocation(change.address, change.size, host_bytes(change.address, change.size), name, copied_back=kind != _DEVICE)
-            if self.reader is not None and kind == _DEVICE:
+            data, copied = host_bytes(change.address, change.size), kind != _DEVICE
+            made = ProgramMemory(change.address, change.size, data, name, copied_back=copied, function=_NAMES[kind], made=change.place)
+            if self.reader is not None and not copied:
                 made.leave_unwritten()
             at = bisect_left(self._bases, change.address)
             self._bases.insert(at, change.address)
@@ -149,6 +190,10 @@ class DriverMemory(DeviceMemory):
         found = self.find(change.address)
         if found is not None and found.base == change.address and not found.freed:
             found.freed, found.data, found.mirror = True, np.empty(0, np.uint8), None
+            if isinstance(found, ProgramMemory):
+                found.released = change.place
+                if change.left:
+                    self._left.append(found)
             self._freed.append(found)
             if len(self._freed) > _REMEMBERED:
                 self._remove(self._freed.popleft())

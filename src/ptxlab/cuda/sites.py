@@ -8,14 +8,18 @@ import sysconfig
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 from ptxlab.diagnostics import Place
 
-__all__ = ["calling_place"]
+__all__ = ["CODES", "CodeNumbers", "calling_place"]
 
 _PACKAGES = ("ptxlab", "cuda", "triton", "torch", "cutlass", "numba", "numba_cuda", "cupy", "pycuda", "tvm_ffi", "tilelang")
 """Packages that call the driver for a program."""
+
+
+_LINE_BITS = 24
+"""As in ``library/places.c``."""
 
 
 @cache
@@ -29,6 +33,33 @@ def _roots() -> tuple[str, ...]:
 
 def _site_folders() -> list[str]:
     return [path for path in dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *sys.path)) if path]
+
+
+class CodeNumbers:
+    """Numbers of code objects, with which the library notes places without a call of Python (``library/places.c``)."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[CodeType, int] = {}
+        self._files: list[str] = [""]
+
+    def number(self, code: CodeType) -> int:
+        """The number of a code object, which is kept; 0 for code that calls the driver for a program."""
+        found = self._numbers.get(code)
+        if found is None:
+            own = not code.co_filename.startswith(_roots())
+            found = self._numbers[code] = len(self._files) if own else 0
+            if own:
+                self._files.append(code.co_filename)
+        return found
+
+    def place(self, noted: int) -> Place | None:
+        """The place that the library has noted; None if there is none."""
+        number, line = noted >> _LINE_BITS, noted & (1 << _LINE_BITS) - 1
+        return Place(self._files[number], line, 0) if number else None
+
+
+CODES = CodeNumbers()
+"""Those of the process: the library keeps them."""
 
 
 def calling_place() -> Place | None:

@@ -8,6 +8,11 @@ from collections import deque
 from ctypes import byref, c_uint32
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.cuda.core_types import MOST_RANGES, access_rows
+
 __all__ = ["STREAM_THREAD", "Turns"]
 
 _PAUSE = 0.001
@@ -79,6 +84,14 @@ class Turns:
         if self._queue:
             self.__exit__()
             self.__enter__()
+
+    def wants_accesses(self) -> bool:
+        """Whether the order of the launch of this thread and other work is checked."""
+        return bool(self._library.ptxlab_order_is_wanted())
+
+    def accessed(self, ranges: NDArray[np.uint64]) -> None:
+        """Tell the driver what the launch of this thread has accessed."""
+        self._library.ptxlab_accessed(access_rows(ranges[:MOST_RANGES]), min(len(ranges), MOST_RANGES))
 
     @staticmethod
     def _patience(waiting: int) -> float:

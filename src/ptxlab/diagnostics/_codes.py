@@ -359,7 +359,11 @@ _CODES = (
     CodeInfo("I505", "warning", "a launch that the driver refuses"),
     CodeInfo("I506", "error", "a device that the virtual driver does not have"),
     CodeInfo("I507", "error", "other devices are in use already"),
+    CodeInfo("I508", "error", "two operations use the same memory, and nothing orders their streams"),
+    CodeInfo("I509", "error", "the program changes memory that an operation uses"),
+    CodeInfo("I510", "error", "a copy or a fill uses memory that was freed"),
     CodeInfo("I511", "error", "a program that carries NVIDIA's own runtime library"),
+    CodeInfo("I512", "note", "memory of the driver that the program does not free"),
     CodeInfo("I513", "error", "another CUDA driver is loaded"),
     # Results of record kits.
     CodeInfo("K101", "error", "a file of results that is damaged"),

@@ -75,6 +75,7 @@ class Settings(LaunchOptions):
     conceals_refusals: ClassVar[bool] = False
     """Programs are told what the driver refuses."""
     keep_going: bool = option(False, "Report errors of a kernel that ran to its end, instead of raising them.", flag)
+    leaks: bool = option(False, "Note the memory of the driver that the program does not free.", flag)
     limit_ctas: int | None = option(None, "Run only so many CTAs of each launch, in whole clusters.", whole(1, 1 << 40, optional=True))
     launches: tuple[int, int | None] | None = option(None, "Run only these launches, counted from 1.", launch_numbers)
     skip_kernels: tuple[str, ...] = option((), "Do not run kernels with these names; fill_* is a pattern.", name_patterns)

@@ -19,6 +19,7 @@ int main() {
   int *flags;
   CUDA(cudaMalloc(&flags, (threads + 1) * sizeof(int)));
   CUDA(cudaMemset(flags, 0, (threads + 1) * sizeof(int)));
+  CUDA(cudaDeviceSynchronize());
   std::vector<std::thread> running;
   for (int i = 0; i < threads; i++)
     running.emplace_back([=] {

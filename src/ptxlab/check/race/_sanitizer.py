@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ptxlab.check.model import Kind, Row
+from ptxlab.check.race._accessed import accessed_ranges
 from ptxlab.check.race._barriers import Barriers
 from ptxlab.check.race._exits import Aligned, Exits
 from ptxlab.check.race._groups import WgmmaGroups, group_handlers
@@ -132,8 +133,11 @@ class Sanitizer(Observer):
                 before.seed(made)
 
     def finished(self) -> tuple[Diagnostic, ...]:
-        """Compare what loads and stores take elements for with the arrays."""
+        """Compare what loads and stores take elements for with the arrays; tell what runs beside the launch what it has accessed."""
         report_other_types(self.launch)
+        outside = self.launch.options.outside
+        if outside is not None and outside.wants_accesses():
+            outside.accessed(accessed_ranges(self.launch, self._global))
         return ()
 
     def uses(self, replay: Replay, completed: bool = True) -> Uses:

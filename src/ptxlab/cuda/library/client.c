@@ -5,10 +5,8 @@
    remote/_server.py is the other side: the kinds and bodies stand there too. */
 #include "client.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
-#include <execinfo.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,12 +31,17 @@ enum Kind {
     LINK,
     REPORT,
     HEAP_CHANGES,
+    CONFLICT,
+    ENDED,
     FROM_SERVER = 10000, /* above all codes of results */
     STALLED = FROM_SERVER,
     ACTIVITY,
     HEAP_ALLOCATE,
     HEAP_FREE,
-    PRINT
+    PRINT,
+    ORDER_IS_WANTED,
+    ACCESSED,
+    PLACE
 };
 
 typedef struct Header {
@@ -189,6 +192,7 @@ static bool answer(Connection *to, int32_t kind)
 {
     uint64_t numbers[3] = {0};
     uint32_t activity[2] = {0};
+    char site[SITE_BYTES];
     struct iovec none = {numbers, 0}, one = {numbers, sizeof numbers[0]}, pair = {activity, sizeof activity};
     if (to->size >= sizeof numbers)
         memcpy(numbers, to->body, sizeof numbers);
@@ -207,6 +211,14 @@ static bool answer(Connection *to, int32_t kind)
         return send_parts(to->socket, 0, &none, 1);
     case PRINT:
         fwrite(to->body, 1, to->size, stdout);
+        return send_parts(to->socket, 0, &none, 1);
+    case ORDER_IS_WANTED:
+        numbers[0] = (uint64_t)ptxlab_order_is_wanted();
+        return send_parts(to->socket, 0, &one, 1);
+    case PLACE:
+        return send_parts(to->socket, 0, &(struct iovec){site, native_place_text(numbers[0], site)}, 1);
+    case ACCESSED:
+        ptxlab_accessed((const AccessRange *)(const void *)to->body, (uint32_t)(to->size / sizeof(AccessRange)));
         return send_parts(to->socket, 0, &none, 1);
     default:
         return false;
@@ -419,35 +431,6 @@ static CUresult link_texts(uint32_t count, const uint64_t *texts, const uint64_t
 
 /* ------------------------------------------------------------------ launches */
 
-#define MOST_FRAMES 24
-#define SITE_BYTES 4096
-
-/* The address as the file itself counts: programs that are not position-independent are linked to their addresses. */
-static size_t offset_in(const Dl_info *info, const void *address)
-{
-    const Elf64_Ehdr *header = info->dli_fbase;
-    return (size_t)address - (header->e_type == ET_EXEC ? 0 : (size_t)info->dli_fbase);
-}
-
-/* Where the program makes the call: for each frame outside of the CUDA libraries a line "offset file". */
-static size_t call_site(char *text)
-{
-    void *frames[MOST_FRAMES];
-    Dl_info own, info;
-    size_t used = 0;
-    int count = backtrace(frames, MOST_FRAMES);
-    dladdr((void *)(uintptr_t)&call_site, &own);
-    for (int i = 0; i < count; i++) {
-        if (!dladdr(frames[i], &info) || info.dli_fbase == own.dli_fbase || !info.dli_fname || strstr(info.dli_fname, "libcudart.so"))
-            continue;
-        int more = snprintf(text + used, SITE_BYTES - used, "%zx %s\n", offset_in(&info, frames[i]), info.dli_fname);
-        if (more < 0 || used + (size_t)more >= SITE_BYTES)
-            break;
-        used += (size_t)more;
-    }
-    return used;
-}
-
 /* The body: the structure, the parameters, the place. */
 static CUresult prepare_launch(const LaunchRequest *launch, uint64_t *ticket)
 {
@@ -484,11 +467,18 @@ static void report_to_server(ReportKind kind, const char *function, uint64_t add
 {
     uint64_t numbers[] = {kind, address};
     char site[SITE_BYTES];
+    tell_changes();
     struct iovec parts[] = {{numbers, sizeof numbers},
                             {(void *)(uintptr_t)function, strlen(function) + 1},
                             {(void *)(uintptr_t)text, strlen(text) + 1},
                             {site, call_site(site)}};
     request(REPORT, parts, 4, NULL);
+}
+
+static void report_conflict_to_server(const Conflict *conflict)
+{
+    struct iovec parts[] = {{(void *)(uintptr_t)conflict, sizeof *conflict}};
+    request(CONFLICT, parts, 1, NULL);
 }
 
 typedef struct Start {
@@ -524,8 +514,11 @@ static int start_thread(void (*function)(void *), void *argument)
 /* At the end of the program: work that it has not waited for is done, so that its findings are not lost. */
 static void at_end(void)
 {
-    if (driver.phase == PHASE_READY && !lost)
-        ptxlab_drain();
+    if (driver.phase != PHASE_READY || lost)
+        return;
+    ptxlab_drain();
+    if (!tell_changes())
+        request(ENDED, NULL, 0, NULL);
 }
 
 /* Send the file that holds the memory of the devices. */
@@ -575,6 +568,8 @@ bool client_connect(void)
         .link = link_texts,
         .report = report_to_server,
         .start_thread = start_thread,
+        .report_conflict = report_conflict_to_server,
+        .place = native_place,
     };
     if (ptxlab_attach_core(&core))
         return false;

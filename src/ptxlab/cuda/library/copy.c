@@ -1,13 +1,12 @@
-/* Copies and fills. */
+/* Copies. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "order.h"
 
 enum { PAGE = 4096 };
 
@@ -75,6 +74,7 @@ bool read_program(void *to, const void *from, size_t size)
 typedef struct Side {
     uint64_t address, pitch, rows;
     bool known; /* to the driver: it is sure to be accessible */
+    bool host;  /* memory of the host that the driver knows, or managed memory */
 } Side;
 
 typedef struct CopyOp {
@@ -146,36 +146,43 @@ static bool copied(Op *made, const Op *from)
     return true;
 }
 
-static const OpClass copies = {.size = sizeof(CopyOp), .node = NODE_COPY, .at_once = true, .perform = copy_rows, .dispose = release, .copied = copied};
-
-/* Find out whether a range lies in memory that the driver knows; memory that follows without a gap counts. */
-static bool in_map(uint64_t address, uint64_t size)
+static void describe_side(const CopyOp *copy, const Side *side, uint32_t how, AccessRange *ranges, uint32_t *count)
 {
-    bool known = true;
-    lock();
-    while (size && known) {
-        Allocation *found = memory_find(address);
-        uint64_t inside = found ? found->address + found->size - address : 0;
-        known = inside > 0;
-        inside = inside < size ? inside : size;
-        address += inside;
-        size -= inside;
+    how |= side->host ? ACCESS_HOST : 0;
+    if (copy->width == side->pitch && (side->rows == copy->height || copy->depth == 1)) {
+        ranges[(*count)++] = (AccessRange){side->address, side->address + copy->width * copy->height * copy->depth, how, 0};
+        return;
     }
-    unlock();
-    return known;
+    for (uint64_t z = 0; z < copy->depth; z++)
+        for (uint64_t y = 0; y < copy->height && *count < MOST_RANGES; y++) {
+            uint64_t row = side->address + (z * side->rows + y) * side->pitch;
+            ranges[(*count)++] = (AccessRange){row, row + copy->width, how, 0};
+        }
 }
+
+static bool describe(const Op *op, AccessRange *ranges, uint32_t *count, const char **what)
+{
+    const CopyOp *copy = (const CopyOp *)op;
+    (void)what;
+    bool from = copy->width && copy->from.known && !copy->staged, to = copy->width && copy->to.known;
+    if (from && copy->from.address < copy->to.address)
+        describe_side(copy, &copy->from, 0, ranges, count);
+    if (to)
+        describe_side(copy, &copy->to, ACCESS_WRITE, ranges, count);
+    if (from && copy->from.address >= copy->to.address)
+        describe_side(copy, &copy->from, 0, ranges, count);
+    return true;
+}
+
+static const OpClass copies = {.size = sizeof(CopyOp),
+                               .node = NODE_COPY,
+                               .at_once = true,
+                               .perform = copy_rows,
+                               .dispose = release,
+                               .copied = copied,
+                               .describe = describe};
 
 typedef enum Place { HOST, DEVICE, ANYWHERE } Place;
-
-/* Say that a copy reads or writes memory that is not there. */
-static void report_access(ReportKind kind, uint64_t address, uint64_t size)
-{
-    char text[24];
-    if (!follows_transfers())
-        return;
-    snprintf(text, sizeof text, "%llu", (unsigned long long)size);
-    report(kind, "cuMemcpy", address, text);
-}
 
 static CUresult check_side(const CopyOp *copy, Side *side, Place place, ReportKind kind)
 {
@@ -183,14 +190,15 @@ static CUresult check_side(const CopyOp *copy, Side *side, Place place, ReportKi
     if (copy->width > side->pitch && (copy->height > 1 || copy->depth > 1))
         return CUDA_ERROR_INVALID_VALUE;
     side->known = in_map(side->address, size);
-    if (side->known)
-        return CUDA_SUCCESS;
     lock();
+    side->host = side->known && is_host_memory(side->address);
     bool overruns = memory_find(side->address) != NULL;
     unlock();
+    if (side->known)
+        return CUDA_SUCCESS;
     if (place != DEVICE && !overruns && may_access(side->address, size))
         return CUDA_SUCCESS;
-    report_access(kind, side->address, size);
+    report_no_memory(kind, side->address, size);
     return CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -286,9 +294,31 @@ static CUresult between(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcon
     return linear(to, DEVICE, from, DEVICE, size, stream, false);
 }
 
+/* A copy without a stream comes after all work of both contexts, and before what they get afterwards. */
+static void order_contexts(CUcontext there, CUcontext here, bool after)
+{
+    CUcontext contexts[] = {there, here};
+    CUstream own = current_context()->legacy;
+    lock();
+    for (int i = 0; i < 2; i++) {
+        Clock clock;
+        if (!handle_is(contexts[i], HANDLE_CONTEXT))
+            continue;
+        order_context_clock(contexts[i], &clock);
+        if (!after)
+            order_wait(own, &clock);
+        for (CUstream stream = contexts[i]->streams; after && stream; stream = stream->next)
+            order_wait(stream, &own->clock);
+    }
+    unlock();
+}
+
 CUresult ptxlab_cuMemcpyPeer(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here, size_t size)
 {
-    return between(to, there, from, here, size, NULL);
+    order_contexts(there, here, false);
+    CUresult result = between(to, there, from, here, size, NULL);
+    order_contexts(there, here, true);
+    return result;
 }
 
 CUresult ptxlab_cuMemcpyPeerAsync(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here, size_t size, CUstream stream)
@@ -377,91 +407,13 @@ CUresult ptxlab_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream) {
 
 CUresult ptxlab_cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy) { return box(copy, NULL, true); }
 
-CUresult ptxlab_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *copy) { return box(copy, NULL, true); }
+CUresult ptxlab_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *copy)
+{
+    if (copy)
+        order_contexts(copy->dstContext, copy->srcContext, false);
+    return box(copy, NULL, true);
+}
 
 CUresult ptxlab_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream) { return box(copy, stream, false); }
 
 CUresult ptxlab_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *copy, CUstream stream) { return box(copy, stream, false); }
-
-/* ------------------------------------------------------------------ fills */
-
-typedef struct FillOp {
-    Op op;
-    uint64_t to, pitch, width, height; /* `width` in elements */
-    unsigned int value, element;
-} FillOp;
-
-static CUresult fill_rows(Op *op)
-{
-    const FillOp *fill = (const FillOp *)op;
-    for (uint64_t y = 0; y < fill->height; y++) {
-        uint64_t row = fill->to + y * fill->pitch;
-        if (fill->element == 1)
-            memset((void *)row, (int)(fill->value & 0xFF), fill->width);
-        else if (fill->element == 2)
-            for (uint64_t i = 0; i < fill->width; i++)
-                ((uint16_t *)row)[i] = (uint16_t)fill->value;
-        else
-            for (uint64_t i = 0; i < fill->width; i++)
-                ((uint32_t *)row)[i] = fill->value;
-        note_transfer(row, 0, fill->width * fill->element);
-    }
-    return CUDA_SUCCESS;
-}
-
-static const OpClass fills = {.size = sizeof(FillOp), .node = NODE_FILL, .at_once = true, .perform = fill_rows};
-
-CUresult make_fill(Op **op, uint64_t to, uint64_t pitch, unsigned int value, unsigned int element, uint64_t width, uint64_t height)
-{
-    uint64_t wide, size;
-    if ((element != 1 && element != 2 && element != 4) || to % element || (height > 1 && pitch % element))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (__builtin_mul_overflow(width, (uint64_t)element, &wide) || (height > 1 && wide > pitch))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (width && height) {
-        if (__builtin_mul_overflow(height - 1, pitch, &size) || __builtin_add_overflow(size, wide, &size) || !in_map(to, size)) {
-            report_access(REPORT_WRITE, to, size);
-            return CUDA_ERROR_INVALID_VALUE;
-        }
-    }
-    FillOp *made = op_new(&fills);
-    if (!made)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    made->to = to;
-    made->pitch = pitch;
-    made->width = width;
-    made->height = width ? height : 0;
-    made->value = value;
-    made->element = element;
-    *op = &made->op;
-    return CUDA_SUCCESS;
-}
-
-static CUresult fill(uint64_t to, uint64_t pitch, unsigned int value, unsigned int element, uint64_t width, uint64_t height, CUstream handle)
-{
-    CUstream stream = stream_of(handle);
-    if (!stream)
-        return CUDA_ERROR_INVALID_HANDLE;
-    Op *op;
-    CUresult refused = make_fill(&op, to, pitch, value, element, width, height);
-    return refused ? refused : submit(stream, op);
-}
-
-#define FILLS(bits, type)                                                                                                          \
-    CUresult ptxlab_cuMemsetD##bits##_v2(CUdeviceptr to, type value, size_t count) { return fill(to, 0, value, bits / 8, count, 1, NULL); } \
-    CUresult ptxlab_cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t count, CUstream stream)                              \
-    {                                                                                                                              \
-        return fill(to, 0, value, bits / 8, count, 1, stream);                                                                     \
-    }                                                                                                                              \
-    CUresult ptxlab_cuMemsetD2D##bits##_v2(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height)                  \
-    {                                                                                                                              \
-        return fill(to, pitch, value, bits / 8, width, height, NULL);                                                              \
-    }                                                                                                                              \
-    CUresult ptxlab_cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
-    {                                                                                                                              \
-        return fill(to, pitch, value, bits / 8, width, height, stream);                                                            \
-    }
-
-FILLS(8, unsigned char)
-FILLS(16, unsigned short)
-FILLS(32, unsigned int)

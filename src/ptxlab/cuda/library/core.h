@@ -64,9 +64,30 @@ typedef enum ReportKind {
     REPORT_DOUBLE_FREE = 2,
     REPORT_FOREIGN_FREE = 3, /* an address that no allocation begins at */
     REPORT_LAUNCH = 4,       /* a launch that the driver refuses */
-    REPORT_READ = 5,         /* a copy from memory that is not there; the text is its size. Only while transfers are followed */
-    REPORT_WRITE = 6         /* the same, to memory that is not there */
+    REPORT_READ = 5,         /* a copy from memory that is not there; the text is its size */
+    REPORT_WRITE = 6         /* a copy or a fill of memory that is not there; the text is its size */
 } ReportKind;
+
+/* Bytes that an operation accesses; `how` is of ACCESS_... in order.h. */
+typedef struct AccessRange {
+    uint64_t low, high;
+    uint32_t how, reserved;
+} AccessRange;
+
+typedef enum ConflictKind {
+    CONFLICT_WRITES = 1, /* two operations that nothing orders write to the same bytes */
+    CONFLICT_READS,      /* the second one reads what the first one writes */
+    CONFLICT_OVERWRITES, /* the second one writes what the first one reads */
+    CONFLICT_HOST_WRITES /* the program has changed bytes of its memory between the operation and a call that waits for it */
+} ConflictKind;
+
+/* Two operations, or an operation and a call that waits for it, which has no stream. */
+typedef struct Conflict {
+    uint32_t kind, reserved;
+    uint64_t address, size;
+    uint64_t places[2], streams[2];
+    char what[2][96];
+} Conflict;
 
 /* No function may call the driver again, except for ptxlab_heap_* and ptxlab_stalled. Pointers are valid during the call. */
 typedef struct Core {
@@ -102,6 +123,17 @@ typedef struct Core {
     void (*interrupt_program)(void);
     /* End the launch that executes, or the next one. */
     void (*interrupt_launch)(void);
+    void (*report_conflict)(const Conflict *conflict);
+    /* Number a code object of Python's; 0 for code that calls the driver for a program. */
+    uint64_t (*number_code)(void *code);
+    void *(*thread_state)(void);
+    void *(*frame_of_thread)(void *state);
+    void *(*frame_before)(void *frame);
+    void *(*code_of_frame)(void *frame);
+    int (*line_of_frame)(void *frame);
+    void (*drop_object)(void *object);
+    /* Of a server process: where the calling thread of a program is. */
+    uint64_t (*place)(void);
 } Core;
 
 /* What the core calls. */
@@ -123,6 +155,10 @@ void ptxlab_stalled(void);
 /* How many threads of the program wait for a stream, and how many streams have work that does not wait. */
 void ptxlab_activity(uint32_t *waiting, uint32_t *moving);
 
+/* Whether the core should say what the launch of this thread has accessed, and how it does. */
+int ptxlab_order_is_wanted(void);
+void ptxlab_accessed(const AccessRange *ranges, uint32_t count);
+
 /* Memory for variables of modules. */
 uint64_t ptxlab_heap_allocate(int device, uint64_t size, uint64_t alignment);
 void ptxlab_heap_free(uint64_t address);
@@ -134,7 +170,8 @@ typedef struct HeapChange {
     uint64_t address, size, id;
     int32_t device, kind; /* of enum MemoryKind; negative: released; or TRANSFER */
     int32_t file;         /* what is mapped there: a descriptor of the process and 1; 0: the memory of the library */
-    int32_t reserved;
+    int32_t left;         /* released because its context ends */
+    uint64_t place;       /* where the program has allocated or freed it; 0: not known */
 } HeapChange;
 
 /* Whether copies and fills are among the changes of the map of memory: a range that gets the bytes at `id`, or others if that is 0. */

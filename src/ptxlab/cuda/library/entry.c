@@ -3,20 +3,24 @@
 
 #include "internal.h"
 
-#define BODY(symbol, needs, parameters, arguments)   \
-    EXPORT CUresult symbol parameters                \
-    {                                                \
-        CUresult refused = enter_##needs();          \
-        return refused ? refused : ptxlab_##symbol arguments; \
+#define BODY(name, symbol, needs, parameters, arguments) \
+    EXPORT CUresult symbol parameters                    \
+    {                                                    \
+        CUresult refused = enter_##needs();              \
+        if (refused)                                     \
+            return refused;                              \
+        this_thread()->function = #name;                 \
+        return ptxlab_##symbol arguments;                \
     }
-#define FUNCTION(name, since, symbol, needs, parameters, arguments) BODY(symbol, needs, parameters, arguments)
+#define FUNCTION(name, since, symbol, needs, parameters, arguments) BODY(name, symbol, needs, parameters, arguments)
 #define STREAM_FUNCTION(name, since, symbol, suffix, needs, parameters, arguments) \
-    BODY(symbol, needs, parameters, arguments)                                     \
+    BODY(name, symbol, needs, parameters, arguments)                               \
     EXPORT CUresult symbol##suffix parameters                                      \
     {                                                                              \
         CUresult refused = enter_##needs();                                        \
         if (refused)                                                               \
             return refused;                                                        \
+        this_thread()->function = #name;                                           \
         this_thread()->per_thread++;                                               \
         CUresult result = ptxlab_##symbol arguments;                               \
         this_thread()->per_thread--;                                               \

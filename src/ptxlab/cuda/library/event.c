@@ -45,6 +45,7 @@ static void place(Op *op, CUstream stream)
     if (record->event->position.stream)
         stream_drop(record->event->position.stream);
     record->event->position = (Position){stream, op->index};
+    record->event->clock = stream->clock;
     record->stream = stream;
 }
 
@@ -115,14 +116,22 @@ CUresult ptxlab_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int f
         return CUDA_ERROR_ILLEGAL_STATE;
     if ((event->capture || stream->capture) && capture_event_wait)
         return capture_event_wait(stream, event);
-    return event->position.stream ? stream_wait_for(stream, event->position) : CUDA_SUCCESS;
+    if (!event->position.stream)
+        return CUDA_SUCCESS;
+    lock();
+    order_wait(stream, &event->clock);
+    unlock();
+    return stream_wait_for(stream, event->position);
 }
 
 static bool happened(CUevent event)
 {
     lock();
     bool reached = !event->position.stream || is_reached(event->position);
+    if (reached && event->position.stream)
+        order_known(&event->clock, this_thread()->function);
     unlock();
+    report_conflicts();
     return reached;
 }
 
@@ -144,7 +153,12 @@ CUresult ptxlab_cuEventSynchronize(CUevent event)
         return CUDA_ERROR_INVALID_HANDLE;
     if (event->capture)
         return capture_refuse_event(event);
-    return event->position.stream ? wait_for(event->position, event->context) : CUDA_SUCCESS;
+    if (!event->position.stream)
+        return CUDA_SUCCESS;
+    lock();
+    Clock clock = event->clock;
+    unlock();
+    return wait_until_known(event->position, event->context, &clock);
 }
 
 CUresult ptxlab_cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)

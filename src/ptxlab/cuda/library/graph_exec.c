@@ -9,6 +9,7 @@ enum { UPDATE_TOPOLOGY_CHANGED = 2, UPDATE_TYPE_CHANGED = 3 };
 struct CUgraphExec_st {
     CUgraph graph; /* its nodes' `original` are those of the graph that it was made from */
     CUgraphNode *order;
+    Clock clock; /* of its last launch, which the next one comes after */
 };
 
 static CUgraphExec exec_of(CUgraphExec handle) { return handle_is(handle, HANDLE_GRAPH_EXEC) ? handle : NULL; }
@@ -105,7 +106,16 @@ CUresult ptxlab_cuGraphLaunch(CUgraphExec executable, CUstream handle)
     if (!exec_of(executable))
         return CUDA_ERROR_INVALID_VALUE;
     CUstream stream = stream_of(handle);
-    return stream ? submit_all(executable->graph, executable->order, stream) : CUDA_ERROR_INVALID_HANDLE;
+    if (!stream)
+        return CUDA_ERROR_INVALID_HANDLE;
+    lock();
+    order_wait(stream, &executable->clock);
+    unlock();
+    CUresult result = submit_all(executable->graph, executable->order, stream);
+    lock();
+    executable->clock = stream->clock;
+    unlock();
+    return result;
 }
 
 CUresult ptxlab_cuGraphUpload(CUgraphExec executable, CUstream handle)

@@ -67,6 +67,12 @@ void end_host_wait(void *token);
 bool handle_signals(void);
 uint64_t now_ns(void);
 
+/* For each slot, which a stream has while it exists, how many of its operations have been done before something. */
+#define ORDER_SLOTS 64
+typedef struct Clock {
+    uint64_t done[ORDER_SLOTS];
+} Clock;
+
 /* State of a thread. */
 typedef struct Thread {
     struct CUctx_st **contexts; /* the stack; the last one is current */
@@ -75,6 +81,8 @@ typedef struct Thread {
     int capture_mode;
     struct CUstream_st *streams[PTXLAB_MAX_DEVICES]; /* the default streams of the thread, by device */
     struct CUstream_st *running;                     /* the stream whose work this thread does */
+    struct Op *performing;                           /* and that work */
+    const char *function;                            /* the last function with a stream that the thread has called */
 } Thread;
 
 Thread *this_thread(void);
@@ -112,6 +120,8 @@ struct CUctx_st {
     uint32_t peers; /* bit i: access to the memory of device i is enabled */
     struct CUstream_st *legacy;
     struct CUstream_st *streams; /* all streams of the context, the legacy one too */
+    Clock gone;                  /* of streams that were destroyed */
+    bool unordered;              /* streams are ordered by values in memory, which is not followed */
 };
 
 /* The current context, null if there is none. */
@@ -137,6 +147,8 @@ typedef struct Allocation {
     unsigned int flags;
     CUcontext context;
     void *owner; /* of kinds that have one: a pool, a physical handle */
+    uint64_t place; /* where the program has allocated it, and when it is removed, where it has freed it */
+    bool left;      /* removed because its context ends */
     int file;    /* of MEMORY_MAPPED: the descriptor of what is mapped, and 1 */
 } Allocation;
 
@@ -152,9 +164,17 @@ int arena_share(void);
 Allocation *memory_find(uint64_t address);
 Allocation *memory_add(Allocation made);
 void memory_remove(Allocation *allocation);
+/* Whether the program itself may access the memory there: memory of the host that the driver knows, or managed memory. */
+bool is_host_memory(uint64_t address);
+/* Whether an allocation, or null, is memory of the host that the driver knows. */
+bool is_pinned(const Allocation *found);
 /* Bytes of the allocations of an owner. */
 uint64_t memory_owned(const void *owner);
 /* Without the lock: */
+/* Whether a range lies in memory that the driver knows; memory that follows without a gap counts. */
+bool in_map(uint64_t address, uint64_t size);
+/* Say that an operation reads or writes memory that does not exist. */
+void report_no_memory(ReportKind kind, uint64_t address, uint64_t size);
 CUresult memory_allocate(MemoryKind kind, int device, uint64_t size, uint64_t alignment, unsigned int flags, uint64_t *address);
 CUresult memory_free(const char *function, uint64_t address, unsigned int kinds);
 void memory_free_context(CUcontext context);
@@ -164,13 +184,13 @@ void memory_release(uint64_t address, uint64_t size);
 void memory_release_freed(void);
 /* A range got the bytes at `from`, or others if that is 0: for a core that follows transfers. */
 void note_transfer(uint64_t to, uint64_t from, uint64_t size);
-bool follows_transfers(void);
 #define KIND_BIT(kind) (1u << (kind))
 
 /* ------------------------------------------------------------------ streams */
 
 typedef struct Op Op;
 typedef struct OpClass OpClass;
+typedef struct Work Work;
 
 /* A position in a stream: reached when `stream` has completed so many operations. */
 typedef struct Position {
@@ -197,6 +217,10 @@ struct OpClass {
     void (*dispose)(Op *op);
     /* What a copy needs that holds something of its own; `made` is a bytewise copy; may be null. */
     bool (*copied)(Op *made, const Op *from);
+    /* Give what it accesses, up to MOST_RANGES ranges, and for findings a name, null for that of the function; null for operations that
+     * access no memory of the program. It returns false if the ranges are known when it has been performed (`ptxlab_accessed`). */
+    bool (*describe)(const Op *op, AccessRange *ranges, uint32_t *count, const char **what);
+    bool tells; /* when it is performed, the program knows that what comes before it is done */
 };
 
 /* What an operation of a class begins with. */
@@ -206,6 +230,7 @@ struct Op {
     uint64_t index;  /* in the stream, from 1 */
     Position *after; /* what must be reached first, besides the operations before it */
     uint32_t after_count;
+    Work *work; /* null if nothing needs to be known of its accesses */
 };
 
 struct CUstream_st {
@@ -225,6 +250,9 @@ struct CUstream_st {
     CUstreamAttrValue attributes[16];
     void *capture; /* of graphs: not null while the stream captures */
     int capture_status;
+    int slot; /* of clocks; negative: none was free */
+    bool worked;
+    Clock clock; /* what is done when its last operation is */
 };
 
 /* The stream that a handle stands for in the current context; null if there is none. */
@@ -242,6 +270,8 @@ CUresult submit_and_wait(CUstream stream, Op *op);
 CUresult submit_and_linger(CUstream stream, Op *op);
 /* Wait for a position, for a stream, for a context; the error that sticks to the context. */
 CUresult wait_for(Position position, CUcontext context);
+/* The same, and note that the program knows what a clock says. */
+CUresult wait_until_known(Position position, CUcontext context, const Clock *clock);
 bool is_reached(Position position);
 CUresult synchronize_stream(CUstream stream);
 CUresult synchronize_context(CUcontext context);
@@ -277,9 +307,38 @@ struct CUevent_st {
     Position position;   /* of the last record; no stream: it has not been recorded */
     uint64_t time;       /* when that was performed, in nanoseconds */
     void *capture;       /* of graphs: the event was recorded in a stream that captures */
+    Clock clock;         /* of the stream, when the event was recorded */
 };
 
 CUresult event_record(CUevent event, CUstream stream);
+
+/* ------------------------------------------------------------------ the order of work: order.c */
+
+/* With the lock held: */
+void order_begin_stream(CUstream stream);
+void order_end_stream(CUstream stream);
+void order_submitted(CUstream stream, Op *op, Work *work);
+void order_wait(CUstream stream, const Clock *clock);
+void order_stream_clock(CUstream stream, Clock *found);
+void order_context_clock(CUcontext context, Clock *found);
+/* The program knows that the work before a clock is done, because it has called a function that waits; null: a function of its own ran. */
+void order_known(const Clock *clock, const char *function);
+/* An operation is to be performed; it has been, or has been left out. */
+void order_begins(Op *op);
+void order_performed(Op *op);
+/* Streams of a context are ordered by values in memory from now on: nothing is found of their order. */
+void order_is_unknown(CUcontext context);
+/* Memory begins to exist: what was there before is of no concern. */
+void order_forget(uint64_t address, uint64_t size);
+/* Without the lock: what an operation accesses, as far as that is of concern. */
+Work *work_of(const Op *op, CUstream stream);
+/* With the lock held. */
+void work_drop(Work *work);
+uint64_t work_place(const Work *work);
+/* Without the lock: tell the core what has been found. */
+void report_conflicts(void);
+/* Where in the program this thread is: a number for the core, 0 if that is not known. */
+uint64_t place_here(void);
 
 /* ------------------------------------------------------------------ modules and launches */
 

@@ -37,6 +37,15 @@ static void cancel(Op *op)
 
 static void release(Op *op) { free(((LaunchOp *)op)->parameters); }
 
+/* What it accesses is known when it has ended. */
+static bool describe(const Op *op, AccessRange *ranges, uint32_t *count, const char **what)
+{
+    Kernel *kernel;
+    (void)ranges, (void)count;
+    *what = kernel_of(((const LaunchOp *)op)->function, &kernel) ? "of an unloaded module" : kernel->name;
+    return false;
+}
+
 static bool copied(Op *made, const Op *from)
 {
     LaunchOp *launch = (LaunchOp *)made;
@@ -50,7 +59,8 @@ static bool copied(Op *made, const Op *from)
 }
 
 static const OpClass launches = {
-    .size = sizeof(LaunchOp), .node = NODE_KERNEL, .prepare = prepare, .perform = run, .cancel = cancel, .dispose = release, .copied = copied};
+    .size = sizeof(LaunchOp), .node = NODE_KERNEL, .prepare = prepare, .perform = run, .cancel = cancel, .dispose = release, .copied = copied,
+    .describe = describe};
 
 /* ------------------------------------------------------------------ parameters */
 

@@ -1,4 +1,5 @@
 /* The map of memory: what is allocated, registered or mapped, and what programs ask about it. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,22 @@ Allocation *memory_find(uint64_t address)
     return address - found->address < found->size ? found : NULL;
 }
 
+bool in_map(uint64_t address, uint64_t size)
+{
+    bool known = true;
+    lock();
+    while (size && known) {
+        Allocation *found = memory_find(address);
+        uint64_t inside = found ? found->address + found->size - address : 0;
+        known = inside > 0;
+        inside = inside < size ? inside : size;
+        address += inside;
+        size -= inside;
+    }
+    unlock();
+    return known;
+}
+
 static void enter(HeapChange change)
 {
     if (change_count == change_capacity) {
@@ -56,22 +73,34 @@ static void enter(HeapChange change)
 static void note(const Allocation *allocation, bool released)
 {
     int kind = released ? -(int)allocation->kind : (int)allocation->kind;
-    enter((HeapChange){allocation->address, allocation->size, allocation->id, allocation->device, kind, allocation->file, 0});
+    enter((HeapChange){.address = allocation->address,
+                       .size = allocation->size,
+                       .id = allocation->id,
+                       .device = allocation->device,
+                       .kind = kind,
+                       .file = allocation->file,
+                       .left = allocation->left,
+                       .place = allocation->place});
 }
 
 static _Atomic bool follows;
 
 EXPORT void ptxlab_follow_transfers(int follow) { follows = follow != 0; }
 
-bool follows_transfers(void) { return follows; }
-
 void note_transfer(uint64_t to, uint64_t from, uint64_t size)
 {
     if (!follows || !size)
         return;
     lock();
-    enter((HeapChange){to, size, from, 0, TRANSFER, 0, 0});
+    enter((HeapChange){.address = to, .size = size, .id = from, .kind = TRANSFER});
     unlock();
+}
+
+void report_no_memory(ReportKind kind, uint64_t address, uint64_t size)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)size);
+    report(kind, this_thread()->function, address, text);
 }
 
 Allocation *memory_add(Allocation made)
@@ -94,6 +123,7 @@ Allocation *memory_add(Allocation made)
     map[at] = kept;
     count++;
     used[made.device] += made.reserved;
+    order_forget(made.address, made.size);
     note(kept, false);
     return kept;
 }
@@ -196,9 +226,16 @@ CUresult memory_allocate(MemoryKind kind, int device, uint64_t size, uint64_t al
         arena_release(at, size);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    uint64_t place = kind == MEMORY_VARIABLE ? 0 : place_here();
     lock();
-    Allocation *made = memory_add((Allocation){
-        .address = at, .size = size, .reserved = reserved, .kind = kind, .device = arena, .flags = flags, .context = current_context()});
+    Allocation *made = memory_add((Allocation){.address = at,
+                                               .size = size,
+                                               .reserved = reserved,
+                                               .kind = kind,
+                                               .device = arena,
+                                               .flags = flags,
+                                               .context = current_context(),
+                                               .place = place});
     unlock();
     if (!made) {
         arena_release(at, size);
@@ -211,13 +248,17 @@ CUresult memory_allocate(MemoryKind kind, int device, uint64_t size, uint64_t al
 /* Free the allocation that begins at an address, if it is of one of these kinds. */
 CUresult memory_free(const char *function, uint64_t address, unsigned int kinds)
 {
+    const Op *op = this_thread()->performing;
+    uint64_t place = kinds == KIND_BIT(MEMORY_VARIABLE) ? 0 : op && op->work ? work_place(op->work) : place_here();
     lock();
     Allocation *found = memory_find(address);
     bool fits = found && found->address == address && kinds & KIND_BIT(found->kind);
     bool own = fits && found->kind != MEMORY_REGISTERED;
     uint64_t size = fits ? found->size : 0;
-    if (fits)
+    if (fits) {
+        found->place = place;
         memory_remove(found);
+    }
     unlock();
     if (!fits) {
         report(found ? REPORT_FOREIGN_FREE : REPORT_DOUBLE_FREE, function, address, "");
@@ -236,6 +277,7 @@ void memory_free_context(CUcontext context)
         for (size_t i = count; i-- > 0 && !found.address;)
             if (map[i]->context == context && map[i]->kind <= MEMORY_MANAGED) {
                 found = *map[i];
+                map[i]->left = true;
                 memory_remove(map[i]);
             }
         unlock();
@@ -393,14 +435,20 @@ CUresult ptxlab_cuMemHostUnregister(void *memory)
     return unregister(memory);
 }
 
-static bool is_host(const Allocation *found) { return found && (found->kind == MEMORY_HOST || found->kind == MEMORY_REGISTERED); }
+bool is_pinned(const Allocation *found) { return found && (found->kind == MEMORY_HOST || found->kind == MEMORY_REGISTERED); }
+
+bool is_host_memory(uint64_t address)
+{
+    Allocation *found = memory_find(address);
+    return is_pinned(found) || (found && found->kind == MEMORY_MANAGED);
+}
 
 CUresult ptxlab_cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *memory, unsigned int flags)
 {
     if (!address || flags)
         return CUDA_ERROR_INVALID_VALUE;
     lock();
-    bool fits = is_host(memory_find((uint64_t)memory));
+    bool fits = is_pinned(memory_find((uint64_t)memory));
     unlock();
     if (!fits)
         return CUDA_ERROR_INVALID_VALUE;
@@ -414,135 +462,9 @@ CUresult ptxlab_cuMemHostGetFlags(unsigned int *flags, void *memory)
         return CUDA_ERROR_INVALID_VALUE;
     lock();
     Allocation *found = memory_find((uint64_t)memory);
-    bool fits = is_host(found);
+    bool fits = is_pinned(found);
     if (fits)
         *flags = found->flags & (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED);
     unlock();
     return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* ------------------------------------------------------------------ attributes of pointers */
-
-/* Store an attribute; `found` is null for memory that the driver does not know, for which attributes are zero. False: no such attribute. */
-static bool attribute_of(void *value, CUpointer_attribute attribute, const Allocation *found, uint64_t address)
-{
-    bool managed = found && found->kind == MEMORY_MANAGED, on_host = is_host(found);
-    switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-        *(CUcontext *)value = found && found->kind != MEMORY_POOL ? found->context : NULL;
-        return true;
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        *(unsigned int *)value = !found ? 0 : on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-        return true;
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        *(CUdeviceptr *)value = found ? address : 0;
-        return true;
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        *(void **)value = !found || on_host || managed ? (void *)address : NULL; /* other memory is the program's */
-        return true;
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        *(unsigned char *)value = found && attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE && found->kind == MEMORY_DEVICE;
-        return true;
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-        *(unsigned long long *)value = found ? found->id : 0;
-        return true;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-        *(unsigned int *)value = managed;
-        return true;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)value = !found ? -2 : found->device < PTXLAB_MAX_DEVICES ? found->device : found->context ? found->context->device : 0;
-        return true;
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        *(CUdeviceptr *)value = found ? found->address : 0;
-        return true;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        *(size_t *)value = found ? found->size : 0;
-        return true;
-    case CU_POINTER_ATTRIBUTE_MAPPED:
-        *(unsigned char *)value = found != NULL;
-        return true;
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-        *(unsigned char *)value = found && found->kind == MEMORY_DEVICE;
-        return true;
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        *(unsigned long long *)value = 0;
-        return true;
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        *(void **)value = found && found->kind == MEMORY_POOL ? found->owner : NULL;
-        return true;
-    default:
-        return false;
-    }
-}
-
-CUresult ptxlab_cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr address)
-{
-    if (!value)
-        return CUDA_ERROR_INVALID_VALUE;
-    lock();
-    Allocation *found = memory_find(address);
-    bool known = found && attribute_of(value, attribute, found, address);
-    bool no_host_pointer =
-        known && attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER && !is_host(found) && found->kind != MEMORY_MANAGED;
-    unlock();
-    return known && !no_host_pointer ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult ptxlab_cuPointerGetAttributes(unsigned int number, CUpointer_attribute *attributes, void **values, CUdeviceptr address)
-{
-    if (!number || !attributes || !values)
-        return CUDA_ERROR_INVALID_VALUE;
-    bool known = true;
-    lock();
-    Allocation *found = memory_find(address);
-    for (unsigned int i = 0; i < number && known; i++)
-        known = values[i] && attribute_of(values[i], attributes[i], found, address);
-    unlock();
-    return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult ptxlab_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
-{
-    if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
-        return CUDA_ERROR_INVALID_VALUE;
-    lock();
-    bool known = memory_find(address) != NULL;
-    unlock();
-    return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* ------------------------------------------------------------------ hints */
-
-/* Memory does not move: prefetching and advice have no effect, and are refused as on a GPU for other memory than managed one. */
-static CUresult hint(CUdeviceptr address, size_t size)
-{
-    lock();
-    Allocation *found = memory_find(address);
-    bool fits = found && size && found->kind == MEMORY_MANAGED && size <= found->address + found->size - address;
-    unlock();
-    return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult ptxlab_cuMemPrefetchAsync(CUdeviceptr address, size_t size, CUdevice device, CUstream stream)
-{
-    (void)device;
-    return stream_of(stream) ? hint(address, size) : CUDA_ERROR_INVALID_HANDLE;
-}
-
-CUresult ptxlab_cuMemPrefetchAsync_v2(CUdeviceptr address, size_t size, CUmemLocation location, unsigned int flags, CUstream stream)
-{
-    (void)location;
-    return flags ? CUDA_ERROR_INVALID_VALUE : ptxlab_cuMemPrefetchAsync(address, size, 0, stream);
-}
-
-CUresult ptxlab_cuMemAdvise(CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice device)
-{
-    (void)device;
-    return advice < 1 || advice > 6 ? CUDA_ERROR_INVALID_VALUE : hint(address, size);
-}
-
-CUresult ptxlab_cuMemAdvise_v2(CUdeviceptr address, size_t size, CUmem_advise advice, CUmemLocation location)
-{
-    return ptxlab_cuMemAdvise(address, size, advice, location.id);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "internal.h"
+#include "order.h"
 
 enum { UNIT = 32u << 20, ALIGNMENT = 512, BLOCK = 2u << 20, PAGE = 4096 };
 enum { REUSE_FIRST = 1, REUSE_LAST = 3, RELEASE_THRESHOLD = 4, RESERVED = 5, RESERVED_HIGH = 6, USED = 7, USED_HIGH = 8 };
@@ -126,8 +126,27 @@ static CUresult go(Op *op)
     return CUDA_SUCCESS;
 }
 
+/* Memory comes and goes as if it were written: what uses it is between. */
+static bool describe(const Op *op, AccessRange *ranges, uint32_t *count, const char **what)
+{
+    (void)what;
+    lock();
+    Allocation *found = memory_find(((const MemoryOp *)op)->address);
+    if (found)
+        ranges[(*count)++] = (AccessRange){found->address, found->address + found->size, ACCESS_WRITE, 0};
+    unlock();
+    return true;
+}
+
+static CUresult is_there(Op *op)
+{
+    (void)op;
+    return CUDA_SUCCESS;
+}
+
+static const OpClass arrivals = {.size = sizeof(MemoryOp), .at_once = true, .perform = is_there, .describe = describe};
 static const OpClass allocations = {.size = sizeof(MemoryOp), .node = NODE_ALLOCATE, .at_once = true, .perform = come};
-static const OpClass releases = {.size = sizeof(MemoryOp), .node = NODE_RELEASE, .at_once = true, .perform = go};
+static const OpClass releases = {.size = sizeof(MemoryOp), .node = NODE_RELEASE, .at_once = true, .perform = go, .describe = describe};
 
 static CUresult submit_memory(const OpClass *class, CUstream stream, uint64_t address, GraphMemory *of_graph)
 {
@@ -172,6 +191,8 @@ CUresult ptxlab_cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmem
         }
         if (!refused && stream->capture)
             refused = allocate_in_graph(at, size, pool, stream);
+        else if (!refused)
+            refused = submit_memory(&arrivals, stream, at, NULL);
     }
     if (!refused)
         *address = at;

@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-enum { IDLE_NS = 500000000, POLL_NS = 1000000, LINGER_NS = 250000000, SIGNALS_NS = 100000000 };
+enum { IDLE_NS = 500000000, POLL_NS = 1000000, LINGER_NS = 250000000 };
 
 CUresult (*capture_operation)(CUstream stream, Op *op);
 CUresult (*capture_event_record)(CUstream stream, CUevent event);
@@ -32,6 +32,7 @@ Op *op_copy(const Op *from)
     made->next = NULL;
     made->after = NULL;
     made->after_count = 0;
+    made->work = NULL;
     if (from->class->copied && !from->class->copied(made, from)) {
         free(made);
         return NULL;
@@ -46,6 +47,7 @@ void op_free(Op *op)
     lock();
     for (uint32_t i = 0; i < op->after_count; i++)
         stream_drop(op->after[i].stream);
+    work_drop(op->work);
     unlock();
     free(op->after);
     free(op);
@@ -57,6 +59,7 @@ static void unlink_stream(CUstream stream)
 {
     if (!stream->context)
         return;
+    order_end_stream(stream);
     for (CUstream *at = &stream->context->streams; *at; at = &(*at)->next)
         if (*at == stream) {
             *at = stream->next;
@@ -89,6 +92,7 @@ CUstream stream_new(CUcontext context, unsigned int flags, int priority)
     stream->id = driver.next_id++;
     stream->next = context->streams;
     context->streams = stream;
+    order_begin_stream(stream);
     unlock();
     return stream;
 }
@@ -192,12 +196,20 @@ static CUresult perform(CUstream stream, Op *op)
     CUcontext context = stream->context;
     CUresult earlier = context->error, result = CUDA_SUCCESS;
     driver.performing++;
+    order_begins(op);
     unlock();
+    Op *outer = this_thread()->performing;
+    this_thread()->performing = op;
     if (!earlier)
         result = op->class->perform(op);
     else if (op->class->cancel)
         op->class->cancel(op);
+    this_thread()->performing = outer;
+    lock();
+    order_performed(op);
+    unlock();
     op_free(op);
+    report_conflicts();
     lock();
     if (!--driver.performing) {
         unlock();
@@ -278,16 +290,20 @@ static bool start_thread(CUstream stream)
 /* ------------------------------------------------------------------ submission */
 
 /* Submit, and give the position after the operation. */
-static CUresult submit_at(CUstream stream, Op *op, Position *position)
+static CUresult submit_at(CUstream stream, Op *op, Position *position, Clock *clock)
 {
     CUresult result = op->class->prepare ? op->class->prepare(op, stream) : CUDA_SUCCESS;
     if (result) {
         op_free(op);
         return result;
     }
+    Work *work = work_of(op, stream);
     lock();
     bool collected = collect(stream, op);
     op->index = ++stream->submitted;
+    order_submitted(stream, op, work);
+    if (clock)
+        *clock = stream->clock;
     if (op->class->entered)
         op->class->entered(op, stream);
     *position = (Position){stream, op->index};
@@ -298,6 +314,7 @@ static CUresult submit_at(CUstream stream, Op *op, Position *position)
         result = perform(stream, op);
         stream_drop(stream);
         unlock();
+        report_conflicts();
         return result;
     }
     op->next = NULL;
@@ -311,13 +328,14 @@ static CUresult submit_at(CUstream stream, Op *op, Position *position)
     pthread_cond_broadcast(&driver.changed);
     stream_drop(stream);
     unlock();
+    report_conflicts();
     return result;
 }
 
 CUresult submit(CUstream stream, Op *op)
 {
     Position position;
-    return stream->capture && capture_operation ? capture_operation(stream, op) : submit_at(stream, op, &position);
+    return stream->capture && capture_operation ? capture_operation(stream, op) : submit_at(stream, op, &position, NULL);
 }
 
 CUresult submit_and_wait(CUstream stream, Op *op)
@@ -328,8 +346,9 @@ CUresult submit_and_wait(CUstream stream, Op *op)
         op_free(op);
         return capture_refuse(stream);
     }
-    CUresult result = submit_at(stream, op, &position);
-    return result ? result : wait_for(position, context);
+    Clock clock;
+    CUresult result = submit_at(stream, op, &position, &clock);
+    return result ? result : wait_until_known(position, context, &clock);
 }
 
 /* A launch is queued: a kernel that waits for the host or for another stream goes on beside the program. Most kernels end while the
@@ -339,7 +358,7 @@ CUresult submit_and_linger(CUstream stream, Op *op)
     Position position;
     if (stream->capture && capture_operation)
         return capture_operation(stream, op);
-    CUresult result = submit_at(stream, op, &position);
+    CUresult result = submit_at(stream, op, &position, NULL);
     if (result || this_thread()->running)
         return result;
     uint64_t until = now_ns() + LINGER_NS;
@@ -351,124 +370,4 @@ CUresult submit_and_linger(CUstream stream, Op *op)
     unlock();
     end_host_wait(token);
     return CUDA_SUCCESS;
-}
-
-/* ------------------------------------------------------------------ waiting */
-
-CUresult wait_for(Position position, CUcontext context)
-{
-    lock();
-    if (!is_reached(position)) {
-        if (this_thread()->running) {
-            unlock();
-            return CUDA_ERROR_NOT_PERMITTED; /* a host function must not wait */
-        }
-        stream_keep(position.stream);
-        driver.waiting++;
-        unlock();
-        void *token = begin_host_wait();
-        lock();
-        bool interrupted = false;
-        while (!is_reached(position) && driver.phase == PHASE_READY && !interrupted)
-            if (!wait_changed(now_ns() + SIGNALS_NS)) {
-                unlock();
-                interrupted = handle_signals();
-                lock();
-            }
-        driver.waiting--;
-        stream_drop(position.stream);
-        unlock();
-        end_host_wait(token);
-        if (interrupted)
-            return CUDA_ERROR_NOT_READY;
-        lock();
-    }
-    CUresult result = CUDA_ERROR_DEINITIALIZED;
-    if (driver.phase == PHASE_READY)
-        result = handle_is(context, HANDLE_CONTEXT) ? context->error : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    unlock();
-    return result;
-}
-
-CUresult synchronize_stream(CUstream stream)
-{
-    CUcontext context = stream->context;
-    if (stream->capture)
-        return capture_refuse(stream);
-    lock();
-    Position position = stream_position(stream);
-    for (uint32_t i = 0; i < stream->pending_count && is_reached(position); i++)
-        if (!is_reached(stream->pending[i]))
-            position = stream->pending[i];
-    bool pending = stream->pending_count && !is_reached(position);
-    unlock();
-    CUresult result = wait_for(position, context);
-    return pending && !result ? synchronize_stream(stream) : result;
-}
-
-CUresult synchronize_context(CUcontext context)
-{
-    for (;;) {
-        Position position = {0};
-        lock();
-        for (CUstream stream = context->streams; stream && !position.stream; stream = stream->next)
-            if (!is_reached(stream_position(stream)))
-                position = stream_position(stream);
-        if (position.stream)
-            stream_keep(position.stream); /* another thread may destroy it */
-        CUresult error = context->error;
-        unlock();
-        if (!position.stream)
-            return error;
-        CUresult result = wait_for(position, context);
-        lock();
-        stream_drop(position.stream);
-        unlock();
-        if (result && result != context->error)
-            return result;
-    }
-}
-
-static void drain(void *handle, void *data)
-{
-    CUcontext **next = data;
-    *(*next)++ = handle;
-}
-
-EXPORT void ptxlab_drain(void)
-{
-    enum { MOST = 256 };
-    CUcontext contexts[MOST], *end = contexts;
-    if (driver.phase != PHASE_READY)
-        return;
-    handle_each(HANDLE_CONTEXT, drain, &end);
-    for (CUcontext *context = contexts; context < end; context++)
-        synchronize_context(*context);
-}
-
-EXPORT void ptxlab_stalled(void)
-{
-    lock();
-    CUstream stream = this_thread()->running;
-    if (stream && !stream->stalled) {
-        stream->stalled = true;
-        pthread_cond_broadcast(&driver.changed);
-    }
-    unlock();
-}
-
-static void count_moving(void *handle, void *data)
-{
-    CUcontext context = handle;
-    for (CUstream stream = context->streams; stream; stream = stream->next)
-        *(uint32_t *)data += stream->running && !stream->stalled;
-}
-
-EXPORT void ptxlab_activity(uint32_t *waiting, uint32_t *moving)
-{
-    *moving = 0;
-    lock();
-    *waiting = driver.waiting;
-    handle_each(HANDLE_CONTEXT, count_moving, moving);
-    unlock();
 }

@@ -45,7 +45,13 @@ CUresult ptxlab_cuStreamQuery(CUstream handle)
     bool reached = is_reached(stream_position(stream));
     for (uint32_t i = 0; i < stream->pending_count; i++)
         reached = reached && is_reached(stream->pending[i]);
+    if (reached) {
+        Clock clock;
+        order_stream_clock(stream, &clock);
+        order_known(&clock, this_thread()->function);
+    }
     unlock();
+    report_conflicts();
     return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -203,7 +209,14 @@ static void call_with_error(Op *op)
         host->callback(host->stream, CUDA_ERROR_LAUNCH_FAILED, host->data);
 }
 
-static const OpClass host_calls = {.size = sizeof(HostCall), .node = NODE_HOST, .perform = call, .cancel = call_with_error};
+static bool describe_nothing(const Op *op, AccessRange *ranges, uint32_t *count, const char **what)
+{
+    (void)op, (void)ranges, (void)count, (void)what;
+    return true;
+}
+
+static const OpClass host_calls = {
+    .size = sizeof(HostCall), .node = NODE_HOST, .perform = call, .cancel = call_with_error, .describe = describe_nothing, .tells = true};
 
 CUresult make_host_call(Op **op, CUhostFn function, void *data)
 {
@@ -292,7 +305,7 @@ static CUresult store(Op *op)
 }
 
 static const OpClass value_waits = {.size = sizeof(ValueOp), .at_once = true, .perform = pass, .ready = holds};
-static const OpClass value_writes = {.size = sizeof(ValueOp), .at_once = true, .perform = store};
+static const OpClass value_writes = {.size = sizeof(ValueOp), .at_once = true, .perform = store, .describe = describe_nothing, .tells = true};
 
 static CUresult value_op(const OpClass *class, CUstream handle, CUdeviceptr address, uint64_t value, unsigned int size, unsigned int flags)
 {
@@ -312,6 +325,8 @@ static CUresult value_op(const OpClass *class, CUstream handle, CUdeviceptr addr
     made->value = value;
     made->size = size;
     made->flags = flags;
+    if (class == &value_waits)
+        order_is_unknown(stream->context);
     return submit(stream, &made->op);
 }
 

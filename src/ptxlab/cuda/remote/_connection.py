@@ -32,11 +32,16 @@ class Kind(IntEnum):
     LINK = 10
     REPORT = 11
     HEAP_CHANGES = 12
+    CONFLICT = 13
+    ENDED = 14
     STALLED = 10000
     ACTIVITY = 10001
     HEAP_ALLOCATE = 10002
     HEAP_FREE = 10003
     PRINT = 10004
+    ORDER_IS_WANTED = 10005
+    ACCESSED = 10006
+    PLACE = 10007
 
 
 class Disconnected(Exception):

@@ -19,6 +19,8 @@ from ptxlab.cuda._install import make_core
 from ptxlab.cuda.bridge import Host
 from ptxlab.cuda.core_types import (
     LOG_BYTES,
+    AccessRange,
+    Conflict,
     DeviceDescription,
     HeapChange,
     KernelInfo,
@@ -92,6 +94,16 @@ class RemoteLibrary:
     def ptxlab_activity(self, waiting: Any, moving: Any) -> None:
         waiting._obj.value, moving._obj.value = struct.unpack("<II", self._ask(Kind.ACTIVITY))
 
+    def ptxlab_order_is_wanted(self) -> int:
+        return int.from_bytes(self._ask(Kind.ORDER_IS_WANTED), "little")
+
+    def ptxlab_accessed(self, ranges: Any, count: int) -> None:
+        self._ask(Kind.ACCESSED, bytes(ranges)[: count * ctypes.sizeof(AccessRange)])
+
+    def site(self, noted: int) -> bytes:
+        """The frames of a place that the library has noted."""
+        return self._ask(Kind.PLACE, struct.pack("<QQQ", noted, 0, 0))
+
     def print(self, text: str) -> None:
         """Write to the standard output of the program."""
         self._ask(Kind.PRINT, text.encode())
@@ -132,6 +144,7 @@ class Server:
         settings = host().settings
         self.bridge, self._core = make_core(self.library, host, visible_targets(settings.target), settings.sms)
         self.bridge.site = self.library.place
+        self.bridge.place_of = self._place
         self.name = f"ptxlab-{os.getpid()}-{secrets.token_hex(8)}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._lock = threading.Condition()
@@ -295,6 +308,21 @@ class Server:
             self._core.report(kind, function, address, text)
         return 0, b""
 
+    def _conflict(self, body: bytes) -> tuple[int, bytes]:
+        self._core.report_conflict(ctypes.byref(Conflict.from_buffer_copy(body)))
+        return 0, b""
+
+    def _ended(self, _: bytes) -> tuple[int, bytes]:
+        self.bridge.report_left()
+        return 0, b""
+
+    def _place(self, noted: int) -> Place | None:
+        """Where in the program a number of the library is."""
+        if not noted or self.library.thread.connection is None:
+            return None
+        with self._at(self.library.site(noted)):
+            return self.library.place()
+
     def _heap_changes(self, body: bytes) -> tuple[int, bytes]:
         size = ctypes.sizeof(HeapChange)
         changes = [HeapChange.from_buffer_copy(body, at) for at in range(0, len(body), size)]
@@ -338,4 +366,6 @@ _HANDLERS: dict[Kind, Callable[[Server, bytes], tuple[int, bytes]]] = {
     Kind.LINK: Server._link,
     Kind.REPORT: Server._report,
     Kind.HEAP_CHANGES: Server._heap_changes,
+    Kind.CONFLICT: Server._conflict,
+    Kind.ENDED: Server._ended,
 }

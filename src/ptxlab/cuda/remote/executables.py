@@ -70,6 +70,8 @@ def link_libraries(folder: Path) -> None:
 
 _GENERATED = ("__device_stub__", "cudaLaunchKernel", "cudaLaunchCooperativeKernel", "__cudaLaunch")
 """What stands in the names of functions between a launch in the source and the library."""
+_TEMPLATES = "cuda_runtime.h"
+"""The header with templates that call the runtime library for a program."""
 
 
 def call_site(frames: Sequence[tuple[str, int]], kernels: Container[str] = ()) -> Place | None:
@@ -80,7 +82,7 @@ def call_site(frames: Sequence[tuple[str, int]], kernels: Container[str] = ()) -
     """
     for file, offset in frames:
         function, shown, source, line = _function_at(file, offset - 1)
-        if function not in kernels and not any(part in function for part in _GENERATED):
+        if function not in kernels and Path(source).name != _TEMPLATES and not any(part in function for part in _GENERATED):
             return Place(source, line, 0) if line else Place(f"{shown} in {Path(file).name}", 0, 0)
     return None
 

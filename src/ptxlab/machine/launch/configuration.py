@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ptxlab.isa.address_space import SHARED_RESERVED
 from ptxlab.machine.launch.options import LaunchOptions, refuse, whole_number
 
@@ -15,9 +18,12 @@ if TYPE_CHECKING:
 __all__ = [
     "CTAS_PER_SM",
     "MOST_SMS",
+    "ORDERS",
     "SHARED_PER_SM",
+    "STRONG",
     "THREADS_PER_CTA",
     "THREADS_PER_SM",
+    "WRITES",
     "LaunchConfiguration",
     "dimensions",
     "shared_bytes",
@@ -50,6 +56,10 @@ def dimensions(name: str, value: Any) -> Dim3:
     return x, y, z
 
 
+WRITES, STRONG, ORDERS = 1, 2, 4
+"""How a launch has accessed bytes: it has written them; by strong operations only; by such with which launches may order each other."""
+
+
 class Outside(Protocol):
     """What runs beside a launch and may change the memory that it sees: other launches, and the program."""
 
@@ -60,6 +70,15 @@ class Outside(Protocol):
         """Wait, because nothing goes on in the launch; return False if nothing outside of it can change that.
 
         ``state`` is a digest of the state that repeats itself.
+        """
+
+    def wants_accesses(self) -> bool:
+        """Whether to call `accessed` when the launch has ended."""
+
+    def accessed(self, ranges: NDArray[np.uint64]) -> None:
+        """The launch has accessed these bytes of device memory.
+
+        Rows are the first byte, the end, and how: `WRITES`, `STRONG` and `ORDERS`, together.
         """
 
 

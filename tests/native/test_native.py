@@ -225,6 +225,17 @@ def test_functions_keep_their_library(cache: Path) -> None:
     assert function(14) == 42
 
 
+def test_addresses_stay_good_whichever_of_two_threads_keeps_its_library(cache: Path) -> None:
+    """Functions that remember libraries may run twice at once, and forget what the first one returned."""
+    request = ("a request",), ["f"], lambda: IR
+    first, second = (native.compile_or_load(*request, opt=0).address("f") for _ in range(2))
+    gc.collect()
+    for number in range(20):
+        native.compile_ir(IR.replace("3", str(number)), ["f"])
+    signature = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
+    assert first != second and signature(first)(14) == signature(second)(14) == 42
+
+
 @pytest.mark.parametrize("unit", [4, 8, 16, 64])
 def test_moves(unit: int) -> None:
     """Units of any size from any places to any others, aligned or not."""

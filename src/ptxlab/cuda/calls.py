@@ -21,6 +21,7 @@ class _Settings:
     target: str
     sms: int
     keep_going: ClassVar[bool] = True
+    leaks: ClassVar[bool] = False
     conceals_refusals: ClassVar[bool] = True
 
 

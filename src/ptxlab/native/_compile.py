@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
@@ -14,6 +15,9 @@ from ptxlab.native.caches import OBJECTS
 __all__ = ["Library", "compile_ir", "compile_or_load", "load_cached", "object_key"]
 
 _names = itertools.count()
+_LOCK = threading.Lock()
+_KEPT: list[Library] = []
+"""What `compile_or_load` has returned."""
 
 
 class Library:
@@ -69,8 +73,14 @@ def _machine(opt: int) -> Any:
 
 
 @cache
-def _jit() -> Any:
+def _new_jit() -> Any:
     return _initialise().create_lljit_compiler(_machine(0), use_jit_link=False)
+
+
+def _jit() -> Any:
+    """The one linker; `cache` alone would let two threads make two."""
+    with _LOCK:
+        return _new_jit()
 
 
 def load_cached(key: str, exports: Iterable[str], symbols: Mapping[str, int] | None = None) -> Library | None:
@@ -82,13 +92,17 @@ def load_cached(key: str, exports: Iterable[str], symbols: Mapping[str, int] | N
 def compile_or_load(parts: tuple[object, ...], exports: Iterable[str], write: Callable[[], str], *, opt: int) -> Library:
     """The library of a request; only if the cache does not have it, ``write`` is called for its LLVM IR.
 
+    The library stays loaded: two threads may ask for it at once, and each may keep addresses of functions of the one that it got.
+
     Parameters
     ----------
     parts : what decides the IR, besides our own sources
     exports, opt : as for `compile_ir`
     """
     key = object_key(*parts)
-    return load_cached(key, exports) or compile_ir(write(), exports, opt=opt, key=key)
+    library = load_cached(key, exports) or compile_ir(write(), exports, opt=opt, key=key)
+    _KEPT.append(library)
+    return library
 
 
 def compile_ir(

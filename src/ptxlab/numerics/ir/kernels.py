@@ -21,16 +21,11 @@ __all__ = ["multiplier", "multiplier_address", "preparer", "preparer_address", "
 GROUPS = 4
 """Vectors that one step of the integer kernel sums at a time."""
 
-_LOADED: list[native.Library] = []
-"""The libraries stay loaded: mma programs hold the addresses of their functions."""
-
 
 def _compile(key: tuple[object, ...], write: Callable[[int], str], exports: tuple[str, ...]) -> native.Library:
     """Compile the function that ``write`` emits, for vectors with the given number of 32-bit lanes."""
     lanes = native.host().vector_bits // 32
-    library = native.compile_or_load(("numerics", lanes, *key), exports, lambda: write(lanes), opt=1)
-    _LOADED.append(library)
-    return library
+    return native.compile_or_load(("numerics", lanes, *key), exports, lambda: write(lanes), opt=1)
 
 
 @cache

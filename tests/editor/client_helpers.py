@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ class Editor:
         self.client = BaseLanguageClient("test", "1")
         self.messages: list[str] = []
         self.published: dict[str, types.PublishDiagnosticsParams] = {}
+        self.publications: Counter[tuple[str, int | None]] = Counter()
         self.arrived = asyncio.Event()
         self.versions: dict[str, int] = {}
         self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(partial(Editor._publish, self))
@@ -34,6 +36,7 @@ class Editor:
 
     def _publish(self, params: types.PublishDiagnosticsParams) -> None:
         self.published[params.uri] = params
+        self.publications[params.uri, params.version] += 1
         self.arrived.set()
 
     def _say(self, params: types.ShowMessageParams | types.LogMessageParams) -> None:
@@ -83,11 +86,11 @@ class Editor:
         self.client.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri)))
 
     def diagnostics(self, uri: str) -> list[types.Diagnostic]:
-        """The diagnostics of the newest version of a document."""
+        """The diagnostics of the newest version of a document: the second ones, which have followed the paths."""
         return list(self.wait(self._newest(uri)))
 
     async def _newest(self, uri: str) -> list[types.Diagnostic]:
-        while uri not in self.published or self.published[uri].version != self.versions[uri]:
+        while self.publications[uri, self.versions[uri]] < 2:
             self.arrived.clear()
             await self.arrived.wait()
         return list(self.published[uri].diagnostics)

@@ -41,6 +41,11 @@ class Document:
         return Values(self.structure)
 
     @cached_property
+    def instruction_findings(self) -> list[Diagnostic]:
+        """What the linter finds without following the paths: fast."""
+        return lint_module(self.text, self.file, None, None, dataflow=False)
+
+    @cached_property
     def findings(self) -> list[Diagnostic]:
         """What the linter finds."""
         return lint_module(self.text, self.file, None, None)
@@ -53,9 +58,9 @@ class Document:
         except PtxlabError:
             return None
 
-    def diagnostics(self) -> list[types.Diagnostic]:
-        """The findings as the protocol has them."""
-        return [self.diagnostic(finding) for finding in self.findings]
+    def diagnostics(self, dataflow: bool = True) -> list[types.Diagnostic]:
+        """The findings as the protocol has them, or those that need no data flow."""
+        return [self.diagnostic(finding) for finding in (self.findings if dataflow else self.instruction_findings)]
 
     def diagnostic(self, finding: Diagnostic) -> types.Diagnostic:
         """One finding as the protocol has it."""

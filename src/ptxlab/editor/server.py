@@ -50,15 +50,19 @@ class PtxServer(LanguageServer):
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
     async def check(self, uri: str) -> None:
-        """Publish the diagnostics of a document, unless it changes while it is checked; one check of a document runs at a time."""
+        """Publish the diagnostics of a document, unless it changes while it is checked; one check of a document runs at a time.
+
+        Those of single instructions come first. Following the paths takes longer: all findings replace the first ones then.
+        """
         version = self.workspace.get_text_document(uri).version
         await asyncio.sleep(_PAUSE)
         async with self._locks.setdefault(uri, asyncio.Lock()):
-            if self._has_changed(uri, version):
-                return
-            found = await asyncio.to_thread(self.document(uri).diagnostics)
-            if not self._has_changed(uri, version):
-                self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
+            for dataflow in (False, True):
+                if self._has_changed(uri, version):
+                    return
+                found = await asyncio.to_thread(self.document(uri).diagnostics, dataflow)
+                if not self._has_changed(uri, version):
+                    self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
 
     def _has_changed(self, uri: str, version: int | None) -> bool:
         return uri not in self.workspace.text_documents or self.workspace.text_documents[uri].version != version

@@ -123,3 +123,19 @@ def test_an_array_of_integers_says_nothing_about_the_type() -> None:
     result, right = launch(TEXT, a.view(np.uint16), check="operands")
     assert right
     assert result.diagnostics == ()
+
+
+def test_instructions_that_add_to_one_accumulator_take_a_from_different_memories() -> None:
+    """The first one takes A from tensor memory: of its operands only B can be compared with the next one."""
+    first = "tcgen05.mma.cta_group::1.kind::f16 [%r4], [%r20], %rd11, %r6, 0;"
+    text = (
+        TEXT.replace("STEP:", f"add.u32 %r20, %r4, 64;\n    {first}\nSTEP:", 1)
+        .replace("], 64;", "], 128;")
+        .replace("%r4, 64;", "%r4, 128;")
+    )
+    text = text.replace("add.u32 %r20, %r4, 128;", "add.u32 %r20, %r4, 64;").replace(
+        "setp.ne.u32 %p4, %r15, 0;", "setp.ge.u32 %p4, %r15, 0;"
+    )
+    result, _ = launch(text, check="operands", undefined="zero")
+    assert result.completed
+    assert result.diagnostics == ()

@@ -229,7 +229,7 @@ class OperandCheck(Observer):
         """Report operands that begin in one row with those of the instruction before, which added to the same D, and have fewer rows."""
         before = products.operands.get(product.accumulator, ()) if product.accumulate else ()
         products.operands[product.accumulator] = product.operands
-        for one, other in zip(before, product.operands, strict=False):
+        for one, other in ((a, b) for a in before for b in product.operands if a.name == b.name):
             rows = one.placed.index.rows, other.placed.index.rows
             if one is not other and rows[0] != rows[1] and one.in_row_of(other) and self._array_of(other, cta) is not None:
                 self._reporter.fewer_rows(operation, one, other, len(product.ctas), cta)

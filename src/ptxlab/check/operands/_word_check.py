@@ -42,13 +42,13 @@ class Words:
     ----------
     sources, addresses : global addresses, written by compiled code (`ptxlab.engine.context.Word.COPIED`); the same as signed numbers
     prepared : words that bulk copies have brought: they stand as they stood in global memory, whose layout may be made for the descriptor
-    last : by accumulator the operands of the instruction that last wrote or added to it
+    last : by accumulator the operands of the instruction that last wrote or added to it, by name, as far as their words are known
     """
 
     sources: NDArray[np.uint64]
     addresses: NDArray[np.int64]
     prepared: NDArray[np.bool_]
-    last: dict[Any, list[TakenWords | None]] = field(default_factory=dict)
+    last: dict[Any, dict[str, TakenWords]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, shared: NDArray[np.uint8]) -> Words:
@@ -95,24 +95,24 @@ class WordCheck:
 
     def multiplied(self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Any) -> None:
         """Compare the operands of an instruction with what was copied, and with those of the one before that added to the same D."""
-        before = words.last.get(product.accumulator) if product.accumulate else None
-        found = [
-            self._taken(operation, operand, words, cta, None if before is None else before[number])
-            for number, operand in enumerate(product.operands)
-        ]
+        before = words.last.get(product.accumulator, {}) if product.accumulate else {}
+        found: dict[str, TakenWords] = {}
+        for operand in product.operands:
+            taken = self._taken(operation, operand, words, cta, before.get(operand.name))
+            if taken is not None:
+                found[operand.name] = taken
         words.last[product.accumulator] = found
-        for taken in found:
-            if taken is not None and taken.operand not in self._judged:
+        for taken in found.values():
+            if taken.operand not in self._judged:
                 self._judged.add(taken.operand)
                 self._reporter.element_type(operation, taken.operand, taken.image.base, cta)
                 self._rest.multiplied(operation, product, taken.operand, partial(_is_image, taken.image, words), cta)
-        if before is not None:
-            # The steps of a loop are alike.
-            pairs = zip(before, found, strict=True)
-            step = tuple((b.operand, n.operand, n.image.base - b.image.base) for b, n in pairs if b is not None and n is not None)
-            if step not in self._steps:
-                self._steps.add(step)
-                self._reporter.step(operation, before, found, words.sources, cta)
+        pairs = [(before[name], taken) for name, taken in found.items() if name in before]
+        # The steps of a loop are alike.
+        step = tuple((last.operand, now.operand, now.image.base - last.image.base) for last, now in pairs)
+        if pairs and step not in self._steps:
+            self._steps.add(step)
+            self._reporter.step(operation, pairs, words.sources, cta)
 
     def copied(self, operation: AsyncOperation, source: MatrixOperand, words: Words, cta: Any) -> None:
         """Report rows that tcgen05.cp copies and that have no image, if another descriptor has one."""

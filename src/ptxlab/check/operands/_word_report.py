@@ -80,16 +80,11 @@ class WordReporter:
                 operation, operand, array.dtype, f"the elements of {array.name}", f"make {array.name} an array of", (), cta
             )
 
-    def step(
-        self,
-        operation: AsyncOperation,
-        before: list[TakenWords | None],
-        now: list[TakenWords | None],
-        sources: NDArray[np.uint64],
-        cta: Any,
-    ) -> None:
-        """An instruction that adds to the same D as the one before must take the next k of the same rows."""
-        pairs = [(b, n) for b, n in zip(before, now, strict=True) if b is not None and n is not None]
+    def step(self, operation: AsyncOperation, pairs: list[tuple[TakenWords, TakenWords]], sources: NDArray[np.uint64], cta: Any) -> None:
+        """An instruction that adds to the same D as the one before must take the next k of the same rows.
+
+        A pair is what the one before and this one take as the same operand.
+        """
         near = [n.is_near(b) for b, n in pairs]
         moves = [n.moved(b) for b, n in pairs]
         again = len(pairs) > 1 and all(move == (0, 0) for move in moves)

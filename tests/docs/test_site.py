@@ -168,6 +168,9 @@ def test_no_table_is_cut(site: Path, browser: Browser) -> None:
     """On a screen of 1280 pixels, where both navigations stand beside the page; and no page scrolls sideways on one of 600."""
     script = """return [document.documentElement.scrollWidth - innerWidth,
         ...[...document.querySelectorAll(".md-typeset__scrollwrap")].map((e) => e.scrollWidth - e.clientWidth)];"""
+    ready = (
+        "return document.querySelectorAll('.md-typeset table').length === document.querySelectorAll('.md-typeset__scrollwrap table').length"
+    )
     for name in (
         "index",
         "codes",
@@ -177,8 +180,12 @@ def test_no_table_is_cut(site: Path, browser: Browser) -> None:
     ):
         browser.resize(1280, 1000)
         browser.open((site / f"{name}.html").as_uri())
+        for _ in range(80):
+            if browser.run(ready):
+                break
+            time.sleep(0.25)
         first, *tables = browser.run(script)
-        assert (first, len(tables) > 0, max(tables)) == (0, True, 0), name
+        assert (first, len(tables) > 0, max(tables, default=None)) == (0, True, 0), name
         browser.resize(600, 1000)
         assert browser.run(script)[0] == 0, name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .word_kernels import LOADED_TEXT, MISTAKES, launch, mistaken
+from .word_kernels import INSTRUCTION, LOADED_TEXT, MATRICES, MISTAKES, launch, mistaken
 
 STORE = "st.shared.v4.b32 [%r13], {%r20, %r21, %r22, %r23};"
 
@@ -81,3 +81,38 @@ def test_a_register_of_two_loads_is_not_followed() -> None:
     text = mistaken("swizzle 64B", LOADED_TEXT)[0].replace("ld.global.v4.b32", "ld.global.b32 %r20, [%rd1];\n    ld.global.v4.b32")
     result, _ = launch(text, check="operands")
     assert result.diagnostics == ()
+
+
+ONE_DIMENSION = ["swizzle 64B", "swizzle 32B", "no swizzle", "stride 512", "transposed A", "transposed B"]
+
+
+@pytest.mark.parametrize("name", ONE_DIMENSION)
+def test_mistakes_with_arrays_of_one_dimension(name: str) -> None:
+    """Nothing says how long a row of the array is."""
+    text, code, fix = mistaken(name, LOADED_TEXT)
+    result, right = launch(text, flat=True)
+    assert not right
+    assert code in {found.code for found in result.diagnostics}
+    assert any(fix in found.fix for found in result.diagnostics if found.code == code)
+
+
+def test_an_array_of_one_dimension() -> None:
+    result, right = launch(LOADED_TEXT, flat=True)
+    assert right
+    assert result.diagnostics == ()
+
+
+def test_more_rows_than_were_copied() -> None:
+    wider = hex(int(INSTRUCTION, 16) & ~(0x3F << 17) | 192 // 8 << 17)
+    text = LOADED_TEXT.replace(INSTRUCTION, wider).replace("[%r3], 64;", "[%r3], 256;").replace("%r4, 64;", "%r4, 256;")
+    result, _ = launch(text)
+    (found,) = (each for each in result.diagnostics if each.code == "D704")
+    assert found.fix == "set N to 128: 128 of the 192 rows of B are what was copied"
+
+
+def test_an_operand_that_begins_too_late() -> None:
+    text = LOADED_TEXT.replace(f"or.b64 %rd10, %rd10, {MATRICES};", f"or.b64 %rd10, %rd10, {MATRICES};\n    add.u64 %rd10, %rd10, 64;")
+    result, right = launch(text)
+    assert not right
+    (found,) = (each for each in result.diagnostics if each.code == "D704")
+    assert found.fix == "set the start address to 0x400: then A is the tile that was copied"

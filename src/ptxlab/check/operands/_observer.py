@@ -108,8 +108,8 @@ class OperandCheck(Observer):
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         for cta in ctas:
             self._shared[id(cta)], self._products[id(cta)] = SharedTiles(cta), Products()
-            if self._by_words:
-                self._words[id(cta)] = Words.of(cta.shared)
+        if self._by_words:
+            self._words.update(zip(map(id, ctas), Words.of_cluster(len(ctas), len(ctas[0].shared)), strict=True))
 
     def fill(self, warp: Warp) -> None:
         """Let compiled code note where the words come from that it copies."""

@@ -32,6 +32,16 @@ class Captured:
         return self.target if isinstance(self.target, ptxlab.Kernel) else self.target.module.kernel()
 
     @property
+    def _launched(self) -> Callable[..., Any]:
+        """``ptxlab.Kernel.launch`` of this kernel, also where a host function launches what the driver has loaded from the same PTX."""
+        launch, own = ptxlab.Kernel.launch, self.kernel
+
+        def of_own(kernel: ptxlab.Kernel, *given: Any, **options: Any) -> Any:
+            return launch(own if kernel.name == own.name else kernel, *given, **options)
+
+        return of_own
+
+    @property
     def _arrays(self) -> list[NDArray[Any]]:
         return [value for value in (*self.given, *self.options.get("args", ())) if isinstance(value, np.ndarray)]
 
@@ -42,7 +52,8 @@ class Captured:
         if device is not None:
             own["device"] = ptxlab.Device(device.target, sms=device.sms, ctas_per_sm=device.ctas_per_sm)
         before = [array.copy() for array in self._arrays]
-        result = self.target.launch(*self.given, **own, **options)
+        with patch.object(ptxlab.Kernel, "launch", self._launched):
+            result = self.target.launch(*self.given, **own, **options)
         after = {str(number): array.copy() for number, array in enumerate(self._arrays)}
         for array, values in zip(self._arrays, before, strict=True):
             array[...] = values

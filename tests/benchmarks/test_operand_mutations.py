@@ -14,6 +14,7 @@ from benchmarks.mutations.operands.mutants import Mutant, mutants
 from benchmarks.mutations.operands.taken import A, B, copies, products, record
 
 import ptxlab
+from ptxlab.engine import Executable
 from tests.check.operands import scaled_kernels
 from tests.check.operands.word_kernels import TEXT, mistaken
 
@@ -44,7 +45,7 @@ def test_what_is_recorded() -> None:
     assert copies(made.kernel.program) == []
 
     def run(program: Any) -> None:
-        made.kernel._variants[False, False, True] = program, made.kernel.variant(False, False)[1]
+        made.kernel._variants[False, False, True] = program, Executable(program)
         made.launch(check=())
 
     taken = record(run, made.kernel.program)

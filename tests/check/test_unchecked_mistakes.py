@@ -320,3 +320,16 @@ def test_what_was_written_near_columns_that_were_not() -> None:
     nothing = next(d for d in diagnostics(ORDERING["ld of columns that nothing has written"]) if d.code == "T614")
     assert "written" not in dict(nothing.details)
     assert nothing.fix.startswith("write the columns before line ")
+
+
+def test_shapes_that_end_before_the_last_column() -> None:
+    """With as many registers; none, where the column itself is too high."""
+    eight = "{r0, r1, r2, r3, r4, r5, r6, r7}"
+    load = "add.u32 mine, mine, 504;\ntcgen05.ld.sync.aligned.16x64b.x8.b32 " + eight + ", [mine];"
+    found = next(d for d in diagnostics(access(load, "T622", "")) if d.code == "T622")
+    assert found.fix == (
+        "correct the column, bits 0-15 of the address, or the offset of the second half; "
+        "tcgen05.ld with .32x32b.x8 has as many registers and ends at column 511"
+    )
+    found = next(d for d in diagnostics(SHOWN["column out of range"]) if d.code == "T622")
+    assert found.fix.endswith("the offset of the second half")

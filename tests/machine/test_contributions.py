@@ -12,6 +12,7 @@ import pytest
 import ptxlab
 from ptxlab.machine.launch.contributions import InputElement
 from ptxlab.view import draw_provenance
+from tests.check.operands import box_kernels
 from tests.end_to_end.triton.case_helpers import kernel as real_kernel
 from tests.end_to_end.triton.cases import CASES
 from tests.end_to_end.triton_sm90.cases import CASES as SM90
@@ -66,6 +67,27 @@ def test_wgmma_after_bulk_copies(thread: int, register: int) -> None:
         "      brought by CTA (0, 0, 0) warp 0 lane 0: asynchronous cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes",
         "        group.ptx:21:3 | @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd2], 256, [full];",
     ]
+
+
+def test_rows_that_a_copy_with_im2col_gathers() -> None:
+    """The rows are pixels, moved by the offsets of the copy: from row to row of images, and from image to image."""
+    layout, width, height, moved = "K-major, 64 k in a box", 14, 12, (1, 2)
+    copy = "cp.async.bulk.tensor.4d.shared::cta.global.im2col.mbarrier::complete_tx::bytes [%r20], [%rd1, {0, 0, 0, 0}], [%r5], {1, 2};"
+    text, count = re.subn(r"cp\.async\.bulk\.tensor\.2d\..*;", copy, box_kernels.ptx(layout))
+    assert count == 1
+    images = np.random.default_rng(3).integers(-4, 5, (2, height, width, 64)).astype(np.float16)
+    places = [(i, y + moved[1], x + moved[0]) for i in range(2) for y in range(height - 2) for x in range(width - 2)][:128]
+    tensor_map = ptxlab.TensorMap.im2col(images, lower=(0, 0), upper=(-2, -2), channels=64, pixels=128, swizzle="128B")
+    c = np.zeros((128, 64), np.float32)
+    result = ptxlab.loads(text, file="pixels.ptx").kernel().launch(block=128, args=[tensor_map, c], keep_inputs=True)
+    assert result.diagnostics == ()
+    rows = np.stack([images[place][:16] for place in places]).astype(np.float64)
+    assert (c == rows @ rows[:64].T).all()
+    for m, n in ((0, 0), (13, 5), (125, 63)):
+        found = result.provenance(c, (m, n), inputs=True)
+        assert taken(found) == tuple([(("map", (*places[line], k)),) for k in range(16)] for line in (m, n))
+        (each,) = found.contributions
+        assert {writer.opcode for line in (each.a, each.b) for writer in line.writers} == {copy.partition(" ")[0]}
 
 
 def test_json_and_picture() -> None:

@@ -44,13 +44,12 @@ class Verdict:
 
 def judge(name: str, kernel: Any, launch: Any, wanted: Callable[[Mutant], bool] = lambda _: True) -> Iterator[Verdict]:
     """Judge the mutants of a kernel that are ``wanted``, in one launch of it."""
-    program, executable = kernel.variant(False, True)
+    program = kernel.variant(False, True)[0]
 
     def run(changed: Any) -> tuple[Any, dict[str, bytes]]:
         saved = kernel.variant(False, True)
-        # Native instructions are compiled, services are called.
-        compiled = executable if changed.natives is program.natives else Executable(changed)
-        kernel._variants[False, True, True] = changed, compiled
+        # Launches keep facts about a program with its executable.
+        kernel._variants[False, True, True] = changed, Executable(changed)
         try:
             result, found = launch.launch(check=CHECKS, max_instructions=BUDGET)
         finally:

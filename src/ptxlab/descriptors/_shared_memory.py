@@ -124,7 +124,7 @@ class SharedMemoryDescriptor(_MatrixDescriptor):
             fix = "use another swizzling mode, or a K-major operand"
         else:
             message += f" with swizzling mode {self.swizzle}"
-            fix = "use 128B swizzling with 32B atomicity (layout code 1), or a K-major operand"
+            fix = "use 128B swizzling with 32B atomicity (layout code 1), or clear the transpose bit for a K-major operand"
         return Finding("D705", "swizzle", f"{message} is not supported", _COMBINATIONS, fix)
 
 

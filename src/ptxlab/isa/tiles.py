@@ -114,6 +114,7 @@ class MatrixOperand:
     element, container : element type, and bits of an element in shared memory
     stored : elements of k that are stored for each element of k of the product, as a divisor: 2 for a sparse A, else 1
     descriptor : the decoded matrix descriptor
+    size : M or N of the instruction, of which its rows may be a part; 0 for the rows themselves
     known : what an observer has found out about the operand, by what it depends on
     """
 
@@ -125,6 +126,7 @@ class MatrixOperand:
     container: int
     stored: int
     descriptor: SharedMemoryDescriptor | WgmmaDescriptor
+    size: int = 0
     known: BoundedCache[Any, Any] = field(default_factory=lambda: BoundedCache(64))
 
     @classmethod
@@ -137,9 +139,10 @@ class MatrixOperand:
         container: int,
         stored: int,
         descriptor: SharedMemoryDescriptor | WgmmaDescriptor,
+        size: int = 0,
     ) -> MatrixOperand:
         """The operand that is read through a descriptor."""
-        return cls(name, placed, placed.chunks, major, element, container, stored, descriptor)
+        return cls(name, placed, placed.chunks, major, element, container, stored, descriptor, size)
 
     @property
     def title(self) -> str:
@@ -167,6 +170,10 @@ class MatrixOperand:
         """The chunks that it would consist of with another descriptor, or in the other dimension; in the form that ``major`` says."""
         index = self.placed.index
         return PlacedOperand.of(descriptor, major, index.rows, index.k, max(self.container // 8, 1)).chunks
+
+    def first_rows(self, rows: int) -> NDArray[np.intp]:
+        """The chunks that its first rows consist of, or those of more rows."""
+        return PlacedOperand.of(self.descriptor, self.major, rows, self.placed.index.k, max(self.container // 8, 1)).chunks
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,6 +19,8 @@ LAYOUTS: dict[str, tuple[str, tuple[int, int], tuple[tuple[int, int], ...], int,
     # the major dimension
     "M-major, 8 k in a box": ("128B", (64, 8), ((0, 0), (64, 0), (0, 8), (64, 8)), 1024, 2048, "mn"),
     "K-major, 8 k in a box": ("none", (8, 128), ((0, 0), (8, 0)), 2048, 128, "k"),
+    "K-major, 64 k in a box": ("128B", (64, 128), ((0, 0),), 16, 1024, "k"),
+    "K-major, 8 rows in a box": ("128B", (64, 8), tuple((0, row) for row in range(0, 128, 8)), 16, 1024, "k"),
     "K-major, rows in two boxes": ("none", (8, 64), ((0, 0), (0, 64), (8, 0), (8, 64)), 2048, 128, "k"),
 }
 
@@ -57,10 +59,10 @@ COPIED:
 def launch(layout: str, text: str, **options: Any) -> tuple[Any, bool]:
     """The result, and whether the product is right."""
     mode, box, _, _, _, major = LAYOUTS[layout]
-    rows = np.random.default_rng(5).integers(-4, 5, (128, 16)).astype(np.float16)
+    rows = np.random.default_rng(5).integers(-4, 5, (128, max(box[0], 16) if major == "k" else 16)).astype(np.float16)
     stored = np.ascontiguousarray(rows.T) if major == "mn" else rows
     c = np.zeros((128, 64), np.float32)
     kernel = ptxlab.loads(text, file="boxes.ptx").kernel()
     result = kernel.launch(block=128, args=[ptxlab.TensorMap(stored, box=box, swizzle=mode), c], **options)
-    wide = rows.astype(np.float64)
+    wide = rows[:, :16].astype(np.float64)
     return result, bool((c == wide @ wide[:64].T).all())

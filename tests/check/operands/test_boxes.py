@@ -7,6 +7,7 @@ import re
 import pytest
 
 from .box_kernels import LAYOUTS, launch, ptx
+from .word_kernels import INSTRUCTION
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -34,3 +35,24 @@ def test_mistakes(name: str) -> None:
     (found,) = (each for each in result.diagnostics if each.code == code)
     assert message in found.message
     assert re.search(rf"set the {field} dimension byte offset to {value}\b", found.fix)
+
+
+NARROW = hex(int(INSTRUCTION, 16) & ~(0x3F << 17) | 32 // 8 << 17)
+"""The instruction descriptor with N = 32."""
+
+
+def test_stripes_of_k_in_a_tile_of_eight_rows() -> None:
+    """Each group of 8 rows of B takes the next 32 bytes of the rows of a tile that has no others."""
+    text = ptx("K-major, 8 rows in a box", "B", None, 32).replace(INSTRUCTION, NARROW)
+    result, _ = launch("K-major, 8 rows in a box", text, check="operands")
+    assert result.completed
+    assert result.diagnostics == ()
+
+
+def test_stripes_of_k_in_a_larger_tile() -> None:
+    text = ptx("K-major, 64 k in a box", "B", None, 32).replace(INSTRUCTION, NARROW)
+    result, _ = launch("K-major, 64 k in a box", text, check="operands")
+    (found,) = result.diagnostics
+    assert found.code == "O101"
+    assert "B[8, 0] is element [0, 16] of the array, but B[0, 0] is element [0, 0]" in found.message
+    assert "set the stride dimension byte offset to 1024" in found.fix

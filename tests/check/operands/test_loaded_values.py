@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .word_kernels import LOADED_TEXT, MISTAKES, launch, mistaken
+from .word_kernels import INSTRUCTION, LOADED_TEXT, MATRICES, MISTAKES, launch, mistaken
 
 STORE = "st.shared.v4.b32 [%r13], {%r20, %r21, %r22, %r23};"
 
@@ -32,6 +32,17 @@ def test_the_kernel_itself_with_all_checks() -> None:
     assert result.diagnostics == ()
 
 
+FRAGMENT = """shr.u32 %r16, %r1, 5;
+    shl.b32 %r16, %r16, 5;
+    and.b32 %r17, %r1, 31;
+    shr.u32 %r17, %r17, 2;
+    add.u32 %r16, %r16, %r17;
+    mul.wide.u32 %rd2, %r16, 256;
+    and.b32 %r17, %r1, 3;
+    mul.wide.u32 %rd9, %r17, 4;
+    add.u64 %rd2, %rd2, %rd9;"""
+"""A thread loads the words that it has in a register of stmatrix: of row lane / 4 of eight rows, word lane % 4 of a chunk."""
+
 FORMS = {
     "pairs of 64 bits": LOADED_TEXT.replace("ld.global.v4.b32 {%r20, %r21, %r22, %r23}", "ld.global.v2.b64 {%rd7, %rd8}").replace(
         STORE, "st.shared.v2.b64 [%r13], {%rd7, %rd8};"
@@ -39,6 +50,11 @@ FORMS = {
     "generic addresses": LOADED_TEXT.replace("ld.global", "ld").replace(
         STORE, "cvt.u64.u32 %rd9, %r13;\n    cvta.shared.u64 %rd9, %rd9;\n    st.v4.b32 [%rd9], {%r20, %r21, %r22, %r23};"
     ),
+    "stmatrix": LOADED_TEXT.replace("mul.wide.u32 %rd2, %r1, 256;", FRAGMENT)
+    .replace(
+        "ld.global.v4.b32 {%r20, %r21, %r22, %r23}, [%rd1];", "\n".join(f"ld.global.b32 %r{20 + i}, [%rd1+{2048 * i}];" for i in range(4))
+    )
+    .replace(STORE, "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r13], {%r20, %r21, %r22, %r23};"),
     "words in turn": LOADED_TEXT.replace(STORE, "\n".join(f"    st.shared.b32 [%r13+{4 * i}], %r{20 + i};" for i in range(4))),
 }
 
@@ -50,6 +66,23 @@ def test_forms_of_the_accesses(form: str, backend: str) -> None:
     assert right
     assert result.diagnostics == ()
     result, _ = launch(mistaken("swizzle 64B", FORMS[form])[0], backend=backend, check="operands")
+    assert {found.code for found in result.diagnostics} == {"O101"}
+    assert all(found.fix == "set the swizzling mode to 128B: then A is the tile that was copied" for found in result.diagnostics[:1])
+
+
+TO_PEER = LOADED_TEXT.replace(
+    STORE,
+    "mov.u32 %r16, %cluster_ctarank;\n    xor.b32 %r16, %r16, 1;\n    mapa.shared::cluster.u32 %r13, %r13, %r16;\n    "
+    + STORE.replace("shared", "shared::cluster"),
+).replace("    bar.sync 0;\n    ld.shared", "    barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;\n    ld.shared")
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_stores_to_the_shared_memory_of_the_other_cta(backend: str) -> None:
+    result, right = launch(TO_PEER, backend=backend, check="operands", grid=2, cluster=2)
+    assert right
+    assert result.diagnostics == ()
+    result, _ = launch(mistaken("swizzle 64B", TO_PEER)[0], backend=backend, check="operands", grid=2, cluster=2)
     assert {found.code for found in result.diagnostics} == {"O101"}
     assert all(found.fix == "set the swizzling mode to 128B: then A is the tile that was copied" for found in result.diagnostics[:1])
 
@@ -81,3 +114,38 @@ def test_a_register_of_two_loads_is_not_followed() -> None:
     text = mistaken("swizzle 64B", LOADED_TEXT)[0].replace("ld.global.v4.b32", "ld.global.b32 %r20, [%rd1];\n    ld.global.v4.b32")
     result, _ = launch(text, check="operands")
     assert result.diagnostics == ()
+
+
+ONE_DIMENSION = ["swizzle 64B", "swizzle 32B", "no swizzle", "stride 512", "transposed A", "transposed B"]
+
+
+@pytest.mark.parametrize("name", ONE_DIMENSION)
+def test_mistakes_with_arrays_of_one_dimension(name: str) -> None:
+    """Nothing says how long a row of the array is."""
+    text, code, fix = mistaken(name, LOADED_TEXT)
+    result, right = launch(text, flat=True)
+    assert not right
+    assert code in {found.code for found in result.diagnostics}
+    assert any(fix in found.fix for found in result.diagnostics if found.code == code)
+
+
+def test_an_array_of_one_dimension() -> None:
+    result, right = launch(LOADED_TEXT, flat=True)
+    assert right
+    assert result.diagnostics == ()
+
+
+def test_more_rows_than_were_copied() -> None:
+    wider = hex(int(INSTRUCTION, 16) & ~(0x3F << 17) | 192 // 8 << 17)
+    text = LOADED_TEXT.replace(INSTRUCTION, wider).replace("[%r3], 64;", "[%r3], 256;").replace("%r4, 64;", "%r4, 256;")
+    result, _ = launch(text)
+    (found,) = (each for each in result.diagnostics if each.code == "D704")
+    assert found.fix == "set N to 128: 128 of the 192 rows of B are what was copied"
+
+
+def test_an_operand_that_begins_too_late() -> None:
+    text = LOADED_TEXT.replace(f"or.b64 %rd10, %rd10, {MATRICES};", f"or.b64 %rd10, %rd10, {MATRICES};\n    add.u64 %rd10, %rd10, 64;")
+    result, right = launch(text)
+    assert not right
+    (found,) = (each for each in result.diagnostics if each.code == "D704")
+    assert found.fix == "set the start address to 0x400: then A is the tile that was copied"

@@ -40,7 +40,7 @@ def test_a_finding_in_full() -> None:
     result, _ = launch(wrong("swizzle 64B")[0], check="operands")
     first = result.diagnostics[0]
     assert first.message == (
-        "matrix A is not an image of the tile that was copied: the chunks of its rows change places from one to the next; "
+        "matrix A is not an image of the tile that was copied: its rows do not begin at the same place in the rows of the tile; "
         "A[1, 0] is element [0, 32] of the array, but A[0, 0] is element [0, 0] of the array"
     )
     assert first.fix == (

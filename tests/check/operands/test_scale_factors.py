@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pytest
 
-from .scaled_kernels import IDS, SCALES, TEXT, launch
+import ptxlab
+from ptxlab.descriptors import InstructionDescriptor
+
+from .scaled_kernels import IDS, KIND, SCALES, TEXT, arguments, launch
+from .word_kernels import STEP
 
 OF_A, OF_B = 1 << 29, 1 << 4
 
@@ -70,3 +78,24 @@ def test_scale_factors_that_threads_have_changed_are_not_judged() -> None:
     result, right = launch(text, check="operands")
     assert not right
     assert result.diagnostics == ()
+
+
+def of_four_bits(text: str) -> Any:
+    """Launch the kernel with elements of 4 bits, of which an instruction takes 64, and the same scale factors for each."""
+    fields = {"m": 128, "n": 64, "a": "e2m1", "b": "e2m1", "scale": "ue8m0"}
+    number = int(replace(InstructionDescriptor.decode(0, "mxf4"), **fields))
+    text = text.replace(f"kind::{KIND}.block_scale.scale_vec::1X", "kind::mxf4.block_scale.scale_vec::2X").replace(IDS, "")
+    text = text.replace(hex(int(replace(InstructionDescriptor.decode(0, KIND), **{**fields, "a": "e4m3", "b": "e4m3"}))), hex(number))
+    a, blocked, c = arguments()
+    return ptxlab.loads(text, file="scaled.ptx").kernel().launch(block=128, args=[a.view(np.uint8), blocked, c], check="operands")
+
+
+def test_steps_of_four_bit_elements() -> None:
+    result = of_four_bits(TEXT)
+    assert result.completed
+    assert result.diagnostics == ()
+    result = of_four_bits(TEXT.replace(STEP, STEP.replace(" 2;", " 1;", 1)))
+    (found,) = result.diagnostics
+    assert found.code == "O105"
+    assert "k of A moves by 32, where an instruction takes 64 elements of k" in found.message
+    assert found.fix == "advance the start address of A by 32 bytes from instruction to instruction"

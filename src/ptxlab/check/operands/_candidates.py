@@ -10,12 +10,12 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.operands._image import Image, image_of
+from ptxlab.check.operands._image import GROUP, Image, image_of
 from ptxlab.check.operands._shared_tiles import SharedTiles
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand
 from ptxlab.tables import SWIZZLES
 
-__all__ = ["Candidate", "agree", "best", "search", "step_of"]
+__all__ = ["Candidate", "Fitting", "agree", "best", "most_rows", "rows_of_tiles", "search", "step_of"]
 
 _ROW = 128
 _TOGETHER = (
@@ -100,6 +100,20 @@ def search(operand: MatrixOperand, fields: Mapping[str, Sequence[Any]], fitting:
             if found is not None:
                 return found
     return None
+
+
+def most_rows(operand: MatrixOperand, fitting: Fitting[Any]) -> int:
+    """How many of its first rows have an image, if not all; 0 for none."""
+    step = operand.per_chunk if operand.major == "mn" else GROUP
+    for rows in range(operand.placed.index.rows - step, 0, -step):
+        if fitting(operand, operand.first_rows(rows)) is not None:
+            return rows
+    return 0
+
+
+def rows_of_tiles(operand: MatrixOperand, shared: SharedTiles) -> int:
+    """How many of the first rows of an operand are an image of what was copied; 0 for none."""
+    return most_rows(operand, _Memory(shared).image)
 
 
 class _Memory:

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from ptxlab.isa.tiles import CopiedTile, MatrixOperand, TileArray
 
-__all__ = ["SHIFT", "Image", "Mismatch", "image_of", "located", "relative_places"]
+__all__ = ["GROUP", "SHIFT", "Image", "Mismatch", "image_of", "located", "relative_places"]
 
+GROUP = 8
+"""Rows of a canonical layout that belong together; the stride is from one group to the next."""
 SHIFT = 24
 """An entry of the shadow is the number of a copied tile, above these bits, and the position of a chunk in the tile; 0: not known."""
 
@@ -92,7 +94,7 @@ def image_of(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, Copie
     line_dims = _varying(where, numbers, 0)
     slot_dims = _varying(where, numbers, 1)
     if line_dims & slot_dims:
-        return _mixed(where, numbers, operand)
+        return _striped(operand, entries, tiles, where, slot_dims) or _mixed(where, numbers, operand, line_dims & slot_dims)
     lines, slots = (_linear(where, counts, dims) for dims in (line_dims, slot_dims))
     k_major = operand.major == "k"
     # Every row has the same k, also where another tile goes on.
@@ -149,13 +151,41 @@ def _linear(where: Entries, counts: NDArray[np.int64], dimensions: set[int]) -> 
     return found
 
 
-def _mixed(where: Entries, numbers: Entries, operand: MatrixOperand) -> Mismatch:
-    """The first chunk whose place is not that of its line and that of its slot together."""
+def _striped(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, CopiedTile], where: Entries, k_dims: set[int]) -> Image | None:
+    """The image of the first group of rows, if each group takes the next k of the same rows, which are all that the tile has.
+
+    A K-major operand with a stride of the bytes that a row takes is such stripes of k. A larger tile has other rows to take.
+    """
+    if operand.major != "k" or len(entries) <= GROUP or len(entries) % GROUP:
+        return None
+    first, groups = where[:GROUP], where.reshape(-1, GROUP, *where.shape[1:])
+    array = tiles[int(entries[0, 0]) >> SHIFT].array
+    rows = np.prod([count for d, count in enumerate(array.counts) if d not in k_dims])
+    if rows != GROUP or len(k_dims) != 1 or len(np.unique(entries >> SHIFT)) > 1:
+        return None
+    (along,) = k_dims
+    moved = np.zeros_like(groups)
+    moved[..., along] = (np.arange(len(groups)) * entries.shape[1])[:, None, None]
+    if not np.array_equal(groups, first + moved):
+        return None
+    found = image_of(operand, entries[:GROUP], tiles)
+    return found if isinstance(found, Image) else None
+
+
+def _mixed(where: Entries, numbers: Entries, operand: MatrixOperand, shared: set[int]) -> Mismatch:
+    """The first chunk whose place is not that of its line and that of its slot together.
+
+    If there is none, it is the first one whose line moves it in a dimension in which its slot does too; ``shared`` are those dimensions.
+    """
     expected = where[:, :1] + where[:1] - where[:1, :1]
     wrong = (where != expected).any(axis=-1) & (numbers == numbers[:, :1]) & (numbers == numbers[:1])
-    lines = np.argwhere(wrong)
-    line, slot = (int(i) for i in lines[0]) if len(lines) else (1, 0)
     unit = "rows" if operand.major == "k" else "steps of k"
+    found = np.argwhere(wrong)
+    if not len(found):
+        apart = (where != where[:1])[..., sorted(shared)].any(axis=-1)
+        line, slot = np.argwhere(apart)[0]
+        return Mismatch(f"its {unit} do not begin at the same place in the rows of the tile", int(line), int(slot))
+    line, slot = found[0].tolist()
     return Mismatch(f"the chunks of its {unit} change places from one to the next", line, slot)
 
 

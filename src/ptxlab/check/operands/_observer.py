@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.operands._candidates import Candidate, best
+from ptxlab.check.operands._candidates import Candidate, best, rows_of_tiles
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of
 from ptxlab.check.operands._images import PAIR, Images, tiles_under
 from ptxlab.check.operands._loaded import halves_loaded, used_as
-from ptxlab.check.operands._report import Reporter, fix_text
+from ptxlab.check.operands._report import Reporter, fix_text, rows_text
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands._tile_report import TileReporter
 from ptxlab.check.operands._word_check import WordCheck, Words
-from ptxlab.check.operands._word_images import WORD, fitting_descriptor
+from ptxlab.check.operands._word_images import WORD, fitting_descriptor, rows_of_words
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
@@ -108,8 +108,8 @@ class OperandCheck(Observer):
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         for cta in ctas:
             self._shared[id(cta)], self._products[id(cta)] = SharedTiles(cta), Products()
-            if self._by_words:
-                self._words[id(cta)] = Words.of(cta.shared)
+        if self._by_words:
+            self._words.update(zip(map(id, ctas), Words.of_cluster(len(ctas), len(ctas[0].shared)), strict=True))
 
     def fill(self, warp: Warp) -> None:
         """Let compiled code note where the words come from that it copies."""
@@ -281,14 +281,20 @@ class OperandCheck(Observer):
         return None
 
     def advice(self, operand: MatrixOperand, cta: Any) -> str:
-        """The descriptor that reads what was copied to where this one begins."""
+        """The descriptor that reads what was copied to where this one begins, or how many rows of it there are."""
         shared, words, start = self._shared.get(id(cta)), self._words.get(id(cta)), operand.descriptor.start
         held = None if shared is None else shared.at(start)
+        candidate: Candidate[Any] | None = None
+        rows = 0
         if shared is not None and held is not None:
-            candidate: Candidate[Any] | None = best(operand, shared, held.tile, None)
-        else:
-            candidate = None if words is None else fitting_descriptor(operand, words.sources, None)
-        return fix_text(candidate, operand) if candidate is not None else ""
+            candidate = best(operand, shared, held.tile, None)
+            rows = 0 if candidate else rows_of_tiles(operand, shared)
+        elif words is not None:
+            # A K-major operand that begins too late is the tile if it begins earlier.
+            candidate = fitting_descriptor(operand, words.sources, None, ("start",)) if operand.major == "k" else None
+            candidate = candidate or fitting_descriptor(operand, words.sources, None)
+            rows = 0 if candidate else rows_of_words(operand, words.sources)
+        return fix_text(candidate, operand) if candidate is not None else rows_text(operand, rows) if rows else ""
 
     def finished(self) -> tuple[Diagnostic, ...]:
         """Compare the element type of D with the types as which its elements are used, and its size with that of the tiles."""

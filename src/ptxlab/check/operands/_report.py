@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.elements import ArrayPlace
 
-__all__ = ["FLOATS", "Reporter", "element_name", "fields_text", "fix_text", "is_turned"]
+__all__ = ["FLOATS", "Reporter", "element_name", "fields_text", "fix_text", "is_turned", "rows_text"]
 
 FLOATS: dict[str, tuple[str, ...]] = {
     "f16": ("f16",),
@@ -245,6 +245,13 @@ def fix_text(candidate: Candidate[Any] | None, operand: MatrixOperand, array: Ti
     if array is not None and array.swizzle not in ("", mode) and mode in _MAP_MODES:
         text += f"; or encode the tensor map with swizzling mode {mode}"
     return text
+
+
+def rows_text(operand: MatrixOperand, rows: int) -> str:
+    """What to do about an operand of which only the first rows have been copied."""
+    every = operand.placed.index.rows
+    size = (operand.size or every) * rows // every
+    return f"set {'M' if operand.name == 'A' else 'N'} to {size}: {rows} of the {every} rows of {operand.name} are what was copied"
 
 
 def fields_text(operand: MatrixOperand) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Const, Op
 from ptxlab.isa.tiles import CHUNK, MatrixOperand, MatrixProduct
-from ptxlab.layout import PlacedOperand, fragment
+from ptxlab.layout import fragment
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import Program
@@ -74,7 +74,7 @@ class RestRows:
         index, limit = operand.placed.index, len(cta.shared) // CHUNK
         for factor in _FACTORS:
             rows = factor * index.rows
-            more = PlacedOperand.of(operand.descriptor, operand.major, rows, index.k, max(operand.container // 8, 1)).chunks
+            more = operand.first_rows(rows)
             rest = np.setdiff1d(more, operand.chunks)
             if more.max() < limit and is_image(more) and cta.shared[: limit * CHUNK].reshape(-1, CHUNK)[rest].any():
                 self._rests.append(Rest(operation, operand, rest, rows * len(product.ctas), loaded))

@@ -51,10 +51,10 @@ class Words:
     last: dict[Any, dict[str, TakenWords]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, shared: NDArray[np.uint8]) -> Words:
-        """Those of a CTA that starts."""
-        sources: NDArray[np.uint64] = np.zeros(-(-len(shared) // WORD), np.uint64)
-        return cls(sources, sources.view(np.int64), np.zeros(len(sources), np.bool_))
+    def of_cluster(cls, ctas: int, size: int) -> list[Words]:
+        """Those of the CTAs of a cluster that starts, in one array: compiled code finds those of the other CTAs by their ranks."""
+        every: NDArray[np.uint64] = np.zeros((ctas, -(-size // WORD)), np.uint64)
+        return [cls(sources, sources.view(np.int64), np.zeros(len(sources), np.bool_)) for sources in every]
 
     def are_prepared(self, chunks: NDArray[np.intp]) -> bool:
         """Whether bulk copies have brought some of these chunks."""

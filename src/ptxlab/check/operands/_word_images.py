@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.operands._candidates import Candidate, search
+from ptxlab.check.operands._candidates import Candidate, Fitting, most_rows, search
 from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, MatrixOperand
 from ptxlab.tables import SWIZZLES
@@ -27,6 +27,7 @@ __all__ = [
     "fitting_descriptor",
     "image_of_words",
     "is_rearranged",
+    "rows_of_words",
     "sources_of",
     "step_of_words",
 ]
@@ -71,19 +72,19 @@ class TakenWords(NamedTuple):
     @property
     def reach_of_k(self) -> int:
         """Elements of k."""
-        index = self.operand.placed.index
-        return index.k * self.operand.stored
+        # Elements that share a byte are placed as bytes.
+        return self.operand.placed.index.k * max(8 // self.operand.container, 1) * self.operand.stored
 
     def moved(self, before: TakenWords) -> tuple[int, int] | None:
         """By how many rows and elements of k it begins after another one; None if the two are not of one matrix."""
         if (self.image.line, self.image.word, self.operand.major) != (before.image.line, before.image.word, before.operand.major):
             return None
-        bits = self.operand.container
-        line, element = self.image.line, self.image.word * bits // (8 * WORD)
+        # In bits: elements may be smaller than a byte.
+        line, element = 8 * self.image.line, self.image.word * self.operand.container // WORD
         steps = (line, element) if self.operand.major == "k" else (element, line)
         if 0 in steps:
             return None
-        distance = self.image.base - before.image.base
+        distance = 8 * (self.image.base - before.image.base)
         large = 0 if abs(steps[0]) > abs(steps[1]) else 1
         count = int(distance / steps[large])
         rest = (distance - count * steps[large]) // steps[1 - large]
@@ -160,15 +161,8 @@ def fitting_descriptor(
     ``wanted`` is the address at which one with another start must begin, if known; ``only`` are the fields that may change, if not all.
     A descriptor that finds more zeros is none: everything is an image of zeros.
     """
-    limit = len(sources) * WORD // CHUNK
-    least = int((sources_of(sources, operand.chunks) > NO_SOURCE).sum()) if operand.chunks.max() < limit else 1
-
-    def fitting(tried: MatrixOperand, chunks: NDArray[np.intp]) -> WordImage | None:
-        if chunks.min() < 0 or chunks.max() >= limit or len(np.unique(chunks)) < chunks.size:
-            return None
-        found = sources_of(sources, chunks)
-        image = image_of_words(found) if found.all() and (found > NO_SOURCE).sum() >= least else None
-        return image if image is not None and _apart(image, found.shape) else None
+    within = operand.chunks.max() < len(sources) * WORD // CHUNK
+    fitting = _fitting(sources, int((sources_of(sources, operand.chunks) > NO_SOURCE).sum()) if within else 1)
 
     def at_start(tried: MatrixOperand, chunks: NDArray[np.intp]) -> WordImage | None:
         image = fitting(tried, chunks)
@@ -189,6 +183,25 @@ def fitting_descriptor(
         return turned
     moved = {name: _starts(operand) if name == "start" else () for name in fields}
     return search(operand, moved, at_start) or search(operand, fields, fitting) or search(operand, moved, fitting)
+
+
+def rows_of_words(operand: MatrixOperand, sources: NDArray[np.uint64]) -> int:
+    """How many of the first rows of an operand are an image of what was copied; 0 for none."""
+    return most_rows(operand, _fitting(sources, 1))
+
+
+def _fitting(sources: NDArray[np.uint64], least: int) -> Fitting[WordImage]:
+    """The image that an operand has, if at least so many of its words are not zeros."""
+    limit = len(sources) * WORD // CHUNK
+
+    def fitting(tried: MatrixOperand, chunks: NDArray[np.intp]) -> WordImage | None:
+        if chunks.min() < 0 or chunks.max() >= limit or len(np.unique(chunks)) < chunks.size:
+            return None
+        found = sources_of(sources, chunks)
+        image = image_of_words(found) if found.all() and (found > NO_SOURCE).sum() >= least else None
+        return image if image is not None and _apart(image, found.shape) else None
+
+    return fitting
 
 
 def step_of_words(taken: TakenWords, before: TakenWords, sources: NDArray[np.uint64]) -> int | None:

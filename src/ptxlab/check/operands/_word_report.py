@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ptxlab.check.operands._report import Reporter, element_name, fields_text, fix_text, is_turned
 from ptxlab.check.operands._word_images import (
+    LINE,
     WORD,
     Sources,
     TakenWords,
@@ -45,7 +46,7 @@ class WordReporter:
             return
         array = self._reporter.array_at(int(found[found > NO_SOURCE][0]))
         origin, pitch = (0, 0) if array is None else (array.address, _pitch(array))
-        only = ("stride", "leading") if is_rearranged(found, origin, pitch) else ()
+        only = _fields_of_rearranged(operand, pitch) if is_rearranged(found, origin, pitch) else ()
         ends = found[found > NO_SOURCE].min(), found.max()
         candidate = None
         if len({None if of is None else of.address for of in map(self._reporter.array_at, map(int, ends))}) > 1:
@@ -122,6 +123,16 @@ class WordReporter:
         if array is None:
             return f"what was at {address:#x}"
         return array.element(array.indices(np.array([address]))[0].tolist())
+
+
+def _fields_of_rearranged(operand: MatrixOperand, pitch: int) -> tuple[str, ...]:
+    """Which fields of a descriptor may be wrong if rows and k stand apart from each other.
+
+    Another swizzling mode takes pieces of rows as rows, which only the length of the rows tells from gathered ones. An MN-major operand
+    with swizzling that begins inside a row goes on in other rows.
+    """
+    fields = ("stride", "leading") if pitch else ("stride", "leading", "swizzle")
+    return (*fields, "major") if operand.major == "mn" and operand.descriptor.start % LINE else fields
 
 
 def _pitch(array: ArrayPlace) -> int:

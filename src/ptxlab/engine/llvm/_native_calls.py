@@ -166,10 +166,15 @@ class Caller:
             skipped = self.context.load("i32", 2 * Word.MASK) & ~mask if op.index in loaded.zeros else self.number(0)
             self.helper(f"loadedfrom_{source}", "void", self.context, mask, skipped, row, offset, frame.at(loaded.rows[op.index]))
         elif op.index in loaded.stores:
-            words = loaded.stores[op.index]
-            pairs = [(-1, 0) if word is None else (loaded.rows[word.load], word.byte) for word in words]
-            table = self.code.constants("i32", [number for pair in pairs for number in pair])
-            self.helper("storedfrom", "void", self.context, mask, self.hosts, frame, self.number(len(words)), table)
+            self._follow_store(op, "storedfrom", frame, mask)
+
+    def _follow_store(self, op: Op, helper: str, frame: Value, mask: Value) -> None:
+        """Note where the words come from that lanes store."""
+        loaded = self.program.loaded
+        words = loaded.stores[op.index]
+        pairs = [(-1, 0) if word is None else (loaded.rows[word.load], word.byte) for word in words]
+        table = self.code.constants("i32", [number for pair in pairs for number in pair])
+        self.helper(helper, "void", self.context, mask, self.hosts, frame, self.number(len(words)), table)
 
     def _atomic(self, op: Op, native: Atomic, frame: Value, mask: Value, check: Check) -> None:
         bits = TYPE_BITS[native.type]
@@ -235,6 +240,8 @@ class Caller:
         where = self.context, rows, self.hosts, self.number(native.row)
         if watched:
             self.helper("save", "void", *where)
+        if op.index in self.program.loaded.stores:
+            self._follow_store(op, "rowsstoredfrom", frame, mask)
         table, count = self.table(op.operands[native.value], 32)
         kind = f"{'st' if native.write else 'ld'}matrix_{native.element}{'t' if native.transposed else ''}"
         self.helper(kind, "void", frame, mask, self.hosts, code.const("i32", count), table)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import LoadedValues, LoadedWord, Program
 from ptxlab.isa.effects import Asynchronous, Unit
-from ptxlab.isa.native_ops import LaneAccess
+from ptxlab.isa.native_ops import LaneAccess, MatrixAccess, Native
 from ptxlab.isa.operands import Const, Reg, Resolved
 
 __all__ = ["find_loaded_values"]
@@ -18,7 +18,7 @@ _WORD = 32
 _ROW_BYTES = 256
 _MULTIPLIERS = (Unit.TENSOR_CORE, Unit.WARPGROUP)
 _GLOBAL = ("global", "generic")
-_SHARED = ("shared", "shared::cta", "generic")
+_SHARED = ("shared", "shared::cta", "shared::cluster", "generic")
 
 
 def find_loaded_values(program: Program) -> None:
@@ -28,16 +28,24 @@ def find_loaded_values(program: Program) -> None:
     origins = _origins(program)
     stores: dict[int, tuple[LoadedWord | None, ...]] = {}
     for index, native in program.natives.items():
-        if isinstance(native, LaneAccess) and native.write and native.space in _SHARED and native.bits >= _WORD:
-            words: list[LoadedWord | None] = []
-            for item in flatten(program.ops[index].operands[native.value]):
-                words += _words_of(program, item, origins, native.bits)
+        bits = _stored_bits(native)
+        if isinstance(native, LaneAccess | MatrixAccess) and bits:
+            items = flatten(program.ops[index].operands[native.value])
+            words = [word for item in items for word in _words_of(program, item, origins, bits)]
             if any(words):
                 stores[index] = tuple(words)
     loads = sorted({word.load for words in stores.values() for word in words if word is not None})
     rows = {load: program.frame_bytes + _ROW_BYTES * number for number, load in enumerate(loads)}
     program.frame_bytes += _ROW_BYTES * len(loads)
     program.loaded = LoadedValues(stores, rows, frozenset(load for load in loads if _filled_with_zeros(program, load)))
+
+
+def _stored_bits(native: Native) -> int:
+    """The bits of the elements that an instruction stores to shared memory, each of which is whole words there; 0 if it does not."""
+    if isinstance(native, LaneAccess) and native.write and native.space in _SHARED and native.bits >= _WORD:
+        return native.bits
+    # A lane has two neighbours of a row in a register of stmatrix, unless it transposes.
+    return _WORD if isinstance(native, MatrixAccess) and native.write and native.element == "b16" and not native.transposed else 0
 
 
 def _words_of(program: Program, item: Resolved, origins: dict[int, LoadedWord], bits: int) -> list[LoadedWord | None]:

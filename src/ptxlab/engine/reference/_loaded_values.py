@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.engine.context import NO_SOURCE, Word
+from ptxlab.engine.reference._host_memory import bytes_at
+from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.isa.operands import Op
 
 if TYPE_CHECKING:
+    from ptxlab.engine.program import LoadedWord
     from ptxlab.engine.reference.interpreter import Warp
 
-__all__ = ["note_load", "note_store"]
+__all__ = ["note_load", "note_rows", "note_store"]
 
 
 def note_load(warp: Warp, op: Op, addresses: Sequence[int], mask: int) -> None:
@@ -30,15 +33,30 @@ def note_load(warp: Warp, op: Op, addresses: Sequence[int], mask: int) -> None:
                 row[lane] = NO_SOURCE
 
 
-def note_store(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]], noted: NDArray[np.uint64]) -> None:
+def note_store(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]]) -> None:
     """Note from where the words come that lanes store, for each word of shared memory."""
-    words = warp.program.loaded.stores[op.index]
     for lane, data in hosts.items():
-        inside = int(data.ctypes.data) - warp.word(Word.SHARED)
-        if 0 <= inside < warp.word(Word.SHARED_SIZE):
-            for number, word in enumerate(words, inside // 4):
-                address = 0 if word is None else int(_row(warp, warp.program.loaded.rows[word.load])[lane])
-                noted[number] = address + word.byte if word is not None and address > NO_SOURCE else address
+        for number, word in enumerate(warp.program.loaded.stores[op.index]):
+            _note(warp, int(data.ctypes.data) + 4 * number, word, lane)
+
+
+def note_rows(warp: Warp, op: Op, hosts: Mapping[int, NDArray[np.uint8]]) -> None:
+    """Note from where the words come that stmatrix stores: a lane has a word of one of the eight rows of each register."""
+    for number, word in enumerate(warp.program.loaded.stores[op.index]):
+        for lane in range(32):
+            _note(warp, int(hosts[8 * number + lane // 4].ctypes.data) + 4 * (lane % 4), word, lane)
+
+
+def _note(warp: Warp, host: int, word: LoadedWord | None, lane: int) -> None:
+    """Note from where the word at a host address comes, if it is in the shared memory of the cluster."""
+    own, stride = warp.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT, -(-warp.word(Word.SHARED_SIZE) // 4) * 8
+    table = bytes_at(warp.word(Word.CLUSTER), 16 * warp.word(Word.CLUSTER_SIZE)).view(np.uint64).reshape(-1, 2)
+    for rank, (base, size) in enumerate(table.tolist()):
+        if base <= host < base + size:
+            address = 0 if word is None else int(_row(warp, warp.program.loaded.rows[word.load])[lane])
+            place = warp.word(Word.COPIED) + (rank - own) * stride + (host - base) // 4 * 8
+            noted = bytes_at(place, 8).view(np.uint64)
+            noted[0] = address + word.byte if word is not None and address > NO_SOURCE else address
 
 
 def _row(warp: Warp, offset: int) -> NDArray[np.uint64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,8 @@ from ptxlab.engine.context import NO_SOURCE, Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.reference._arithmetic import combine, redux
-from ptxlab.engine.reference._loaded_values import note_load, note_store
+from ptxlab.engine.reference._host_memory import bytes_at
+from ptxlab.engine.reference._loaded_values import note_load, note_rows, note_store
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_WINDOW
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import (
@@ -129,11 +129,6 @@ def _host(warp: Warp, op: Op | None, space: str, lane: int, address: int, size: 
     return warp.word(Word.PARAM) + address - PARAM_BASE
 
 
-def bytes_at(address: int, size: int) -> NDArray[np.uint8]:
-    """Host memory as an array."""
-    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address)) if size else np.zeros(0, np.uint8)
-
-
 def _hosts(warp: Warp, op: Op, space: str, operand: Resolved, size: int, write: bool, mask: int) -> dict[int, NDArray[np.uint8]]:
     """The bytes of each executing lane's access; all are checked before any is used."""
     addresses = _addresses(warp, operand)
@@ -170,7 +165,7 @@ def _lane_access(warp: Warp, op: Op, native: LaneAccess, mask: int) -> None:
     step = native.bits // 8
     hosts = _hosts(warp, op, native.space, op.operands[native.address], step * native.count, native.write, mask)
     if op.index in warp.program.loaded.stores and warp.word(Word.COPIED):
-        note_store(warp, op, hosts, bytes_at(warp.word(Word.COPIED), 2 * warp.word(Word.SHARED_SIZE) & ~7).view(np.uint64))
+        note_store(warp, op, hosts)
     elif op.index in warp.program.loaded.rows:
         note_load(warp, op, _addresses(warp, op.operands[native.address]), mask)
     for k, item in enumerate(flatten(op.operands[native.value])):
@@ -207,6 +202,8 @@ def _matrix(warp: Warp, op: Op, native: MatrixAccess, mask: int) -> None:
     _together(warp, op, mask)
     rows = mask & ((1 << 8 * native.registers) - 1)
     hosts = _hosts(warp, op, native.space, op.operands[native.address], native.row, native.write, rows)
+    if op.index in warp.program.loaded.stores and warp.word(Word.COPIED):
+        note_rows(warp, op, hosts)
     bits = 16 if native.element == "b16" else 8
     layout = matrix_layout(native.write, native.element, native.transposed)
     rows_of, columns_of = layout.coefficients("R"), layout.coefficients("C")

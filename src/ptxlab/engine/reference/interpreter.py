@@ -19,7 +19,8 @@ from ptxlab.engine.lowering.matching import OperandSpec, operand_specs, read_sou
 from ptxlab.engine.lowering.register_use import constant_bits, deciding_registers, is_inline, observed_registers, operand_registers
 from ptxlab.engine.lowering.special_registers import CLOCKS
 from ptxlab.engine.program import UNWRITTEN_REGISTER, Program, Register
-from ptxlab.engine.reference._native_ops import Stop, bytes_at, drain_copies, fault_at, perform_native, shuffled
+from ptxlab.engine.reference._host_memory import bytes_at
+from ptxlab.engine.reference._native_ops import Stop, drain_copies, fault_at, perform_native, shuffled
 from ptxlab.engine.reference._vocabulary import NumpyVocabulary
 from ptxlab.engine.shadow_vocabulary import Shadowed, ShadowVocabulary
 from ptxlab.isa.catalogue import Control

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ptxlab.engine.context import NO_SOURCE, Word
-from ptxlab.native.builder import Module
+from ptxlab.isa.address_space import SHARED_RANK_SHIFT
+from ptxlab.native.builder import Module, Value
 
-__all__ = ["emit_loaded_from", "emit_stored_from"]
+__all__ = ["emit_loaded_from", "emit_rows_stored_from", "emit_stored_from"]
 
 
 def emit_loaded_from(module: Module, source: str) -> None:
@@ -35,17 +36,54 @@ def emit_stored_from(module: Module) -> None:
 
     The table has two numbers for each word: the frame offset of the row of its load, -1 for none, and the byte in what that has loaded.
     """
+    _define_noted(module)
     c, (context, mask, hosts, frame, count, table) = module.define(
         "void storedfrom(ptr context, i32 mask, ptr hosts, ptr frame, i32 count, ptr table)"
     )
     with c.when(context.word(Word.COPIED).ne(0)), c.each_bit(mask) as lane:
-        inside = hosts.load("i64", lane) - context.word(Word.SHARED)
-        with c.when(inside.ult(context.word(Word.SHARED_SIZE))):
-            noted = context.pointer(Word.COPIED).at((inside >> 2) * 8)
-            with c.loop(count.to("i64")) as i:
-                row = table.load("i32", i * 2)
-                known = row.ne(-1)
-                address = frame.at(known.select(row, 0).to("i64")).load("i64", lane)
-                byte = table.load("i32", i * 2 + 1).to("i64")
-                noted.store(known.select(address.ugt(NO_SOURCE).select(address + byte, address), 0), i)
+        place = c.call("noted", "ptr", context, hosts.load("i64", lane))
+        with c.when(place.ne(0)), c.loop(count.to("i64")) as i:
+            place.store(_source(frame, table, i, lane), i)
     c.ret()
+
+
+def emit_rows_stored_from(module: Module) -> None:
+    """Emit ``rowsstoredfrom``: note from where the words come that stmatrix stores, with a table as in ``storedfrom``, of registers.
+
+    ``hosts`` has the rows, eight for each register; a lane has a word of one of them.
+    """
+    _define_noted(module)
+    c, (context, mask, hosts, frame, count, table) = module.define(
+        "void rowsstoredfrom(ptr context, i32 mask, ptr hosts, ptr frame, i32 count, ptr table)"
+    )
+    with c.when(context.word(Word.COPIED).ne(0)), c.loop(count.to("i64")) as i, c.each_bit(mask) as lane:
+        host = hosts.load("i64", i * 8 + (lane >> 2)) + ((lane & 3) << 2)
+        place = c.call("noted", "ptr", context, host)
+        with c.when(place.ne(0)):
+            place.store(_source(frame, table, i, lane), 0)
+    c.ret()
+
+
+def _source(frame: Value, table: Value, number: Value, lane: Value) -> Value:
+    """From where a lane has loaded the word that a number of the table stands for."""
+    row = table.load("i32", number * 2)
+    known = row.ne(-1)
+    address = frame.at(known.select(row, 0).to("i64")).load("i64", lane)
+    byte = table.load("i32", number * 2 + 1).to("i64")
+    return known.select(address.ugt(NO_SOURCE).select(address + byte, address), 0)
+
+
+def _define_noted(module: Module) -> None:
+    """Define ``noted``: where the source of a word is noted that is at a host address; 0 outside the shared memories of the cluster."""
+    c, (context, host) = module.define("ptr noted(ptr context, i64 host)")
+    copied, size = context.pointer(Word.COPIED), context.word(Word.SHARED_SIZE)
+    inside = host - context.word(Word.SHARED)
+    with c.when(inside.ult(size)):
+        c.ret(copied.at((inside >> 2) * 8))
+    rank, stride = context.word(Word.SHARED_RANK) >> SHARED_RANK_SHIFT, ((size + 3) >> 2) * 8
+    with c.loop(context.word(Word.CLUSTER_SIZE)) as peer:
+        row = context.pointer(Word.CLUSTER).at(peer << 4)
+        inside = host - row.word(0)
+        with c.when(inside.ult(row.word(1))):
+            c.ret(copied.at((peer - rank) * stride + (inside >> 2) * 8))
+    c.ret(c.const("ptr", 0))

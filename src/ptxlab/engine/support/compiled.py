@@ -12,7 +12,7 @@ from ptxlab.engine.llvm.vocabulary import emit_shared
 from ptxlab.engine.support._atomics import emit_atomic
 from ptxlab.engine.support._copies import emit_copies
 from ptxlab.engine.support._lanes import emit_lanes, emit_matrix, emit_undecided
-from ptxlab.engine.support._loaded_values import emit_loaded_from, emit_stored_from
+from ptxlab.engine.support._loaded_values import emit_loaded_from, emit_rows_stored_from, emit_stored_from
 from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_move
 from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_save, emit_unchanged
@@ -56,6 +56,7 @@ _EMIT: dict[str, Emit] = {
     **dict.fromkeys(("copy", "drain"), lambda module, name, rest: emit_copies(module, rest[-1] if rest else "")),
     "loadedfrom": lambda module, name, rest: emit_loaded_from(module, rest[0]),
     "storedfrom": lambda module, name, rest: emit_stored_from(module),
+    "rowsstoredfrom": lambda module, name, rest: emit_rows_stored_from(module),
     "record": lambda module, name, rest: emit_record(module),
     "mirrors": lambda module, name, rest: emit_mirrors(module),
     "defined": lambda module, name, rest: emit_defined(module),

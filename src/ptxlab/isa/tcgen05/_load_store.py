@@ -18,10 +18,23 @@ from ptxlab.isa.tcgen05._descriptors import check_range
 from ptxlab.isa.tcgen05._state import whole_warp
 from ptxlab.isa.tcgen05._syntax import NUMS, ROWS, SINCE, SPLIT, SYNC, TADDR, loaded
 from ptxlab.layout import fragment
-from ptxlab.tables import LOAD_REGISTERS
+from ptxlab.tables import LOAD_REGISTERS, TENSOR_MEMORY_COLUMNS
+
+__all__ = ["fitting_shapes"]
 
 _GENERATION = "Tensorcore 5th Generation Instructions"
 _SHAPES = ("16x64b", "16x128b", "16x256b", "32x32b", "16x32bx2")
+
+
+def fitting_shapes(access: TensorAccess, column: int) -> list[tuple[str, int]]:
+    """Other shapes with the registers of a load or store that reach no column behind the last one; of each the last column."""
+    found = []
+    for (shape, repeat), registers in LOAD_REGISTERS.items():
+        if shape not in (access.shape, _SHAPES[4]) and registers == LOAD_REGISTERS.get((access.shape, access.repeat)):
+            last = column + int(fragment(shape, repeat, access.pack).column.max())
+            if last < TENSOR_MEMORY_COLUMNS:
+                found.append((f".{shape}.x{repeat}", last))
+    return found
 
 
 def _transfer(operation: str, packing: str, whole: str, halves: str) -> Form:

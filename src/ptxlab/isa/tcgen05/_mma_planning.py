@@ -62,9 +62,11 @@ def make_plan(warp: context.WarpContext, key: Key) -> Plan:
     made = units(found.m, found.n, group, key.ws, key.sparse, lane)
     b = matrix_gather(warp, key.b, "B", rows, found.k, b_format.bits, b_format.container, major_b, found.k96)
     unit = made[0]
-    operands = [MatrixOperand.of("B", b, major_b, found.b, b_format.container, 1, SharedMemoryDescriptor.decode(key.b))]
+    operands = [MatrixOperand.of("B", b, major_b, found.b, b_format.container, 1, SharedMemoryDescriptor.decode(key.b), found.n)]
     if isinstance(source, Gather):
-        of_a = MatrixOperand.of("A", source, major_a, found.a, a_format.container, 1 + key.sparse, SharedMemoryDescriptor.decode(key.a))
+        of_a = MatrixOperand.of(
+            "A", source, major_a, found.a, a_format.container, 1 + key.sparse, SharedMemoryDescriptor.decode(key.a), found.m
+        )
         operands.insert(0, of_a)
     types, negate = (found.d, found.a, found.b), (found.negate_a, found.negate_b)
     kernel = numerics.mma_kernel(kind, types, unit.rows, unit.columns, found.k, negate, found.saturate, key.sparse)

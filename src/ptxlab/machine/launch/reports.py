@@ -12,9 +12,9 @@ from ptxlab.diagnostics import Diagnostic, Place, diagnose, ranges
 from ptxlab.engine.context import Word
 from ptxlab.engine.faults import FAULTS, FIXES, Fault
 from ptxlab.isa.context import Misuse
-from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native
+from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess, MatrixAccess, Native, TensorAccess
 from ptxlab.isa.operands import Op
-from ptxlab.isa.tcgen05 import freed, leaks
+from ptxlab.isa.tcgen05 import fitting_shapes, freed, leaks
 from ptxlab.machine.launch.cta import CtaState
 from ptxlab.machine.launch.indeterminate import described
 from ptxlab.machine.launch.options import CHECKS
@@ -254,6 +254,8 @@ class Reports:
             if gone is not None:
                 text += f" any more: tcgen05.dealloc at line {gone[0].line} has freed it"
                 fields["fix"] = gone[1]
+        if kind == Fault.TENSOR_RANGE:
+            fields["fix"] += _other_shapes(op, self._launch.program.natives.get(op.index), address)
         registers = self._launch.program.registers
         name = "a register"
         if code == "R802":
@@ -349,3 +351,10 @@ def access_bytes(described: Native | None) -> int:
     if isinstance(described, MatrixAccess):
         return described.row
     return described.size if isinstance(described, LaneAccess | Atomic | CopyAsync) else 1
+
+
+def _other_shapes(op: Op, described: Native | None, address: int) -> str:
+    """The end of a fix: the shapes with which a load or store of tensor memory would not go beyond the last column."""
+    fitting = fitting_shapes(described, address & 0xFFFF) if isinstance(described, TensorAccess) else []
+    name = ".".join(op.opcode.split(".")[:2])
+    return "".join(f"; {name} with {shape} has as many registers and ends at column {last}" for shape, last in fitting)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.operands._rest import RestRows
-from ptxlab.check.operands._word_images import WORD, TakenWords, WordImage, image_of_words, sources_of
+from ptxlab.check.operands._word_images import WORD, TakenWords, WordImage, image_of_words, sources_of, stands_as_copied
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, CopiedBytes, MatrixOperand, MatrixProduct
@@ -117,7 +117,9 @@ class WordCheck:
     def copied(self, operation: AsyncOperation, source: MatrixOperand, words: Words, cta: Any) -> None:
         """Report rows that tcgen05.cp copies and that have no image, if another descriptor has one."""
         found = sources_of(words.sources, source.chunks)
-        if not found.all() or image_of_words(found) is not None or words.are_prepared(source.chunks):
+        if not found.all() or image_of_words(found) is not None:
+            return
+        if words.are_prepared(source.chunks) or stands_as_copied(found, source.chunks):
             return
         key = operation.op.index, source.name
         attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
@@ -142,14 +144,15 @@ class WordCheck:
         found = sources_of(words.sources, operand.chunks)
         if not found.all() or not (found > NO_SOURCE).any():
             return None
-        image = image_of_words(found)
+        prepared = words.are_prepared(operand.chunks) or stands_as_copied(found, operand.chunks)
+        image = None if prepared else image_of_words(found)
         if image is not None:
             if (found > NO_SOURCE).all():
                 per_chunk = CHUNK // WORD
                 relative = np.ascontiguousarray(found[:, ::per_chunk] - image.base).tobytes()
                 operand.known["words"] = _Known(image.line, image.word, operand.chunks.reshape(-1) * per_chunk, relative)
             return TakenWords(operand, image)
-        if words.are_prepared(operand.chunks):
+        if prepared:
             if operand not in self._judged:
                 self._judged.add(operand)
                 self._reporter.element_type(operation, operand, int(found[found > NO_SOURCE][0]), cta)

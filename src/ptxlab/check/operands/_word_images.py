@@ -29,6 +29,7 @@ __all__ = [
     "is_rearranged",
     "rows_of_words",
     "sources_of",
+    "stands_as_copied",
     "step_of_words",
 ]
 
@@ -103,6 +104,13 @@ def sources_of(sources: NDArray[np.uint64], chunks: NDArray[np.intp]) -> Sources
     """Where the words of some chunks come from."""
     found = sources[: len(sources) // WORD * WORD].reshape(-1, CHUNK // WORD).take(chunks.reshape(-1), axis=0)
     return found.reshape(len(chunks), -1).view(np.int64)
+
+
+def stands_as_copied(found: Sources, chunks: NDArray[np.intp]) -> bool:
+    """Whether words stand as in global memory, all at one distance: the program may have brought them into the layout of the descriptor."""
+    here = chunks[..., None] * CHUNK + np.arange(0, CHUNK, WORD)
+    distance = found - here.reshape(found.shape)
+    return bool((distance == distance.flat[0]).all())
 
 
 def image_of_words(found: Sources) -> WordImage | None:

@@ -13,7 +13,6 @@ from ptxlab.descriptors import InstructionDescriptor
 from .box_kernels import LAYOUTS, MMA, launch, ptx
 from .word_kernels import INSTRUCTION
 
-
 TWO_TILES = "K-major, 64 rows in a box"
 """The tiles are of two k: no operand of 128 rows."""
 

@@ -232,9 +232,13 @@ class OperandCheck(Observer):
         for one, other in ((a, b) for a in before for b in product.operands if a.name == b.name):
             rows = one.placed.index.rows, other.placed.index.rows
             if one is not other and rows[0] != rows[1] and one.in_row_of(other) and self._array_of(other, cta) is not None:
-                larger = max(one, other, key=lambda operand: operand.placed.index.rows)
-                size = max(rows) if self._is_known(larger, cta) else min(rows)
-                self._reporter.fewer_rows(operation, one, other, size * len(product.ctas), cta)
+                self._fewer_rows(operation, one, other, len(product.ctas), cta)
+
+    def _fewer_rows(self, operation: AsyncOperation, one: MatrixOperand, other: MatrixOperand, ctas: int, cta: Any) -> None:
+        """Report operands that begin in one row and have different numbers of rows; the larger number fits if so many were copied."""
+        smaller, larger = sorted((one, other), key=lambda operand: operand.placed.index.rows)
+        fitting = larger if self._is_known(larger, cta) else smaller
+        self._reporter.fewer_rows(operation, one, other, fitting.placed.index.rows * ctas, cta)
 
     def _is_known(self, operand: MatrixOperand, cta: Any) -> bool:
         """Whether an operand is an image of what was copied."""

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from .box_kernels import LAYOUTS, launch, ptx
+from ptxlab.descriptors import InstructionDescriptor
+
+from .box_kernels import LAYOUTS, MMA, launch, ptx
 from .word_kernels import INSTRUCTION
 
+TWO_TILES = "K-major, 64 rows in a box"
+"""The tiles are of two k: no operand of 128 rows."""
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout != TWO_TILES])
 def test_the_kernels_themselves(layout: str) -> None:
     result, right = launch(layout, ptx(layout))
     assert right
@@ -56,3 +63,66 @@ def test_stripes_of_k_in_a_larger_tile() -> None:
     assert found.code == "O101"
     assert "B[8, 0] is element [0, 16] of the array, but B[0, 0] is element [0, 0]" in found.message
     assert "set the stride dimension byte offset to 1024" in found.fix
+
+
+def instruction(**fields: object) -> str:
+    """The instruction descriptor of the kernels with other fields."""
+    return hex(int(replace(InstructionDescriptor.decode(int(INSTRUCTION, 16), "f16"), **fields)))
+
+
+def test_more_columns_than_rows_of_the_tile() -> None:
+    text = ptx("K-major, 64 k in a box").replace(INSTRUCTION, instruction(n=192))
+    result, _ = launch("K-major, 64 k in a box", text.replace("[%r3], 64;", "[%r3], 256;").replace("%r4, 64;", "%r4, 256;"))
+    (found,) = (each for each in result.diagnostics if each.code == "D704")
+    assert found.fix == "set N to 128: 128 of the 192 rows of B are what was copied"
+
+
+def two_tiles(*instructions: tuple[int, int]) -> Any:
+    """Launch a kernel with tiles of 64 rows at two k, whose instructions, with an M and an N each, add to one D."""
+    mmas = [
+        f"    mov.b32 %r6, {instruction(m=m, n=n)};\n{MMA.replace(', 0;', f', {int(i > 0)};')}" for i, (m, n) in enumerate(instructions)
+    ]
+    text = ptx(TWO_TILES).replace(MMA, "add.u64 %rd10, %rd10, 2;\n    add.u64 %rd11, %rd11, 2;\n".join(mmas))
+    return launch(TWO_TILES, text.replace("[%r3], 64;", "[%r3], 128;").replace("%r4, 64;", "%r4, 128;"), check="operands")[0]
+
+
+def test_an_m_of_two_tiles() -> None:
+    assert two_tiles((64, 64)).diagnostics == ()
+    (found,) = two_tiles((128, 64)).diagnostics
+    assert found.code == "O101"
+    assert found.message.endswith("A[64, 0] is element [0, 64] of the array, but A[0, 0] is element [0, 0] of the array")
+    assert found.fix == "set M to 64: 64 of the 128 rows of A are what was copied"
+
+
+def test_an_n_of_two_tiles_in_one_instruction_of_a_sum() -> None:
+    found = two_tiles((64, 64), (64, 128)).diagnostics
+    assert {each.code: each.fix for each in found} == {
+        "O101": "set N to 64: 64 of the 128 rows of B are what was copied",
+        "O107": "set N to 64 in both instruction descriptors",
+    }
+
+
+M_MAJOR = "M-major, 32 k in a box"
+
+
+def test_rows_that_advance_are_the_k_of_the_other_dimension() -> None:
+    """B is read K-major, and its start advances as that of an MN-major operand does."""
+    second = f"    add.u64 %rd10, %rd10, 128;\n    add.u64 %rd11, %rd11, 128;\n{MMA.replace(', 0;', ', 1;')}"
+    text = ptx(M_MAJOR).replace(MMA, MMA + second)
+    right = hex(int(INSTRUCTION, 16) | 3 << 15)
+    assert launch(M_MAJOR, text, check="operands")[0].diagnostics == ()
+    assert right in text
+    result, _ = launch(M_MAJOR, text.replace(right, instruction(n=16, transpose_a=True)), check="operands")
+    (found,) = (each for each in result.diagnostics if each.code == "O105")
+    assert "the rows of B move by 16" in found.message
+    assert found.fix == "set the transpose bit of the operand: it is MN-major in shared memory: then k of B advances"
+
+
+def test_an_mn_major_operand_that_begins_inside_a_row() -> None:
+    """By less than a K-major operand advances, so that its transpose bit is not what is wrong."""
+    text = ptx(M_MAJOR).replace(MMA, f"    add.u64 %rd11, %rd11, 1;\n{MMA}")
+    result, right = launch(M_MAJOR, text, check="operands")
+    assert not right
+    (found,) = result.diagnostics
+    assert found.code == "O101"
+    assert "set the start address to 0x400" in found.fix

@@ -15,7 +15,7 @@ from ptxlab.check.operands._shared_tiles import SharedTiles
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand
 from ptxlab.tables import SWIZZLES
 
-__all__ = ["Candidate", "Fitting", "agree", "best", "most_rows", "rows_of_tiles", "search", "step_of"]
+__all__ = ["Candidate", "Fitting", "agree", "best", "most_rows", "rows_of_tiles", "search", "step_of", "turned"]
 
 _ROW = 128
 _TOGETHER = (
@@ -93,7 +93,7 @@ def best(operand: MatrixOperand, shared: SharedTiles, tile: CopiedTile, other: I
 def search(operand: MatrixOperand, fields: Mapping[str, Sequence[Any]], fitting: Fitting[_Found]) -> Candidate[_Found] | None:
     """The descriptor with the fewest changes for which there is an image; ``fields`` are the values that are tried."""
     # A K-major operand with swizzling advances inside a row of 128 bytes, an MN-major one by whole rows.
-    inside = operand.major == "mn" and operand.descriptor.start % _ROW != 0
+    inside = _begins_inside(operand) and operand.descriptor.start % (operand.placed.index.k * operand.container // 8) == 0
     for names in (("major",), *_TOGETHER) if inside else _TOGETHER:
         for values in product(*(fields[name] for name in names)):
             found = _tried(operand, dict(zip(names, values, strict=True)), fitting)
@@ -114,6 +114,16 @@ def most_rows(operand: MatrixOperand, fitting: Fitting[Any]) -> int:
 def rows_of_tiles(operand: MatrixOperand, shared: SharedTiles) -> int:
     """How many of the first rows of an operand are an image of what was copied; 0 for none."""
     return most_rows(operand, _Memory(shared).image)
+
+
+def turned(operand: MatrixOperand, shared: SharedTiles) -> Candidate[Image] | None:
+    """The operand that is read in the other dimension, if it has an image."""
+    return _tried(operand, {"major": "mn" if operand.major == "k" else "k"}, _Memory(shared).image)
+
+
+def _begins_inside(operand: MatrixOperand) -> bool:
+    """Whether an MN-major operand begins inside a row of 128 bytes."""
+    return operand.major == "mn" and operand.descriptor.start % _ROW != 0
 
 
 class _Memory:
@@ -159,7 +169,8 @@ def agree(one: Image, other: Image) -> bool:
 def _starts(operand: MatrixOperand, tile: CopiedTile, other: Image | None) -> list[int]:
     """Start addresses in the tile. Which k is wanted says the other operand; without it, the bytes in a row stay as they are."""
     if other is None:
-        return [tile.offset + (operand.descriptor.start & _ROW - 1)]
+        first = operand.descriptor.start
+        return [tile.offset + (first & _ROW - 1), *([first & -_ROW] if _begins_inside(operand) else [])]
     lines = operand.descriptor.stride
     return [tile.offset + step for step in dict.fromkeys((*range(0, _ROW, CHUNK), *range(0, 16 * lines, lines or 1)))]
 

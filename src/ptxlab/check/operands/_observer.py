@@ -19,7 +19,7 @@ from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.check.operands._tile_report import TileReporter
 from ptxlab.check.operands._word_check import WordCheck, Words
-from ptxlab.check.operands._word_images import WORD, fitting_descriptor, rows_of_words
+from ptxlab.check.operands._word_images import WORD, fitting_descriptor, is_image_of_words, rows_of_words
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.engine.context import Word
@@ -232,7 +232,20 @@ class OperandCheck(Observer):
         for one, other in ((a, b) for a in before for b in product.operands if a.name == b.name):
             rows = one.placed.index.rows, other.placed.index.rows
             if one is not other and rows[0] != rows[1] and one.in_row_of(other) and self._array_of(other, cta) is not None:
-                self._reporter.fewer_rows(operation, one, other, len(product.ctas), cta)
+                self._fewer_rows(operation, one, other, len(product.ctas), cta)
+
+    def _fewer_rows(self, operation: AsyncOperation, one: MatrixOperand, other: MatrixOperand, ctas: int, cta: Any) -> None:
+        """Report operands that begin in one row and have different numbers of rows; the larger number fits if so many were copied."""
+        smaller, larger = sorted((one, other), key=lambda operand: operand.placed.index.rows)
+        fitting = larger if self._is_known(larger, cta) else smaller
+        self._reporter.fewer_rows(operation, one, other, fitting.placed.index.rows * ctas, cta)
+
+    def _is_known(self, operand: MatrixOperand, cta: Any) -> bool:
+        """Whether an operand is an image of what was copied."""
+        shared, words = self._shared[id(cta)], self._words.get(id(cta))
+        if shared.at(operand.descriptor.start) is not None:
+            return operand.placed.bounds[1] <= len(shared.cta.shared) and is_image(operand, shared, operand.chunks)
+        return words is None or is_image_of_words(operand, words.sources)
 
     def _images(self, operation: AsyncOperation, product: MatrixProduct, shared: SharedTiles, cta: Any) -> Images:
         """The images of the operands in a CTA; reports those that are not images of what was copied."""

@@ -182,8 +182,8 @@ class Reporter:
                 fix=f"advance the address of A by {columns} columns from instruction to instruction",
             )
 
-    def fewer_rows(self, operation: AsyncOperation, before: MatrixOperand, operand: MatrixOperand, ctas: int, cta: Any) -> None:
-        """Two instructions that add to the same D multiply different numbers of rows, which begin in the same bytes."""
+    def fewer_rows(self, operation: AsyncOperation, before: MatrixOperand, operand: MatrixOperand, wanted: int, cta: Any) -> None:
+        """Two instructions that add to the same D multiply different numbers of rows, which begin in the same bytes; M or N that fits."""
         size, one, other = "M" if operand.name == "A" else "N", before.placed.index.rows, operand.placed.index.rows
         if self.first(operation.op.index, operand.name, "rows"):
             self.add(
@@ -191,7 +191,7 @@ class Reporter:
                 f"matrix {operand.name} has {other} rows, and in the instruction before, which adds to the same D, {one} of the same rows",
                 operation,
                 cta,
-                fix=f"set {size} to {max(one, other) * ctas} in both instruction descriptors",
+                fix=f"set {size} to {wanted} in both instruction descriptors",
                 details=[("descriptor", fields_text(operand))],
             )
 

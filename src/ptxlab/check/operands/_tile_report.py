@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.operands._candidates import Candidate, best, step_of
+from ptxlab.check.operands._candidates import Candidate, best, rows_of_tiles, step_of, turned
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, located
 from ptxlab.check.operands._images import Located
-from ptxlab.check.operands._report import FLOATS, Reporter, element_name, fields_text, fix_text, is_turned
+from ptxlab.check.operands._report import FLOATS, Reporter, element_name, fields_text, fix_text, is_turned, rows_text
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand
 from ptxlab.tables import SWIZZLES
@@ -43,6 +43,9 @@ class TileReporter:
         number = int(entries[0, 0]) >> SHIFT
         tiles = shared.tiles()
         candidate = best(operand, shared, tiles[number].tile, other)
+        rows = 0 if candidate or operand.major != "k" else rows_of_tiles(operand, shared)
+        # Where the next row comes from another tile, M or N is larger than the tile.
+        larger = rows > 0 and int(entries[rows, 0]) >> SHIFT != int(entries[rows - 1, 0]) >> SHIFT
         details = [
             ("copied by", self._reporter.line(tiles[number].op)),
             ("descriptor", fields_text(operand)),
@@ -53,7 +56,7 @@ class TileReporter:
             f"{operand.title} is not an image of the tile that was copied: {found.what}; {first_element(operand, found, entries, tiles)}",
             operation,
             cta,
-            fix=fix_text(candidate, operand, tiles[number].tile.array),
+            fix=rows_text(operand, rows) if larger else fix_text(candidate, operand, tiles[number].tile.array),
             details=details,
         )
 
@@ -152,9 +155,12 @@ class TileReporter:
             if self._reporter.has(operation.op.index, operand.name, "step") or not shared.unchanged(shared.entries().take(operand.chunks)):
                 continue
             self._reporter.first(operation.op.index, operand.name, "step")
-            wanted = step_of(operand, before.operand.descriptor.start, shared, before.image)
+            rows, k = moved
+            # In the other dimension the rows by which it moves are the next k.
+            other = turned(operand, shared) if abs(rows) == now.image.reach and not k else None
+            wanted = None if other else step_of(operand, before.operand.descriptor.start, shared, before.image)
             copied = [("copied by", self._reporter.line(now.placed.op))]
-            self._reporter.wrong_step(operation, before.operand, operand, (*moved, now.image.reach), wanted, None, copied, cta)
+            self._reporter.wrong_step(operation, before.operand, operand, (rows, k, now.image.reach), wanted, other, copied, cta)
 
 
 def _realigned(shared: SharedTiles, a: Located, b: Located) -> tuple[Candidate[Image] | None, str]:

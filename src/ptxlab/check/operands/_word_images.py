@@ -26,6 +26,7 @@ __all__ = [
     "WordImage",
     "fitting_descriptor",
     "image_of_words",
+    "is_image_of_words",
     "is_rearranged",
     "rows_of_words",
     "sources_of",
@@ -196,6 +197,11 @@ def fitting_descriptor(
 def rows_of_words(operand: MatrixOperand, sources: NDArray[np.uint64]) -> int:
     """How many of the first rows of an operand are an image of what was copied; 0 for none."""
     return most_rows(operand, _fitting(sources, 1))
+
+
+def is_image_of_words(operand: MatrixOperand, sources: NDArray[np.uint64]) -> bool:
+    """Whether an operand is an image of what was copied."""
+    return _fitting(sources, 1)(operand, operand.chunks) is not None
 
 
 def _fitting(sources: NDArray[np.uint64], least: int) -> Fitting[WordImage]:

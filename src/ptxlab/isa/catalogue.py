@@ -34,8 +34,8 @@ they are absent, `isa.operands.Unused` stands for them.
 ``requires`` says which version of the PTX ISA and which targets the instruction needs: ``needs("7.0", "sm_80")`` or a tuple of such; the
 notation stands in `isa.requirements`. A group of the pattern, or an operand that may be missing, can be named in ``when``.
 ``rules`` say which modifiers go together (`isa.form.only`).
-``updates`` of the outputs, the leading ones, are read as well, and written when an asynchronous operation performs. They are not read if the
-operand of the name ``accumulates`` is 0.
+``updates`` of the outputs, the leading ones, are read as well, and written when an asynchronous operation performs. They are not read if
+the operand of the name ``accumulates`` is 0.
 ``flow`` says how undefined bits go from the operands of a service to its destinations (`Flow`).
 """
 

@@ -17,8 +17,9 @@ __all__ = ["may_declare", "outline", "text_without_bodies"]
 _LOCK = threading.RLock()
 _COMMENT = r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
 _STRING = r'"(?:[^"\\\n]++|\\[^\n])*+"'
-_NEXT_BRACE = re.compile(rf'[^{{}}"/]*+(?:(?:{_COMMENT}|/(?!\*)|{_STRING})[^{{}}"/]*+)*+([{{}}])')
-"""The next brace outside comments and strings."""
+_PLAIN = r'[^{}"/]*+'
+_NEXT_BRACE = re.compile(rf"{_PLAIN}(?:(?:{_COMMENT}|/(?!\*)|{_STRING}|\{{{_PLAIN}\}}){_PLAIN})*+([{{}}])")
+"""The next brace outside comments and strings, which does not belong to a pair with plain text between them, as of a vector."""
 
 
 class PendingBlock(Block):
@@ -80,7 +81,7 @@ class _Outliner(Parser):
 def _closing_brace(text: str, start: int) -> int:
     """The offset behind the brace that closes the one at ``start``; -1 if there is none."""
     match = _NEXT_BRACE.match
-    depth, at = 0, start
+    depth, at = 1, start + 1
     while True:
         found = match(text, at)
         if found is None:

@@ -7,6 +7,7 @@ texts that differ in names, comments or source lines, have one code, in memory a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from weakref import WeakValueDictionary
 
@@ -36,7 +37,7 @@ def load_or_compile(program: Program, nodes: Nodes, numbers: list[int], width: i
                 _LOADED[contents] = found
                 return found
     text, helpers = emit_region(program, nodes, numbers, width)
-    contents = native.object_key(text)
+    contents = native.object_key(hashlib.blake2b(text.encode()).hexdigest())
     found = _LOADED.get(contents)
     if found is None:
         found = _LOADED[contents] = native.compile_ir(text, _FUNCTION, key=contents, symbols=_addresses(helpers))

@@ -67,7 +67,8 @@ def measure_workload(console: Console, name: str, repeats: int) -> dict[str, Any
 def measure_cold_start(repeats: int) -> dict[str, Any]:
     """From the start of Python to the first result of flash_causal_fp16 (1,968 instructions), default checks.
 
-    And from the text of a kernel of 60,000 lines to its first instructions, with an empty cache.
+    And from the text of a kernel of 60,000 lines to its first instructions, with an empty cache; and from the text of a module of
+    40 kernels, 392,000 lines, to those of one kernel.
     """
     runs, long = [], []
     for _ in range(repeats):
@@ -75,10 +76,15 @@ def measure_cold_start(repeats: int) -> dict[str, Any]:
             runs.append((worker(Path(cache), "cold")["wall_s"], worker(Path(cache), "cold")["wall_s"]))
         with tempfile.TemporaryDirectory() as cache:
             long.append(worker(Path(cache), "first_instruction", "60000")["seconds"])
+    with tempfile.TemporaryDirectory() as cache:
+        many = worker(Path(cache), "many_kernels", "40", "9200")
     return {
         "empty_cache_s": median(r[0] for r in runs),
         "filled_cache_s": median(r[1] for r in runs),
         "first_instruction_s": median(long),
+        "one_kernel_cpu_s": many["alone_cpu_s"],
+        "one_of_40_kernels_cpu_s": many["together_cpu_s"],
+        "more_for_40_kernels_cpu_s": many["together_cpu_s"] - many["alone_cpu_s"],
     }
 
 
@@ -122,6 +128,10 @@ def table_of_units(units: dict[str, Any], cold: dict[str, Any]) -> Table:
     table.add_row("Python start to first result, filled cache", f"{cold['filled_cache_s']:.2f} s")
     table.add_row("60,000 lines: text to first instruction, empty cache", f"{cold['first_instruction_s']:.2f} s")
     table.add_row("scalar code, per warp-instruction", f"{units['scalar_ns']:.1f} ns")
+    one, many = cold["one_kernel_cpu_s"], cold["one_of_40_kernels_cpu_s"]
+    table.add_row(
+        "40 kernels, 392,000 lines: text to first instruction of one; of that one alone (processor time)", f"{many:.2f} s; {one:.2f} s"
+    )
     for name, value in units["service_us"].items():
         each = "each" if " " in name else "per warp-instruction"
         table.add_row(f"{name}, {each}", f"{value:.2f} us")

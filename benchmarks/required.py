@@ -49,6 +49,7 @@ REQUIRED = (
     _cost("attention", "flash attention", 5),
     Required("cold start to the first result", ("cold_start", "empty_cache_s"), 2, unit="s"),
     Required("60,000 lines to the first instruction", ("cold_start", "first_instruction_s"), 10, unit="s"),
+    Required("one of 40 kernels, more than that kernel alone", ("cold_start", "more_for_40_kernels_cpu_s"), 0.3, unit="s"),
     Required("scalar code, a warp-instruction", ("units", "scalar_ns"), 50, unit="ns"),
     Required("bar.sync, a warp-instruction", ("units", "service_us", "bar.sync"), 10, unit="us"),
     Required("mbarrier, a warp-instruction", ("units", "service_us", "mbarrier"), 10, unit="us"),

@@ -1,11 +1,14 @@
-"""A kernel of any length: the body of a real one over and over, each copy with registers and labels of its own, as unrolling leaves it."""
+"""A kernel of any length: the body of a real one over and over, each copy with registers and labels of its own, as unrolling leaves it.
+
+And a module with any number of such kernels.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-__all__ = ["unrolled"]
+__all__ = ["repeated", "unrolled"]
 
 _RANGE = re.compile(r"(%\w+?)<(\d+)>")
 _SKIP = ".reg .pred %skip; .reg .b32 %one;\nmov.u32 %one, %nctaid.z;\nsetp.eq.u32 %skip, %one, 1;\n@%skip bra DONE;"
@@ -30,6 +33,14 @@ def unrolled(text: str, lines: int) -> str:
         return label.sub(lambda m: f"{m[1]}_{i}", renamed)
 
     return "\n".join([text[:start], *longer, _SKIP, *map(copy, range(copies)), "DONE:\nret;", text[end:]])
+
+
+def repeated(text: str, count: int) -> str:
+    """The module with so many copies of its only kernel, under names of their own."""
+    start = text.index(".visible .entry")
+    end = _closing_brace(text, text.index("{\n", start) + 2) + 1
+    kernel = text[start:end]
+    return text[:start] + "\n".join(kernel.replace("(", f"_{number}(", 1) for number in range(count)) + text[end:]
 
 
 def _any(names: Iterable[str]) -> str:

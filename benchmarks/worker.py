@@ -11,7 +11,9 @@ from typing import Any
 
 
 def main(task: str, *arguments: str) -> None:
-    tasks = {f.__name__: f for f in (launch, cold, first_instruction, interpret, scalar, services, parse, addresses, numerics)}
+    tasks = {
+        f.__name__: f for f in (launch, cold, first_instruction, many_kernels, interpret, scalar, services, parse, addresses, numerics)
+    }
     result = tasks[task](*arguments)
     result["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(result))
@@ -82,6 +84,29 @@ def first_instruction(lines: str) -> dict[str, Any]:
         "seconds": time.perf_counter() - started - making,
         "cpu_s": time.process_time() - busy - making,
     }
+
+
+def many_kernels(count: str, lines: str) -> dict[str, Any]:
+    """From the text of a module to the end of the first instructions of one kernel: of a module of so many, and of one of them alone."""
+    import ptxlab
+
+    from .unrolled import repeated, unrolled
+    from .workloads import KERNELS
+
+    long = unrolled((KERNELS / "flash_causal_fp16.ptx").read_text(), int(lines))
+    texts = [repeated(long, 1), repeated(long, int(count))]
+
+    def start(text: str) -> float:
+        began = time.process_time()
+        module = ptxlab.loads(text)
+        kernel = module[next(iter(module))]
+        nothing = [None if p.type == "u64" else 0 for p in kernel.parameters]
+        kernel.launch(grid=1, block=128, shared_bytes=65568, args=nothing).raise_for_errors()
+        return time.process_time() - began
+
+    start(texts[0])
+    alone, together = zip(*((start(texts[0]), start(texts[1])) for _ in range(3)), strict=True)
+    return {"lines": texts[1].count("\n"), "alone_cpu_s": sorted(alone)[1], "together_cpu_s": sorted(together)[1]}
 
 
 def interpret(name: str, repeats: str) -> dict[str, Any]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pytest
 from benchmarks.generated import ARITHMETIC
+from llvmlite.binding.targets import TargetMachine
 
 import ptxlab
 from ptxlab import native, ptx
 from ptxlab.engine import Executable, Status, lower
 from ptxlab.engine.llvm import _region_cache as cached
+from ptxlab.engine.support.compiled import address_of
 from tests.engine.engine_helpers import HEADER, Bench, program_of
 
 KERNELS = Path(__file__).parents[1] / "end_to_end" / "triton"
@@ -72,6 +75,40 @@ def test_a_warm_start_builds_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(cached, "emit_region", refuse)
     monkeypatch.setattr(native, "compile_ir", refuse)
     launch_once()
+
+
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_equal_regions_share_their_code(tmp_path, monkeypatch, where):
+    """Of kernels with other names, comments and source lines."""
+    monkeypatch.setenv("PTXLAB_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("PTXLAB_CACHE", "on" if where == "disk" else "off")
+    made, emit_object = [], TargetMachine.emit_object
+
+    def noted(machine, code):
+        made.append(code)
+        return emit_object(machine, code)
+
+    body = "{ mov.u32 %r1, %tid.x; ld.param.u64 %rd1, [out]; mad.wide.u32 %rd1, %r1, 4, %rd1; st.global.b32 [%rd1], %r1; ret; }\n"
+    declared = "(.param .u64 out) { .reg .b32 %r<2>; .reg .b64 %rd<2>;\n"
+    first = ptxlab.loads(f"{HEADER}.entry a{declared}{body}}}")
+    second = ptxlab.loads(f"{HEADER}// more\n.entry b{declared}.loc 1 7 3\n{body}}}\n.entry c{declared}{body.replace('r1, 4', 'r1, 8')}}}")
+
+    def launch(kernel):
+        if where == "disk":
+            monkeypatch.setattr(cached, "_LOADED", WeakValueDictionary())
+        got = np.zeros(64, np.uint32)
+        kernel.launch(grid=1, block=32, args=[got], check="none").raise_for_errors()
+        return got.tolist()
+
+    monkeypatch.setattr(cached, "_LOADED", WeakValueDictionary())
+    address_of("dispatch")
+    monkeypatch.setattr(TargetMachine, "emit_object", noted)
+    ids = list(range(32))
+    assert launch(first["a"]) == ids + [0] * 32
+    assert launch(second["b"]) == ids + [0] * 32
+    assert len(made) == 1
+    assert launch(second["c"]) == [x for i in ids for x in (i, 0)]
+    assert len(made) == 2
 
 
 def test_another_text_or_option_is_other_code(tmp_path, monkeypatch):

@@ -139,3 +139,33 @@ def test_vector_registers():
 def test_code_that_runs_off_the_end_exits():
     program = program_of("mov.u32 %r1, 1; L:")
     assert [op.opcode for op in program.ops] == ["mov.u32", "exit"]
+
+
+@pytest.mark.parametrize(
+    ("before", "scale", "read"),
+    [
+        ("", "0", False),
+        ("", "1", True),
+        ("mov.b32 %r9, 0; setp.ne.b32 %p1, %r9, 0;", "%p1", False),
+        ("mov.b32 %r9, 1; setp.ne.b32 %p1, %r9, 0;", "%p1", True),
+        ("mov.b32 %r8, 5; add.s32 %r9, %r8, -5; setp.ne.b32 %p1, %r9, 0;", "%p1", False),
+        ("mov.b32 %r9, %tid.x; setp.ne.b32 %p1, %r9, %r9;", "%p1", True),
+        ("mov.b32 %r9, 0; setp.ne.b32 %p1, %r9, 0; setp.eq.b32 %p1, %r9, 0;", "%p1", True),
+        ("setp.eq.b32 %p2, %tid.x, 0; mov.b32 %r9, 0; @%p2 setp.ne.b32 %p1, %r9, 0;", "%p1", True),
+        ("mov.b32 %r9, %r9; setp.ne.b32 %p1, %r9, 0;", "%p1", True),
+    ],
+)
+def test_a_product_that_adds_to_nothing_does_not_read_its_destination(before, scale, read):
+    text = f"""{HEADER.replace("sm_100a", "sm_90a")}.entry k() {{
+      .reg .pred %p<4>; .reg .b32 %r<10>; .reg .b64 %rd<3>; .reg .f32 %f<5>;
+      mov.b64 %rd1, 0; mov.b64 %rd2, 0; {before}
+      wgmma.fence.sync.aligned;
+      wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%f1, %f2, %f3, %f4}}, %rd1, %rd2, {scale}, 1, 1, 0, 0;
+      wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+      max.f32 %f1, %f1, %f2; st.local.f32 [0], %f1; ret;
+    }}"""
+    module = ptx.parse(text)
+    program = lower(module, module.functions["k"])
+    undefined = {program.registers[register].name for register in program.unwritten}
+    assert undefined >= {"%f1", "%f2", "%f3", "%f4"} if read else not undefined
+    assert program.tracked is read

@@ -34,7 +34,8 @@ they are absent, `isa.operands.Unused` stands for them.
 ``requires`` says which version of the PTX ISA and which targets the instruction needs: ``needs("7.0", "sm_80")`` or a tuple of such; the
 notation stands in `isa.requirements`. A group of the pattern, or an operand that may be missing, can be named in ``when``.
 ``rules`` say which modifiers go together (`isa.form.only`).
-``updates`` of the outputs, the leading ones, are read as well, and written when an asynchronous operation performs.
+``updates`` of the outputs, the leading ones, are read as well, and written when an asynchronous operation performs. They are not read if
+the operand of the name ``accumulates`` is 0.
 ``flow`` says how undefined bits go from the operands of a service to its destinations (`Flow`).
 """
 
@@ -128,6 +129,7 @@ class Row:
     updates: int = 0
     effects: Effects = None
     flow: Flow | None = None
+    accumulates: str = ""
 
     def __post_init__(self) -> None:
         if self.kind == "service" and self.effects is None:
@@ -290,6 +292,7 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
         rules: tuple[Rule, ...] = (),
         effects: Effects = None,
         flow: Flow | None = None,
+        accumulates: str = "",
         **operands: str | Typed,
     ) -> Callable[[Any], Any]:
         count = outputs if outputs is not None else int(next(iter(operands), "") == "d")
@@ -304,9 +307,8 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
                     parsed = _compact(given, ordered, operands, count if kind == "pure" else 0, section, requires, rules)
                 for form, line, slots, pattern in parsed:
                     listed = tuple(_listed(form, line))
-                    row = Row(
-                        form, line, pattern, slots, listed, count, kind, semantics, fidelity, condition, lookups, updates, effects, flow
-                    )
+                    own = form, line, pattern, slots, listed, count
+                    row = Row(*own, kind, semantics, fidelity, condition, lookups, updates, effects, flow, accumulates)
                     CATALOGUE.setdefault(row.base, []).append(row)
             return semantics
 

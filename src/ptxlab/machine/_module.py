@@ -231,12 +231,21 @@ class Module:
 def loads(text: str, *, file: str = "<ptx>") -> Module:
     """Parse PTX text.
 
+    Of a text with several kernels, the body of a function is parsed when a kernel that may call it is first launched, or when its
+    statements are asked for. A mistake in it is reported then.
+
     Raises
     ------
     PtxSyntaxError
         with the diagnostics of the text
     """
-    return Module(ptx.parse(text, file))
+    ast = ptx.outline(text, file)
+    module = Module(ast)
+    if len(module) < 2:
+        for function in ast.functions.values():
+            if function.body is not None:
+                _ = function.body.statements
+    return module
 
 
 def load(path: str | os.PathLike[str], *, target: str | None = None) -> Module:

@@ -23,7 +23,7 @@ _KEPT: list[Library] = []
 class Library:
     """Loaded object code; the functions live as long as the library does."""
 
-    __slots__ = ("_addresses", "_tracker")
+    __slots__ = ("__weakref__", "_addresses", "_tracker")
 
     def __init__(self, image: bytes, exports: Iterable[str], symbols: Mapping[str, int]) -> None:
         from llvmlite import binding

@@ -2,6 +2,7 @@
 
 from ptxlab.ptx._cursor import PtxSyntaxError
 from ptxlab.ptx._embedded import Embedded, embedded, is_binary
+from ptxlab.ptx._outline import may_declare, outline, text_without_bodies
 from ptxlab.ptx._parser import parse
 from ptxlab.ptx._places import SourceMap, line_text, opcode_span, operand_span, place
 from ptxlab.ptx._printer import to_text
@@ -79,10 +80,13 @@ __all__ = [
     "embedded",
     "is_binary",
     "line_text",
+    "may_declare",
     "opcode_span",
     "operand_span",
+    "outline",
     "parse",
     "place",
+    "text_without_bodies",
     "to_text",
     "tokens",
 ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import re
 from collections.abc import Callable
 from typing import NoReturn
 
+from ptxlab.native.collection import collection_paused
 from ptxlab.ptx import _debug as debug
 from ptxlab.ptx import _declarations as declarations
 from ptxlab.ptx._cursor import MAX_DEPTH, NAME, SPACE, Cursor, line_starts, short
@@ -14,7 +14,7 @@ from ptxlab.ptx._operands import GuardTable, Irregular, OperandTable, instructio
 from ptxlab.ptx._scope import Scope
 from ptxlab.ptx.ast import Alias, Block, Function, Instruction, Label, Location, Module, Pragma, Statement, TopLevel
 
-__all__ = ["parse"]
+__all__ = ["Parser", "parse"]
 
 _STATEMENT = re.compile(
     SPACE
@@ -65,17 +65,13 @@ def parse(text: str, file: str = "<ptx>") -> Module:
     >>> module.functions["k"].body.statements
     [Instruction(opcode='ret', operands=(), guard=None, line=4, column=23)]
     """
-    # The parser creates many objects and no cycles: the garbage collector would take half the time.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return _Parser(text, file).module()
-    finally:
-        if collecting:
-            gc.enable()
+    with collection_paused():
+        return Parser(text, file).module()
 
 
-class _Parser:
+class Parser:
+    """One parse of a text."""
+
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.cursor = Cursor(text, file)
@@ -254,12 +250,18 @@ class _Parser:
             place = c.text.find(name, start)
             c.fail("S107", f"function {short(name)!r} has a second body", place, place + len(name))
         self.functions[name] = True
-        line, column = c.locate(c.start)
-        function.body = Block([], line=line, column=column)
-        c.seek(self._body(function.body, c.start, c.end))
+        function.body, end = self.function_body()
+        c.seek(end)
 
-    def _body(self, body: Block, start: int, position: int) -> int:
-        """Parse statements from ``position`` up to the brace that closes the body; return the offset after it."""
+    def function_body(self) -> tuple[Block, int]:
+        """The body at the cursor, and the offset after it."""
+        c = self.cursor
+        line, column = c.locate(c.start)
+        body = Block([], line=line, column=column)
+        return body, self.statements(body, c.start, c.end)
+
+    def statements(self, body: Block, start: int, position: int) -> int:
+        """Parse the statements of a body whose brace is at ``start``, from ``position`` on; return the offset after its closing brace."""
         c, text, match = self.cursor, self.text, _STATEMENT.match
         count, find_last = text.count, text.rfind
         operands, guards, opcodes = self.operands, self.guards, dict[str, str]()

@@ -123,6 +123,42 @@ def _inline_asm(text: str) -> list[int]:
     return edges
 
 
+class _Lines:
+    """Where in the source the lines of one function come from; ``first`` is the line at which its text begins."""
+
+    def __init__(self, text: str, first: int) -> None:
+        self._inline_asm = [line + first - 1 for line in _inline_asm(text)]
+        self._starts: list[int] = []
+        self._chains: list[tuple[tuple[int, int, int], ...]] = []
+
+    def chain(self, line: int) -> tuple[tuple[int, int, int], ...]:
+        """The place in force at a line, and the places that it was inlined at."""
+        i = bisect_right(self._starts, line) - 1
+        return self._chains[i] if i >= 0 else ()
+
+    def enter(self, function: Function) -> None:
+        """Enter the ``.loc`` directives of a function."""
+        # The chain of inlining: inlined_at names the place of an earlier .loc, which may have been inlined in turn.
+        known: dict[tuple[int, int, int], tuple[tuple[int, int, int], ...]] = {}
+        for statement in _statements(function.body) if function.body is not None else ():
+            if not isinstance(statement, Location):
+                continue
+            here = (statement.file, statement.line_number, statement.column_number)
+            outer: tuple[tuple[int, int, int], ...] = ()
+            if statement.inlined_at is not None:
+                outer = (statement.inlined_at, *known.get(statement.inlined_at, ()))[:_LONGEST_CHAIN]
+            known[here] = outer
+            if statement.line_number and bisect_right(self._inline_asm, statement.line) % 2 == 0:
+                self._add(statement.line, (here, *outer))
+
+    def _add(self, line: int, chain: tuple[tuple[int, int, int], ...]) -> None:
+        if self._starts and self._starts[-1] == line:
+            self._chains[-1] = chain
+        else:
+            self._starts.append(line)
+            self._chains.append(chain)
+
+
 class SourceMap:
     r"""The source places of a module's instructions.
 
@@ -147,42 +183,32 @@ class SourceMap:
 
     def __init__(self, module: Module) -> None:
         self._files = {index: _unescape(name) for index, name in module.files.items()}
-        self._inline_asm = _inline_asm(module.text)
-        self._lines: list[int] = []
-        self._chains: list[tuple[tuple[int, int, int], ...]] = []
-        for item in module.items:
-            if isinstance(item, Function) and item.body is not None:
-                self._enter(item.line, ())
-                self._function(item.body)
+        self._module = module
+        self._functions = [item for item in module.items if isinstance(item, Function) and item.body is not None]
+        self._first = [function.line for function in self._functions]
+        self._entered: dict[int, _Lines] = {}
 
-    def _function(self, body: Block) -> None:
-        # The chain of inlining: inlined_at names the place of an earlier .loc, which may have been inlined in turn.
-        known: dict[tuple[int, int, int], tuple[tuple[int, int, int], ...]] = {}
-        for statement in _statements(body):
-            if not isinstance(statement, Location):
-                continue
-            here = (statement.file, statement.line_number, statement.column_number)
-            outer: tuple[tuple[int, int, int], ...] = ()
-            if statement.inlined_at is not None:
-                outer = (statement.inlined_at, *known.get(statement.inlined_at, ()))[:_LONGEST_CHAIN]
-            known[here] = outer
-            if statement.line_number and bisect_right(self._inline_asm, statement.line) % 2 == 0:
-                self._enter(statement.line, (here, *outer))
-
-    def _enter(self, line: int, chain: tuple[tuple[int, int, int], ...]) -> None:
-        if self._lines and self._lines[-1] == line:
-            self._chains[-1] = chain
-        else:
-            self._lines.append(line)
-            self._chains.append(chain)
+    def _lines(self, line: int) -> _Lines:
+        """The lines of the function that a line of the text lies in; only then is its body looked at."""
+        number = bisect_right(self._first, line) - 1
+        if number < 0:
+            return _Lines("", 1)
+        found = self._entered.get(number)
+        if found is None:
+            starts = line_starts(self._module.text)
+            first, after = self._first[number], self._first[number + 1 : number + 2]
+            end = starts[after[0] - 1] if after and 0 < after[0] <= len(starts) else len(self._module.text)
+            text = self._module.text[starts[first - 1] : end] if 0 < first <= len(starts) else ""
+            found = self._entered[number] = _Lines(text, first)
+            found.enter(self._functions[number])
+        return found
 
     def _place(self, position: tuple[int, int, int]) -> Place:
         file, line, column = position
         return Place(self._files.get(file, f"<file {file}>"), line, column)
 
     def _chain(self, line: int) -> tuple[tuple[int, int, int], ...]:
-        i = bisect_right(self._lines, line) - 1
-        return self._chains[i] if i >= 0 else ()
+        return self._lines(line).chain(line)
 
     def at(self, line: int) -> Place | None:
         """The source place in force at a line of the PTX text, or None.

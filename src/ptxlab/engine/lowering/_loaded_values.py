@@ -37,7 +37,8 @@ def find_loaded_values(program: Program) -> None:
     loads = sorted({word.load for words in stores.values() for word in words if word is not None})
     rows = {load: program.frame_bytes + _ROW_BYTES * number for number, load in enumerate(loads)}
     program.frame_bytes += _ROW_BYTES * len(loads)
-    program.loaded = LoadedValues(stores, rows, frozenset(load for load in loads if _filled_with_zeros(program, load)))
+    zeroed = {register for op in program.ops if _writes_zero(program, op.index) for register in program.writes[op.index]}
+    program.loaded = LoadedValues(stores, rows, frozenset(load for load in loads if not zeroed.isdisjoint(program.writes[load])))
 
 
 def _stored_bits(native: Native) -> int:
@@ -75,9 +76,3 @@ def _writes_zero(program: Program, index: int) -> bool:
     """Whether an op, which always executes, sets its register to a constant zero."""
     op = program.ops[index]
     return op.guard is None and op.row.kind == "pure" and len(op.operands) == 1 + op.row.outputs and op.operands[-1] == Const(0)
-
-
-def _filled_with_zeros(program: Program, load: int) -> bool:
-    """Whether some register of a load is set to zero elsewhere."""
-    registers = set(program.writes[load])
-    return any(_writes_zero(program, op.index) and not registers.isdisjoint(program.writes[op.index]) for op in program.ops)

@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from ptxlab.engine.lowering._accumulators import forget_unread
 from ptxlab.engine.lowering.register_use import constant_operands, find_effects, is_inline, operand_registers, passes_undefined_bits
 from ptxlab.engine.lowering.variable_layout import align_up
 from ptxlab.engine.program import Program
@@ -28,6 +29,7 @@ def row_bytes(bits: int) -> int:
 def assign_frame(program: Program) -> None:
     """Fill in the effects of ops, what lives across blocks, undefined registers, and the frame."""
     find_effects(program)
+    forget_unread(program)
     framed, exposed = _framed_and_exposed(program)
     live_in = _liveness(program, exposed)
     _mark_undefined(program, live_in[0])

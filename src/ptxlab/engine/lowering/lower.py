@@ -24,7 +24,8 @@ from ptxlab.isa.catalogue import Control, Qualifiers, Row
 from ptxlab.isa.control import inserted
 from ptxlab.isa.kinds import HIDDEN, type_bits
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
-from ptxlab.ptx import ast, line_text, operand_span
+from ptxlab.native.collection import collection_paused
+from ptxlab.ptx import ast, line_text, operand_span, text_without_bodies
 
 __all__ = ["Lowering", "lower"]
 
@@ -50,7 +51,8 @@ def lower(module: ast.Module, function: ast.Function, *, contract: bool = False)
         with a diagnostic for each thing that is wrong (100 at most)
     """
     load_all()
-    return Lowering(module, function).run(contract)
+    with collection_paused():
+        return Lowering(module, function).run(contract)
 
 
 class Lowering:
@@ -133,7 +135,7 @@ class Lowering:
         if self.errors:
             raise PtxlabError(*sorted(self.errors, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0)))
         ops, blocks = link(self.items, self.labels)
-        text = f"{function.name}\0{contracted}\0{self.module.text}"
+        text = f"{function.name}\0{contracted}\0{text_without_bodies(self.module, called)}"
         program = Program(
             name=function.name,
             ops=ops,

@@ -21,7 +21,8 @@ __all__ = ["place_variables"]
 def place_variables(memory: DeviceMemory, module: ptx.Module) -> dict[str, int]:
     """Allocate and initialise the module's variables; returns their addresses by name."""
     declared = [item for item in module.items if isinstance(item, ptx.Variable)]
-    declared += [v for f in module.functions.values() if f.body is not None for v in variables(f.body)]
+    bodies = [f.body for f in module.functions.values() if f.body is not None and ptx.may_declare(f.body)]
+    declared += [v for body in bodies for v in variables(body)]
     defined: dict[str, ptx.Variable] = {}
     for variable in (v for v in declared if v.space in ("global", "const")):
         if variable.name not in defined or defined[variable.name].linkage == "extern":

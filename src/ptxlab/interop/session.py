@@ -199,7 +199,7 @@ class Session:
 
     def record(self, kernel: Kernel, site: Place | None, grid: tuple[int, ...], result: Result) -> None:
         """Record a launch and its findings; errors are raised as in `launch`."""
-        kept = result if self.settings.keep_inputs else replace(result, replay=None)
+        kept = result if self.settings.keep_inputs or result.replay is None else replace(result, replay=None)
         self.launches.append(LaunchRecord(kernel.name, site, grid, kept))
         listed = list(result.diagnostics)
         if result.completed and result.replay is not None:

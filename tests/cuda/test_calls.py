@@ -187,8 +187,8 @@ def test_freed_memory_is_a_misuse_that_ends_nothing(own: cuda.Driver) -> None:
     assert [d.code for d in call.misuses] == ["I504"]
 
 
-def test_outside_of_calls_nothing_is_followed(own: cuda.Driver, driver: Driver, found: Session) -> None:
-    address = driver.allocate(64)
+def test_outside_of_calls_a_refused_copy_is_an_error_code(own: cuda.Driver, driver: Driver, found: Session) -> None:
+    address = driver.to_device(np.zeros(64, np.uint8))
     target = np.zeros(100, np.uint8)
     assert driver.cuMemcpyDtoH_v2(c_void_p(target.ctypes.data), address, c_size_t(64)) == 0
     assert driver.cuMemcpyDtoH_v2(c_void_p(target.ctypes.data), address, c_size_t(100)) == 1

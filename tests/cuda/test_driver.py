@@ -380,7 +380,7 @@ def test_values_that_streams_write_and_wait_for(driver: Driver) -> None:
 
 
 def test_a_launch_copies_only_what_it_can_reach(driver: Driver) -> None:
-    table, near, far = (driver.allocate(size) for size in (64, 4096, 8192))
+    table, near, far = (driver.to_device(np.zeros(size, np.uint8)) for size in (64, 4096, 8192))
     driver.call("cuMemcpyHtoD_v2", table, byref(near), c_size_t(8))
     memory = driver.own.bridge.memory
     memory.update()

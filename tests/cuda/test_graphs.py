@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
-from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import byref, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 
 import numpy as np
 
@@ -142,3 +143,117 @@ def test_handles_that_are_no_graphs(driver: Driver) -> None:
     driver.call("cuGraphCreate", byref(out), 0)
     driver.call("cuGraphDestroy", out)
     assert driver.library.cuGraphDestroy(out) == 1
+
+
+class CopyWanted(ctypes.Structure):
+    """CUDA_MEMCPY3D, as far as a copy of bytes from the device to the host needs it, with what stands before it."""
+
+    _fields_ = (
+        ("flags", c_int * 2),
+        ("context", c_void_p),
+        ("source", c_size_t * 4),
+        ("source_kind", c_int),
+        ("source_host", c_void_p),
+        ("source_device", c_uint64),
+        ("source_rest", c_size_t * 4),
+        ("target", c_size_t * 4),
+        ("target_kind", c_int),
+        ("target_host", c_void_p),
+        ("target_device", c_uint64),
+        ("target_rest", c_size_t * 4),
+        ("width", c_size_t),
+        ("height", c_size_t),
+        ("depth", c_size_t),
+    )
+
+
+class KernelWanted(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS."""
+
+    _fields_ = (
+        ("function", c_void_p),
+        ("shape", c_uint32 * 7),
+        ("parameters", c_void_p),
+        ("extra", c_void_p),
+        ("kernel", c_void_p),
+        ("context", c_void_p),
+    )
+
+
+class FillWanted(ctypes.Structure):
+    """CUDA_MEMSET_NODE_PARAMS."""
+
+    _fields_ = (
+        ("to", c_uint64),
+        ("pitch", c_size_t),
+        ("value", c_uint32),
+        ("element", c_uint32),
+        ("width", c_size_t),
+        ("height", c_size_t),
+        ("context", c_void_p),
+    )
+
+
+def node_wanted(kind: int, wanted: ctypes.Structure) -> ctypes.Array[ctypes.c_char]:
+    """CUgraphNodeParams: the type, and what the type has."""
+    made = ctypes.create_string_buffer(256)
+    ctypes.memmove(made, byref(c_int(kind)), 4)
+    ctypes.memmove(ctypes.addressof(made) + 16, byref(wanted), ctypes.sizeof(wanted))
+    return made
+
+
+KERNEL, COPY, FILL, EMPTY, BATCH = 0, 1, 2, 5, 12
+HOST_MEMORY, DEVICE_MEMORY = 1, 2
+INVALID_VALUE, NOT_SUPPORTED = 1, 801
+
+
+def test_nodes_of_all_types_by_one_structure(driver: Driver, found: Session) -> None:
+    stream, address, into = driver.stream(), driver.allocate(4), np.zeros(1, np.uint32)
+    add_one, argument, graph = driver.function(driver.module(), "add_one"), c_uint64(address.value), c_void_p()
+    driver.call("cuGraphCreate", byref(graph), 0)
+    pointers = (c_void_p * 1)(ctypes.addressof(argument))
+    fill = FillWanted(to=address.value, value=7, element=4, width=1, height=1)
+    kernel = KernelWanted(function=add_one, shape=(1, 1, 1, 1, 1, 1, 0), parameters=ctypes.addressof(pointers))
+    copy = CopyWanted(
+        source_kind=DEVICE_MEMORY,
+        source_device=address.value,
+        target_kind=HOST_MEMORY,
+        target_host=into.ctypes.data,
+        width=4,
+        height=1,
+        depth=1,
+    )
+    nodes: list[c_void_p] = []
+    for kind, wanted in ((FILL, fill), (KERNEL, kernel), (COPY, copy), (EMPTY, FillWanted())):
+        node, before = c_void_p(), (c_void_p * 1)(*nodes[-1:])
+        driver.call("cuGraphAddNode_v2", byref(node), graph, before, None, c_size_t(len(nodes[-1:])), node_wanted(kind, wanted))
+        nodes.append(node)
+    made = executable(driver, graph)
+    fill.value = 20
+    driver.call("cuGraphNodeSetParams", nodes[0], node_wanted(FILL, fill))
+    for expected in (8, 31):
+        driver.call("cuGraphLaunch", made, stream)
+        driver.call("cuStreamSynchronize", stream)
+        assert into.tolist() == [expected]
+        fill.value = 30
+        driver.call("cuGraphExecNodeSetParams", made, nodes[0], node_wanted(FILL, fill))
+    again = executable(driver, graph)
+    driver.call("cuGraphLaunch", again, stream)
+    driver.call("cuStreamSynchronize", stream)
+    assert into.tolist() == [21]
+    assert found.ok
+
+
+def test_wrong_nodes_by_one_structure(driver: Driver, found: Session) -> None:
+    graph, node = c_void_p(), c_void_p()
+    driver.context()
+    driver.call("cuGraphCreate", byref(graph), 0)
+    driver.call("cuGraphAddNode", byref(node), graph, None, c_size_t(0), node_wanted(EMPTY, FillWanted()))
+    assert driver.cuGraphAddNode(byref(node), graph, None, c_size_t(0), None) == INVALID_VALUE
+    reserved = node_wanted(EMPTY, FillWanted())
+    reserved[4] = b"\1"
+    assert driver.cuGraphAddNode(byref(node), graph, None, c_size_t(0), reserved) == INVALID_VALUE
+    assert driver.cuGraphNodeSetParams(node, node_wanted(KERNEL, KernelWanted())) == INVALID_VALUE
+    assert not found.diagnostics
+    assert driver.cuGraphAddNode(byref(node), graph, None, c_size_t(0), node_wanted(BATCH, FillWanted())) == NOT_SUPPORTED
+    assert [d.code for d in found.diagnostics] == ["I503"]

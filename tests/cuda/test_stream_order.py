@@ -100,7 +100,7 @@ def test_a_fill_overwrites_what_a_launch_of_another_stream_reads(driver: Driver,
 
 
 def test_a_copy_to_the_host_does_not_wait_for_a_stream_that_does_not_block(driver: Driver, found: Session) -> None:
-    at = driver.allocate(4)
+    at = driver.to_device(np.zeros(1, np.uint32))
     assert driver.launch(driver.function(driver.module(COUNT), "count"), at, stream=driver.stream(NON_BLOCKING)) == 0
     into = np.zeros(1, np.uint32)
     driver.call("cuMemcpyDtoH_v2", c_void_p(into.ctypes.data), at, c_size_t(4))
@@ -185,6 +185,22 @@ def test_the_default_stream_orders_blocking_streams(driver: Driver, found: Sessi
     for each in (None, stream) if default_first else (stream, None):
         fill(driver, at, each)
     assert [d.code for d in found.diagnostics] == ["I508"] * count
+
+
+@pytest.mark.parametrize(("flags", "count"), [(BLOCKING, 0), (NON_BLOCKING, 1)])
+def test_a_fill_of_device_memory_is_not_waited_for(driver: Driver, found: Session, flags: int, count: int) -> None:
+    """CUDA Driver API, "API synchronization behavior": memset is asynchronous for the host, unless the target is its memory."""
+    at = driver.allocate(256)
+    driver.call("cuMemsetD8_v2", at, c_uint8(1), c_size_t(256))
+    fill(driver, at, driver.stream(flags))
+    assert [d.code for d in found.diagnostics] == ["I508"] * count
+
+
+def test_a_fill_of_memory_of_the_host_is_waited_for(driver: Driver, found: Session) -> None:
+    at = c_uint64(pinned(driver)[0].value or 0)
+    driver.call("cuMemsetD8_v2", at, c_uint8(1), c_size_t(256))
+    fill(driver, at, driver.stream(NON_BLOCKING))
+    assert not found.diagnostics
 
 
 def test_blocking_streams_are_not_ordered_among_themselves(driver: Driver, found: Session) -> None:

@@ -37,6 +37,9 @@ class Outside:
     def turn(self) -> None:
         self.turns += 1
 
+    def overlapped(self) -> bool:
+        return False
+
     def stalled(self, state: int) -> bool:
         self.states.append(state)
         return self.help()

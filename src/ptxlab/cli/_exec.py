@@ -18,6 +18,7 @@ from ptxlab.cli._output import emit, findings, launch_options, refusing, write_t
 from ptxlab.cli._progress import ProgressLine
 from ptxlab.cuda.remote.executables import is_executable
 from ptxlab.diagnostics import PtxlabError, render_sarif
+from ptxlab.interop import frameworks
 from ptxlab.interop.cute import process as cute
 from ptxlab.interop.optional_packages import EXTRAS, missing
 from ptxlab.interop.programs import run_program
@@ -154,6 +155,7 @@ def _run(script: str, arguments: tuple[str, ...], session: Session) -> int:
     driver = _driver(session)
     cute.install_on_import()
     triton.install_on_import()
+    frameworks.install_on_import()
     if "torch" not in sys.modules:  # it asks for devices while it is imported
         install_torch()
     sys.argv = [script, *arguments]

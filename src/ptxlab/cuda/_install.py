@@ -78,6 +78,8 @@ class Driver:
         self.bridge = Bridge(self.library, self._shown.devices, host)
         self._core = core_table(self.bridge, self._shown.descriptions)
         self.library.ptxlab_attach_core(ctypes.byref(self._core))
+        self._host_writes = False
+        self._follow(session)
         atexit.register(self._end)
 
     def use(self, host: Callable[[], Host]) -> None:
@@ -95,6 +97,20 @@ class Driver:
                 raise PtxlabError(diagnose("I507", f"the devices cannot become {', '.join(seen.targets) or 'none'}: a context exists"))
             self._seen = seen
         self.bridge.host = host
+        self._follow(host())
+
+    def host_writes(self) -> None:
+        """Say that code of the host writes memory of the device from now on: what nothing has written is not known any more."""
+        self._host_writes = True
+        self._follow(self.bridge.host())
+        self.bridge.memory.update()
+        self.bridge.memory.forget_mirrors()
+
+    def _follow(self, session: Host) -> None:
+        """Follow undefined bits through the memory of the program if its settings ask for that."""
+        follows = session.settings.follows_memory and not self._host_writes
+        self.bridge.memory.reader = self.bridge.read_by_program if follows else None
+        self.library.ptxlab_follow_transfers(int(follows))
 
     def adopt(self, device: Device) -> None:
         """Put the memory of a device into that of the driver; its buffers get other addresses, and kernels may use those of before, too."""
@@ -123,10 +139,11 @@ class Driver:
         with self._lock:
             self.synchronize()
             memory = self._adopted(device)
-            before = self._shown, self.bridge.host, self.bridge.memory.reader
+            before = self._shown, self.bridge.host, self.bridge.memory.reader, self.bridge.memory.of_host_code
             self.bridge.memory.update()
             self._show(_Shown([device], [describe(device.target or "", 0, device.sms, device.memory.limit)]))
-            self.bridge.host, self.bridge.memory.reader = lambda: host, device.read_by_host
+            self.bridge.host, self.bridge.memory.of_host_code = lambda: host, True
+            self.bridge.memory.reader = lambda address, size, _: device.read_by_host(address, size)
             self.library.ptxlab_follow_transfers(1)
             primary, context = self.library.ptxlab_exchange_primary(self._primary), c_void_p()
             self.library.cuInit(0)
@@ -144,7 +161,7 @@ class Driver:
                 self._primary = self.library.ptxlab_exchange_primary(primary)
                 self.library.ptxlab_clear_errors()
                 self.bridge.memory.update()
-                shown, self.bridge.host, self.bridge.memory.reader = before
+                shown, self.bridge.host, self.bridge.memory.reader, self.bridge.memory.of_host_code = before
                 self.library.ptxlab_follow_transfers(int(self.bridge.memory.reader is not None))
                 self._show(shown)
 
@@ -164,6 +181,7 @@ class Driver:
     def finish(self) -> None:
         """The program has ended: wait for all streams, and record the memory that it has not freed, if the settings ask for that."""
         self.synchronize()
+        self.bridge.memory.update()
         self.bridge.report_left()
         self._finished = True
 

@@ -11,7 +11,7 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from ctypes import c_void_p
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ptxlab.cuda.core_types import CALLBACKS, LOG_BYTES, Core, DeviceDescription
@@ -50,6 +50,9 @@ class HostSettings(Protocol):
 
     @property
     def leaks(self) -> bool: ...
+
+    @property
+    def follows_memory(self) -> bool: ...
 
 
 class Host(Protocol):
@@ -104,7 +107,7 @@ class Bridge:
         self.site: Callable[[], Place | None] = calling_place
         self.memory = DriverMemory(library)
         self.show(devices)
-        self.turns = Turns(library)
+        self.turns = Turns(library, self.memory)
         self.place_of: Callable[[int], Place | None] = CODES.place
         self.memory.place_of = lambda noted: self.place_of(noted)
         self._conflicts: tuple[Host | None, set[Any]] = None, set()
@@ -236,8 +239,8 @@ class Bridge:
         packed = ticket.parameters
         args = [packed[p.offset : p.offset + p.size] for p in kernel.parameters]
         with self.turns:
-            self.memory.update()
             workspace = self.memory.allocate(_GRID_WORKSPACE, "workspace of the grid") if ticket.cooperative else None
+            self.memory.update()
             shape = ticket.shape | {"grid_workspace": workspace.base if workspace is not None else 0}
             try:
                 self.host().launch(kernel, ticket.site, device=ticket.device, args=args, outside=self.turns, **shape)
@@ -283,6 +286,15 @@ class Bridge:
             return SUCCESS if self.host().settings.conceals_refusals else INVALID_VALUE
         ctypes.memmove(target, raw, len(raw))
         return SUCCESS
+
+    def read_by_program(self, address: int, size: int, noted: int) -> None:
+        """Report memory that nothing has written, or other undefined bits, which a copy hands the program."""
+        allocation, place = self.memory.containing(address), self.place_of(noted)
+        places = (("called at", str(place)),) if place is not None else ()
+        made = self.memory.history(allocation) if allocation is not None else ()
+        for origin in self.memory.undefined(address, size):
+            found = origin.found
+            self._note((replace(found, severity="warning", details=(*found.details, *places, *made)),))
 
     def interrupt_launch(self) -> None:
         """End the launch that executes, or the next one, because the user interrupts the program."""

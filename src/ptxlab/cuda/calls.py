@@ -22,6 +22,7 @@ class _Settings:
     sms: int
     keep_going: ClassVar[bool] = True
     leaks: ClassVar[bool] = False
+    follows_memory: ClassVar[bool] = True
     conceals_refusals: ClassVar[bool] = True
 
 

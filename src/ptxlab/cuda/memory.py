@@ -23,6 +23,8 @@ __all__ = ["DriverMemory", "ProgramMemory", "SharedMemory", "host_bytes"]
 _BATCH = 256
 _LARGEST_TABLE = 64 << 10
 """Bytes of an allocation that may be a table of pointers."""
+_LARGEST_FOLLOWED = 16 << 20
+"""Bytes of an allocation whose undefined bits are followed: a launch copies it for a second run."""
 _REMEMBERED = 1024
 """Freed ranges that are kept, to say of an access that its memory was freed."""
 _DEVICE, _VARIABLE = 1, 5
@@ -70,7 +72,9 @@ class DriverMemory(DeviceMemory):
 
     Attributes
     ----------
-    reader : called with address and size of device memory that the host has read; None: undefined bits of memory are not followed
+    reader : called with address and size of device memory that the host has read, and the place of the call as the library has noted it;
+        None: undefined bits of memory are not followed
+    of_host_code : whether a call of host code is all that uses the memory (`ptxlab.cuda.calls`)
     place_of : the place that the library has noted with a number
     """
 
@@ -79,7 +83,8 @@ class DriverMemory(DeviceMemory):
         self._library = library
         self._device = device
         self._version = 0
-        self.reader: Callable[[int, int], None] | None = None
+        self.reader: Callable[[int, int, int], None] | None = None
+        self.of_host_code = False
         self.released: deque[Allocation] = deque()
         """What is to be freed: a device that is gone had it."""
         self._lock = threading.Lock()
@@ -143,10 +148,17 @@ class DriverMemory(DeviceMemory):
             if version == self._version:
                 return
             self._version = version
+            moved = False
             while taken := self._library.ptxlab_heap_changes(self._changes, _BATCH):
                 for change in self._changes[:taken]:
+                    moved |= change.kind != _TRANSFER
                     self._apply(change)
-            self._tabulate()
+            if moved:
+                self._tabulate()
+
+    def is_current(self) -> bool:
+        """Whether the program has changed nothing since `update`."""
+        return self._version == int(self._library.ptxlab_heap_version())
 
     def take_left(self) -> list[ProgramMemory]:
         """What the program has allocated and has not freed, with what ends of contexts have freed since the last call."""
@@ -172,7 +184,7 @@ class DriverMemory(DeviceMemory):
         """Enter or release one range; the table of the compiled code is made afterwards."""
         kind = abs(change.kind)
         if kind == _TRANSFER:
-            self._transferred(change.address, change.id, change.size)
+            self._transferred(change.address, change.id, change.size, change.place)
             return
         if kind == _VARIABLE:
             return
@@ -181,7 +193,7 @@ class DriverMemory(DeviceMemory):
             name = f"{_NAMES[kind]} #{change.id}"
             data, copied = host_bytes(change.address, change.size), kind != _DEVICE
             made = ProgramMemory(change.address, change.size, data, name, copied_back=copied, function=_NAMES[kind], made=change.place)
-            if self.reader is not None and not copied:
+            if self.reader is not None and not copied and change.size <= _LARGEST_FOLLOWED:
                 made.leave_unwritten()
             at = bisect_left(self._bases, change.address)
             self._bases.insert(at, change.address)
@@ -198,13 +210,16 @@ class DriverMemory(DeviceMemory):
             if len(self._freed) > _REMEMBERED:
                 self._remove(self._freed.popleft())
 
-    def _transferred(self, to: int, source: int, size: int) -> None:
-        """Follow undefined bits in a copy, or in a fill: that has no source."""
+    def _transferred(self, to: int, source: int, size: int, place: int) -> None:
+        """Follow undefined bits in a copy, or in a fill: that has no source. No bytes stand for all memory."""
+        if not size:
+            self.forget_mirrors()
+            return
         from_device = self.containing(source) is not None
         try:
             if self.containing(to) is None:
                 if from_device and self.reader is not None:
-                    self.reader(source, size)
+                    self.reader(source, size, place)
             elif from_device:
                 self.move_undefined(to, source, size)
             else:

@@ -99,7 +99,7 @@ def report_of(report: Report, function: str, address: int, text: str, memory: Dr
     if report is Report.LAUNCH:
         return diagnose("I505", f"the driver refuses a launch: {text}", details=details)
     accesses = report in (Report.READ, Report.WRITE)
-    if accesses and memory.reader is not None:
+    if accesses and memory.of_host_code:
         refused = memory.refusal(address, int(text), report is Report.WRITE)
         return diagnose(refused.code, f"host code: {refused.message}", details=(*refused.fields.get("details", ()), *details))
     found = memory.find(address)

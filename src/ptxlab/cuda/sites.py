@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import sysconfig
@@ -35,6 +36,27 @@ def _site_folders() -> list[str]:
     return [path for path in dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *sys.path)) if path]
 
 
+def _calls_for_program(code: CodeType) -> bool:
+    """Whether code calls the driver for a program: it is of the packages above, or a decorator's wrapper of an installed package.
+
+    Such a wrapper (``typing_extensions.deprecated`` has one) is a closure that takes any arguments, to pass them on.
+    """
+    if code.co_filename.startswith(_roots()):
+        return True
+    return bool(code.co_freevars) and code.co_flags & _ANY_ARGUMENTS == _ANY_ARGUMENTS and _is_installed(code.co_filename)
+
+
+_ANY_ARGUMENTS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
+def _is_installed(file: str) -> bool:
+    """Whether a file is in a folder of installed packages."""
+    return not _INSTALLED.isdisjoint(Path(file).parts)
+
+
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
 class CodeNumbers:
     """Numbers of code objects, with which the library notes places without a call of Python (``library/places.c``)."""
 
@@ -46,7 +68,7 @@ class CodeNumbers:
         """The number of a code object, which is kept; 0 for code that calls the driver for a program."""
         found = self._numbers.get(code)
         if found is None:
-            own = not code.co_filename.startswith(_roots())
+            own = not _calls_for_program(code)
             found = self._numbers[code] = len(self._files) if own else 0
             if own:
                 self._files.append(code.co_filename)
@@ -63,9 +85,8 @@ CODES = CodeNumbers()
 
 
 def calling_place() -> Place | None:
-    """The innermost frame of this thread outside of the packages that call the driver; None if there is none."""
+    """The innermost frame of this thread that does not call the driver for a program; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
-    roots = _roots()
-    while frame is not None and frame.f_code.co_filename.startswith(roots):
+    while frame is not None and _calls_for_program(frame.f_code):
         frame = frame.f_back
     return None if frame is None else Place(frame.f_code.co_filename, frame.f_lineno, 0)

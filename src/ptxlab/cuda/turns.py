@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.cuda.core_types import MOST_RANGES, access_rows
+from ptxlab.cuda.memory import DriverMemory
 
 __all__ = ["STREAM_THREAD", "Turns"]
 
@@ -31,10 +32,14 @@ class Turns:
     Parameters
     ----------
     library : the driver, which knows whether the program waits and whether other streams go on
+    memory : what launches share
     """
 
-    def __init__(self, library: Any) -> None:
+    def __init__(self, library: Any, memory: DriverMemory) -> None:
         self._library = library
+        self._memory = memory
+        self._handed_over: set[int] = set()
+        """Threads whose launches have let others go on, and have not ended."""
         self._guard = threading.Lock()
         self._taken = False
         self._queue: deque[threading.Lock] = deque()
@@ -67,6 +72,7 @@ class Turns:
         """Forget the launch of this thread."""
         self._seen.pop(threading.get_ident(), None)
         self._stalls.pop(threading.get_ident(), None)
+        self._handed_over.discard(threading.get_ident())
         self._news = time.monotonic()
         self._interrupted = False
 
@@ -82,8 +88,18 @@ class Turns:
         if now - self._stalls.get(threading.get_ident(), 0.0) > _RECENT:
             self._news = now
         if self._queue:
-            self.__exit__()
+            self._hand_over()
             self.__enter__()
+
+    def _hand_over(self) -> None:
+        """Let others go on before the launch of this thread has ended: they may write memory that it reads."""
+        self._handed_over.add(threading.get_ident())
+        self._memory.forget_mirrors()
+        self.__exit__()
+
+    def overlapped(self) -> bool:
+        """Whether others may have written memory since the launch of this thread began."""
+        return bool(self._handed_over) or not self._memory.is_current()
 
     def wants_accesses(self) -> bool:
         """Whether the order of the launch of this thread and other work is checked."""
@@ -118,7 +134,7 @@ class Turns:
             self._news = now
             return False
         self._stalls[thread] = now
-        self.__exit__()
+        self._hand_over()
         time.sleep(_PAUSE)
         self.__enter__()
         return True

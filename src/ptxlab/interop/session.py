@@ -80,6 +80,12 @@ class Settings(LaunchOptions):
     launches: tuple[int, int | None] | None = option(None, "Run only these launches, counted from 1.", launch_numbers)
     skip_kernels: tuple[str, ...] = option((), "Do not run kernels with these names; fill_* is a pattern.", name_patterns)
 
+    @property
+    def follows_memory(self) -> bool:
+        """Whether memory of the driver that nothing has written is followed: only if all kernels run, and are checked."""
+        whole = self.only is None and self.limit_ctas is None and self.launches is None and not self.skip_kernels
+        return self.confirms and self.tracked and whole
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Return what the variables ask for: ``PTXLAB_TARGET``, ``PTXLAB_CHECK`` and so on, one for each setting."""
@@ -199,7 +205,7 @@ class Session:
 
     def record(self, kernel: Kernel, site: Place | None, grid: tuple[int, ...], result: Result) -> None:
         """Record a launch and its findings; errors are raised as in `launch`."""
-        kept = result if self.settings.keep_inputs else replace(result, replay=None)
+        kept = result if self.settings.keep_inputs or result.replay is None else replace(result, replay=None)
         self.launches.append(LaunchRecord(kernel.name, site, grid, kept))
         listed = list(result.diagnostics)
         if result.completed and result.replay is not None:

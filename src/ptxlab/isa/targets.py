@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 
 from ptxlab.tables import TENSOR_MEMORY_TARGETS
 
@@ -71,6 +72,7 @@ def at_least(number: int, suffixes: str = "") -> frozenset[str]:
     return frozenset(found)
 
 
+@cache
 def runs_on(target: str, device: str) -> bool:
     """Return whether code for ``target`` runs on ``device``.
 

@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 __all__ = ["observe", "warm"]
 
 
-def observe(launch: Launch) -> Sanitizer:
-    """The observer of a launch."""
+def observe(launch: Launch) -> Sanitizer | None:
+    """The observer of a launch; None if the kernel has no instruction that it looks at."""
     from ptxlab.check.race._sanitizer import Sanitizer
+    from ptxlab.machine.launch.program_facts import only_computes
 
-    return Sanitizer(launch)
+    return None if launch.facts.of(only_computes) else Sanitizer(launch)
 
 
 def warm() -> None:

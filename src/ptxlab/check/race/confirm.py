@@ -67,6 +67,9 @@ class ConditionalFindings:
             values = values_text(replay, launch, pair)
             if values:
                 launch.reports.detail(*key, "values", values)
+        outside = launch.options.outside
+        if outside is not None and outside.overlapped():  # what the launch has read may have been written meanwhile
+            replay.memory.forget_mirrors()
         open_ = self.open
         in_flight = launch.reports.in_flight
         if not open_ and not in_flight and not launch.observations.kept and not self.device.read:

@@ -174,7 +174,8 @@ typedef struct HeapChange {
     uint64_t place;       /* where the program has allocated or freed it; 0: not known */
 } HeapChange;
 
-/* Whether copies and fills are among the changes of the map of memory: a range that gets the bytes at `id`, or others if that is 0. */
+/* Whether copies and fills are among the changes of the map of memory: a range that gets the bytes at `id`, or others if that is 0.
+ * A range of no bytes stands for all memory: there were too many. */
 #define TRANSFER 8
 void ptxlab_follow_transfers(int follow);
 

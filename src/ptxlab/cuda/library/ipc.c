@@ -98,6 +98,7 @@ CUresult ptxlab_cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
     unlock();
     if (!fits)
         return CUDA_ERROR_INVALID_VALUE;
+    note_transfer(address, 0, made.size); /* another process may write it */
     if (made.file < 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
     memset(handle, 0, sizeof *handle);

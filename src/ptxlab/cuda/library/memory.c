@@ -83,6 +83,8 @@ static void note(const Allocation *allocation, bool released)
                        .place = allocation->place});
 }
 
+enum { MOST_CHANGES = 1 << 16 };
+
 static _Atomic bool follows;
 
 EXPORT void ptxlab_follow_transfers(int follow) { follows = follow != 0; }
@@ -92,7 +94,12 @@ void note_transfer(uint64_t to, uint64_t from, uint64_t size)
     if (!follows || !size)
         return;
     lock();
-    enter((HeapChange){.address = to, .size = size, .id = from, .kind = TRANSFER});
+    Op *op = this_thread()->performing;
+    uint64_t place = op && op->work ? work_place(op->work) : 0;
+    if (change_count < MOST_CHANGES)
+        enter((HeapChange){.address = to, .size = size, .id = from, .kind = TRANSFER, .place = place});
+    else if (changes[change_count - 1].size)
+        enter((HeapChange){.kind = TRANSFER}); /* nobody takes them: what the memory holds is no longer known */
     unlock();
 }
 

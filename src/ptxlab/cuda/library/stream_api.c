@@ -301,6 +301,7 @@ static CUresult store(Op *op)
         __atomic_store_n((uint32_t *)write->address, (uint32_t)write->value, __ATOMIC_RELEASE);
     else
         __atomic_store_n((uint64_t *)write->address, write->value, __ATOMIC_RELEASE);
+    note_transfer(write->address, 0, write->size);
     return CUDA_SUCCESS;
 }
 

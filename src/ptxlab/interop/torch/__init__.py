@@ -90,6 +90,7 @@ def _load() -> str:
             driver = cuda.installed()
             if driver is not None:
                 found.use_driver(driver.library._name)
+                driver.host_writes()
             found.register(1 if driver is None else len(driver.bridge.devices), product().memory)
             set_device(found)
             set_host_view("cuda", _host_view)

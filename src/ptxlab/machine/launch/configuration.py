@@ -72,6 +72,9 @@ class Outside(Protocol):
         ``state`` is a digest of the state that repeats itself.
         """
 
+    def overlapped(self) -> bool:
+        """Whether others may have written memory since the launch began."""
+
     def wants_accesses(self) -> bool:
         """Whether to call `accessed` when the launch has ended."""
 

@@ -18,7 +18,7 @@ from ptxlab.machine.launch.configuration import CTAS_PER_SM, SHARED_PER_SM, THRE
 from ptxlab.machine.launch.cta import Cluster, CtaState, Sm
 from ptxlab.machine.launch.indeterminate import Contents, Observations
 from ptxlab.machine.launch.options import refuse
-from ptxlab.machine.launch.program_facts import facts_of, uses_tensor_memory
+from ptxlab.machine.launch.program_facts import facts_of, only_computes, uses_tensor_memory
 from ptxlab.machine.launch.reports import LaunchEnded, Reports
 from ptxlab.machine.launch.result import Result, Stats
 from ptxlab.machine.memory.global_memory import aligned_bytes
@@ -358,8 +358,9 @@ def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iter
     try:
         device.launches += 1
         roots = arguments.packed + b"".join(address.to_bytes(8, "little") for address in addresses.values())
-        size = sum(allocation.size for allocation in device.memory.reached_from(roots))
-        again = options.confirms and (options.keep_inputs or size <= _MOST_KEPT)
+        confirms = options.confirms and not facts_of(executable).of(only_computes)
+        size = sum(allocation.size for allocation in device.memory.reached_from(roots)) if confirms else 0
+        again = confirms and (options.keep_inputs or size <= _MOST_KEPT)
         replay = Replay.of(kernel, options, device, values, arguments, addresses, roots) if options.keep_inputs or again else None
         launch = Launch(device, kernel.module.ast, program, executable, options, arguments.packed, addresses, trace=trace)
         result = execute(launch, started, replay if options.keep_inputs else None, replay if again else None, size)
@@ -390,7 +391,7 @@ def execute(launch: Launch, started: float, replay: Replay | None, second: Repla
             notes = launch.observer.finished()
     if second is not None and launch.observer is not None and (completed or launch.observer.open_findings()):
         launch.reports.review(launch.observer.uses(second, completed))
-    else:
+    elif not launch.facts.of(only_computes):
         launch.device.memory.forget_mirrors()
         if completed and second is None and size > _MOST_KEPT and launch.observer is not None:
             launch.reports.not_reviewed(launch.observer.open_findings(), size >> 20, _MOST_KEPT >> 20)

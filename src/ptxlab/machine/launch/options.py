@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -205,7 +205,7 @@ class LaunchOptions:
         """Return the description of every option by its name."""
         return {f.name: f.metadata["option"] for f in fields(cls) if "option" in f.metadata}
 
-    @property
+    @cached_property
     def checks(self) -> frozenset[str]:
         """The names of the selected checks."""
         return selected_checks(self.check)
@@ -235,4 +235,10 @@ class LaunchOptions:
 
     def keywords(self) -> dict[str, Any]:
         """Return the options as keyword arguments of `Kernel.launch`."""
-        return {f.name: getattr(self, f.name) for f in fields(LaunchOptions)}
+        return {name: getattr(self, name) for name in _names()}
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    """The names of the options of a launch."""
+    return tuple(f.name for f in fields(LaunchOptions))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ptxlab.engine.program import Program
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["ProgramFacts", "facts_of", "uses_tensor_memory"]
+__all__ = ["ProgramFacts", "facts_of", "only_computes", "uses_tensor_memory"]
 
 T = TypeVar("T")
 
@@ -94,3 +94,8 @@ def uses_tensor_memory(program: Program) -> bool:
         or (isinstance(op.effects, Asynchronous) and Space.TENSOR in op.effects.writes)
         for op in program.ops
     )
+
+
+def only_computes(program: Program) -> bool:
+    """Whether no instruction accesses memory or has an effect on other threads, and no register may have undefined bits."""
+    return not program.tracked and all(op.effects is None for op in program.ops)

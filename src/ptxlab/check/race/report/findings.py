@@ -262,7 +262,8 @@ class Findings(LifetimeFindings):
         """Device memory is read that nothing has written, or in which an earlier launch has left undefined bits."""
         reader, found = suspect.later, self.conditional.device.reads(suspect.granule)
         key = "M412", reader.op.index
-        if found is None or key in self.conditional.readers:
+        outside = self._launch.options.outside
+        if found is None or key in self.conditional.readers or (outside is not None and outside.overlapped()):
             return True
         places, masks = overlap(suspect.table, suspect.number)
         addresses = DeviceMemoryUse.unwritten(found, places.tolist(), masks.tolist())

@@ -74,7 +74,9 @@ class DeviceMemoryUse:
     @staticmethod
     def unwritten(made: Object, places: Iterable[int], masks: Iterable[int]) -> set[int]:
         """Of bytes of granules, the host addresses of those that nothing has written."""
-        mirror: DeviceMirror = made.owner.mirror
+        mirror: DeviceMirror | None = made.owner.mirror
+        if mirror is None:  # what runs beside the launch may have written it
+            return set()
         never = np.array([any(origin.unwritten for origin in each) for each in mirror.origins])
         if not never.any():
             return set()

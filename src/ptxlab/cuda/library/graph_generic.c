@@ -1,0 +1,94 @@
+/* Nodes of graphs by one structure for all types: each type has the functions of its own structure. */
+#include <string.h>
+
+#include "graph.h"
+#include "internal.h"
+
+static bool is_plain(const CUgraphNodeParams *wanted)
+{
+    static const int nothing[3];
+    return wanted && !memcmp(wanted->reserved0, nothing, sizeof nothing) && !wanted->reserved2;
+}
+
+CUresult ptxlab_cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, const CUgraphEdgeData *data, size_t count,
+                                  CUgraphNodeParams *wanted)
+{
+    (void)data; /* programmatic edges only allow more overlap */
+    if (!is_plain(wanted))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUcontext context = current_context();
+    switch (wanted->type) {
+    case NODE_KERNEL:
+        return ptxlab_cuGraphAddKernelNode_v2(node, graph, before, count, &wanted->kernel);
+    case NODE_COPY:
+        context = wanted->memcpy.copyCtx ? wanted->memcpy.copyCtx : context;
+        return ptxlab_cuGraphAddMemcpyNode(node, graph, before, count, &wanted->memcpy.copyParams, context);
+    case NODE_FILL:
+        context = wanted->memset.ctx ? wanted->memset.ctx : context;
+        return ptxlab_cuGraphAddMemsetNode(node, graph, before, count, &wanted->memset.params, context);
+    case NODE_HOST:
+        return ptxlab_cuGraphAddHostNode(node, graph, before, count, &wanted->host);
+    case NODE_GRAPH:
+        return ptxlab_cuGraphAddChildGraphNode(node, graph, before, count, wanted->graph.graph);
+    case NODE_EMPTY:
+        return ptxlab_cuGraphAddEmptyNode(node, graph, before, count);
+    case NODE_EVENT_WAIT:
+        return ptxlab_cuGraphAddEventWaitNode(node, graph, before, count, wanted->event.event);
+    case NODE_EVENT_RECORD:
+        return ptxlab_cuGraphAddEventRecordNode(node, graph, before, count, wanted->event.event);
+    default:
+        return ptxlab_unsupported("cuGraphAddNode");
+    }
+}
+
+CUresult ptxlab_cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUgraphNodeParams *wanted)
+{
+    return ptxlab_cuGraphAddNode_v2(node, graph, before, NULL, count, wanted);
+}
+
+CUresult ptxlab_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *wanted)
+{
+    CUgraphNodeType type;
+    CUresult refused = is_plain(wanted) ? ptxlab_cuGraphNodeGetType(node, &type) : CUDA_ERROR_INVALID_VALUE;
+    if (refused)
+        return refused;
+    if (type != wanted->type)
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (type) {
+    case NODE_KERNEL:
+        return ptxlab_cuGraphKernelNodeSetParams_v2(node, &wanted->kernel);
+    case NODE_COPY:
+        return ptxlab_cuGraphMemcpyNodeSetParams(node, &wanted->memcpy.copyParams);
+    case NODE_FILL:
+        return ptxlab_cuGraphMemsetNodeSetParams(node, &wanted->memset.params);
+    case NODE_HOST:
+        return ptxlab_cuGraphHostNodeSetParams(node, &wanted->host);
+    default:
+        return ptxlab_unsupported("cuGraphNodeSetParams");
+    }
+}
+
+CUresult ptxlab_cuGraphExecNodeSetParams(CUgraphExec executable, CUgraphNode node, CUgraphNodeParams *wanted)
+{
+    CUgraphNodeType type;
+    CUresult refused = is_plain(wanted) ? ptxlab_cuGraphNodeGetType(node, &type) : CUDA_ERROR_INVALID_VALUE;
+    if (refused)
+        return refused;
+    if (type != wanted->type)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUcontext context = current_context();
+    switch (type) {
+    case NODE_KERNEL:
+        return ptxlab_cuGraphExecKernelNodeSetParams_v2(executable, node, &wanted->kernel);
+    case NODE_COPY:
+        context = wanted->memcpy.copyCtx ? wanted->memcpy.copyCtx : context;
+        return ptxlab_cuGraphExecMemcpyNodeSetParams(executable, node, &wanted->memcpy.copyParams, context);
+    case NODE_FILL:
+        context = wanted->memset.ctx ? wanted->memset.ctx : context;
+        return ptxlab_cuGraphExecMemsetNodeSetParams(executable, node, &wanted->memset.params, context);
+    case NODE_HOST:
+        return ptxlab_cuGraphExecHostNodeSetParams(executable, node, &wanted->host);
+    default:
+        return ptxlab_unsupported("cuGraphExecNodeSetParams");
+    }
+}

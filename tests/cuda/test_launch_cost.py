@@ -1,0 +1,38 @@
+"""How much Python a launch executes; ``benchmarks.driver`` measures times."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+
+import pytest
+
+from tests.cuda.driver_helpers import Driver, needs_compiler
+
+pytestmark = [pytest.mark.compiler, needs_compiler]
+
+LAUNCHES, MOST_CALLS = 20, 400
+"""Calls of Python functions for one launch of an empty kernel: they were 670 when it had a race check."""
+
+
+def test_a_launch_of_an_empty_kernel_makes_few_calls(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver.context()
+    empty = driver.function(driver.module(), "empty")
+    assert driver.launch(empty, block=32) == 0
+    profile = cProfile.Profile()
+    bridge = driver.own.bridge
+    plain = bridge._run
+
+    def counted(*arguments: object) -> int:
+        profile.enable()
+        try:
+            return plain(*arguments)  # type: ignore[arg-type]
+        finally:
+            profile.disable()
+
+    monkeypatch.setattr(bridge, "_run", counted)
+    for _ in range(LAUNCHES):
+        assert driver.launch(empty, block=32) == 0
+    driver.call("cuCtxSynchronize")
+    calls = pstats.Stats(profile).total_calls / LAUNCHES  # type: ignore[attr-defined]
+    assert 20 < calls < MOST_CALLS

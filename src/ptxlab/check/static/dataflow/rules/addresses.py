@@ -86,7 +86,7 @@ def _wrong(kernel: Kernel, point: Point, access: _Access, data: Data, threads: N
     end = f" to {high - 1:#x}" if high else ""
     message = f"{access.size} bytes at {int(offsets[outside][0]):#x} lie outside {name}, at {low:#x}{end}"
     last = kernel.shared_end
-    sure = int(offsets[outside].min()) < SHARED_RESERVED or bool(last and (offsets[outside] + np.uint64(access.size) > last).any())
+    sure = bool(last and (offsets[outside] + np.uint64(access.size) > last).any())
     fix = "correct the address, or make the variable larger"
     return Report(access.outside, point.op, message, fix, severity=None if sure else "warning")
 

@@ -57,7 +57,8 @@ def test_an_offset_from_a_parameter() -> None:
     a, b = first.operands[0], second.operands[0]
     assert a is not None
     assert b is not None
-    assert a.symbol is b.symbol is not None
+    assert a.symbol is not None
+    assert a.symbol is b.symbol
     assert (a.data, b.data) == (0, 12)
     assert a.symbol.uniform
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._flow import Flow, Point, flow_of
 from ptxlab.check.static.dataflow._paths import Paths, paths_of
+from ptxlab.check.static.dataflow._unrolled import Step, steps
 from ptxlab.check.static.dataflow._values import Value
 from ptxlab.diagnostics import Severity
 from ptxlab.engine import Program
@@ -56,6 +57,10 @@ class Kernel:
     def paths(self) -> list[Paths]:
         """The graphs of the classes of threads."""
         return paths_of(self.flow)
+
+    def steps(self) -> Iterator[Step]:
+        """One execution, with the loops turned."""
+        return steps(self.flow)
 
     @cached_property
     def points(self) -> list[Point]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from math import prod
 
@@ -12,8 +12,9 @@ from ptxlab.check.static.dataflow._paths import Paths
 from ptxlab.isa import tcgen05, wgmma
 from ptxlab.isa.context import Misuse
 from ptxlab.isa.effects import Alloc, Asynchronous, Effect, Unit
+from ptxlab.isa.operands import Op
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "check_of"]
 
 _MOST = 8
 
@@ -23,6 +24,11 @@ def _unit(effect: Effect | None) -> Unit | None:
 
 
 _CHECKS = {Unit.TENSOR_CORE: tcgen05.constants.faults, Unit.WARPGROUP: wgmma.constants.faults}
+
+
+def check_of(point: Point) -> Callable[[Op, dict[str, int], str, int], Iterator[Misuse]] | None:
+    """What checks the operands of an instruction that are known."""
+    return _CHECKS.get(_unit(point.op.effects))  # type: ignore[arg-type]
 
 
 def known_operands(point: Point) -> Iterator[tuple[dict[str, int], bool]]:

@@ -1,4 +1,7 @@
-"""Rules on the registers of wgmma.mma_async: used while in flight, written without a fence. What a run knows of them, it knows from the text."""
+"""Rules on the registers of wgmma.mma_async: used while in flight, written without a fence.
+
+A run reports the same: it finds these in the text, too.
+"""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, CompletionArrival, CtaBarrier, Unit, WaitGroup
 from ptxlab.isa.native_ops import CopyAsync, LaneAccess, MatrixAccess
 
-__all__ = ["Copies", "Products"]
+__all__ = ["MOST_UNITS", "Copies", "Groups", "Products", "offsets_of", "severity_of", "starts_of", "units_of"]
 
 _UNIT = 4
 """The bytes that are followed together: the smallest copy."""
-_MOST = 1 << 18
+MOST_UNITS = (1 << 18) // _UNIT
 _MASK = (1 << SHARED_RANK_SHIFT) - 1
 _OPERANDS = ("a-desc", "b-desc", "s-desc")
 
@@ -74,15 +74,15 @@ class Groups:
             self.open = []
 
 
-def _offsets(address: Value | None, threads: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+def offsets_of(address: Value | None, threads: NDArray[np.bool_]) -> NDArray[np.int64] | None:
     """The offsets in shared memory that threads give, or nothing if they are not known."""
     if address is None or address.symbol is not None:
         return None
     found = np.broadcast_to(np.asarray(address.data), threads.shape)[threads].astype(np.int64) & _MASK
-    return found if found.size and int(found.max()) < _MOST else None
+    return found if found.size and int(found.max()) < MOST_UNITS * _UNIT else None
 
 
-def _units(offsets: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+def units_of(offsets: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     """The units of accesses of a size: a row for each access."""
     count = max(size // _UNIT, 1)
     return offsets[:, None] // _UNIT + np.arange(count)
@@ -105,15 +105,15 @@ def _reads(kernel: Kernel, step: Step) -> Iterator[_Read]:
         threads = step.threads.copy()
         if isinstance(native, MatrixAccess):
             threads &= kernel.flow.threads.lane < 8 * native.registers
-        offsets = _offsets(point.operands[native.address], threads)
+        offsets = offsets_of(point.operands[native.address], threads)
         if offsets is not None:
             size = native.size if isinstance(native, LaneAccess) else native.row
-            yield _Read(_units(offsets, size), np.flatnonzero(threads), False)
-    for start in _starts(step):
+            yield _Read(units_of(offsets, size), np.flatnonzero(threads), False)
+    for start in starts_of(step):
         yield _Read(np.array([[start // _UNIT]]), np.flatnonzero(step.threads)[:1], True)
 
 
-def _starts(step: Step) -> Iterator[int]:
+def starts_of(step: Step) -> Iterator[int]:
     """The first bytes of operands of a product in shared memory."""
     effect = step.point.op.effects
     if not isinstance(effect, Asynchronous) or effect.unit not in (Unit.TENSOR_CORE, Unit.WARPGROUP):
@@ -126,7 +126,7 @@ def _starts(step: Step) -> Iterator[int]:
             yield SharedMemoryDescriptor.decode(start & (1 << 64) - 1).start
 
 
-def _severity(*steps: Step) -> Severity | None:
+def severity_of(*steps: Step) -> Severity | None:
     return None if all(step.certain for step in steps) else "warning"
 
 
@@ -136,8 +136,8 @@ class Copies:
     def __init__(self, kernel: Kernel) -> None:
         self.groups = Groups(Completion.COPY_GROUP)
         self.active = any(isinstance(native, CopyAsync) for native in kernel.program.natives.values())
-        self.by = np.full(_MOST // _UNIT, -1, np.int64)
-        self.writer = np.full(_MOST // _UNIT, -1, np.int64)
+        self.by = np.full(MOST_UNITS, -1, np.int64)
+        self.writer = np.full(MOST_UNITS, -1, np.int64)
         self.readers: list[tuple[Step, _Read]] = []
 
     def __call__(self, kernel: Kernel, step: Step) -> Iterator[Report]:
@@ -157,10 +157,10 @@ class Copies:
             self.readers.clear()
 
     def _copy(self, kernel: Kernel, step: Step, native: CopyAsync) -> Iterator[Report]:
-        offsets = _offsets(step.point.operands[native.destination], step.threads)
+        offsets = offsets_of(step.point.operands[native.destination], step.threads)
         if offsets is None:
             return
-        units = _units(offsets, native.size)
+        units = units_of(offsets, native.size)
         yield from self._overwrites(kernel, step, units)
         self.by[units] = self.groups.issue(step)
         self.writer[units] = np.flatnonzero(step.threads)[:, None]
@@ -169,9 +169,9 @@ class Copies:
         """Forget what threads overwrite: the race check knows whether they may."""
         native = kernel.program.natives.get(step.point.op.index)
         if isinstance(native, LaneAccess | MatrixAccess) and native.write and native.space.startswith("shared"):
-            offsets = _offsets(step.point.operands[native.address], step.threads)
+            offsets = offsets_of(step.point.operands[native.address], step.threads)
             if offsets is not None:
-                self.by[_units(offsets, native.size if isinstance(native, LaneAccess) else native.row)] = -1
+                self.by[units_of(offsets, native.size if isinstance(native, LaneAccess) else native.row)] = -1
 
     def _overwrites(self, kernel: Kernel, step: Step, units: NDArray[np.int64]) -> Iterator[Report]:
         """Whether another warp may still read what is copied to."""
@@ -187,7 +187,7 @@ class Copies:
                     f"{step.point.op.short} may overwrite what {before.point.op.short} at line {before.point.op.line} reads in another warp"
                 )
                 fix = "execute a barrier of the CTA between the read and the copy to the same stage"
-                yield Report("X112", step.point.op, message, fix, severity=_severity(step, before))
+                yield Report("X112", step.point.op, message, fix, severity=severity_of(step, before))
                 return
 
     def _read(self, step: Step, read: _Read) -> Iterator[Report]:
@@ -201,7 +201,7 @@ class Copies:
                     f"{step.point.op.short} may read what {copy.point.op.short} at line {copy.point.op.line} writes before it is complete"
                 )
                 fix = "execute cp.async.commit_group after the copy, and cp.async.wait_group and a barrier before the read"
-                yield Report("X111", step.point.op, message, fix, severity=_severity(step, copy))
+                yield Report("X111", step.point.op, message, fix, severity=severity_of(step, copy))
                 return
             if number in complete and not read.asynchronous:
                 own = self.writer[read.units] == read.threads[:, None]
@@ -211,7 +211,7 @@ class Copies:
                         "which has waited for it, and no barrier stands between"
                     )
                     fix = "execute a barrier of the CTA after cp.async.wait_group"
-                    yield Report("X111", step.point.op, message, fix, severity=_severity(step, copy))
+                    yield Report("X111", step.point.op, message, fix, severity=severity_of(step, copy))
                     return
 
 
@@ -228,7 +228,7 @@ class Products:
         if not self.active:
             return
         if _is_product(step.point):
-            self.starts[self.groups.issue(step)] = set(_starts(step))
+            self.starts[self.groups.issue(step)] = set(starts_of(step))
         else:
             yield from self._copy(kernel, step)
         self.groups.step(step)
@@ -236,11 +236,11 @@ class Products:
     def _copy(self, kernel: Kernel, step: Step) -> Iterator[Report]:
         native = kernel.program.natives.get(step.point.op.index)
         if isinstance(native, CopyAsync):
-            offsets = _offsets(step.point.operands[native.destination], step.threads)
+            offsets = offsets_of(step.point.operands[native.destination], step.threads)
         else:
             effect = step.point.op.effects
             copies = isinstance(effect, Asynchronous) and effect.completion is Completion.BYTES
-            offsets = _offsets(step.point.named("dst-shared"), step.threads) if copies else None
+            offsets = offsets_of(step.point.named("dst-shared"), step.threads) if copies else None
         if offsets is None:
             return
         written = set(offsets.tolist())
@@ -249,7 +249,7 @@ class Products:
             if not written.isdisjoint(self.starts[number]) and (product.threads & step.threads).any():
                 message = f"{step.point.op.short} may overwrite what {product.point.op.short} at line {product.point.op.line} still reads"
                 fix = "execute wgmma.commit_group, wgmma.wait_group and a barrier before the stage is filled again"
-                yield Report("X110", step.point.op, message, fix, severity=_severity(step, product))
+                yield Report("X110", step.point.op, message, fix, severity=severity_of(step, product))
                 return
 
 

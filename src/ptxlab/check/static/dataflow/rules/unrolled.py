@@ -11,6 +11,7 @@ from ptxlab.check.static.dataflow._unrolled import Step
 from ptxlab.check.static.dataflow._values import Value
 from ptxlab.check.static.dataflow.rules import addresses, constants
 from ptxlab.check.static.dataflow.rules._stages import Copies, Products
+from ptxlab.check.static.dataflow.rules._written import Uncommitted, Unfenced
 from ptxlab.isa.effects import MbarrierInit
 
 __all__ = ["RULES"]
@@ -93,7 +94,8 @@ def _uses_mbarrier(step: Step, address: Value) -> bool:
 
 def executions(kernel: Kernel) -> Iterator[Report]:
     """What the executions of instructions show."""
-    checks: list[Check] = [_places, _descriptors, _divided, _Initialised(kernel), Copies(kernel), Products(kernel)]
+    stages: list[Check] = [Copies(kernel), Products(kernel), Unfenced(kernel), Uncommitted(kernel)]
+    checks: list[Check] = [_places, _descriptors, _divided, _Initialised(kernel), *stages]
     for step in kernel.steps():
         for check in checks:
             yield from check(kernel, step)

@@ -43,7 +43,31 @@ _ZEROS = """
 """
 _FENCE_OF_REGISTERS = "    wgmma.fence.sync.aligned;\n    wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f4, %f5, %f6, %f7}"
 
+_DESCRIPTOR = "    mov.u32 %r12, 0x08100010;\n"
+_CHOSEN = """
+    ld.param.u64 %rd20, [result];
+    setp.eq.u64 %p7, %rd20, 0;
+    selp.b32 %r12, FIRST, 0, %p7;
+    selp.b32 %r20, 0, 0x08000000, %p7;
+    or.b32 %r12, %r12, %r20;
+    or.b32 %r12, %r12, 0x00100010;
+"""
+_LOAD_IN_LOOP = "    ld.shared.v4.b32 {%r13, %r14, %r15, %r16}, [%r12];\n"
+_COPY_IN_LOOP = "    cp.async.cg.shared.global [%r10], [%rd4], 16;\n    cp.async.commit_group;\n"
+
 RIGHT: dict[str, tuple[str, tuple[Edit, ...]]] = {
+    "a descriptor of two parts, not all of which go together": (
+        "tcgen05_product",
+        ((_DESCRIPTOR, _CHOSEN.replace("FIRST", "0x04000000")),),
+    ),
+    "stores between a copy that is not awaited yet and the load of a stage": (
+        "cp_async",
+        ((_LOAD_IN_LOOP, "    st.shared.b32 [%r12], %r1;\n    bar.sync 0;\n" + _LOAD_IN_LOOP),),
+    ),
+    "four groups in flight in a ring of two stages, all awaited": (
+        "cp_async",
+        (("    cp.async.wait_group 1;\n", "    cp.async.commit_group;\n    cp.async.commit_group;\n    cp.async.wait_group 3;\n"),),
+    ),
     "a barrier between stores, which the threads behind it do not need": ("tensor_memory", ((_STORES, _STORES_WITH_BARRIER),)),
     "zeros of an accumulator behind the fence": (
         "wgmma",
@@ -51,6 +75,12 @@ RIGHT: dict[str, tuple[str, tuple[Edit, ...]]] = {
     ),
 }
 WRONG: dict[str, tuple[str, tuple[Edit, ...], str]] = {
+    "a descriptor that is not legal with either choice": ("tcgen05_product", ((_DESCRIPTOR, _DESCRIPTOR.replace("08", "0c")),), "D703"),
+    "a group too many in flight in a ring of two stages": (
+        "cp_async",
+        (("    cp.async.wait_group 1;\n", "    cp.async.commit_group;\n    cp.async.commit_group;\n    cp.async.wait_group 4;\n"),),
+        "X111",
+    ),
     "a barrier between a store and a load": (
         "tensor_memory",
         ((_STORES, _STORES.replace("tcgen05.wait::st.sync.aligned;", "bar.sync 0;")),),

@@ -18,7 +18,7 @@ from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.isa.effects import Asynchronous, CommitGroup, Completion, CompletionArrival, CtaBarrier, Unit, WaitGroup
 from ptxlab.isa.native_ops import CopyAsync, LaneAccess, MatrixAccess
 
-__all__ = ["MOST_UNITS", "Copies", "Groups", "Products", "offsets_of", "severity_of", "starts_of", "units_of"]
+__all__ = ["MOST_UNITS", "Copies", "Groups", "Products", "is_beyond", "offsets_of", "severity_of", "starts_of", "units_of"]
 
 _UNIT = 4
 """The bytes that are followed together: the smallest copy."""
@@ -80,6 +80,11 @@ def offsets_of(address: Value | None, threads: NDArray[np.bool_]) -> NDArray[np.
         return None
     found = np.broadcast_to(np.asarray(address.data), threads.shape)[threads].astype(np.int64) & _MASK
     return found if found.size and int(found.max()) < MOST_UNITS * _UNIT else None
+
+
+def is_beyond(address: Value | None) -> bool:
+    """Whether an address that did not give offsets lies behind all shared memory: no launch has so much, nor does a descriptor hold it."""
+    return address is not None and address.exact
 
 
 def units_of(offsets: NDArray[np.int64], size: int) -> NDArray[np.int64]:
@@ -157,8 +162,10 @@ class Copies:
             self.readers.clear()
 
     def _copy(self, kernel: Kernel, step: Step, native: CopyAsync) -> Iterator[Report]:
-        offsets = offsets_of(step.point.operands[native.destination], step.threads)
+        address = step.point.operands[native.destination]
+        offsets = offsets_of(address, step.threads)
         if offsets is None:
+            self.active = not is_beyond(address)
             return
         units = units_of(offsets, native.size)
         yield from self._overwrites(kernel, step, units)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, of_class
 from ptxlab.check.static.dataflow._unrolled import Step
-from ptxlab.check.static.dataflow.rules._stages import MOST_UNITS, Groups, offsets_of, severity_of, starts_of, units_of
+from ptxlab.check.static.dataflow.rules._stages import MOST_UNITS, Groups, is_beyond, offsets_of, severity_of, starts_of, units_of
 from ptxlab.check.static.dataflow.rules.tensor_memory import tensor_address
 from ptxlab.isa import tcgen05
 from ptxlab.isa.effects import Asynchronous, Completion, CompletionArrival, ProxyFence, Space, TensorTransfer
@@ -59,6 +59,8 @@ class Unfenced:
             self.step_of.append(step)
             self.writer[units] = threads[:, None]
             self.copy[units] = self.groups.issue(step) if isinstance(effect, Asynchronous) else -1
+        elif isinstance(native := kernel.program.natives.get(step.point.op.index), CopyAsync):
+            self.active = not is_beyond(step.point.operands[native.destination])
         elif isinstance(effect, ProxyFence) and Space.SHARED in effect.spaces:
             self._fence(step)
         elif isinstance(effect, Asynchronous) and effect.completion is Completion.BYTES:

@@ -77,7 +77,7 @@ class _Initialised:
 
     def __call__(self, kernel: Kernel, step: Step) -> Iterator[Report]:
         address = mbarrier_operand(step.point)
-        if not self.known or address is None or not _uses_mbarrier(step, address):
+        if not self.known or address is None or not _is_use(step, address):
             return
         low, high, name = addresses.extent(kernel, address.root)
         offset = int(np.broadcast_to(np.asarray(address.data), step.threads.shape)[step.threads][0]) & addresses.OFFSET_MASK
@@ -88,7 +88,7 @@ class _Initialised:
             yield Report("B503", step.point.op, message, fix, severity=None if step.certain else "warning")
 
 
-def _uses_mbarrier(step: Step, address: Value) -> bool:
+def _is_use(step: Step, address: Value) -> bool:
     return address.exact and bool(address.root) and not isinstance(step.point.op.effects, MbarrierInit) and bool(step.threads.any())
 
 

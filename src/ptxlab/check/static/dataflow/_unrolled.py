@@ -56,8 +56,9 @@ class _Group:
 
 
 class _Execution:
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: Flow, guess: bool) -> None:
         self.flow = flow
+        self.guess = guess
         self.program = flow.program
         self.groups: dict[int, _Group] = {}
         self.turns: dict[int, int] = {}
@@ -95,6 +96,8 @@ class _Execution:
             return
         if branches and guard is not None and guard.symbol is not None and len(block.successors) > 1:
             chosen = self._chosen(number, guard, group)
+            if group.turned and not self.guess:
+                return
             self._send(number, chosen, _Group(group.threads, state, group.until, group.turned))
             return
         for following in block.successors:
@@ -189,6 +192,10 @@ def _executing(guard: Value | None, threads: Threads) -> tuple[Threads, bool]:
     return (threads & limits if limited and limits is not None else threads), False
 
 
-def steps(flow: Flow) -> Iterator[Step]:
-    """The instructions that the rules look at, in an order in which a launch may execute them."""
-    return _Execution(flow).run()
+def steps(flow: Flow, guess: bool = True) -> Iterator[Step]:
+    """The instructions that the rules look at, in an order in which a launch may execute them.
+
+    ``guess``: turn loops whose end is not known. Otherwise threads are followed up to the end of the first turn of such a loop: nothing
+    behind it is certain.
+    """
+    return _Execution(flow, guess).run()

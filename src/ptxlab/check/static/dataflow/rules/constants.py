@@ -17,6 +17,8 @@ from ptxlab.isa.operands import Op
 __all__ = ["RULES", "check_of"]
 
 _MOST = 8
+_MOST_BUFFERS = 128
+"""Paths are searched between each two uses of collector buffers: where there are more, none is."""
 
 
 def _unit(effect: Effect | None) -> Unit | None:
@@ -70,6 +72,8 @@ def _report(point: Point, misuse: Misuse, certain: bool) -> Report:
 def collectors(kernel: Kernel) -> Iterator[Report]:
     """Collector buffers that are used without a fill, or after another matrix has filled them."""
     buffers = {point.op.index: buffer for point in kernel.of(is_product) if (buffer := tcgen05.constants.buffer_of(point.op)) is not None}
+    if len(buffers) > _MOST_BUFFERS:
+        return
     for point in kernel.of(lambda p: p.op.index in buffers):
         buffer = buffers[point.op.index]
         if not buffer.needs_matrix:

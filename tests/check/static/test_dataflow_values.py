@@ -57,7 +57,8 @@ def test_an_offset_from_a_parameter() -> None:
     a, b = first.operands[0], second.operands[0]
     assert a is not None
     assert b is not None
-    assert a.symbol is b.symbol is not None
+    assert a.symbol is not None
+    assert a.symbol is b.symbol
     assert (a.data, b.data) == (0, 12)
     assert a.symbol.uniform
 
@@ -118,3 +119,20 @@ def test_branches_on_one_parameter_go_together(sign: str, follows: bool) -> None
     (paths,) = paths_of(found)
     assert (paths.path(first, lambda p: False, lambda p: p is second) is second) == follows
     assert paths.leads(first, second)
+
+
+@pytest.mark.parametrize("inverted", [False, True])
+def test_threads_behind_a_branch_that_is_known_for_some(inverted: bool) -> None:
+    """Threads from 32 on always leave, by a predicate of which one part is not known; so they do by its negation."""
+    joined = (
+        "and.pred %p3, %p1, %p2; @!%p3 bra OUT;"
+        if inverted
+        else "not.pred %p1, %p1; not.pred %p2, %p2; or.pred %p3, %p1, %p2; @%p3 bra OUT;"
+    )
+    found = flow(
+        f"mov.u32 %r1, %tid.x; ld.param.u32 %r2, [n]; setp.lt.u32 %p1, %r1, 32; setp.gt.u32 %p2, %r2, 5;{joined} st.shared.u32 [a], 0; OUT:"
+    )
+    (store,) = stores(found)
+    reached = found.reached[store.block]
+    assert reached is not None
+    assert reached.tolist() == [True] * 32 + [False] * 32

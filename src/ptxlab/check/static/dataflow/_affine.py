@@ -16,13 +16,14 @@ __all__ = ["Affine", "Opaque", "Sum"]
 class Opaque(Exception):
     """The result is no symbol plus an offset.
 
-    ``limits`` are the threads in which a predicate may hold, ``options`` what the result may be.
+    ``limits`` are the threads in which a predicate may hold, or may not hold if it is ``inverted``; ``options`` what the result may be.
     """
 
-    def __init__(self, limits: NDArray[np.bool_] | None = None, options: tuple[Any, ...] = ()) -> None:
+    def __init__(self, limits: NDArray[np.bool_] | None = None, options: tuple[Any, ...] = (), inverted: bool = False) -> None:
         super().__init__()
         self.limits = limits
         self.options = options
+        self.inverted = inverted
 
 
 class Sum:
@@ -124,6 +125,10 @@ class Affine(NumpyVocabulary):
                 return other
             if not isinstance(known, Sum) and self.type(known) == "i1" and known.all():
                 return known
+        if self.type(a) == "i1":
+            given = [each for each in (_limits(self.not_(each)) for each in (a, b)) if each is not None]
+            if given:
+                raise Opaque(given[0] & given[-1], inverted=True)
         raise Opaque
 
     def select(self, condition: Any, a: Any, b: Any) -> Any:  # type: ignore[override]

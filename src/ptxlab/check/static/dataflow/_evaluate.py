@@ -177,21 +177,26 @@ class Evaluator:
         return (Value(symbol, 0),)
 
     def _options(self, op: Op, sources: list[Value | None]) -> tuple[tuple[Value, ...], bool]:
-        """The results of an instruction for those values of its operands that are known on some path."""
+        """The results of an instruction for those values of its operands that are known on some path.
+
+        Where several operands have more than one, not all combinations need be on some path: only the first ones are taken.
+        """
         if op.row.outputs != 1 or len(self.program.writes[op.index]) != 1 or any(value is None for value in sources):
             return (), False
         given = [value.alternatives for value in sources if value is not None]
+        first = all(value is not None and value.first is not None for value in sources)
+        if sum(len(each) > 1 for each in given) > 1:
+            given = [each[:1] for each in given] if first else [()]
         count = prod(map(len, given))
         if not 0 < count <= _MOST_OPTIONS:
             return (), False
         specs = self._specs[op.index]
         made = [self._evaluate(op, specs, list(choice)) for choice in product(*given)]
-        first = all(value is not None and value.first is not None for value in sources)
         return tuple(values[0] for values in made if values and values[0].exact), first and bool(made[0])
 
     def _limited(self, key: Hashable, sources: list[Value | None], opaque: Opaque) -> Value:
         leaves, _ = _joined(sources)
-        return Value(self.symbols.get(key, leaves, False, opaque.limits), 0)
+        return Value(self.symbols.get(key, leaves, False, opaque.limits), int(opaque.inverted))
 
     def _source(self, value: Value, type: str, op: Op, operand: Resolved) -> Any:
         bits = type_bits(type)

@@ -17,7 +17,7 @@ from ptxlab.isa.effects import Alloc
 from ptxlab.isa.native_ops import Collective, LaneAccess
 from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, SymbolAddress
 
-__all__ = ["Flow", "Point", "flow_of"]
+__all__ = ["Flow", "Point", "Solver", "flow_of"]
 
 _MOST_OPTIONS = 4
 _VISITS = 24
@@ -52,6 +52,7 @@ class Flow:
     points : instructions with effects, accesses and control flow, by index
     reached : for each block, the threads that may execute it; None if nothing reaches it
     loops : for each block that is the header of a loop, the blocks of the loop
+    solver : executes instructions on states
     """
 
     program: Program
@@ -59,9 +60,12 @@ class Flow:
     points: dict[int, Point]
     reached: list[NDArray[np.bool_] | None]
     loops: dict[int, range]
+    solver: Solver
 
 
-class _Solver:
+class Solver:
+    """The fixpoint, and the execution of instructions on states."""
+
     def __init__(self, program: Program) -> None:
         self.program = program
         self.threads = Threads(program)
@@ -92,7 +96,7 @@ class _Solver:
                 if following not in queued and self.visits[following] < _VISITS:
                     queued.add(following)
                     heappush(work, following)
-        return Flow(program, self.threads, self.points, self.reached, _loops(program))
+        return Flow(program, self.threads, self.points, self.reached, _loops(program), self)
 
     def _block(self, number: int) -> list[int]:
         """Process a block; returns those whose entry has changed."""
@@ -103,17 +107,19 @@ class _Solver:
         threads = self.reached[number]
         assert threads is not None
         for index in range(block.start, block.stop):
-            self._op(program.ops[index], state, number)
+            point = self.execute(program.ops[index], state, number, threads)
+            if point is not None:
+                self.points[index] = point
         last = program.ops[block.stop - 1]
         changed: list[int] = []
         guard = None if last.guard is None else self.evaluator.operand(last.guard, state, 1)
         for following in block.successors:
-            into = self._into(last, guard, threads, following, block.fall)
+            into = self.into(last, guard, threads, following, block.fall)
             if self._merge(following, number, state, into):
                 changed.append(following)
         return changed
 
-    def _into(self, last: Op, guard: Value | None, threads: NDArray[np.bool_], following: int, fall: int) -> NDArray[np.bool_]:
+    def into(self, last: Op, guard: Value | None, threads: NDArray[np.bool_], following: int, fall: int) -> NDArray[np.bool_]:
         """The threads that may go to a successor."""
         if last.row.kind != "control" or guard is None:
             return threads
@@ -124,14 +130,19 @@ class _Solver:
         taken = _may_hold(guard) if jumps else _may_hold(Value(guard.symbol, _flip(guard.data)))
         return threads if taken is None else threads & taken
 
+    def live_after(self, block: int) -> list[int]:
+        """The registers that something reads behind a block."""
+        found = self._live.get(block)
+        if found is None:
+            found = self._live[block] = members(self.program.live_out[block], self.program.crossing)
+        return found
+
     def _merge(self, block: int, before: int, state: State, threads: NDArray[np.bool_]) -> bool:
         old_threads = self.reached[block]
         if not threads.any():
             return False
         entry = self.entry[block]
-        live = self._live.get(before)
-        if live is None:
-            live = self._live[before] = members(self.program.live_out[before], self.program.crossing)
+        live = self.live_after(before)
         if entry is None or old_threads is None:
             self.entry[block] = {register: state[register] for register in live if register in state}
             self.reached[block] = threads
@@ -162,8 +173,10 @@ class _Solver:
 
     # ------------------------------------------------------------------------------------------------------ instructions
 
-    def _op(self, op: Op, state: State, block: int) -> None:
+    def execute(self, op: Op, state: State, block: int, threads: NDArray[np.bool_]) -> Point | None:
+        """Write what an instruction writes to a state; returns the instruction with its operands if the rules look at it."""
         kind = op.row.kind
+        point: Point | None = None
         guard = None if op.guard is None else self.evaluator.operand(op.guard, state, 1)
         if kind == "pure":
             written = self.evaluator.pure(op, state)
@@ -172,11 +185,12 @@ class _Solver:
             if op.effects is not None or kind == "control" or op.index in self.program.natives:
                 native = self.program.natives.get(op.index)
                 joins = isinstance(native, Collective) and native.name == "warpsync"
-                self.points[op.index] = Point(op, block, guard, operands, joins)
-            written = self._other(op, operands, state, block)
+                point = Point(op, block, guard, operands, joins)
+            written = self._other(op, operands, threads)
         if guard is not None:
             written = [(register, self._guarded(register, value, guard, state, op)) for register, value in written]
         state.update(written)
+        return point
 
     def _guarded(self, register: int, new: Value, guard: Value, state: State, op: Op) -> Value:
         old = state.get(register)
@@ -193,7 +207,7 @@ class _Solver:
         symbol.options = (new.alternatives + old.alternatives)[:_MOST_OPTIONS]
         return Value(symbol, 0, root)
 
-    def _other(self, op: Op, operands: tuple[Value | None, ...], state: State, block: int) -> list[tuple[int, Value]]:
+    def _other(self, op: Op, operands: tuple[Value | None, ...], threads: NDArray[np.bool_]) -> list[tuple[int, Value]]:
         """What an instruction that is not pure writes."""
         native = self.program.natives.get(op.index)
         found: list[tuple[int, Value]] | None = None
@@ -203,7 +217,7 @@ class _Solver:
             case LaneAccess(write=False, space="shared" | "generic" | "shared::cluster"):
                 found = self._slot(op, operands, native)
             case Collective():
-                found = self._collective(op, operands, native, block)
+                found = self._collective(op, operands, native, threads)
         if found is not None:
             return found
         if isinstance(op.effects, Alloc) and (destination := operands[0]) is not None and destination.constant is not None:
@@ -228,10 +242,11 @@ class _Solver:
         found = self.slots.get(address.constant & 0xFFFFFF)
         return None if found is None else [(register, found) for register in self.program.writes[op.index]]
 
-    def _collective(self, op: Op, operands: tuple[Value | None, ...], native: Collective, block: int) -> list[tuple[int, Value]] | None:
-        reached = self.reached[block]
+    def _collective(
+        self, op: Op, operands: tuple[Value | None, ...], native: Collective, reached: NDArray[np.bool_]
+    ) -> list[tuple[int, Value]] | None:
         first = self.threads.lane == 0
-        whole = reached is not None and bool(reached[first][np.unique(self.threads.warp[reached])].all()) if reached is not None else False
+        whole = bool(reached[first][np.unique(self.threads.warp[reached])].all())
         if native.name == "elect" and whole:
             member = operands[native.member]
             if member is not None and member.constant == 0xFFFFFFFF:
@@ -296,4 +311,4 @@ def _around(program: Program, header: int, depth: int) -> int:
 
 def flow_of(program: Program) -> Flow:
     """Solve a program."""
-    return _Solver(program).solve()
+    return Solver(program).solve()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._flow import Flow, Point, flow_of
 from ptxlab.check.static.dataflow._paths import Paths, paths_of
+from ptxlab.check.static.dataflow._unrolled import Step, steps
 from ptxlab.check.static.dataflow._values import Value
 from ptxlab.diagnostics import Severity
 from ptxlab.engine import Program
@@ -23,9 +24,11 @@ from ptxlab.isa.effects import (
     CompletionArrival,
     CtaBarrier,
     MbarrierArrive,
+    MbarrierInit,
     MbarrierWait,
     Unit,
 )
+from ptxlab.isa.native_ops import CopyAsync
 from ptxlab.isa.operands import Op
 
 __all__ = ["Kernel", "Report", "Test", "is_product", "never", "of_class", "releases", "synchronises"]
@@ -51,11 +54,30 @@ class Kernel:
         self.program = program
         self.target = target
         self.flow: Flow = flow_of(program)
+        self._behind: dict[int, frozenset[int]] = {}
 
     @cached_property
     def paths(self) -> list[Paths]:
         """The graphs of the classes of threads."""
         return paths_of(self.flow)
+
+    def behind(self, block: int) -> frozenset[int]:
+        """The blocks that at least one edge leads to from a block."""
+        found = self._behind.get(block)
+        if found is None:
+            seen = set[int]()
+            work = [block]
+            while work:
+                new = [each for each in self.program.blocks[work.pop()].successors if each not in seen]
+                seen.update(new)
+                work += new
+            found = self._behind[block] = frozenset(seen)
+        return found
+
+    def steps(self) -> Iterator[Step]:
+        """One execution, with the loops turned; those of unknown length only if there are stages of pipelines to follow."""
+        copies = any(isinstance(native, CopyAsync) for native in self.program.natives.values())
+        return steps(self.flow, copies or any(_makes_pipelines(point) for point in self.points))
 
     @cached_property
     def points(self) -> list[Point]:
@@ -140,6 +162,12 @@ def synchronises(point: Point) -> bool:
     if effect is None:
         return point.joins_warp
     return isinstance(effect, ClusterWait | MbarrierWait) or (isinstance(effect, CtaBarrier) and effect.waits)
+
+
+def _makes_pipelines(point: Point) -> bool:
+    """Whether an instruction is a product, or makes an mbarrier."""
+    effect = point.op.effects
+    return isinstance(effect, MbarrierInit) or (isinstance(effect, Asynchronous) and effect.unit in (Unit.TENSOR_CORE, Unit.WARPGROUP))
 
 
 def is_product(point: Point) -> bool:

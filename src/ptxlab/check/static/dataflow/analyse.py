@@ -15,6 +15,7 @@ from ptxlab.check.static.dataflow.rules import (
     proxies,
     tensor_memory,
     transfers,
+    unrolled,
     warpgroups,
 )
 from ptxlab.engine import Program
@@ -33,6 +34,7 @@ _RULES: tuple[Rule, ...] = (
     *proxies.RULES,
     *addresses.RULES,
     *constants.RULES,
+    *unrolled.RULES,
 )
 
 

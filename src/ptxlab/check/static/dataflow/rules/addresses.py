@@ -15,14 +15,14 @@ from ptxlab.isa.address_space import SHARED_RANK_SHIFT, SHARED_RESERVED
 from ptxlab.isa.effects import Asynchronous, Unit
 from ptxlab.isa.native_ops import Atomic, CopyAsync, LaneAccess
 
-__all__ = ["RULES"]
+__all__ = ["OFFSET_MASK", "RULES", "Access", "accesses", "extent", "wrong_place"]
 
-_MASK = (1 << SHARED_RANK_SHIFT) - 1
+OFFSET_MASK = (1 << SHARED_RANK_SHIFT) - 1
 _SPACES = ("shared", "shared::cta")
 
 
 @dataclass(frozen=True, slots=True)
-class _Access:
+class Access:
     """Bytes that an instruction accesses in shared memory, and the codes of the run for a wrong place."""
 
     address: Value
@@ -32,17 +32,17 @@ class _Access:
     outside: str = "M406"
 
 
-def _accesses(kernel: Kernel, point: Point) -> Iterator[_Access]:
+def accesses(kernel: Kernel, point: Point) -> Iterator[Access]:
     native = kernel.program.natives.get(point.op.index)
     if isinstance(native, LaneAccess | Atomic):
         address = point.operands[native.address]
         if native.space in _SPACES and address is not None:
-            yield _Access(address, native.size, native.size)
+            yield Access(address, native.size, native.size)
         return
     if isinstance(native, CopyAsync):
         destination = point.operands[native.destination]
         if destination is not None:
-            yield _Access(destination, native.size, native.size)
+            yield Access(destination, native.size, native.size)
         return
     effect = point.op.effects
     if isinstance(effect, Asynchronous) and effect.unit is Unit.TMA:
@@ -51,33 +51,33 @@ def _accesses(kernel: Kernel, point: Point) -> Iterator[_Access]:
         for name in ("dst-shared", "src-shared"):
             given = point.named(name)
             if given is not None:
-                yield _Access(given, count, 16 if size is not None else 128, "C901", "C903")
+                yield Access(given, count, 16 if size is not None else 128, "C901", "C903")
     mbarrier = mbarrier_operand(point)
     if mbarrier is not None and (effect is not None and native is None):
-        yield _Access(mbarrier, 8, 8, "B501", "B502")
+        yield Access(mbarrier, 8, 8, "B501", "B502")
 
 
 def places(kernel: Kernel) -> Iterator[Report]:
     """Accesses to shared memory that are misaligned, or outside of the variable whose address they were made from."""
-    for point in kernel.of(lambda p: next(_accesses(kernel, p), None) is not None):
+    for point in kernel.of(lambda p: next(accesses(kernel, p), None) is not None):
         threads = kernel.surely(kernel.executing(point))
         if not threads.any():
             continue
-        for access in _accesses(kernel, point):
+        for access in accesses(kernel, point):
             start = access.address.first
-            report = None if start is None else _wrong(kernel, point, access, start.data, threads)
+            report = None if start is None else wrong_place(kernel, point, access, start.data, threads)
             if report is not None:
                 yield report
                 break
 
 
-def _wrong(kernel: Kernel, point: Point, access: _Access, data: Data, threads: NDArray[np.bool_]) -> Report | None:
-    offsets = np.broadcast_to(np.asarray(data, np.uint64) & np.uint64(_MASK), threads.shape)
+def wrong_place(kernel: Kernel, point: Point, access: Access, data: Data, threads: NDArray[np.bool_]) -> Report | None:
+    offsets = np.broadcast_to(np.asarray(data, np.uint64) & np.uint64(OFFSET_MASK), threads.shape)
     misaligned = threads & (offsets % access.alignment != 0)
     if _happens(kernel, point, misaligned, threads):
         message = f"the address {int(offsets[misaligned][0]):#x} in shared memory is not a multiple of {access.alignment}"
         return Report(access.misaligned, point.op, message, f"align the address to {access.alignment} bytes")
-    low, high, name = _extent(kernel, access.address.root)
+    low, high, name = extent(kernel, access.address.root)
     outside = threads & (offsets < low)
     if high:
         outside |= threads & (offsets + np.uint64(access.size) > high)
@@ -86,7 +86,7 @@ def _wrong(kernel: Kernel, point: Point, access: _Access, data: Data, threads: N
     end = f" to {high - 1:#x}" if high else ""
     message = f"{access.size} bytes at {int(offsets[outside][0]):#x} lie outside {name}, at {low:#x}{end}"
     last = kernel.shared_end
-    sure = int(offsets[outside].min()) < SHARED_RESERVED or bool(last and (offsets[outside] + np.uint64(access.size) > last).any())
+    sure = bool(last and (offsets[outside] + np.uint64(access.size) > last).any())
     fix = "correct the address, or make the variable larger"
     return Report(access.outside, point.op, message, fix, severity=None if sure else "warning")
 
@@ -103,7 +103,7 @@ def _happens(kernel: Kernel, point: Point, wrong: NDArray[np.bool_], threads: ND
     )
 
 
-def _extent(kernel: Kernel, root: str) -> tuple[int, int, str]:
+def extent(kernel: Kernel, root: str) -> tuple[int, int, str]:
     """The first offset, the end (0: unknown) and the name of what an address points into: its variable, or all of shared memory."""
     shared = kernel.program.shared
     at = shared.variables.get(root)

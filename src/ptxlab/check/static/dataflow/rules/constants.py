@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from math import prod
 
@@ -12,10 +12,13 @@ from ptxlab.check.static.dataflow._paths import Paths
 from ptxlab.isa import tcgen05, wgmma
 from ptxlab.isa.context import Misuse
 from ptxlab.isa.effects import Alloc, Asynchronous, Effect, Unit
+from ptxlab.isa.operands import Op
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "check_of"]
 
 _MOST = 8
+_MOST_BUFFERS = 128
+"""Paths are searched between each two uses of collector buffers: where there are more, none is."""
 
 
 def _unit(effect: Effect | None) -> Unit | None:
@@ -23,6 +26,11 @@ def _unit(effect: Effect | None) -> Unit | None:
 
 
 _CHECKS = {Unit.TENSOR_CORE: tcgen05.constants.faults, Unit.WARPGROUP: wgmma.constants.faults}
+
+
+def check_of(point: Point) -> Callable[[Op, dict[str, int], str, int], Iterator[Misuse]] | None:
+    """What checks the operands of an instruction that are known."""
+    return _CHECKS.get(_unit(point.op.effects))  # type: ignore[arg-type]
 
 
 def known_operands(point: Point) -> Iterator[tuple[dict[str, int], bool]]:
@@ -64,6 +72,8 @@ def _report(point: Point, misuse: Misuse, certain: bool) -> Report:
 def collectors(kernel: Kernel) -> Iterator[Report]:
     """Collector buffers that are used without a fill, or after another matrix has filled them."""
     buffers = {point.op.index: buffer for point in kernel.of(is_product) if (buffer := tcgen05.constants.buffer_of(point.op)) is not None}
+    if len(buffers) > _MOST_BUFFERS:
+        return
     for point in kernel.of(lambda p: p.op.index in buffers):
         buffer = buffers[point.op.index]
         if not buffer.needs_matrix:

@@ -153,18 +153,9 @@ def _root(kernel: Kernel, store: Point) -> str:
 
 def _follows(kernel: Kernel, store: Point, read: Point) -> bool:
     """Whether the operation may come after the store in the order of the text: in a thread that may execute both blocks."""
-    seen = {store.block}
-    work = [store.block]
     if store.block == read.block and store.op.index < read.op.index:
         return True
-    while work:
-        for following in kernel.program.blocks[work.pop()].successors:
-            if following == read.block:
-                return True
-            if following not in seen:
-                seen.add(following)
-                work.append(following)
-    return False
+    return read.block in kernel.behind(store.block)
 
 
 RULES = (fences,)

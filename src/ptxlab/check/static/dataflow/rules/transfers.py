@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxlab.check.static.dataflow._flow import Point
-from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, releases
+from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, releases, synchronises
 from ptxlab.check.static.dataflow._paths import Paths
 from ptxlab.check.static.dataflow._values import Value
-from ptxlab.isa.effects import Dealloc, TensorTransfer, TensorWait
+from ptxlab.isa.effects import CtaBarrier, Dealloc, TensorTransfer, TensorWait
 from ptxlab.isa.operands import Op
 
 __all__ = ["RULES"]
@@ -55,8 +55,29 @@ def _readers(kernel: Kernel) -> dict[int, list[Op]]:
     return found
 
 
+def _uses_results(point: Point) -> bool:
+    """Whether an instruction may use what a store has written to tensor memory."""
+    return is_product(point) or _transfers(False, point) or isinstance(point.op.effects, Dealloc)
+
+
+def _passes_on(kernel: Kernel, point: Point) -> bool:
+    """Whether an instruction tells other threads that they may use the results of stores.
+
+    Of a barrier that waits, the threads that leave it are known: one of them uses tensor memory before it synchronises again.
+    """
+    if not releases(point):
+        return False
+    effect = point.op.effects
+    if not isinstance(effect, CtaBarrier) or not effect.waits:
+        return True
+    return any(isinstance(paths.path(point, synchronises, _uses_results), Point) for paths in kernel.paths)
+
+
 def stores(kernel: Kernel) -> Iterator[Report]:
     """Columns that are used before the store that fills them is known to be complete."""
+    if not kernel.of(lambda p: _transfers(True, p)):
+        return
+    passing = {point.op.index for point in kernel.points if _passes_on(kernel, point)}
     for paths in kernel.paths:
         for store in paths.points(lambda p: _transfers(True, p)):
             columns = store.named("taddr")
@@ -64,7 +85,7 @@ def stores(kernel: Kernel) -> Iterator[Report]:
             def uses(point: Point, columns: Value | None = columns) -> bool:
                 other = point.named("taddr")
                 again = _transfers(False, point) and columns is not None and other is not None and columns.same(other)
-                return again or releases(point) or is_product(point)
+                return again or point.op.index in passing or is_product(point)
 
             used = paths.path(store, lambda p: _waits(True, p), uses)
             if isinstance(used, Point):

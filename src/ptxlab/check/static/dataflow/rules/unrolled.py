@@ -1,0 +1,104 @@
+"""Rules on one execution of the kernel with its loops turned: addresses and descriptors of later turns, and stages of pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ptxlab.check.static.dataflow._kernel import Kernel, Report, mbarrier_operand, of_class
+from ptxlab.check.static.dataflow._unrolled import Step
+from ptxlab.check.static.dataflow._values import Value
+from ptxlab.check.static.dataflow.rules import addresses, constants
+from ptxlab.check.static.dataflow.rules._stages import Copies, Products
+from ptxlab.check.static.dataflow.rules._written import Uncommitted, Unfenced
+from ptxlab.isa.effects import MbarrierInit
+
+__all__ = ["RULES"]
+
+Check = Callable[[Kernel, Step], Iterator[Report]]
+
+
+def _places(kernel: Kernel, step: Step) -> Iterator[Report]:
+    """Accesses to shared memory that are misaligned, or outside of their variable."""
+    threads = kernel.surely(step.threads)
+    if not step.certain or not threads.any():
+        return
+    for access in addresses.accesses(kernel, step.point):
+        if access.address.exact:
+            report = addresses.wrong_place(kernel, step.point, access, access.address.data, threads)
+            if report is not None:
+                yield report
+                return
+
+
+def _descriptors(kernel: Kernel, step: Step) -> Iterator[Report]:
+    """Descriptors that are not legal."""
+    check = constants.check_of(step.point)
+    if check is None or not step.certain:
+        return
+    first = int(step.threads.argmax())
+    values = {}
+    for (name, _), value in zip(step.point.op.row.operands, step.point.operands, strict=False):
+        if value is not None and (exact := value.of(first)) is not None:
+            values[name] = exact
+    for misuse in check(step.point.op, values, kernel.target, kernel.shared_end):
+        yield Report(misuse.code, step.point.op, misuse.message, misuse.fields.get("fix", ""))
+
+
+def _divided(kernel: Kernel, step: Step) -> Iterator[Report]:
+    """Instructions with .aligned that part of a warp executes because other threads of it have left a loop."""
+    point = step.point
+    loop = kernel.program.blocks[point.block].loop
+    if not step.certain or not point.op.aligned or point.op.effects is None or loop < 0:
+        return
+    threads = kernel.flow.threads
+    begun = kernel.flow.reached[loop]
+    if begun is None or not threads.exact:
+        return
+    for warp in np.unique(threads.warp[step.reached]):
+        inside = threads.warp == warp
+        count, whole = int((step.reached & inside).sum()), int((begun & inside).sum())
+        if count < whole:
+            message = f"{point.op.short} is executed by {count} threads of warp {warp}, while the others have left the loop"
+            fix = "let all threads of a warp turn the loop equally often"
+            yield Report("H605", point.op, message, fix)
+            return
+
+
+class _Initialised:
+    """Mbarriers of an array of which only others are initialised."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.known: set[int] | None = set()
+        for point in kernel.of(of_class(MbarrierInit)):
+            offsets = kernel.shared_offsets(point, mbarrier_operand(point))
+            self.known = None if offsets is None or self.known is None else self.known | offsets
+
+    def __call__(self, kernel: Kernel, step: Step) -> Iterator[Report]:
+        address = mbarrier_operand(step.point)
+        if not self.known or address is None or not _is_use(step, address):
+            return
+        low, high, name = addresses.extent(kernel, address.root)
+        offset = int(np.broadcast_to(np.asarray(address.data), step.threads.shape)[step.threads][0]) & addresses.OFFSET_MASK
+        inside = any(low <= each < high for each in self.known)
+        if inside and low <= offset < high and offset not in self.known:
+            message = f"there is no mbarrier object at shared offset {offset:#x}, in {name}: only others of it are initialised"
+            fix = "execute mbarrier.init for each mbarrier of the array"
+            yield Report("B503", step.point.op, message, fix, severity=None if step.certain else "warning")
+
+
+def _is_use(step: Step, address: Value) -> bool:
+    return address.exact and bool(address.root) and not isinstance(step.point.op.effects, MbarrierInit) and bool(step.threads.any())
+
+
+def executions(kernel: Kernel) -> Iterator[Report]:
+    """What the executions of instructions show."""
+    stages: list[Check] = [Copies(kernel), Products(kernel), Unfenced(kernel), Uncommitted(kernel)]
+    checks: list[Check] = [_places, _descriptors, _divided, _Initialised(kernel), *stages]
+    for step in kernel.steps():
+        for check in checks:
+            yield from check(kernel, step)
+
+
+RULES = (executions,)

@@ -1,0 +1,112 @@
+"""Kernels that are right in ways that compilers use: they have no findings, and each has a wrong neighbour that has one."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptxlab.check import lint_module
+from tests.check.static.dataflow_kernels.launches import base_text, launch
+
+Edit = tuple[str, str]
+
+
+def edited(base: str, *edits: Edit) -> str:
+    """A kernel of the folder with some pieces replaced, each of which occurs once."""
+    text = base_text(base)
+    for old, new in edits:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    return text
+
+
+def codes(text: str) -> list[str]:
+    return [d.code for d in lint_module(text, "kernel.ptx", None, None)]
+
+
+_STORES = """
+    tcgen05.st.sync.aligned.32x32b.x2.b32 [%r8], {%r1, %r10};
+    tcgen05.st.sync.aligned.32x32b.x1.b32 [%r9], {%r1};
+    tcgen05.wait::st.sync.aligned;
+"""
+_STORES_WITH_BARRIER = """
+    tcgen05.st.sync.aligned.32x32b.x2.b32 [%r8], {%r1, %r10};
+    bar.sync 0;
+    tcgen05.st.sync.aligned.32x32b.x1.b32 [%r9], {%r1};
+    tcgen05.wait::st.sync.aligned;
+    bar.sync 0;
+"""
+_ZEROS = """
+    mov.f32 %f4, 0f00000000;
+    mov.f32 %f5, 0f00000000;
+    mov.f32 %f6, 0f00000000;
+    mov.f32 %f7, 0f00000000;
+"""
+_FENCE_OF_REGISTERS = "    wgmma.fence.sync.aligned;\n    wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f4, %f5, %f6, %f7}"
+
+_DESCRIPTOR = "    mov.u32 %r12, 0x08100010;\n"
+_CHOSEN = """
+    ld.param.u64 %rd20, [result];
+    setp.eq.u64 %p7, %rd20, 0;
+    selp.b32 %r12, FIRST, 0, %p7;
+    selp.b32 %r20, 0, 0x08000000, %p7;
+    or.b32 %r12, %r12, %r20;
+    or.b32 %r12, %r12, 0x00100010;
+"""
+_LOAD_IN_LOOP = "    ld.shared.v4.b32 {%r13, %r14, %r15, %r16}, [%r12];\n"
+_COPY_IN_LOOP = "    cp.async.cg.shared.global [%r10], [%rd4], 16;\n    cp.async.commit_group;\n"
+
+RIGHT: dict[str, tuple[str, tuple[Edit, ...]]] = {
+    "a descriptor of two parts, not all of which go together": (
+        "tcgen05_product",
+        ((_DESCRIPTOR, _CHOSEN.replace("FIRST", "0x04000000")),),
+    ),
+    "stores between a copy that is not awaited yet and the load of a stage": (
+        "cp_async",
+        ((_LOAD_IN_LOOP, "    st.shared.b32 [%r12], %r1;\n    bar.sync 0;\n" + _LOAD_IN_LOOP),),
+    ),
+    "four groups in flight in a ring of two stages, all awaited": (
+        "cp_async",
+        (("    cp.async.wait_group 1;\n", "    cp.async.commit_group;\n    cp.async.commit_group;\n    cp.async.wait_group 3;\n"),),
+    ),
+    "a barrier between stores, which the threads behind it do not need": ("tensor_memory", ((_STORES, _STORES_WITH_BARRIER),)),
+    "zeros of an accumulator behind the fence": (
+        "wgmma",
+        ((_ZEROS, "\n"), (_FENCE_OF_REGISTERS, _FENCE_OF_REGISTERS.replace(";\n", f";{_ZEROS.replace('%f5, 0f00000000', '%f5, %f4')}", 1))),
+    ),
+}
+WRONG: dict[str, tuple[str, tuple[Edit, ...], str]] = {
+    "a descriptor that is not legal with either choice": ("tcgen05_product", ((_DESCRIPTOR, _DESCRIPTOR.replace("08", "0c")),), "D703"),
+    "a group too many in flight in a ring of two stages": (
+        "cp_async",
+        (("    cp.async.wait_group 1;\n", "    cp.async.commit_group;\n    cp.async.commit_group;\n    cp.async.wait_group 4;\n"),),
+        "X111",
+    ),
+    "a barrier between a store and a load": (
+        "tensor_memory",
+        ((_STORES, _STORES.replace("tcgen05.wait::st.sync.aligned;", "bar.sync 0;")),),
+        "X107",
+    ),
+    "values of an accumulator behind the fence": (
+        "wgmma",
+        ((_ZEROS, "\n"), (_FENCE_OF_REGISTERS, _FENCE_OF_REGISTERS.replace(";\n", f";{_ZEROS.replace('%f5, 0f00000000', '%f5, %f3')}", 1))),
+        "R807",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right(name: str) -> None:
+    base, edits = RIGHT[name]
+    text = edited(base, *edits)
+    assert codes(text) == []
+    result, stored = launch(base, text)
+    assert result.diagnostics == ()
+    assert stored.any()
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong(name: str) -> None:
+    base, edits, code = WRONG[name]
+    text = edited(base, *edits)
+    assert code in codes(text)
+    assert code in {d.code for d in launch(base, text)[0].diagnostics}

@@ -174,8 +174,8 @@ class WordCheck:
                 self._reporter.element_type(operation, taken.operand, taken.image.base, cta)
                 self._rest.multiplied(operation, product, taken.operand, partial(_is_image, taken.image, words), cta)
         self._compare(operation, before, found, words, cta)
-        known = [operand.known.get("words") for operand in product.operands]
-        if found and len(found) == len(known) and None not in known:
+        known: list[_Known] = [operand.known["words"] for operand in product.operands if "words" in operand.known]
+        if known and len(known) == len(found) == len(product.operands):
             self._repeated[product.operands] = _Repeated(product.operands, known)
         return found
 

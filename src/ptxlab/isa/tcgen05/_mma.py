@@ -97,7 +97,7 @@ class _Ready:
     plan: Plan
     known: dict[bool, tuple[partial[Any], ...]] = field(default_factory=dict)
 
-    def functions(self, cta_group: CtaGroup, accumulate: bool, scale: int | None, disabled: Disabled | None) -> tuple[partial[Any], ...]:
+    def functions(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> tuple[partial[Any], ...]:
         """The functions of an operation, in the order of `launch`."""
         found = self.known.get(accumulate) if disabled is None else None
         if found is None:

@@ -45,7 +45,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal, TypeAlias
 
 from ptxlab.isa.effects import Effects
@@ -208,11 +208,16 @@ _Parsed: TypeAlias = tuple[Form, Operands, tuple[Slot, ...], str]
 """What a row executes: a form, one of its lines of operands, the slots with their choices, and these as a pattern."""
 
 
-def _typed(given: str | Typed) -> tuple[Typed, str]:
+def _typed(kind: Typed) -> tuple[Typed, str]:
     """The kind of an operand of the compact notation, and what follows its name in the line: a question mark with its condition."""
-    kind = given if isinstance(given, Typed) else Typed(given)
     text, mark, group = kind.text.removeprefix("?").partition("?")
     return replace(kind, text=text), "?" if kind.text[0] == "?" else mark + group
+
+
+@cache
+def _typed_text(text: str) -> tuple[Typed, str]:
+    """`_typed` of a kind that is only a text."""
+    return _typed(Typed(text))
 
 
 _WIDENING = frozenset({"ld", "ldu", "st", "cvt"})
@@ -233,7 +238,7 @@ def _compact(
     if names is None:
         raise ValueError(f"bad pattern {pattern!r}")
     modifiers = pattern[names.end() :]
-    typed = {name: _typed(given) for name, given in operands.items()}
+    typed = {name: _typed(given) if isinstance(given, Typed) else _typed_text(given) for name, given in operands.items()}
     line = " ".join(name + there for name, (_, there) in typed.items())
     needed = requires if isinstance(requires, tuple) else (requires,)
     order: Order = "fixed" if ordered else "types"

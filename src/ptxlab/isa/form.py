@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 from typing import Literal, NamedTuple
 
@@ -308,6 +309,7 @@ def _attribute(name: str) -> str:
     return re.sub(r"\W+", "_", name)
 
 
+@cache
 def parse_slots(pattern: str) -> tuple[Slot, ...]:
     """The slots of a pattern of modifiers.
 

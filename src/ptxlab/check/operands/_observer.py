@@ -101,6 +101,8 @@ class OperandCheck(Observer):
         self._by_words = copies_words(launch.program)
         self._typed: set[tuple[int, MatrixOperand, TileArray]] = set()
         """Instructions, operands and arrays whose element types have been compared."""
+        self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
+        """Operands of an instruction and of the one before, of which none has fewer rows."""
         self._scale_check = ScaleCheck(self._reporter)
         self._tensor: dict[int, TensorSources] = {}
         """Of the CTAs into whose tensor memory something has been copied."""
@@ -203,7 +205,10 @@ class OperandCheck(Observer):
         if self._by_words:
             self._word_check.multiplied(operation, product, self._words[id(cta)], cta)
         shared, products = self._shared[id(cta)], self._products[id(cta)]
-        self._compare_sizes(operation, product, products, cta)
+        before_operands = products.operands.get(product.accumulator) if product.accumulate else None
+        products.operands[product.accumulator] = product.operands
+        if before_operands is not None and (before_operands, product.operands) not in self._alike:
+            self._compare_sizes(operation, product, before_operands, cta)
         if product.tensor_a is not None:
             column, columns = product.tensor_a
             before_a = products.tensor_a.get(product.accumulator, column) if product.accumulate else column
@@ -225,13 +230,17 @@ class OperandCheck(Observer):
         elif not images.agree:
             self._tile_reporter.pair(operation, images.located(placed), shared, cta)
 
-    def _compare_sizes(self, operation: AsyncOperation, product: MatrixProduct, products: Products, cta: Any) -> None:
+    def _compare_sizes(self, operation: AsyncOperation, product: MatrixProduct, before: tuple[MatrixOperand, ...], cta: Any) -> None:
         """Report operands that begin in one row with those of the instruction before, which added to the same D, and have fewer rows."""
-        before = products.operands.get(product.accumulator, ()) if product.accumulate else ()
-        products.operands[product.accumulator] = product.operands
+        smaller = []
         for one, other in ((a, b) for a in before for b in product.operands if a.name == b.name):
             rows = one.placed.index.rows, other.placed.index.rows
-            if one is not other and rows[0] != rows[1] and one.in_row_of(other) and self._array_of(other, cta) is not None:
+            if one is not other and rows[0] != rows[1] and one.in_row_of(other):
+                smaller.append((one, other))
+        if not smaller:
+            self._alike.add((before, product.operands))
+        for one, other in smaller:
+            if self._array_of(other, cta) is not None:
                 self._fewer_rows(operation, one, other, len(product.ctas), cta)
 
     def _fewer_rows(self, operation: AsyncOperation, one: MatrixOperand, other: MatrixOperand, ctas: int, cta: Any) -> None:

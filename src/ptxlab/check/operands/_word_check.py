@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,48 @@ class _Known:
     relative: bytes
 
 
+class _Repeated:
+    """An instruction all of whose operands have an image that is known up to its base, and no zeros.
+
+    One comparison tells whether an execution takes the same images, moved in global memory.
+    """
+
+    __slots__ = ("_expected", "_firsts", "_lower", "_places", "_starts", "_steps", "_upper", "images", "operands")
+
+    def __init__(self, operands: tuple[MatrixOperand, ...], images: list[_Known]) -> None:
+        self.operands, self.images = operands, images
+        relative = [np.frombuffer(image.relative, np.int64) for image in images]
+        self._starts = [sum(map(len, relative[:number])) for number in range(len(relative))]
+        self._places = np.concatenate([image.places for image in images])
+        self._firsts = np.empty(len(self._places), np.int64)
+        self._lower, self._upper = self._firsts[:-1], self._firsts[1:]
+        self._steps = np.diff(np.concatenate(relative))
+        self._separate()
+        self._expected = self._steps.tobytes()
+
+    def _separate(self) -> None:
+        """Nothing is known about the distance from one operand to the next."""
+        for start in self._starts[1:]:
+            self._steps[start - 1] = 0
+
+    def bases(self, addresses: NDArray[np.int64]) -> tuple[int, ...] | None:
+        """The base of each image; None if the operands take something else."""
+        addresses.take(self._places, out=self._firsts, mode="clip")
+        np.subtract(self._upper, self._lower, out=self._steps)
+        self._separate()
+        if self._steps.tobytes() != self._expected:
+            return None
+        return tuple([self._firsts.item(start) for start in self._starts])
+
+    def taken(self, bases: tuple[int, ...]) -> dict[str, TakenWords]:
+        """The operands by name, with their images."""
+        found = zip(self.operands, self.images, bases, strict=True)
+        return {operand.name: TakenWords(operand, WordImage(base, image.line, image.word)) for operand, image, base in found}
+
+
+_Last: TypeAlias = dict[str, TakenWords] | tuple[_Repeated, tuple[int, ...]]
+
+
 @dataclass(slots=True, eq=False)
 class Words:
     """Of the shared memory of one CTA where each word comes from.
@@ -42,13 +84,14 @@ class Words:
     ----------
     sources, addresses : global addresses, written by compiled code (`ptxlab.engine.context.Word.COPIED`); the same as signed numbers
     prepared : words that bulk copies have brought: they stand as they stood in global memory, whose layout may be made for the descriptor
-    last : by accumulator the operands of the instruction that last wrote or added to it, by name, as far as their words are known
+    last : by accumulator the operands of the instruction that last wrote or added to it, by name, as far as their words are known; or a
+        repeated instruction and the bases of its operands
     """
 
     sources: NDArray[np.uint64]
     addresses: NDArray[np.int64]
     prepared: NDArray[np.bool_]
-    last: dict[Any, dict[str, TakenWords]] = field(default_factory=dict)
+    last: dict[Any, _Last] = field(default_factory=dict)
 
     @classmethod
     def of_cluster(cls, ctas: int, size: int) -> list[Words]:
@@ -92,23 +135,55 @@ class WordCheck:
         self._attempts: dict[tuple[int, str], int] = {}
         self._judged: set[MatrixOperand] = set()
         self._steps: set[tuple[tuple[MatrixOperand, MatrixOperand, int], ...]] = set()
+        self._repeated: dict[tuple[MatrixOperand, ...], _Repeated] = {}
+        self._repeated_steps: set[tuple[_Repeated, _Repeated, int, int]] = set()
 
     def multiplied(self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Any) -> None:
         """Compare the operands of an instruction with what was copied, and with those of the one before that added to the same D."""
-        before = words.last.get(product.accumulator, {}) if product.accumulate else {}
+        last = words.last.get(product.accumulator) if product.accumulate else None
+        repeated = self._repeated.get(product.operands)
+        bases = None if repeated is None else repeated.bases(words.addresses)
+        if repeated is None or bases is None:
+            before = {} if last is None else last if isinstance(last, dict) else last[0].taken(last[1])
+            words.last[product.accumulator] = self._found(operation, product, words, cta, before)
+            return
+        words.last[product.accumulator] = repeated, bases
+        if last is None:
+            return
+        if isinstance(last, dict):
+            self._compare(operation, last, repeated.taken(bases), words, cta)
+            return
+        # A is the first operand and B the last one. The steps of a loop are alike.
+        step = last[0], repeated, bases[0] - last[1][0], bases[-1] - last[1][-1]
+        if step not in self._repeated_steps:
+            self._repeated_steps.add(step)
+            self._compare(operation, last[0].taken(last[1]), repeated.taken(bases), words, cta)
+
+    def _found(
+        self, operation: AsyncOperation, product: MatrixProduct, words: Words, cta: Any, before: dict[str, TakenWords]
+    ) -> dict[str, TakenWords]:
+        """The operands of an instruction by name, as far as their words are known, compared with those of the one before."""
         found: dict[str, TakenWords] = {}
         for operand in product.operands:
             taken = self._taken(operation, operand, words, cta, before.get(operand.name))
             if taken is not None:
                 found[operand.name] = taken
-        words.last[product.accumulator] = found
         for taken in found.values():
             if taken.operand not in self._judged:
                 self._judged.add(taken.operand)
                 self._reporter.element_type(operation, taken.operand, taken.image.base, cta)
                 self._rest.multiplied(operation, product, taken.operand, partial(_is_image, taken.image, words), cta)
+        self._compare(operation, before, found, words, cta)
+        known: list[_Known] = [operand.known["words"] for operand in product.operands if "words" in operand.known]
+        if known and len(known) == len(found) == len(product.operands):
+            self._repeated[product.operands] = _Repeated(product.operands, known)
+        return found
+
+    def _compare(
+        self, operation: AsyncOperation, before: dict[str, TakenWords], found: dict[str, TakenWords], words: Words, cta: Any
+    ) -> None:
+        """Compare operands with those of the instruction before."""
         pairs = [(before[name], taken) for name, taken in found.items() if name in before]
-        # The steps of a loop are alike.
         step = tuple((last.operand, now.operand, now.image.base - last.image.base) for last, now in pairs)
         if pairs and step not in self._steps:
             self._steps.add(step)

@@ -209,16 +209,15 @@ class Sanitizer(Observer):
         if copies is not None:
             words[_COPY_SLOT_WORD], words[_COPY_CLOCK_WORD] = copies.name, copies.clock + 1
         at = 0
-        while True:
+        while at < count:
             recorder.load(clocks, agent)
             at = shadow.drain(self._buffer.address, at, count)
             agent.main.clock = words[_CLOCK_WORD]
             if words[_SUSPECTS_WORD]:  # before the next row changes the clocks
                 self._findings.judge(clocks, agent, shadow.suspects(), self._buffer.rows[:count])
-            if at == count:
-                break
-            self._row(warp, clocks, agent, at)
-            at += 1
+            if at < count:
+                self._row(warp, clocks, agent, at)
+                at += 1
         if copies is not None and words[_COPIED_WORD]:
             words[_COPIED_WORD] = 0
             copies.newest = copies.clock + 1

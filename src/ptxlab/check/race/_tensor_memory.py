@@ -17,6 +17,7 @@ from ptxlab.isa.context import MemoryAccess
 from ptxlab.isa.effects import Alloc, Dealloc, TensorWait
 from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Op
+from ptxlab.native import BoundedCache
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.cta import CtaState
@@ -38,6 +39,8 @@ class TensorMemoryAccesses:
         self._consumption = Consumption(recorder.launch.program)
         self._watched: dict[int, Object] = {}
         """By the tensor memory of an SM."""
+        self._transfers = BoundedCache[tuple[int, int, int, int], MemoryAccess](4096)
+        """By instruction, address, warp, and where the tensor memory is."""
         self._granted: dict[int, set[tuple[int, int]]] = {}
         """By CTA: the first column and the size of each allocation that has been seen."""
         self._granter: dict[int, tuple[Slot, int]] = {}
@@ -64,8 +67,11 @@ class TensorMemoryAccesses:
 
     def transferred(self, warp: Warp, clocks: Clocks, agent: Agent, op: Op, native: TensorAccess, address: int) -> None:
         """A warp has executed tcgen05.ld or tcgen05.st."""
-        offsets, sizes = transferred_ranges(op, native, address, warp.warp_id)
-        access = MemoryAccess(offsets + np.uint64(warp.cta.tensor_address), sizes, native.write)
+        key = op.index, address, warp.warp_id, warp.cta.tensor_address
+        access = self._transfers.get(key)
+        if access is None:
+            offsets, sizes = transferred_ranges(op, native, address, warp.warp_id)
+            access = self._transfers[key] = MemoryAccess(offsets + np.uint64(warp.cta.tensor_address), sizes, native.write)
         self.record(clocks, agent, op, native.write, (access,))
 
     def record(self, clocks: Clocks, agent: Agent, op: Op, write: bool, accesses: Iterable[MemoryAccess]) -> None:

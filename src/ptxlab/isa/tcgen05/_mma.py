@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ptxlab.isa.tcgen05._mma_planning import Key, check_plan, make_plan
 from ptxlab.isa.tcgen05._mma_syntax import mma_form
 from ptxlab.isa.tcgen05._mma_undefined import multiply_undefined
 from ptxlab.isa.tcgen05._product import TensorProduct
-from ptxlab.isa.tcgen05._state import collect, cta_group_of, enter, launch, state_of
+from ptxlab.isa.tcgen05._state import CtaGroup, collect, cta_group_of, enter, launch, state_of
 from ptxlab.native import BoundedCache
 from ptxlab.tables import BLOCK_SCALED_KINDS
 
@@ -89,6 +90,30 @@ def _disabled(warp: context.WarpContext, operand: Resolved, lane: int) -> Disabl
     return tuple(np.flatnonzero(row) for row in bits)
 
 
+@dataclass(slots=True, eq=False)
+class _Ready:
+    """A plan that has been checked for a CTA, and the functions of an operation that disables no lanes, by whether it accumulates."""
+
+    plan: Plan
+    known: dict[bool, tuple[partial[Any], ...]] = field(default_factory=dict)
+
+    def functions(self, cta_group: CtaGroup, accumulate: bool, scale: int, disabled: Disabled | None) -> tuple[partial[Any], ...]:
+        """The functions of an operation, in the order of `launch`."""
+        found = self.known.get(accumulate) if disabled is None else None
+        if found is None:
+            plan = self.plan
+            found = (
+                partial(plan.perform, cta_group, accumulate, scale, disabled),
+                partial(plan.accesses, cta_group, accumulate, disabled),
+                partial(multiply_undefined, plan, cta_group, accumulate, disabled),
+                partial(plan.product, cta_group, accumulate),
+                partial(TensorProduct, plan, cta_group, accumulate),
+            )
+            if disabled is None:
+                self.known[accumulate] = found
+        return found
+
+
 def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool) -> None:
     state, group = enter(warp)
     op = warp.op
@@ -99,19 +124,15 @@ def _multiply(warp: context.WarpContext, a_tensor: bool, ws: bool, shift_a: bool
         warp.fault("D706", "scale-input-d must be an immediate from 0 to 15", fix="give the number of bits to shift D by as a constant")
     for lane in lanes(warp):
         values = warp.fetch(form.planned, lane)
-        plan: Plan | None = state.ready.get((op.index, values))
-        if plan is None:
+        ready: _Ready | None = state.ready.get((op.index, values))
+        if ready is None:
             key = Key(form.kind, group, form.vector, ws, form.sparse, a_tensor, shift_a, warp.machine.target, *values)
             plan = _plan(warp, key)
             check_plan(warp, plan, cta_group.ctas)
-            state.ready[op.index, values] = plan
-        collect(warp, collectors, plan.held, ws)
+            ready = state.ready[op.index, values] = _Ready(plan)
+        collect(warp, collectors, ready.plan.held, ws)
         disabled, accumulate = _disabled(warp, form.mask, lane), _enabled(warp, form.enable, lane)
-        perform = partial(plan.perform, cta_group, accumulate, form.bits_to_shift, disabled)
-        undefined = partial(multiply_undefined, plan, cta_group, accumulate, disabled)
-        product = partial(plan.product, cta_group, accumulate)
-        details = partial(TensorProduct, plan, cta_group, accumulate)
-        launch(warp, lane, cta_group, perform, partial(plan.accesses, cta_group, accumulate, disabled), undefined, product, details)
+        launch(warp, lane, cta_group, *ready.functions(cta_group, accumulate, form.bits_to_shift, disabled))
 
 
 def _plan(warp: context.WarpContext, key: Key) -> Plan:

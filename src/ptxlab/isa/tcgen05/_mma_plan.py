@@ -174,11 +174,14 @@ class Plan:
 
     def product(self, cta_group: CtaGroup, accumulate: bool) -> MatrixProduct:
         """What is multiplied, for observers."""
-        accumulator = cta_group.queue, self.column, self.d_lane
-        size, tensor_a = (self.columns, self.lanes), (self.a, self.a_columns) if isinstance(self.a, int) else None
-        return MatrixProduct(
-            self.operands, cta_group.ctas, accumulator, self.instruction.d, accumulate, *size, self._scale_factors, tensor_a
-        )
+        found: MatrixProduct | None = cta_group.products.get((self, accumulate))
+        if found is None:
+            accumulator = cta_group.queue, self.column, self.d_lane
+            size, tensor_a = (self.columns, self.lanes), (self.a, self.a_columns) if isinstance(self.a, int) else None
+            found = cta_group.products[self, accumulate] = MatrixProduct(
+                self.operands, cta_group.ctas, accumulator, self.instruction.d, accumulate, *size, self._scale_factors, tensor_a
+            )
+        return found
 
     def share_of_b(self, shared: context.U8) -> Codes:
         """The columns of B in a CTA's shared memory, as rows of codes."""

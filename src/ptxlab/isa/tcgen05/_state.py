@@ -65,13 +65,15 @@ class CtaGroup:
     """The CTAs of a .cta_group: one CTA, or a CTA pair with the even rank first.
 
     ``queue`` identifies the queue in which their operations perform in order. ``places`` are the base addresses for compiled code: 0, then
-    for each CTA those of shared and tensor memory. ``bases`` is the address of an array that holds them.
+    for each CTA those of shared and tensor memory. ``bases`` is the address of an array that holds them. ``products`` are those that
+    observers have asked for, by plan, and whether they are added.
     """
 
     ctas: tuple[context.Cta, ...]
     queue: Hashable = field(init=False)
     places: tuple[int, ...] = field(init=False)
     bases: int = field(init=False)
+    products: BoundedCache[Hashable, MatrixProduct] = field(init=False, default_factory=lambda: BoundedCache(1024))
     _table: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:

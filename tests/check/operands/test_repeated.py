@@ -1,0 +1,49 @@
+"""An instruction that is executed again: one comparison says whether its operands have the same images, and where these begin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ptxlab.check.operands._word_check import _Known, _Repeated
+from ptxlab.engine.context import NO_SOURCE
+
+PITCH, A, B = 256, 0x1000, 0x9000
+"""Two chunks of each of four rows: those of A stand in words 0 to 31 of shared memory, those of B in words 40 to 71."""
+RELATIVE = np.array([row * PITCH + 16 * chunk for row in range(4) for chunk in range(2)], np.int64)
+A_PLACES, B_PLACES = np.arange(0, 32, 4), np.arange(40, 72, 4)
+
+
+def addresses(a: int = A, b: int = B) -> NDArray[np.int64]:
+    """Where the words of shared memory come from."""
+    found = np.zeros(80, np.int64)
+    for places, base in ((A_PLACES, a), (B_PLACES, b)):
+        for word in range(4):
+            found[places + word] = base + RELATIVE + 4 * word
+    return found
+
+
+def repeated(*places: NDArray[np.intp]) -> _Repeated:
+    return _Repeated((), [_Known(PITCH, 4, each, RELATIVE.tobytes()) for each in places])
+
+
+@pytest.mark.parametrize(("a", "b"), [(A, B), (A + 64, B + 64), (B, A), (A, A), (A + 64, B)])
+def test_images_may_move(a: int, b: int) -> None:
+    assert repeated(A_PLACES, B_PLACES).bases(addresses(a, b)) == (a, b)
+
+
+def test_one_operand() -> None:
+    assert repeated(B_PLACES).bases(addresses(b=B + 32)) == (B + 32,)
+
+
+@pytest.mark.parametrize("value", [0, NO_SOURCE, A + 16, A + 7 * PITCH])
+@pytest.mark.parametrize("place", [*A_PLACES.tolist(), *B_PLACES.tolist()])
+def test_each_chunk_is_compared(place: int, value: int) -> None:
+    """0: not known; `NO_SOURCE`: a zero; the others are elements of the same array."""
+    found, instruction = addresses(), repeated(A_PLACES, B_PLACES)
+    if found[place] == value:
+        value += 16
+    found[place] = value
+    assert instruction.bases(found) is None
+    assert instruction.bases(addresses()) == (A, B)

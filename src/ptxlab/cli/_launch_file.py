@@ -99,11 +99,12 @@ class LaunchFile:
         """The kernel's name, or the file's if it has one kernel."""
         return self.kernel or self.ptx.stem
 
-    def launch(self, progress: Callable[[int, int], None] | None = None, device: Device | None = None) -> Result:
+    def launch(self, progress: Callable[[int, int], None] | None = None, device: Device | None = None, *, profile: bool = False) -> Result:
         """Launch the kernel."""
         module = _module(self.ptx, self.target)
         kernel = module[self.kernel] if self.kernel else module.kernel()
-        return kernel.launch(args=self.args, device=device, progress=progress, **self.geometry, **self.options.keywords())
+        objects = {"device": device, "progress": progress, "profile": profile}
+        return kernel.launch(args=self.args, **objects, **self.geometry, **self.options.keywords())
 
     def named(self, replay: Replay) -> Replay:
         """Return a kept launch with the names and expectations that the file gives its arrays."""
@@ -354,9 +355,9 @@ class Bundle:
         self.expectations = replay.expectations
         self.options: LaunchOptions = replay.options
 
-    def launch(self, progress: Callable[[int, int], None] | None = None) -> Result:
+    def launch(self, progress: Callable[[int, int], None] | None = None, *, profile: bool = False) -> Result:
         """Run the launch again."""
-        result, memory = self._replay.run(progress=progress, **self.options.keywords())
+        result, memory = self._replay.run(progress=progress, profile=profile, **self.options.keywords())
         if result.completed:
             self.arrays = {placed.name: placed.view(memory) for placed in self._replay.arrays}
         return result

@@ -124,6 +124,8 @@ class Word(IntEnum):
 
     The global address from which cp.async, or a load and a store, brought the word; 0 where that is not known.
     """
+    COUNTERS = 53
+    """in, of counted programs: address of a row of counters for each op (`support.counters`)"""
 
 
 WORDS = 56

@@ -19,6 +19,7 @@ __all__ = [
     "CTAS_PER_SM",
     "MOST_SMS",
     "ORDERS",
+    "REGISTERS_PER_SM",
     "SHARED_PER_SM",
     "STRONG",
     "THREADS_PER_CTA",
@@ -32,6 +33,7 @@ __all__ = [
 SHARED_PER_CTA = 227 * 1024
 SHARED_PER_SM = 228 * 1024
 THREADS_PER_SM = 2048
+REGISTERS_PER_SM = 64 * 1024
 CTAS_PER_SM = 32
 MOST_SMS = 4096
 """The largest number of SMs of a simulated device."""
@@ -94,6 +96,7 @@ class LaunchConfiguration(LaunchOptions):
     progress : called with (CTAs that have ended, all CTAs)
     outside : what runs beside the launch
     grid_workspace : address of the bytes for barriers of the whole grid
+    profile : whether the launch is counted
     clusters : indices of the clusters to run, None for all
     """
 
@@ -105,6 +108,7 @@ class LaunchConfiguration(LaunchOptions):
     progress: Progress | None = None
     outside: Outside | None = None
     grid_workspace: int = 0
+    profile: bool = False
     clusters: frozenset[int] | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -135,6 +139,7 @@ class LaunchConfiguration(LaunchOptions):
         progress: Any,
         outside: Outside | None = None,
         grid_workspace: int = 0,
+        profile: bool = False,
     ) -> Self:
         """Check a launch of a kernel, and take what it leaves open from the kernel's directives."""
         grid3 = dimensions("grid", grid)
@@ -151,6 +156,7 @@ class LaunchConfiguration(LaunchOptions):
             progress=progress,
             outside=outside,
             grid_workspace=grid_workspace,
+            profile=profile,
             **given,
         )
 

@@ -1,0 +1,216 @@
+"""The profile of a launch: counters by instruction, by line, by role and in all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.diagnostics import Place
+from ptxlab.profile.counters.columns import COLUMNS, Counts
+from ptxlab.profile.counters.roles import Role
+from ptxlab.profile.occupancy import Occupancy, occupancy
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["InstructionCounts", "LineCounts", "ProductCounts", "Profile"]
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionCounts:
+    """An instruction and its counters.
+
+    Attributes
+    ----------
+    opcode : as it is written
+    place, excerpt, source : where it stands in the PTX, that line, and the source line behind it
+    counts : in all warps
+    by_role : in the warps of each role, in the order of `Profile.roles`
+    """
+
+    opcode: str
+    place: Place
+    excerpt: str
+    source: Place | None
+    counts: Counts
+    by_role: tuple[Counts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LineCounts:
+    """A line of the PTX or of the source, and the counters of its instructions together.
+
+    Attributes
+    ----------
+    place : the line; None for instructions without a source line
+    excerpt : the text of a PTX line; empty for a source line
+    counts : the sum over its instructions; of ``executions`` and ``threads`` too
+    by_role : the same in the warps of each role
+    """
+
+    place: Place | None
+    excerpt: str
+    counts: Counts
+    by_role: tuple[Counts, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "place": None if self.place is None else str(self.place),
+            "excerpt": self.excerpt.strip(),
+            "counts": self.counts.as_dict(),
+            "by_role": [counts.as_dict() for counts in self.by_role],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ProductCounts:
+    """Products of matrices of one instruction, types and shape.
+
+    Attributes
+    ----------
+    opcode : of the instruction
+    types : ``f16 * f16 -> f32``
+    shape : m, n and k; of a CTA pair both halves
+    count : how many were issued
+    """
+
+    opcode: str
+    types: str
+    shape: tuple[int, int, int]
+    count: int
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions; those of a sparse product count as if it were dense."""
+        return 2 * prod(self.shape) * self.count
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "opcode": self.opcode,
+            "types": self.types,
+            "shape": list(self.shape),
+            "count": self.count,
+            "operations": self.operations,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a launch has executed.
+
+    Attributes
+    ----------
+    kernel, target : what ran, and the simulated architecture
+    ctas : CTAs that ran to their end
+    roles : of the warps of a CTA
+    instructions : those that were executed, in order of the PTX
+    products : products of matrices by instruction, types and shape
+    occupancy : how the grid fills the device; the columns of tensor memory are the most that a CTA has had
+
+    Examples
+    --------
+    >>> import numpy as np, ptxlab
+    >>> kernel = ptxlab.loads('''
+    ... .version 9.0
+    ... .target sm_90a
+    ... .address_size 64
+    ... .visible .entry k(.param .u64 a) {
+    ...   .reg .b32 %r<4>; .reg .b64 %rd<3>;
+    ...   ld.param.u64 %rd1, [a];
+    ...   mov.u32 %r1, %tid.x;
+    ...   mad.wide.u32 %rd2, %r1, 8, %rd1;
+    ...   st.global.u32 [%rd2], %r1;
+    ...   ret;
+    ... }''', file="k.ptx").kernel()
+    >>> found = kernel.launch(block=64, args=[np.zeros(128, np.uint32)], profile=True).profile
+    >>> found.totals.global_sectors, found.totals.global_least
+    (16, 8)
+    >>> [(line.place.line, line.counts.excess_sectors) for line in found.lines() if line.counts.excess_sectors]
+    [(10, 8)]
+    """
+
+    kernel: str
+    target: str
+    ctas: int
+    roles: tuple[Role, ...]
+    instructions: tuple[InstructionCounts, ...]
+    products: tuple[ProductCounts, ...]
+    occupancy: Occupancy
+
+    @classmethod
+    def of(
+        cls, launch: Launch, roles: tuple[Role, ...], table: NDArray[np.int64], products: tuple[ProductCounts, ...], tensor_columns: int
+    ) -> Self:
+        """The profile of a launch that has ended, with ``table[role, op, column]``."""
+        whole = table.sum(axis=0)
+        instructions = []
+        for index in np.flatnonzero(whole[:, 0]).tolist():
+            op = launch.program.ops[index]
+            place, excerpt, source = launch.reports.place(op)
+            by_role = tuple(map(Counts.of, table[:, index]))
+            instructions.append(InstructionCounts(op.opcode, place, excerpt, source, Counts.of(whole[index]), by_role))
+        device = launch.device.sms, prod(launch.options.grid), launch.ctas_per_sm
+        found = occupancy(launch.threads, launch.shared_bytes, launch.registers, *device, tensor_columns)
+        parts = tuple(roles), tuple(instructions), products
+        return cls(launch.program.name, launch.target, launch.done_ctas, *parts, found)
+
+    @property
+    def totals(self) -> Counts:
+        """The sum over all instructions."""
+        return Counts.sum(each.counts for each in self.instructions)
+
+    def role_totals(self) -> tuple[Counts, ...]:
+        """The sum over all instructions for each role."""
+        return tuple(Counts.sum(each.by_role[i] for each in self.instructions) for i in range(len(self.roles)))
+
+    def lines(self, by: str = "ptx") -> tuple[LineCounts, ...]:
+        """The counters by line, in order.
+
+        Parameters
+        ----------
+        by : ``"ptx"``, or ``"source"`` for the lines of the source that the PTX was compiled from
+        """
+        chosen: Callable[[InstructionCounts], Place | None] = {"ptx": lambda each: each.place, "source": lambda each: each.source}[by]
+        groups: dict[tuple[str, int] | None, list[InstructionCounts]] = {}
+        for each in self.instructions:
+            place = chosen(each)
+            groups.setdefault(None if place is None else (place.file, place.line), []).append(each)
+        ordered = sorted(groups.items(), key=lambda item: (item[0] is None, item[0] or ("", 0)))
+        return tuple(_line(key, found, by) for key, found in ordered)
+
+    def with_registers(self, registers: int) -> Profile:
+        """The same, with the occupancy for a number of registers of a thread, which an assembler has found."""
+        old = self.occupancy
+        found = occupancy(old.threads, old.shared_bytes, registers, old.sms, old.ctas, old.limits["CTA slots"], old.tensor_columns)
+        return replace(self, occupancy=found)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "kernel": self.kernel,
+            "target": self.target,
+            "ctas": self.ctas,
+            "totals": self.totals.as_dict(),
+            "roles": [
+                {"name": role.name, "warps": list(role.warps), "units": list(role.units), "counts": counts.as_dict()}
+                for role, counts in zip(self.roles, self.role_totals(), strict=True)
+            ],
+            "products": [each.as_dict() for each in self.products],
+            "occupancy": self.occupancy.as_dict(),
+            "ptx_lines": [line.as_dict() for line in self.lines()],
+            "source_lines": [line.as_dict() for line in self.lines("source") if line.place is not None],
+            "counters": {column.name: {"meaning": column.meaning, "fidelity": column.fidelity} for column in COLUMNS},
+        }
+
+
+def _line(key: tuple[str, int] | None, found: list[InstructionCounts], by: str) -> LineCounts:
+    by_role = tuple(Counts.sum(parts) for parts in zip(*(each.by_role for each in found), strict=True))
+    place = None if key is None else Place(*key, 0)
+    return LineCounts(place, found[0].excerpt if by == "ptx" else "", Counts.sum(each.counts for each in found), by_role)

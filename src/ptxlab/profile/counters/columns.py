@@ -58,7 +58,7 @@ class Counts:
     products: int = _column("matrix products that are issued", "spec")
     tensor_operations: int = _column("multiplications and additions of matrix products", "spec")
     tensor_memory_bytes: int = _column("bytes between registers and tensor memory", "spec")
-    waits: int = _column("executions that find their barrier not complete, in the order in which ptxlab executes", "deduced")
+    waits: int = _column("executions that have to wait, in the order in which ptxlab executes", "deduced")
 
     @property
     def bank_conflicts(self) -> int:

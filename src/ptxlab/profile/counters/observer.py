@@ -45,6 +45,7 @@ _COPIES, _TO_SHARED, _FROM_SHARED, _SAVED, _PRODUCTS, _OPERATIONS, _TENSOR_BYTES
         "waits",
     )
 )
+_EXECUTIONS, _THREADS, _SHARED_REQUESTS = map(COMPILED.index, (Counter.EXECUTIONS, Counter.THREADS, Counter.SHARED_REQUESTS))
 _COPYING = (Unit.TMA, Unit.STORE)
 _REGISTER_BYTES = 32 * 4
 """Of a 32-bit register of all lanes."""
@@ -59,6 +60,8 @@ class CountingObserver(Profiling):
         self._compiled: NDArray[np.uint64] = np.zeros((*shape, COUNTER_WORDS), np.uint64)
         self._observed: NDArray[np.int64] = np.zeros((*shape, len(COLUMNS)), np.int64)
         self._products: Tally[tuple[str, str, tuple[int, int, int]]] = Tally()
+        self._started: NDArray[np.bool_] = np.zeros(shape, bool)
+        """The asynchronous operations that each warp has started; a false guard does not count."""
         self._tensor_columns = 0
         self._retrying: set[ConvergedLanes] = set()
 
@@ -83,8 +86,13 @@ class CountingObserver(Profiling):
     # ------------------------------------------------------------------------------------------- asynchronous operations
 
     def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
-        """Only allocations of tensor memory matter."""
+        """Only allocations of tensor memory matter, and who starts asynchronous operations."""
+        if isinstance(op.effects, Asynchronous):
+            return self._has_started
         return self._allocated if isinstance(op.effects, Alloc) else None
+
+    def _has_started(self, warp: Warp, op: Op) -> None:
+        self._started[warp.warp_id, op.index] = True
 
     def _allocated(self, warp: Warp, op: Op) -> None:
         self._tensor_columns = max(self._tensor_columns, int(warp.cta.owned.sum()))
@@ -136,8 +144,9 @@ class CountingObserver(Profiling):
         for index, native in program.natives.items():
             if isinstance(native, TensorAccess):
                 registers = len(flatten(program.ops[index].operands[native.value]))
-                table[:, index, _TENSOR_BYTES] = table[:, index, Counter.EXECUTIONS] * registers * _REGISTER_BYTES
-        roles = roles_of(program, table[..., Counter.EXECUTIONS] > 0)
+                table[:, index, _TENSOR_BYTES] = table[:, index, _EXECUTIONS] * registers * _REGISTER_BYTES
+        started = self._started | (table[..., _SHARED_REQUESTS] > 0)
+        roles = roles_of(program, table[..., _EXECUTIONS] > 0, started)
         products = tuple(ProductCounts(*key, count) for key, count in self._products.items())
         by_role = np.array([table[list(role.warps)].sum(axis=0) for role in roles]).reshape(len(roles), *table.shape[1:])
         return Profile.of(self.launch, roles, by_role, products, self._tensor_columns)
@@ -145,9 +154,8 @@ class CountingObserver(Profiling):
 
 def _spread(program: Program, table: NDArray[np.int64]) -> None:
     """Copy the executions of each node to all its ops."""
-    which = [COMPILED.index(counter) for counter in (Counter.EXECUTIONS, Counter.THREADS)]
     for node in Nodes(program).nodes:
-        for column in which:
+        for column in (_EXECUTIONS, _THREADS):
             table[:, node.start : node.stop, column] = table[:, node.start, column, None]
 
 

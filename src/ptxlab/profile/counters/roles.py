@@ -39,18 +39,23 @@ class Role:
         return which + (f" ({', '.join(self.units)})" if self.units else "")
 
 
-def roles_of(program: Program, executed: NDArray[np.bool_]) -> tuple[Role, ...]:
-    """The roles of warps, by ``executed[warp, op]``; a warp that executes nothing has none."""
-    starts = np.array([isinstance(op.effects, Asynchronous) for op in program.ops], bool)
-    telling = starts.copy()
+def roles_of(program: Program, executed: NDArray[np.bool_], started: NDArray[np.bool_]) -> tuple[Role, ...]:
+    """The roles of warps; a warp that executes nothing has none.
+
+    Parameters
+    ----------
+    executed : whether a warp has executed an op, ``[warp, op]``
+    started : whether it has accessed memory, or started an operation, with one
+    """
+    asynchronous = np.array([isinstance(op.effects, Asynchronous) for op in program.ops], bool)
+    in_loop = np.zeros(len(program.ops), bool)
     for block in program.blocks:
-        if block.depth:
-            telling[block.start] = True
+        in_loop[block.start] = block.depth > 0
     found: defaultdict[bytes, list[int]] = defaultdict(list)
     for warp in np.flatnonzero(executed.any(axis=1)).tolist():
-        found[(executed[warp] & telling).tobytes()].append(warp)
+        found[((executed[warp] & in_loop) | (started[warp] & asynchronous)).tobytes()].append(warp)
     roles = []
     for warps in found.values():
-        units = {unit_of(program.ops[index].effects).value: None for index in np.flatnonzero(executed[warps[0]] & starts).tolist()}
+        units = {unit_of(program.ops[index].effects).value: None for index in np.flatnonzero(started[warps[0]] & asynchronous).tolist()}
         roles.append(Role(tuple(warps), tuple(units)))
     return tuple(roles)

@@ -203,7 +203,7 @@ def test_registers_of_the_launch_limit_the_occupancy() -> None:
     found = profile(SPECIALISED, grid=1000, block=128, args=[np.zeros(128, np.uint32)], device=ptxlab.Device("sm_90a", sms=132))
     assert (found.occupancy.limiters, found.occupancy.ctas_per_sm) == (("threads",), 16)
     assert "registers" not in found.occupancy.limits
-    limited = found.with_registers(168).occupancy
+    limited = found.with_assembled(ptxlab.profile.Assembled(168)).occupancy
     assert (limited.limiters, limited.ctas_per_sm, limited.warps) == (("registers",), 3, 12)
     assert limited.waves == 1000 / (3 * 132)
     assert limited.tail == 1000 - 2 * 3 * 132

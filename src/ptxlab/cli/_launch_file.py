@@ -99,9 +99,14 @@ class LaunchFile:
         """The kernel's name, or the file's if it has one kernel."""
         return self.kernel or self.ptx.stem
 
+    @property
+    def module(self) -> Module:
+        """The module, read from its file."""
+        return _module(self.ptx, self.target)
+
     def launch(self, progress: Callable[[int, int], None] | None = None, device: Device | None = None, *, profile: bool = False) -> Result:
         """Launch the kernel."""
-        module = _module(self.ptx, self.target)
+        module = self.module
         kernel = module[self.kernel] if self.kernel else module.kernel()
         objects = {"device": device, "progress": progress, "profile": profile}
         return kernel.launch(args=self.args, **objects, **self.geometry, **self.options.keywords())
@@ -354,6 +359,7 @@ class Bundle:
         self.arrays: dict[str, NDArray[Any]] = {placed.name: placed.view(replay.memory).copy() for placed in replay.arrays}
         self.expectations = replay.expectations
         self.options: LaunchOptions = replay.options
+        self.module: Module = replay.kernel.module
 
     def launch(self, progress: Callable[[int, int], None] | None = None, *, profile: bool = False) -> Result:
         """Run the launch again."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 from ptxlab.profile._profile import InstructionCounts, LineCounts, ProductCounts, Profile
 from ptxlab.profile.counters.columns import COLUMNS, Column, Counts
 from ptxlab.profile.counters.roles import Role
-from ptxlab.profile.occupancy import Occupancy, occupancy
+from ptxlab.profile.occupancy import Assembled, Occupancy, occupancy
 
 __all__ = [
     "COLUMNS",
+    "Assembled",
     "Column",
     "Counts",
     "InstructionCounts",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ptxlab.diagnostics import Place
 from ptxlab.profile.counters.columns import COLUMNS, Counts
 from ptxlab.profile.counters.roles import Role
-from ptxlab.profile.occupancy import Occupancy, occupancy
+from ptxlab.profile.occupancy import Assembled, Occupancy, occupancy
 
 if TYPE_CHECKING:
     from ptxlab.machine.launch.launch import Launch
@@ -113,6 +113,7 @@ class Profile:
     instructions : those that were executed, in order of the PTX
     products : products of matrices by instruction, types and shape
     occupancy : how the grid fills the device; the columns of tensor memory are the most that a CTA has had
+    assembled : what an assembler says that the kernel needs; None if none was asked
 
     Examples
     --------
@@ -143,6 +144,7 @@ class Profile:
     instructions: tuple[InstructionCounts, ...]
     products: tuple[ProductCounts, ...]
     occupancy: Occupancy
+    assembled: Assembled | None = None
 
     @classmethod
     def of(
@@ -185,11 +187,12 @@ class Profile:
         ordered = sorted(groups.items(), key=lambda item: (item[0] is None, item[0] or ("", 0)))
         return tuple(_line(key, found, by) for key, found in ordered)
 
-    def with_registers(self, registers: int) -> Profile:
-        """The same, with the occupancy for a number of registers of a thread, which an assembler has found."""
+    def with_assembled(self, assembled: Assembled) -> Profile:
+        """The same, with the occupancy for the registers that an assembler has found."""
         old = self.occupancy
-        found = occupancy(old.threads, old.shared_bytes, registers, old.sms, old.ctas, old.limits["CTA slots"], old.tensor_columns)
-        return replace(self, occupancy=found)
+        device = old.sms, old.ctas, old.limits["CTA slots"]
+        found = occupancy(old.threads, old.shared_bytes, assembled.registers, *device, old.tensor_columns)
+        return replace(self, occupancy=found, assembled=assembled)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -204,6 +207,7 @@ class Profile:
             ],
             "products": [each.as_dict() for each in self.products],
             "occupancy": self.occupancy.as_dict(),
+            "assembled": None if self.assembled is None else asdict(self.assembled),
             "ptx_lines": [line.as_dict() for line in self.lines()],
             "source_lines": [line.as_dict() for line in self.lines("source") if line.place is not None],
             "counters": {column.name: {"meaning": column.meaning, "fidelity": column.fidelity} for column in COLUMNS},

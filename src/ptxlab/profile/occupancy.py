@@ -8,7 +8,7 @@ from typing import Any
 from ptxlab.machine.launch.configuration import CTAS_PER_SM, REGISTERS_PER_SM, SHARED_PER_SM, THREADS_PER_SM
 from ptxlab.tables import TENSOR_MEMORY_COLUMNS
 
-__all__ = ["Occupancy", "occupancy"]
+__all__ = ["Assembled", "Occupancy", "occupancy"]
 
 _WARP = 32
 _REGISTER_UNIT = 256
@@ -16,6 +16,23 @@ _REGISTER_UNIT = 256
 _SHARED_UNIT = 128
 _PARTITIONS = 4
 """Of an SM; each has its part of the registers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """What an assembler says that a thread of the kernel needs.
+
+    Attributes
+    ----------
+    registers : of 32 bits
+    spill_stores, spill_loads : bytes of spilled registers that instructions store and load, each instruction counted once
+    stack : bytes of its stack frame
+    """
+
+    registers: int
+    spill_stores: int = 0
+    spill_loads: int = 0
+    stack: int = 0
 
 
 @dataclass(frozen=True, slots=True)

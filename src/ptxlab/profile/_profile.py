@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.diagnostics import Place
+from ptxlab.machine.launch.options import refuse
 from ptxlab.profile.counters.columns import COLUMNS, Counts
 from ptxlab.profile.counters.roles import Role
 from ptxlab.profile.occupancy import Assembled, Occupancy, occupancy
@@ -101,6 +102,10 @@ class ProductCounts:
         }
 
 
+_PLACES: dict[str, Callable[[InstructionCounts], Place | None]] = {"ptx": lambda each: each.place, "source": lambda each: each.source}
+"""What counts as the line of an instruction."""
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """What a launch has executed.
@@ -178,8 +183,15 @@ class Profile:
         Parameters
         ----------
         by : ``"ptx"``, or ``"source"`` for the lines of the source that the PTX was compiled from
+
+        Raises
+        ------
+        LaunchError
+            A310 for another word
         """
-        chosen: Callable[[InstructionCounts], Place | None] = {"ptx": lambda each: each.place, "source": lambda each: each.source}[by]
+        chosen = _PLACES.get(by)
+        if chosen is None:
+            raise refuse("A310", f"by must be one of {', '.join(map(repr, _PLACES))}, not {by!r}")
         groups: dict[tuple[str, int] | None, list[InstructionCounts]] = {}
         for each in self.instructions:
             place = chosen(each)

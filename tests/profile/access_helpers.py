@@ -1,4 +1,4 @@
-"""One warp that accesses memory at addresses which a test chooses, and what the access costs by the definitions."""
+"""Warps that access memory at addresses which a test chooses, and what the accesses cost by the definitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ TEXT = """
   .shared .align 1024 .b8 s[16384];
   ld.param.u64 %rd1, [places];
   ld.param.u64 %rd2, [data];
+  mov.u32 %r5, %ctaid.x;
   mov.u32 %r1, %tid.x;
+  mad.lo.u32 %r1, %r5, 32, %r1;
   mad.wide.u32 %rd3, %r1, 8, %rd1;
   ld.global.v2.u32 {{%r2, %r3}}, [%rd3];
   setp.ne.u32 %p, %r3, 0;
@@ -45,9 +47,14 @@ def _kernel(access: str) -> ptxlab.Kernel:
 
 def measured(access: str, places: Sequence[int], active: Sequence[int]) -> ptxlab.profile.Counts:
     """The counters of the line of ``access``."""
-    given = np.stack([np.array(places, np.uint32), np.array(active, np.uint32)], axis=1)
+    return measured_together(access, [(places, active)])
+
+
+def measured_together(access: str, given: Sequence[tuple[Sequence[int], Sequence[int]]]) -> ptxlab.profile.Counts:
+    """The same for several accesses, each by a CTA of its own, one after the other."""
+    table = np.array([np.stack([places, active], axis=1) for places, active in given], np.uint32)
     data = np.zeros(16384, np.uint8)
-    result = _kernel(access).launch(block=32, args=[given, data], check="none", profile=True)
+    result = _kernel(access).launch(grid=len(given), block=32, args=[table, data], check="none", profile=True)
     assert result.diagnostics == ()
     (line,) = [line for line in result.profile.lines() if line.place is not None and line.place.line == LINE_OF_ACCESS]
     return line.counts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.profile.access_helpers import measured, patterns, sectors, wavefronts
+from tests.profile.access_helpers import measured, measured_together, patterns, sectors, wavefronts
 
 REGISTERS = {1: "%r10", 2: "{%r10, %r11}", 4: "{%r10, %r11, %r12, %r13}"}
 WIDE = "{%rd10, %rd11, %rd12, %rd13}"
@@ -43,6 +43,20 @@ def test_sectors_of_loads_and_stores(size: int, write: bool) -> None:
         assert (counts.global_sectors, counts.global_lines, counts.global_least) == sectors(places, active, size), (places, active)
         assert (counts.global_requests, counts.global_bytes) == (any(active), sum(active) * size)
         assert counts.shared_requests == counts.shared_wavefronts == 0
+
+
+@pytest.mark.parametrize("size", [1, 4, 16])
+def test_accesses_that_repeat_the_distances_of_earlier_ones(size: int) -> None:
+    """Each pattern several times in a row and again later, from other first addresses: at other banks, and at other places in a line."""
+    chosen = patterns(size, 600 + size)
+    shifts = (0, size, 4 * size, 0, 128, 32 * size)
+    given = [([at + shift for at in places], active) for places, active in chosen + chosen[::-1] for shift in shifts]
+    counts = measured_together(_instruction(size, "shared", False, "%r4"), given)
+    expected = np.array([wavefronts(places, active, size) for places, active in given]).sum(axis=0)
+    assert [counts.shared_wavefronts, counts.shared_least] == expected.tolist()
+    counts = measured_together(_instruction(size, "global", True, "%rd5"), given)
+    expected = np.array([sectors(places, active, size) for places, active in given]).sum(axis=0)
+    assert [counts.global_sectors, counts.global_lines, counts.global_least] == expected.tolist()
 
 
 @pytest.mark.parametrize("size", [4, 8])

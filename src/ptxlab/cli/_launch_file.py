@@ -108,8 +108,8 @@ class LaunchFile:
         """Launch the kernel."""
         module = self.module
         kernel = module[self.kernel] if self.kernel else module.kernel()
-        objects = {"device": device, "progress": progress, "profile": profile}
-        return kernel.launch(args=self.args, **objects, **self.geometry, **self.options.keywords())
+        given = self.geometry | self.options.keywords()
+        return kernel.launch(args=self.args, device=device, progress=progress, profile=profile, **given)
 
     def named(self, replay: Replay) -> Replay:
         """Return a kept launch with the names and expectations that the file gives its arrays."""

@@ -126,6 +126,8 @@ class Word(IntEnum):
     """
     COUNTERS = 53
     """in, of counted programs: address of a row of counters for each op (`support.counters`)"""
+    PATTERNS = 54
+    """in, of counted programs: address of what the last accesses of each op have cost (`support.counters`)"""
 
 
 WORDS = 56

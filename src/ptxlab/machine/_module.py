@@ -170,8 +170,9 @@ class Kernel:
                 undefined=undefined,
             )
             dimensions = grid, block, cluster
-            others = progress, outside, grid_workspace, profile
-            configuration = LaunchConfiguration.of(self.program, options, *dimensions, shared_bytes, *others)
+            configuration = LaunchConfiguration.of(
+                self.program, options, *dimensions, shared_bytes, progress, outside, grid_workspace, profile
+            )
             self._last = None if " at 0x" in asked or "..." in asked else (asked, progress, outside, configuration)
         target = device if device is not None else Device(self.module.target)
         self.module.check_target(target)

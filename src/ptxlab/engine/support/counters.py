@@ -16,7 +16,7 @@ from ptxlab.engine.context import Word
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ptxlab.native.builder import Module, Value
 
-__all__ = ["COUNTER_WORDS", "LINE", "SECTOR", "Counter", "count_executions", "emit_count"]
+__all__ = ["COUNTER_WORDS", "LINE", "PATTERN_WORDS", "SECTOR", "Counter", "count_executions", "emit_count"]
 
 SECTOR, LINE = 32, 128
 """Bytes of a sector and of a cache line."""
@@ -52,6 +52,10 @@ class Counter(IntEnum):
 
 COUNTER_WORDS = 16
 """Words from one row to the next."""
+_DISTANCES = 4
+"""The word of a pattern where its 32 distances begin."""
+_SHARED_PATTERN, _GLOBAL_PATTERN, PATTERN_WORDS = 0, _DISTANCES + 32, 2 * (_DISTANCES + 32)
+"""Where the patterns of an op begin, and the words from those of one op to those of the next."""
 
 
 def count_executions(context: Value, op: int) -> None:
@@ -82,6 +86,7 @@ class _OneAccess:
         code, (context, mask, row, offset, op) = module.define(f"void {name}(ptr context, i32 mask, ptr row, i64 offset, i32 op)")
         self.code, self.size, self.atomic = code, size, atomic
         self.row = _row(context, op.to("i64"))
+        self.patterns = context.pointer(Word.PATTERNS).at(op.to("i64") * (8 * PATTERN_WORDS))
         if source == "32":
             self.addresses = (row.load("<32 x i32>") + offset.to("i32")).to("<32 x i64>")
         elif source == "64":
@@ -126,7 +131,19 @@ class _OneAccess:
         with code.when(used.intrinsic("ctpop").eq(mask.intrinsic("ctpop"))) as otherwise:
             _add(self.row, Counter.SHARED_WAVEFRONTS, least)
             otherwise()
-            _add(self.row, Counter.SHARED_WAVEFRONTS, self._conflicts(mask, places, slots, group))
+            # The same distances between the lanes have the same conflicts, whatever the first bank is.
+            pattern = self._pattern(_SHARED_PATTERN, mask, places - self._of_first_lane(mask, places))
+            with code.when(~pattern.known):
+                pattern.keep(self._conflicts(mask, places, slots, group))
+            _add(self.row, Counter.SHARED_WAVEFRONTS, pattern.number(0))
+
+    def _of_first_lane(self, mask: Value, values: Value) -> Value:
+        self.kept.store(values, align=64)
+        return self.kept.load("i64", mask.lowest_bit().to("i64"))
+
+    def _pattern(self, first_word: int, mask: Value, distances: Value) -> _Pattern:
+        place = self.patterns.at(8 * first_word)
+        return _Pattern(place, mask, mask.cast("<32 x i1>").select(distances, self.code.const("<32 x i64>", 0)))
 
     def _conflicts(self, mask: Value, places: Value, slots: Value, group: int) -> Value:
         """The wavefronts of all groups: of each the most accesses to one slot."""
@@ -165,17 +182,21 @@ class _OneAccess:
         near = active.select(places, zero).reduce("umax").ult(64)
         with code.when(near) as otherwise:
             bits = active.select(code.const("<32 x i64>", 1) << (places & 63), zero).reduce("or")
-            for counter, unit in ((Counter.GLOBAL_SECTORS, SECTOR), (Counter.GLOBAL_LINES, LINE)):
-                _add(self.row, counter, _folded(bits, min(unit // size, 64)))
-            self._least(bits.intrinsic("ctpop"))
+            self._add_global(_folded(bits, SECTOR // size), _folded(bits, LINE // size), self._least(bits.intrinsic("ctpop")))
             otherwise()
-            for counter, unit in ((Counter.GLOBAL_SECTORS, SECTOR), (Counter.GLOBAL_LINES, LINE)):
-                _add(self.row, counter, self._different(mask, unit))
-            self._least(self._different(mask, size))
+            # The same distances from the beginning of a line touch as many sectors.
+            pattern = self._pattern(_GLOBAL_PATTERN, mask, self.addresses - base)
+            with code.when(~pattern.known):
+                pattern.keep(self._different(mask, SECTOR), self._different(mask, LINE), self._least(self._different(mask, size)))
+            self._add_global(*map(pattern.number, range(3)))
 
-    def _least(self, pieces: Value) -> None:
-        """So many different pieces of memory are accessed."""
-        _add(self.row, Counter.GLOBAL_LEAST, (pieces * self.size + SECTOR - 1) >> (SECTOR.bit_length() - 1))
+    def _add_global(self, sectors: Value, lines: Value, least: Value) -> None:
+        for counter, number in ((Counter.GLOBAL_SECTORS, sectors), (Counter.GLOBAL_LINES, lines), (Counter.GLOBAL_LEAST, least)):
+            _add(self.row, counter, number)
+
+    def _least(self, pieces: Value) -> Value:
+        """The sectors that would hold so many different pieces of memory."""
+        return (pieces * self.size + SECTOR - 1) >> (SECTOR.bit_length() - 1)
 
     def _different(self, mask: Value, unit: int) -> Value:
         """How many different units of memory the lanes access."""
@@ -191,9 +212,27 @@ class _OneAccess:
         return count.get()
 
 
+class _Pattern:
+    """What the last access of an op has cost whose lanes had other distances: the mask, numbers, and the distances."""
+
+    def __init__(self, place: Value, mask: Value, distances: Value) -> None:
+        self._place, self._mask, self._distances = place, mask.to("i64"), distances
+        differs = place.load("<32 x i64>", _DISTANCES).ne(distances).cast("i32")
+        self.known = place.word(0).eq(self._mask) & differs.eq(0)
+
+    def keep(self, *numbers: Value) -> None:
+        self._place.set_word(0, self._mask)
+        for index, number in enumerate(numbers):
+            self._place.set_word(1 + index, number)
+        self._place.store(self._distances, _DISTANCES)
+
+    def number(self, index: int) -> Value:
+        return self._place.word(1 + index)
+
+
 def _folded(bits: Value, pieces: int) -> Value:
     """How many groups of ``pieces`` neighbouring bits have one that is set."""
-    step = 1
+    pieces, step = min(pieces, 64), 1
     while step < pieces:
         bits = bits | (bits >> step)
         step *= 2

@@ -39,7 +39,7 @@ def assembled(text: str, target: str, kernel: str) -> Assembled | None:
     with tempfile.TemporaryDirectory(prefix="ptxlab-") as folder:
         source = Path(folder, "kernel.ptx")
         source.write_text(text)
-        command = [ptxas, "--verbose", "--gpu-name", target, source, "--output-file", Path(folder, "kernel.cubin")]
+        command = [str(ptxas), "--verbose", "--gpu-name", target, str(source), "--output-file", str(Path(folder, "kernel.cubin"))]
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
     parts = _ENTRY.split(answer.stderr + answer.stdout)
     said = dict(zip(parts[1::2], parts[2::2], strict=True)).get(kernel, "")

@@ -13,7 +13,7 @@ from ptxlab.engine.context import Word
 from ptxlab.engine.llvm.entry_points import Nodes
 from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import Program
-from ptxlab.engine.support.counters import COUNTER_WORDS, Counter
+from ptxlab.engine.support.counters import COUNTER_WORDS, PATTERN_WORDS, Counter
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.isa.effects import Alloc, Asynchronous, Unit
 from ptxlab.isa.native_ops import TensorAccess
@@ -58,6 +58,7 @@ class CountingObserver(Profiling):
         self.launch = launch
         shape = launch.warps_per_cta, len(launch.program.ops)
         self._compiled: NDArray[np.uint64] = np.zeros((*shape, COUNTER_WORDS), np.uint64)
+        self._patterns: NDArray[np.uint64] = np.zeros((shape[1], PATTERN_WORDS), np.uint64)
         self._observed: NDArray[np.int64] = np.zeros((*shape, len(COLUMNS)), np.int64)
         self._products: Tally[tuple[str, str, tuple[int, int, int]]] = Tally()
         self._started: NDArray[np.bool_] = np.zeros(shape, bool)
@@ -66,8 +67,9 @@ class CountingObserver(Profiling):
         self._retrying: set[ConvergedLanes] = set()
 
     def fill(self, warp: Warp) -> None:
-        """Give a warp the rows of its number."""
+        """Give a warp the rows of its number, and the patterns that all warps share."""
         warp.words[Word.COUNTERS] = address_of(self._compiled[warp.warp_id])
+        warp.words[Word.PATTERNS] = address_of(self._patterns)
 
     # -------------------------------------------------------------------------------------------------------------- waits
 

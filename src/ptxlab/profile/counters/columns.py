@@ -58,12 +58,19 @@ class Counts:
     products: int = _column("matrix products that are issued", "spec")
     tensor_operations: int = _column("multiplications and additions of matrix products", "spec")
     tensor_memory_bytes: int = _column("bytes between registers and tensor memory", "spec")
-    waits: int = _column("executions that have to wait, in the order in which ptxlab executes", "deduced")
+    barrier_waits: int = _column("executions that wait at a barrier of the CTA or of the cluster", "deduced")
+    mbarrier_waits: int = _column("executions that wait for a phase of an mbarrier", "deduced")
+    other_waits: int = _column("executions that wait for a group of operations, or for anything else", "deduced")
 
     @property
     def bank_conflicts(self) -> int:
         """Wavefronts of shared memory that different words in one bank cost."""
         return self.shared_wavefronts - self.shared_least
+
+    @property
+    def waits(self) -> int:
+        """Executions that have to wait, for whatever."""
+        return self.barrier_waits + self.mbarrier_waits + self.other_waits
 
     @property
     def excess_sectors(self) -> int:

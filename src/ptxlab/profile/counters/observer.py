@@ -15,7 +15,7 @@ from ptxlab.engine.lowering.register_use import flatten
 from ptxlab.engine.program import Program
 from ptxlab.engine.support.counters import COUNTER_WORDS, PATTERN_WORDS, Counter
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
-from ptxlab.isa.effects import Alloc, Asynchronous, Unit
+from ptxlab.isa.effects import Alloc, Asynchronous, ClusterWait, CtaBarrier, MbarrierWait, Unit
 from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.machine.observe.observer import Profiling
 from ptxlab.machine.warp.warp import WAIT, ConvergedLanes, Warp
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["CountingObserver"]
 
 _NAMES = [column.name for column in COLUMNS]
-_COPIES, _TO_SHARED, _FROM_SHARED, _SAVED, _PRODUCTS, _OPERATIONS, _TENSOR_BYTES, _WAITS = (
+_COPIES, _TO_SHARED, _FROM_SHARED, _SAVED, _PRODUCTS, _OPERATIONS, _TENSOR_BYTES, _AT_BARRIER, _AT_MBARRIER, _ELSEWHERE = (
     _NAMES.index(name)
     for name in (
         "copies",
@@ -42,7 +42,9 @@ _COPIES, _TO_SHARED, _FROM_SHARED, _SAVED, _PRODUCTS, _OPERATIONS, _TENSOR_BYTES
         "products",
         "tensor_operations",
         "tensor_memory_bytes",
-        "waits",
+        "barrier_waits",
+        "mbarrier_waits",
+        "other_waits",
     )
 )
 _EXECUTIONS, _THREADS, _SHARED_REQUESTS = map(COMPILED.index, (Counter.EXECUTIONS, Counter.THREADS, Counter.SHARED_REQUESTS))
@@ -64,6 +66,7 @@ class CountingObserver(Profiling):
         self._started: NDArray[np.bool_] = np.zeros(shape, bool)
         """The asynchronous operations that each warp has started; a false guard does not count."""
         self._tensor_columns = 0
+        self._waits = [_wait_column(op) for op in launch.program.ops]
         self._retrying: set[ConvergedLanes] = set()
 
     def fill(self, warp: Warp) -> None:
@@ -78,7 +81,7 @@ class CountingObserver(Profiling):
         if split in self._retrying:
             self._retrying.discard(split)
         elif split.state == WAIT:
-            self._observed[warp.warp_id, split.op, _WAITS] += 1
+            self._observed[warp.warp_id, split.op, self._waits[split.op]] += 1
 
     def resumed(self, split: ConvergedLanes) -> None:
         """Note that the instruction will be executed again."""
@@ -152,6 +155,13 @@ class CountingObserver(Profiling):
         products = tuple(ProductCounts(*key, count) for key, count in self._products.items())
         by_role = np.array([table[list(role.warps)].sum(axis=0) for role in roles]).reshape(len(roles), *table.shape[1:])
         return Profile.of(self.launch, roles, by_role, products, self._tensor_columns)
+
+
+def _wait_column(op: Op) -> int:
+    """The column that counts the waits of an instruction."""
+    if isinstance(op.effects, CtaBarrier | ClusterWait):
+        return _AT_BARRIER
+    return _AT_MBARRIER if isinstance(op.effects, MbarrierWait) else _ELSEWHERE
 
 
 def _spread(program: Program, table: NDArray[np.int64]) -> None:

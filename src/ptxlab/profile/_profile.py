@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab import ptx
 from ptxlab.diagnostics import Place
 from ptxlab.machine.launch.options import refuse
 from ptxlab.profile.counters.columns import COLUMNS, Counts
@@ -17,6 +19,7 @@ from ptxlab.profile.counters.roles import Role
 from ptxlab.profile.occupancy import Assembled, Occupancy, occupancy
 
 if TYPE_CHECKING:
+    from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["InstructionCounts", "LineCounts", "ProductCounts", "Profile"]
@@ -102,11 +105,29 @@ class ProductCounts:
         }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _CountedOps:
+    """The instructions that were executed: their module, and ``table[role, instruction, column]``. Places are looked up when asked for."""
+
+    module: ptx.Module
+    ops: tuple[Op, ...]
+    table: NDArray[np.int64]
+
+    def instructions(self) -> Iterator[InstructionCounts]:
+        """Each one with its places and its counters."""
+        module, sources, whole = self.module, ptx.SourceMap(self.module), self.table.sum(axis=0)
+        for index, op in enumerate(self.ops):
+            place = ptx.place(module, ptx.Instruction(op.opcode, (), line=op.line, column=op.column))
+            by_role = tuple(map(Counts.of, self.table[:, index]))
+            source = sources.at(op.line)
+            yield InstructionCounts(op.opcode, place, ptx.line_text(module, op.line), source, Counts.of(whole[index]), by_role)
+
+
 _PLACES: dict[str, Callable[[InstructionCounts], Place | None]] = {"ptx": lambda each: each.place, "source": lambda each: each.source}
 """What counts as the line of an instruction."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Profile:
     """What a launch has executed.
 
@@ -115,9 +136,9 @@ class Profile:
     kernel, target : what ran, and the simulated architecture
     ctas : CTAs that ran to their end
     roles : of the warps of a CTA
-    instructions : those that were executed, in order of the PTX
     products : products of matrices by instruction, types and shape
     occupancy : how the grid fills the device; the columns of tensor memory are the most that a CTA has had
+    counted : the counters, of which the methods make sums
     assembled : what an assembler says that the kernel needs; None if none was asked
 
     Examples
@@ -146,9 +167,9 @@ class Profile:
     target: str
     ctas: int
     roles: tuple[Role, ...]
-    instructions: tuple[InstructionCounts, ...]
     products: tuple[ProductCounts, ...]
     occupancy: Occupancy
+    counted: _CountedOps = field(repr=False)
     assembled: Assembled | None = None
 
     @classmethod
@@ -156,26 +177,25 @@ class Profile:
         cls, launch: Launch, roles: tuple[Role, ...], table: NDArray[np.int64], products: tuple[ProductCounts, ...], tensor_columns: int
     ) -> Self:
         """The profile of a launch that has ended, with ``table[role, op, column]``."""
-        whole = table.sum(axis=0)
-        instructions = []
-        for index in np.flatnonzero(whole[:, 0]).tolist():
-            op = launch.program.ops[index]
-            place, excerpt, source = launch.reports.place(op)
-            by_role = tuple(map(Counts.of, table[:, index]))
-            instructions.append(InstructionCounts(op.opcode, place, excerpt, source, Counts.of(whole[index]), by_role))
+        executed = np.flatnonzero(table[..., 0].any(axis=0))
+        counted = _CountedOps(launch.module, tuple(launch.program.ops[index] for index in executed.tolist()), table[:, executed])
         device = launch.device.sms, prod(launch.options.grid), launch.ctas_per_sm
         found = occupancy(launch.threads, launch.shared_bytes, launch.registers, *device, tensor_columns)
-        parts = tuple(roles), tuple(instructions), products
-        return cls(launch.program.name, launch.target, launch.done_ctas, *parts, found)
+        return cls(launch.program.name, launch.target, launch.done_ctas, tuple(roles), products, found, counted)
+
+    @cached_property
+    def instructions(self) -> tuple[InstructionCounts, ...]:
+        """Those that were executed, in order of the PTX."""
+        return tuple(self.counted.instructions())
 
     @property
     def totals(self) -> Counts:
         """The sum over all instructions."""
-        return Counts.sum(each.counts for each in self.instructions)
+        return Counts.of(self.counted.table.sum(axis=(0, 1)))
 
     def role_totals(self) -> tuple[Counts, ...]:
         """The sum over all instructions for each role."""
-        return tuple(Counts.sum(each.by_role[i] for each in self.instructions) for i in range(len(self.roles)))
+        return tuple(map(Counts.of, self.counted.table.sum(axis=1)))
 
     def lines(self, by: str = "ptx") -> tuple[LineCounts, ...]:
         """The counters by line, in order.

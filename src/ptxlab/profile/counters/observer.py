@@ -166,9 +166,10 @@ def _wait_column(op: Op) -> int:
 
 def _spread(program: Program, table: NDArray[np.int64]) -> None:
     """Copy the executions of each node to all its ops."""
-    for node in Nodes(program).nodes:
-        for column in (_EXECUTIONS, _THREADS):
-            table[:, node.start : node.stop, column] = table[:, node.start, column, None]
+    nodes = Nodes(program).nodes
+    starts = np.repeat([node.start for node in nodes], [node.stop - node.start for node in nodes])
+    for column in (_EXECUTIONS, _THREADS):
+        table[..., column] = table[:, starts, column]
 
 
 def _bytes_in(access: MemoryAccess, start: int, size: int) -> int:

@@ -228,3 +228,18 @@ def test_a_replay_is_not_counted_again() -> None:
     assert result.provenance(out, 3).count == 1
     assert result.replay.run()[0].profile is None
     assert result.replay.run(profile=True)[0].profile.totals == result.profile.totals
+
+
+def test_profile_is_true_or_false() -> None:
+    with pytest.raises(ptxlab.LaunchError) as caught:
+        ptxlab.loads(SPECIALISED).kernel().launch(block=96, args=[np.zeros(96, np.uint32)], profile="source")  # type: ignore[arg-type]
+    assert (caught.value.diagnostic.code, caught.value.diagnostic.message) == ("A310", "profile must be True or False, not 'source'")
+
+
+@pytest.mark.parametrize(("step", "sectors", "lines"), [(32, 32, 8), (64, 32, 16), (0, 1, 1)])
+def test_accesses_of_32_bytes(step: int, sectors: int, lines: int) -> None:
+    """Each lane loads a sector: next to each other, every second one, and all the same."""
+    body = f"mad.wide.u32 rd1, lane, {step}, out;\nld.global.v8.b32 {{r1, r2, r3, r4, r5, r6, r7, r8}}, [rd1];\n"
+    found = kernel(body).launch(block=32, args=[np.zeros(1024, np.uint32)], check="none", profile=True).profile.totals
+    assert (found.global_sectors, found.global_lines, found.global_least) == (sectors, lines, sectors)
+    assert found.global_bytes == 32 * 32

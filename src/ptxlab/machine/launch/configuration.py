@@ -116,6 +116,8 @@ class LaunchConfiguration(LaunchOptions):
         whole_number("shared_bytes", self.shared_bytes, 0, 1 << 30)
         if self.progress is not None and not callable(self.progress):
             raise refuse("A310", f"progress must be callable, not {self.progress!r}")
+        if not isinstance(self.profile, bool):
+            raise refuse("A310", f"profile must be True or False, not {self.profile!r}")
         object.__setattr__(self, "clusters", None if self.only is None else frozenset(map(self._cluster_of, self.only)))
 
     def _cluster_of(self, cta: tuple[int, ...]) -> int:

@@ -16,6 +16,7 @@ PURPOSES = {
     "view": "pictures, explorer, traces",
     "silicon": "record kits for GPUs",
     "check": "linter, race check",
+    "profile": "counters, occupancy",
     "cuda": "the virtual CUDA driver",
     "machine": "memory, warps, scheduler, launches",
     "engine": "lowering, LLVM and NumPy back ends",

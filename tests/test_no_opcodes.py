@@ -1,4 +1,4 @@
-"""Check, editor, engine, machine and view read what the row of an instruction says; they never test the text of an opcode.
+"""Check, editor, engine, machine, profile and view read what the row of an instruction says; they never test the text of an opcode.
 
 Forbidden in their syntax trees:
 
@@ -23,7 +23,7 @@ import pytest
 import ptxlab
 from ptxlab.isa import CATALOGUE, load_all
 
-PACKAGES = ("check", "editor", "engine", "machine", "view")
+PACKAGES = ("check", "editor", "engine", "machine", "profile", "view")
 ROOT = Path(ptxlab.__file__).parent
 OTHER_MEANINGS = {
     *("add", "and", "fma", "max", "min", "or", "shl", "sqrt", "xor", "abs"),  # operations of atomics, of LLVM, of the vocabulary

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from ptxlab._observers import PROVIDERS, TRACE
+from ptxlab._observers import PROFILER, PROVIDERS, TRACE
 
 if TYPE_CHECKING:
     from ptxlab import descriptors, layout, numerics
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         loads,
         read_bundle,
     )
+    from ptxlab.profile import Profile
     from ptxlab.ptx import PtxSyntaxError
     from ptxlab.view.trace import Trace
 
@@ -45,6 +46,7 @@ __all__ = [
     "MmaRecords",
     "Module",
     "Place",
+    "Profile",
     "Provenance",
     "PtxSyntaxError",
     "PtxlabError",
@@ -86,6 +88,7 @@ _HOMES = {
         "loads",
         "read_bundle",
     ),
+    "profile": ("Profile",),
     "ptx": ("PtxSyntaxError",),
     "view.trace": ("Trace",),
 }
@@ -95,6 +98,7 @@ _HOME = {name: package for package, names in _HOMES.items() for name in names}
 
 PROVIDERS["operands"] = cache(lambda: cast("Provider", import_module("ptxlab.check.operands")))
 PROVIDERS["race"] = cache(lambda: cast("Provider", import_module("ptxlab.check.race")))
+PROFILER[:] = [lambda launch: import_module("ptxlab.profile.counters.observer").CountingObserver(launch)]
 TRACE[:] = [lambda path: import_module("ptxlab.view.trace").Trace(path)]
 
 

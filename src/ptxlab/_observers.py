@@ -18,10 +18,13 @@ if TYPE_CHECKING:
             """Compile what the observer needs into the cache."""
 
 
-__all__ = ["PROVIDERS", "TRACE"]
+__all__ = ["PROFILER", "PROVIDERS", "TRACE"]
 
 PROVIDERS: dict[str, Callable[[], Provider]] = {}
 """By the name of the check; called when a launch asks for it, so that nothing is imported before."""
 
 TRACE: list[Callable[[Any], Any]] = []
 """Opens a trace at a path."""
+
+PROFILER: list[Callable[[Any], Any]] = []
+"""Makes the observer that counts what a launch executes."""

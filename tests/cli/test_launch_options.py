@@ -26,8 +26,8 @@ from ptxlab.machine.launch.configuration import LaunchConfiguration
 from ptxlab.machine.launch.options import LaunchOptions
 
 GEOMETRY = ("grid", "block", "cluster", "shared_bytes", "args")
-OBJECTS = ("device", "progress", "outside", "grid_workspace")
-"""Arguments of `Kernel.launch` that text cannot give: Python objects and addresses."""
+OBJECTS = ("device", "progress", "outside", "grid_workspace", "profile")
+"""Arguments of `Kernel.launch` that text cannot give: Python objects, addresses, and what has a command of its own."""
 PTX = ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k(.param .u64 a) .reqntid 32 { ret; }\n"
 
 # Written by hand: (default, another value in Python, in TOML, as text), and wrong values with what is said of them.

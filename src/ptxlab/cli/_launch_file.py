@@ -99,11 +99,17 @@ class LaunchFile:
         """The kernel's name, or the file's if it has one kernel."""
         return self.kernel or self.ptx.stem
 
-    def launch(self, progress: Callable[[int, int], None] | None = None, device: Device | None = None) -> Result:
+    @property
+    def module(self) -> Module:
+        """The module, read from its file."""
+        return _module(self.ptx, self.target)
+
+    def launch(self, progress: Callable[[int, int], None] | None = None, device: Device | None = None, *, profile: bool = False) -> Result:
         """Launch the kernel."""
-        module = _module(self.ptx, self.target)
+        module = self.module
         kernel = module[self.kernel] if self.kernel else module.kernel()
-        return kernel.launch(args=self.args, device=device, progress=progress, **self.geometry, **self.options.keywords())
+        given = self.geometry | self.options.keywords()
+        return kernel.launch(args=self.args, device=device, progress=progress, profile=profile, **given)
 
     def named(self, replay: Replay) -> Replay:
         """Return a kept launch with the names and expectations that the file gives its arrays."""
@@ -353,10 +359,11 @@ class Bundle:
         self.arrays: dict[str, NDArray[Any]] = {placed.name: placed.view(replay.memory).copy() for placed in replay.arrays}
         self.expectations = replay.expectations
         self.options: LaunchOptions = replay.options
+        self.module: Module = replay.kernel.module
 
-    def launch(self, progress: Callable[[int, int], None] | None = None) -> Result:
+    def launch(self, progress: Callable[[int, int], None] | None = None, *, profile: bool = False) -> Result:
         """Run the launch again."""
-        result, memory = self._replay.run(progress=progress, **self.options.keywords())
+        result, memory = self._replay.run(progress=progress, profile=profile, **self.options.keywords())
         if result.completed:
             self.arrays = {placed.name: placed.view(memory) for placed in self._replay.arrays}
         return result

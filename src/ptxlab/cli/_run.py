@@ -1,5 +1,7 @@
 """``ptxlab run``: launch the kernel of a launch file or a bundle, report what was found, compare with what was expected.
 
+``ptxlab profile``: launch it, and say what its instructions execute and what their accesses cost.
+
 ``ptxlab warmup``: compile ahead what a first launch would compile.
 """
 
@@ -24,7 +26,11 @@ from ptxlab.machine.launch.options import LaunchOptions
 from ptxlab.machine.replay.bundle import write_bundle
 from ptxlab.machine.replay.replay import Expectation
 
-__all__ = ["compare", "run", "unexpected", "warmup"]
+__all__ = ["compare", "profile", "run", "unexpected", "warmup"]
+
+
+_FILE_WIDTH = 120
+"""Columns of tables that go to a file or a pipe."""
 
 
 @click.command()
@@ -70,6 +76,38 @@ def run(
     if not form:
         click.echo(f"{count} finding{'s' * (count > 1)}: {result.stats}" if count else f"finished: {result.stats}")
     sys.exit(1 if count else 0)
+
+
+@click.command()
+@click.argument("launch_file", type=click.Path(path_type=Path))
+@launch_options(LaunchOptions)
+@click.option("--by", type=click.Choice(["source", "ptx"]), help="Show source lines or PTX lines; default: source lines if there are any.")
+@click.option("--all", "everything", is_flag=True, help="Show lines, too, whose instructions only execute.")
+@JSON
+def profile(launch_file: Path, by: str | None, everything: bool, form: str | None, options: dict[str, str]) -> None:
+    """Count what the kernel of LAUNCH_FILE executes: bank conflicts, sectors, copies, products, waits, occupancy.
+
+    No check runs unless --check names one.
+    """
+    from rich.console import Console
+
+    from ptxlab.interop import nvcc
+    from ptxlab.view import profile_tables
+
+    with refusing(form, interrupted="interrupted: there is no profile"):
+        spec = read_launchable(launch_file)
+        spec.options = spec.options.read({"check": "none"} | options)
+        result = spec.launch(profile=True)
+    counted = result.profile
+    assembled = nvcc.assembled(spec.module.ast.text, spec.module.target, counted.kernel)
+    if assembled is not None:
+        counted = counted.with_assembled(assembled)
+    emit(result.diagnostics, form, profile=counted.as_dict(), stats=result.stats.as_dict())
+    if not form:
+        has_source = any(each.source is not None for each in counted.instructions)
+        console = Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH)
+        console.print(profile_tables(counted, by or ("source" if has_source else "ptx"), everything))
+    sys.exit(1 if findings(result.diagnostics) else 0)
 
 
 @contextmanager

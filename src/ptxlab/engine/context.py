@@ -125,6 +125,10 @@ class Word(IntEnum):
     Those of the other CTAs of the cluster stand before and behind them, in the order of their ranks.
     The global address from which cp.async, or a load and a store, brought the word; 0 where that is not known.
     """
+    COUNTERS = 53
+    """in, of counted programs: address of a row of counters for each op (`support.counters`)"""
+    PATTERNS = 54
+    """in, of counted programs: address of what the last accesses of each op have cost (`support.counters`)"""
 
 
 WORDS = 56

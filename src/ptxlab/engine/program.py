@@ -189,6 +189,8 @@ class Program:
     """Where an observer of operands wants to know what stores write (`ptxlab.engine.context.Word.COPIED`)."""
     recorded: bool = False
     """Whether compiled code notes accesses and fences for observers."""
+    counted: bool = False
+    """Whether compiled code counts executions, and what accesses of shared and global memory cost (`ptxlab.engine.support.counters`)."""
 
     @property
     def tracked(self) -> bool:
@@ -205,3 +207,7 @@ class Program:
     def recording(self) -> Program:
         """The same program, recorded."""
         return replace(self, recorded=True, digest=self.digest and self.digest + " recorded")
+
+    def counting(self) -> Program:
+        """The same program, counted."""
+        return replace(self, counted=True, digest=self.digest and self.digest + " counted")

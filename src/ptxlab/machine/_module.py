@@ -29,6 +29,7 @@ class Kernel:
         self.module = module
         self.name = name
         self._variants: dict[tuple[bool, bool, bool], tuple[Any, Any]] = {}
+        self._counted: dict[tuple[bool, bool, bool], tuple[Any, Any]] = {}
         self._last: tuple[str, Any, Any, LaunchConfiguration] | None = None
         """What the last launch was asked for, and its configuration; not if an object was given whose text does not say its value."""
 
@@ -71,6 +72,16 @@ class Kernel:
             found = self._variants[contract, recorded, tracked] = program, executable
         return found
 
+    def counted(self, contract: bool, recorded: bool, tracked: bool = True) -> tuple[Any, Any]:
+        """The same, with code that counts executions and what accesses cost, for `Result.profile`."""
+        found = self._counted.get((contract, recorded, tracked))
+        if found is None:
+            from ptxlab.engine import Executable
+
+            program = self.variant(contract, recorded, tracked)[0].counting()
+            found = self._counted[contract, recorded, tracked] = program, Executable(program)
+        return found
+
     def launch(
         self,
         grid: Any = 1,
@@ -95,6 +106,7 @@ class Kernel:
         progress: Callable[[int, int], None] | None = None,
         outside: Outside | None = None,
         grid_workspace: int = 0,
+        profile: bool = False,
     ) -> Result:
         """Run the kernel.
 
@@ -124,6 +136,7 @@ class Kernel:
         outside : what runs beside the launch and may change the memory that it sees
         grid_workspace : address of 8 zeroed bytes that CUDA's barriers of the whole grid use, in ``%envreg1`` (the upper half of
             the address) and ``%envreg2``; a cooperative launch has them
+        profile : count what instructions execute and what their accesses cost, for `Result.profile`
 
         Returns
         -------
@@ -136,7 +149,7 @@ class Kernel:
             if the launch is refused before it starts
         """
         started = time.perf_counter()
-        numbers = registers, contract, tmem_offset, max_instructions, keep_inputs, grid_workspace
+        numbers = registers, contract, tmem_offset, max_instructions, keep_inputs, grid_workspace, profile
         asked = repr((grid, block, cluster, shared_bytes, policy, seed, model, check, only, trace, undefined, *numbers))
         last = self._last
         if last is not None and last[0] == asked and last[1] is progress and last[2] is outside:
@@ -157,7 +170,9 @@ class Kernel:
                 undefined=undefined,
             )
             dimensions = grid, block, cluster
-            configuration = LaunchConfiguration.of(self.program, options, *dimensions, shared_bytes, progress, outside, grid_workspace)
+            configuration = LaunchConfiguration.of(
+                self.program, options, *dimensions, shared_bytes, progress, outside, grid_workspace, profile
+            )
             self._last = None if " at 0x" in asked or "..." in asked else (asked, progress, outside, configuration)
         target = device if device is not None else Device(self.module.target)
         self.module.check_target(target)

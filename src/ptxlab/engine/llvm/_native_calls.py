@@ -119,6 +119,13 @@ class Caller:
             offset = symbol_address(code, self.program, self.context, base) + offset
         return "u", code.const("ptr", 0), offset
 
+    def count(self, frame: Value, mask: Value, space: str, operand: Resolved, size: int, op: Op, atomic: bool = False) -> None:
+        """Count what an access costs, if the program is counted."""
+        if self.program.counted and space not in _PRIVATE:
+            source, row, offset = self.address(frame, operand)
+            name = f"count_{_SPACES.get(space, space)}_{source}_{size}" + "_atomic" * atomic
+            self.helper(name, "void", self.context, mask, row, offset, self.number(op.index))
+
     # --------------------------------------------------------------------------------------------------------- natives
 
     def emit(self, op: Op, native: Native, frame: Value, mask: Value, check: Check) -> None:
@@ -146,6 +153,7 @@ class Caller:
     def _lane_access(self, op: Op, native: LaneAccess, frame: Value, mask: Value, check: Check) -> None:
         size = native.size
         check(self.resolve(frame, mask, native.space, op.operands[native.address], size, native.write, op, self.hosts))
+        self.count(frame, mask, native.space, op.operands[native.address], size, op)
         watched = self.program.recorded and native.space not in _PRIVATE
         if watched and native.write:
             self.helper("save", "void", self.context, mask, self.hosts, self.number(size))
@@ -180,6 +188,7 @@ class Caller:
         bits = TYPE_BITS[native.type]
         size = bits // 8 * native.count
         check(self.resolve(frame, mask, native.space, op.operands[native.address], size, True, op, self.hosts))
+        self.count(frame, mask, native.space, op.operands[native.address], size, op, atomic=True)
         self._record(op, mask, hosts=self.hosts)
         null = self.code.const("ptr", 0)
         count = native.count
@@ -236,6 +245,7 @@ class Caller:
         check(self.must("together", self.context, mask, self.number(op.index)))
         rows = mask & ((1 << 8 * native.registers) - 1)
         check(self.resolve(frame, rows, native.space, op.operands[native.address], native.row, native.write, op, self.hosts))
+        self.count(frame, rows, native.space, op.operands[native.address], native.row, op)
         watched = self.program.recorded and native.write
         where = self.context, rows, self.hosts, self.number(native.row)
         if watched:
@@ -281,11 +291,16 @@ class Caller:
         ignored = self.predicate(frame, op.operands[native.ignore]) if native.ignore >= 0 else self.number(0)
         check(self.resolve(frame, mask, "shared", op.operands[native.destination], native.size, True, op, self.hosts))
         self._record(op, mask, code.const("i64", native.size), self.hosts)
+        self.count(frame, mask, "shared", op.operands[native.destination], native.size, op)
         sizes = code.const("ptr", 0)
         if native.source_size >= 0 and not isinstance(op.operands[native.source_size], Unused):
             sizes = self.row(frame, op.operands[native.source_size], 32)
         source, row, offset = self.address(frame, op.operands[native.source])
         numbers = (sizes, ignored, self.number(native.size), self.number(op.index))
+        if self.program.counted:
+            read = mask & ~ignored
+            read = read if sizes.ref == "null" else read & sizes.load("<32 x i32>", align=64).ne(0).cast("i32")
+            self.count(frame, read, "global", op.operands[native.source], native.size, op)
         check(self.must(f"copy_async_{source}", self.context, mask, self.hosts, row, offset, *numbers))
         if self.program.recorded:
             self._record_source(op, native, frame, mask & ~ignored, sizes, check)

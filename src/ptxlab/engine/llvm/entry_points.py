@@ -10,8 +10,9 @@ from ptxlab.engine.lowering.register_use import is_inline
 from ptxlab.engine.program import Program
 from ptxlab.isa.catalogue import Control
 from ptxlab.isa.native_ops import Collective, MatrixAccess, TensorAccess
+from ptxlab.isa.operands import Op
 
-__all__ = ["Node", "Nodes"]
+__all__ = ["Node", "Nodes", "exchanges_lanes"]
 
 _REGION_OPS = 600
 _NODE_OPS = 300
@@ -25,6 +26,11 @@ class Node:
     stop: int
     block: int
     head: bool
+
+
+def exchanges_lanes(program: Program, op: Op) -> bool:
+    """Whether lanes of a warp execute an op together, so that some may have to wait at it for others."""
+    return isinstance(program.natives.get(op.index), Collective | MatrixAccess | TensorAccess)
 
 
 class Nodes:
@@ -58,7 +64,7 @@ class Nodes:
         op = self.program.ops[index]
         if op.row.kind == "control":
             return op.row.semantics is Control.INDEXED_BRANCH
-        return isinstance(self.program.natives.get(index), Collective | MatrixAccess | TensorAccess)
+        return exchanges_lanes(self.program, op)
 
     def _pairs_up(self, index: int) -> bool:
         """Whether this exchange can be executed together with one at a different op; the machine then continues after it."""

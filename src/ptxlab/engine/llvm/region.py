@@ -13,13 +13,14 @@ from ptxlab.engine.context import Status, Word
 from ptxlab.engine.faults import Fault
 from ptxlab.engine.llvm._native_calls import Caller
 from ptxlab.engine.llvm._undefined_bits import UndefinedBits
-from ptxlab.engine.llvm.entry_points import Node, Nodes
+from ptxlab.engine.llvm.entry_points import Node, Nodes, exchanges_lanes
 from ptxlab.engine.llvm.segment import emit_segment
 from ptxlab.engine.llvm.vocabulary import WIDE
 from ptxlab.engine.lowering.frame import members
 from ptxlab.engine.lowering.register_use import deciding_registers, is_inline, observed_registers
 from ptxlab.engine.program import Observed, Program
 from ptxlab.engine.support.accesses import fail
+from ptxlab.engine.support.counters import count_executions
 from ptxlab.isa.catalogue import Control
 from ptxlab.isa.operands import Op
 from ptxlab.native.builder import Function, Module, Value
@@ -123,6 +124,10 @@ class Region:
         fuel = self.context.word(Word.FUEL)
         self.context.set_word(Word.FUEL, fuel - (node.stop - node.start))
         live = self.live_behind(node)
+        begins = program.ops[node.start]
+        meets = exchanges_lanes(program, begins)
+        if program.counted and not meets:
+            count_executions(self.context, node.start)
         run: list[Op] = []
         ended = False
         for index in range(node.start, node.stop):
@@ -134,6 +139,8 @@ class Region:
                 emit_segment(code, program, self.width, self.context, self.frame, run, live[run[-1].index])
                 run = []
             ended = self.boundary(node, op)
+            if program.counted and meets and op is begins:
+                count_executions(self.context, node.start)  # the lanes that have not converged come here again
         if run:
             emit_segment(code, program, self.width, self.context, self.frame, run, live[run[-1].index])
         if not ended:

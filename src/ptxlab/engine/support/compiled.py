@@ -15,6 +15,7 @@ from ptxlab.engine.support._lanes import emit_lanes, emit_matrix, emit_undecided
 from ptxlab.engine.support._loaded_values import emit_loaded_from, emit_rows_stored_from, emit_stored_from
 from ptxlab.engine.support._tensor_memory import emit_tensor
 from ptxlab.engine.support.accesses import emit_addresses, emit_move
+from ptxlab.engine.support.counters import emit_count
 from ptxlab.engine.support.event_rows import emit_observe, emit_record, emit_save, emit_unchanged
 from ptxlab.engine.support.mirrors import emit_defined, emit_mirrors, emit_moved
 from ptxlab.native.builder import Module
@@ -64,6 +65,7 @@ _EMIT: dict[str, Emit] = {
     "observe": lambda module, name, rest: emit_observe(module),
     "save": lambda module, name, rest: emit_save(module),
     "unchanged": lambda module, name, rest: emit_unchanged(module),
+    "count": lambda module, name, rest: emit_count(module, rest[0], rest[1], int(rest[2]), rest[-1] == "atomic"),
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),
 }
 """First part of a function's name -> the emitter of its code; all other functions move data between memory and rows."""

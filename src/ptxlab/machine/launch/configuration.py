@@ -19,6 +19,7 @@ __all__ = [
     "CTAS_PER_SM",
     "MOST_SMS",
     "ORDERS",
+    "REGISTERS_PER_SM",
     "SHARED_PER_SM",
     "STRONG",
     "THREADS_PER_CTA",
@@ -32,6 +33,7 @@ __all__ = [
 SHARED_PER_CTA = 227 * 1024
 SHARED_PER_SM = 228 * 1024
 THREADS_PER_SM = 2048
+REGISTERS_PER_SM = 64 * 1024
 CTAS_PER_SM = 32
 MOST_SMS = 4096
 """The largest number of SMs of a simulated device."""
@@ -97,6 +99,7 @@ class LaunchConfiguration(LaunchOptions):
     progress : called with (CTAs that have ended, all CTAs)
     outside : what runs beside the launch
     grid_workspace : address of the bytes for barriers of the whole grid
+    profile : whether the launch is counted
     clusters : indices of the clusters to run, None for all
     """
 
@@ -108,6 +111,7 @@ class LaunchConfiguration(LaunchOptions):
     progress: Progress | None = None
     outside: Outside | None = None
     grid_workspace: int = 0
+    profile: bool = False
     clusters: frozenset[int] | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -115,6 +119,8 @@ class LaunchConfiguration(LaunchOptions):
         whole_number("shared_bytes", self.shared_bytes, 0, 1 << 30)
         if self.progress is not None and not callable(self.progress):
             raise refuse("A310", f"progress must be callable, not {self.progress!r}")
+        if not isinstance(self.profile, bool):
+            raise refuse("A310", f"profile must be True or False, not {self.profile!r}")
         object.__setattr__(self, "clusters", None if self.only is None else frozenset(map(self._cluster_of, self.only)))
 
     def _cluster_of(self, cta: tuple[int, ...]) -> int:
@@ -138,6 +144,7 @@ class LaunchConfiguration(LaunchOptions):
         progress: Any,
         outside: Outside | None = None,
         grid_workspace: int = 0,
+        profile: bool = False,
     ) -> Self:
         """Check a launch of a kernel, and take what it leaves open from the kernel's directives."""
         grid3 = dimensions("grid", grid)
@@ -154,6 +161,7 @@ class LaunchConfiguration(LaunchOptions):
             progress=progress,
             outside=outside,
             grid_workspace=grid_workspace,
+            profile=profile,
             **given,
         )
 

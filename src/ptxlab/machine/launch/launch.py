@@ -24,7 +24,7 @@ from ptxlab.machine.launch.result import Result, Stats
 from ptxlab.machine.memory.global_memory import aligned_bytes
 from ptxlab.machine.memory.tensor_memory import TensorMemory
 from ptxlab.machine.observe.addition_order import additions_for
-from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, tracing
+from ptxlab.machine.observe.observer import Observer, Tracing, observer_for, profiler_for, tracing
 from ptxlab.machine.replay.replay import Replay
 from ptxlab.machine.schedule.barriers import ClusterBarrier
 from ptxlab.machine.schedule.scheduler import Scheduler
@@ -110,7 +110,8 @@ class Launch:
         self._contents.fill_device(device.memory)
         self.kept = device.memory.origins()
         """Where the undefined bits come from that device memory has before the launch."""
-        self.observer = observer_for(self, trace) if observe is None else observe(self)
+        self.profiler = profiler_for(self) if observe is None and options.profile else None
+        self.observer = observer_for(self, trace, self.profiler) if observe is None else observe(self)
         self.observed = self.observer is not None
         self.fetches: list[Any] = [None] * len(program.ops)
         """By instruction: where its operands are (`Registers.fetch`)."""
@@ -349,7 +350,8 @@ class Launch:
 
 def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iterable[Any], started: float) -> Result:
     """Bind the arguments, run, and write arrays back if the kernel ran to its end."""
-    program, executable = kernel.variant(options.contract, "race" in options.checks, options.tracked)
+    variant = kernel.counted if options.profile else kernel.variant
+    program, executable = variant(options.contract, "race" in options.checks, options.tracked)
     trace = tracing(options.trace)
     shared_bytes(program, options.shared_bytes)
     addresses = device.module_addresses(kernel.module)
@@ -395,4 +397,5 @@ def execute(launch: Launch, started: float, replay: Replay | None, second: Repla
         launch.device.memory.forget_mirrors()
         if completed and second is None and size > _MOST_KEPT and launch.observer is not None:
             launch.reports.not_reviewed(launch.observer.open_findings(), size >> 20, _MOST_KEPT >> 20)
-    return Result((*launch.reports.diagnostics(), *notes), Stats.of(launch, started), completed, "".join(launch.printed), replay)
+    profile = None if launch.profiler is None else launch.profiler.profile()
+    return Result((*launch.reports.diagnostics(), *notes), Stats.of(launch, started), completed, "".join(launch.printed), replay, profile)

@@ -206,6 +206,7 @@ class Result:
     stats : what it cost
     stdout : what the kernel has printed (``printf``)
     replay : the launch, to be run again, if its inputs were kept (``keep_inputs=True``)
+    profile : a `ptxlab.Profile`, if the launch was counted (``profile=True``)
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -213,6 +214,7 @@ class Result:
     completed: bool
     stdout: str = ""
     replay: Replay | None = field(default=None, repr=False)
+    profile: Any = field(default=None, repr=False)
 
     @property
     def ok(self) -> bool:

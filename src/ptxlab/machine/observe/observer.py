@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ptxlab._observers import PROVIDERS, TRACE
+from ptxlab._observers import PROFILER, PROVIDERS, TRACE
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.isa.context import AsyncOperation, MemoryAccess
 from ptxlab.machine.launch.options import refuse
@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from ptxlab.machine.replay.replay import Replay
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
-__all__ = ["Observer", "Tracing", "Uses", "observer_for", "overridden_hook", "tracing", "warm_observers"]
+__all__ = [
+    "Observer",
+    "Profiling",
+    "Tracing",
+    "Uses",
+    "observer_for",
+    "overridden_hook",
+    "profiler_for",
+    "tracing",
+    "warm_observers",
+]
 
 
 Uses: TypeAlias = "Mapping[tuple[str, int], Op | None]"
@@ -173,16 +183,32 @@ def tracing(trace: Any) -> Tracing | None:
     raise refuse("A310", f"trace must be a path or a ptxlab.Trace, not {trace!r}")
 
 
+class Profiling(Observer, ABC):
+    """The base class of the observer that makes the profile of a launch."""
+
+    @abstractmethod
+    def profile(self) -> Any:
+        """What it has counted, when the launch has ended: a `ptxlab.Profile`."""
+
+
+def profiler_for(launch: Launch) -> Profiling:
+    """The observer that counts what a launch executes, whose program is counted."""
+    made: Profiling = PROFILER[0](launch)
+    return made
+
+
 def warm_observers() -> None:
     """Compile what observers need into the cache."""
     for provider in PROVIDERS.values():
         provider().warm()
 
 
-def observer_for(launch: Launch, trace: Tracing | None) -> Observer | None:
-    """The observer that the checks of a launch and its trace need, if any."""
+def observer_for(launch: Launch, trace: Tracing | None, profiler: Observer | None) -> Observer | None:
+    """The observer that the checks of a launch, its trace and its profile need, if any."""
     asked = [provider for name, provider in PROVIDERS.items() if name in launch.options.checks]
     found: list[Observer] = [observer for provider in asked if (observer := provider().observe(launch)) is not None]
     if trace is not None:
         found.append(trace.observe(launch))
+    if profiler is not None:
+        found.append(profiler)
     return _Together(found) if len(found) > 1 else found[0] if found else None

@@ -134,7 +134,7 @@ class Replay:
         from ptxlab.machine.launch.launch import Launch, execute
 
         started = time.perf_counter()
-        options = replace(self.options, **{"trace": None, "outside": None} | changes)
+        options = replace(self.options, **{"trace": None, "outside": None, "profile": False} | changes)
         target, sms, ctas_per_sm, launches = self.device
         device = Device(target, sms, ctas_per_sm)
         device.launches = launches
@@ -144,7 +144,8 @@ class Replay:
             executable = Executable(program)
         else:
             recorded = (observe is not None and events) or "race" in options.checks
-            program, executable = self.kernel.variant(options.contract, recorded, options.tracked)
+            variant = self.kernel.counted if options.profile else self.kernel.variant
+            program, executable = variant(options.contract, recorded, options.tracked)
         trace = tracing(options.trace)
         launch = Launch(device, self.kernel.module.ast, program, executable, options, self.parameters, self.variables, observe, trace)
         own = replace(self, options=options)

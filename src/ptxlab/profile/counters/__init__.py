@@ -1,0 +1,1 @@
+"""Counters: their table, the observer that fills it, and the roles of warps."""

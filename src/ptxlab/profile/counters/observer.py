@@ -1,0 +1,178 @@
+"""The observer that counts: compiled code counts into a table, and this adds what asynchronous operations and waits show."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.engine.context import Word
+from ptxlab.engine.llvm.entry_points import Nodes
+from ptxlab.engine.lowering.register_use import flatten
+from ptxlab.engine.program import Program
+from ptxlab.engine.support.counters import COUNTER_WORDS, PATTERN_WORDS, Counter
+from ptxlab.isa.context import AsyncOperation, MemoryAccess
+from ptxlab.isa.effects import Alloc, Asynchronous, ClusterWait, CtaBarrier, MbarrierWait, Unit
+from ptxlab.isa.native_ops import TensorAccess
+from ptxlab.machine.observe.observer import Profiling
+from ptxlab.machine.warp.warp import WAIT, ConvergedLanes, Warp
+from ptxlab.native import address_of
+from ptxlab.profile._profile import ProductCounts, Profile
+from ptxlab.profile.counters.columns import COLUMNS, COMPILED
+from ptxlab.profile.counters.roles import roles_of
+
+if TYPE_CHECKING:
+    from ptxlab.isa.operands import Op
+    from ptxlab.isa.tiles import Product
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["CountingObserver"]
+
+_NAMES = [column.name for column in COLUMNS]
+_COPIES, _TO_SHARED, _FROM_SHARED, _SAVED, _PRODUCTS, _OPERATIONS, _TENSOR_BYTES, _AT_BARRIER, _AT_MBARRIER, _ELSEWHERE = (
+    _NAMES.index(name)
+    for name in (
+        "copies",
+        "bytes_to_shared",
+        "bytes_from_shared",
+        "multicast_saved",
+        "products",
+        "tensor_operations",
+        "tensor_memory_bytes",
+        "barrier_waits",
+        "mbarrier_waits",
+        "other_waits",
+    )
+)
+_EXECUTIONS, _THREADS, _SHARED_REQUESTS = map(COMPILED.index, (Counter.EXECUTIONS, Counter.THREADS, Counter.SHARED_REQUESTS))
+_COPYING = (Unit.TMA, Unit.STORE)
+_REGISTER_BYTES = 32 * 4
+"""Of a 32-bit register of all lanes."""
+
+
+class CountingObserver(Profiling):
+    """Counts what one launch executes, by warp number and instruction."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        shape = launch.warps_per_cta, len(launch.program.ops)
+        self._compiled: NDArray[np.uint64] = np.zeros((*shape, COUNTER_WORDS), np.uint64)
+        self._patterns: NDArray[np.uint64] = np.zeros((shape[1], PATTERN_WORDS), np.uint64)
+        self._observed: NDArray[np.int64] = np.zeros((*shape, len(COLUMNS)), np.int64)
+        self._products: Tally[tuple[str, str, tuple[int, int, int]]] = Tally()
+        self._started: NDArray[np.bool_] = np.zeros(shape, bool)
+        """The asynchronous operations that each warp has started; a false guard does not count."""
+        self._tensor_columns = 0
+        self._waits = [_wait_column(op) for op in launch.program.ops]
+        self._retrying: set[ConvergedLanes] = set()
+
+    def fill(self, warp: Warp) -> None:
+        """Give a warp the rows of its number, and the patterns that all warps share."""
+        warp.words[Word.COUNTERS] = address_of(self._compiled[warp.warp_id])
+        warp.words[Word.PATTERNS] = address_of(self._patterns)
+
+    # -------------------------------------------------------------------------------------------------------------- waits
+
+    def stopped(self, warp: Warp, split: ConvergedLanes) -> None:
+        """Count a wait; an instruction that is executed again after a wait is still the same one."""
+        if split in self._retrying:
+            self._retrying.discard(split)
+        elif split.state == WAIT:
+            self._observed[warp.warp_id, split.op, self._waits[split.op]] += 1
+
+    def resumed(self, split: ConvergedLanes) -> None:
+        """Note that the instruction will be executed again."""
+        if split.wait is not None and split.wait.retry:
+            self._retrying.add(split)
+
+    # ------------------------------------------------------------------------------------------- asynchronous operations
+
+    def retire_hook(self, op: Op) -> Callable[[Warp, Op], None] | None:
+        """Only allocations of tensor memory matter, and who starts asynchronous operations."""
+        if isinstance(op.effects, Asynchronous):
+            return self._has_started
+        return self._allocated if isinstance(op.effects, Alloc) else None
+
+    def _has_started(self, warp: Warp, op: Op) -> None:
+        self._started[warp.warp_id, op.index] = True
+
+    def _allocated(self, warp: Warp, op: Op) -> None:
+        self._tensor_columns = max(self._tensor_columns, int(warp.cta.owned.sum()))
+
+    def issued(self, operation: AsyncOperation) -> None:
+        """Count the bytes of a copy, or a product."""
+        effects = operation.op.effects
+        warp = self.launch.scheduler.current
+        if warp is None or not isinstance(effects, Asynchronous):
+            return
+        if operation.details is not None:
+            self._multiplied(warp, operation.op, operation.details())
+        elif effects.unit in _COPYING and operation.accesses is not None:
+            row = self._observed[warp.warp_id, operation.op.index]
+            row[_COPIES] += 1
+            self._copied(row, operation)
+
+    def _copied(self, row: NDArray[np.int64], operation: AsyncOperation) -> None:
+        written: list[int] = []
+        assert operation.accesses is not None
+        for access in operation.accesses():
+            for cta in operation.cta.cluster:
+                number = _bytes_in(access, cta.shared_address, len(cta.shared))
+                if number and access.write:
+                    written.append(number)
+                row[_TO_SHARED if access.write else _FROM_SHARED] += number
+        if written:
+            row[_SAVED] += sum(written) - max(written)
+
+    def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
+        """Count the product of an mma of one warp."""
+        self._multiplied(warp, warp.op, details())
+
+    def _multiplied(self, warp: Warp, op: Op, product: Product) -> None:
+        shape = product.m, product.n, product.k
+        row = self._observed[warp.warp_id, op.index]
+        row[_PRODUCTS] += 1
+        row[_OPERATIONS] += 2 * product.m * product.n * product.k
+        self._products[op.opcode, f"{product.a} * {product.b} -> {product.d}", shape] += 1
+
+    # ------------------------------------------------------------------------------------------------------------ results
+
+    def profile(self) -> Profile:
+        """The counters in one table, by role."""
+        program = self.launch.program
+        table = self._observed.copy()
+        table[..., : len(COMPILED)] = self._compiled[..., list(COMPILED)]
+        _spread(program, table)
+        for index, native in program.natives.items():
+            if isinstance(native, TensorAccess):
+                registers = len(flatten(program.ops[index].operands[native.value]))
+                table[:, index, _TENSOR_BYTES] = table[:, index, _EXECUTIONS] * registers * _REGISTER_BYTES
+        started = self._started | (table[..., _SHARED_REQUESTS] > 0)
+        roles = roles_of(program, table[..., _EXECUTIONS] > 0, started)
+        products = tuple(ProductCounts(*key, count) for key, count in self._products.items())
+        by_role = np.array([table[list(role.warps)].sum(axis=0) for role in roles]).reshape(len(roles), *table.shape[1:])
+        return Profile.of(self.launch, roles, by_role, products, self._tensor_columns)
+
+
+def _wait_column(op: Op) -> int:
+    """The column that counts the waits of an instruction."""
+    if isinstance(op.effects, CtaBarrier | ClusterWait):
+        return _AT_BARRIER
+    return _AT_MBARRIER if isinstance(op.effects, MbarrierWait) else _ELSEWHERE
+
+
+def _spread(program: Program, table: NDArray[np.int64]) -> None:
+    """Copy the executions of each node to all its ops."""
+    nodes = Nodes(program).nodes
+    starts = np.repeat([node.start for node in nodes], [node.stop - node.start for node in nodes])
+    for column in (_EXECUTIONS, _THREADS):
+        table[..., column] = table[:, starts, column]
+
+
+def _bytes_in(access: MemoryAccess, start: int, size: int) -> int:
+    """How many bytes of an access lie in a part of host memory, in which its ranges lie whole or not at all."""
+    inside = (access.starts >= np.uint64(start)) & (access.starts < np.uint64(start + size))
+    return int(np.broadcast_to(access.sizes, access.starts.shape)[inside].sum())

@@ -1,0 +1,136 @@
+"""A profile as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from rich.box import SIMPLE
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from ptxlab.profile import Counts, LineCounts, Profile
+
+__all__ = ["profile_tables"]
+
+_LONGEST = 44
+"""Characters of a line of PTX that are shown."""
+_EXACT = 100_000
+"""Smaller numbers are shown as they are."""
+_SUFFIXES = ("", "k", "M", "G", "T", "P")
+
+
+@dataclass(frozen=True, slots=True)
+class _Heading:
+    """A column: its title, what it shows, and which of it is avoidable and stands in brackets."""
+
+    title: str
+    number: Callable[[Counts], int]
+    avoidable: Callable[[Counts], int] | None = None
+
+    def cell(self, counts: Counts) -> str:
+        number, avoidable = self.number(counts), 0 if self.avoidable is None else self.avoidable(counts)
+        shown = _short(number) if number else ""
+        return f"{shown} ({_short(avoidable)})" if avoidable else shown
+
+
+_HEADINGS = (
+    _Heading("executed", lambda c: c.executions),
+    _Heading("waits", lambda c: c.waits),
+    _Heading("wavefronts\n(conflicts)", lambda c: c.shared_wavefronts, lambda c: c.bank_conflicts),
+    _Heading("sectors\n(excess)", lambda c: c.global_sectors, lambda c: c.excess_sectors),
+    _Heading("copied\nbytes", lambda c: c.bytes_to_shared + c.bytes_from_shared),
+    _Heading("tensor memory\nbytes", lambda c: c.tensor_memory_bytes),
+    _Heading("tensor\noperations", lambda c: c.tensor_operations),
+)
+
+
+def profile_tables(found: Profile, by: str = "ptx", everything: bool = False) -> Group:
+    """The tables of a profile, which a console of rich prints.
+
+    Parameters
+    ----------
+    found : the profile
+    by : ``"ptx"`` or ``"source"``: what a line is
+    everything : show lines, too, whose instructions only execute
+
+    Returns
+    -------
+    the occupancy in words, a table of the roles, one of the products, and one of the lines; columns without numbers are left out. Large
+    numbers are rounded; `Profile.as_dict` has them all
+    """
+    totals = found.totals
+    shown = [heading for heading in _HEADINGS if heading.number(totals)]
+    roles = _table("role", shown, zip((role.name for role in found.roles), found.role_totals(), strict=True))
+    if len(found.roles) > 1:
+        roles.add_section()
+        roles.add_row("all", *(heading.cell(totals) for heading in shown))
+    parts: list[Text | Table] = [Text(line) for line in _summary(found)]
+    parts.append(roles)
+    if found.products:
+        parts.append(_products(found))
+    lines = [line for line in found.lines(by) if everything or _costs(line.counts)]
+    title = "source line" if by == "source" else "PTX line"
+    parts.append(_table(title, shown, ((_title(line), line.counts) for line in lines)))
+    return Group(*parts)
+
+
+def _table(title: str, headings: list[_Heading], rows: Iterable[tuple[str, Counts]]) -> Table:
+    table = Table(box=SIMPLE, padding=0, pad_edge=False)
+    table.add_column(title, overflow="fold")
+    for heading in headings:
+        table.add_column(heading.title, justify="right", no_wrap=True)
+    for name, counts in rows:
+        table.add_row(Text(name), *(heading.cell(counts) for heading in headings))
+    return table
+
+
+def _products(found: Profile) -> Table:
+    table = Table("product", "types", "shape", "count", "operations", box=SIMPLE, padding=(0, 1), pad_edge=False)
+    for each in found.products:
+        table.add_row(Text(each.opcode), each.types, "x".join(map(str, each.shape)), f"{each.count:,}", f"{each.operations:,}")
+    return table
+
+
+def _title(line: LineCounts) -> str:
+    if line.place is None:
+        return "no source line"
+    text = line.excerpt.strip()
+    return f"{line.place.line:>4} {text[:_LONGEST]}" if text else str(line.place)
+
+
+def _short(number: int) -> str:
+    """A number with at most five digits.
+
+    Examples
+    --------
+    >>> _short(99999), _short(147456), _short(268435456), _short(2 << 40)
+    ('99,999', '147.5 k', '268.4 M', '2.2 T')
+    """
+    if number < _EXACT:
+        return f"{number:,}"
+    suffix = min((len(str(number)) - 1) // 3, len(_SUFFIXES) - 1)
+    return f"{number / 1000**suffix:.1f} {_SUFFIXES[suffix]}"
+
+
+def _costs(counts: Counts) -> bool:
+    """Whether instructions do more than execute."""
+    return any(heading.number(counts) for heading in _HEADINGS[1:])
+
+
+def _summary(found: Profile) -> Iterator[str]:
+    """The occupancy in words."""
+    held = found.occupancy
+    yield f"{found.kernel} for {found.target}: {found.ctas} of {held.ctas} CTAs executed"
+    if found.assembled is not None:
+        needs = found.assembled
+        yield f"ptxas: {needs.registers} registers, {needs.spill_stores} bytes of spill stores, {needs.spill_loads} bytes of spill loads"
+    if not held.ctas_per_sm:
+        yield f"no CTA fits an SM: {', '.join(held.limiters)}"
+        return
+    ctas = f"{held.ctas_per_sm} CTA{'s' * (held.ctas_per_sm > 1)} ({held.warps} of {held.most_warps} warps)"
+    unknown = "" if held.registers else "; registers are not known"
+    yield f"an SM holds {ctas}, limited by {' and '.join(held.limiters)}{unknown}"
+    tail = f", the last with {held.tail} CTAs" if held.tail and held.waves > 1 else ""
+    yield f"{held.sms} SMs run the grid in {held.waves:.2f} waves{tail}"

@@ -1,0 +1,29 @@
+"""The debugger: a launch that stands still, moves by instructions, lines and events, and goes back.
+
+`Session` is the whole interface: motion, inspection, breakpoints, choices.
+"""
+
+from ptxlab.debug._conditions import Expression
+from ptxlab.debug._errors import DebugError
+from ptxlab.debug._inspection import Focus, Frame
+from ptxlab.debug._points import Choice, Event, Position
+from ptxlab.debug._registers import RegisterValues
+from ptxlab.debug._report import Stop, WatchHit
+from ptxlab.debug._session import Session
+from ptxlab.debug._stops import Breakpoint, Watchpoint
+
+__all__ = [
+    "Breakpoint",
+    "Choice",
+    "DebugError",
+    "Event",
+    "Expression",
+    "Focus",
+    "Frame",
+    "Position",
+    "RegisterValues",
+    "Session",
+    "Stop",
+    "WatchHit",
+    "Watchpoint",
+]

@@ -121,7 +121,7 @@ def test_memories() -> None:
         session.step_any_back()
         session.step_any_back()
         assert session.memory("shared", "tile", 3, "u32").tolist() == [2, 2, 2]
-        for address, size, text in ((1 << 20, 1, "are not inside"), ("nowhere", 1, "no variable nowhere in shared memory")):
+        for address, size, text in ((1 << 20, 1, "are not inside"), ("nowhere", 1, "no variable or array nowhere in shared memory")):
             with pytest.raises(DebugError, match=text):
                 session.memory("shared", address, size)
         with pytest.raises(DebugError, match="there is no type q7"):

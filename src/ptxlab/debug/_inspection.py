@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.launch import Launch
+    from ptxlab.machine.replay.replay import Replay
     from ptxlab.machine.warp.warp import ConvergedLanes, Warp
 
 __all__ = ["Focus", "Frame", "Inspection"]
@@ -58,6 +59,7 @@ class Frame:
 class Inspection:
     """Reads registers, memories, barriers and operations. Nothing here changes the launch."""
 
+    _replay: Replay
     _execution: Execution
     focus: Focus
 
@@ -174,7 +176,7 @@ class Inspection:
         Parameters
         ----------
         space : ``"global"``, ``"shared"`` (of the chosen CTA), ``"local"`` (of the chosen thread) or ``"param"``
-        address : in this space, or the name of a variable
+        address : in this space, or the name of a variable or of an array argument
         count, type : how many values of which type: ``b32``, ``f16``, ``float8_e4m3fn``
         """
         start = self._address(space, address)
@@ -186,12 +188,12 @@ class Inspection:
     def _address(self, space: str, address: int | str) -> int:
         if not isinstance(address, str):
             return address
-        known = variables(self.launch)
-        found = known.get(address)
-        if found is None or found[0] != ("global" if space == "const" else space):
-            names = ", ".join(sorted(known)) or "none"
-            raise refuse("G103", f"the kernel has no variable {address} in {space} memory", fix=f"its variables: {names}")
-        return found[1]
+        known = {("global", placed.name): placed.address for placed in self._replay.arrays} | variables(self.launch)
+        found = known.get((space, address))
+        if found is None:
+            names = ", ".join(sorted(name for where, name in known if where == space)) or "none"
+            raise refuse("G103", f"the launch has no variable or array {address} in {space} memory", fix=f"those that it has: {names}")
+        return found
 
     def tensor(self, lane: int, column: int, lanes: int = 1, columns: int = 1, type: str = "b32") -> NDArray[Any]:
         """Cells of the tensor memory of the chosen CTA as [lane, column]; narrower types have more columns."""

@@ -26,16 +26,14 @@ __all__ = ["SPACES", "barriers_of", "memory_bytes", "operations_of", "shared_off
 SPACES = ("global", "shared", "local", "param")
 
 
-def variables(launch: Launch) -> dict[str, tuple[str, int]]:
-    """The variables of the kernel by name: state space and address."""
-    return {name: (space, address) for (space, name), address in _named(launch) if space != "func"}
-
-
-def _named(launch: Launch) -> Iterator[tuple[tuple[str, str], int]]:
+def variables(launch: Launch) -> dict[tuple[str, str], int]:
+    """The addresses of variables and parameters by state space and name; constants count as global."""
     program = launch.program
-    yield from launch.symbol_addresses.items()
-    yield from ((("shared", name), offset) for name, offset in program.shared.variables.items())
-    yield from ((("local", name), offset) for name, offset in program.local_variables.items())
+    known = launch.symbol_addresses.items()
+    found = {("global" if space == "const" else space, name): address for (space, name), address in known if space != "func"}
+    found |= {("shared", name): offset for name, offset in program.shared.variables.items()}
+    found |= {("local", name): offset for name, offset in program.local_variables.items()}
+    return found | {("param", each.name): each.offset for each in program.parameters}
 
 
 def shared_offset(address: int) -> int:
@@ -115,12 +113,13 @@ def _groups(groups: Iterable[ConvergedLanes]) -> list[dict[str, Any]]:
 
 
 def operations_of(execution: Execution) -> list[dict[str, Any]]:
-    """The outstanding asynchronous operations in the order of issue."""
-    order = execution.launch.scheduler
+    """The outstanding asynchronous operations in the order of issue, with the one that is about to perform."""
+    order, current = execution.launch.scheduler, execution.point.operation
     heads: set[Any] = set()
     found = []
-    for operation in (*order.pending, *order.signals):
-        performs = operation.after is None and (operation.queue is None or operation.queue not in heads)
+    for operation in (*([] if current is None else [current]), *order.pending, *order.signals):
+        first = operation.queue is None or operation.queue not in heads
+        performs = operation.after is None and first and operation is not current
         if operation.queue is not None and operation.after is None:
             heads.add(operation.queue)
         author = execution.issuers[operation]
@@ -132,6 +131,8 @@ def operations_of(execution: Execution) -> list[dict[str, Any]]:
             "warp": None if author.warp is None else warp_name(author.warp)[1],
             "can perform": performs,
         }
+        if operation is current:
+            about["performs next"] = True
         if operation.after is not None:
             about["after"] = [execution.numbers[o] for o in operation.after if o in execution.numbers]
         found.append(about | {"accesses": _accesses(execution.launch, operation)})

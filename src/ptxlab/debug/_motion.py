@@ -30,7 +30,6 @@ from ptxlab.isa.effects import (
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.result import Result
-    from ptxlab.machine.replay.replay import Replay
 
 __all__ = ["Motion"]
 
@@ -41,7 +40,6 @@ _ASYNCHRONOUS = (Asynchronous, CommitGroup, CompletionArrival)
 class Motion(Inspection):
     """Positions, steps, runs, and the same backwards."""
 
-    _replay: Replay
     _stepper: Stepper
     _choices: dict[int, Choice]
     _hits: list[Breakpoint]

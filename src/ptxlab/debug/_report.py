@@ -67,6 +67,23 @@ class Stop:
     finding: Diagnostic | None = None
     operation: int | None = None
 
+    def as_text(self) -> str:
+        """The stop in a few lines."""
+        numbers = "".join(f" {number}" for number in self.breakpoints)
+        lines = [f"{self.reason}{numbers}, point {self.position.step}"]
+        for change in self.changes:
+            writer = ", ".join(f"{name} {value}" for name, value in change.writer.items()) or "the start of a CTA"
+            lines.append(f"  watchpoint {change.watchpoint}: {change.before} -> {change.after}, written by {writer}")
+        if self.operation is not None:
+            lines.append(f"  operation {self.operation} is about to perform")
+        elif self.warp is not None:
+            lines.append(f"  CTA {self.cta} warp {self.warp} lanes {self.lanes:#x}")
+        if self.line:
+            lines.append(f"  {self.line} | {self.text.strip()}")
+        if self.source is not None:
+            lines.append(f"  source: {self.source}")
+        return "\n".join(lines if self.finding is None else [*lines, str(self.finding)])
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         found = {name: getattr(self, name) for name in self.__slots__}

@@ -17,6 +17,7 @@ PURPOSES = {
     "silicon": "record kits for GPUs",
     "check": "linter, race check",
     "cuda": "the virtual CUDA driver",
+    "debug": "the debugger",
     "machine": "memory, warps, scheduler, launches",
     "engine": "lowering, LLVM and NumPy back ends",
     "isa": "instructions: syntax, accesses, semantics",

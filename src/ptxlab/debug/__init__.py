@@ -5,9 +5,8 @@
 
 from ptxlab.debug._commands import COMMANDS, Answer, Command, Console
 from ptxlab.debug._conditions import Expression
-from ptxlab.debug._errors import DebugError
 from ptxlab.debug._inspection import Focus, Frame
-from ptxlab.debug._points import Choice, Event, Position
+from ptxlab.debug._points import Choice, DebugError, Event, Position
 from ptxlab.debug._registers import RegisterValues
 from ptxlab.debug._report import Stop, WatchHit
 from ptxlab.debug._session import Session

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ptxlab import ptx
-from ptxlab.debug._errors import DebugError, refuse
-from ptxlab.debug._points import Position
+from ptxlab.debug._points import DebugError, Position, refuse
 from ptxlab.debug._report import Stop
 from ptxlab.debug._session import Session
 from ptxlab.diagnostics import diagnose
@@ -21,6 +20,7 @@ __all__ = ["COMMANDS", "Answer", "Command", "Console"]
 
 _NEIGHBOURS = 4
 """Lines that `list` shows before and after the one at which the thread stands."""
+_HELP_COLUMN = 44
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +248,14 @@ def _load(session: Session, words: list[str]) -> Answer:
     return _stopped(session.go_to(position))
 
 
+def _help_line(command: Command) -> str:
+    head = f"{command.name} {command.form}".strip()
+    return f"{head:{_HELP_COLUMN}}{command.help}" if len(head) < _HELP_COLUMN else f"{head}\n{'':{_HELP_COLUMN}}{command.help}"
+
+
 def _help(session: Session, words: list[str]) -> Answer:
     shown = [command for command in COMMANDS.values() if not words or command.name in words]
-    width = max((len(f"{c.name} {c.form}".strip()) for c in shown), default=0)
-    text = "\n".join(f"{f'{c.name} {c.form}'.strip():{width}}  {c.help}" for c in shown)
+    text = "\n".join(map(_help_line, shown))
     return Answer(text, None, {c.name: {"form": c.form, "help": c.help} for c in shown})
 
 

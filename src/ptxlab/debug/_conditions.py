@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ptxlab.debug._errors import refuse
+from ptxlab.debug._points import refuse
 
 __all__ = ["Expression"]
 

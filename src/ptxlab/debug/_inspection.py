@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from ptxlab import ptx
 from ptxlab.debug._conditions import Expression
-from ptxlab.debug._digest import digest
-from ptxlab.debug._errors import refuse
 from ptxlab.debug._execution import Execution
-from ptxlab.debug._memory import barriers_of, memory_bytes, operations_of, tensor_words, typed, variables
-from ptxlab.debug._points import Event, Point
+from ptxlab.debug._memory import barriers_of, digest, memory_bytes, operations_of, tensor_words, typed, variables
+from ptxlab.debug._points import Event, Point, refuse
 from ptxlab.debug._registers import RegisterValues, dtype_of, one_register, registers_of, special_values
 from ptxlab.debug._stops import find_warp, read_value
 from ptxlab.machine.warp.warp import CONVERGE, WAIT

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ptxlab.debug._errors import DebugError, refuse
 from ptxlab.debug._execution import Execution
 from ptxlab.debug._inspection import Focus, Inspection
-from ptxlab.debug._points import Choice, Event, Point, Position, warp_name
+from ptxlab.debug._points import Choice, DebugError, Event, Point, Position, refuse, warp_name
 from ptxlab.debug._report import Stop, describe
 from ptxlab.debug._stepper import Stepper
 from ptxlab.debug._stops import Breakpoint, Stops, find_warp

@@ -6,8 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ptxlab.debug._errors import refuse
-from ptxlab.debug._points import Choice, WarpName, warp_name
+from ptxlab.debug._points import Choice, WarpName, refuse, warp_name
 from ptxlab.engine.context import Context
 from ptxlab.isa.context import AsyncOperation
 from ptxlab.machine.observe.observer import Observer

@@ -1,4 +1,4 @@
-"""Points at which a launch can stand still, and what is chosen there."""
+"""Points at which a launch can stand still, what is chosen there, and how a request is refused."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ptxlab.diagnostics import PtxlabError, diagnose
+
 if TYPE_CHECKING:
     from ptxlab.diagnostics import Diagnostic
     from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.operands import Op
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["Author", "Change", "Choice", "Event", "Point", "Position", "WarpName", "warp_name"]
+__all__ = ["Author", "Change", "Choice", "DebugError", "Event", "Point", "Position", "WarpName", "refuse", "warp_name"]
 
 WarpName = tuple[tuple[int, int, int], int]
 """The coordinates of a CTA, and the number of a warp in it."""
@@ -139,3 +141,12 @@ class Position:
         """The reverse of `as_dict`; a ValueError, TypeError or KeyError if the values are none."""
         choices = tuple(map(Choice.of, values["choices"]))
         return cls(int(values["step"]), str(values["policy"]), int(values["seed"]), choices)
+
+
+class DebugError(PtxlabError):
+    """A request that the debugger refuses; the session stays as it is."""
+
+
+def refuse(code: str, message: str, fix: str = "") -> DebugError:
+    """Make the error of a refused request."""
+    return DebugError(diagnose(code, message, fix=fix))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.debug._errors import refuse
+from ptxlab.debug._points import refuse
 from ptxlab.engine.program import Register
 from ptxlab.machine.warp.warp import special_registers
 

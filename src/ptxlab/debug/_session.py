@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ptxlab import ptx
 from ptxlab.debug._conditions import Expression
-from ptxlab.debug._errors import refuse
 from ptxlab.debug._inspection import Focus
 from ptxlab.debug._memory import memory_bytes, tensor_words
 from ptxlab.debug._motion import Motion
-from ptxlab.debug._points import Choice, WarpName
+from ptxlab.debug._points import Choice, WarpName, refuse
 from ptxlab.debug._report import Stop
 from ptxlab.debug._stepper import Stepper
 from ptxlab.debug._stops import KINDS, Breakpoint, Stops, Watchpoint, find_warp

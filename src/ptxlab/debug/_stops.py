@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptxlab.debug._conditions import Expression
-from ptxlab.debug._errors import DebugError, refuse
 from ptxlab.debug._memory import memory_bytes, shared_offset, tensor_words
-from ptxlab.debug._points import Author, Change, Event, Point, WarpName, warp_name
+from ptxlab.debug._points import Author, Change, DebugError, Event, Point, WarpName, refuse, warp_name
 from ptxlab.debug._registers import one_register, special_values
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.ptx import SourceMap

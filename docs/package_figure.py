@@ -18,6 +18,7 @@ PURPOSES = {
     "check": "linter, race check",
     "profile": "counters, occupancy",
     "cuda": "the virtual CUDA driver",
+    "debug": "the debugger",
     "machine": "memory, warps, scheduler, launches",
     "engine": "lowering, LLVM and NumPy back ends",
     "isa": "instructions: syntax, accesses, semantics",

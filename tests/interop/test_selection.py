@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ptxlab
-from ptxlab.cli._progress import ProgressLine
+from ptxlab.cli._output import ProgressLine
 from ptxlab.interop.session import Session, Settings, switched
 
 PTX = """.version 9.0

@@ -14,8 +14,7 @@ import click
 
 from ptxlab import cuda
 from ptxlab.cli._inspect import Expected, Mmas, OtherSchedules, Writers
-from ptxlab.cli._output import emit, findings, launch_options, refusing, write_text, writing
-from ptxlab.cli._progress import ProgressLine
+from ptxlab.cli._output import ProgressLine, emit, findings, launch_options, refusing, write_text, writing
 from ptxlab.cuda.remote.executables import is_executable
 from ptxlab.diagnostics import PtxlabError, render_sarif
 from ptxlab.interop import frameworks

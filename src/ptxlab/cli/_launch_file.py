@@ -111,6 +111,12 @@ class LaunchFile:
         given = self.geometry | self.options.keywords()
         return kernel.launch(args=self.args, device=device, progress=progress, profile=profile, **given)
 
+    def prepare(self) -> Replay:
+        """Keep the launch without running it."""
+        module = _module(self.ptx, self.target)
+        kernel = module[self.kernel] if self.kernel else module.kernel()
+        return self.named(kernel.prepare(args=self.args, **self.geometry, **self.options.keywords()))
+
     def named(self, replay: Replay) -> Replay:
         """Return a kept launch with the names and expectations that the file gives its arrays."""
         names = {id(array): name for name, array in self.arrays.items()}
@@ -367,6 +373,10 @@ class Bundle:
         if result.completed:
             self.arrays = {placed.name: placed.view(memory) for placed in self._replay.arrays}
         return result
+
+    def prepare(self) -> Replay:
+        """The launch with the options that a command has changed."""
+        return replace(self._replay, options=self._replay.options.changed(**self.options.keywords()))
 
     def named(self, replay: Replay) -> Replay:
         """Return a kept launch with the names of its arrays."""

@@ -10,6 +10,7 @@ __all__ = ["COMMANDS", "cli"]
 
 COMMANDS = {
     "check": "Run LAUNCH_FILE with every check under several schedules, and compare the results.",
+    "debug": "Step through the kernel that LAUNCH_FILE (TOML, or a replay bundle) describes, forwards and backwards.",
     "devices": "List the devices that programs see: those of PTXLAB_DEVICES, else the one of PTXLAB_TARGET.",
     "diff": "Compare EXPECTED.npy with ACTUAL.npy, or with what a launch gives: the first wrong tile, and who wrote it.",
     "exec": "Run a Python script or a native program whose kernels execute in ptxlab.",

@@ -365,6 +365,12 @@ _CODES = (
     CodeInfo("I511", "error", "a program that carries NVIDIA's own runtime library"),
     CodeInfo("I512", "note", "memory of the driver that the program does not free"),
     CodeInfo("I513", "error", "another CUDA driver is loaded"),
+    # The debugger.
+    CodeInfo("G101", "error", "a command that the debugger does not know"),
+    CodeInfo("G102", "error", "an expression or a breakpoint that the debugger cannot understand"),
+    CodeInfo("G103", "error", "a thread, register, memory or line that is not there"),
+    CodeInfo("G104", "error", "a position that the launch does not reach, or a choice that it does not have"),
+    CodeInfo("G105", "error", "an expectation of a script of the debugger that does not hold"),
     # Results of record kits.
     CodeInfo("K101", "error", "a file of results that is damaged"),
     CodeInfo("K102", "error", "results of another record kit"),

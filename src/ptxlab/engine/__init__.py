@@ -3,7 +3,7 @@
 from ptxlab.engine.context import WORDS, Context, Status, Word
 from ptxlab.engine.faults import FAULTS, Fault
 from ptxlab.engine.llvm.executable import Executable
-from ptxlab.engine.lowering.frame import mirrored
+from ptxlab.engine.lowering.frame import mirrored, separate
 from ptxlab.engine.lowering.lower import lower
 from ptxlab.engine.program import BasicBlock, Parameter, Program, Register, SharedLayout
 
@@ -22,4 +22,5 @@ __all__ = [
     "Word",
     "lower",
     "mirrored",
+    "separate",
 ]

@@ -79,7 +79,8 @@ class Op:
     """One instruction of a lowered program.
 
     ``operands`` are in the order of ``row.operands``; absent optional operands are `Unused`. ``targets`` holds the op indices that a branch
-    may jump to. ``line`` and ``column`` are the position in the PTX text.
+    may jump to. ``line`` and ``column`` are the position in the PTX text. ``calls`` are the functions in whose bodies it stands, with
+    the line of the call, outermost first; empty in the body of the kernel.
     """
 
     index: int
@@ -91,6 +92,7 @@ class Op:
     line: int
     column: int
     targets: tuple[int, ...] = ()
+    calls: tuple[tuple[str, int], ...] = ()
     effects: Effect | None = field(init=False)
     """Its effects on memory and other threads; None if it only computes."""
 

@@ -18,6 +18,7 @@ from ptxlab.machine.observe.observer import Tracing, warm_observers
 
 if TYPE_CHECKING:
     from ptxlab.engine.program import Parameter
+    from ptxlab.machine.replay.replay import Replay
 
 __all__ = ["Kernel", "Module", "load", "loads", "warmup_parts"]
 
@@ -179,6 +180,36 @@ class Kernel:
         from ptxlab.machine.launch.launch import run
 
         return run(self, target, configuration, args, started)
+
+    def prepare(
+        self,
+        grid: Any = 1,
+        block: Any = None,
+        cluster: Any = None,
+        shared_bytes: int = 0,
+        args: Iterable[Any] = (),
+        *,
+        device: Device | None = None,
+        **options: Any,
+    ) -> Replay:
+        """Keep a launch without running it; for a debugger, which runs it in steps.
+
+        Parameters
+        ----------
+        grid, block, cluster, shared_bytes, args, device : as in `launch`
+        options : other options of `launch` by name
+
+        Raises
+        ------
+        LaunchError
+            if the launch is refused
+        """
+        from ptxlab.machine.launch.launch import prepare
+
+        configuration = LaunchConfiguration.of(self.program, LaunchOptions().changed(**options), grid, block, cluster, shared_bytes, None)
+        target = device if device is not None else Device(self.module.target)
+        self.module.check_target(target)
+        return prepare(self, target, configuration, args)
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}>"

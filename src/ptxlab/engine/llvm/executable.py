@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from ptxlab.engine.context import Context, Status, Word
 from ptxlab.engine.llvm.entry_points import Nodes
 from ptxlab.engine.lowering.frame import row_bytes
 from ptxlab.engine.program import UNWRITTEN_REGISTER, Program
+
+if TYPE_CHECKING:
+    from ptxlab.engine.reference.interpreter import Interpreter
 
 __all__ = ["Executable"]
 
@@ -28,20 +31,21 @@ class Executable:
     ----------
     program : from `lower`
     backend : ``"llvm"``, or ``"numpy"``: op by op, slow, with the same results
+    interpreter : what executes the ops of the backend ``"numpy"``; default: `ptxlab.engine.reference.interpreter.Interpreter`
 
     Attributes
     ----------
     compiled : regions compiled or loaded so far
     """
 
-    def __init__(self, program: Program, *, backend: str = "llvm") -> None:
+    def __init__(self, program: Program, *, backend: str = "llvm", interpreter: Interpreter | None = None) -> None:
         self.program = program
         self.backend = backend
         self.compiled = 0
         if backend == "numpy":
             from ptxlab.engine.reference.interpreter import Interpreter
 
-            self._interpreter = Interpreter(program)
+            self._interpreter = interpreter or Interpreter(program)
             self.run = self._interpreter.run  # type: ignore[method-assign]
             return
         from ptxlab import native

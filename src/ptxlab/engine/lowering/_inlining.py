@@ -223,7 +223,9 @@ def _inline(
         saved = Reg(low.table.add("the stack pointer of the caller", "u64"))
         _plain(low, statement, _MOVE, saved, _stack_pointer(low))
     low.calling[function.name] = back = low.new_label()
+    low.calls = (*low.calls, (function.name, statement.line))
     low.block(function.body, inner)
+    low.calls = low.calls[:-1]
     del low.calling[function.name]
     low.place(back)
     if saved is not None:

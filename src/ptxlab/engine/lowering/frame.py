@@ -18,7 +18,7 @@ from ptxlab.engine.lowering.register_use import constant_operands, find_effects,
 from ptxlab.engine.lowering.variable_layout import align_up
 from ptxlab.engine.program import Program
 
-__all__ = ["assign_frame", "members", "mirrored", "row_bytes"]
+__all__ = ["assign_frame", "members", "mirrored", "row_bytes", "separate"]
 
 
 def row_bytes(bits: int) -> int:
@@ -211,6 +211,17 @@ def mirrored(program: Program, observed_loads: frozenset[int]) -> Program:
         recorded=False,
         digest="",
     )
+
+
+def separate(program: Program) -> Program:
+    """The same program, in which every register keeps its value: rows are not shared. No compiled code of it is kept."""
+    end = align_up(program.frame_bytes, 128)
+    registers = []
+    for info in program.registers:
+        if not info.special:
+            info, end = replace(info, offset=end), align_up(end + row_bytes(info.bits), 128)
+        registers.append(info)
+    return replace(program, registers=registers, frame_bytes=end, digest="")
 
 
 def _allocate(program: Program, framed: set[int], live_in: list[int]) -> None:

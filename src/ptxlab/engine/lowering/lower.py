@@ -70,6 +70,7 @@ class Lowering:
         self.local_at: dict[int, int] = {}
         self.shared_at: dict[int, int] = {}
         self.calling: dict[str, int] = {}  # functions that are being inlined -> label number after their body
+        self.calls: tuple[tuple[str, int], ...] = ()  # the same functions, and the lines of the calls
         self.cache: dict[tuple[int, ast.Operand], Resolved] = {}
         self.scopes = 0
 
@@ -257,7 +258,7 @@ class Lowering:
 
     def add(self, opcode: str, row: Row, q: Qualifiers, operands: tuple[Resolved, ...], guard: Reg | None, line: int, column: int) -> Item:
         """Append an instruction."""
-        self.items.append(Item(Op(len(self.items), opcode, row, q, operands, guard, line, column)))
+        self.items.append(Item(Op(len(self.items), opcode, row, q, operands, guard, line, column, calls=self.calls)))
         return self.items[-1]
 
     def insert(self, opcode: str, *operands: Resolved, line: int, column: int) -> Item:

@@ -228,12 +228,20 @@ class Interpreter:
     def run(self, context: Context) -> Status:
         """Run the converged lanes that the context describes until they must stop."""
         warp = Warp(self.program, context)
-        number = self.nodes.at(warp.word(Word.PC))
+        pc = warp.word(Word.PC)
         try:
             while True:
-                number = self._node(warp, number)
+                pc = self._node(warp, pc)
         except Stop as stop:
             return stop.status
+
+    def arrive(self, warp: Warp, node: Node, op: Op) -> None:
+        """Called before each op; a debugger overrides it."""
+
+    @staticmethod
+    def charge(warp: Warp, ops: int) -> None:
+        """Count warp-instructions; a negative number gives back what has not been executed."""
+        warp.words[Word.FUEL] = np.uint64(warp.word(Word.FUEL) - ops & (1 << 64) - 1)
 
     def drain(self, context: Context, first: int, count: int, lanes: int) -> Status | None:
         """Perform noted asynchronous copies."""
@@ -245,16 +253,17 @@ class Interpreter:
 
     # ------------------------------------------------------------------------------------------------------------ nodes
 
-    def _node(self, warp: Warp, number: int) -> int:
-        """Execute a node; the number of the next one."""
+    def _node(self, warp: Warp, pc: int) -> int:
+        """Execute a node from an op on; the index of the op that follows."""
         program = self.program
-        node = self.nodes.nodes[number]
-        warp.words[Word.FUEL] = np.uint64(warp.word(Word.FUEL) - (node.stop - node.start) & (1 << 64) - 1)
-        for index in range(node.start, node.stop):
+        node = self.nodes.nodes[self.nodes.at(pc)]
+        self.charge(warp, node.stop - pc)
+        for index in range(pc, node.stop):
             op = program.ops[index]
+            self.arrive(warp, node, op)
             if not is_inline(program, op):
                 self._check_defined(warp, op)
-            mask = self._executing(warp, op)
+            mask = self.executing(warp, op)
             if op.row.kind == "control":
                 return self._control(warp, node, op, mask)
             if op.row.kind == "pure":
@@ -268,7 +277,7 @@ class Interpreter:
                 raise self._stop(warp, Status.SERVICE, index, self.nodes.behind(node, index))
         block = program.blocks[node.block]
         if node.stop < block.stop:
-            return number + 1
+            return node.stop
         return self._go(warp, program.blocks[block.fall].start)
 
     def _native(self, warp: Warp, op: Op, native: Native, mask: int) -> None:
@@ -290,7 +299,8 @@ class Interpreter:
         for register, value in zip(operand_registers(op.operands[0]), made, strict=True):
             warp.put(register, value, everywhere)
 
-    def _executing(self, warp: Warp, op: Op) -> int:
+    def executing(self, warp: Warp, op: Op) -> int:
+        """The converged lanes whose guard is true."""
         mask = warp.word(Word.MASK)
         return mask if op.guard is None else mask & mask_of(warp.bits(op.guard, 1))
 
@@ -307,7 +317,7 @@ class Interpreter:
         fuel = warp.word(Word.FUEL)
         if limited or fuel == 0 or fuel >> 63:
             raise self._stop(warp, Status.YIELD if limited else Status.FUEL, pc=start)
-        return self.nodes.at(start)
+        return start
 
     def _control(self, warp: Warp, node: Node, op: Op, active: int) -> int:
         does = op.row.semantics
@@ -486,12 +496,12 @@ class Interpreter:
         shadow = ShadowRows(warp)
         for register in deciding_registers(op):
             guarding = op.guard is not None and op.guard.index == register
-            missing = (warp.word(Word.MASK) if guarding else self._executing(warp, op)) & mask_of(shadow.some(register))
+            missing = (warp.word(Word.MASK) if guarding else self.executing(warp, op)) & mask_of(shadow.some(register))
             if missing:
                 raise fault_at(warp, op, Fault.UNDEFINED, (missing & -missing).bit_length() - 1, register)
         leaving = 0
         for register in observed_registers(self.program, op):
-            leaving |= self._executing(warp, op) & mask_of(shadow.some(register))
+            leaving |= self.executing(warp, op) & mask_of(shadow.some(register))
         if leaving and warp.word(Word.OBSERVE):
             warp.words[Word.OBSERVE_OP], warp.words[Word.OBSERVE_MASK] = op.index, leaving
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(warp.word(Word.OBSERVE))(address_of(warp.words))

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ptxlab.machine._module import Kernel
     from ptxlab.ptx import Module
 
-__all__ = ["Launch", "execute", "run"]
+__all__ = ["Launch", "execute", "prepare", "run"]
 
 _PENDING_ROWS = 4096
 _MOST_KEPT = 1 << 28
@@ -61,6 +61,7 @@ class Launch:
         addresses: dict[str, int],
         observe: Callable[[Launch], Observer] | None = None,
         trace: Tracing | None = None,
+        scheduler: type[Scheduler] = Scheduler,
     ) -> None:
         self.device = device
         self.module = module
@@ -119,7 +120,7 @@ class Launch:
         """By instruction: data that its handler keeps for this launch."""
         self.handlers, self.together = facts.handlers, facts.together
         self.reports = Reports(self)
-        self.scheduler = Scheduler(self, executable.run)
+        self.scheduler = scheduler(self, executable.run)
         self._template = executable.new_frame()
         self.observations = Observations(self)
         self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue
@@ -346,6 +347,19 @@ class Launch:
         self.observations.finish()
         if self.additions is not None:
             self.additions.report()
+
+
+def prepare(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iterable[Any]) -> Replay:
+    """Keep a launch that has not been run: bind the arguments, and copy the device memory."""
+    shared_bytes(kernel.program, options.shared_bytes)
+    addresses = device.module_addresses(kernel.module)
+    values = list(args)
+    arguments = bind_arguments(kernel.program.parameters, kernel.program.param_bytes, values, device, kernel.name)
+    try:
+        device.launches += 1
+        return Replay.of(kernel, options, device, values, arguments, addresses)
+    finally:
+        arguments.release()
 
 
 def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iterable[Any], started: float) -> Result:

@@ -149,8 +149,13 @@ class Reports:
         if key in self._found:
             self._times[key] += 1
         elif len(self._found) < _MOST:
-            self._found[key] = self.make(code, message, op, **fields)
-            self._times[key] = 1
+            self._keep(key, self.make(code, message, op, **fields))
+
+    def _keep(self, key: tuple[str, int, int], finding: Diagnostic) -> None:
+        self._found[key] = finding
+        self._times[key] = 1
+        if self._launch.observer is not None:
+            self._launch.observer.reported(finding)
 
     def review(self, uses: Uses) -> None:
         """Forget findings about values that nothing uses; say what uses the others."""
@@ -218,8 +223,7 @@ class Reports:
         """Keep a finding and end the launch."""
         key = (code, -1 if op is None else op.index, 0)
         self._found.pop(key, None)
-        self._found[key] = self.make(code, message, op, **fields)
-        self._times[key] = 1
+        self._keep(key, self.make(code, message, op, **fields))
         raise LaunchEnded
 
     def misused(self, misuse: Misuse) -> NoReturn:

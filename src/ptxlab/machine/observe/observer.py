@@ -104,6 +104,9 @@ class Observer:
     def acquired(self, barrier: Any) -> None:
         """The running warp has observed that a phase of an mbarrier is complete."""
 
+    def reported(self, finding: Diagnostic) -> None:
+        """A finding has been made, for the first time in the launch."""
+
     def advice(self, operand: MatrixOperand, cta: CtaState) -> str:
         """Return which descriptor would read a matrix operand that this one cannot read; "" if it is not known."""
         return ""

@@ -135,10 +135,7 @@ class Replay:
 
         started = time.perf_counter()
         options = replace(self.options, **{"trace": None, "outside": None, "profile": False} | changes)
-        target, sms, ctas_per_sm, launches = self.device
-        device = Device(target, sms, ctas_per_sm)
-        device.launches = launches
-        device.memory = self.memory.copy()
+        device = self.restored()
         again = observe is None and program is None and options.confirms
         if program is not None:
             executable = Executable(program)
@@ -150,6 +147,14 @@ class Replay:
         launch = Launch(device, self.kernel.module.ast, program, executable, options, self.parameters, self.variables, observe, trace)
         own = replace(self, options=options)
         return execute(launch, started, own, own if again else None), device.memory
+
+    def restored(self) -> Device:
+        """A device as it was before the launch, with a copy of the memory."""
+        target, sms, ctas_per_sm, launches = self.device
+        device = Device(target, sms, ctas_per_sm)
+        device.launches = launches
+        device.memory = self.memory.copy()
+        return device
 
     def observe(
         self, make: Callable[[Launch], ObserverT], program: Program | None = None, events: bool = True, **changes: Any

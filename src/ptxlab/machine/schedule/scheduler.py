@@ -219,7 +219,7 @@ class Scheduler:
                 elif not (self._poll() or self.perform_one() or launch.start_cluster() or self._expire()):
                     if not launch.resident:
                         return
-                    launch.reports.hang()
+                    self.no_progress()
         except Misuse as misuse:
             launch.reports.misused(misuse)
 
@@ -237,7 +237,11 @@ class Scheduler:
         if self._poll() or self.perform_one() or self.launch.start_cluster():
             return
         if self._watch.repeats() and not self._expire() and not self._wait_outside(self._watch.digest()):
-            self.launch.reports.hang()
+            self.no_progress()
+
+    def no_progress(self) -> None:
+        """End the launch: no warp can go on."""
+        self.launch.reports.hang()
 
     def _wait_outside(self, state: int) -> bool:
         """Wait for what runs beside the launch; what the launch executes meanwhile does not count. False if nothing there can help."""

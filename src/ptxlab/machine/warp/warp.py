@@ -35,6 +35,7 @@ __all__ = [
     "fill_specials",
     "lanes_of",
     "launch_values",
+    "special_registers",
 ]
 
 RUN, WAIT, CONVERGE = 0, 1, 2
@@ -287,6 +288,14 @@ def _warp_value(name: str, block: tuple[int, int, int], warp: int) -> Any:
     x, y, _ = block
     thread = _LANE + np.uint64(warp * 32)
     return {"%warpid": warp, "%tid.x": thread % x, "%tid.y": thread // x % y, "%tid.z": thread // (x * y)}[name]
+
+
+def special_registers(warp: Warp) -> dict[str, NDArray[np.uint64]]:
+    """The special registers of a warp by name, in all lanes, whether the program reads them or not; without clocks and counters."""
+    launch = warp.launch
+    shared = launch_values(launch) | cta_values(launch, warp.cta)
+    own = {name: _warp_value(name, launch.options.block, warp.warp_id) for name in (*_axes("%tid", (0, 0, 0)), "%warpid", *_LANE_VALUES)}
+    return {name: np.broadcast_to(np.asarray(value, np.uint64), 32) for name, value in (own | shared).items()}
 
 
 def fill_specials(launch: Launch, cta_table: dict[str, int], warp: int, frame: NDArray[np.uint8]) -> None:

@@ -1,0 +1,33 @@
+"""The debugger: a launch that stands still, moves by instructions, lines and events, and goes back.
+
+`Session` is the whole interface: motion, inspection, breakpoints, choices. `Console` executes commands of text with it.
+"""
+
+from ptxlab.debug._commands import COMMANDS, Answer, Command, Console
+from ptxlab.debug._conditions import Expression
+from ptxlab.debug._inspection import Focus, Frame
+from ptxlab.debug._points import Choice, DebugError, Event, Position
+from ptxlab.debug._registers import RegisterValues
+from ptxlab.debug._report import Stop, WatchHit
+from ptxlab.debug._session import Session
+from ptxlab.debug._stops import Breakpoint, Watchpoint
+
+__all__ = [
+    "COMMANDS",
+    "Answer",
+    "Breakpoint",
+    "Choice",
+    "Command",
+    "Console",
+    "DebugError",
+    "Event",
+    "Expression",
+    "Focus",
+    "Frame",
+    "Position",
+    "RegisterValues",
+    "Session",
+    "Stop",
+    "WatchHit",
+    "Watchpoint",
+]

@@ -1,0 +1,337 @@
+"""The commands of the debugger: a line of text does one thing with a session and gives an answer, as text and as plain values."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from ptxlab import ptx
+from ptxlab.debug._points import DebugError, Position, refuse
+from ptxlab.debug._report import Stop
+from ptxlab.debug._session import Session
+from ptxlab.diagnostics import diagnose
+
+__all__ = ["COMMANDS", "Answer", "Command", "Console"]
+
+_NEIGHBOURS = 4
+"""Lines that `list` shows before and after the one at which the thread stands."""
+_HELP_COLUMN = 44
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command has found: a stop, or a value that JSON can hold; and the same as text."""
+
+    text: str
+    stop: Stop | None = None
+    value: Any = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"stop": self.stop.as_dict()} if self.stop is not None else {"value": _json_value(self.value)}
+
+
+def _json_value(value: Any) -> Any:
+    """The value with texts in place of NaN and infinity, which JSON does not have."""
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {name: _json_value(item) for name, item in value.items()}
+    return [_json_value(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its name, what may follow, what it does in one sentence, and the function."""
+
+    name: str
+    form: str
+    help: str
+    do: Callable[[Session, list[str]], Answer]
+
+
+# --------------------------------------------------------------------------------------------------------------- arguments
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise refuse("G101", f"{text!r} is no whole number", fix="write it as 12 or 0x0c") from None
+
+
+def _place(text: str) -> int | str:
+    """An address, or the name of a variable."""
+    return _number(text) if text[:1].isdigit() else text
+
+
+def _count(words: list[str]) -> int:
+    """How often, once if it is not said."""
+    count = _number(words[0]) if words else 1
+    if count < 1 or len(words) > 1:
+        raise refuse("G101", f"{' '.join(words)!r} does not say how often", fix="give a number from 1")
+    return count
+
+
+def _which(words: list[str]) -> int:
+    """The number of a breakpoint or an operation."""
+    if len(words) != 1:
+        raise refuse("G101", f"one number is expected, not {' '.join(words)!r}")
+    return _number(words[0])
+
+
+def _stopped(stop: Stop) -> Answer:
+    return Answer(stop.as_text(), stop)
+
+
+def _moves(move: Callable[[Session], Stop]) -> Callable[[Session, list[str]], Answer]:
+    return lambda session, words: _stopped(move(session))
+
+
+def _moves_by(move: Callable[[Session, int], Stop]) -> Callable[[Session, list[str]], Answer]:
+    return lambda session, words: _stopped(move(session, _count(words)))
+
+
+def _rows(rows: Sequence[dict[str, Any]]) -> Answer:
+    lines = ["  ".join(f"{name} {_short(value)}" for name, value in row.items()) for row in rows]
+    return Answer("\n".join(lines) or "none", None, list(rows))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + "; ".join(_short(item) for item in value) + "]"
+    return " ".join(f"{name} {_short(item)}" for name, item in value.items()) if isinstance(value, dict) else str(value)
+
+
+# --------------------------------------------------------------------------------------------------------------- functions
+
+
+def _break(session: Session, words: list[str]) -> Answer:
+    kind, where, *rest = [*words, "", ""][: max(len(words), 2)]
+    hits = 1
+    if rest[-2:-1] == ["hits"]:
+        hits = _number(rest[-1])
+        rest = rest[:-2]
+    if rest and rest[0] != "if":
+        raise refuse("G101", f"after the place follows if or hits, not {rest[0]!r}")
+    made = session.break_at(kind, where, " ".join(rest[1:]) or None, hits)
+    return Answer(f"breakpoint {made.number}", None, {"number": made.number})
+
+
+def _watch(session: Session, words: list[str]) -> Answer:
+    memory, *rest = words or [""]
+    if memory == "register" and len(rest) == 1:
+        made = session.watch_register(rest[0])
+    elif memory == "tensor" and 2 <= len(rest) <= 4:
+        made = session.watch_tensor(*map(_number, rest))
+    elif 1 <= len(rest) <= 2:
+        made = session.watch_memory(memory, _place(rest[0]), *map(_number, rest[1:]))
+    else:
+        raise refuse("G101", f"watch cannot be followed by {' '.join(words)!r}", fix="see: help watch")
+    return Answer(f"watchpoint {made.number}", None, {"number": made.number})
+
+
+def _breakpoints(session: Session, words: list[str]) -> Answer:
+    stops = session.stops
+    rows: list[dict[str, Any]] = []
+    for number, each in stops.breakpoints.items():
+        condition = {} if each.condition is None else {"if": each.condition.text}
+        rows.append({"number": number, each.kind: each.where, **condition, "hits": each.hits, "hit": stops.counts.get(number, 0)})
+    for number, watch in stops.watchpoints.items():
+        rows.append({"number": number, "watch": watch.memory, "place": list(watch.place), "cta": watch.cta, "warp": watch.warp})
+    return _rows(rows)
+
+
+def _delete(session: Session, words: list[str]) -> Answer:
+    session.delete(_which(words))
+    return Answer("", None, None)
+
+
+def _thread(session: Session, words: list[str]) -> Answer:
+    given: dict[str, Any] = {}
+    for name, text in zip(words[::2], words[1::2], strict=False):
+        if name not in ("cta", "warp", "lane"):
+            raise refuse("G101", f"a thread has a cta, a warp and a lane, no {name!r}", fix="thread cta 0,0,0 warp 1 lane 5")
+        given[name] = tuple(map(_number, text.split(","))) if name == "cta" else _number(text)
+    focus = session.choose_thread(**given)
+    return Answer(str(focus), None, {"cta": focus.cta, "warp": focus.warp, "lane": focus.lane})
+
+
+def _registers(session: Session, words: list[str]) -> Answer:
+    found = [session.register(name) for name in words] if words else session.registers()
+    lane = session.focus.lane
+    lines = []
+    for each in found:
+        undefined = each.undefined[lane]
+        shown = "no value" if undefined == (1 << each.bits) - 1 else str(each.value(lane))
+        partly = f", bits {undefined:#x} undefined" if undefined and shown != "no value" else ""
+        raw = f" ({each.raw[lane]:#x})" if shown != "no value" and each.bits > 1 else ""
+        lines.append(f"{each.name} .{each.type} {shown}{raw}{partly}")
+    return Answer("\n".join(lines), None, [each.as_dict() for each in found])
+
+
+def _special(session: Session, words: list[str]) -> Answer:
+    lane = session.focus.lane
+    found = {name: values for name, values in session.special().items() if not words or name in words}
+    return Answer("\n".join(f"{name} {values[lane]}" for name, values in found.items()), None, found)
+
+
+def _print(session: Session, words: list[str]) -> Answer:
+    value = session.evaluate(" ".join(words))
+    return Answer(str(value), None, value)
+
+
+def _expect(session: Session, words: list[str]) -> Answer:
+    text = " ".join(words)
+    if not session.evaluate(text):
+        raise DebugError(diagnose("G105", f"{text} is not true in {session.focus}"))
+    return Answer("", None, True)
+
+
+def _memory(session: Session, words: list[str]) -> Answer:
+    if not 2 <= len(words) <= 4:
+        message = "memory is followed by a state space, an address, and perhaps a number and a type"
+        raise refuse("G101", message, fix="memory shared 0x400 16 f32")
+    count = _number(words[2]) if len(words) > 2 else 1
+    found = session.memory(words[0], _place(words[1]), count, words[3] if len(words) > 3 else "b32")
+    return Answer(" ".join(map(str, found.tolist())), None, found.tolist())
+
+
+def _tensor(session: Session, words: list[str]) -> Answer:
+    kind = words.pop() if len(words) > 2 and not words[-1][:1].isdigit() else "b32"
+    if not 2 <= len(words) <= 4:
+        raise refuse("G101", "tensor is followed by a lane, a column, and perhaps numbers of both and a type", fix="tensor 0 0 4 8 f32")
+    lane, column, lanes, columns = (*map(_number, words), 1, 1)[:4] if len(words) != 3 else (*map(_number, words), 1)
+    found = session.tensor(lane, column, lanes, columns, kind)
+    return Answer("\n".join(" ".join(map(str, row)) for row in found.tolist()), None, found.tolist())
+
+
+def _stack(session: Session, words: list[str]) -> Answer:
+    frames = session.stack()
+    lines = [f"{frame.function} at line {frame.line}" + (f" ({frame.source})" if frame.source else "") for frame in frames]
+    return Answer("\n".join(lines) or "the thread has ended", None, [frame.as_dict() for frame in frames])
+
+
+def _list(session: Session, words: list[str]) -> Answer:
+    op = session.op()
+    around = _number(words[0]) if words else op.line if op is not None else 1
+    module = session.launch.module
+    last = module.text.count("\n") + 1
+    rows = [(n, ptx.line_text(module, n)) for n in range(max(around - _NEIGHBOURS, 1), min(around + _NEIGHBOURS, last) + 1)]
+    mark = 0 if op is None else op.line
+    return Answer("\n".join(f"{'>' if n == mark else ' '}{n:5} {text}" for n, text in rows), None, dict(rows))
+
+
+def _save(session: Session, words: list[str]) -> Answer:
+    position = session.position.as_dict()
+    if words:
+        try:
+            Path(words[0]).write_text(json.dumps(position), encoding="utf-8")
+        except OSError as error:
+            raise refuse("G104", f"cannot write {words[0]}: {error.strerror}") from None
+    return Answer(json.dumps(position), None, position)
+
+
+def _load(session: Session, words: list[str]) -> Answer:
+    name = words[0] if words else ""
+    try:
+        position = Position.of(json.loads(Path(name).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise refuse("G104", f"cannot read {name}: {error.strerror}") from None
+    except (ValueError, TypeError, KeyError):
+        raise refuse("G104", f"{name} holds no position", fix="write it with: save FILE") from None
+    return _stopped(session.go_to(position))
+
+
+def _help_line(command: Command) -> str:
+    head = f"{command.name} {command.form}".strip()
+    return f"{head:{_HELP_COLUMN}}{command.help}" if len(head) < _HELP_COLUMN else f"{head}\n{'':{_HELP_COLUMN}}{command.help}"
+
+
+def _help(session: Session, words: list[str]) -> Answer:
+    shown = [command for command in COMMANDS.values() if not words or command.name in words]
+    text = "\n".join(map(_help_line, shown))
+    return Answer(text, None, {c.name: {"form": c.form, "help": c.help} for c in shown})
+
+
+_LISTED = (
+    Command("where", "", "Say where the launch stands.", _moves(Session.where)),
+    Command("step", "[N]", "Execute N instructions of the chosen thread.", _moves_by(Session.step)),
+    Command("next", "[N]", "The same; a call counts as one.", _moves_by(Session.next)),
+    Command("line", "[N]", "Execute up to another line of the source, or of the PTX without one.", _moves_by(Session.step_line)),
+    Command("next-line", "[N]", "The same; lines of called functions do not count.", _moves_by(Session.next_line)),
+    Command("out", "", "Execute until the thread has left its function.", _moves(Session.out)),
+    Command("any", "[N]", "Go on by N instructions of whatever warp is next, or asynchronous operations.", _moves_by(Session.step_any)),
+    Command("barrier", "", "Execute up to an instruction that arrives at a barrier or waits.", _moves(Session.to_barrier)),
+    Command("async", "", "Go on until an asynchronous operation is issued, committed or performs.", _moves(Session.to_asynchronous)),
+    Command("continue", "", "Go on to a breakpoint, a watchpoint, an error, or the end.", _moves(Session.run)),
+    Command("back", "[N]", "Undo N instructions of the chosen thread.", _moves_by(Session.step_back)),
+    Command("any-back", "[N]", "Undo N instructions of whatever warps, or asynchronous operations.", _moves_by(Session.step_any_back)),
+    Command("line-back", "", "Go back to where the thread began its line, or the line before.", _moves(Session.step_line_back)),
+    Command("continue-back", "", "Go back to a breakpoint, a watchpoint, an error, or the start.", _moves(Session.run_back)),
+    Command("break", "KIND WHERE [if EXPRESSION] [hits N]", "KIND is line, source, function, instruction or finding.", _break),
+    Command("watch", "global|shared ADDRESS [BYTES] | tensor LANE COLUMN [LANES COLUMNS] | register NAME", "Stop at changes.", _watch),
+    Command("breakpoints", "", "List breakpoints and watchpoints.", _breakpoints),
+    Command("delete", "N", "Remove a breakpoint or watchpoint.", _delete),
+    Command("thread", "[cta X,Y,Z] [warp N] [lane N]", "Choose a thread, or say which is chosen.", _thread),
+    Command("warps", "", "List the resident warps, and where their lanes stand.", lambda session, words: _rows(session.warps())),
+    Command("stack", "", "Show the functions that the thread is in.", _stack),
+    Command("list", "[LINE]", "Show the PTX around a line.", _list),
+    Command("registers", "[NAME ...]", "Show registers of the thread; JSON has all lanes.", _registers),
+    Command("special", "[NAME ...]", "Show special registers of the thread; JSON has all lanes.", _special),
+    Command("print", "EXPRESSION", "Compute with registers of the thread.", _print),
+    Command("expect", "EXPRESSION", "Fail if the expression is not true.", _expect),
+    Command("memory", "global|shared|local|param ADDRESS [COUNT [TYPE]]", "Show memory; variables have names.", _memory),
+    Command("tensor", "LANE COLUMN [LANES COLUMNS] [TYPE]", "Show tensor memory, a line for each lane.", _tensor),
+    Command("barriers", "", "Show the barriers of the CTA, and who waits.", lambda session, words: _rows(session.barriers())),
+    Command("operations", "", "List outstanding asynchronous operations.", lambda session, words: _rows(session.operations())),
+    Command("perform", "N", "Perform an outstanding operation now.", lambda session, words: _stopped(session.perform(_which(words)))),
+    Command("freeze", "", "Keep the chosen warp from running.", _moves(Session.freeze)),
+    Command("thaw", "", "Let the chosen warp run again.", _moves(Session.thaw)),
+    Command("alone", "", "Let only the chosen warp run.", _moves(Session.alone)),
+    Command("thaw-all", "", "Let all warps run again.", _moves(Session.thaw_all)),
+    Command("save", "[FILE]", "Write the position to a file, or show it.", _save),
+    Command("load", "FILE", "Go to a position that was saved.", _load),
+    Command("help", "[COMMAND]", "List the commands.", _help),
+)
+COMMANDS = {command.name: command for command in _LISTED}
+"""The commands by name."""
+
+
+class Console:
+    """Executes commands.
+
+    Parameters
+    ----------
+    session : with which they do what they say
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def execute(self, line: str) -> Answer | None:
+        """Execute a line; None for one that is empty or a comment (``#``).
+
+        Raises
+        ------
+        DebugError
+            if the command is not known (G101), or cannot be done
+        """
+        text = line.strip()
+        if not text or text.startswith("#"):
+            return None
+        try:
+            name, *words = shlex.split(text)
+        except ValueError as error:
+            raise refuse("G101", f"{text!r} cannot be read: {error}") from None
+        command = COMMANDS.get(name)
+        if command is None:
+            raise refuse("G101", f"there is no command {name!r}", fix="help lists the commands")
+        if not command.form and words:
+            raise refuse("G101", f"{name} takes nothing, not {' '.join(words)!r}")
+        return command.do(self.session, words)

@@ -329,7 +329,7 @@ def test_shapes_that_end_before_the_last_column() -> None:
     found = next(d for d in diagnostics(access(load, "T622", "")) if d.code == "T622")
     assert found.fix == (
         "correct the column, bits 0-15 of the address, or the offset of the second half; "
-        "tcgen05.ld with .32x32b.x8 has as many registers and ends at column 511"
+        "the shape .32x32b.x8 has as many registers and ends at column 511"
     )
     found = next(d for d in diagnostics(SHOWN["column out of range"]) if d.code == "T622")
     assert found.fix.endswith("the offset of the second half")

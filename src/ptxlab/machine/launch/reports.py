@@ -259,7 +259,7 @@ class Reports:
                 text += f" any more: tcgen05.dealloc at line {gone[0].line} has freed it"
                 fields["fix"] = gone[1]
         if kind == Fault.TENSOR_RANGE:
-            fields["fix"] += _other_shapes(op, self._launch.program.natives.get(op.index), address)
+            fields["fix"] += _other_shapes(self._launch.program.natives.get(op.index), address)
         registers = self._launch.program.registers
         name = "a register"
         if code == "R802":
@@ -357,8 +357,7 @@ def access_bytes(described: Native | None) -> int:
     return described.size if isinstance(described, LaneAccess | Atomic | CopyAsync) else 1
 
 
-def _other_shapes(op: Op, described: Native | None, address: int) -> str:
+def _other_shapes(described: Native | None, address: int) -> str:
     """The end of a fix: the shapes with which a load or store of tensor memory would not go beyond the last column."""
     fitting = fitting_shapes(described, address & 0xFFFF) if isinstance(described, TensorAccess) else []
-    name = ".".join(op.opcode.split(".")[:2])
-    return "".join(f"; {name} with {shape} has as many registers and ends at column {last}" for shape, last in fitting)
+    return "".join(f"; the shape {shape} has as many registers and ends at column {last}" for shape, last in fitting)

@@ -18,7 +18,7 @@ __all__ = ["Recorder", "observed_by", "reached"]
 @contextmanager
 def observed_by(observe: Callable[[Any], Observer]) -> Iterator[None]:
     """Launches that ask for the sanitizer get this observer in its place."""
-    with patch.object(launch, "observer_for", lambda launch, trace: observe(launch)):
+    with patch.object(launch, "observer_for", lambda launch, *_: observe(launch)):
         yield
 
 

@@ -192,9 +192,7 @@ class WordCheck:
     def copied(self, operation: AsyncOperation, source: MatrixOperand, words: Words, cta: Any) -> None:
         """Report rows that tcgen05.cp copies and that have no image, if another descriptor has one."""
         found = sources_of(words.sources, source.chunks)
-        if not found.all() or image_of_words(found) is not None:
-            return
-        if words.are_prepared(source.chunks) or stands_as_copied(found, source.chunks):
+        if not found.all() or image_of_words(found) is not None or words.are_prepared(source.chunks):
             return
         key = operation.op.index, source.name
         attempts = self._attempts[key] = self._attempts.get(key, 0) + 1

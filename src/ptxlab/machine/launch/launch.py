@@ -61,7 +61,7 @@ class Launch:
         addresses: dict[str, int],
         observe: Callable[[Launch], Observer] | None = None,
         trace: Tracing | None = None,
-        scheduler: type[Scheduler] = Scheduler,
+        scheduler: type[Scheduler] | None = None,
     ) -> None:
         self.device = device
         self.module = module
@@ -120,7 +120,7 @@ class Launch:
         """By instruction: data that its handler keeps for this launch."""
         self.handlers, self.together = facts.handlers, facts.together
         self.reports = Reports(self)
-        self.scheduler = scheduler(self, executable.run)
+        self.scheduler = (scheduler or Scheduler)(self, executable.run)
         self._template = executable.new_frame()
         self.observations = Observations(self)
         self.wake, self.enqueue = self.scheduler.wake, self.scheduler.issue

@@ -79,6 +79,7 @@ def beside_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "kernel.ptx").write_text(corrected)
     (tmp_path / "launch.toml").write_text(FILES["launch.toml"].replace('"to"', '"C"'))
     (tmp_path / "script.py").write_text("print('no kernel')\n")
+    (tmp_path / "commands.txt").write_text("continue\n")
     np.save("expected.npy", np.arange(32, dtype=np.uint32))
     return tmp_path
 

@@ -90,6 +90,8 @@ class DriverMemory(DeviceMemory):
         self._lock = threading.Lock()
         self._freed: deque[Allocation] = deque()
         self._changes = (HeapChange * _BATCH)()
+        self._own_changes = 0
+        """How many changes since `update` are variables of modules."""
         self._left: deque[ProgramMemory] = deque(maxlen=_REMEMBERED)
         self.place_of: Callable[[int], Place | None] = lambda _: None
 
@@ -101,6 +103,7 @@ class DriverMemory(DeviceMemory):
         if not address:
             raise PtxlabError(diagnose("A311", f"{name} needs {size} bytes, and the device has no such memory"))
         with self._lock:
+            self._own_changes += 1
             made = self.attach(address, host_bytes(address, size), name, writable=writable, copied_back=copied_back)
         if not written:
             made.leave_unwritten()
@@ -110,6 +113,7 @@ class DriverMemory(DeviceMemory):
         """Free what `allocate` gave."""
         if not allocation.freed:
             with self._lock:
+                self._own_changes += 1
                 super().free(allocation)
             self._library.ptxlab_heap_free(allocation.base)
 
@@ -147,7 +151,7 @@ class DriverMemory(DeviceMemory):
             version = self._library.ptxlab_heap_version()
             if version == self._version:
                 return
-            self._version = version
+            self._version, self._own_changes = version, 0
             moved = False
             while taken := self._library.ptxlab_heap_changes(self._changes, _BATCH):
                 for change in self._changes[:taken]:
@@ -158,7 +162,7 @@ class DriverMemory(DeviceMemory):
 
     def is_current(self) -> bool:
         """Whether the program has changed nothing since `update`."""
-        return self._version == int(self._library.ptxlab_heap_version())
+        return self._version + self._own_changes == int(self._library.ptxlab_heap_version())
 
     def take_left(self) -> list[ProgramMemory]:
         """What the program has allocated and has not freed, with what ends of contexts have freed since the last call."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ptxlab
-from ptxlab.machine.launch.program_facts import uses_tensor_memory
+from ptxlab.machine.launch.program_facts import facts_of, uses_tensor_memory
 
 from .launch_helpers import kernel, store
 
@@ -95,3 +96,19 @@ def test_which_instructions_use_tensor_memory(name: str) -> None:
         first, second, *_ = (*op.opcode.split("."), "")
         assert uses_tensor_memory(program) == (first == "tcgen05" and second in IN_TENSOR_MEMORY), op.opcode
     program.ops = every
+
+
+def test_programs_that_share_an_executable_have_their_own_services() -> None:
+    """The mutation benchmark changes services and compiles nothing again."""
+    text = ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k() { nanosleep.u32 1; bar.sync 0; ret; }"
+    program, executable = ptxlab.loads(text).kernel().variant(False, False)
+    (place,) = [i for i, op in enumerate(program.ops) if op.opcode.startswith("bar")]
+
+    def changed(warp: object) -> None:
+        raise NotImplementedError
+
+    ops = list(program.ops)
+    ops[place] = replace(ops[place], row=replace(ops[place].row, semantics=changed))
+    assert facts_of(program, executable).handlers[place] is program.ops[place].row.semantics
+    assert facts_of(replace(program, ops=ops), executable).handlers[place] is changed
+    assert facts_of(program, executable).handlers[place] is program.ops[place].row.semantics

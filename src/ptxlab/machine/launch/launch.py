@@ -69,7 +69,7 @@ class Launch:
         self.options = options
         self.policy = options.policy
         self.model = options.model
-        self.facts = facts = facts_of(executable)
+        self.facts = facts = facts_of(program, executable)
         self.early_results = options.policy == "eager" and bool(facts.each_of(early_uses))
         self.target = device.target or module.target
         self.deferred = options.policy != "eager"
@@ -374,7 +374,7 @@ def run(kernel: Kernel, device: Device, options: LaunchConfiguration, args: Iter
     try:
         device.launches += 1
         roots = arguments.packed + b"".join(address.to_bytes(8, "little") for address in addresses.values())
-        confirms = options.confirms and not facts_of(executable).of(only_computes)
+        confirms = options.confirms and not facts_of(program, executable).of(only_computes)
         size = sum(allocation.size for allocation in device.memory.reached_from(roots)) if confirms else 0
         again = confirms and (options.keep_inputs or size <= _MOST_KEPT)
         replay = Replay.of(kernel, options, device, values, arguments, addresses, roots) if options.keep_inputs or again else None

@@ -79,11 +79,11 @@ def _every(program: Program, find: Callable[[Program], Iterable[T]]) -> tuple[T,
 _FACTS: WeakKeyDictionary[Executable, ProgramFacts] = WeakKeyDictionary()
 
 
-def facts_of(executable: Executable) -> ProgramFacts:
-    """The facts about the program of an executable."""
+def facts_of(program: Program, executable: Executable) -> ProgramFacts:
+    """The facts about a program, kept with its executable; programs whose services differ may share one."""
     found = _FACTS.get(executable)
-    if found is None:
-        found = _FACTS[executable] = ProgramFacts(executable.program)
+    if found is None or found.program is not program:
+        found = _FACTS[executable] = ProgramFacts(program)
     return found
 
 

@@ -385,5 +385,7 @@ def test_a_launch_copies_only_what_it_can_reach(driver: Driver) -> None:
     memory = driver.own.bridge.memory
     memory.update()
     reached = memory.reached_from(table.value.to_bytes(8, "little") + b"\x00\x01")
-    assert {a.base for a in reached} & {table.value, near.value, far.value} == {table.value, near.value}
-    assert {a.base for a in memory.copy(far.value.to_bytes(8, "little")).live()} == {far.value}
+    # Memory of other tests that holds undefined bits is copied, too.
+    ours = {table.value, near.value, far.value}
+    assert {a.base for a in reached} & ours == {table.value, near.value}
+    assert {a.base for a in memory.copy(far.value.to_bytes(8, "little")).live()} & ours == {far.value}

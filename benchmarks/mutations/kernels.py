@@ -54,7 +54,7 @@ def _from_files() -> Makers:
 
 
 def _of_family(name: str, family: Any) -> Kernel:
-    """The smallest size, and one with more turns of the loops: so many that every stage of a pipeline is used again."""
+    """The smallest size, and one with more iterations of the loops: so many that every stage of a pipeline is used again."""
     from tests.end_to_end.triton.case_helpers import kernel
 
     first, *others = family.sizes

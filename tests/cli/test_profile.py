@@ -54,7 +54,7 @@ def called(*arguments: object) -> Result:
 
 
 def rows(output: str, *titles: str) -> dict[str, list[str]]:
-    """The rows of the last table: the first words, and the numbers behind them."""
+    """The rows of the last table: the first words, and the numbers after them."""
     table = output.partition(titles[0])[2]
     found = re.findall(r"^ +(\S.*?)  +(\(?\d.*)$", table, re.MULTILINE)
     return {name: numbers.split() for name, numbers in found}

@@ -194,7 +194,7 @@ HALVES = """
 
 @pytest.mark.parametrize("policy", ["eager", "lazy"])
 def test_halves_of_an_element_that_a_bulk_copy_brings(policy: str) -> None:
-    """By different threads; what is written after the copy is not behind it."""
+    """By different threads; what is written after the copy is not in it."""
     out, result = launched(HALVES, threads=32, shared=".shared .align 128 .b8 words[128];", policy=policy)
     result.raise_for_errors()
     for index in (0, 9, 31):

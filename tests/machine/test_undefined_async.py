@@ -134,7 +134,7 @@ IDESC = int(InstructionDescriptor(kind="f16", m=128, n=16, a="f16", b="f16", d="
 TENSOR = """.shared .align 1024 .b8 s[8192]; .shared .align 8 .b64 mbar; .shared .align 4 .b32 slot; .reg .b64 da, db; .reg .b32 ta, d<16>;
 .reg .pred first, none;"""
 PLACE = "shr.u32 r4, tid, 3; shl.b32 r4, r4, 8; and.b32 r5, tid, 7; mad.lo.u32 r4, r5, 16, r4; add.u32 r4, r4, s;"
-"""Where the thread's row of A is, and 4096 bytes behind its row of B."""
+"""Where the thread's row of A is, and its row of B, 4096 bytes after it."""
 ALLOCATE = """setp.eq.u32 first, tid, 0;
 setp.eq.u32 q, warp, 0;
 @q tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;

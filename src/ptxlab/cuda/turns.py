@@ -27,7 +27,7 @@ STREAM_THREAD = "ptxlab stream"
 
 
 class Turns:
-    """A lock that is handed on in order; `ptxlab.machine` asks it between turns of warps.
+    """A lock that is handed on in order; `ptxlab.machine` asks it between the time slices of warps.
 
     Parameters
     ----------

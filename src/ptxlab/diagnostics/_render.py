@@ -32,7 +32,7 @@ Segment = tuple[str, str]
 def render_text(diagnostics: Iterable[Diagnostic], color: bool = False) -> str:
     """Write diagnostics for a person.
 
-    Each has its headline, the PTX line with a caret, the line of source code behind it where the file is at hand, the
+    Each has its headline, the PTX line with a caret, its line of source code where the file is at hand, the
     facts, the reason and the fix.
 
     Parameters

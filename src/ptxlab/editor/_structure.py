@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -129,27 +130,15 @@ class Structure:
 
     def statement_at(self, token: int) -> Statement | None:
         """The instruction that a token stands in."""
-        low, high = 0, len(self.statements)
-        while low < high:
-            middle = (low + high) // 2
-            if self.statements[middle].last < token:
-                low = middle + 1
-            else:
-                high = middle
-        if low < len(self.statements) and self.statements[low].first <= token:
-            return self.statements[low]
+        at = bisect_left(self.statements, token, key=lambda statement: statement.last)
+        if at < len(self.statements) and self.statements[at].first <= token:
+            return self.statements[at]
         return None
 
     def token_at(self, offset: int) -> int:
         """The token that a place in the text touches, a word before punctuation; -1 if there is none."""
-        low, high = 0, len(self.tokens)
-        while low < high:
-            middle = (low + high) // 2
-            if self.tokens[middle].end < offset:
-                low = middle + 1
-            else:
-                high = middle
-        touching = [at for at in (low, low + 1) if at < len(self.tokens) and self.tokens[at].start <= offset <= self.tokens[at].end]
+        first = bisect_left(self.tokens, offset, key=lambda token: token.end)
+        touching = [at for at in (first, first + 1) if at < len(self.tokens) and self.tokens[at].start <= offset <= self.tokens[at].end]
         words = [at for at in touching if self.tokens[at].kind in ("word", "number", "directive")]
         return next(iter(words or touching), -1)
 
@@ -234,7 +223,7 @@ class _Reader:
         return at
 
     def _parameters(self, at: int, scope: int) -> int:
-        """Declare the parameters in parentheses; the token behind them."""
+        """Declare the parameters in parentheses; return the token after them."""
         at += 1
         while at < self.count and self.texts[at] not in (")", "{", ";"):
             if self.texts[at] in _SPACES or self.texts[at] == ".reg":
@@ -254,7 +243,7 @@ class _Reader:
         return at + (at < self.count and self.texts[at] == ")")
 
     def _variables(self, at: int, scope: int) -> int:
-        """Declare the variables, or the registers, of a declaration; the token behind it."""
+        """Declare the variables, or the registers, of a declaration; return the token after it."""
         space = self.texts[at]
         kind = "register" if space == ".reg" else "variable"
         type, depth, fresh, begin = "", 0, True, at
@@ -298,7 +287,7 @@ class _Reader:
     # ------------------------------------------------------------------------------------- body
 
     def _body(self, at: int, scope: int) -> int:
-        """Read statements up to the brace that closes a body; the token behind it."""
+        """Read statements up to the brace that closes a body; return the token after it."""
         opened = [(at, scope)]
         at += 1
         while at < self.count:

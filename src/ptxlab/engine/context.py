@@ -122,7 +122,7 @@ class Word(IntEnum):
     COPIED = 52
     """in: address of uint64 for each word of the CTA's shared memory; 0 if it is not recorded
 
-    Those of the other CTAs of the cluster stand before and behind them, in the order of their ranks.
+    Those of the other CTAs of the cluster stand before and after them, in the order of their ranks.
     The global address from which cp.async, or a load and a store, brought the word; 0 where that is not known.
     """
     COUNTERS = 53

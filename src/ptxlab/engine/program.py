@@ -182,7 +182,7 @@ class Program:
     mirrored: bool = False
     """Whether compiled code follows the undefined bits of all registers, and those of memory in its mirrors."""
     zeros: int = 0
-    """Mirrored programs: frame offset of zeros, the undefined bits of defined values, and behind them of two buffers of 32 addresses."""
+    """Mirrored programs: frame offset of zeros, the undefined bits of defined values, and after them of two buffers of 32 addresses."""
     observed_loads: frozenset[int] = frozenset()
     """Loads of a mirrored program that are observed even if what they load is defined."""
     loaded: LoadedValues = field(default_factory=LoadedValues)

@@ -101,5 +101,5 @@ def _bytes(code: Any) -> bytes:
 
 
 def _text(ptx: bytes) -> str:
-    """PTX without the null bytes behind it."""
+    """PTX without the null bytes at its end."""
     return ptx.split(b"\0", 1)[0].decode(errors="replace")

@@ -32,7 +32,7 @@ class InstructionCounts:
     Attributes
     ----------
     opcode : as it is written
-    place, excerpt, source : where it stands in the PTX, that line, and the source line behind it
+    place, excerpt, source : where it stands in the PTX, that line, and its source line
     counts : in all warps
     by_role : in the warps of each role, in the order of `Profile.roles`
     """

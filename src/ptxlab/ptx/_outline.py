@@ -27,7 +27,7 @@ class PendingBlock(Block):
 
     Attributes
     ----------
-    start, stop : offsets of its opening brace, and behind its closing one
+    start, stop : offsets of its opening brace, and of the character after its closing brace
     """
 
     __slots__ = ("_file", "_text", "start", "stop")

@@ -71,7 +71,7 @@ def test_a_loop_in_which_a_part_waits(schedule: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_parts_that_come_one_after_the_other(schedule: dict[str, Any]) -> None:
-    """What divides the threads is behind them when they wait."""
+    """The threads have converged again when they wait."""
     assert found(run(STORED, LATE.format(LOADED), **schedule)) == []
 
 

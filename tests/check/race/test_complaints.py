@@ -15,7 +15,7 @@ from .small_kernels import FILL, SCHEDULES, WGMMA, found, launch
 class Complaint(NamedTuple):
     """An issue or pull request, a body with ``HERE`` where the two differ, what is wrong there and what is right, and the finding.
 
-    ``line`` is a part of the line that is named; ``also``: the codes of what goes wrong behind it.
+    ``line`` is a part of the line that is named; ``also``: the codes of what goes wrong after it.
     """
 
     name: str

@@ -28,7 +28,7 @@ LD = "tcgen05.ld.sync"
 class Fault(NamedTuple):
     """What is wrong, the change (old text, new text), the code, and a text on the line that the finding names.
 
-    ``follows``: what goes wrong behind it, and may be reported besides, as codes and texts on their lines; ``ends``: the one of these that
+    ``follows``: what goes wrong after it, and may be reported besides, as codes and texts on their lines; ``ends``: the one of these that
     under some schedules ends the launch first.
     """
 
@@ -153,7 +153,7 @@ def test_the_correct_kernel_is_clean(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("schedule", one_in(4, SCHEDULES))
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)
 def test_fault(fault: Fault, schedule: dict[str, Any]) -> None:
-    """Under every schedule: this code at this line, and besides only what goes wrong behind it."""
+    """Under every schedule: this code at this line, and besides only what goes wrong after it."""
     assert TEXT.count(fault.old) == 1, TEXT.count(fault.old)
     text = TEXT.replace(fault.old, fault.new)
     if fault.new.count(DEALLOC) == 1 and fault.old != DEALLOC:

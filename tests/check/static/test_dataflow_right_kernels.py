@@ -68,7 +68,7 @@ RIGHT: dict[str, tuple[str, tuple[Edit, ...]]] = {
         "cp_async",
         (("    cp.async.wait_group 1;\n", "    cp.async.commit_group;\n    cp.async.commit_group;\n    cp.async.wait_group 3;\n"),),
     ),
-    "a barrier between stores, which the threads behind it do not need": ("tensor_memory", ((_STORES, _STORES_WITH_BARRIER),)),
+    "a barrier between stores, which the threads after it do not need": ("tensor_memory", ((_STORES, _STORES_WITH_BARRIER),)),
     "zeros of an accumulator behind the fence": (
         "wgmma",
         ((_ZEROS, "\n"), (_FENCE_OF_REGISTERS, _FENCE_OF_REGISTERS.replace(";\n", f";{_ZEROS.replace('%f5, 0f00000000', '%f5, %f4')}", 1))),

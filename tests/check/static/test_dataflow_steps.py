@@ -1,4 +1,4 @@
-"""One execution of a kernel on known values: which turns of loops it has, which threads, and what of it is certain."""
+"""One execution of a kernel on known values: which iterations of loops it has, which threads, and what of it is certain."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The tensor maps that host code of CuTe DSL writes are those of the driver, bit for bit, but for two bits that it may set besides.
 
-It writes the first 64 bytes; what the driver has behind them follows from those.
+It writes the first 64 bytes; what the driver has after them follows from those.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a single thread cannot see: cache control, fences, events, sleeping. What was stored before them is loaded behind them."""
+"""What a single thread cannot see: cache control, fences, events, sleeping. What was stored before them is loaded after them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def _operation(row: Row) -> str:
 
 
 def rows(operation: str) -> list[Row]:
-    """The rows of ``tcgen05.operation``; those of wait and fence have ``::`` behind it."""
+    """The rows of ``tcgen05.operation``; those of wait and fence have ``::`` after it."""
     return [row for row in CATALOGUE["tcgen05"] if _operation(row) == operation]
 
 

@@ -143,7 +143,7 @@ ZEROS = "mov.b32 %d0, 0f00000000; mov.b32 %d1, %d0; mov.b32 %d2, %d1; mov.b32 %d
 
 
 def test_zeros_behind_the_fence() -> None:
-    """CuTe DSL for Hopper fills the accumulator before the fence, and its compiler moves the zeros behind it."""
+    """CuTe DSL for Hopper fills the accumulator before the fence, and its compiler moves the zeros after it."""
     fence, product = "wgmma.fence.sync.aligned;", multiply()
     body = f"{fence} {ZEROS} {product} {COMMIT} {WAIT} STORE"
     result, out = launch(body)

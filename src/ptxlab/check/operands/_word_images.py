@@ -67,7 +67,7 @@ class TakenWords(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """Bytes in global memory from the first k of the operand to the k behind its last one."""
+        """Bytes in global memory from the first k of the operand to the k after its last one."""
         lines, words = len(self.operand.chunks), self.operand.chunks.shape[1] * CHUNK // WORD
         return self.image.word * words if self.operand.major == "k" else self.image.line * lines
 

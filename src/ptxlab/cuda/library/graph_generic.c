@@ -46,15 +46,24 @@ CUresult ptxlab_cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNo
     return ptxlab_cuGraphAddNode_v2(node, graph, before, NULL, count, wanted);
 }
 
-CUresult ptxlab_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *wanted)
+/* Why parameters are refused for a node: they are not plain, the handle is wrong, or the node is of another type. */
+static CUresult refused_for(CUgraphNode node, const CUgraphNodeParams *wanted)
 {
     CUgraphNodeType type;
-    CUresult refused = is_plain(wanted) ? ptxlab_cuGraphNodeGetType(node, &type) : CUDA_ERROR_INVALID_VALUE;
+    if (!is_plain(wanted))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult refused = ptxlab_cuGraphNodeGetType(node, &type);
     if (refused)
         return refused;
-    if (type != wanted->type)
-        return CUDA_ERROR_INVALID_VALUE;
-    switch (type) {
+    return type == wanted->type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult ptxlab_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *wanted)
+{
+    CUresult refused = refused_for(node, wanted);
+    if (refused)
+        return refused;
+    switch (wanted->type) {
     case NODE_KERNEL:
         return ptxlab_cuGraphKernelNodeSetParams_v2(node, &wanted->kernel);
     case NODE_COPY:
@@ -70,14 +79,11 @@ CUresult ptxlab_cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *wanted
 
 CUresult ptxlab_cuGraphExecNodeSetParams(CUgraphExec executable, CUgraphNode node, CUgraphNodeParams *wanted)
 {
-    CUgraphNodeType type;
-    CUresult refused = is_plain(wanted) ? ptxlab_cuGraphNodeGetType(node, &type) : CUDA_ERROR_INVALID_VALUE;
+    CUresult refused = refused_for(node, wanted);
     if (refused)
         return refused;
-    if (type != wanted->type)
-        return CUDA_ERROR_INVALID_VALUE;
     CUcontext context = current_context();
-    switch (type) {
+    switch (wanted->type) {
     case NODE_KERNEL:
         return ptxlab_cuGraphExecKernelNodeSetParams_v2(executable, node, &wanted->kernel);
     case NODE_COPY:

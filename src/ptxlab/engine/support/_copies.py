@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptxlab.engine.context import NO_SOURCE, Word
 from ptxlab.engine.faults import Fault
-from ptxlab.engine.support.accesses import FAILED, emit_one, fail
+from ptxlab.engine.support.accesses import FAILED, emit_one, fail, lane_address
 from ptxlab.native.builder import Function, Module, Value
 
 __all__ = ["emit_copies"]
@@ -56,12 +56,7 @@ def _copy(module: Module, source: str) -> None:
     size = bytes_.to("i64")
     place = c.variable("i64")
     with c.each_bit(mask) as lane:
-        if source == "32":
-            address = (row.load("i32", lane) + offset.to("i32")).to("i64")
-        elif source == "64":
-            address = row.load("i64", lane) + offset
-        else:
-            address = offset
+        address = lane_address(source, row, offset, lane)
         place.set(size)
         with c.when(sizes.ne(0)):
             asked = sizes.load("i32", lane).to("i64")

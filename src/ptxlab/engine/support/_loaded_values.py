@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ptxlab.engine.context import NO_SOURCE, Word
+from ptxlab.engine.support.accesses import lane_address
 from ptxlab.isa.address_space import SHARED_RANK_SHIFT
 from ptxlab.native.builder import Module, Value
 
@@ -19,13 +20,7 @@ def emit_loaded_from(module: Module, source: str) -> None:
     )
     with c.when(context.word(Word.COPIED).ne(0)):
         with c.each_bit(mask) as lane:
-            if source == "32":
-                address = (row.load("i32", lane) + offset.to("i32")).to("i64")
-            elif source == "64":
-                address = row.load("i64", lane) + offset
-            else:
-                address = offset
-            place.store(address, lane)
+            place.store(lane_address(source, row, offset, lane), lane)
         with c.each_bit(skipped) as lane:
             place.store(c.const("i64", NO_SOURCE), lane)
     c.ret()

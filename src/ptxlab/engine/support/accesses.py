@@ -14,7 +14,19 @@ from ptxlab.engine.faults import Fault
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_BASE, PARAM_WINDOW, SHARED_RANK_SHIFT, SHARED_WINDOW
 from ptxlab.native.builder import Function, Module, Value
 
-__all__ = ["COUNTS", "FAILED", "converge", "emit_addresses", "emit_move", "emit_one", "fail", "frame_row", "rows_up_to"]
+__all__ = [
+    "COUNTS",
+    "FAILED",
+    "all_addresses",
+    "converge",
+    "emit_addresses",
+    "emit_move",
+    "emit_one",
+    "fail",
+    "frame_row",
+    "lane_address",
+    "rows_up_to",
+]
 
 _CALLED = {"generic": ("cluster", "global", "local", "param", "generic")}
 """The functions for one lane that a space needs, if they are not just its own."""
@@ -160,6 +172,24 @@ class _OneLane:
         self._fail(Fault.PARAM_RANGE)
 
 
+def lane_address(source: str, row: Value, offset: Value, lane: Value) -> Value:
+    """The address that a lane accesses: of 32 or 64 bits in a row, with an offset; if ``source`` is ``u``, the offset itself."""
+    if source == "u":
+        return offset
+    if source == "32":
+        return (row.load("i32", lane) + offset.to("i32")).to("i64")
+    return row.load("i64", lane) + offset
+
+
+def all_addresses(source: str, row: Value, offset: Value) -> Value:
+    """The addresses of all lanes, as in `lane_address`."""
+    if source == "u":
+        return offset.splat(32)
+    if source == "32":
+        return (row.load("<32 x i32>") + offset.to("i32")).to("i64")
+    return row.load("<32 x i64>") + offset
+
+
 def _resolve(module: Module, space: str, source: str) -> None:
     """``i32 resolve_SPACE_SOURCE(context, mask, row, offset, size, write, op, out)``; out: i64[32]; 0 or `FAILED`.
 
@@ -168,12 +198,7 @@ def _resolve(module: Module, space: str, source: str) -> None:
     c, (context, mask, row, offset, bytes_, write, op, out) = module.define(
         f"i32 resolve_{space}_{source}(ptr context, i32 mask, ptr row, i64 offset, i32 bytes, i32 write, i32 op, ptr out)"
     )
-    if source == "32":
-        address = (row.load("<32 x i32>") + offset.to("i32")).to("i64")
-    elif source == "64":
-        address = row.load("<32 x i64>") + offset
-    else:
-        address = offset.splat(32)
+    address = all_addresses(source, row, offset)
     size = bytes_.to("i64")
     if space in ("shared", "cluster"):
         inside = address - context.word(Word.SHARED_RANK)

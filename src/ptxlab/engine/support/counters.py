@@ -13,6 +13,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from ptxlab.engine.context import Word
+from ptxlab.engine.support.accesses import all_addresses
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ptxlab.native.builder import Module, Value
 
@@ -87,12 +88,7 @@ class _OneAccess:
         self.code, self.size, self.atomic = code, size, atomic
         self.row = _row(context, op.to("i64"))
         self.patterns = context.pointer(Word.PATTERNS).at(op.to("i64") * (8 * PATTERN_WORDS))
-        if source == "32":
-            self.addresses = (row.load("<32 x i32>") + offset.to("i32")).to("<32 x i64>")
-        elif source == "64":
-            self.addresses = row.load("<32 x i64>") + offset
-        else:
-            self.addresses = offset.splat(32)
+        self.addresses = all_addresses(source, row, offset)
         self.kept = code.stack("<32 x i64>", align=64)
         if space != "generic":
             self._count(mask, shared=space != "global")

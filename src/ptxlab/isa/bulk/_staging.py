@@ -128,7 +128,7 @@ class Staged(Generic[Part]):
 
     @property
     def written(self) -> tuple[int, ...]:
-        """``dims`` to which stores and reductions clip: they write whole 16-byte pieces of a row, also what is behind its last element."""
+        """``dims`` to which stores and reductions clip: they write whole 16-byte pieces of a row, also the bytes after its last element."""
         if self.padded:
             return self.dims
         unit = 128 // self.bits

@@ -66,7 +66,7 @@ class Outside(Protocol):
     """What runs beside a launch and may change the memory that it sees: other launches, and the program."""
 
     def turn(self) -> None:
-        """Let others run; called between turns of warps."""
+        """Let other launches run; called between the time slices of warps."""
 
     def stalled(self, state: int) -> bool:
         """Wait, because nothing goes on in the launch; return False if nothing outside of it can change that.

@@ -60,7 +60,7 @@ class MmaRecord:
     Attributes
     ----------
     number : in the order in which the products were computed, from 0
-    opcode, place, excerpt, source : the instruction, where it is in the PTX, that line, and the source line behind it
+    opcode, place, excerpt, source : the instruction, where it is in the PTX, that line, and its source line
     cta, warp, lanes : who issued it; all warps of a warpgroup issue a wgmma, and the last one is named
     m, n, k : its shape
     a, b, d : element types

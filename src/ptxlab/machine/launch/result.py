@@ -35,7 +35,7 @@ class Writer:
     opcode : the instruction
     asynchronous : whether it is an asynchronous operation (a bulk copy, a reduction); warp and lanes are then those that issued it
     cta, warp, lanes : who executed it; several lanes may write to one element
-    place, excerpt, source : where it stands in the PTX, that line, and the source line behind it
+    place, excerpt, source : where it stands in the PTX, that line, and its source line
     value : what the element held afterwards
     behind : for a bulk copy out of shared memory, who wrote the bytes there, the last one first; of a matrix store the lanes are those that
         gave the addresses of the rows, and values are None

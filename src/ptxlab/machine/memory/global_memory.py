@@ -44,7 +44,7 @@ def out_of_memory(name: str, size: int, free: int, limit: int) -> PtxlabError:
 
 @dataclass(slots=True, eq=False)
 class Allocation:
-    """A range of device addresses and the host bytes behind it.
+    """A range of device addresses and the host bytes that hold it.
 
     Attributes
     ----------

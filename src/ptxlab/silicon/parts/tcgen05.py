@@ -103,7 +103,7 @@ def _memory(fmt: str, count: int, style: int, negated: bool, *seed: int) -> NDAr
 
 
 def _case(name: str, form: Form, launches: Sequence[Launch], columns: int, target: str, image: int, lines: Sequence[str] = ()) -> Case:
-    """A launch with one CTA group for each `Launch`; D has ``columns`` columns, the operands in tensor memory are behind them."""
+    """A launch with one CTA group for each `Launch`; D has ``columns`` columns, the operands in tensor memory follow them."""
     stored = columns + form.stored
     grid = len(launches) * form.group
     images, before, rows = [], [], []

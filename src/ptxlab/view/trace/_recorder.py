@@ -92,7 +92,7 @@ class Recorder(Observer):
         """Whether a wait has shown the service instruction that is complete."""
 
     def _place(self, op: Op) -> dict[str, str]:
-        """Where an instruction stands: in the PTX, that line, and the source line behind it."""
+        """Where an instruction stands: in the PTX, that line, and its source line."""
         found = self._places.get(op.index)
         if found is None:
             where, excerpt, source = self.launch.reports.place(op)

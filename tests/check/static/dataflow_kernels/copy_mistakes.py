@@ -446,7 +446,7 @@ WARPS = (
 
 ACCESSES = (
     mistake("the word behind a variable", X, "out of bounds", ("[words+252]", "[words+256]"), at="[words+256]", severity="warning"),
-    mistake("a vector that ends behind its variable", X, "out of bounds", ("[%r3+16];", "[%r3+256];"), at="[%r3+256];"),
+    mistake("a vector that ends past its variable", X, "out of bounds", ("[%r3+16];", "[%r3+256];"), at="[%r3+256];"),
     mistake(
         "one iteration too many",
         X,

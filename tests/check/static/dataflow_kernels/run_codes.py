@@ -87,7 +87,7 @@ RUN_CODES = {
     ),
     "M406": (
         "the second stage does not exist",
-        "a vector that ends behind its variable",
+        "a vector that ends past its variable",
         "a constant offset far away, in a branch",
     ),
     "M407": (

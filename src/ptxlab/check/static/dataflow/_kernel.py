@@ -31,7 +31,7 @@ from ptxlab.isa.effects import (
 from ptxlab.isa.native_ops import CopyAsync
 from ptxlab.isa.operands import Op
 
-__all__ = ["Kernel", "Report", "Test", "is_product", "never", "of_class", "releases", "synchronises"]
+__all__ = ["Kernel", "Report", "Test", "is_product", "is_warpgroup_product", "never", "of_class", "releases", "synchronises"]
 
 Test = Callable[[Point], bool]
 
@@ -174,6 +174,12 @@ def is_product(point: Point) -> bool:
     """Whether an instruction is an asynchronous operation of the tensor cores on tensor memory."""
     effect = point.op.effects
     return isinstance(effect, Asynchronous) and effect.unit is Unit.TENSOR_CORE
+
+
+def is_warpgroup_product(point: Point) -> bool:
+    """Whether an instruction is an asynchronous product of a warpgroup, of which ``wgmma.commit_group`` makes groups."""
+    effect = point.op.effects
+    return isinstance(effect, Asynchronous) and effect.completion is Completion.WGMMA_GROUP
 
 
 def mbarrier_operand(point: Point) -> Value | None:

@@ -1,7 +1,7 @@
 """One execution of a kernel on known values: counted loops turn as often as they do, others a few times.
 
 Threads that part at a branch go on apart, those that are furthest behind first, and join where they meet. A branch that is not known
-leads into a loop, turns its loop once more, or falls through; what is found behind it is so on a path only.
+leads into a loop, executes its loop once more, or falls through; what is found after it holds on one path only.
 """
 
 from __future__ import annotations
@@ -196,6 +196,6 @@ def steps(flow: Flow, guess: bool = True) -> Iterator[Step]:
     """The instructions that the rules look at, in an order in which a launch may execute them.
 
     ``guess``: turn loops whose end is not known. Otherwise threads are followed up to the end of the first turn of such a loop: nothing
-    behind it is certain.
+    after it is certain.
     """
     return _Execution(flow, guess).run()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._flow import Point
-from ptxlab.check.static.dataflow._kernel import Kernel, Report, synchronises
+from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_warpgroup_product, synchronises
 from ptxlab.check.static.dataflow._unrolled import Step
 from ptxlab.check.static.dataflow._values import Value
 from ptxlab.descriptors import SharedMemoryDescriptor
@@ -39,7 +39,7 @@ class Groups:
         """Those that have been waited for, with no barrier since."""
 
     @property
-    def flying(self) -> set[int]:
+    def in_flight(self) -> set[int]:
         """Those that nothing has waited for."""
         return {*self.open, *(number for group in self.groups for number in group)}
 
@@ -83,7 +83,7 @@ def offsets_of(address: Value | None, threads: NDArray[np.bool_]) -> NDArray[np.
 
 
 def is_beyond(address: Value | None) -> bool:
-    """Whether an address that did not give offsets lies behind all shared memory: no launch has so much, nor does a descriptor hold it."""
+    """Whether an address that did not give offsets is past the end of all shared memory, which no launch has and no descriptor holds."""
     return address is not None and address.exact
 
 
@@ -200,10 +200,10 @@ class Copies:
     def _read(self, step: Step, read: _Read) -> Iterator[Report]:
         self.readers.append((step, read))
         numbers = np.where(read.units < len(self.by), self.by[np.minimum(read.units, len(self.by) - 1)], -1)
-        flying, complete = self.groups.flying, self.groups.complete
+        in_flight, complete = self.groups.in_flight, self.groups.complete
         for number in np.unique(numbers[numbers >= 0]).tolist():
             copy = self.groups.issued[number]
-            if number in flying:
+            if number in in_flight:
                 message = (
                     f"{step.point.op.short} may read what {copy.point.op.short} at line {copy.point.op.line} writes before it is complete"
                 )
@@ -227,14 +227,14 @@ class Products:
 
     def __init__(self, kernel: Kernel) -> None:
         self.groups = Groups(Completion.WGMMA_GROUP)
-        self.active = any(_is_product(point) for point in kernel.points)
+        self.active = any(is_warpgroup_product(point) for point in kernel.points)
         self.starts: dict[int, set[int]] = {}
 
     def __call__(self, kernel: Kernel, step: Step) -> Iterator[Report]:
         """Follow a step."""
         if not self.active:
             return
-        if _is_product(step.point):
+        if is_warpgroup_product(step.point):
             self.starts[self.groups.issue(step)] = set(starts_of(step))
         else:
             yield from self._copy(kernel, step)
@@ -251,15 +251,10 @@ class Products:
         if offsets is None:
             return
         written = set(offsets.tolist())
-        for number in sorted(self.groups.flying):
+        for number in sorted(self.groups.in_flight):
             product = self.groups.issued[number]
             if not written.isdisjoint(self.starts[number]) and (product.threads & step.threads).any():
                 message = f"{step.point.op.short} may overwrite what {product.point.op.short} at line {product.point.op.line} still reads"
                 fix = "execute wgmma.commit_group, wgmma.wait_group and a barrier before the stage is filled again"
                 yield Report("X110", step.point.op, message, fix, severity=severity_of(step, product))
                 return
-
-
-def _is_product(point: Point) -> bool:
-    effect = point.op.effects
-    return isinstance(effect, Asynchronous) and effect.completion is Completion.WGMMA_GROUP

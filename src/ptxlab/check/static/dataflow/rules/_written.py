@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, of_class
+from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, is_warpgroup_product, of_class
 from ptxlab.check.static.dataflow._unrolled import Step
 from ptxlab.check.static.dataflow.rules._stages import MOST_UNITS, Groups, is_beyond, offsets_of, severity_of, starts_of, units_of
 from ptxlab.check.static.dataflow.rules.tensor_memory import tensor_address
@@ -40,7 +40,7 @@ class Unfenced:
     """Products that read what threads have written with no proxy fence since; a fence before a copy is complete does not count."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.active = any(is_product(point) or _reads_shared(point.op.effects) for point in kernel.points)
+        self.active = any(is_product(point) or is_warpgroup_product(point) for point in kernel.points)
         self.groups = Groups(Completion.COPY_GROUP)
         self.step_of: list[Step] = []
         self.by = np.full(MOST_UNITS, -1, np.int64)
@@ -73,7 +73,7 @@ class Unfenced:
 
     def _fence(self, step: Step) -> None:
         unfenced = np.flatnonzero(self.by >= 0)
-        incomplete = np.isin(self.copy[unfenced], sorted(self.groups.flying))
+        incomplete = np.isin(self.copy[unfenced], sorted(self.groups.in_flight))
         self.by[unfenced[step.threads[self.writer[unfenced]] & ~incomplete]] = -1
 
     def _read(self, step: Step) -> Iterator[Report]:
@@ -88,10 +88,6 @@ class Unfenced:
                 fix = "execute fence.proxy.async in the threads that write, then the barrier, then this instruction"
                 yield Report("X102", step.point.op, message, fix, severity=severity_of(step, store))
                 return
-
-
-def _reads_shared(effect: object) -> bool:
-    return isinstance(effect, Asynchronous) and effect.completion is Completion.WGMMA_GROUP
 
 
 class Uncommitted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
@@ -25,6 +26,15 @@ State = dict[int, Value]
 """The values of registers."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What an instruction has written for certain values; ``settled``: no value that is known on some path can be added to it."""
+
+    read: list[Value]
+    written: list[tuple[int, Value]]
+    settled: bool
+
+
 class Evaluator:
     """Evaluates the operands and the pure instructions of a program."""
 
@@ -35,10 +45,15 @@ class Evaluator:
         self._memory: dict[Hashable, tuple[Value, ...]] = {}
         self._specs: dict[int, tuple[OperandSpec, ...]] = {}
         self._never_affine: set[Hashable] = set()
+        self._results: list[dict[tuple[int, ...], _Result]] = [{} for _ in program.ops]
+        self._unwritten: dict[int, Value] = {}
 
     def unwritten(self, register: int) -> Value:
         """A register that nothing has written."""
-        return Value(self.symbols.get(("unwritten", register)), 0)
+        found = self._unwritten.get(register)
+        if found is None:
+            found = self._unwritten[register] = Value(self.symbols.get(("unwritten", register)), 0)
+        return found
 
     def operand(self, operand: Resolved, state: State, bits: int = 64) -> Value | None:
         """The value of a register, constant, variable's address, or of the address in brackets; None for others."""
@@ -85,6 +100,17 @@ class Evaluator:
 
     def pure(self, op: Op, state: State) -> list[tuple[int, Value]]:
         """What a pure instruction writes."""
+        read = [state.get(register) or self.unwritten(register) for register in self.program.reads[op.index]]
+        same = tuple(map(id, read))
+        known = self._results[op.index].get(same)
+        if known is not None and (known.settled or any(value.symbol is not None and not value.symbol.options for value in read)):
+            return known.written
+        written = self._pure(op, state)
+        settled = all(value.symbol is None or bool(value.symbol.options) for _, value in written)
+        self._results[op.index][same] = _Result(read, written, settled)
+        return written
+
+    def _pure(self, op: Op, state: State) -> list[tuple[int, Value]]:
         outputs = op.row.outputs
         specs = self._specs.get(op.index)
         if specs is None:

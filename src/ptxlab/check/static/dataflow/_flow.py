@@ -14,7 +14,7 @@ from ptxlab.check.static.dataflow._values import Data, Symbols, Value
 from ptxlab.engine import Program
 from ptxlab.engine.lowering.frame import members
 from ptxlab.isa.effects import Alloc
-from ptxlab.isa.native_ops import Collective, LaneAccess
+from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess
 from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, SymbolAddress
 
 __all__ = ["Flow", "Point", "Solver", "flow_of"]
@@ -78,6 +78,7 @@ class Solver:
         self.slots: dict[int, Value] = {}
         self.visits = [0] * count
         self._live: dict[int, list[int]] = {}
+        self._followed = _followed(program)
 
     def solve(self) -> Flow:
         program = self.program
@@ -175,6 +176,8 @@ class Solver:
 
     def execute(self, op: Op, state: State, block: int, threads: NDArray[np.bool_]) -> Point | None:
         """Write what an instruction writes to a state; returns the instruction with its operands if the rules look at it."""
+        if not self._followed[op.index]:
+            return None
         kind = op.row.kind
         point: Point | None = None
         guard = None if op.guard is None else self.evaluator.operand(op.guard, state, 1)
@@ -266,6 +269,39 @@ class Solver:
                     spread = np.repeat(source.data.reshape(-1, 32)[:, lane.constant], 32)
                     return [(destination.index, Value(None, spread if (spread != spread[0]).any() else int(spread[0]), source.root))]
         return None
+
+
+def _followed(program: Program) -> list[bool]:
+    """Whether each op is executed here: all but pure instructions whose results only reach stored data and addresses in global memory."""
+    makers: dict[int, list[Op]] = {}
+    followed = [op.row.kind != "pure" for op in program.ops]
+    wanted: list[int] = []
+
+    def follow(op: Op) -> None:
+        match program.natives.get(op.index):
+            case LaneAccess(space="global" | "const") | Atomic(space="global"):
+                pass
+            case LaneAccess(address=position) | CopyAsync(destination=position):
+                address = op.operands[position]
+                if isinstance(address, Addr) and isinstance(address.base, Reg):
+                    wanted.append(address.base.index)
+            case _:
+                wanted.extend(program.reads[op.index])
+        if op.guard is not None:
+            wanted.append(op.guard.index)
+
+    for op in program.ops:
+        if followed[op.index]:
+            follow(op)
+        else:
+            for register in program.writes[op.index]:
+                makers.setdefault(register, []).append(op)
+    while wanted:
+        for op in makers.pop(wanted.pop(), ()):
+            if not followed[op.index]:
+                followed[op.index] = True
+                follow(op)
+    return followed
 
 
 def _is_parameter(operand: Resolved) -> bool:

@@ -182,11 +182,14 @@ class Paths:
                 return None
             known, needs = self.decided(start.guard)
             held = entering | {needs} if known is None and needs is not None else entering
+        marked: dict[int, list[tuple[Point, bool]]] = {}
         seen: set[tuple[int, Assumptions]] = set()
         work: list[tuple[int, int, Assumptions]] = [(begin, position, held)]
         while work:
             block, after, held = work.pop()
-            found = self._along(block, after, held, stops, goal)
+            if block not in marked:
+                marked[block] = self._marked(block, stops, goal)
+            found = self._along(marked[block], after, held)
             if found is False:
                 continue
             if found is not None:
@@ -204,18 +207,25 @@ class Paths:
                 work.append((edge.block, -1, now))
         return None
 
-    def _along(self, block: int, after: int, held: Assumptions, stops: Test, goal: Test | None) -> Point | bool | None:
-        """Go through a block: the goal, False where the path is stopped, or None at its end."""
+    def _marked(self, block: int, stops: Test, goal: Test | None) -> list[tuple[Point, bool]]:
+        """The instructions of a block that are the goal, or stop a path, and whether they are the goal."""
+        found: list[tuple[Point, bool]] = []
         for point in self.by_block[block]:
+            if goal is not None and goal(point):
+                found.append((point, True))
+            elif stops(point):
+                found.append((point, False))
+        return found
+
+    def _along(self, marked: list[tuple[Point, bool]], after: int, held: Assumptions) -> Point | bool | None:
+        """Go through a block: the goal, False where the path is stopped, or None at its end."""
+        for point, is_goal in marked:
             if point.op.index <= after:
                 continue
             known, needs = self.decided(point.guard)
             if known is False or (needs is not None and (needs[0], not needs[1]) in held):
                 continue
-            if goal is not None and goal(point):
-                return point
-            if stops(point):
-                return False
+            return point if is_goal else False
         return None
 
     def _ends(self, block: int, held: Assumptions) -> bool:

@@ -19,6 +19,7 @@ from ptxlab.check.static.dataflow.rules import (
     warpgroups,
 )
 from ptxlab.engine import Program
+from ptxlab.native.collection import collection_paused
 
 __all__ = ["analyse"]
 
@@ -40,11 +41,12 @@ _RULES: tuple[Rule, ...] = (
 
 def analyse(program: Program, target: str) -> list[Report]:
     """The mistakes that the text of a kernel shows, one for each code and line, in the order of the text."""
-    kernel = Kernel(program, target)
     found: dict[tuple[str, int], Report] = {}
-    for rule in _RULES:
-        for report in rule(kernel):
-            known = found.get((report.code, report.op.line))
-            if known is None or (known.severity == "warning" and report.severity is None):
-                found[report.code, report.op.line] = report
+    with collection_paused():
+        kernel = Kernel(program, target)
+        for rule in _RULES:
+            for report in rule(kernel):
+                known = found.get((report.code, report.op.line))
+                if known is None or (known.severity == "warning" and report.severity is None):
+                    found[report.code, report.op.line] = report
     return sorted(found.values(), key=lambda report: (report.op.line, report.op.column, report.code))

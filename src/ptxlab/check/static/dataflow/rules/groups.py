@@ -93,6 +93,9 @@ def uses(kernel: Kernel) -> Iterator[Report]:
         return _waits(Completion.COPY_GROUP, point)
 
     copies = [point for point in kernel.points if isinstance(kernel.program.natives.get(point.op.index), CopyAsync)]
+    if not copies:
+        return
+    classes = [(paths, list(paths.points(waits)), _reads_by_root(kernel, paths)) for paths in kernel.paths]
     for copy in copies:
         native = kernel.program.natives[copy.op.index]
         assert isinstance(native, CopyAsync)
@@ -100,22 +103,30 @@ def uses(kernel: Kernel) -> Iterator[Report]:
         root = "" if destination is None else destination.root
         if not root:
             continue
-
-        def reads(point: Point, root: str = root) -> bool:
-            access = kernel.program.natives.get(point.op.index)
-            if not isinstance(access, LaneAccess | MatrixAccess) or access.write:
-                return False
-            address = point.operands[access.address]
-            return address is not None and address.root == root
-
-        for paths in kernel.paths:
+        for paths, waiting, reads in classes:
             if not paths.reached[copy.block] or paths.executes(copy) is False:
                 continue
-            waiting = list(paths.points(waits))
-            for read in paths.points(reads):
+            for read in reads.get(root, ()):
                 if paths.leads(copy, read) and not any(paths.leads(copy, wait) and paths.leads(wait, read) for wait in waiting):
                     message = f"{read.op.short} may read what {copy.op.short} at line {copy.op.line} writes before it is complete"
                     yield Report("X111", read.op, message, "execute cp.async.wait_group, and a barrier, before the read")
+
+
+def _reads_by_root(kernel: Kernel, paths: Paths) -> dict[str, list[Point]]:
+    """The reads of a class of threads by the variable that their address was made from."""
+    found: dict[str, list[Point]] = {}
+
+    def reads(point: Point) -> bool:
+        access = kernel.program.natives.get(point.op.index)
+        return isinstance(access, LaneAccess | MatrixAccess) and not access.write
+
+    for point in paths.points(reads):
+        access = kernel.program.natives[point.op.index]
+        assert isinstance(access, LaneAccess | MatrixAccess)
+        address = point.operands[access.address]
+        if address is not None and address.root:
+            found.setdefault(address.root, []).append(point)
+    return found
 
 
 RULES = (completion, uses)

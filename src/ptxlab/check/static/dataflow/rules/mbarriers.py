@@ -120,6 +120,8 @@ def cluster_publication(kernel: Kernel) -> Iterator[Report]:
         effect = point.op.effects
         return isinstance(effect, ClusterArrive) and not effect.order.releases
 
+    if not kernel.of(relaxed):
+        return
     fences = of_class(MbarrierInitFence, Fence, ProxyFence)
     for paths in kernel.paths:
         for init in paths.points(_is_init):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report
@@ -74,9 +75,11 @@ def fences(kernel: Kernel) -> Iterator[Report]:
     filled = kernel.of(_writes_asynchronously)
     filled_roots = {root for point in filled for root in _roots(point, ("dst-shared",))}
     stores = kernel.of(lambda p: _stores(kernel, p) is not None)
+    written = [(store, found) for store in stores if (found := _written(kernel, store)) is not None]
     shared = kernel.program.shared
     for read in reads:
-        exact = [store for store in stores if _writes_start(kernel, store, read)]
+        starts = {start for name in _SOURCES if (value := read.named(name)) is not None for start in _starts(kernel, read, name, value)}
+        exact = [store for store, (offsets, size) in written if _covers(offsets, size, starts)]
         report = next(filter(None, (_unfenced(kernel, store, read) for store in exact)), None)
         if report is not None:
             yield report
@@ -98,16 +101,19 @@ def fences(kernel: Kernel) -> Iterator[Report]:
             yield report
 
 
-def _writes_start(kernel: Kernel, store: Point, read: Point) -> bool:
-    """Whether a store surely writes the first byte that the operation reads."""
+def _written(kernel: Kernel, store: Point) -> tuple[NDArray[np.int64], int] | None:
+    """The offsets that a store surely writes, and the bytes at each; None if they are not known."""
     address = _stores(kernel, store)
     native = kernel.program.natives[store.op.index]
     if address is None or address.symbol is not None or isinstance(native, MatrixAccess | Nothing):
-        return False
+        return None
     size = native.size if isinstance(native, LaneAccess | CopyAsync) else 1
     threads = kernel.surely(kernel.executing(store))
-    offsets = np.broadcast_to(np.asarray(address.data, np.int64) & _MASK, threads.shape)[threads]
-    starts = {start for name in _SOURCES if (value := read.named(name)) is not None for start in _starts(kernel, read, name, value)}
+    return np.broadcast_to(np.asarray(address.data, np.int64) & _MASK, threads.shape)[threads], size
+
+
+def _covers(offsets: NDArray[np.int64], size: int, starts: set[int]) -> bool:
+    """Whether one of these accesses covers one of these bytes."""
     return any(bool(((offsets <= start) & (start < offsets + size)).any()) for start in starts)
 
 

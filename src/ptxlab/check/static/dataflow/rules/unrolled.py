@@ -76,7 +76,7 @@ class _Initialised:
             self.known = None if offsets is None or self.known is None else self.known | offsets
 
     def __call__(self, kernel: Kernel, step: Step) -> Iterator[Report]:
-        address = mbarrier_operand(step.point)
+        address = mbarrier_operand(step.point) if self.known else None
         if not self.known or address is None or not _is_use(step, address):
             return
         low, high, name = addresses.extent(kernel, address.root)

@@ -131,7 +131,9 @@ def launched(cell: Cell, source: Source) -> tuple[Launchable, CellResult]:
     digests = {}
     if result.completed:
         diagnostics += unexpected(spec)
-        digests = {name: hashlib.blake2b(bytes_of(array).data, digest_size=_DIGEST_BYTES).hexdigest() for name, array in spec.arrays.items()}
+        digests = {
+            name: hashlib.blake2b(bytes_of(array).data, digest_size=_DIGEST_BYTES).hexdigest() for name, array in spec.arrays.items()
+        }
     return spec, CellResult(cell, result.completed, tuple(diagnostics), digests, time.perf_counter() - started)
 
 

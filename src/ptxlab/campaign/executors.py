@@ -108,9 +108,7 @@ def _dask(address: str | None) -> Executor:
         is_file = address is not None and os.path.exists(address)
         client: Any = distributed.Client(scheduler_file=address) if is_file else distributed.Client(address)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
-        raise _refused(
-            f"no Dask scheduler answers at {address}: {error}", "start one with `dask scheduler`"
-        ) from None
+        raise _refused(f"no Dask scheduler answers at {address}: {error}", "start one with `dask scheduler`") from None
     executor: Executor = client.get_executor(pure=False)
     return executor
 

@@ -137,7 +137,9 @@ class _Reader(TomlReader):
         if not 1 <= count <= MOST_SCHEDULES:
             raise self.refuse("F103", f"{where}: schedules is 1 to {MOST_SCHEDULES:,}, not {count}")
         seeds = self.whole_numbers(given, "seeds", where)
-        targets: list[str | None] = [self.text(target, f"{where}: targets") for target in self.expect(given, "targets", (list,), where, default=[])]
+        targets: list[str | None] = [
+            self.text(target, f"{where}: targets") for target in self.expect(given, "targets", (list,), where, default=[])
+        ]
         options = {key: given[key] for key in given.keys() & LaunchOptions.described().keys()}
         try:
             LaunchOptions().changed(**options)

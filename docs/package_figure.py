@@ -29,6 +29,7 @@ PURPOSES = {
     "layout": "coordinates to addresses",
     "diagnostics": "findings, codes",
     "tables": "the specification's tables",
+    "campaign": "launch files, many launches",
     "native": "LLVM compilation, code cache",
 }
 WIDTH, HEIGHT, GAP, MARGIN = 760, 46, 12, 16

@@ -17,9 +17,9 @@ import pytest
 from click.testing import CliRunner
 
 import ptxlab
+from ptxlab.campaign.launch_file import read_launch_file
 from ptxlab.cli._check import check
 from ptxlab.cli._exec import exec_
-from ptxlab.cli._launch_file import read_launch_file
 from ptxlab.cli._run import run
 from ptxlab.interop.session import Session, Settings
 from ptxlab.machine.launch.configuration import LaunchConfiguration

@@ -78,6 +78,7 @@ def beside_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "copy.ptx").write_text(corrected)
     (tmp_path / "kernel.ptx").write_text(corrected)
     (tmp_path / "launch.toml").write_text(FILES["launch.toml"].replace('"to"', '"C"'))
+    (tmp_path / "nightly.toml").write_text('[[launches]]\nfile = "launch.toml"\n')
     (tmp_path / "script.py").write_text("print('no kernel')\n")
     (tmp_path / "commands.txt").write_text("continue\n")
     np.save("expected.npy", np.arange(32, dtype=np.uint32))

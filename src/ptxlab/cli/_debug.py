@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ptxlab.cli._launch_file import read_launchable
+from ptxlab.campaign.launchable import read_launchable
 from ptxlab.cli._output import JSON, findings, launch_options, refusing
 from ptxlab.debug import Answer, Console, DebugError, Session
 from ptxlab.diagnostics import Diagnostic, render_report

@@ -12,8 +12,8 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.cli._arrays import ArrayError, read_npy
-from ptxlab.cli._launch_file import read_launchable
+from ptxlab.campaign.arrays import ArrayError, read_npy
+from ptxlab.campaign.launchable import read_launchable
 from ptxlab.cli._output import refusing
 from ptxlab.diagnostics import PtxlabError
 from ptxlab.machine import Provenance

@@ -11,9 +11,8 @@ from typing import Any
 import click
 from numpy.typing import NDArray
 
-from ptxlab.cli._arrays import ArrayError, read_npy
-from ptxlab.cli._check import ORDER_DEPENDENT, differences, schedule_name, schedules
-from ptxlab.cli._run import compare
+from ptxlab.campaign.arrays import ArrayError, read_npy
+from ptxlab.campaign.outcome import ORDER_DEPENDENT, compare, differences, schedule_name, schedules
 from ptxlab.diagnostics import Diagnostic
 from ptxlab.machine import MmaRecords, Result
 from ptxlab.machine.launch.result import Provenance

@@ -9,6 +9,7 @@ import click
 __all__ = ["COMMANDS", "cli"]
 
 COMMANDS = {
+    "campaign": "Run the launches that CAMPAIGN_FILE (TOML) describes, and collect the results in a folder.",
     "check": "Run LAUNCH_FILE with every check under several schedules, and compare the results.",
     "debug": "Step through the kernel that LAUNCH_FILE (TOML, or a replay bundle) describes, forwards and backwards.",
     "devices": "List the devices that programs see: those of PTXLAB_DEVICES, else the one of PTXLAB_TARGET.",

@@ -20,12 +20,18 @@ from ptxlab.diagnostics import Diagnostic, PtxlabError, render_report, render_sa
 if TYPE_CHECKING:
     from ptxlab.machine.launch.options import LaunchOptions
 
-__all__ = ["JSON", "SARIF", "ProgressLine", "emit", "findings", "launch_options", "refusing", "write_text", "writing"]
+__all__ = ["EXECUTOR", "JSON", "SARIF", "ProgressLine", "emit", "findings", "launch_options", "refusing", "write_text", "writing"]
 
 _CLEAR = "\r\x1b[K"
 
 JSON = click.option("--json", "form", flag_value="json", help="Print the result as JSON.")
 SARIF = click.option("--sarif", "form", flag_value="sarif", help="Print the findings as SARIF 2.1.0.")
+
+EXECUTOR = click.option(
+    "--executor",
+    metavar="NAME",
+    help="What runs the launches: processes, processes:N, threads:N, dask, dask:ADDRESS or MODULE:FUNCTION; default: this process.",
+)
 
 
 def findings(diagnostics: Iterable[Diagnostic]) -> int:

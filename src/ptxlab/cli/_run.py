@@ -16,17 +16,15 @@ from typing import Any
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
-from ptxlab.cli._launch_file import Launchable, read_launchable
+from ptxlab.campaign.launchable import read_launchable
+from ptxlab.campaign.outcome import unexpected
 from ptxlab.cli._output import JSON, SARIF, emit, findings, launch_options, refusing, writing
-from ptxlab.diagnostics import Diagnostic, diagnose
 from ptxlab.machine import warmup_parts
 from ptxlab.machine.launch.options import LaunchOptions
 from ptxlab.machine.replay.bundle import write_bundle
-from ptxlab.machine.replay.replay import Expectation
 
-__all__ = ["compare", "profile", "run", "unexpected", "warmup"]
+__all__ = ["profile", "run", "warmup"]
 
 
 _FILE_WIDTH = 120
@@ -124,31 +122,6 @@ def _progress_bar(name: str, show: bool) -> Any:
     with Progress(*columns, console=console, transient=console.is_terminal) as bar:
         task = bar.add_task(name, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def unexpected(spec: Launchable) -> list[Diagnostic]:
-    """The outputs of a launch that differ from their expectations."""
-    return [found for expectation in spec.expectations if (found := compare(expectation, spec.arrays[expectation.name])) is not None]
-
-
-def compare(expectation: Expectation, got: NDArray[Any]) -> Diagnostic | None:
-    """Compare an output with its expectation; the first difference makes the diagnostic."""
-    if expectation.exact:
-        wrong = got != expectation.value.astype(got.dtype)
-        wrong &= ~(np.isnan(got.astype(np.float64)) & np.isnan(expectation.value.astype(np.float64)))
-        limit = "bit for bit"
-    else:
-        wide = got.astype(np.float64)
-        wrong = ~np.isclose(wide, expectation.value, rtol=expectation.rtol, atol=expectation.atol, equal_nan=True)
-        limit = f"within rtol={expectation.rtol:g}, atol={expectation.atol:g}"
-    if not wrong.any():
-        return None
-    index = tuple(int(i) for i in np.argwhere(wrong)[0])
-    return diagnose(
-        "F105",
-        f"{expectation.name}{list(index)} is {got[index]}, expected {expectation.value[index]} ({limit}); "
-        f"{int(wrong.sum())} of {wrong.size} elements differ",
-    )
 
 
 @click.command()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from ptxlab.diagnostics._codes import CODES, Severity
 
@@ -73,6 +73,20 @@ class Diagnostic:
             "details": self._named_details(),
         }
         return {key: value for key, value in fields.items() if value}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return the diagnostic whose `as_dict` went through JSON; details of one name stand together.
+
+        Examples
+        --------
+        >>> found = diagnose("M401", "out of bounds", details=[("CTA", "(0, 0, 0)")]).at(Place("k.ptx", 7))
+        >>> Diagnostic.from_dict(found.as_dict()) == found
+        True
+        """
+        places = {name: Place(**values[name]) for name in ("place", "source") if name in values}
+        named = ((name, value if isinstance(value, list) else [value]) for name, value in values.get("details", {}).items())
+        return cls(**{**values, **places, "details": tuple((name, each) for name, listed in named for each in listed)})
 
     def _named_details(self) -> dict[str, str | list[str]]:
         """The values by their names: a list if a name occurs several times."""

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import ptxlab
-from ptxlab.cli import _arrays, _launch_file
-from ptxlab.cli._launch_file import read_launch_file
-from ptxlab.cli._run import unexpected
+from ptxlab.campaign import arrays, launch_file
+from ptxlab.campaign.launch_file import read_launch_file
+from ptxlab.campaign.outcome import unexpected
 from ptxlab.diagnostics import CODES, Diagnostic, PtxlabError
 
 from .corpus_helpers import LAUNCH_FILES, LAUNCHED, MODULES, WORDS
@@ -137,7 +137,7 @@ def test_launch_file_that_is_mutated_runs(text: str, tmp_path: Path) -> None:
 
 def test_launch_files_are_read_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays may have 8 GiB, more than a test can spend; here they have less."""
-    for module in (_arrays, _launch_file):
+    for module in (arrays, launch_file):
         monkeypatch.setattr(module, "MAX_BYTES", 64 << 20)
     rng = random.Random(1)
     path = tmp_path / "launch.toml"

@@ -1,4 +1,4 @@
-"""What commands launch: launch files and replay bundles.
+"""Launch files.
 
 A launch file is TOML with a kernel, its arguments, the options of the launch, and the expected results.
 
@@ -10,6 +10,7 @@ A launch file is TOML with a kernel, its arguments, the options of the launch, a
     grid = [4, 4, 1]
     block = 128
     shared_bytes = 98352
+    sizes = {K = 512}                     # names for expressions in place of whole numbers
 
     [[args]]
     name = "A"
@@ -23,7 +24,7 @@ A launch file is TOML with a kernel, its arguments, the options of the launch, a
     tensor_map = {array = "B", box = [64, 128], swizzle = "128B"}
 
     [[args]]
-    value = 512
+    value = "K"
     dtype = "i32"
 
     [[expect]]
@@ -34,26 +35,30 @@ A launch file is TOML with a kernel, its arguments, the options of the launch, a
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.cli._arrays import MAX_BYTES, ArrayError, dtype_of, generate, read_npy
-from ptxlab.diagnostics import Place, PtxlabError, diagnose
-from ptxlab.machine import Device, LaunchError, Module, Replay, Result, is_bundle, load, read_bundle
+from ptxlab.campaign._sizes import SizeError, with_sizes
+from ptxlab.campaign._toml import TomlReader
+from ptxlab.campaign.arrays import MAX_BYTES, ArrayError, dtype_of, generate, read_npy
+from ptxlab.diagnostics import Place, PtxlabError
+from ptxlab.machine import Device, LaunchError, Module, Replay, Result, load
 from ptxlab.machine.launch.options import LaunchOptions
 from ptxlab.machine.replay.replay import Expectation
 
-__all__ = ["Bundle", "LaunchFile", "LaunchFileError", "Launchable", "read_launch_file", "read_launchable"]
+__all__ = ["LaunchFile", "LaunchFileError", "read_launch_file"]
 
 Array = NDArray[Any]
 
-KEYS = {"ptx", "target", "kernel", "grid", "block", "cluster", "shared_bytes", "arrays", "args", "expect", *LaunchOptions.described()}
+KEYS = {
+    "ptx", "target", "kernel", "grid", "block", "cluster", "shared_bytes", "sizes", "arrays", "args", "expect",
+    *LaunchOptions.described(),
+}  # fmt: skip
 KINDS = ("array", "npy", "value", "tensor_map", "bytes", "null")
 MAP_KEYS = {"array", "swizzle", "dims", "strides", "element_strides", "interleave", "l2_promotion", "oob_fill", "dtype"}
 IM2COL_KEYS = {"lower": (list,), "upper": (list,), "channels": (int,), "pixels": (int,)}
@@ -62,8 +67,6 @@ SCALARS = {
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
     "f16": "float16", "f32": "float32", "f64": "float64",
 }  # fmt: skip
-TYPE_NAMES = {int: "a whole number", float: "a number", str: "a text", list: "a list", bool: "true or false", dict: "a table"}
-MAX_TEXT = 16 << 20
 _CUDA_TARGET = "sm_100a"
 
 
@@ -83,6 +86,8 @@ class LaunchFile:
     arrays : the named arrays; they hold the results after a launch that ran to its end
     options : those of the file, until a command changes them
     expectations : what some of the arrays should hold then
+    sizes : the sizes by name
+    files : the files that were read, the PTX included, by the names that the launch file has for them
     """
 
     ptx: Path
@@ -93,6 +98,9 @@ class LaunchFile:
     arrays: dict[str, Array]
     options: LaunchOptions
     expectations: list[Expectation]
+    sizes: dict[str, int]
+    files: dict[str, Path]
+    _module: Module | None = field(default=None, init=False)
 
     @property
     def name(self) -> str:
@@ -101,20 +109,24 @@ class LaunchFile:
 
     @property
     def module(self) -> Module:
-        """The module, read from its file."""
-        return _module(self.ptx, self.target)
+        """The module, read from its file at the first use unless one is set."""
+        if self._module is None:
+            self._module = _read_module(self.ptx, self.target)
+        return self._module
+
+    @module.setter
+    def module(self, module: Module) -> None:
+        self._module = module
 
     def launch(self, progress: Callable[[int, int], None] | None = None, device: Device | None = None, *, profile: bool = False) -> Result:
         """Launch the kernel."""
-        module = self.module
-        kernel = module[self.kernel] if self.kernel else module.kernel()
+        kernel = self.module[self.kernel] if self.kernel else self.module.kernel()
         given = self.geometry | self.options.keywords()
         return kernel.launch(args=self.args, device=device, progress=progress, profile=profile, **given)
 
     def prepare(self) -> Replay:
         """Keep the launch without running it."""
-        module = _module(self.ptx, self.target)
-        kernel = module[self.kernel] if self.kernel else module.kernel()
+        kernel = self.module[self.kernel] if self.kernel else self.module.kernel()
         return self.named(kernel.prepare(args=self.args, **self.geometry, **self.options.keywords()))
 
     def named(self, replay: Replay) -> Replay:
@@ -125,7 +137,7 @@ class LaunchFile:
         return replace(replay, arrays=arrays, expectations=tuple(self.expectations))
 
 
-def _module(path: Path, target: str | None) -> Module:
+def _read_module(path: Path, target: str | None) -> Module:
     if path.suffix != ".cu":
         return load(path, target=target)
     from ptxlab.interop import nvcc
@@ -133,62 +145,37 @@ def _module(path: Path, target: str | None) -> Module:
     return nvcc.compile(path, arch=target or _CUDA_TARGET)
 
 
-class _Reader:
-    """Reads the tables of one file; every error names the file and the key."""
+class _Reader(TomlReader):
+    """Reads the tables of one launch file."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, seed: int, places: Mapping[str, Path]) -> None:
+        super().__init__(path, "launch file", LaunchFileError)
         self.arrays: dict[str, Array] = {}
         self.bytes = 0
-        self.line = 1
-        self.text = ""
+        self.seed = seed
+        self.places = places
+        self.files: dict[str, Path] = {}
 
-    def refuse(self, code: str, message: str, fix: str = "", line: int = 0, column: int = 1) -> LaunchFileError:
-        return LaunchFileError(diagnose(code, message, fix=fix).at(Place(str(self.path), line or self.line, column)))
+    def file(self, name: str) -> Path:
+        """The place of a file that the launch file names."""
+        self.files[name] = self.places.get(name, self.path.parent / name)
+        return self.files[name]
 
-    def table(self) -> dict[str, Any]:
-        try:
-            if self.path.stat().st_size > MAX_TEXT:
-                raise self.refuse("F101", f"the launch file is larger than {MAX_TEXT} bytes")
-            text = self.path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise self.refuse("F101", f"cannot read the launch file: {error.strerror or error}") from None
-        except UnicodeDecodeError as error:
-            raise self.refuse("F101", f"the launch file is not UTF-8 text: byte {error.start}") from None
-        try:
-            self.text = text
-            return tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise self.refuse("F102", f"not TOML: {error}", "", getattr(error, "lineno", 1), getattr(error, "colno", 1)) from None
-        except (RecursionError, ValueError) as error:
-            raise self.refuse("F102", f"not TOML that can be read: {error}") from None
-
-    def tables(self, table: Mapping[str, Any], key: str) -> Iterator[tuple[Any, str]]:
-        """Each of the tables ``[[key]]`` and its name for messages; what is refused meanwhile is refused at its line."""
-        given = self.expect(table, key, (list,), "launch file", default=[])
-        lines = [n for n, line in enumerate(self.text.splitlines(), 1) if line.split("#")[0].split() == [f"[[{key}]]"]]
-        for i, each in enumerate(given):
-            self.line = lines[i] if len(lines) == len(given) else 1
-            yield each, f"{key}[{i}]"
-        self.line = 1
-
-    def expect(self, table: Mapping[str, Any], key: str, kinds: tuple[type, ...], where: str, default: Any = None) -> Any:
-        value = table.get(key, default)
-        if value is None or (isinstance(value, bool) and bool not in kinds) or not isinstance(value, kinds):
-            names = " or ".join(TYPE_NAMES[kind] for kind in kinds)
-            raise self.refuse("F103", f"{where}: {key} must be {names}, not {'nothing' if value is None else repr(value)}")
-        return value
+    def sizes(self, table: Mapping[str, Any], given: Mapping[str, int]) -> dict[str, int]:
+        """The sizes of the file, with those that are given in place of its own."""
+        own: dict[str, int] = self.expect(table, "sizes", (dict,), self.what, default={})
+        for name, value in own.items():
+            if not name.isidentifier():
+                raise self.refuse("F103", f"sizes: {name!r} cannot be the name of a size", fix="use letters, digits and underscores")
+            self.expect(own, name, (int,), "sizes", default=value)
+        self.known(given, set(own), "sizes")
+        return own | dict(given)
 
     def options(self, table: Mapping[str, Any]) -> LaunchOptions:
         try:
             return LaunchOptions(**{name: table[name] for name in LaunchOptions.described() if name in table})
         except LaunchError as error:
             raise LaunchFileError(error.diagnostic.at(Place(str(self.path), 1, 1))) from None
-
-    def known(self, table: Mapping[str, Any], keys: set[str], where: str) -> None:
-        for key in table:
-            if key not in keys:
-                raise self.refuse("F103", f"{where}: unknown key {key!r}", fix=f"known keys: {', '.join(sorted(keys))}")
 
     def keep(self, name: str | None, array: Array) -> Array:
         self.bytes += array.nbytes
@@ -225,9 +212,9 @@ class _Reader:
         try:
             match kind:
                 case "array":
-                    return self.keep(name, generate(self.expect(table, kind, (dict,), where)))
+                    return self.keep(name, generate(self.expect(table, kind, (dict,), where), self.seed))
                 case "npy":
-                    return self.keep(name, read_npy(self.path.parent / self.expect(table, kind, (str,), where), table.get("dtype")))
+                    return self.keep(name, read_npy(self.file(self.expect(table, kind, (str,), where)), table.get("dtype")))
                 case "value":
                     return self.scalar(table, where)
                 case "tensor_map":
@@ -299,7 +286,7 @@ class _Reader:
 
     def expected(self, table: Mapping[str, Any], source: str, where: str) -> Array:
         if source == "npy":
-            return read_npy(self.path.parent / self.expect(table, source, (str,), where))
+            return read_npy(self.file(self.expect(table, source, (str,), where)))
         names = [table["equals"]] if source == "equals" else self.expect(table, source, (list,), where)
         if len(names) != (2 if source == "matmul" else 1) or not all(isinstance(n, str) and n in self.arrays for n in names):
             raise self.refuse("F103", f"{where}: {source} must name arrays among the arguments, not {names!r}")
@@ -324,20 +311,40 @@ class _Reader:
             raise ArrayError(f"the expected shape {shape} is not that of {name!r}, {self.arrays[name].shape}")
 
 
-def read_launch_file(path: Path) -> LaunchFile:
+def read_launch_file(
+    path: Path,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    seed: int = 0,
+    target: str | None = None,
+    places: Mapping[str, Path] | None = None,
+) -> LaunchFile:
     """Read a launch file and make its arrays.
+
+    Parameters
+    ----------
+    path : the file
+    sizes : values in place of those in its table ``sizes``
+    seed : added to the seed of each array
+    target : in place of its key ``target``
+    places : where files are that it names, if not where the names say
 
     Raises
     ------
     LaunchFileError
         codes F101 to F104, with the key that is wrong; D732 for a tensor map that the driver refuses
     """
-    reader = _Reader(path)
+    reader = _Reader(path, seed, places or {})
     table = reader.table()
-    where = "launch file"
+    where = reader.what
     reader.known(table, KEYS, where)
-    ptx = path.parent / reader.expect(table, "ptx", (str,), where)
-    target, kernel = (reader.expect(table, key, (str,), where, default="") or None for key in ("target", "kernel"))
+    values = reader.sizes(table, sizes or {})
+    try:
+        table = with_sizes(table, values)
+    except SizeError as error:
+        raise reader.refuse("F103", str(error)) from None
+    ptx = reader.file(reader.expect(table, "ptx", (str,), where))
+    of_file, kernel = (reader.expect(table, key, (str,), where, default="") or None for key in ("target", "kernel"))
     extents: dict[str, Any] = {key: reader.expect(table, key, (int, list), where) for key in ("grid", "block", "cluster") if key in table}
     geometry = {key: tuple(value) if isinstance(value, list) else value for key, value in extents.items()}
     geometry["shared_bytes"] = reader.expect(table, "shared_bytes", (int,), where, default=0)
@@ -346,46 +353,4 @@ def read_launch_file(path: Path) -> LaunchFile:
         reader.array(*each)
     args = [reader.argument(*each) for each in reader.tables(table, "args")]
     expectations = [reader.expectation(*each) for each in reader.tables(table, "expect")]
-    return LaunchFile(ptx, target, kernel, geometry, args, reader.arrays, options, expectations)
-
-
-class Bundle:
-    """A replay bundle as commands use it.
-
-    Attributes
-    ----------
-    arrays : the named arrays; they hold the results after a launch that ran to its end
-    expectations : what some of them should hold then
-    options : those that the bundle was written with, until a command changes them
-    """
-
-    def __init__(self, replay: Replay) -> None:
-        self._replay = replay
-        self.name = replay.kernel.name
-        self.arrays: dict[str, NDArray[Any]] = {placed.name: placed.view(replay.memory).copy() for placed in replay.arrays}
-        self.expectations = replay.expectations
-        self.options: LaunchOptions = replay.options
-        self.module: Module = replay.kernel.module
-
-    def launch(self, progress: Callable[[int, int], None] | None = None, *, profile: bool = False) -> Result:
-        """Run the launch again."""
-        result, memory = self._replay.run(progress=progress, profile=profile, **self.options.keywords())
-        if result.completed:
-            self.arrays = {placed.name: placed.view(memory) for placed in self._replay.arrays}
-        return result
-
-    def prepare(self) -> Replay:
-        """The launch with the options that a command has changed."""
-        return replace(self._replay, options=self._replay.options.changed(**self.options.keywords()))
-
-    def named(self, replay: Replay) -> Replay:
-        """Return a kept launch with the names of its arrays."""
-        return replay
-
-
-Launchable = LaunchFile | Bundle
-
-
-def read_launchable(path: Path) -> Launchable:
-    """Read a launch file or a bundle."""
-    return Bundle(read_bundle(path)) if is_bundle(path) else read_launch_file(path)
+    return LaunchFile(ptx, target or of_file, kernel, geometry, args, reader.arrays, options, expectations, values, reader.files)

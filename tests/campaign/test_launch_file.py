@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ptxlab.cli._arrays import ArrayError, dtype_of, generate
-from ptxlab.cli._launch_file import LaunchFile, LaunchFileError, read_launch_file
+from ptxlab.campaign.arrays import ArrayError, dtype_of, generate
+from ptxlab.campaign.launch_file import LaunchFile, LaunchFileError, read_launch_file
 from ptxlab.machine.launch.options import LaunchOptions
 
 

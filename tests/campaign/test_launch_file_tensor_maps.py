@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ptxlab
-from ptxlab.cli._arrays import EXTENDED_DTYPES, generate
-from ptxlab.cli._launch_file import LaunchFileError, read_launch_file
+from ptxlab.campaign.arrays import EXTENDED_DTYPES, generate
+from ptxlab.campaign.launch_file import LaunchFileError, read_launch_file
 
 DOCS = Path(__file__).parents[2] / "docs"
 ELEMENTS = "u8, u16, u32, s32, u64, s64, f16, f32, f64, bf16, f32.ftz, tf32, tf32.ftz, b4x16, b4x16_p64, b6x16_p32"

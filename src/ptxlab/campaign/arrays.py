@@ -65,8 +65,8 @@ FILLS: dict[str, Fill] = {
 ARRAY_KEYS = {"shape", "dtype", "fill", "seed", "scale", "low", "high", "value"}
 
 
-def generate(spec: Mapping[str, Any]) -> Array:
-    """Make the array of an ``array = {shape, dtype, fill, seed, ...}`` table; the default fill is zeros.
+def generate(spec: Mapping[str, Any], seed: int = 0) -> Array:
+    """Make the array of an ``array = {shape, dtype, fill, seed, ...}`` table; the default fill is zeros. ``seed`` is added to its own.
 
     Raises
     ------
@@ -89,12 +89,12 @@ def generate(spec: Mapping[str, Any]) -> Array:
     for key in ("scale", "low", "high", "value"):
         if key in spec and type(spec[key]) not in (int, float):
             raise ArrayError(f"{key} must be a number, not {spec[key]!r}")
-    seed = spec.get("seed", 0)
-    if type(seed) is not int or seed < 0:
-        raise ArrayError(f"seed must be a whole number of at least 0, not {seed!r}")
+    own = spec.get("seed", 0)
+    if type(own) is not int or own < 0:
+        raise ArrayError(f"seed must be a whole number of at least 0, not {own!r}")
     try:
         with np.errstate(all="ignore"):
-            return FILLS[fill](np.random.default_rng(seed), tuple(shape), spec).astype(dtype)
+            return FILLS[fill](np.random.default_rng(own + seed), tuple(shape), spec).astype(dtype)
     except (ValueError, OverflowError, MemoryError) as error:
         raise ArrayError(f"the array cannot be filled: {error}") from None
 

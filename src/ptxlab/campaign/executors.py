@@ -1,0 +1,128 @@
+"""Executors by name: processes and threads of this machine, a Dask cluster, or any other that a function makes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from ptxlab.diagnostics import PtxlabError, diagnose
+
+__all__ = ["ExecutorError", "Executors", "executors"]
+
+_NAMES = "processes, processes:N, threads:N, dask, dask:ADDRESS, or MODULE:FUNCTION"
+_IN_FLIGHT = 64
+
+
+class ExecutorError(PtxlabError):
+    """An executor that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executors:
+    """Makes executors of one kind.
+
+    Attributes
+    ----------
+    make : makes one; called again if the processes of the last one ended
+    in_flight : how many cells are given to it at a time
+    """
+
+    make: Callable[[], Executor]
+    in_flight: int = _IN_FLIGHT
+
+
+class InThisProcess(Executor):
+    """Runs each call at once."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Call the function, and return its result as a future."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def executors(text: str | None) -> Executors:
+    """Return what makes the executors that a text names.
+
+    Parameters
+    ----------
+    text : ``processes`` (as many as cores), ``processes:N``, ``threads:N``, ``dask`` (a cluster of this machine), ``dask:ADDRESS``
+        (of a scheduler, or the path of its scheduler file), or ``MODULE:FUNCTION``, a function without arguments that returns a
+        `concurrent.futures.Executor`. None: cells run in this process, one after the other.
+
+    Raises
+    ------
+    ExecutorError
+        code F110 if there is no such executor
+
+    Examples
+    --------
+    >>> with executors("threads:2").make() as executor:
+    ...     executor.submit(max, 1, 2).result()
+    2
+    """
+    if text is None:
+        return Executors(InThisProcess, 1)
+    kind, _, rest = text.partition(":")
+    if kind in ("processes", "threads"):
+        count = _count(text, rest) if rest else len(os.sched_getaffinity(0))
+        make = _processes if kind == "processes" else ThreadPoolExecutor
+        return Executors(lambda: make(count), 2 * count)
+    if kind == "dask":
+        return Executors(lambda: _dask(rest or None))
+    if rest:
+        return Executors(_function(text, kind, rest))
+    raise _refused(f"there is no executor named {text!r}", f"name one of {_NAMES}")
+
+
+def _refused(message: str, fix: str) -> ExecutorError:
+    return ExecutorError(diagnose("F110", message, fix=fix))
+
+
+def _count(text: str, digits: str) -> int:
+    if not digits.isdecimal() or not 1 <= int(digits) <= 1024:
+        raise _refused(f"{text!r}: the number of workers is 1 to 1024, not {digits!r}", f"name one of {_NAMES}")
+    return int(digits)
+
+
+def _processes(count: int) -> Executor:
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(count, mp_context=context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
+
+
+def _dask(address: str | None) -> Executor:
+    try:
+        import distributed
+    except ImportError:
+        raise _refused("Dask is not installed", "pip install 'ptxlab[dask]'") from None
+    try:
+        is_file = address is not None and os.path.exists(address)
+        client: Any = distributed.Client(scheduler_file=address) if is_file else distributed.Client(address)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise _refused(f"no Dask scheduler answers at {address}: {error}", "start one with `dask scheduler`") from None
+    executor: Executor = client.get_executor(pure=False)
+    return executor
+
+
+def _function(text: str, module: str, name: str) -> Callable[[], Executor]:
+    try:
+        function = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise _refused(f"{text!r} names no function: {error}", f"name one of {_NAMES}") from None
+
+    def make() -> Executor:
+        made = function()
+        if not isinstance(made, Executor):
+            raise _refused(f"{text!r} returned {type(made).__name__}, no concurrent.futures.Executor", f"name one of {_NAMES}")
+        return made
+
+    return make

@@ -153,6 +153,10 @@ class Value:
             overloads = f".{_overload(result)}{overloads}"
         return self._call_intrinsic(f"llvm.{name}{overloads}", result or self.type, [self, *map(self._beside, others)], immediate)
 
+    def target_intrinsic(self, name: str, result: str, immediate: str) -> Value:
+        """Call an intrinsic of the processor on this value; ``name`` is without ``llvm.``, other parameters as for `intrinsic`."""
+        return self._call_intrinsic(f"llvm.{name}", result, [self], immediate)
+
     def _call_intrinsic(self, full: str, result: str, operands: list[Value], immediate: str = "") -> Value:
         types = [value.type for value in operands] + ([immediate.split()[0]] if immediate else [])
         self.function.module.declare(f"@{full}", f"declare {result} @{full}({', '.join(types)})")

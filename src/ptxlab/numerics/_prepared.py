@@ -103,7 +103,7 @@ GROUPED = ("mxf4", "mxf4nvf4")
 @cache
 def _extent(role: str, rows: int, k: int, wide: bool, scaled: bool, groups: int) -> tuple[int, int]:
     """Elements of a line with its padding, and bytes of the buffer, in which the header has to begin at a multiple of 64."""
-    exponents, flags = 2 if wide else 1, 8 if scaled else 4
+    exponents, flags = 3 if wide else 1, 8 if scaled else 4
     padded_rows = -(-rows // BLOCK) * BLOCK
     if groups:
         padded = padded_rows if role == "a" else rows
@@ -145,12 +145,17 @@ class Prepared:
         """Mark elements [rows, k] as not stored."""
         if FORMATS[self.fmt].is_integer:
             return
-        lines, _ = self._lines()
+        lines, flagged = self._lines()
         first = HEADER + 4 * lines * self.padded
-        dtype = np.dtype(np.int16 if self.wide else np.int8)
+        self._mark(first, np.dtype(np.int16 if self.wide else np.uint8), absent, absent_exponent(self.wide))
+        if self.wide:
+            self._mark(first + 2 * lines * self.padded + 4 * flagged, np.dtype(np.uint8), absent, absent_exponent(False))
+
+    def _mark(self, first: int, dtype: np.dtype[Any], absent: NDArray[np.bool_], exponent: int) -> None:
+        lines, _ = self._lines()
         exponents = self.words()[first : first + dtype.itemsize * lines * self.padded].view(dtype).reshape(lines, self.padded)
         here = exponents[:, : self.rows] if self.role == "a" else exponents[:, : self.k]
-        here[absent.T if self.role == "a" else absent] = absent_exponent(self.wide)
+        here[absent.T if self.role == "a" else absent] = exponent
 
     def add_scales(self, scales: NDArray[np.uint8]) -> None:
         """Write one ue8m0 scale for each row, after the flags; a NaN flags its row."""

@@ -1,9 +1,11 @@
 """LLVM code that turns element codes into what the multiplying kernels read.
 
-A prepared operand is a header (addresses of values, exponents and flags; elements from one line to the next) and three arrays. A line of A
-holds all rows at one k, a line of B all k of one row. Values are float32, exact. Exponents are those of the *unnormalised* significand, so
-that a subnormal number has the format's smallest; zero has one that no sum with another brings into range. A flag is set for a row that
-holds an infinity or a NaN. A fifth word of the header is the address of the rows' scale exponents, if they have any.
+A prepared operand is a header and its arrays. A line of A holds all rows at one k, a line of B all k of one row. Values are float32, exact.
+Exponents are those of the *unnormalised* significand, so that a subnormal number has the format's smallest; zero has one that no sum with
+another brings into range. A flag is set for a row that holds an infinity or a NaN.
+
+Exponents are bytes with a bias: the sum of one of A and one of B is the exponent field of a float32. Formats with a wide range have exponents
+of 16 bits without a bias, and the bytes besides: they are right if all exponents of the operand are moderate.
 """
 
 from __future__ import annotations
@@ -11,12 +13,39 @@ from __future__ import annotations
 from ptxlab.formats import Format
 from ptxlab.native.builder import Function, Module, Value, vector
 
-__all__ = ["CHUNK", "HEADER", "NAN_SCALE", "SIGN", "absent_exponent", "dead_exponent", "prepare_ir"]
+__all__ = [
+    "BIASES",
+    "CHUNK",
+    "EXPONENTS",
+    "FLAGGED",
+    "FLAGS",
+    "HEADER",
+    "LARGEST_MODERATE",
+    "MODERATE",
+    "NAN_SCALE",
+    "PADDED",
+    "SCALES",
+    "SIGN",
+    "SMALL_EXPONENTS",
+    "VALUES",
+    "absent_exponent",
+    "dead_exponent",
+    "prepare_ir",
+]
 
 CHUNK = 16
 """Elements that one pass of the loop handles; lines are padded to a multiple."""
 HEADER = 64
 """Bytes of the header, a cache line."""
+VALUES, EXPONENTS, FLAGS, PADDED, SCALES, MODERATE, FLAGGED = range(7)
+"""Words of the header: addresses of values, exponents and flags; elements from one line to the next; the address of the rows' scale
+exponents, if they have any; whether all exponents are moderate; whether any row is flagged."""
+SMALL_EXPONENTS = SCALES
+"""Operands with a wide range, which have no scales: the address of the exponents as bytes."""
+BIASES = {"a": 64, "b": 63}
+"""What is added to exponents that are bytes."""
+LARGEST_MODERATE = 20
+"""With exponents up to this in both operands, sums with the byte of zero stay below those of all products."""
 
 SIGN = -(1 << 31)
 NAN_SCALE = 1 << 20
@@ -24,8 +53,8 @@ NAN_SCALE = 1 << 20
 
 
 def dead_exponent(wide: bool) -> int:
-    """The exponent of zero: in int16 sums stay far below every other, in int8 sums saturate."""
-    return -16384 if wide else -128
+    """The exponent of zero: its sums with others stay below those of all products."""
+    return -16384 if wide else 0
 
 
 def absent_exponent(wide: bool) -> int:
@@ -50,7 +79,9 @@ def _function(module: Module, row: Format, wide: bool, role: str) -> None:
     values = out.at(HEADER)
     exponents = values.at(elements, "float")
     flags = exponents if row.is_integer else exponents.at(elements, narrow)
-    for index, word in enumerate((values, exponents, flags, padded)):
+    small = flags.at(padded if role == "a" else lines, "i32")
+    words = {VALUES: values, EXPONENTS: exponents, FLAGS: flags, PADDED: padded}
+    for index, word in (words | ({SMALL_EXPONENTS: small} if wide else {})).items():
         out.store(word, index)
     zeros = code.const(vector("i32", CHUNK), 0)
     if role == "a":
@@ -58,6 +89,22 @@ def _function(module: Module, row: Format, wide: bool, role: str) -> None:
             flags.store(zeros, i)
     flip = code["flip"].splat(CHUNK)
     buffer = code.variable(vector(f"i{row.dtype.itemsize * 8}", CHUNK), 0)
+    flagged, immoderate = zeros.variable(), zeros.variable()
+
+    def store(raw: Value, place: Value) -> Value | None:
+        """Store value and exponent of floating-point codes; returns which of them are infinite or NaN."""
+        value, exponent, is_zero, special = _decode(row, raw, flip)
+        values.store(value, place)
+        biased = is_zero.select(exponent.constant(dead_exponent(False)), exponent + BIASES[role]).convert("trunc", "i8")
+        if not wide:
+            exponents.store(biased, place)
+            return special
+        exponents.store(is_zero.select(exponent.constant(dead_exponent(True)), exponent).convert("trunc", narrow), place)
+        small.store(biased, place)
+        outside = (exponent + LARGEST_MODERATE).ugt(2 * LARGEST_MODERATE)
+        immoderate.set(immoderate.get() | is_zero.select(zeros, outside.sext("i32")))
+        return special
+
     with code.loop(lines) as line:
         source = code["codes"].at(line * code["line_stride"])
         first = line * padded
@@ -70,16 +117,16 @@ def _function(module: Module, row: Format, wide: bool, role: str) -> None:
                 raw = raw.convert("sext" if row.name == "s8" else "zext", "i32")
             if row.is_integer:
                 values.store(raw.convert("sitofp", "float"), first + i)
-            else:
-                value, exponent, special = _decode(row, raw, flip, dead_exponent(wide))
-                values.store(value, first + i)
-                exponents.store(exponent.convert("trunc", narrow), first + i)
-                if special is not None and role == "a":
+            elif (special := store(raw, first + i)) is not None:
+                flagged.set(flagged.get() | special)
+                if role == "a":
                     flags.store(flags.load(vector("i32", CHUNK), i) | special, i)
-                elif special is not None:
+                else:
                     found.set(found.get() | special)
         if role == "b":
             flags.store(found.get().reduce("or"), line)
+    out.set_word(MODERATE, immoderate.get().reduce("or").eq(0).to("i64"))
+    out.set_word(FLAGGED, flagged.get().reduce("or").to("i64"))
 
 
 def _fetch(code: Function, source: Value, i: Value, buffer: Value, size: int) -> None:
@@ -94,8 +141,8 @@ def _fetch(code: Function, source: Value, i: Value, buffer: Value, size: int) ->
         buffer.store(source.load(vector(element, CHUNK), i))
 
 
-def _decode(row: Format, raw: Value, flip: Value, dead: int) -> tuple[Value, Value, Value | None]:
-    """Bits of the float32 value, exponent, and a mask of the infinite and NaN ones if there can be any."""
+def _decode(row: Format, raw: Value, flip: Value) -> tuple[Value, Value, Value, Value | None]:
+    """Bits of the float32 value, exponent, which are zero, and a mask of the infinite and NaN ones if there can be any."""
     shift = row.mantissa + row.dropped
     magnitude = raw & row.magnitude_mask
     field = magnitude >> shift
@@ -112,4 +159,4 @@ def _decode(row: Format, raw: Value, flip: Value, dead: int) -> tuple[Value, Val
         special = is_special.convert("sext", "i32")
     sign = ((raw << (32 - row.bits)) ^ flip) & SIGN
     exponent = subnormal.select(raw.constant(1), field) - row.bias
-    return value | sign, magnitude.eq(0).select(raw.constant(dead), exponent), special
+    return value | sign, exponent, magnitude.eq(0), special

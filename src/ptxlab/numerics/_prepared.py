@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ptxlab.formats import FORMATS
 from ptxlab.native import address_of
 from ptxlab.numerics._steps import STEPS, NumericsError, Step, find_step, is_wide
-from ptxlab.numerics.ir.group import fill_groups
-from ptxlab.numerics.ir.kernels import multiplier, preparer
+from ptxlab.numerics.ir import prepare_groups
+from ptxlab.numerics.ir.kernels import group_preparer, multiplier, preparer
 from ptxlab.numerics.ir.prepare import CHUNK, HEADER, NAN_SCALE, SIGN, absent_exponent
 
 __all__ = [
@@ -107,7 +107,7 @@ def _extent(role: str, rows: int, k: int, wide: bool, scaled: bool, groups: int)
     padded_rows = -(-rows // BLOCK) * BLOCK
     if groups:
         padded = padded_rows if role == "a" else rows
-        size = 4 * padded * (k + 3 * groups + 1)
+        size = prepare_groups.extent(padded, k, groups)
     elif role == "a":
         padded = padded_rows
         size = padded * (k * (4 + exponents) + flags)
@@ -283,8 +283,9 @@ def _prepare_groups(
     rows, k = codes.shape
     groups = k // (16 * density)
     ready = Prepared(fmt, role, rows, k, False, scale, groups)
-    each = scales if scales.shape[1] == groups else np.repeat(scales, groups // scales.shape[1], axis=1)
-    fill_groups(ready.words(), ready.address, codes, each, scale=scale[0], groups=groups, padded=ready.padded, role=role, negate=negate)
+    codes, scales = np.ascontiguousarray(codes), np.ascontiguousarray(scales)
+    given = address_of(codes), address_of(scales), rows, k, groups, groups // scales.shape[1], ready.padded
+    group_preparer(scale[0], role)(*given, ready.address, int(negate))
     return ready
 
 

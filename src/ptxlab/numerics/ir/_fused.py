@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 
-from ptxlab.native.builder import Function, Module, Value, Variable, vector
+from ptxlab.native.builder import Function, Module, Value, vector
 from ptxlab.numerics._steps import Step
 from ptxlab.numerics.ir._general import F16_INFINITY, F32_INFINITY, LANES, c_f16, general, round_f16, without_products
 from ptxlab.numerics.ir.prepare import (
@@ -117,7 +117,9 @@ class _Fused:
         code = self.code
         here = (row.acc.at(m, "i32"), self.a.at(m, "float"), self.ae.at(m, self.general_exponent), self.lda)
         scales = (self.a_scale.at(m, "i32") if self.step.scales else self.a_scale, row.scale)
-        code.call("general", "void", *here, row.values, row.general_exponents, *(code[x] for x in ("count", "keep", "sign", "scale")), *scales)
+        code.call(
+            "general", "void", *here, row.values, row.general_exponents, *(code[x] for x in ("count", "keep", "sign", "scale")), *scales
+        )
 
     def _block(self, rows: list[_Row], m: Value) -> None:
         code, lanes = self.code, self.lanes

@@ -15,8 +15,9 @@ from ptxlab.numerics._steps import STEPS, Step, is_wide
 from ptxlab.numerics.ir._fused import fused_ir
 from ptxlab.numerics.ir.group import group_ir
 from ptxlab.numerics.ir.prepare import prepare_ir
+from ptxlab.numerics.ir.prepare_groups import prepare_groups_ir
 
-__all__ = ["multiplier", "multiplier_address", "preparer", "preparer_address", "warmup_parts"]
+__all__ = ["group_preparer", "multiplier", "multiplier_address", "preparer", "preparer_address", "warmup_parts"]
 
 GROUPS = 4
 """Vectors that one step of the integer kernel sums at a time."""
@@ -43,6 +44,14 @@ def preparer(fmt: str, wide: bool, role: str) -> Any:
 def preparer_address(fmt: str, wide: bool, role: str) -> int:
     """The host address of the function that `preparer` returns."""
     return _preparers(fmt, wide).address(f"prepare_{role}")
+
+
+@cache
+def group_preparer(scale: str, role: str) -> Any:
+    """The function that prepares operands of steps on groups."""
+    library = _compile(("prepare groups", scale), lambda _: prepare_groups_ir(scale), ("prepare_a", "prepare_b"))
+    arguments = [ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 5, ctypes.c_void_p, ctypes.c_int32]
+    return library.function(f"prepare_{role}", None, *arguments)
 
 
 @cache
@@ -95,6 +104,9 @@ def _warm_programs() -> None:
 def _warm_operand(fmt: str) -> None:
     for role in "ab":
         preparer(fmt, is_wide(fmt), role)
+        if fmt == "e2m1":
+            for scale in ("ue8m0", "ue4m3"):
+                group_preparer(scale, role)
 
 
 def integer_ir(lanes: int) -> str:

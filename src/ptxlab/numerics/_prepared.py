@@ -13,7 +13,7 @@ from ptxlab.native import address_of
 from ptxlab.numerics._steps import STEPS, NumericsError, Step, find_step, is_wide
 from ptxlab.numerics.ir import prepare_groups
 from ptxlab.numerics.ir.kernels import group_preparer, multiplier, preparer
-from ptxlab.numerics.ir.prepare import CHUNK, HEADER, NAN_SCALE, SIGN, absent_exponent
+from ptxlab.numerics.ir.prepare import CHUNK, HEADER, NAN_SCALE, SIGN, absent_exponent, has_pairs
 
 __all__ = [
     "BLOCK",
@@ -101,19 +101,20 @@ GROUPED = ("mxf4", "mxf4nvf4")
 
 
 @cache
-def _extent(role: str, rows: int, k: int, wide: bool, scaled: bool, groups: int) -> tuple[int, int]:
+def _extent(fmt: str, role: str, rows: int, k: int, wide: bool, groups: int) -> tuple[int, int]:
     """Elements of a line with its padding, and bytes of the buffer, in which the header has to begin at a multiple of 64."""
-    exponents, flags = 3 if wide else 1, 8 if scaled else 4
+    pairs = has_pairs(FORMATS[fmt])
+    element, row = 4 + (3 if wide else 1) + 2 * pairs, 8 + 8 * pairs
     padded_rows = -(-rows // BLOCK) * BLOCK
     if groups:
         padded = padded_rows if role == "a" else rows
         size = prepare_groups.extent(padded, k, groups)
     elif role == "a":
         padded = padded_rows
-        size = padded * (k * (4 + exponents) + flags)
+        size = padded * (k * element + row)
     else:
         padded = -(-k // CHUNK) * CHUNK
-        size = rows * (padded * (4 + exponents) + flags)
+        size = rows * (padded * element + row)
     return padded, HEADER + 64 + size
 
 
@@ -125,7 +126,7 @@ class Prepared:
     def __init__(self, fmt: str, role: str, rows: int, k: int, wide: bool, scale: tuple[str, int] | None = None, groups: int = 0) -> None:
         self.fmt, self.role, self.rows, self.k, self.wide, self.scale, self.groups = fmt, role, rows, k, wide, scale, groups
         self.stored = k
-        self.padded, size = _extent(role, rows, k, wide, scale is not None, groups)
+        self.padded, size = _extent(fmt, role, rows, k, wide, groups)
         self._buffer = np.empty(size, np.uint8)
         self.address = (address_of(self._buffer) + 63) & -64
 

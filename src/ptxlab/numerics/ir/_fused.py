@@ -16,7 +16,7 @@ from functools import reduce
 from operator import or_
 
 from ptxlab.native.builder import Function, Module, Value, vector
-from ptxlab.numerics._steps import Step
+from ptxlab.numerics._steps import NARROW, Step
 from ptxlab.numerics.ir._general import F16_INFINITY, F32_INFINITY, LANES, c_f16, general, round_f16, without_products
 from ptxlab.numerics.ir.prepare import (
     BIASES,
@@ -26,6 +26,7 @@ from ptxlab.numerics.ir.prepare import (
     LARGEST_MODERATE,
     MODERATE,
     PADDED,
+    PAIRS,
     SCALES,
     SIGN,
     SMALL_EXPONENTS,
@@ -33,7 +34,7 @@ from ptxlab.numerics.ir.prepare import (
     dead_exponent,
 )
 
-__all__ = ["BLOCK", "fused_ir"]
+__all__ = ["BLOCK", "fused_ir", "reads_pairs"]
 
 BLOCK = 64
 """Cells of one row of the accumulator that are done together; its width must be a multiple."""
@@ -43,11 +44,20 @@ LOWEST, HIGHEST = -74, 125
 """The largest exponents between which float32 products, scale and result are exact wherever the window reaches."""
 LEAST_FIELD = sum(BIASES.values()) - 2 * LARGEST_MODERATE - 1
 """Below the exponent field of every product of bytes, and not below a sum with the byte of zero."""
+MOST_PRODUCT_BITS = 25
+"""Bits of two integers, so that an int32 holds the sum of 64 of their products."""
+MOST_SHIFTED = 31
+UNROLLED_PAIRS = 4
 ROWS = 2
 """Rows of the accumulator that are done together."""
 WIDE_LANES = 16
 """With vectors of so many lanes there are twice as many registers."""
 PARAMETERS = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i32 keep, i32 sign, i32 scale"
+
+
+def reads_pairs(step: Step) -> bool:
+    """Whether the function of a step reads the integers of its operands."""
+    return step.a == NARROW and step.output == "f32"
 
 
 def fused_ir(step: Step, wide: bool, lanes: int) -> str:
@@ -95,6 +105,14 @@ class _Fused:
         self.lda, self.ldb = code["a"].word(PADDED), code["b"].word(PADDED)
         self.a_flagged = code["a"].word(FLAGGED).ne(0)
         self.a_scale, self.b_scales = (code[name].pointer(SCALES) for name in "ab")
+        self.has_pairs = reads_pairs(step)
+        if self.has_pairs:
+            pairs = [code[x].pointer(PAIRS) for x in "ab"]
+            self.a_pairs, self.b_pairs = pairs
+            self.a_units = self.a_pairs.at(self.lda * (code["count"] >> 1), "i32")
+            self.a_bits = self.a_units.at(self.lda, "i32")
+            self.b_units = self.b_pairs.at(self.ldb * code["n"], "i16")
+            self.b_bits = self.b_units.at(code["n"], "i32")
         self.keep, self.sign = code["keep"].splat(lanes), code["sign"].splat(lanes)
         with code.loop(code["n"], ROWS) as n:
             several = (n + (ROWS - 1)).lt(code["n"])
@@ -138,12 +156,51 @@ class _Fused:
                 self._finish(m, [_DoubleSum(cell) for cell in cells])
                 return
             sums = [_IntegerSum(cell) for cell in cells]
-            self._add_terms(m, sums)
+            if self.has_pairs:
+                shifts = self._shifts(cells, m)
+                with code.when(reduce(or_, (shift.ugt(MOST_SHIFTED) for shift in shifts)).reduce("or")) as exact:
+                    self._add_terms(m, sums)
+                    exact()
+                    self._add_dots(m, sums, shifts)
+            else:
+                self._add_terms(m, sums)
             with code.when(reduce(or_, (each.overflow.get() for each in sums)).lt(0).reduce("or")) as otherwise:
                 self._finish(m, [_DoubleSum(cell) for cell in cells])
                 otherwise()
                 for each in sums:
                     each.finish()
+
+    def _shifts(self, cells: Sequence[_Cells], m: Value) -> list[Value]:
+        """For each vector of cells, the bits by which the unit of its integer products lies above the window's last bit.
+
+        It is more than MOST_SHIFTED where the unit lies below, where the sums could overflow, or where a row has no integers.
+        """
+        found = []
+        for cell in cells:
+            units = self.a_units.load(vector("i32", self.lanes), cell.m) + cell.row.unit.splat(self.lanes)
+            bits = self.a_bits.load(vector("i32", self.lanes), cell.m) + cell.row.bits.splat(self.lanes)
+            shift = cell.above_last_bit(units)
+            found.append(bits.gt(MOST_PRODUCT_BITS).select(shift.constant(-1), shift))
+        return found
+
+    def _add_dots(self, m: Value, sums: Sequence[_IntegerSum], shifts: Sequence[Value]) -> None:
+        """Add the sums of all products as integers: no product is truncated."""
+        code, lanes = self.code, self.lanes
+        rows = len(sums) // self.groups
+        for first in range(0, len(sums), self.sums_at_once):
+            some = sums[first : first + self.sums_at_once]
+            parts = [code.variable(vector("i32", lanes), 0) for _ in some]
+            with code.loop(code["count"] >> 1, UNROLLED_PAIRS) as start:
+                for j in range(UNROLLED_PAIRS):
+                    pair = start + j
+                    line = self.a_pairs.at(pair * self.lda + m, "i32")
+                    b = [each.cell.row.pairs.load("i32", pair).splat(lanes) for each in sums[:rows]]
+                    a = [line.load(vector("i32", lanes), (first + i) // rows * lanes) for i in range(0, len(some), rows)]
+                    for i, part in enumerate(parts):
+                        part.set(part.get() + a[i // rows].pair_dot(b[i % rows]))
+            for each, part, shift in zip(some, parts, shifts[first:], strict=False):
+                dot = (part.get() ^ self.sign.operation("ashr", 31)) - self.sign.operation("ashr", 31)
+                each.add_shifted(dot, shift)
 
     def _finish(self, m: Value, sums: Sequence[_DoubleSum]) -> None:
         self._add_terms(m, sums)
@@ -190,6 +247,9 @@ class _Row:
         self.general_exponents = kernel.be.at(line, kernel.general_exponent)
         self.scale = kernel.b_scales.load("i32", n) if kernel.step.scales else kernel.code["scale"]
         self.acc = kernel.code["acc"].at(n * kernel.code["stride"])
+        if kernel.has_pairs:
+            self.pairs = kernel.b_pairs.at(line, "i16")
+            self.unit, self.bits = (array.load("i32", n) for array in (kernel.b_units, kernel.b_bits))
 
 
 class _FieldCells:
@@ -225,6 +285,10 @@ class _FieldCells:
             flags = [kernel.abad.load(vector("i32", kernel.lanes), m + g * kernel.lanes) for g in range(kernel.groups)]
             found.set(found.get() | reduce(or_, flags).ne(0).reduce("or"))
         return found.get()
+
+    def above_last_bit(self, units: Value) -> Value:
+        """By how many bits exponents lie above the window's last bit."""
+        return units + (127 + self.step.window) - (self.top >> 23)
 
     def store(self, result: Value) -> None:
         """Store sums, which are float32 numbers of units."""
@@ -264,6 +328,7 @@ class _ExponentCells:
             outside = product.lt(LOWEST) | top.gt(HIGHEST)
             flagged = flagged | (outside & self.empty.eq(0))
         self.flagged = flagged
+        self.scaled_top = top if shift is None else top - shift
         up = (top.constant(127 + step.window) - top) << 23
         self.down = ((top + (127 - step.window)) << 23).bits("float")
         products_up = up
@@ -277,6 +342,10 @@ class _ExponentCells:
     def lost(kernel: _Fused, cells: Sequence[_ExponentCells], m: Value) -> Value:
         """Whether there are cells that `general` has to do."""
         return reduce(or_, (cell.flagged for cell in cells)).reduce("or")
+
+    def above_last_bit(self, units: Value) -> Value:
+        """By how many bits exponents, of products without their scales, lie above the window's last bit."""
+        return units + self.step.window - self.scaled_top
 
     def store(self, result: Value) -> None:
         """Store f16 results, or sums, which are float32 numbers of units; cells without products keep C."""
@@ -304,6 +373,13 @@ class _IntegerSum:
         after = before + part
         self.total.set(after)
         self.overflow.set(self.overflow.get() | ((before ^ after) & (part ^ after)))
+
+    def add_shifted(self, number: Value, shift: Value) -> None:
+        """Add integers times two to the power of ``shift``, which is at most MOST_SHIFTED."""
+        shifted = number.operation("shl", shift)
+        lost = shifted.operation("ashr", shift) ^ number
+        self.add(shifted)
+        self.overflow.set(self.overflow.get() | (number.constant(0) - lost) | lost)
 
     def finish(self) -> None:
         """Convert and store the sum."""

@@ -12,7 +12,7 @@ from ptxlab.formats import FORMATS
 from ptxlab.native.builder import Function, Module, vector
 from ptxlab.numerics._double import double_kernel
 from ptxlab.numerics._steps import STEPS, Step, is_wide
-from ptxlab.numerics.ir._fused import fused_ir
+from ptxlab.numerics.ir._fused import fused_ir, reads_pairs
 from ptxlab.numerics.ir.group import group_ir
 from ptxlab.numerics.ir.prepare import prepare_ir
 from ptxlab.numerics.ir.prepare_groups import prepare_groups_ir
@@ -63,7 +63,8 @@ def _multiplier(step: Step, wide: bool) -> native.Library:
     elif step.output == "s32":
         key, write = ("integer",), integer_ir
     else:
-        key, write = ("fused", step.window, step.floor, step.output, wide, bool(step.scales)), partial(fused_ir, step, wide)
+        key = ("fused", step.window, step.floor, step.output, wide, bool(step.scales), reads_pairs(step))
+        write = partial(fused_ir, step, wide)
     return _compile(key, write, ("mma",))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import product
 from operator import or_
 
 from ptxlab.native.builder import Function, Module, Value, Variable, vector
@@ -24,7 +25,10 @@ LOWEST, HIGHEST = -74, 110
 FRACTION = 8
 """Fraction bits that a term has below the exponent of its scales: two of the elements, and three of each significand."""
 VECTORS = 4
-"""Vectors of cells that are done together."""
+"""Vectors of cells of a row that are done together, with the registers of AVX-512; else half as many."""
+WIDE_LANES = 16
+ROWS = 2
+"""Rows of the accumulator that are done together."""
 
 
 def group_ir(step: Step, lanes: int) -> str:
@@ -36,7 +40,7 @@ def group_ir(step: Step, lanes: int) -> str:
 
 
 class _Operands:
-    """Lanes of A against one row of B: sums, scales and exponents of groups."""
+    """Lanes of A against one row of B: scales and exponents of groups."""
 
     def __init__(self, code: Function, a: list[Value], b: list[Value], lanes: int) -> None:
         self.code, self.lanes = code, lanes
@@ -55,17 +59,20 @@ class _Operands:
         a = self.a_scales.load(vector("float", self.lanes), group * self.lda + m)
         return a, self.b_scales.load("float", group).splat(self.lanes)
 
-    def sums(self, group: Value, pairs: Value, at: list[Value]) -> list[Variable]:
-        """Of a group's products, as float32 integers, for some vectors of lanes; ``pairs`` of elements are a group."""
-        sums = [self.code.variable(vector("i32", self.lanes), 0) for _ in at]
-        first = group * pairs
-        with self.code.loop(first + pairs, UNROLLED, first) as pair:
-            for j in range(UNROLLED):
-                b = self.b_values.load("i32", pair + j).splat(self.lanes)
-                line = self.a_values.at((pair + j) * self.lda, "i32")
-                for m, total in zip(at, sums, strict=True):
-                    total.set(total.get() + line.load(vector("i32", self.lanes), m).pair_dot(b))
-        return sums
+
+def _sums(rows: Sequence[_Operands], group: Value, pairs: Value, at: Sequence[Value]) -> list[Variable]:
+    """Of a group's products, as integers: for some vectors of lanes, and for each of some rows of B. ``pairs`` of elements are a group."""
+    code, lanes, lda = rows[0].code, rows[0].lanes, rows[0].lda
+    sums = [code.variable(vector("i32", lanes), 0) for _ in at for _ in rows]
+    first = group * pairs
+    with code.loop(first + pairs, UNROLLED, first) as pair:
+        for j in range(UNROLLED):
+            b = [row.b_values.load("i32", pair + j).splat(lanes) for row in rows]
+            line = rows[0].a_values.at((pair + j) * lda, "i32")
+            a = [line.load(vector("i32", lanes), m) for m in at]
+            for total, (values, other) in zip(sums, product(a, b), strict=True):
+                total.set(total.get() + values.pair_dot(other))
+    return sums
 
 
 UNROLLED = 8
@@ -73,6 +80,8 @@ UNROLLED = 8
 
 
 class _Fast:
+    """The function ``mma``. Rows of the accumulator are done two at a time, which reads A once for both."""
+
     def __init__(self, module: Module, step: Step, lanes: int) -> None:
         self.step, self.lanes = step, lanes
         parameters = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i32 keep, i32 sign, i32 groups"
@@ -80,58 +89,77 @@ class _Fast:
         self.groups = code["groups"].convert("sext", "i64")
         self.pairs = code["count"].operation("sdiv", self.groups + self.groups)
         arrays = (VALUES, SCALES, EXPONENTS, LIVE)
-        a, b = ([code[name].pointer(j) for j in arrays] for name in "ab")
+        self.a, self.b = ([code[name].pointer(j) for j in arrays] for name in "ab")
         self.a_flags, b_flags = (code[name].pointer(FLAGS) for name in "ab")
         self.a_high, self.a_low = (code["a"].pointer(j) for j in (HIGH, LOW))
-        b_high, b_low = (code["b"].pointer(j) for j in (HIGH, LOW))
-        lda, ldb = (code[name].word(LINE) for name in "ab")
+        self.b_high, self.b_low = (code["b"].pointer(j) for j in (HIGH, LOW))
+        self.lda, self.ldb = (code[name].word(LINE) for name in "ab")
         self.keep, self.sign = code["keep"].splat(lanes), code["sign"].splat(lanes)
-        with code.loop(code["n"]) as n:
-            first = n * self.groups
-            line = [b[0].at(n * ldb, "i32"), *(x.at(first, "i32") for x in b[1:])]
-            self.operands = _Operands(code, [*a, lda], line, lanes)
-            self.b_high, self.b_low = (x.load("i32", n).splat(lanes) for x in (b_high, b_low))
-            acc = code["acc"].at(n * code["stride"])
-            with code.when(b_flags.load("i32", n).eq(0)) as otherwise:
-                with code.loop(code["m"], lanes * VECTORS) as m:
-                    self._block(acc, m, [m + lanes * j for j in range(VECTORS)])
+        self.vectors = VECTORS if lanes >= WIDE_LANES else VECTORS // 2
+        self.width = lanes * self.vectors
+        with code.loop(code["n"], ROWS) as n:
+            several = (n + (ROWS - 1)).lt(code["n"])
+            flagged = reduce(or_, (b_flags.load("i32", several.select(n + i, n)) for i in range(ROWS)))
+            with code.when(several & flagged.eq(0)) as otherwise:
+                rows = [_Row(self, n + i) for i in range(ROWS)]
+                with code.loop(code["m"], self.width) as m:
+                    self._block(rows, m)
                 otherwise()
-                with code.loop(code["m"], LANES) as m:
-                    self._general(acc, m)
+                with code.loop((n + ROWS).min(code["n"]), start=n) as one:
+                    row = _Row(self, one)
+                    with code.when(b_flags.load("i32", one).eq(0)) as special:
+                        with code.loop(code["m"], self.width) as m:
+                            self._block([row], m)
+                        special()
+                        with code.loop(code["m"], LANES) as m:
+                            self._general(row, m)
 
-    def _general(self, acc: Value, m: Value) -> None:
-        b, o = self.code, self.operands
+    def _general(self, row: _Row, m: Value) -> None:
+        b, o = self.code, row.operands
         a = (x.at(m, "i32") for x in (o.a_values, o.a_scales, o.a_exponents, o.a_live))
-        row = (o.b_values, o.b_scales, o.b_exponents, o.b_live)
-        b.call("general", "void", acc.at(m, "i32"), *a, o.lda, *row, self.groups, self.pairs, b["keep"], b["sign"], b.const("i32", 0))
+        line = (o.b_values, o.b_scales, o.b_exponents, o.b_live)
+        b.call("general", "void", row.acc.at(m, "i32"), *a, o.lda, *line, self.groups, self.pairs, b["keep"], b["sign"], b.const("i32", 0))
 
-    def _block(self, acc: Value, m: Value, at: list[Value]) -> None:
-        exact = [_ExactCells(self, acc, lane) for lane in at]
+    def _block(self, rows: list[_Row], m: Value) -> None:
+        at = [m + self.lanes * j for j in range(self.vectors)]
+        exact = [_ExactCells(self, row, lane) for lane in at for row in rows]
         with self.code.when(reduce(or_, (cells.truncated for cells in exact)).reduce("or")) as otherwise:
-            self._truncating_block(acc, m, at)
+            for row in rows:
+                self._truncating_block(row, m, at)
             otherwise()
-            self._add_terms(exact)
+            self._add_terms(rows, at, exact)
 
-    def _truncating_block(self, acc: Value, m: Value, at: list[Value]) -> None:
-        code, lanes, operands = self.code, self.lanes, self.operands
+    def _truncating_block(self, row: _Row, m: Value, at: list[Value]) -> None:
+        code, lanes = self.code, self.lanes
         tops = [code.variable(vector("i32", lanes), DEAD) for _ in at]
         with code.loop(self.groups) as group:
             for top, lane in zip(tops, at, strict=True):
-                top.set(top.get().max(operands.exponent(group, lane)))
-        cells = [_TruncatedCells(self, top.get(), acc, lane) for top, lane in zip(tops, at, strict=True)]
+                top.set(top.get().max(row.operands.exponent(group, lane)))
+        cells = [_TruncatedCells(self, top.get(), row, lane) for top, lane in zip(tops, at, strict=True)]
         with code.when(reduce(or_, (cell.lost for cell in cells)).reduce("or")) as otherwise:
-            with code.loop(m + lanes * VECTORS, LANES, m) as here:
-                self._general(acc, here)
+            with code.loop(m + self.width, LANES, m) as here:
+                self._general(row, here)
             otherwise()
-            self._add_terms(cells)
+            self._add_terms([row], at, cells)
 
-    def _add_terms(self, cells: Sequence[_ExactCells | _TruncatedCells]) -> None:
+    def _add_terms(self, rows: Sequence[_Row], at: Sequence[Value], cells: Sequence[_ExactCells | _TruncatedCells]) -> None:
         with self.code.loop(self.groups) as group:
-            sums = self.operands.sums(group, self.pairs, [cell.m for cell in cells])
+            sums = _sums([row.operands for row in rows], group, self.pairs, at)
             for cell, total in zip(cells, sums, strict=True):
-                cell.add(total.get().convert("sitofp", "float"), self.operands.scale(group, cell.m))
+                cell.add(total.get().convert("sitofp", "float"), cell.row.operands.scale(group, cell.m))
         for cell in cells:
             cell.finish()
+
+
+class _Row:
+    """A row of the accumulator, with the row of B that belongs to it."""
+
+    def __init__(self, kernel: _Fast, n: Value) -> None:
+        first = n * kernel.groups
+        line = [kernel.b[0].at(n * kernel.ldb, "i32"), *(x.at(first, "i32") for x in kernel.b[1:])]
+        self.operands = _Operands(kernel.code, [*kernel.a, kernel.lda], line, kernel.lanes)
+        self.high, self.low = (x.load("i32", n).splat(kernel.lanes) for x in (kernel.b_high, kernel.b_low))
+        self.acc = kernel.code["acc"].at(n * kernel.code["stride"])
 
 
 class _ExactCells:
@@ -145,12 +173,12 @@ class _ExactCells:
     truncated : where that is not known
     """
 
-    def __init__(self, kernel: _Fast, acc: Value, m: Value) -> None:
-        self.acc, self.m, self.sign = acc, m, kernel.sign
+    def __init__(self, kernel: _Fast, row: _Row, m: Value) -> None:
+        self.row, self.m, self.sign = row, m, kernel.sign
         lanes, window = kernel.lanes, kernel.step.window
-        c = self.c = acc.load(vector("i32", lanes), m) & kernel.keep
-        high = kernel.a_high.load(vector("i32", lanes), m) + kernel.b_high
-        low = kernel.a_low.load(vector("i32", lanes), m) + kernel.b_low
+        c = self.c = row.acc.load(vector("i32", lanes), m) & kernel.keep
+        high = kernel.a_high.load(vector("i32", lanes), m) + row.high
+        low = kernel.a_low.load(vector("i32", lanes), m) + row.low
         c_exponent = ((c >> 23) & 255) - 127
         top = high.max(c_exponent)
         c_is_short = (top - c_exponent).gt(window - 23) & (c << 1).ne(0)
@@ -166,16 +194,16 @@ class _ExactCells:
         """Store the sums, cut to float32."""
         # Adding zero makes a negative zero positive.
         cut = ((self.total.get() + 0.0).bits("i64") & -(1 << 29)).bits("double").convert("fptrunc", "float")
-        self.acc.store(cut.bits("i32"), self.m)
+        self.row.acc.store(cut.bits("i32"), self.m)
 
 
 class _TruncatedCells:
     """A vector of neighbouring cells of one row of the accumulator, and the sums of their truncated terms."""
 
-    def __init__(self, kernel: _Fast, group_top: Value, acc: Value, m: Value) -> None:
+    def __init__(self, kernel: _Fast, group_top: Value, row: _Row, m: Value) -> None:
         window = kernel.step.window
-        self.acc, self.m = acc, m
-        c = self.c = acc.load(vector("i32", kernel.lanes), m) & kernel.keep
+        self.row, self.m = row, m
+        c = self.c = row.acc.load(vector("i32", kernel.lanes), m) & kernel.keep
         self.empty = group_top.eq(DEAD)
         top = group_top.max(((c >> 23) & 255).max(1) - 127)
         outside = (group_top.lt(LOWEST) | top.gt(HIGHEST)) & self.empty.eq(0)
@@ -197,7 +225,7 @@ class _TruncatedCells:
         """Store the sums, cut to float32."""
         # Adding zero makes a sum of nothing but truncated negative terms positive.
         cut = ((self.total.get() + 0.0).bits("i64") & -(1 << 29)).bits("double").convert("fptrunc", "float")
-        self.acc.store(self.empty.select(without_products(self.c), (cut * self.down).bits("i32")), self.m)
+        self.row.acc.store(self.empty.select(without_products(self.c), (cut * self.down).bits("i32")), self.m)
 
 
 class _General:
@@ -214,7 +242,7 @@ class _General:
         sign = code["sign"].splat(LANES)
 
         def term(group: Value) -> Value:
-            exact = (operands.sums(group, code["pairs"], [zero])[0].get().convert("sitofp", "float").bits("i32") ^ sign).bits("float")
+            exact = (_sums([operands], group, code["pairs"], [zero])[0].get().convert("sitofp", "float").bits("i32") ^ sign).bits("float")
             one, other = (x.convert("fpext", "double") for x in operands.scale(group, zero))
             return exact.convert("fpext", "double") * one * other
 

@@ -33,8 +33,8 @@ __all__ = [
     "SMALL_EXPONENTS",
     "VALUES",
     "absent_exponent",
-    "has_pairs",
     "dead_exponent",
+    "has_pairs",
     "prepare_ir",
 ]
 

@@ -179,7 +179,8 @@ class _Fused:
         for cell in cells:
             units = self.a_units.load(vector("i32", self.lanes), cell.m) + cell.row.unit.splat(self.lanes)
             bits = self.a_bits.load(vector("i32", self.lanes), cell.m) + cell.row.bits.splat(self.lanes)
-            shift = cell.above_last_bit(units)
+            # Where this clamps, all products are zero.
+            shift = cell.above_last_bit(units).min(MOST_SHIFTED)
             found.append(bits.gt(MOST_PRODUCT_BITS).select(shift.constant(-1), shift))
         return found
 

@@ -25,6 +25,8 @@ MODEST = 50
 FAR = 1 << 12
 """Beyond every exponent: the smallest and the largest one of a row that needs the general path."""
 LANES = 16
+WORDS_OF_LANE = 4
+"""Words whose codes 64 bits hold."""
 
 
 def extent(padded: int, k: int, groups: int) -> int:
@@ -101,21 +103,24 @@ class _Preparation:
         return word, bits
 
     def _columns(self, m: Value) -> None:
-        """Values and bits of LANES rows of A."""
+        """Values and bits of LANES rows of A; a lane takes the codes of several words at a time."""
         code = self.code
-        buffer = code.variable(vector("i32", LANES), 0)
+        buffer = code.variable(vector("i64", LANES), 0)
         count = (m + LANES).min(code["rows"]) - m
         with code.loop(self.groups) as group:
             bits = code.variable(vector("i32", LANES), 0)
-            with code.loop(self.of_group) as index:
+            with code.loop(self.of_group, WORDS_OF_LANE) as index:
                 word = group * self.of_group + index
                 with code.loop(count) as j:
                     source = code["codes"].at((m + j) * code["k"] + word + word)
-                    buffer.address.store(source.load("i16", align=1).convert("zext", "i32"), j)
-                value, nonzero = self._words(buffer.get())
-                self.values.store(value, word * self.padded + m, align=4)
-                place = (index + index).to("i32").splat(LANES)
-                bits.set(bits.get() | nonzero.operation("shl", place))
+                    buffer.address.store(source.load("i64", align=1), j)
+                codes = buffer.get()
+                for next_word in range(WORDS_OF_LANE):
+                    raw = (codes >> (16 * next_word)).convert("trunc", "i32")
+                    value, nonzero = self._words(raw)
+                    self.values.store(value, (word + next_word) * self.padded + m, align=4)
+                    place = (index + index + 2 * next_word).to("i32").splat(LANES)
+                    bits.set(bits.get() | nonzero.operation("shl", place))
             self.live.store(bits.get(), group * self.padded + m, align=4)
 
     def _line(self, n: Value) -> None:

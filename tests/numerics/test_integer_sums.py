@@ -109,3 +109,20 @@ def test_groups_whose_terms_are_truncated_or_not(kind: str, scale: str, block: i
             C = scattered(rng, (M, N), exponent, exponent)
             C[0, 0] = 0
             agree(*values, C, "e2m1", kind, scale_a=scales[0], scale_b=scales[1], scale=scale, block=block)
+
+
+def test_terms_of_groups_that_cancel_but_for_their_last_bit() -> None:
+    """1/4 * 80/64 - 1/4 * 81/64 = -2^-8: the difference is lost from the exponent on whose window does not reach so far."""
+    A, B = np.zeros((M, 64)), np.zeros((N, 64))
+    A[:, 0], A[:, 16], B[:, [0, 16]] = 0.5, -0.5, 0.5
+    scale_a = encode(np.tile([10 / 8, 9 / 8, 1, 1], (M, 1)), "ue4m3")
+    scale_b = encode(np.tile([1, 9 / 8, 1, 1], (N, 1)), "ue4m3")
+    kept = []
+    for exponent in range(20, 40):
+        C = np.full((M, N), 2.0**exponent, np.float32)
+        given = {"scale_a": scale_a, "scale_b": scale_b, "scale": "ue4m3", "block": 16}
+        agree(A, B, C, "e2m1", "mxf4nvf4", **given)
+        codes = {"A": encode(A, "e2m1"), "B": encode(B, "e2m1"), "C": C.view(np.uint32)}
+        D = numerics.mma(arch="tcgen05", kind="mxf4nvf4", a="e2m1", b="e2m1", d="f32", **codes, **given).view(np.float32)
+        kept.append(bool((D < C).all()))
+    assert kept == [exponent <= 27 for exponent in range(20, 40)]

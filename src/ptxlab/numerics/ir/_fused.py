@@ -17,18 +17,16 @@ from operator import or_
 
 from ptxlab.native.builder import Function, Module, Value, vector
 from ptxlab.numerics._steps import NARROW, Step
-from ptxlab.numerics.ir._general import F16_INFINITY, F32_INFINITY, LANES, c_f16, general, round_f16, without_products
+from ptxlab.numerics.ir._cells import Cells, DoubleSum, ExponentCells, FieldCells, IntegerSum
+from ptxlab.numerics.ir._general import LANES, general
 from ptxlab.numerics.ir.prepare import (
-    BIASES,
     EXPONENTS,
     FLAGGED,
     FLAGS,
-    LARGEST_MODERATE,
     MODERATE,
     PADDED,
     PAIRS,
     SCALES,
-    SIGN,
     SMALL_EXPONENTS,
     VALUES,
     dead_exponent,
@@ -40,10 +38,6 @@ BLOCK = 64
 """Cells of one row of the accumulator that are done together; its width must be a multiple."""
 TERMS = 16
 """Truncated products, each below 2^(window + 2), that an int32 can sum for a window of 25 bits."""
-LOWEST, HIGHEST = -74, 125
-"""The largest exponents between which float32 products, scale and result are exact wherever the window reaches."""
-LEAST_FIELD = sum(BIASES.values()) - 2 * LARGEST_MODERATE - 1
-"""Below the exponent field of every product of bytes, and not below a sum with the byte of zero."""
 MOST_PRODUCT_BITS = 25
 """Bits of two integers, so that an int32 holds the sum of 64 of their products."""
 MOST_SHIFTED = 31
@@ -64,7 +58,7 @@ def fused_ir(step: Step, wide: bool, lanes: int) -> str:
     """The function ``mma`` and those that it calls."""
     module = Module()
     if not wide:
-        _Fused(module, "mma", step, wide, lanes, small=True)
+        Fused(module, "mma", step, wide, lanes, small=True)
     else:
         code = Function(module, "mma", "void", PARAMETERS)
         both = code["a"].word(MODERATE) & code["b"].word(MODERATE)
@@ -72,13 +66,13 @@ def fused_ir(step: Step, wide: bool, lanes: int) -> str:
             code.call("moderate", "void", *code.parameters)
             otherwise()
             code.call("immoderate", "void", *code.parameters)
-        _Fused(module, "moderate", step, wide, lanes, small=True)
-        _Fused(module, "immoderate", step, wide, lanes, small=False)
+        Fused(module, "moderate", step, wide, lanes, small=True)
+        Fused(module, "immoderate", step, wide, lanes, small=False)
     general(module, step, wide)
     return module.text()
 
 
-class _Fused:
+class Fused:
     """A function for one step.
 
     Two rows of the accumulator are done together, which reads A once for both.
@@ -91,7 +85,7 @@ class _Fused:
 
     def __init__(self, module: Module, name: str, step: Step, wide: bool, lanes: int, *, small: bool) -> None:
         self.step, self.small, self.lanes = step, small, lanes
-        self.cell = _FieldCells if small and not step.scales and step.output != "f16" else _ExponentCells
+        self.cell = FieldCells if small and not step.scales and step.output != "f16" else ExponentCells
         self.narrow = "i8" if small else "i16"
         self.general_exponent = "i16" if wide else "i8"
         self.groups = 4
@@ -118,12 +112,12 @@ class _Fused:
             several = (n + (ROWS - 1)).lt(code["n"])
             flagged = reduce(or_, (self.bbad.load("i32", several.select(n + i, n)) for i in range(ROWS)))
             with code.when(several & (flagged | code["scale"]).eq(0)) as otherwise:
-                rows = [_Row(self, n + i) for i in range(ROWS)]
+                rows = [Row(self, n + i) for i in range(ROWS)]
                 with code.loop(code["m"], self.width) as m:
                     self._block(rows, m)
                 otherwise()
                 with code.loop((n + ROWS).min(code["n"]), start=n) as one:
-                    row = _Row(self, one)
+                    row = Row(self, one)
                     with code.when((self.bbad.load("i32", one) | code["scale"]).eq(0)) as special:
                         with code.loop(code["m"], self.width) as m:
                             self._block([row], m)
@@ -131,7 +125,7 @@ class _Fused:
                         with code.loop(code["m"], LANES) as m:
                             self._general(row, m)
 
-    def _general(self, row: _Row, m: Value) -> None:
+    def _general(self, row: Row, m: Value) -> None:
         code = self.code
         here = (row.acc.at(m, "i32"), self.a.at(m, "float"), self.ae.at(m, self.general_exponent), self.lda)
         scales = (self.a_scale.at(m, "i32") if self.step.scales else self.a_scale, row.scale)
@@ -139,7 +133,7 @@ class _Fused:
             "general", "void", *here, row.values, row.general_exponents, *(code[x] for x in ("count", "keep", "sign", "scale")), *scales
         )
 
-    def _block(self, rows: list[_Row], m: Value) -> None:
+    def _block(self, rows: list[Row], m: Value) -> None:
         code, lanes = self.code, self.lanes
         largest = self._largest_exponents(rows, m)
         cells = [
@@ -153,9 +147,9 @@ class _Fused:
                     self._general(row, m + g)
             otherwise()
             if self.step.output == "f16":
-                self._finish(m, [_DoubleSum(cell) for cell in cells])
+                self._finish(m, [DoubleSum(cell) for cell in cells])
                 return
-            sums = [_IntegerSum(cell) for cell in cells]
+            sums = [IntegerSum(cell) for cell in cells]
             if self.has_pairs:
                 shifts = self._shifts(cells, m)
                 with code.when(reduce(or_, (shift.ugt(MOST_SHIFTED) for shift in shifts)).reduce("or")) as exact:
@@ -165,12 +159,12 @@ class _Fused:
             else:
                 self._add_terms(m, sums)
             with code.when(reduce(or_, (each.overflow.get() for each in sums)).lt(0).reduce("or")) as otherwise:
-                self._finish(m, [_DoubleSum(cell) for cell in cells])
+                self._finish(m, [DoubleSum(cell) for cell in cells])
                 otherwise()
                 for each in sums:
                     each.finish()
 
-    def _shifts(self, cells: Sequence[_Cells], m: Value) -> list[Value]:
+    def _shifts(self, cells: Sequence[Cells], m: Value) -> list[Value]:
         """For each vector of cells, the bits by which the unit of its integer products lies above the window's last bit.
 
         It is more than MOST_SHIFTED where the unit lies below, where the sums could overflow, or where a row has no integers.
@@ -184,7 +178,7 @@ class _Fused:
             found.append(bits.gt(MOST_PRODUCT_BITS).select(shift.constant(-1), shift))
         return found
 
-    def _add_dots(self, m: Value, sums: Sequence[_IntegerSum], shifts: Sequence[Value]) -> None:
+    def _add_dots(self, m: Value, sums: Sequence[IntegerSum], shifts: Sequence[Value]) -> None:
         """Add the sums of all products as integers: no product is truncated."""
         code, lanes = self.code, self.lanes
         rows = len(sums) // self.groups
@@ -203,12 +197,12 @@ class _Fused:
                 dot = (part.get() ^ self.sign.operation("ashr", 31)) - self.sign.operation("ashr", 31)
                 each.add_shifted(dot, shift)
 
-    def _finish(self, m: Value, sums: Sequence[_DoubleSum]) -> None:
+    def _finish(self, m: Value, sums: Sequence[DoubleSum]) -> None:
         self._add_terms(m, sums)
         for each in sums:
             each.finish()
 
-    def _add_terms(self, m: Value, sums: Sequence[_DoubleSum | _IntegerSum]) -> None:
+    def _add_terms(self, m: Value, sums: Sequence[DoubleSum | IntegerSum]) -> None:
         """Add the truncated products to the sums of a block, whose rows of A begin at ``m``."""
         code, lanes = self.code, self.lanes
         rows = len(sums) // self.groups
@@ -226,7 +220,7 @@ class _Fused:
                 for each, part in zip(some, parts, strict=True):
                     each.add(part.get())
 
-    def _largest_exponents(self, rows: list[_Row], m: Value) -> list[Value]:
+    def _largest_exponents(self, rows: list[Row], m: Value) -> list[Value]:
         """For each row, the largest product exponents of its cells, or less than any if all products are zero."""
         code = self.code
         largest = [code.variable(vector(self.narrow, self.width), 2 * dead_exponent(not self.small)) for _ in rows]
@@ -238,10 +232,10 @@ class _Fused:
         return [found.get() for found in largest]
 
 
-class _Row:
+class Row:
     """A row of the accumulator, with the row of B that belongs to it."""
 
-    def __init__(self, kernel: _Fused, n: Value) -> None:
+    def __init__(self, kernel: Fused, n: Value) -> None:
         line = n * kernel.ldb
         self.values = kernel.b.at(line, "float")
         self.exponents = kernel.b_exponents.at(line, kernel.narrow)
@@ -251,173 +245,3 @@ class _Row:
         if kernel.has_pairs:
             self.pairs = kernel.b_pairs.at(line, "i16")
             self.unit, self.bits = (array.load("i32", n) for array in (kernel.b_units, kernel.b_bits))
-
-
-class _FieldCells:
-    """A vector of neighbouring cells of one row of the accumulator; exponents are fields of float32, in their place.
-
-    Attributes
-    ----------
-    up, down : what makes a product, or C, a number of units of the window's last bit, and such a number a value
-    first : C in these units
-    """
-
-    def __init__(self, kernel: _Fused, row: _Row, exponent: Value, m: Value) -> None:
-        step = self.step = kernel.step
-        self.row, self.m = row, m
-        c = self.c = row.acc.load(vector("i32", kernel.lanes), m) & kernel.keep
-        products = exponent.convert("zext", "i32") << 23
-        self.top = products.max(c & F32_INFINITY).max(LEAST_FIELD << 23)
-        up = c.constant((2 * 127 + step.window) << 23) - self.top
-        self.up = (up ^ kernel.sign).bits("float")
-        self.down = (self.top - (step.window << 23)).bits("float")
-        self.first = (c.bits("float") * up.bits("float")).convert("fptosi", "i32")
-
-    @staticmethod
-    def lost(kernel: _Fused, cells: Sequence[_FieldCells], m: Value) -> Value:
-        """Whether there are cells that `general` has to do: infinite or NaN, or tiny beside no products."""
-        code = kernel.code
-        largest, least = (reduce(lambda a, b, name=name: a.intrinsic(name, b), [cell.top for cell in cells]) for name in ("smax", "smin"))
-        found = code.variable("i1", largest.eq(F32_INFINITY).reduce("or"))
-        with code.when(least.eq(LEAST_FIELD << 23).reduce("or")):
-            tiny = [cell.top.eq(LEAST_FIELD << 23) & (cell.c & 0x7FFFFFFF).ne(0) for cell in cells]
-            found.set(found.get() | reduce(or_, tiny).reduce("or"))
-        with code.when(kernel.a_flagged):
-            flags = [kernel.abad.load(vector("i32", kernel.lanes), m + g * kernel.lanes) for g in range(kernel.groups)]
-            found.set(found.get() | reduce(or_, flags).ne(0).reduce("or"))
-        return found.get()
-
-    def above_last_bit(self, units: Value) -> Value:
-        """By how many bits exponents lie above the window's last bit."""
-        return units + (127 + self.step.window) - (self.top >> 23)
-
-    def store(self, result: Value) -> None:
-        """Store sums, which are float32 numbers of units."""
-        self.row.acc.store((result.bits("float") * self.down).bits("i32"), self.m)
-
-
-class _ExponentCells:
-    """A vector of neighbouring cells of one row of the accumulator; exponents are integers without a bias. As `_FieldCells`."""
-
-    def __init__(self, kernel: _Fused, row: _Row, exponent: Value, m: Value) -> None:
-        step = self.step = kernel.step
-        self.row, self.m = row, m
-        lanes = kernel.lanes
-        c = self.c = row.acc.load(vector("i32", lanes), m) & kernel.keep
-        if kernel.small:
-            product = exponent.convert("zext", "i32") - sum(BIASES.values())
-            self.empty = product.lt(LEAST_FIELD - sum(BIASES.values()) + 1)
-        else:
-            product = exponent.convert("sext", "i32")
-            self.empty = product.lt(dead_exponent(True) // 2)
-        shift = None
-        if step.scales:
-            shift = kernel.a_scale.load(vector("i32", lanes), m) + row.scale.splat(lanes)
-            product = self.empty.select(product, product + shift)
-        flagged = kernel.abad.load(vector("i32", lanes), m).ne(0)
-        if step.output == "f16":
-            value, c_exponent = c_f16(c)
-            c_exponent = (c & 0x7FFF).eq(0).select(c.constant(step.floor), c_exponent)
-            flagged = flagged | (c & F16_INFINITY).eq(F16_INFINITY)
-            top = product.max(c_exponent).max(step.floor)
-        else:
-            value = c.bits("float")
-            field = (c >> 23) & 255
-            flagged = flagged | (c & F32_INFINITY).eq(F32_INFINITY)
-            top = product.max(field.max(1) - 127)
-        if not kernel.small or step.scales:
-            outside = product.lt(LOWEST) | top.gt(HIGHEST)
-            flagged = flagged | (outside & self.empty.eq(0))
-        self.flagged = flagged
-        self.scaled_top = top if shift is None else top - shift
-        up = (top.constant(127 + step.window) - top) << 23
-        self.down = ((top + (127 - step.window)) << 23).bits("float")
-        products_up = up
-        if shift is not None:
-            # What this clamps is zero, or is truncated to zero.
-            products_up = ((shift - top) + (127 + step.window)).max(0).min(254) << 23
-        self.up = (products_up ^ kernel.sign).bits("float")
-        self.first = (value * up.bits("float")).convert("fptosi", "i32")
-
-    @staticmethod
-    def lost(kernel: _Fused, cells: Sequence[_ExponentCells], m: Value) -> Value:
-        """Whether there are cells that `general` has to do."""
-        return reduce(or_, (cell.flagged for cell in cells)).reduce("or")
-
-    def above_last_bit(self, units: Value) -> Value:
-        """By how many bits exponents, of products without their scales, lie above the window's last bit."""
-        return units + self.step.window - self.scaled_top
-
-    def store(self, result: Value) -> None:
-        """Store f16 results, or sums, which are float32 numbers of units; cells without products keep C."""
-        if self.step.output == "f16":
-            self.row.acc.store(result, self.m)
-            return
-        alone = self.c & ~0x3FF if self.step.output == "e8m13" else self.c
-        self.row.acc.store(self.empty.select(without_products(alone), (result.bits("float") * self.down).bits("i32")), self.m)
-
-
-_Cells = _FieldCells | _ExponentCells
-
-
-class _IntegerSum:
-    """C and the terms of a vector of cells, in units of the last bit of the window; correct unless ``overflow`` is negative."""
-
-    def __init__(self, cell: _Cells) -> None:
-        self.cell = cell
-        self.total = cell.first.variable()
-        self.overflow = cell.first.constant(0).variable()
-
-    def add(self, part: Value) -> None:
-        """Add a sum of up to TERMS terms."""
-        before = self.total.get()
-        after = before + part
-        self.total.set(after)
-        self.overflow.set(self.overflow.get() | ((before ^ after) & (part ^ after)))
-
-    def add_shifted(self, number: Value, shift: Value) -> None:
-        """Add integers times two to the power of ``shift``, which is at most MOST_SHIFTED."""
-        shifted = number.operation("shl", shift)
-        lost = shifted.operation("ashr", shift) ^ number
-        self.add(shifted)
-        self.overflow.set(self.overflow.get() | (number.constant(0) - lost) | lost)
-
-    def finish(self) -> None:
-        """Convert and store the sum."""
-        cut = to_float_toward_zero(self.total.get())
-        self.cell.store(cut & ~0x3FF if self.cell.step.output == "e8m13" else cut)
-
-
-class _DoubleSum:
-    """C and the terms of a vector of cells, in units of the last bit of the window."""
-
-    def __init__(self, cell: _Cells) -> None:
-        self.cell = cell
-        self.total = cell.first.convert("sitofp", "double").variable()
-
-    def add(self, part: Value) -> None:
-        """Add a sum of up to TERMS terms."""
-        self.total.set(self.total.get() + part.convert("sitofp", "double"))
-
-    def finish(self) -> None:
-        """Convert and store the sum."""
-        total, cell = self.total.get(), self.cell
-        if cell.step.output == "f16":
-            cell.store(round_f16(total * cell.down.convert("fpext", "double")))
-            return
-        dropped = 29 if cell.step.output == "f32" else 39
-        cell.store((total.bits("i64") & -(1 << dropped)).bits("double").convert("fptrunc", "float").bits("i32"))
-
-
-_TOWARD_ZERO = 11
-"""The rounding of an AVX-512 instruction: toward zero, without exceptions."""
-
-
-def to_float_toward_zero(number: Value) -> Value:
-    """The bits of the float32 next to each i32 toward zero; those of zero are zero."""
-    if number.type == "<16 x i32>":
-        return number.target_intrinsic("x86.avx512.sitofp.round.v16f32.v16i32", "<16 x float>", f"i32 {_TOWARD_ZERO}").bits("i32")
-    below = number.min(number.constant(0) - number)
-    nearest = below.convert("sitofp", "float")
-    further = nearest.convert("fptosi", "i32").lt(below)
-    return ((nearest.bits("i32") + further.sext("i32")) & 0x7FFFFFFF) | (number & SIGN)

@@ -1,4 +1,7 @@
-"""Speed of the arithmetic on one core: one instruction of m128n256, beside float32 matrix products of NumPy."""
+"""Speed of the arithmetic on one core: instructions of m128n256, beside float32 matrix products of NumPy.
+
+On prepared operands it is that of the loop along K of a GEMM: STEPS instructions that add to one accumulator, on different operands.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Any
 import numpy as np
 
 M, N = 128, 256
+STEPS = 16
 CASES: dict[str, dict[str, Any]] = {
     "f16": {"kind": "f16", "fmt": "f16", "k": 16},
     "bf16": {"kind": "f16", "fmt": "bf16", "k": 16},
@@ -31,18 +35,18 @@ def measure(repeats: int) -> dict[str, Any]:
 def _rate(call: Any, k: int, repeats: int) -> float:
     call()
     seconds = []
-    for _ in range(30 * repeats):
+    for _ in range(10 * repeats):
         start = time.perf_counter()
         call()
         seconds.append(time.perf_counter() - start)
     return 2 * M * N * k / median(seconds) / 1e9
 
 
-def _operands(fmt: str, k: int, scale: str | None, block: int | None) -> tuple[list[Any], list[Any], Any, list[Any]]:
+def _operands(fmt: str, k: int, scale: str | None, block: int | None, seed: int = 0) -> tuple[list[Any], list[Any], Any, list[Any]]:
     """Values and codes of A and B, the words of C, and the scale factors."""
     from ptxlab.formats import encode
 
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     values = [rng.standard_normal((rows, k)).astype(np.float32) for rows in (M, N)]
     C = rng.standard_normal((M, N)).astype(np.float32).view(np.uint32)
     scales: list[Any] = [None, None]
@@ -51,15 +55,24 @@ def _operands(fmt: str, k: int, scale: str | None, block: int | None) -> tuple[l
     return values, [encode(x, fmt) for x in values], C, scales
 
 
-def prepared_step(kind: str, fmt: str, k: int, scale: str | None = None, block: int | None = None) -> tuple[Callable[[], None], Any]:
-    """The step on prepared operands as a function, and the prepared B."""
+def prepared_steps(kind: str, fmt: str, k: int, scale: str | None = None, block: int | None = None) -> tuple[Callable[[], None], list[Any]]:
+    """The loop along K on prepared operands as a function, and each prepared B."""
     from ptxlab import numerics
 
-    _, codes, C, scales = _operands(fmt, k, scale, block)
     given = {"kind": kind, "scale": scale, "block": block}
-    a, b = (numerics.prepare(x, fmt, role=role, scales=s, **given) for x, role, s in zip(codes, "ab", scales, strict=True))
-    cells = np.ascontiguousarray(C.T)
-    return lambda: numerics.mma_prepared(kind, "f32", a, b, cells, accumulate=True), b
+
+    def prepared(seed: int) -> list[Any]:
+        _, codes, _, scales = _operands(fmt, k, scale, block, seed)
+        return [numerics.prepare(x, fmt, role=role, scales=s, **given) for x, role, s in zip(codes, "ab", scales, strict=True)]
+
+    operands = [prepared(seed) for seed in range(STEPS)]
+    cells = np.zeros((N, M), np.uint32)
+
+    def run() -> None:
+        for number, (a, b) in enumerate(operands):
+            numerics.mma_prepared(kind, "f32", a, b, cells, accumulate=number > 0)
+
+    return run, [b for _, b in operands]
 
 
 def _case(repeats: int, kind: str, fmt: str, k: int, scale: str | None = None, block: int | None = None) -> dict[str, float]:
@@ -68,12 +81,13 @@ def _case(repeats: int, kind: str, fmt: str, k: int, scale: str | None = None, b
     values, (A, B), C, scales = _operands(fmt, k, scale, block)
     whole = {"arch": "tcgen05", "kind": kind, "a": fmt, "b": fmt, "d": "f32", "A": A, "B": B, "C": C, "scale": scale, "block": block}
     found = {"call": _rate(lambda: numerics.mma(**whole, scale_a=scales[0], scale_b=scales[1]), k, repeats)}
-    step, b = prepared_step(kind, fmt, k, scale, block)
-    found["prepared"] = _rate(step, k, repeats)
+    loop, prepared = prepared_steps(kind, fmt, k, scale, block)
+    found["prepared"] = _rate(loop, STEPS * k, repeats)
     # Flagging every row of B leaves all of it to the general path.
-    flags = ctypes.c_int64.from_address(b.address + (32 if b.groups else 16)).value
-    ctypes.memset(flags, 0xFF, 4 * N)
-    found["general"] = _rate(step, k, max(1, repeats // 2))
+    for b in prepared:
+        flags = ctypes.c_int64.from_address(b.address + (32 if b.groups else 16)).value
+        ctypes.memset(flags, 0xFF, 4 * N)
+    found["general"] = _rate(loop, STEPS * k, 1)
     across = np.ascontiguousarray(values[1].T)
     found["numpy"] = _rate(lambda: values[0] @ across, k, repeats)
     return found

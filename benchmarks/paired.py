@@ -64,10 +64,10 @@ def _parse(_: str) -> Measure:
 
 
 def _prepared(row: str) -> Measure:
-    from .numerics import CASES, prepared_step
+    from .numerics import CASES, prepared_steps
 
-    step, _ = prepared_step(**CASES[row])
-    return lambda: _timed(lambda: [step() for _ in range(50)])
+    loop, _ = prepared_steps(**CASES[row])
+    return lambda: _timed(lambda: [loop() for _ in range(3)])
 
 
 def _fresh(row: str) -> Measure:

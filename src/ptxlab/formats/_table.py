@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from ptxlab.diagnostics import PtxlabError, diagnose
 from ptxlab.formats._arrays import array_of
 
 __all__ = ["FORMATS", "NUMPY_TYPES", "Format", "FormatError", "bits_of", "codes_array", "find"]
+
+_BYTE, _HALF, _WORD = np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32)
 
 
 class FormatError(PtxlabError, ValueError):
@@ -70,7 +73,7 @@ class Format:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The smallest unsigned dtype that holds a code."""
-        return np.dtype(np.uint8 if self.bits <= 8 else np.uint16 if self.bits <= 16 else np.uint32)
+        return _BYTE if self.bits <= 8 else _HALF if self.bits <= 16 else _WORD
 
 
 def _ieee(name: str, bits: int, exponent: int, mantissa: int, dropped: int = 0) -> Format:
@@ -116,7 +119,14 @@ def bits_of(given: Any, name: str) -> NDArray[Any]:
     """
     found = array_of(given)
     array = np.asarray(given) if found is None else found
-    return array.view(f"u{array.dtype.itemsize}") if array.dtype.name == NUMPY_TYPES.get(name) else array
+    dtype = array.dtype
+    return array.view(f"u{dtype.itemsize}") if dtype.kind != "u" and _name(dtype) == NUMPY_TYPES.get(name) else array
+
+
+@cache
+def _name(dtype: np.dtype[Any]) -> str:
+    """The name of a type, which NumPy computes anew each time."""
+    return dtype.name
 
 
 def find(name: str) -> Format:

@@ -7,11 +7,15 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ptxlab.native._host import host
+
 if TYPE_CHECKING:
     from ptxlab.native.builder import Function
 
 __all__ = ["SLOT_ALIGN", "Constant", "Operand", "Value", "Variable", "element_of", "lanes_of", "literal", "vector"]
 
+_PAIR_DOT = {4: "x86.sse2.pmadd.wd", 8: "x86.avx2.pmadd.wd", 16: "x86.avx512.pmaddw.d.512"}
+"""The instructions for `Value.pair_dot`, by the number of lanes."""
 _BITS = {"half": 16, "float": 32, "double": 64, "ptr": 64}
 _OVERLOADS = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
@@ -153,11 +157,25 @@ class Value:
             overloads = f".{_overload(result)}{overloads}"
         return self._call_intrinsic(f"llvm.{name}{overloads}", result or self.type, [self, *map(self._beside, others)], immediate)
 
+    def target_intrinsic(self, name: str, result: str, immediate: str) -> Value:
+        """Call an intrinsic of the processor on this value; ``name`` is without ``llvm.``, other parameters as for `intrinsic`."""
+        return self._call_intrinsic(f"llvm.{name}", result, [self], immediate)
+
     def _call_intrinsic(self, full: str, result: str, operands: list[Value], immediate: str = "") -> Value:
         types = [value.type for value in operands] + ([immediate.split()[0]] if immediate else [])
         self.function.module.declare(f"@{full}", f"declare {result} @{full}({', '.join(types)})")
         listed = [f"{value.type} {value.ref}" for value in operands] + ([immediate] if immediate else [])
         return self.function.emit(f"call {result} @{full}({', '.join(listed)})", result)
+
+    def pair_dot(self, other: Value) -> Value:
+        """The sum of the products of the signed 16-bit halves of each i32 lane with those of the other value."""
+        lanes = lanes_of(self.type)
+        name = _PAIR_DOT.get(lanes)
+        if name is not None and host().has_dot and 32 * lanes <= host().vector_bits:
+            pairs = vector("i16", 2 * lanes)
+            return self._call_intrinsic(f"llvm.{name}", self.type, [self.cast(pairs), other.cast(pairs)])
+        low = (self << 16).operation("ashr", 16) * (other << 16).operation("ashr", 16)
+        return low + self.operation("ashr", 16) * other.operation("ashr", 16)
 
     def max(self, other: Operand) -> Value:
         """The larger of two signed integers or floats."""

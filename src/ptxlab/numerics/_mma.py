@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def check_call(arguments: dict[str, Any]) -> Call:
     kind, a, b, d = (arguments[name] for name in ("kind", "a", "b", "d"))
     where = f"kind {kind!r}" if kind else f"arch {arguments['arch']!r}"
     steps = steps_of(arguments["arch"], kind, a, b, d)
-    lengths = tuple(sorted({length for step in steps for length in step.lengths}))
+    lengths = _lengths(steps)
     metadata = arguments["metadata"]
     if metadata is not None:
         if not steps[0].sparse:
@@ -66,7 +67,7 @@ def check_call(arguments: dict[str, Any]) -> Call:
         metadata = _metadata(metadata, step, a, m, stored // chunk_of(a, step.group > 1)[0])
     leading = [x.shape[:-2] for x in (a_codes, b_codes, c_bits, a_scales, b_scales, metadata) if x is not None]
     try:
-        batch = np.broadcast_shapes(*leading)
+        batch = np.broadcast_shapes(*leading) if any(leading) else ()
     except ValueError:
         raise NumericsError(f"leading dimensions do not agree: {', '.join(map(str, leading))}") from None
 
@@ -76,6 +77,11 @@ def check_call(arguments: dict[str, Any]) -> Call:
     operands = broadcast(a_codes), broadcast(b_codes), broadcast(c_bits), batch
     options = saturate, negate_a, negate_b, scale_input_d
     return Call(step, a, b, *operands, *options, scale, broadcast(a_scales), broadcast(b_scales), broadcast(metadata))
+
+
+@cache
+def _lengths(steps: tuple[Step, ...]) -> tuple[int, ...]:
+    return tuple(sorted({length for step in steps for length in step.lengths}))
 
 
 def _codes(given: Any, fmt: str, name: str, lengths: tuple[int, ...], rows: str) -> NDArray[Any]:
@@ -207,7 +213,7 @@ def mma(
     cells = np.zeros((*call.batch, m, padded), np.uint32) if padded != n else np.empty((*call.batch, m, n), np.uint32)
     if call.c_bits is not None:
         cells[..., :n] = call.c_bits
-    for index in np.ndindex(call.batch):
+    for index in np.ndindex(call.batch) if call.batch else ((),):
         _one(call, kind, index, cells[index])
     out = cells[..., :n]
     return out.astype(np.uint16) if d == "f16" else np.ascontiguousarray(out)

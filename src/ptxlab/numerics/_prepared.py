@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ptxlab.formats import FORMATS
 from ptxlab.native import address_of
 from ptxlab.numerics._steps import STEPS, NumericsError, Step, find_step, is_wide
-from ptxlab.numerics.ir.group import fill_groups
-from ptxlab.numerics.ir.kernels import multiplier, preparer
-from ptxlab.numerics.ir.prepare import CHUNK, HEADER, NAN_SCALE, SIGN, absent_exponent
+from ptxlab.numerics.ir import prepare_groups
+from ptxlab.numerics.ir.kernels import group_preparer, multiplier, preparer
+from ptxlab.numerics.ir.prepare import CHUNK, HEADER, NAN_SCALE, SIGN, absent_exponent, has_pairs
 
 __all__ = [
     "BLOCK",
@@ -101,19 +101,20 @@ GROUPED = ("mxf4", "mxf4nvf4")
 
 
 @cache
-def _extent(role: str, rows: int, k: int, wide: bool, scaled: bool, groups: int) -> tuple[int, int]:
+def _extent(fmt: str, role: str, rows: int, k: int, wide: bool, groups: int) -> tuple[int, int]:
     """Elements of a line with its padding, and bytes of the buffer, in which the header has to begin at a multiple of 64."""
-    exponents, flags = 2 if wide else 1, 8 if scaled else 4
+    pairs = has_pairs(FORMATS[fmt])
+    element, row = 4 + (3 if wide else 1) + 2 * pairs, 8 + 8 * pairs
     padded_rows = -(-rows // BLOCK) * BLOCK
     if groups:
         padded = padded_rows if role == "a" else rows
-        size = 4 * padded * (k + 3 * groups + 1)
+        size = prepare_groups.extent(padded, k, groups)
     elif role == "a":
         padded = padded_rows
-        size = padded * (k * (4 + exponents) + flags)
+        size = padded * (k * element + row)
     else:
         padded = -(-k // CHUNK) * CHUNK
-        size = rows * (padded * (4 + exponents) + flags)
+        size = rows * (padded * element + row)
     return padded, HEADER + 64 + size
 
 
@@ -125,7 +126,7 @@ class Prepared:
     def __init__(self, fmt: str, role: str, rows: int, k: int, wide: bool, scale: tuple[str, int] | None = None, groups: int = 0) -> None:
         self.fmt, self.role, self.rows, self.k, self.wide, self.scale, self.groups = fmt, role, rows, k, wide, scale, groups
         self.stored = k
-        self.padded, size = _extent(role, rows, k, wide, scale is not None, groups)
+        self.padded, size = _extent(fmt, role, rows, k, wide, groups)
         self._buffer = np.empty(size, np.uint8)
         self.address = (address_of(self._buffer) + 63) & -64
 
@@ -145,12 +146,17 @@ class Prepared:
         """Mark elements [rows, k] as not stored."""
         if FORMATS[self.fmt].is_integer:
             return
-        lines, _ = self._lines()
+        lines, flagged = self._lines()
         first = HEADER + 4 * lines * self.padded
-        dtype = np.dtype(np.int16 if self.wide else np.int8)
+        self._mark(first, np.dtype(np.int16 if self.wide else np.uint8), absent, absent_exponent(self.wide))
+        if self.wide:
+            self._mark(first + 2 * lines * self.padded + 4 * flagged, np.dtype(np.uint8), absent, absent_exponent(False))
+
+    def _mark(self, first: int, dtype: np.dtype[Any], absent: NDArray[np.bool_], exponent: int) -> None:
+        lines, _ = self._lines()
         exponents = self.words()[first : first + dtype.itemsize * lines * self.padded].view(dtype).reshape(lines, self.padded)
         here = exponents[:, : self.rows] if self.role == "a" else exponents[:, : self.k]
-        here[absent.T if self.role == "a" else absent] = absent_exponent(self.wide)
+        here[absent.T if self.role == "a" else absent] = exponent
 
     def add_scales(self, scales: NDArray[np.uint8]) -> None:
         """Write one ue8m0 scale for each row, after the flags; a NaN flags its row."""
@@ -278,8 +284,9 @@ def _prepare_groups(
     rows, k = codes.shape
     groups = k // (16 * density)
     ready = Prepared(fmt, role, rows, k, False, scale, groups)
-    each = scales if scales.shape[1] == groups else np.repeat(scales, groups // scales.shape[1], axis=1)
-    fill_groups(ready.words(), ready.address, codes, each, scale=scale[0], groups=groups, padded=ready.padded, role=role, negate=negate)
+    codes, scales = np.ascontiguousarray(codes), np.ascontiguousarray(scales)
+    given = address_of(codes), address_of(scales), rows, k, groups, groups // scales.shape[1], ready.padded
+    group_preparer(scale[0], role)(*given, ready.address, int(negate))
     return ready
 
 

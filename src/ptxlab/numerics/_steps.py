@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 from ptxlab.diagnostics import PtxlabError, diagnose
@@ -167,6 +168,7 @@ def is_wide(*formats: str) -> bool:
     return any(name in ("bf16", "tf32") for name in formats)
 
 
+@cache
 def steps_of(arch: str, kind: str | None, a: str, b: str, d: str) -> tuple[Step, ...]:
     """The steps of a combination of types; more than one if they depend on K.
 

@@ -26,9 +26,6 @@ ELEMENTS = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i
 
 _ROUND = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 
-_DOT = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
-"""The instructions for `LlvmVocabulary.dot`, by the number of lanes."""
-
 
 def _bits_of(name: str) -> int:
     return int(name[1:])
@@ -95,16 +92,9 @@ class LlvmVocabulary:
         return self.call(_smulhi, a, b) if self.type(a) == "i64" else _smulhi(self, a, b)
 
     def dot(self, a: Value, b: Value) -> Value:
-        name = _DOT.get(self.width) if host().has_dot else None
         if 32 * self.width > host().vector_bits:
             return self._joined([half.dot(p, q) for half, p, q in self._in_halves(a, b)])
-        if name is not None:
-            type, pairs = self.vectors["i32"], f"<{2 * self.width} x i16>"
-            self.code.module.declare(f"@{name}", f"declare {type} @{name}({pairs}, {pairs})")
-            return self.code.call(name, type, a.cast(pairs), b.cast(pairs))
-        half = self.const(16, "i32")
-        low = self.mul(*(self.ashr(self.shl(each, half), half) for each in (a, b)))
-        return self.add(low, self.mul(*(self.ashr(each, half) for each in (a, b))))
+        return a.pair_dot(b)
 
     def _in_halves(self, *values: Value) -> list[tuple[Any, ...]]:
         """The vocabulary of half as many lanes with the low halves of vectors, and with the high ones."""

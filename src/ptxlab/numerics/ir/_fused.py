@@ -4,155 +4,244 @@ The largest exponent is a running maximum of small integers. Every product, exac
 an integer, which truncates it toward zero at the window's last bit; sixteen such terms fit an int32. Cells that this cannot do (a row
 with an infinity or a NaN, C infinite or NaN, products near the ends of float32's range, scale-input-d) go to `general`, vector by vector.
 Scales of rows that are powers of two only shift the products' exponents.
+
+Formats with a wide range have two such functions: one for operands whose exponents are all moderate, so that a byte holds them, and one
+for the others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 
-from ptxlab.native.builder import Function, Module, Value, Variable, vector
-from ptxlab.numerics._steps import Step
-from ptxlab.numerics.ir._general import F16_INFINITY, F32_INFINITY, LANES, c_f16, general, round_f16, without_products
-from ptxlab.numerics.ir.prepare import dead_exponent
+from ptxlab.native.builder import Function, Module, Value, vector
+from ptxlab.numerics._steps import NARROW, Step
+from ptxlab.numerics.ir._cells import Cells, DoubleSum, ExponentCells, FieldCells, IntegerSum
+from ptxlab.numerics.ir._general import LANES, general
+from ptxlab.numerics.ir.prepare import (
+    EXPONENTS,
+    FLAGGED,
+    FLAGS,
+    MODERATE,
+    PADDED,
+    PAIRS,
+    SCALES,
+    SMALL_EXPONENTS,
+    VALUES,
+    dead_exponent,
+)
 
-__all__ = ["BLOCK", "fused_ir"]
+__all__ = ["BLOCK", "fused_ir", "reads_pairs"]
 
 BLOCK = 64
 """Cells of one row of the accumulator that are done together; its width must be a multiple."""
 TERMS = 16
 """Truncated products, each below 2^(window + 2), that an int32 can sum for a window of 25 bits."""
-LOWEST, HIGHEST = -74, 125
-"""The largest exponents between which float32 products, scale and result are exact wherever the window reaches."""
+MOST_PRODUCT_BITS = 25
+"""Bits of two integers, so that an int32 holds the sum of 64 of their products."""
+MOST_SHIFTED = 31
+UNROLLED_PAIRS = 4
+ROWS = 2
+"""Rows of the accumulator that are done together."""
+WIDE_LANES = 16
+"""With vectors of so many lanes there are twice as many registers."""
+PARAMETERS = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i32 keep, i32 sign, i32 scale"
+
+
+def reads_pairs(step: Step) -> bool:
+    """Whether the function of a step reads the integers of its operands."""
+    return step.a == NARROW and step.output == "f32"
 
 
 def fused_ir(step: Step, wide: bool, lanes: int) -> str:
-    """The function ``mma`` and the `general` one that it calls."""
+    """The function ``mma`` and those that it calls."""
     module = Module()
-    _Fused(module, step, wide, lanes)
+    if not wide:
+        Fused(module, "mma", step, wide, lanes, small=True)
+    else:
+        code = Function(module, "mma", "void", PARAMETERS)
+        both = code["a"].word(MODERATE) & code["b"].word(MODERATE)
+        with code.when(both.ne(0)) as otherwise:
+            code.call("moderate", "void", *code.parameters)
+            otherwise()
+            code.call("immoderate", "void", *code.parameters)
+        Fused(module, "moderate", step, wide, lanes, small=True)
+        Fused(module, "immoderate", step, wide, lanes, small=False)
     general(module, step, wide)
     return module.text()
 
 
-class _Fused:
-    def __init__(self, module: Module, step: Step, wide: bool, lanes: int) -> None:
-        self.step, self.wide, self.lanes = step, wide, lanes
-        self.narrow = "i16" if wide else "i8"
+class Fused:
+    """A function for one step.
+
+    Two rows of the accumulator are done together, which reads A once for both.
+
+    Parameters
+    ----------
+    wide : whether the operands have exponents of 16 bits
+    small : whether it reads those that are bytes
+    """
+
+    def __init__(self, module: Module, name: str, step: Step, wide: bool, lanes: int, *, small: bool) -> None:
+        self.step, self.small, self.lanes = step, small, lanes
+        self.cell = FieldCells if small and not step.scales and step.output != "f16" else ExponentCells
+        self.narrow = "i8" if small else "i16"
+        self.general_exponent = "i16" if wide else "i8"
         self.groups = 4
         self.width = lanes * self.groups
-        parameters = "ptr acc, i64 stride, i64 m, i64 n, i64 count, ptr a, ptr b, i32 keep, i32 sign, i32 scale"
-        self.code = code = Function(module, "mma", "void", parameters)
-        self.a, self.ae, self.abad = (code["a"].load("ptr", i) for i in range(3))
-        self.b, self.be, self.bbad = (code["b"].load("ptr", i) for i in range(3))
-        self.lda, self.ldb = code["a"].load("i64", 3), code["b"].load("i64", 3)
-        self.a_scale, b_scales = (code[name].load("ptr", 4) for name in "ab")
+        self.sums_at_once = 8 if lanes >= WIDE_LANES else 4
+        self.code = code = Function(module, name, "void", PARAMETERS, internal=name != "mma")
+        exponents = SMALL_EXPONENTS if small and wide else EXPONENTS
+        self.a, self.ae, self.abad = (code["a"].pointer(i) for i in (VALUES, EXPONENTS, FLAGS))
+        self.b, self.be, self.bbad = (code["b"].pointer(i) for i in (VALUES, EXPONENTS, FLAGS))
+        self.a_exponents, self.b_exponents = (code[x].pointer(exponents) for x in "ab")
+        self.lda, self.ldb = code["a"].word(PADDED), code["b"].word(PADDED)
+        self.a_flagged = code["a"].word(FLAGGED).ne(0)
+        self.a_scale, self.b_scales = (code[name].pointer(SCALES) for name in "ab")
+        self.has_pairs = reads_pairs(step)
+        if self.has_pairs:
+            pairs = [code[x].pointer(PAIRS) for x in "ab"]
+            self.a_pairs, self.b_pairs = pairs
+            self.a_units = self.a_pairs.at(self.lda * (code["count"] >> 1), "i32")
+            self.a_bits = self.a_units.at(self.lda, "i32")
+            self.b_units = self.b_pairs.at(self.ldb * code["n"], "i16")
+            self.b_bits = self.b_units.at(code["n"], "i32")
         self.keep, self.sign = code["keep"].splat(lanes), code["sign"].splat(lanes)
-        with code.loop(code["n"]) as n:
-            line = n * self.ldb
-            self.b_line, self.be_line = self.b.at(line, "float"), self.be.at(line, self.narrow)
-            self.b_scale = b_scales.load("i32", n) if step.scales else code["scale"]
-            acc = code["acc"].at(n * code["stride"])
-            forced = self.bbad.load("i32", n) | code["scale"]
-            with code.when(forced.eq(0)) as otherwise:
+        with code.loop(code["n"], ROWS) as n:
+            several = (n + (ROWS - 1)).lt(code["n"])
+            flagged = reduce(or_, (self.bbad.load("i32", several.select(n + i, n)) for i in range(ROWS)))
+            with code.when(several & (flagged | code["scale"]).eq(0)) as otherwise:
+                rows = [Row(self, n + i) for i in range(ROWS)]
                 with code.loop(code["m"], self.width) as m:
-                    self._block(acc, m)
+                    self._block(rows, m)
                 otherwise()
-                with code.loop(code["m"], LANES) as m:
-                    self._general(acc, m)
+                with code.loop((n + ROWS).min(code["n"]), start=n) as one:
+                    row = Row(self, one)
+                    with code.when((self.bbad.load("i32", one) | code["scale"]).eq(0)) as special:
+                        with code.loop(code["m"], self.width) as m:
+                            self._block([row], m)
+                        special()
+                        with code.loop(code["m"], LANES) as m:
+                            self._general(row, m)
 
-    def _general(self, acc: Value, m: Value) -> None:
-        b = self.code
-        here = (acc.at(m, "i32"), self.a.at(m, "float"), self.ae.at(m, self.narrow), self.lda)
-        scales = (self.a_scale.at(m, "i32") if self.step.scales else self.a_scale, self.b_scale)
-        b.call("general", "void", *here, self.b_line, self.be_line, b["count"], b["keep"], b["sign"], b["scale"], *scales)
-
-    def _block(self, acc: Value, m: Value) -> None:
-        code, lanes = self.code, self.lanes
-        exponents = self._largest_exponents(m)
-        cells = [_AccumulatorVector(self, exponents.part(g * lanes, lanes), acc, m + g * lanes) for g in range(self.groups)]
-        with code.loop(code["count"], TERMS) as start:
-            sums = [code.variable(vector("i32", lanes), 0) for _ in cells]
-            with code.loop((start + TERMS).min(code["count"]), start=start) as k:
-                b = self.b_line.load("float", k).splat(lanes)
-                line = self.a.at(k * self.lda + m, "float")
-                for g, (cell, total) in enumerate(zip(cells, sums, strict=True)):
-                    product = line.load(vector("float", lanes), g * lanes) * b * cell.up
-                    total.set(total.get() + product.convert("fptosi", "i32"))
-            for cell, total in zip(cells, sums, strict=True):
-                cell.add(total)
-        with code.when(reduce(or_, (cell.lost for cell in cells)).reduce("or")) as otherwise:
-            for g in range(0, self.width, LANES):
-                self._general(acc, m + g)
-            otherwise()
-            for cell in cells:
-                cell.finish()
-
-    def _largest_exponents(self, m: Value) -> Value:
-        """The largest product exponent of each cell, or less than any if all products are zero."""
+    def _general(self, row: Row, m: Value) -> None:
         code = self.code
-        largest = code.variable(vector(self.narrow, self.width), 2 * dead_exponent(True) if self.wide else dead_exponent(False))
+        here = (row.acc.at(m, "i32"), self.a.at(m, "float"), self.ae.at(m, self.general_exponent), self.lda)
+        scales = (self.a_scale.at(m, "i32") if self.step.scales else self.a_scale, row.scale)
+        code.call(
+            "general", "void", *here, row.values, row.general_exponents, *(code[x] for x in ("count", "keep", "sign", "scale")), *scales
+        )
+
+    def _block(self, rows: list[Row], m: Value) -> None:
+        code, lanes = self.code, self.lanes
+        largest = self._largest_exponents(rows, m)
+        cells = [
+            self.cell(self, row, exponents.part(g * lanes, lanes), m + g * lanes)
+            for g in range(self.groups)
+            for row, exponents in zip(rows, largest, strict=True)
+        ]
+        with code.when(self.cell.lost(self, cells, m)) as otherwise:
+            for row in rows:
+                for g in range(0, self.width, LANES):
+                    self._general(row, m + g)
+            otherwise()
+            if self.step.output == "f16":
+                self._finish(m, [DoubleSum(cell) for cell in cells])
+                return
+            sums = [IntegerSum(cell) for cell in cells]
+            if self.has_pairs:
+                shifts = self._shifts(cells, m)
+                with code.when(reduce(or_, (shift.ugt(MOST_SHIFTED) for shift in shifts)).reduce("or")) as exact:
+                    self._add_terms(m, sums)
+                    exact()
+                    self._add_dots(m, sums, shifts)
+            else:
+                self._add_terms(m, sums)
+            with code.when(reduce(or_, (each.overflow.get() for each in sums)).lt(0).reduce("or")) as otherwise:
+                self._finish(m, [DoubleSum(cell) for cell in cells])
+                otherwise()
+                for each in sums:
+                    each.finish()
+
+    def _shifts(self, cells: Sequence[Cells], m: Value) -> list[Value]:
+        """For each vector of cells, the bits by which the unit of its integer products lies above the window's last bit.
+
+        It is more than MOST_SHIFTED where the unit lies below, where the sums could overflow, or where a row has no integers.
+        """
+        found = []
+        for cell in cells:
+            units = self.a_units.load(vector("i32", self.lanes), cell.m) + cell.row.unit.splat(self.lanes)
+            bits = self.a_bits.load(vector("i32", self.lanes), cell.m) + cell.row.bits.splat(self.lanes)
+            # Where this clamps, all products are zero.
+            shift = cell.above_last_bit(units).min(MOST_SHIFTED)
+            found.append(bits.gt(MOST_PRODUCT_BITS).select(shift.constant(-1), shift))
+        return found
+
+    def _add_dots(self, m: Value, sums: Sequence[IntegerSum], shifts: Sequence[Value]) -> None:
+        """Add the sums of all products as integers: no product is truncated."""
+        code, lanes = self.code, self.lanes
+        rows = len(sums) // self.groups
+        for first in range(0, len(sums), self.sums_at_once):
+            some = sums[first : first + self.sums_at_once]
+            parts = [code.variable(vector("i32", lanes), 0) for _ in some]
+            with code.loop(code["count"] >> 1, UNROLLED_PAIRS) as start:
+                for j in range(UNROLLED_PAIRS):
+                    pair = start + j
+                    line = self.a_pairs.at(pair * self.lda + m, "i32")
+                    b = [each.cell.row.pairs.load("i32", pair).splat(lanes) for each in sums[:rows]]
+                    a = [line.load(vector("i32", lanes), (first + i) // rows * lanes) for i in range(0, len(some), rows)]
+                    for i, part in enumerate(parts):
+                        part.set(part.get() + a[i // rows].pair_dot(b[i % rows]))
+            for each, part, shift in zip(some, parts, shifts[first:], strict=False):
+                dot = (part.get() ^ self.sign.operation("ashr", 31)) - self.sign.operation("ashr", 31)
+                each.add_shifted(dot, shift)
+
+    def _finish(self, m: Value, sums: Sequence[DoubleSum]) -> None:
+        self._add_terms(m, sums)
+        for each in sums:
+            each.finish()
+
+    def _add_terms(self, m: Value, sums: Sequence[DoubleSum | IntegerSum]) -> None:
+        """Add the truncated products to the sums of a block, whose rows of A begin at ``m``."""
+        code, lanes = self.code, self.lanes
+        rows = len(sums) // self.groups
+        for first in range(0, len(sums), self.sums_at_once):
+            some = sums[first : first + self.sums_at_once]
+            with code.loop(code["count"], TERMS) as start:
+                parts = [code.variable(vector("i32", lanes), 0) for _ in some]
+                with code.loop((start + TERMS).min(code["count"]), start=start) as k:
+                    line = self.a.at(k * self.lda + m, "float")
+                    b = [each.cell.row.values.load("float", k).splat(lanes) for each in sums[:rows]]
+                    a = [line.load(vector("float", lanes), (first + i) // rows * lanes) for i in range(0, len(some), rows)]
+                    for i, (each, part) in enumerate(zip(some, parts, strict=True)):
+                        product = a[i // rows] * b[i % rows] * each.cell.up
+                        part.set(part.get() + product.convert("fptosi", "i32"))
+                for each, part in zip(some, parts, strict=True):
+                    each.add(part.get())
+
+    def _largest_exponents(self, rows: list[Row], m: Value) -> list[Value]:
+        """For each row, the largest product exponents of its cells, or less than any if all products are zero."""
+        code = self.code
+        largest = [code.variable(vector(self.narrow, self.width), 2 * dead_exponent(not self.small)) for _ in rows]
         with code.loop(code["count"]) as k:
-            a = self.ae.load(vector(self.narrow, self.width), k * self.lda + m)
-            b = self.be_line.load(self.narrow, k).splat(self.width)
-            largest.set(largest.get().max(a + b if self.wide else a.intrinsic("sadd.sat", b)))
-        return largest.get()
+            a = self.a_exponents.load(vector(self.narrow, self.width), k * self.lda + m)
+            for row, found in zip(rows, largest, strict=True):
+                both = a + row.exponents.load(self.narrow, k).splat(self.width)
+                found.set(found.get().intrinsic("umax" if self.small else "smax", both))
+        return [found.get() for found in largest]
 
 
-class _AccumulatorVector:
-    """A vector of neighbouring cells of one row of the accumulator, and their sums."""
+class Row:
+    """A row of the accumulator, with the row of B that belongs to it."""
 
-    def __init__(self, kernel: _Fused, exponent: Value, acc: Value, m: Value) -> None:
-        step = self.step = kernel.step
-        self.acc, self.m = acc, m
-        lanes = kernel.lanes
-        c = self.c = acc.load(vector("i32", lanes), m) & kernel.keep
-        product = exponent.convert("sext", "i32")
-        self.empty = product.lt(dead_exponent(kernel.wide) // 2)
-        shift = None
-        if step.scales:
-            shift = kernel.a_scale.load(vector("i32", lanes), m) + kernel.b_scale.splat(lanes)
-            product = self.empty.select(product, product + shift)
-        lost = kernel.abad.load(vector("i32", lanes), m).ne(0)
-        if step.output == "f16":
-            value, c_exponent = c_f16(c)
-            c_exponent = (c & 0x7FFF).eq(0).select(c.constant(step.floor), c_exponent)
-            lost = lost | (c & F16_INFINITY).eq(F16_INFINITY)
-            top = product.max(c_exponent).max(step.floor)
-        else:
-            value = c.bits("float")
-            field = (c >> 23) & 255
-            lost = lost | (c & F32_INFINITY).eq(F32_INFINITY)
-            top = product.max(field.max(1) - 127)
-        if kernel.wide or step.scales:
-            outside = product.lt(LOWEST) | top.gt(HIGHEST)
-            lost = lost | (outside & self.empty.eq(0))
-        self.lost = lost
-        up = (top.constant(127 + step.window) - top) << 23
-        self.down = ((top + (127 - step.window)) << 23).bits("float")
-        products_up = up
-        if shift is not None:
-            # What this clamps is zero, or is truncated to zero.
-            products_up = ((shift - top) + (127 + step.window)).max(0).min(254) << 23
-        self.up = (products_up ^ kernel.sign).bits("float")
-        first = (value * up.bits("float")).convert("fptosi", "i32")
-        self.single = step.output == "e8m13"
-        self.total = (first if self.single else first.convert("sitofp", "double")).variable()
-
-    def add(self, part: Variable) -> None:
-        """Add a sum of up to TERMS terms."""
-        value = part.get() if self.single else part.get().convert("sitofp", "double")
-        self.total.set(self.total.get() + value)
-
-    def finish(self) -> None:
-        """Convert and store the sum."""
-        total, step = self.total.get(), self.step
-        if step.output == "f16":
-            self.acc.store(round_f16(total * self.down.convert("fpext", "double")), self.m)
-            return
-        if self.single:
-            cut = (total.convert("sitofp", "float").bits("i32") & ~0x3FF).bits("float")
-            alone = self.c & ~0x3FF
-        else:
-            cut = (total.bits("i64") & -(1 << 29)).bits("double").convert("fptrunc", "float")
-            alone = self.c
-        self.acc.store(self.empty.select(without_products(alone), (cut * self.down).bits("i32")), self.m)
+    def __init__(self, kernel: Fused, n: Value) -> None:
+        line = n * kernel.ldb
+        self.values = kernel.b.at(line, "float")
+        self.exponents = kernel.b_exponents.at(line, kernel.narrow)
+        self.general_exponents = kernel.be.at(line, kernel.general_exponent)
+        self.scale = kernel.b_scales.load("i32", n) if kernel.step.scales else kernel.code["scale"]
+        self.acc = kernel.code["acc"].at(n * kernel.code["stride"])
+        if kernel.has_pairs:
+            self.pairs = kernel.b_pairs.at(line, "i16")
+            self.unit, self.bits = (array.load("i32", n) for array in (kernel.b_units, kernel.b_bits))

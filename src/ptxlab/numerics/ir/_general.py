@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ptxlab.native.builder import Function, Module, Value, vector
 from ptxlab.numerics._steps import Step
-from ptxlab.numerics.ir.prepare import NAN_SCALE, SIGN, absent_exponent, dead_exponent
+from ptxlab.numerics.ir.prepare import BIASES, NAN_SCALE, SIGN, absent_exponent
 
 __all__ = [
     "DEAD",
@@ -67,7 +67,7 @@ class _Terms:
     """The products of a row of A's lanes with one row of B; those of elements that a sparse matrix does not store are zero."""
 
     def __init__(self, code: Function, wide: bool) -> None:
-        self.code, self.narrow, self.dead, self.absent = code, "i16" if wide else "i8", dead_exponent(wide), absent_exponent(wide)
+        self.code, self.wide, self.narrow, self.absent = code, wide, "i16" if wide else "i8", absent_exponent(wide)
 
     def _exponents(self, k: Value) -> tuple[Value, Value]:
         a = self.code["ae"].load(vector(self.narrow, LANES), k * self.code["lda"])
@@ -81,8 +81,8 @@ class _Terms:
         return (ae.eq(self.absent) | be.eq(self.absent)).select(product.constant(0.0), product)
 
     def exponent(self, k: Value) -> Value:
-        a, b = (e.convert("sext", "i32") for e in self._exponents(k))
-        return a.min(b).lt(self.absent + 1).select(a.constant(DEAD), a + b)
+        a, b = (e.convert("sext" if self.wide else "zext", "i32") for e in self._exponents(k))
+        return a.min(b).lt(self.absent + 1).select(a.constant(DEAD), a + b if self.wide else a + b - sum(BIASES.values()))
 
 
 def power(exponent: Value) -> Value:

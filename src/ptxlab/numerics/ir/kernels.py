@@ -12,11 +12,12 @@ from ptxlab.formats import FORMATS
 from ptxlab.native.builder import Function, Module, vector
 from ptxlab.numerics._double import double_kernel
 from ptxlab.numerics._steps import STEPS, Step, is_wide
-from ptxlab.numerics.ir._fused import fused_ir
+from ptxlab.numerics.ir._fused import fused_ir, reads_pairs
 from ptxlab.numerics.ir.group import group_ir
 from ptxlab.numerics.ir.prepare import prepare_ir
+from ptxlab.numerics.ir.prepare_groups import prepare_groups_ir
 
-__all__ = ["multiplier", "multiplier_address", "preparer", "preparer_address", "warmup_parts"]
+__all__ = ["group_preparer", "multiplier", "multiplier_address", "preparer", "preparer_address", "warmup_parts"]
 
 GROUPS = 4
 """Vectors that one step of the integer kernel sums at a time."""
@@ -46,6 +47,14 @@ def preparer_address(fmt: str, wide: bool, role: str) -> int:
 
 
 @cache
+def group_preparer(scale: str, role: str) -> Any:
+    """The function that prepares operands of steps on groups."""
+    library = _compile(("prepare groups", scale), lambda _: prepare_groups_ir(scale), ("prepare_a", "prepare_b"))
+    arguments = [ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 5, ctypes.c_void_p, ctypes.c_int32]
+    return library.function(f"prepare_{role}", None, *arguments)
+
+
+@cache
 def _multiplier(step: Step, wide: bool) -> native.Library:
     key: tuple[object, ...]
     write: Callable[[int], str]
@@ -54,7 +63,8 @@ def _multiplier(step: Step, wide: bool) -> native.Library:
     elif step.output == "s32":
         key, write = ("integer",), integer_ir
     else:
-        key, write = ("fused", step.window, step.floor, step.output, wide, bool(step.scales)), partial(fused_ir, step, wide)
+        key = ("fused", step.window, step.floor, step.output, wide, bool(step.scales), reads_pairs(step))
+        write = partial(fused_ir, step, wide)
     return _compile(key, write, ("mma",))
 
 
@@ -95,6 +105,9 @@ def _warm_programs() -> None:
 def _warm_operand(fmt: str) -> None:
     for role in "ab":
         preparer(fmt, is_wide(fmt), role)
+        if fmt == "e2m1":
+            for scale in ("ue8m0", "ue4m3"):
+                group_preparer(scale, role)
 
 
 def integer_ir(lanes: int) -> str:

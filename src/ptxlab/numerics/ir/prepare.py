@@ -1,9 +1,14 @@
 """LLVM code that turns element codes into what the multiplying kernels read.
 
-A prepared operand is a header (addresses of values, exponents and flags; elements from one line to the next) and three arrays. A line of A
-holds all rows at one k, a line of B all k of one row. Values are float32, exact. Exponents are those of the *unnormalised* significand, so
-that a subnormal number has the format's smallest; zero has one that no sum with another brings into range. A flag is set for a row that
-holds an infinity or a NaN. A fifth word of the header is the address of the rows' scale exponents, if they have any.
+A prepared operand is a header and its arrays. A line of A holds all rows at one k, a line of B all k of one row. Values are float32, exact.
+Exponents are those of the *unnormalised* significand, so that a subnormal number has the format's smallest; zero has one that no sum with
+another brings into range. A flag is set for a row that holds an infinity or a NaN.
+
+Exponents are bytes with a bias: the sum of one of A and one of B is the exponent field of a float32. Formats with a wide range have
+exponents of 16 bits without a bias, and the bytes besides: they are right if all exponents of the operand are moderate.
+
+Formats of at most eight bits have integers besides, of 16 bits, two neighbours along K in a word. The unit of a row's integers is the last
+bit of its smallest element. The units of the rows, as exponents, and the bits that their largest integers need, follow the integers.
 """
 
 from __future__ import annotations
@@ -11,12 +16,48 @@ from __future__ import annotations
 from ptxlab.formats import Format
 from ptxlab.native.builder import Function, Module, Value, vector
 
-__all__ = ["CHUNK", "HEADER", "NAN_SCALE", "SIGN", "absent_exponent", "dead_exponent", "prepare_ir"]
+__all__ = [
+    "BIASES",
+    "CHUNK",
+    "EXPONENTS",
+    "FLAGGED",
+    "FLAGS",
+    "HEADER",
+    "LARGEST_MODERATE",
+    "MODERATE",
+    "NAN_SCALE",
+    "PADDED",
+    "PAIRS",
+    "SCALES",
+    "SIGN",
+    "SMALL_EXPONENTS",
+    "VALUES",
+    "absent_exponent",
+    "dead_exponent",
+    "has_pairs",
+    "prepare_ir",
+]
 
 CHUNK = 16
 """Elements that one pass of the loop handles; lines are padded to a multiple."""
 HEADER = 64
 """Bytes of the header, a cache line."""
+VALUES, EXPONENTS, FLAGS, PADDED, SCALES, MODERATE, FLAGGED, PAIRS = range(8)
+"""Words of the header: addresses of values, exponents and flags; elements from one line to the next; the address of the rows' scale
+exponents, if they have any; whether all exponents are moderate; whether any row is flagged; the address of the integers."""
+SMALL_EXPONENTS = SCALES
+"""Operands with a wide range, which have no scales: the address of the exponents as bytes."""
+BIASES = {"a": 64, "b": 63}
+"""What is added to exponents that are bytes."""
+MOST_BITS = 15
+"""Of the magnitude of an integer; a row that needs more has TOO_MANY_BITS."""
+TOO_MANY_BITS = 1 << 10
+FAR = 1 << 12
+"""Beyond every exponent."""
+LARGEST_UNIT = 64
+"""Of a row of zeros; its integers are zero in every unit."""
+LARGEST_MODERATE = 20
+"""With exponents up to this in both operands, sums with the byte of zero stay below those of all products."""
 
 SIGN = -(1 << 31)
 NAN_SCALE = 1 << 20
@@ -24,8 +65,13 @@ NAN_SCALE = 1 << 20
 
 
 def dead_exponent(wide: bool) -> int:
-    """The exponent of zero: in int16 sums stay far below every other, in int8 sums saturate."""
-    return -16384 if wide else -128
+    """The exponent of zero: its sums with others stay below those of all products."""
+    return -16384 if wide else 0
+
+
+def has_pairs(row: Format) -> bool:
+    """Whether operands of a format have integers."""
+    return row.bits <= 8 and not row.is_integer
 
 
 def absent_exponent(wide: bool) -> int:
@@ -50,19 +96,55 @@ def _function(module: Module, row: Format, wide: bool, role: str) -> None:
     values = out.at(HEADER)
     exponents = values.at(elements, "float")
     flags = exponents if row.is_integer else exponents.at(elements, narrow)
-    for index, word in enumerate((values, exponents, flags, padded)):
+    small = flags.at(padded if role == "a" else lines, "i32")
+    words = {VALUES: values, EXPONENTS: exponents, FLAGS: flags, PADDED: padded}
+    for index, word in (words | ({SMALL_EXPONENTS: small} if wide else {})).items():
         out.store(word, index)
+    rows = padded if role == "a" else lines
+    pairs = flags.at(rows + rows, "i32")
+    units = pairs.at(elements, "i16")
+    bits = units.at(rows, "i32")
     zeros = code.const(vector("i32", CHUNK), 0)
+    if has_pairs(row):
+        out.store(pairs, PAIRS)
     if role == "a":
         with code.loop(padded, CHUNK) as i:
             flags.store(zeros, i)
+            if has_pairs(row):
+                units.store(zeros.constant(FAR), i)
+                bits.store(zeros.constant(-FAR), i)
     flip = code["flip"].splat(CHUNK)
     buffer = code.variable(vector(f"i{row.dtype.itemsize * 8}", CHUNK), 0)
+    flagged, immoderate = zeros.variable(), zeros.variable()
+    least, largest = zeros.variable(), zeros.variable()
+
+    def store(raw: Value, place: Value) -> Value | None:
+        """Store value and exponent of floating-point codes; returns which of them are infinite or NaN."""
+        value, exponent, is_zero, special = _decode(row, raw, flip)
+        values.store(value, place)
+        biased = is_zero.select(exponent.constant(dead_exponent(False)), exponent + BIASES[role]).convert("trunc", "i8")
+        if has_pairs(row):
+            least.set(least.get().min(is_zero.select(exponent.constant(FAR), exponent)))
+            largest.set(largest.get().max(is_zero.select(exponent.constant(-FAR), exponent)))
+        if not wide:
+            exponents.store(biased, place)
+            return special
+        exponents.store(is_zero.select(exponent.constant(dead_exponent(True)), exponent).convert("trunc", narrow), place)
+        small.store(biased, place)
+        outside = (exponent + LARGEST_MODERATE).ugt(2 * LARGEST_MODERATE)
+        immoderate.set(immoderate.get() | is_zero.select(zeros, outside.sext("i32")))
+        return special
+
     with code.loop(lines) as line:
         source = code["codes"].at(line * code["line_stride"])
         first = line * padded
         found = zeros.variable()
+        least.set(FAR)
+        largest.set(-FAR)
         with code.loop(padded, CHUNK) as i:
+            if has_pairs(row) and role == "a":
+                least.set(units.load(zeros.type, i))
+                largest.set(bits.load(zeros.type, i))
             buffer.set(0)
             _fetch(code, source, i, buffer.address, row.dtype.itemsize)
             raw = buffer.get()
@@ -70,16 +152,51 @@ def _function(module: Module, row: Format, wide: bool, role: str) -> None:
                 raw = raw.convert("sext" if row.name == "s8" else "zext", "i32")
             if row.is_integer:
                 values.store(raw.convert("sitofp", "float"), first + i)
-            else:
-                value, exponent, special = _decode(row, raw, flip, dead_exponent(wide))
-                values.store(value, first + i)
-                exponents.store(exponent.convert("trunc", narrow), first + i)
-                if special is not None and role == "a":
+            elif (special := store(raw, first + i)) is not None:
+                flagged.set(flagged.get() | special)
+                if role == "a":
                     flags.store(flags.load(vector("i32", CHUNK), i) | special, i)
-                elif special is not None:
+                else:
                     found.set(found.get() | special)
+            if has_pairs(row) and role == "a":
+                units.store(least.get(), i)
+                bits.store(largest.get(), i)
         if role == "b":
             flags.store(found.get().reduce("or"), line)
+            if has_pairs(row):
+                unit, needed = _unit(row, least.get().reduce("smin"), largest.get().reduce("smax"))
+                units.store(unit, line)
+                bits.store(needed, line)
+                scale = _power(unit.constant(0) - unit).splat(CHUNK)
+                with code.loop(padded, CHUNK) as i:
+                    number = (values.load(scale.type, first + i) * scale).convert("fptosi", "i32")
+                    pairs.store(number.convert("trunc", "i16"), first + i)
+    if has_pairs(row) and role == "a":
+        with code.loop(padded, CHUNK) as i:
+            unit, needed = _unit(row, units.load(zeros.type, i), bits.load(zeros.type, i))
+            units.store(unit, i)
+            bits.store(needed, i)
+            scale = _power(unit.constant(0) - unit)
+            with code.loop(lines >> 1) as pair:
+                first, second = (
+                    (values.load(scale.type, (pair + pair + neighbour) * padded + i) * scale).convert("fptosi", "i32")
+                    for neighbour in (0, 1)
+                )
+                pairs.store((first & 0xFFFF) | (second << 16), pair * padded + i)
+    out.set_word(MODERATE, immoderate.get().reduce("or").eq(0).to("i64"))
+    out.set_word(FLAGGED, flagged.get().reduce("or").to("i64"))
+
+
+def _unit(row: Format, least: Value, largest: Value) -> tuple[Value, Value]:
+    """The unit of rows whose elements that are not zero have exponents in this range, and the bits of their integers."""
+    unit = least.min(LARGEST_UNIT) - row.mantissa
+    needed = (largest - least) + (row.mantissa + 1)
+    return unit, needed.gt(MOST_BITS).select(needed.constant(TOO_MANY_BITS), needed)
+
+
+def _power(exponents: Value) -> Value:
+    """Two to the power of i32 values, as float32."""
+    return ((exponents + 127) << 23).bits("float")
 
 
 def _fetch(code: Function, source: Value, i: Value, buffer: Value, size: int) -> None:
@@ -94,8 +211,8 @@ def _fetch(code: Function, source: Value, i: Value, buffer: Value, size: int) ->
         buffer.store(source.load(vector(element, CHUNK), i))
 
 
-def _decode(row: Format, raw: Value, flip: Value, dead: int) -> tuple[Value, Value, Value | None]:
-    """Bits of the float32 value, exponent, and a mask of the infinite and NaN ones if there can be any."""
+def _decode(row: Format, raw: Value, flip: Value) -> tuple[Value, Value, Value, Value | None]:
+    """Bits of the float32 value, exponent, which are zero, and a mask of the infinite and NaN ones if there can be any."""
     shift = row.mantissa + row.dropped
     magnitude = raw & row.magnitude_mask
     field = magnitude >> shift
@@ -112,4 +229,4 @@ def _decode(row: Format, raw: Value, flip: Value, dead: int) -> tuple[Value, Val
         special = is_special.convert("sext", "i32")
     sign = ((raw << (32 - row.bits)) ^ flip) & SIGN
     exponent = subnormal.select(raw.constant(1), field) - row.bias
-    return value | sign, magnitude.eq(0).select(raw.constant(dead), exponent), special
+    return value | sign, exponent, magnitude.eq(0), special

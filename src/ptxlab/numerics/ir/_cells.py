@@ -1,0 +1,194 @@
+"""LLVM code for cells of the accumulator, and the sums of a step in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+from ptxlab.native.builder import Value, vector
+from ptxlab.numerics.ir._general import F16_INFINITY, F32_INFINITY, c_f16, round_f16, without_products
+from ptxlab.numerics.ir.prepare import BIASES, LARGEST_MODERATE, SIGN, dead_exponent
+
+if TYPE_CHECKING:
+    from ptxlab.numerics.ir._fused import Fused, Row
+
+__all__ = ["Cells", "DoubleSum", "ExponentCells", "FieldCells", "IntegerSum"]
+
+LOWEST, HIGHEST = -74, 125
+"""The largest exponents between which float32 products, scale and result are exact wherever the window reaches."""
+LEAST_FIELD = sum(BIASES.values()) - 2 * LARGEST_MODERATE - 1
+"""Below the exponent field of every product of bytes, and not below a sum with the byte of zero."""
+
+
+class FieldCells:
+    """A vector of neighbouring cells of one row of the accumulator; exponents are fields of float32, in their place.
+
+    Attributes
+    ----------
+    up, down : what makes a product, or C, a number of units of the window's last bit, and such a number a value
+    first : C in these units
+    """
+
+    def __init__(self, kernel: Fused, row: Row, exponent: Value, m: Value) -> None:
+        step = self.step = kernel.step
+        self.row, self.m = row, m
+        c = self.c = row.acc.load(vector("i32", kernel.lanes), m) & kernel.keep
+        products = exponent.convert("zext", "i32") << 23
+        self.top = products.max(c & F32_INFINITY).max(LEAST_FIELD << 23)
+        up = c.constant((2 * 127 + step.window) << 23) - self.top
+        self.up = (up ^ kernel.sign).bits("float")
+        self.down = (self.top - (step.window << 23)).bits("float")
+        self.first = (c.bits("float") * up.bits("float")).convert("fptosi", "i32")
+
+    @staticmethod
+    def lost(kernel: Fused, cells: Sequence[Any], m: Value) -> Value:
+        """Whether there are cells that `general` has to do: infinite or NaN, or tiny beside no products."""
+        code = kernel.code
+        tops = [cell.top for cell in cells]
+        largest, least = reduce(Value.max, tops), reduce(Value.min, tops)
+        found = code.variable("i1", largest.eq(F32_INFINITY).reduce("or"))
+        with code.when(least.eq(LEAST_FIELD << 23).reduce("or")):
+            tiny = [cell.top.eq(LEAST_FIELD << 23) & (cell.c & 0x7FFFFFFF).ne(0) for cell in cells]
+            found.set(found.get() | reduce(or_, tiny).reduce("or"))
+        with code.when(kernel.a_flagged):
+            flags = [kernel.abad.load(vector("i32", kernel.lanes), m + g * kernel.lanes) for g in range(kernel.groups)]
+            found.set(found.get() | reduce(or_, flags).ne(0).reduce("or"))
+        return found.get()
+
+    def above_last_bit(self, units: Value) -> Value:
+        """By how many bits exponents lie above the window's last bit."""
+        return units + (127 + self.step.window) - (self.top >> 23)
+
+    def store(self, result: Value) -> None:
+        """Store sums, which are float32 numbers of units."""
+        self.row.acc.store((result.bits("float") * self.down).bits("i32"), self.m)
+
+
+class ExponentCells:
+    """A vector of neighbouring cells of one row of the accumulator; exponents are integers without a bias. As `FieldCells`."""
+
+    def __init__(self, kernel: Fused, row: Row, exponent: Value, m: Value) -> None:
+        step = self.step = kernel.step
+        self.row, self.m = row, m
+        lanes = kernel.lanes
+        c = self.c = row.acc.load(vector("i32", lanes), m) & kernel.keep
+        if kernel.small:
+            product = exponent.convert("zext", "i32") - sum(BIASES.values())
+            self.empty = product.lt(LEAST_FIELD - sum(BIASES.values()) + 1)
+        else:
+            product = exponent.convert("sext", "i32")
+            self.empty = product.lt(dead_exponent(True) // 2)
+        shift = None
+        if step.scales:
+            shift = kernel.a_scale.load(vector("i32", lanes), m) + row.scale.splat(lanes)
+            product = self.empty.select(product, product + shift)
+        flagged = kernel.abad.load(vector("i32", lanes), m).ne(0)
+        if step.output == "f16":
+            value, c_exponent = c_f16(c)
+            c_exponent = (c & 0x7FFF).eq(0).select(c.constant(step.floor), c_exponent)
+            flagged = flagged | (c & F16_INFINITY).eq(F16_INFINITY)
+            top = product.max(c_exponent).max(step.floor)
+        else:
+            value = c.bits("float")
+            field = (c >> 23) & 255
+            flagged = flagged | (c & F32_INFINITY).eq(F32_INFINITY)
+            top = product.max(field.max(1) - 127)
+        if not kernel.small or step.scales:
+            outside = product.lt(LOWEST) | top.gt(HIGHEST)
+            flagged = flagged | (outside & self.empty.eq(0))
+        self.flagged = flagged
+        self.scaled_top = top if shift is None else top - shift
+        up = (top.constant(127 + step.window) - top) << 23
+        self.down = ((top + (127 - step.window)) << 23).bits("float")
+        products_up = up
+        if shift is not None:
+            # What this clamps is zero, or is truncated to zero.
+            products_up = ((shift - top) + (127 + step.window)).max(0).min(254) << 23
+        self.up = (products_up ^ kernel.sign).bits("float")
+        self.first = (value * up.bits("float")).convert("fptosi", "i32")
+
+    @staticmethod
+    def lost(kernel: Fused, cells: Sequence[Any], m: Value) -> Value:
+        """Whether there are cells that `general` has to do."""
+        flagged: list[Value] = [cell.flagged for cell in cells]
+        return reduce(or_, flagged).reduce("or")
+
+    def above_last_bit(self, units: Value) -> Value:
+        """By how many bits exponents, of products without their scales, lie above the window's last bit."""
+        return units + self.step.window - self.scaled_top
+
+    def store(self, result: Value) -> None:
+        """Store f16 results, or sums, which are float32 numbers of units; cells without products keep C."""
+        if self.step.output == "f16":
+            self.row.acc.store(result, self.m)
+            return
+        alone = self.c & ~0x3FF if self.step.output == "e8m13" else self.c
+        self.row.acc.store(self.empty.select(without_products(alone), (result.bits("float") * self.down).bits("i32")), self.m)
+
+
+Cells = FieldCells | ExponentCells
+
+
+class IntegerSum:
+    """C and the terms of a vector of cells, in units of the last bit of the window; correct unless ``overflow`` is negative."""
+
+    def __init__(self, cell: Cells) -> None:
+        self.cell = cell
+        self.total = cell.first.variable()
+        self.overflow = cell.first.constant(0).variable()
+
+    def add(self, part: Value) -> None:
+        """Add a sum of up to TERMS terms."""
+        before = self.total.get()
+        after = before + part
+        self.total.set(after)
+        self.overflow.set(self.overflow.get() | ((before ^ after) & (part ^ after)))
+
+    def add_shifted(self, number: Value, shift: Value) -> None:
+        """Add integers times two to the power of ``shift``, which is at most MOST_SHIFTED."""
+        shifted = number.operation("shl", shift)
+        lost = shifted.operation("ashr", shift) ^ number
+        self.add(shifted)
+        self.overflow.set(self.overflow.get() | (number.constant(0) - lost) | lost)
+
+    def finish(self) -> None:
+        """Convert and store the sum."""
+        cut = to_float_toward_zero(self.total.get())
+        self.cell.store(cut & ~0x3FF if self.cell.step.output == "e8m13" else cut)
+
+
+class DoubleSum:
+    """C and the terms of a vector of cells, in units of the last bit of the window."""
+
+    def __init__(self, cell: Cells) -> None:
+        self.cell = cell
+        self.total = cell.first.convert("sitofp", "double").variable()
+
+    def add(self, part: Value) -> None:
+        """Add a sum of up to TERMS terms."""
+        self.total.set(self.total.get() + part.convert("sitofp", "double"))
+
+    def finish(self) -> None:
+        """Convert and store the sum."""
+        total, cell = self.total.get(), self.cell
+        if cell.step.output == "f16":
+            cell.store(round_f16(total * cell.down.convert("fpext", "double")))
+            return
+        dropped = 29 if cell.step.output == "f32" else 39
+        cell.store((total.bits("i64") & -(1 << dropped)).bits("double").convert("fptrunc", "float").bits("i32"))
+
+
+_TOWARD_ZERO = 11
+"""The rounding of an AVX-512 instruction: toward zero, without exceptions."""
+
+
+def to_float_toward_zero(number: Value) -> Value:
+    """The bits of the float32 next to each i32 toward zero; those of zero are zero."""
+    if number.type == "<16 x i32>":
+        return number.target_intrinsic("x86.avx512.sitofp.round.v16f32.v16i32", "<16 x float>", f"i32 {_TOWARD_ZERO}").bits("i32")
+    below = number.min(number.constant(0) - number)
+    nearest = below.convert("sitofp", "float")
+    further = nearest.convert("fptosi", "i32").lt(below)
+    return ((nearest.bits("i32") + further.sext("i32")) & 0x7FFFFFFF) | (number & SIGN)

@@ -1,0 +1,128 @@
+"""Where the kernels change from one way of adding to another: each side of the border has the bits of the exact reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ptxlab import numerics
+from ptxlab.formats import encode
+
+KINDS = {
+    "f16": ("f16", 16),
+    "bf16": ("f16", 16),
+    "tf32": ("tf32", 8),
+    "e4m3": ("f8f6f4", 32),
+    "e5m2": ("f8f6f4", 32),
+    "e2m1": ("f8f6f4", 32),
+}
+M, N = 5, 3
+"""An odd number of rows, so that pairs of rows and a single one occur."""
+
+
+def agree(A: NDArray[Any], B: NDArray[Any], C: NDArray[Any], fmt: str, kind: str, **more: Any) -> None:
+    """The bits of the compiled kernels are those of the reference."""
+    given = {"arch": "tcgen05", "kind": kind, "a": fmt, "b": fmt, "d": "f32", "A": encode(A, fmt), "B": encode(B, fmt), **more}
+    bits = C.astype(np.float32).view(np.uint32)
+    np.testing.assert_array_equal(numerics.mma(**given, C=bits), numerics.reference.mma(**given, C=bits))
+
+
+def scattered(rng: np.random.Generator, shape: tuple[int, ...], low: int, high: int) -> NDArray[np.float64]:
+    """Random numbers with exponents in a range."""
+    return rng.uniform(1, 2, shape) * np.exp2(rng.integers(low, high + 1, shape)) * rng.choice([-1, 1], shape)
+
+
+@pytest.mark.parametrize("fmt", KINDS)
+@pytest.mark.parametrize("value", [1.0, 1.5, 1.75, 1.96875])
+def test_sums_of_one_sign(fmt: str, value: float) -> None:
+    """Products near four times their exponent: their sum needs more than 32 bits from K = 16 on."""
+    kind, k = KINDS[fmt]
+    sign = np.where(np.arange(M) % 2, -1.0, 1.0)[:, None]
+    for c in (0.0, 1.999, 2.0, -3.7, 100.0):
+        agree(np.full((M, k), value) * sign, np.full((N, k), value), np.full((M, N), c), fmt, kind)
+
+
+@pytest.mark.parametrize("fmt", KINDS)
+def test_accumulators_of_every_size(fmt: str) -> None:
+    """C is far below, near and far above the products: where it is truncated, and where the products are."""
+    kind, k = KINDS[fmt]
+    rng = np.random.default_rng(1)
+    for exponent in range(-48, 49, 3):
+        agree(rng.standard_normal((M, k)), rng.standard_normal((N, k)), scattered(rng, (M, N), exponent, exponent + 2), fmt, kind)
+
+
+@pytest.mark.parametrize("fmt", ["e4m3", "e5m2"])
+def test_rows_of_every_spread(fmt: str) -> None:
+    """The integers of a row fit 16 bits or not, and their products fit the sum or not."""
+    rng = np.random.default_rng(2)
+    for low in range(-14 if fmt == "e5m2" else -6, 8):
+        A, B = scattered(rng, (M, 32), low, 7), scattered(rng, (N, 32), low, 7)
+        A[rng.random(A.shape) < 0.2] = 0
+        agree(A, B, scattered(rng, (M, N), -4, 18), fmt, "f8f6f4")
+
+
+def test_integers_of_every_size() -> None:
+    """The largest elements stand in all columns, so that the sums are as large as their bits allow."""
+    for a_spread in range(13):
+        for b_spread in range(13):
+            A, B = np.full((M, 32), 1.75 * 2.0**7), np.full((N, 32), 1.75 * 2.0**7)
+            A[:, 5], B[:, 7] = 1.125 * 2.0 ** (7 - a_spread), 1.125 * 2.0 ** (7 - b_spread)
+            agree(A, B, np.full((M, N), 3.0), "e4m3", "f8f6f4")
+
+
+@pytest.mark.parametrize("c", [0.0, -0.0, 2.0**-149, -(2.0**-130), 2.0**-60, 2.0**-42, 2.0**-41, 2.0**-40, -1.5, 2.0**127])
+@pytest.mark.parametrize("fmt", KINDS)
+def test_rows_of_zeros(fmt: str, c: float) -> None:
+    """Without products C stays, however small it is, and zero is positive."""
+    kind, k = KINDS[fmt]
+    A = np.zeros((M, k))
+    A[0, 0] = 1.0
+    agree(A, np.ones((N, k)), np.full((M, N), c), fmt, kind)
+    agree(np.zeros((M, k)), np.full((N, k), -0.0), np.full((M, N), c), fmt, kind)
+
+
+@pytest.mark.parametrize("fmt", ["bf16", "tf32"])
+@pytest.mark.parametrize("exponent", [-22, -21, -20, 20, 21, 22, -60, 60])
+def test_one_element_beyond_the_moderate_exponents(fmt: str, exponent: int) -> None:
+    kind, k = KINDS[fmt]
+    rng = np.random.default_rng(exponent + 100)
+    A, B = scattered(rng, (M, k), -20, 20), scattered(rng, (N, k), -20, 20)
+    A[2, 3] = 1.25 * 2.0**exponent
+    agree(A, B, scattered(rng, (M, N), -45, 45), fmt, kind)
+    agree(scattered(rng, (M, k), -20, 20), B * 2.0**-40, scattered(rng, (M, N), -45, 45), fmt, kind)
+
+
+@pytest.mark.parametrize(("kind", "scale", "block"), [("mxf4", "ue8m0", 32), ("mxf4nvf4", "ue8m0", 16), ("mxf4nvf4", "ue4m3", 16)])
+def test_groups_whose_terms_are_truncated_or_not(kind: str, scale: str, block: int) -> None:
+    """Scales that lie close together or far apart, beside accumulators of every size."""
+    rng = np.random.default_rng(3)
+    k = 64
+    for spread in (0, 3, 6, 13, 14, 15, 40):
+        low, high = (-spread // 2, spread - spread // 2) if scale == "ue8m0" else (max(-6, -spread // 2), min(8, spread - spread // 2))
+        scales = [encode(np.abs(scattered(rng, (rows, k // block), low, high)), scale, "rz") for rows in (M, N)]
+        values = [rng.choice([-6, -4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4, 6], (rows, k)) for rows in (M, N)]
+        values[0][1] = 0
+        for exponent in range(-40, 41):
+            C = scattered(rng, (M, N), exponent, exponent)
+            C[0, 0] = 0
+            agree(*values, C, "e2m1", kind, scale_a=scales[0], scale_b=scales[1], scale=scale, block=block)
+
+
+def test_terms_of_groups_that_cancel_but_for_their_last_bit() -> None:
+    """1/4 * 80/64 - 1/4 * 81/64 = -2^-8: the difference is lost from the exponent on whose window does not reach so far."""
+    A, B = np.zeros((M, 64)), np.zeros((N, 64))
+    A[:, 0], A[:, 16], B[:, [0, 16]] = 0.5, -0.5, 0.5
+    scale_a = encode(np.tile([10 / 8, 9 / 8, 1, 1], (M, 1)), "ue4m3")
+    scale_b = encode(np.tile([1, 9 / 8, 1, 1], (N, 1)), "ue4m3")
+    kept = []
+    for exponent in range(20, 40):
+        C = np.full((M, N), 2.0**exponent, np.float32)
+        given = {"scale_a": scale_a, "scale_b": scale_b, "scale": "ue4m3", "block": 16}
+        agree(A, B, C, "e2m1", "mxf4nvf4", **given)
+        codes = {"A": encode(A, "e2m1"), "B": encode(B, "e2m1"), "C": C.view(np.uint32)}
+        D = numerics.mma(arch="tcgen05", kind="mxf4nvf4", a="e2m1", b="e2m1", d="f32", **codes, **given).view(np.float32)
+        kept.append(bool((D < C).all()))
+    assert kept == [exponent <= 27 for exponent in range(20, 40)]

@@ -19,16 +19,15 @@ def _timed(call: Callable[[], Any]) -> float:
 def _launch(row: str) -> Measure:
     import ptxlab
 
-    from .workloads import KERNELS, WORKLOADS
+    from .workloads import KERNELS, WORKLOADS, options
 
     name, check = row.split()
     work = WORKLOADS[name]
     kernel = ptxlab.load(KERNELS / f"{work.ptx}.ptx").kernel()
     arguments = work.arguments(work.arrays())
-    options = {} if check == "default" else {"check": check}
 
     def once() -> None:
-        kernel.launch(**work.geometry, args=arguments, **options).raise_for_errors()
+        kernel.launch(**work.geometry, args=arguments, **options(check)).raise_for_errors()
 
     once()
     return lambda: _timed(once)
@@ -76,7 +75,8 @@ def _fresh(row: str) -> Measure:
 
     from .worker import cold
 
-    return lambda: _timed(cold)
+    check = row.partition(" ")[2]
+    return lambda: _timed(lambda: cold(check))
 
 
 def main(row: str) -> None:

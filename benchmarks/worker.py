@@ -29,16 +29,15 @@ def launch(name: str, check: str, repeats: str) -> dict[str, Any]:
     """The first launch of this process, then more; the result is compared with float64."""
     import ptxlab
 
-    from .workloads import KERNELS, WORKLOADS
+    from .workloads import KERNELS, WORKLOADS, options
 
     work = WORKLOADS[name]
     arrays = work.arrays()
     kernel = ptxlab.load(KERNELS / f"{work.ptx}.ptx").kernel()
     arguments = work.arguments(arrays)
-    options = {} if check == "default" else {"check": check}
 
     def once() -> Any:
-        return kernel.launch(**work.geometry, args=arguments, **options)
+        return kernel.launch(**work.geometry, args=arguments, **options(check))
 
     result, first = timed(once)
     result.raise_for_errors()
@@ -47,20 +46,20 @@ def launch(name: str, check: str, repeats: str) -> dict[str, Any]:
     return {"first_s": first, "warm_s": warm, "instructions": result.stats.instructions, "worst": worst, "good": worst <= work.tolerance}
 
 
-def cold() -> dict[str, Any]:
+def cold(check: str = "default") -> dict[str, Any]:
     """One CTA of causal attention: a kernel of about 2,000 instructions."""
     import numpy as np
 
     import ptxlab
 
-    from .workloads import KERNELS, SCALE, attention
+    from .workloads import KERNELS, SCALE, attention, options
 
     generator = np.random.default_rng(1)
     q, k, v = ((generator.standard_normal((1, 128, 64)) * 0.5).astype(np.float16) for _ in range(3))
     o, lse = np.zeros_like(q), np.zeros((1, 128), np.float32)
     kernel = ptxlab.load(KERNELS / "flash_causal_fp16.ptx").kernel()
     arguments = [q, k, v, o, lse, 128, SCALE, None, None]
-    kernel.launch(grid=1, block=128, shared_bytes=65568, args=arguments).raise_for_errors()
+    kernel.launch(grid=1, block=128, shared_bytes=65568, args=arguments, **options(check)).raise_for_errors()
     worst = float(abs(o - attention(q, k, v, causal=True)).max())
     return {"worst": worst, "good": worst < 0.01}
 

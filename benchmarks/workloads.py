@@ -15,6 +15,13 @@ KERNELS = Path(__file__).resolve().parents[1] / "tests" / "end_to_end" / "triton
 SCALE = float(np.log2(np.e) / 8)
 SIZE = 1024
 HEADS = 8
+COMMON_CHECKS = ("memory", "barrier", "tmem", "descriptor", "register", "race")
+"""The checks that all versions have."""
+
+
+def options(check: str) -> dict[str, Any]:
+    """The options of a launch with ``"default"`` checks, with the ``"common"`` ones, or with those of another name."""
+    return {} if check == "default" else {"check": COMMON_CHECKS if check == "common" else check}
 
 
 @dataclass(frozen=True)

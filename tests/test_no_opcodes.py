@@ -1,4 +1,4 @@
-"""Check, editor, engine, machine, profile and view read what the row of an instruction says; they never test the text of an opcode.
+"""The packages above isa, but commands and record kits, read what the row of an instruction says; they never test the text of an opcode.
 
 Forbidden in their syntax trees:
 
@@ -23,7 +23,7 @@ import pytest
 import ptxlab
 from ptxlab.isa import CATALOGUE, load_all
 
-PACKAGES = ("check", "editor", "engine", "machine", "profile", "view")
+PACKAGES = ("check", "cuda", "debug", "editor", "engine", "interop", "machine", "profile", "view")
 ROOT = Path(ptxlab.__file__).parent
 OTHER_MEANINGS = {
     *("add", "and", "fma", "max", "min", "or", "shl", "sqrt", "xor", "abs"),  # operations of atomics, of LLVM, of the vocabulary
@@ -32,6 +32,8 @@ OTHER_MEANINGS = {
     *("call", "fence"),  # exported functions, names of attributes
 }
 """Words of the catalogue that stand alone for something else."""
+GIVEN_BY_USERS = {("debug/_stops.py", "op.opcode == each.where"), ("debug/_stops.py", "op.opcode.startswith")}
+"""Tests of an opcode against a text that a user has typed: a breakpoint at ``mbarrier.arrive``."""
 LOOK_UPS = {"candidates", "find_forms", "forms_of", "insert", "match"}
 DOTTED = re.compile(r"[a-z]\w*(::\w+)?(\.[\w:]+)*\.?")
 EXPRESSIONS = ("fullmatch", "match", "search", "startswith", "endswith")
@@ -119,7 +121,7 @@ def test_no_opcodes(package: str) -> None:
     for path in sorted((ROOT / package).rglob("*.py")):
         tree, place = ast.parse(path.read_text()), path.relative_to(ROOT).as_posix()
         wrong = [*names(tree, bases()), *strings(tree, bases()), *text_tests(tree)]
-        found += [f"{place}:{line}: {what}" for line, what in wrong]
+        found += [f"{place}:{line}: {what}" for line, what in wrong if (place, what) not in GIVEN_BY_USERS]
     assert not found, "\n".join(found)
 
 

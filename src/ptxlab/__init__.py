@@ -106,7 +106,8 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"ptxlab.{name}")
     if name in _HOME:
-        value = globals()[name] = getattr(import_module(f"ptxlab.{_HOME[name]}"), name)
+        with import_module("ptxlab.native.collection").collection_paused():
+            value = globals()[name] = getattr(import_module(f"ptxlab.{_HOME[name]}"), name)
         return value
     raise AttributeError(f"module 'ptxlab' has no attribute {name!r}")
 

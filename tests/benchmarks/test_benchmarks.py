@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from benchmarks.approximate import COUNT, INSTRUCTIONS, approximate
-from benchmarks.compare import ROOT, compare, rows
+from benchmarks.compare import ROOT, compare, rows, slower
 from benchmarks.generated import addresses, services
 from benchmarks.required import REQUIRED, missed
+from benchmarks.workloads import options
 
 import ptxlab
 
@@ -54,6 +55,21 @@ def test_what_is_missed_is_named() -> None:
 
 def test_every_loop_of_the_machine_is_a_figure() -> None:
     assert {r.path[2] for r in REQUIRED if r.path[:2] == ("units", "service_us")} <= set(services())
+
+
+def test_rows_are_judged_by_their_ratio_but_default_checks_and_the_import() -> None:
+    assert slower("launch attention common", 0.1, 1.051)
+    assert not slower("launch attention common", 0.1, 1.05)
+    assert not slower("launch attention default", 0.1, 1.3)
+    assert not slower("fresh cold default", 2, 1.3)
+    assert slower("fresh cold common", 2, 1.3)
+    assert not slower("fresh import", 0.001, 1.3)
+    assert slower("fresh import", 0.21, 1)
+
+
+def test_common_checks_are_checks_of_a_launch() -> None:
+    kernel = ptxlab.loads(".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k() { ret; }").kernel()
+    assert kernel.launch(grid=1, block=32, args=[], **options("common")).ok
 
 
 @pytest.mark.sweep

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptxlab.isa import CATALOGUE, is_known, load_all
-from ptxlab.isa.catalogue import Control, Row, match
+from ptxlab.isa.catalogue import Control, Row, match, pure
 
 load_all()
 OPCODES = Path(__file__).with_name("data").joinpath("opcodes.txt").read_text().split()
@@ -87,3 +87,21 @@ def test_rows_are_complete() -> None:
         assert row.section, row.pattern
         assert row.outputs <= len(row.operands), row.pattern
         assert row.kind != "control" or isinstance(row.semantics, Control)
+
+
+def test_rows_are_made_once_and_when_they_are_asked_for() -> None:
+    def declare(pattern: str) -> None:
+        pure(pattern, d="b32", a="b32", section="an invented one")(lambda x, q, a: a)
+
+    try:
+        declare("seldom.b32")
+        assert "seldom" in CATALOGUE
+        assert "seldom" in CATALOGUE._declared
+        (first,) = CATALOGUE["seldom"]
+        assert "seldom" not in CATALOGUE._declared
+        declare("seldom.u32")
+        assert CATALOGUE["seldom"][0] is first
+        assert [row.pattern for row in CATALOGUE["seldom"]] == ["seldom.b32", "seldom.u32"]
+    finally:
+        del CATALOGUE["seldom"]
+    assert "seldom" not in CATALOGUE

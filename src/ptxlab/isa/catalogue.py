@@ -42,10 +42,11 @@ the operand of the name ``accumulates`` is 0.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cache, lru_cache
+from threading import RLock
 from typing import Any, Literal, TypeAlias
 
 from ptxlab.isa.effects import Effects
@@ -131,10 +132,6 @@ class Row:
     flow: Flow | None = None
     accumulates: str = ""
 
-    def __post_init__(self) -> None:
-        if self.kind == "service" and self.effects is None:
-            raise ValueError(f"{self.pattern}: a service row declares its effects (ptxlab.isa.effects; LOCAL if it has none)")
-
     @property
     def base(self) -> str:
         """The first word of the opcode."""
@@ -199,7 +196,42 @@ def _kind_of(form: Form, name: str) -> Kind:
     return Address() if "," in name else form.kinds[name.split("|")[0]]
 
 
-CATALOGUE: dict[str, list[Row]] = {}
+class Catalogue(Mapping[str, list[Row]]):
+    """The rows by the first word of the opcode. They are made when they are first asked for: a program has few of the instructions."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[Row]] = {}
+        self._declared: dict[str, list[Iterator[Row]]] = {}
+        self._making = RLock()
+
+    def declare(self, base: str, rows: Iterator[Row]) -> None:
+        """Enter rows that are not made yet under the first word of their opcodes."""
+        self._rows.setdefault(base, [])
+        self._declared.setdefault(base, []).append(rows)
+
+    def __getitem__(self, base: str) -> list[Row]:
+        if base in self._declared:
+            with self._making:
+                for rows in self._declared.get(base, ()):
+                    self._rows[base] += rows
+                self._declared.pop(base, None)
+        return self._rows[base]
+
+    def __delitem__(self, base: str) -> None:
+        self._declared.pop(base, None)
+        del self._rows[base]
+
+    def __contains__(self, base: object) -> bool:
+        return base in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+CATALOGUE = Catalogue()
 
 _NAMES = re.compile(r"\w+(?:\|\w+)*")
 
@@ -225,7 +257,8 @@ _WIDENING = frozenset({"ld", "ldu", "st", "cvt"})
 
 
 def _compact(
-    pattern: str,
+    base: str,
+    modifiers: str,
     ordered: bool,
     operands: Mapping[str, str | Typed],
     kept: int,
@@ -233,22 +266,17 @@ def _compact(
     requires: Needs | tuple[Needs, ...],
     rules: tuple[Rule, ...],
 ) -> Iterator[_Parsed]:
-    """One row for each name of a pattern in the compact notation; the first ``kept`` operands are destinations that cannot be dropped."""
-    names = _NAMES.match(pattern)
-    if names is None:
-        raise ValueError(f"bad pattern {pattern!r}")
-    modifiers = pattern[names.end() :]
+    """The row of a name in the compact notation; the first ``kept`` operands are destinations that cannot be dropped."""
     typed = {name: _typed(given) if isinstance(given, Typed) else _typed_text(given) for name, given in operands.items()}
     line = " ".join(name + there for name, (_, there) in typed.items())
     needed = requires if isinstance(requires, tuple) else (requires,)
     order: Order = "fixed" if ordered else "types"
-    for base in names.group().split("|"):
-        title, wider = section.replace("{base}", base), base in _WIDENING
-        kinds: dict[str, Kind] = {
-            name: replace(kind, name=name, wider=wider, sink=at >= kept) for at, (name, (kind, _)) in enumerate(typed.items())
-        }
-        form = Form(base, parse_slots(modifiers), (Operands(line),), kinds, title, rules, needed, order=order)
-        yield form, form.operands[0], form.slots, base + modifiers
+    wider = base in _WIDENING
+    kinds: dict[str, Kind] = {
+        name: replace(kind, name=name, wider=wider, sink=at >= kept) for at, (name, (kind, _)) in enumerate(typed.items())
+    }
+    form = Form(base, parse_slots(modifiers), (Operands(line),), kinds, section.replace("{base}", base), rules, needed, order=order)
+    yield form, form.operands[0], form.slots, base + modifiers
 
 
 def _narrowed(form: Form, only: Condition) -> Iterator[_Parsed]:
@@ -303,18 +331,25 @@ def _decorator(kind: RowKind) -> Callable[..., Callable[[Any], Any]]:
         count = outputs if outputs is not None else int(next(iter(operands), "") == "d")
         lookups = tuple((name, group, table) for name, (group, table) in (derived or {}).items())
         condition = conditions(only or {})
+        if kind == "service" and effects is None:
+            raise ValueError(f"{syntax[0]}: a service row declares its effects (ptxlab.isa.effects; LOCAL if it has none)")
 
         def decorate(semantics: Any) -> Any:
+            def rows(parsed: Iterable[_Parsed]) -> Iterator[Row]:
+                for form, line, slots, pattern in parsed:
+                    own = form, line, pattern, slots, tuple(_listed(form, line)), count
+                    yield Row(*own, kind, semantics, fidelity, condition, lookups, updates, effects, flow, accumulates)
+
             for given in syntax:
                 if isinstance(given, Form):
-                    parsed = _narrowed(given, condition)
-                else:
-                    parsed = _compact(given, ordered, operands, count if kind == "pure" else 0, section, requires, rules)
-                for form, line, slots, pattern in parsed:
-                    listed = tuple(_listed(form, line))
-                    own = form, line, pattern, slots, listed, count
-                    row = Row(*own, kind, semantics, fidelity, condition, lookups, updates, effects, flow, accumulates)
-                    CATALOGUE.setdefault(row.base, []).append(row)
+                    CATALOGUE.declare(given.words[0], rows(_narrowed(given, condition)))
+                    continue
+                names = _NAMES.match(given)
+                if names is None:
+                    raise ValueError(f"bad pattern {given!r}")
+                kept, modifiers = count if kind == "pure" else 0, given[names.end() :]
+                for base in names.group().split("|"):
+                    CATALOGUE.declare(base, rows(_compact(base, modifiers, ordered, operands, kept, section, requires, rules)))
             return semantics
 
         return decorate

@@ -58,6 +58,7 @@ ARCHITECTURE_SPECIFIC = frozenset(target for target in TCGEN05 if target.endswit
 SCALE_INPUT = TCGEN05 - {"sm_101a", "sm_101f", "sm_110a", "sm_110f"}
 
 
+@cache
 def at_least(number: int, suffixes: str = "") -> frozenset[str]:
     """The targets from sm_``number`` on, those with one of the suffixes if there are any.
 
@@ -92,6 +93,7 @@ def runs_on(target: str, device: str) -> bool:
     return have >= want
 
 
+@cache
 def parse_targets(text: str) -> frozenset[str]:
     """The targets that a text of words names: ``sm_80`` and everything newer, ``sm_100a`` alone, ``sm_100f`` with its family.
 

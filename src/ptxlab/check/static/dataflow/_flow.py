@@ -63,6 +63,16 @@ class Flow:
     solver: Solver
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An instruction on certain values; ``written`` is None if it depends on more than these."""
+
+    read: list[Value]
+    operands: tuple[Value | None, ...]
+    point: Point | None
+    written: list[tuple[int, Value]] | None
+
+
 class Solver:
     """The fixpoint, and the execution of instructions on states."""
 
@@ -77,6 +87,7 @@ class Solver:
         self.points: dict[int, Point] = {}
         self.slots: dict[int, Value] = {}
         self.visits = [0] * count
+        self._memory: dict[tuple[int, ...], _Seen] = {}
         self._live: dict[int, list[int]] = {}
         self._followed = _followed(program)
 
@@ -178,22 +189,42 @@ class Solver:
         """Write what an instruction writes to a state; returns the instruction with its operands if the rules look at it."""
         if not self._followed[op.index]:
             return None
-        kind = op.row.kind
-        point: Point | None = None
         guard = None if op.guard is None else self.evaluator.operand(op.guard, state, 1)
-        if kind == "pure":
+        point: Point | None = None
+        if op.row.kind == "pure":
             written = self.evaluator.pure(op, state)
         else:
-            operands = tuple(self.evaluator.operand(operand, state) for operand in op.operands)
-            if op.effects is not None or kind == "control" or op.index in self.program.natives:
-                native = self.program.natives.get(op.index)
-                joins = isinstance(native, Collective) and native.name == "warpsync"
-                point = Point(op, block, guard, operands, joins)
-            written = self._other(op, operands, threads)
+            seen = self._seen(op, state, block, guard)
+            point = seen.point
+            written = self._other(op, seen.operands, threads) if seen.written is None else seen.written
         if guard is not None:
             written = [(register, self._guarded(register, value, guard, state, op)) for register, value in written]
         state.update(written)
         return point
+
+    def _seen(self, op: Op, state: State, block: int, guard: Value | None) -> _Seen:
+        """An instruction that is not pure on the values that it reads."""
+        read = [state.get(register) or self.evaluator.unwritten(register) for register in self.program.reads[op.index]]
+        if op.guard is not None:
+            read.append(state.get(op.guard.index) or self.evaluator.unwritten(op.guard.index))
+        key = op.index, *map(id, read)
+        found = self._memory.get(key)
+        if found is None:
+            outputs = op.row.outputs
+            operands = tuple(
+                [
+                    None if position < outputs and not isinstance(operand, Addr) else self.evaluator.operand(operand, state)
+                    for position, operand in enumerate(op.operands)
+                ]
+            )
+            native = self.program.natives.get(op.index)
+            point = None
+            if op.effects is not None or op.row.kind == "control" or native is not None:
+                point = Point(op, block, guard, operands, isinstance(native, Collective) and native.name == "warpsync")
+            varies = isinstance(native, LaneAccess | Collective) or isinstance(op.effects, Alloc)
+            written = None if varies else self._other(op, operands, self.threads.everything)
+            found = self._memory[key] = _Seen(read, operands, point, written)
+        return found
 
     def _guarded(self, register: int, new: Value, guard: Value, state: State, op: Op) -> Value:
         old = state.get(register)
@@ -285,8 +316,12 @@ def _followed(program: Program) -> list[bool]:
                 address = op.operands[position]
                 if isinstance(address, Addr) and isinstance(address.base, Reg):
                     wanted.append(address.base.index)
-            case _:
+            case _ if op.row.kind == "pure":
                 wanted.extend(program.reads[op.index])
+            case _:
+                # Vectors are data, coordinates and fragments: no rule asks for their values.
+                bases = [operand.base if isinstance(operand, Addr) else operand for operand in op.operands]
+                wanted.extend(base.index for base in bases if isinstance(base, Reg))
         if op.guard is not None:
             wanted.append(op.guard.index)
 

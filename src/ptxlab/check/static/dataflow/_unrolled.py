@@ -21,7 +21,7 @@ __all__ = ["Step", "steps"]
 
 _TURNS = 6
 """How often a loop turns whose end is not known: once more than there are stages in most pipelines."""
-_BUDGET = 5000
+_BUDGET = 2000
 _SHARE = 3
 """The most instructions: the budget, and so many times those of the kernel."""
 

@@ -110,9 +110,8 @@ class Evaluator:
 
     # ----------------------------------------------------------------------------------------------- pure instructions
 
-    def pure(self, op: Op, state: State) -> list[tuple[int, Value]]:
-        """What a pure instruction writes."""
-        read = [state.get(register) or self.unwritten(register) for register in self.program.reads[op.index]]
+    def pure(self, op: Op, read: list[Value], state: State) -> list[tuple[int, Value]]:
+        """What a pure instruction writes that reads these values."""
         same = tuple(map(id, read))
         known = self._results[op.index].get(same)
         if known is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, mbarrier_operand, of_class
 from ptxlab.check.static.dataflow._unrolled import Step
 from ptxlab.check.static.dataflow._values import Value
@@ -13,10 +14,13 @@ from ptxlab.check.static.dataflow.rules import addresses, constants
 from ptxlab.check.static.dataflow.rules._stages import Copies, Products
 from ptxlab.check.static.dataflow.rules._written import Uncommitted, Unfenced
 from ptxlab.isa.effects import MbarrierInit
+from ptxlab.isa.native_ops import Atomic, LaneAccess
 
 __all__ = ["RULES"]
 
 Check = Callable[[Kernel, Step], Iterator[Report]]
+_ELSEWHERE = ("global", "const", "param", "local")
+"""State spaces with which the rules on shared memory have nothing to do."""
 
 
 def _places(kernel: Kernel, step: Step) -> Iterator[Report]:
@@ -94,11 +98,36 @@ def _is_use(step: Step, address: Value) -> bool:
 
 def executions(kernel: Kernel) -> Iterator[Report]:
     """What the executions of instructions show."""
-    stages: list[Check] = [Copies(kernel), Products(kernel), Unfenced(kernel), Uncommitted(kernel)]
-    checks: list[Check] = [_places, _descriptors, _divided, _Initialised(kernel), *stages]
+    every = (Copies(kernel), Products(kernel), Unfenced(kernel), Uncommitted(kernel))
+    stages: list[Check] = [each for each in every if each.active]
+    initialised = _Initialised(kernel)
+    looking: dict[int, list[Check]] = {}
     for step in kernel.steps():
+        index = step.point.op.index
+        checks = looking.get(index)
+        if checks is None:
+            checks = looking[index] = _looking(kernel, step.point, initialised, stages)
         for check in checks:
             yield from check(kernel, step)
+
+
+def _looking(kernel: Kernel, point: Point, initialised: _Initialised, stages: list[Check]) -> list[Check]:
+    """The checks that may have something to do with an instruction."""
+    op = point.op
+    found: list[Check] = []
+    if next(addresses.accesses(kernel, point), None) is not None:
+        found.append(_places)
+    if constants.check_of(point) is not None:
+        found.append(_descriptors)
+    if op.aligned and op.effects is not None and kernel.program.blocks[point.block].loop >= 0:
+        found.append(_divided)
+    if initialised.known and mbarrier_operand(point) is not None:
+        found.append(initialised)
+    native = kernel.program.natives.get(op.index)
+    elsewhere = isinstance(native, LaneAccess | Atomic) and native.space in _ELSEWHERE
+    if op.effects is not None or point.joins_warp or (native is not None and not elsewhere):
+        found += stages
+    return found
 
 
 RULES = (executions,)

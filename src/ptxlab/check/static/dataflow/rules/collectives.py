@@ -172,7 +172,7 @@ def repeated_arrivals(kernel: Kernel) -> Iterator[Report]:
             second = paths.path(first, synchronises, again)
             if isinstance(second, Point):
                 message = f"{second.op.short} again, with no wait since line {first.op.line}: the barrier may not be complete"
-                certain = not paths.between(first, lambda p, s=second: p is s, synchronises)  # type: ignore[misc]
+                certain = not paths.between(first, second, synchronises)
                 fix = "wait for the threads of the barrier before the next arrival"
                 yield Report("B520", second.op, message, fix, severity=None if certain else "warning")
 
@@ -183,14 +183,14 @@ def cluster_barriers(kernel: Kernel) -> Iterator[Report]:
     for paths in kernel.paths:
         wait = paths.path(None, arrives, waits)
         if isinstance(wait, Point):
-            certain = not paths.between(None, lambda p, w=wait: p is w, arrives)  # type: ignore[misc]
+            certain = not paths.between(None, wait, arrives)
             message = f"{wait.op.short} is executed by threads that have not arrived"
             fix = "execute barrier.cluster.arrive before"
             yield Report("B512", wait.op, message, fix, severity=None if certain else "warning")
         for arrival in paths.points(arrives):
             second = paths.path(arrival, waits, arrives)
             if isinstance(second, Point):
-                certain = not paths.between(arrival, lambda p, s=second: p is s, waits)  # type: ignore[misc]
+                certain = not paths.between(arrival, second, waits)
                 message = f"{second.op.short}, but these threads have not waited for their arrival at line {arrival.op.line}"
                 fix = "execute barrier.cluster.wait in between"
                 yield Report("B511", second.op, message, fix, severity=None if certain else "warning")

@@ -286,6 +286,18 @@ class Paths:
         """Whether any way through the blocks leads from an instruction to another one that the class may execute."""
         return self.leads(start, end) and self.executes(end) is not False
 
+    def last_before(self, point: Point, test: Test) -> list[Point | None]:
+        """The instructions that a test accepts and that may be the last ones before an instruction; None for the entry."""
+
+        def here(other: Point) -> bool:
+            return other is point
+
+        def others(other: Point) -> bool:
+            return test(other) and other is not point
+
+        found: list[Point | None] = [] if self.path(None, others, here) is not point else [None]
+        return found + [other for other in self.points(test) if self.path(other, others, here) is point]
+
     def between(self, start: Point | None, end: Point, test: Test) -> bool:
         """Whether some path from an instruction, or the entry, to another one goes past one that the test accepts."""
         return any((start is None or self.leads(start, point)) and self.comes_to(point, end) for point in self.points(test))

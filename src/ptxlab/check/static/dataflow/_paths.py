@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +54,8 @@ class Paths:
     by_block: list[list[Point]]
     _symbols: dict[int, Symbol] = field(default_factory=dict)
     _variation: dict[tuple[int, int], bool] = field(default_factory=dict)
-    _tests: dict[Test, _Accepted] = field(default_factory=dict)
+    _tests: WeakKeyDictionary[Test, _Accepted] = field(default_factory=WeakKeyDictionary)
+    """What each test accepts; tests of a rule often refer to the kernel, and end with the rule."""
 
     # -------------------------------------------------------------------------------------------------------------- edges
 

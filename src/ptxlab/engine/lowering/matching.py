@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import count, product
 from typing import Any
 
 from ptxlab.engine.lowering.scope import Table
@@ -213,6 +213,8 @@ def _fits(spec: OperandSpec, operand: Resolved, registers: Sequence[Register], w
 
 
 _SHAPES: dict[Hashable, int] = {}
+_NUMBERS = count()
+"""No number is given twice, so that the shapes can be forgotten when there are many."""
 _FITS: dict[tuple[str, tuple[int, ...]], tuple[Candidate, tuple[int, ...]]] = {}
 """Opcodes with the shapes of operands that fit, and which operand stands where; -1: none."""
 _MOST_FITS = 1 << 16
@@ -220,7 +222,13 @@ _MOST_FITS = 1 << 16
 
 def shape_of(operand: Resolved, registers: Sequence[Register]) -> int:
     """A number for all of an operand that decides whether it fits a row."""
-    return _SHAPES.setdefault(_shape(operand, registers), len(_SHAPES))
+    shape = _shape(operand, registers)
+    found = _SHAPES.get(shape)
+    if found is None:
+        if len(_SHAPES) >= _MOST_FITS:
+            _SHAPES.clear()
+        found = _SHAPES[shape] = next(_NUMBERS)
+    return found
 
 
 def _shape(operand: Resolved, registers: Sequence[Register]) -> Hashable:

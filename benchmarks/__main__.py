@@ -94,12 +94,17 @@ def measure_units(repeats: int) -> dict[str, Any]:
         scalar = worker(cache, "scalar", str(repeats))
         machine = {name: worker(cache, "services", name, str(repeats)) for name in services()}
         parse = worker(cache, "parse", str(repeats))
+        lint, long = worker(cache, "lint", str(repeats)), worker(cache, "lint_long", "38")
         addresses = worker(cache, "addresses", str(repeats), **ONE_THREAD)
     return {
         "scalar_ns": 1e9 * median(scalar["seconds"]),
         "service_us": {name: 1e6 * median(run["seconds"]) for name, run in machine.items()},
         "parse_lines_per_s": median(parse["lines_per_s"]),
         "parse_lines": parse["lines"],
+        "lint_lines_per_s": median(lint["lines_per_s"]),
+        "lint_dataflow_lines_per_s": median(lint["dataflow_lines_per_s"]),
+        "lint_long_cpu_s": long["cpu_s"],
+        "lint_long_peak_mib": long["peak_mib"],
         "addresses_per_s": {name: median(rates) for name, rates in addresses["addresses_per_s"].items()},
     }
 
@@ -136,6 +141,9 @@ def table_of_units(units: dict[str, Any], cold: dict[str, Any]) -> Table:
         each = "each" if " " in name else "per warp-instruction"
         table.add_row(f"{name}, {each}", f"{value:.2f} us")
     table.add_row("parsing", f"{units['parse_lines_per_s']:,.0f} lines/s")
+    table.add_row("lint without the data flow", f"{units['lint_lines_per_s']:,.0f} lines/s")
+    table.add_row("lint", f"{units['lint_dataflow_lines_per_s']:,.0f} lines/s")
+    table.add_row("lint of 370,000 lines", f"{units['lint_long_cpu_s']:.1f} s, {units['lint_long_peak_mib']:.0f} MiB")
     for name, value in units["addresses_per_s"].items():
         table.add_row(f"layouts, {name}, one core", f"{value / 1e6:,.0f} million addresses/s")
     return table

@@ -57,6 +57,10 @@ REQUIRED = (
     Required("tensor copy of 128 bytes", ("units", "service_us", "tensor copy, 128 bytes"), 10, unit="us"),
     Required("tcgen05.mma 64x8x16", ("units", "service_us", "tcgen05.mma 64x8x16"), 10, unit="us"),
     Required("parsing", ("units", "parse_lines_per_s"), 100_000, True, "lines/s"),
+    Required("lint without the data flow", ("units", "lint_lines_per_s"), 100_000, True, "lines/s"),
+    Required("lint", ("units", "lint_dataflow_lines_per_s"), 20_000, True, "lines/s"),
+    Required("lint of 370,000 lines", ("units", "lint_long_cpu_s"), 20, unit="s"),
+    Required("lint of 370,000 lines, memory", ("units", "lint_long_peak_mib"), 1500, unit="MiB"),
     *(
         Required(f"layouts: {name}", ("units", "addresses_per_s", name), 20e6, True, "addresses/s")
         for name in ("operands", "operands, 4 bits", "accumulators", "scale factors", "fragments")

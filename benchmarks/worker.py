@@ -12,7 +12,8 @@ from typing import Any
 
 def main(task: str, *arguments: str) -> None:
     tasks = {
-        f.__name__: f for f in (launch, cold, first_instruction, many_kernels, interpret, scalar, services, parse, addresses, numerics)
+        f.__name__: f
+        for f in (launch, cold, first_instruction, many_kernels, interpret, scalar, services, parse, lint, lint_long, addresses, numerics)
     }
     result = tasks[task](*arguments)
     result["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -174,6 +175,39 @@ def parse(repeats: str) -> dict[str, Any]:
     ptxlab.loads(texts[0])
     seconds = [timed(lambda: [ptxlab.loads(text) for text in texts])[1] for _ in range(int(repeats))]
     return {"lines": lines, "lines_per_s": [lines / s for s in seconds]}
+
+
+def lint(repeats: str) -> dict[str, Any]:
+    """Lines a second that lint checks, of every kernel of the tests, in processor time: without the data flow, and with it."""
+    from ptxlab.check import lint as check
+
+    from .workloads import KERNELS
+
+    texts = [path.read_text() for path in sorted(KERNELS.glob("*.ptx"))]
+    lines = sum(text.count("\n") for text in texts)
+    found: dict[str, list[float]] = {"lines_per_s": [], "dataflow_lines_per_s": []}
+    for text in texts:
+        check(text)
+    for _ in range(int(repeats)):
+        for name, dataflow in zip(found, (False, True), strict=True):
+            began = time.process_time()
+            for text in texts:
+                check(text, dataflow=dataflow)
+            found[name].append(lines / (time.process_time() - began))
+    return {"lines": lines, **found}
+
+
+def lint_long(count: str) -> dict[str, Any]:
+    """Processor time in which lint checks a module of so many kernels of 9,200 lines, paths included."""
+    from ptxlab.check import lint as check
+
+    from .unrolled import repeated, unrolled
+    from .workloads import KERNELS
+
+    text = repeated(unrolled((KERNELS / "flash_causal_fp16.ptx").read_text(), 9200), int(count))
+    began = time.process_time()
+    check(text)
+    return {"lines": text.count("\n"), "cpu_s": time.process_time() - began}
 
 
 def addresses(repeats: str) -> dict[str, Any]:

@@ -224,6 +224,13 @@ _CODES = (
     CodeInfo("B515", "error", "the memory of an mbarrier object was overwritten", _MBARRIER),
     CodeInfo("B516", "warning", "mbarrier.init of an mbarrier object that is in use", f"{_MBARRIER}.init"),
     CodeInfo("B517", "error", "the predicate of an instruction with .aligned differs between the threads of a warp", _BARRIER),
+    CodeInfo("B521", "warning", "the warps of a warpgroup do not execute setmaxnreg together", "Miscellaneous Instructions: setmaxnreg"),
+    CodeInfo(
+        "B522",
+        "warning",
+        "all waits on an mbarrier are for one parity, though its phases go on",
+        "Parallel Synchronization and Communication Instructions: mbarrier.test_wait, mbarrier.try_wait",
+    ),
     CodeInfo("B518", "note", "setmaxnreg without a known number of registers", "Miscellaneous Instructions: setmaxnreg"),
     # Bulk copies (C9xx) and tensor maps used at run time (D72x).
     CodeInfo("C901", "error", "a bulk copy with an address that is not aligned", _BULK),

@@ -466,6 +466,19 @@ class RegisterPool(Effect):
 
     gives: bool
 
+    def fault(self, wanted: int, held: int) -> tuple[str, str] | None:
+        """What is wrong with a count of registers in a warp that has so many, and how it is fixed.
+
+        >>> RegisterPool(gives=True).fault(40, 128)
+        >>> RegisterPool(gives=False).fault(40, 128)
+        ('setmaxnreg.inc to 40 registers, but the warp has 128', 'use setmaxnreg.dec')
+        """
+        if self.gives and wanted > held:
+            return f"setmaxnreg.dec to {wanted} registers, but the warp has {held}", "use setmaxnreg.inc, or launch with more registers"
+        if not self.gives and wanted < held:
+            return f"setmaxnreg.inc to {wanted} registers, but the warp has {held}", "use setmaxnreg.dec"
+        return None
+
     @property
     def supplies(self) -> Supply:
         return Supply.REGISTERS if self.gives else Supply.NOTHING

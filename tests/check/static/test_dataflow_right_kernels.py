@@ -55,6 +55,8 @@ _CHOSEN = """
 _LOAD_IN_LOOP = "    ld.shared.v4.b32 {%r13, %r14, %r15, %r16}, [%r12];\n"
 _COPY_IN_LOOP = "    cp.async.cg.shared.global [%r10], [%rd4], 16;\n    cp.async.commit_group;\n"
 
+_EXACT = (".maxntid 256, 1, 1", ".reqntid 256, 1, 1")
+
 RIGHT: dict[str, tuple[str, tuple[Edit, ...]]] = {
     "a descriptor of two parts, not all of which go together": (
         "tcgen05_product",
@@ -69,6 +71,7 @@ RIGHT: dict[str, tuple[str, tuple[Edit, ...]]] = {
         (("    cp.async.wait_group 1;\n", "    cp.async.commit_group;\n    cp.async.commit_group;\n    cp.async.wait_group 3;\n"),),
     ),
     "a barrier between stores, which the threads after it do not need": ("tensor_memory", ((_STORES, _STORES_WITH_BARRIER),)),
+    "warps that take all the registers that others give back": ("warps", (_EXACT, ("u32 160;", "u32 216;"))),
     "zeros of an accumulator behind the fence": (
         "wgmma",
         ((_ZEROS, "\n"), (_FENCE_OF_REGISTERS, _FENCE_OF_REGISTERS.replace(";\n", f";{_ZEROS.replace('%f5, 0f00000000', '%f5, %f4')}", 1))),
@@ -86,6 +89,7 @@ WRONG: dict[str, tuple[str, tuple[Edit, ...], str]] = {
         ((_STORES, _STORES.replace("tcgen05.wait::st.sync.aligned;", "bar.sync 0;")),),
         "X107",
     ),
+    "warps that take more registers than others give back": ("warps", (_EXACT, ("u32 160;", "u32 224;")), "H601"),
     "values of an accumulator behind the fence": (
         "wgmma",
         ((_ZEROS, "\n"), (_FENCE_OF_REGISTERS, _FENCE_OF_REGISTERS.replace(";\n", f";{_ZEROS.replace('%f5, 0f00000000', '%f5, %f3')}", 1))),
@@ -110,3 +114,10 @@ def test_wrong(name: str) -> None:
     text = edited(base, *edits)
     assert code in codes(text)
     assert code in {d.code for d in launch(base, text)[0].diagnostics}
+
+
+def test_a_wait_for_the_phase_before_the_first() -> None:
+    """Lint says that nothing waits for the copy; a run reports what follows, which depends on the order of the threads."""
+    text = edited("bulk", ("[%r3], 0;", "[%r3], 1;"))
+    assert codes(text) == ["X103", "X103"]
+    assert not launch("bulk", text)[0].ok

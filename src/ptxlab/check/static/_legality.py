@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from difflib import get_close_matches
 from functools import lru_cache
 
@@ -16,7 +16,7 @@ from ptxlab.isa.kinds import HIDDEN, Kind, Typed
 from ptxlab.isa.requirements import Needs, Values, holds
 from ptxlab.isa.targets import LATEST_VERSION, RENAMED, TARGETS, VERSIONS
 
-__all__ = ["check_header", "check_instruction", "check_row"]
+__all__ = ["check_header", "check_instruction", "check_row", "compares_names", "takes_any_value"]
 
 _Values = dict[str, str | None]
 
@@ -69,10 +69,6 @@ def check_row(instruction: ptx.Instruction, target: str, version: tuple[int, int
 
     The lowering finds the row, and refuses what cannot be executed. Here stands what the assembler refuses besides.
     """
-    any_value = _takes_any_value(instruction.opcode, len(instruction.operands))
-    shape = (instruction.opcode, target, version, tuple([_shape(each, symbols, any_value) for each in instruction.operands]))
-    if shape in _WITHOUT_FINDINGS:
-        return []
     tried = []
     for row, values, kinds in _readings(instruction.opcode, len(instruction.operands)):
         found = _beyond_syntax(row.form, instruction.opcode, values, target, version)
@@ -82,49 +78,7 @@ def check_row(instruction: ptx.Instruction, target: str, version: tuple[int, int
     best = min(tried, key=_weight, default=[])
     if version < _WIDEST_SINCE and not any(f.code == "L107" for f in best):
         best = [*best, *_widest(instruction, version, symbols)]
-    if not best and len(_WITHOUT_FINDINGS) < _MOST_SHAPES:
-        _WITHOUT_FINDINGS.add(shape)
     return best
-
-
-_WITHOUT_FINDINGS: set[Hashable] = set()
-"""Opcodes, targets and versions with the shapes of operands about which there is nothing to say."""
-_MOST_SHAPES = 1 << 16
-
-
-@lru_cache(maxsize=4096)
-def _takes_any_value(opcode: str, count: int) -> bool:
-    """Whether no integer constant is wrong as such for an opcode with so many operands."""
-    return all(isinstance(kind, Typed) and kind.values is None for _, _, kinds in _readings(opcode, count) for kind in kinds)
-
-
-def _shape(operand: ptx.Operand, symbols: Symbols, any_value: bool) -> Hashable:
-    """All that a finding may depend on: of a name what it stands for, of what contains names, in addition, the operand itself."""
-    if isinstance(operand, ptx.Integer) and any_value:
-        return ptx.Integer
-    if isinstance(operand, ptx.Name):
-        return symbols(operand.text) or operand.text
-    if isinstance(operand, ptx.Memory) and isinstance(operand.base, ptx.Name) and not operand.extra:
-        return "[", symbols(operand.base.text) or operand.base.text, operand.offset, operand.unified
-    return operand, *[symbols(name) for name in _names(operand)]
-
-
-def _names(operand: ptx.Operand) -> Iterator[str]:
-    """The names in an operand."""
-    match operand:
-        case ptx.Name(text):
-            yield text
-        case ptx.Offset(inner) | ptx.Not(inner) | ptx.Negative(inner):
-            yield inner.text
-        case ptx.Vector(items) | ptx.Arguments(items):
-            for item in items:
-                yield from _names(item)
-        case ptx.Pair(first, second):
-            yield from _names(first)
-            yield from _names(second)
-        case ptx.Memory(base, _, extra):
-            for item in (base, *extra):
-                yield from _names(item)
 
 
 _WIDEST_SINCE = (8, 3)
@@ -138,6 +92,21 @@ def _widest(instruction: ptx.Instruction, version: tuple[int, int], symbols: Sym
         if any(isinstance(item, ptx.Name) and symbols(item.text) == "b128" for item in items):
             yield Finding("L107", f"a register of type .b128 needs PTX ISA 8.3; the module has {version[0]}.{version[1]}", at)
             return
+
+
+@lru_cache(maxsize=4096)
+def takes_any_value(opcode: str, count: int) -> bool:
+    """Whether no integer constant is wrong as such for an opcode with so many operands."""
+    load_all()
+    readings = _readings(opcode, count)
+    compact = not find_forms(opcode) and not is_declared(opcode)
+    return compact and all(isinstance(kind, Typed) and kind.values is None for _, _, kinds in readings for kind in kinds)
+
+
+@lru_cache(maxsize=4096)
+def compares_names(opcode: str) -> bool:
+    """Whether a finding about an instruction may depend on names that stand in more than one operand."""
+    return any("redval" in form.kinds for form in find_forms(opcode))
 
 
 @lru_cache(maxsize=4096)

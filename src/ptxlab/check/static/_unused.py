@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from ptxlab import ptx
 from ptxlab.diagnostics import Diagnostic, Place, diagnose
 from ptxlab.engine import Program
+from ptxlab.engine.lowering.functions import called_functions, instructions, is_call
+from ptxlab.engine.lowering.scope import names, variables
 from ptxlab.isa.catalogue import Control
 
 __all__ = ["unused"]
@@ -16,8 +18,6 @@ _NOWHERE = "remove it, or the branch that goes around it"
 
 def unused(module: ptx.Module, programs: Mapping[str, Program]) -> Iterator[Diagnostic]:
     """The notes on a module of which all kernels are lowered."""
-    from ptxlab.engine.lowering.functions import called_functions
-
     entries = [function for function in module.functions.values() if function.kind == "entry" and function.name in programs]
     called = {each.name: each for entry in entries for each in called_functions(module, entry)}
     executed = {op.line for program in programs.values() for op in program.ops}
@@ -35,8 +35,6 @@ def unused(module: ptx.Module, programs: Mapping[str, Program]) -> Iterator[Diag
 
 def _unreachable(module: ptx.Module, function: ptx.Function, executed: set[int]) -> Iterator[Diagnostic]:
     """The first instruction of each piece of code that no path reaches."""
-    from ptxlab.engine.lowering.functions import instructions, is_call
-
     assert function.body is not None
     before = True
     for statement in instructions(function.body):
@@ -70,25 +68,10 @@ def _variables(module: ptx.Module) -> Iterator[Diagnostic]:
     for function in module.items:
         if not isinstance(function, ptx.Function) or function.body is None:
             continue
-        text = "\n".join(map(str, _named(function.body)))
-        for variable in _variables_of(function.body):
-            if variable.space in ("shared", "local") and variable.name not in text:
+        mentioned = set(names(function.body))
+        for variable in variables(function.body):
+            if variable.space in ("shared", "local") and variable.name not in mentioned:
                 yield _note(module, "L142", variable.line, 1, f"nothing uses the variable {variable.name}", "remove it")
-
-
-def _named(block: ptx.Block) -> Iterator[ptx.Operand]:
-    from ptxlab.engine.lowering.functions import instructions
-
-    for statement in instructions(block):
-        yield from statement.operands
-
-
-def _variables_of(block: ptx.Block) -> Iterator[ptx.Variable]:
-    for statement in block.statements:
-        if isinstance(statement, ptx.Variable):
-            yield statement
-        elif isinstance(statement, ptx.Block):
-            yield from _variables_of(statement)
 
 
 def _note(module: ptx.Module, code: str, line: int, column: int, message: str, fix: str) -> Diagnostic:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
 from ptxlab import ptx
 from ptxlab.check.static._legality import check_header, check_instruction, check_row
 from ptxlab.check.static._operands import Finding, Symbols
+from ptxlab.check.static._shapes import Names, Verdicts, check_block, verdicts_of
 from ptxlab.check.static._unused import unused
 from ptxlab.diagnostics import Diagnostic, Place, PtxlabError, diagnose
-from ptxlab.isa.form import find_forms
+from ptxlab.engine.lowering.functions import called_functions, instructions
+from ptxlab.isa.form import find_forms, is_declared
+from ptxlab.native.collection import collection_paused
+from ptxlab.ptx import PtxSyntaxError
 
 if TYPE_CHECKING:
     from ptxlab.engine import Program
@@ -70,19 +74,18 @@ def lint_instruction(text: str, target: str = _DEFAULT_TARGET, version: str | tu
     written = [s for s in kernel.body.statements if isinstance(s, ptx.Instruction)]
     if len(functions) != 1 or len(written) != 2:
         return [*found, diagnose("L101", "this is not one instruction")]
-    for instruction, symbols in _instructions(kernel.body, _module_symbols(module), {}):
-        if instruction is written[-1]:
-            continue
-        findings = check_instruction(instruction, target, number, symbols)
-        if findings is None:
-            others = [_placed(module, instruction, f) for f in check_row(instruction, target, number, symbols)]
-            lowered = [d for d in _lowering(module, kernel)[0] if d.place is None or d.place.line == instruction.line]
-            others += _without_taken(lowered, others)
-            found += [_shift(d, lines) for d in others]
-            continue
-        findings = [*findings, *_guard(instruction, symbols)]
-        found += [_shift(_placed(module, instruction, f), lines) for f in findings]
-    return found
+    instruction = written[0]
+    names = Names(Verdicts(), _module_symbols(module), {})
+    for statement in kernel.body.statements:
+        if isinstance(statement, ptx.RegisterDeclaration | ptx.Variable):
+            names.declare(statement)
+    findings = check_instruction(instruction, target, number, names)
+    if findings is None:
+        others = [_placed(module, instruction, f) for f in check_row(instruction, target, number, names)]
+        lowered = [d for d in _lowering(module, kernel, False)[0] if d.place is None or d.place.line == instruction.line]
+        others += _without_taken(lowered, others)
+        return found + [_shift(d, lines) for d in others]
+    return found + [_shift(_placed(module, instruction, f), lines) for f in (*findings, *_guard(instruction, names))]
 
 
 def lint(text: str, target: str | None = None, version: str | tuple[int, int] | None = None, dataflow: bool = True) -> list[Diagnostic]:
@@ -106,32 +109,30 @@ def lint(text: str, target: str | None = None, version: str | tuple[int, int] | 
 def lint_module(text: str, file: str, target: str | None, version: str | tuple[int, int] | None, dataflow: bool = True) -> list[Diagnostic]:
     """Check a module that came under a name."""
     try:
-        module = ptx.parse(text, file)
-    except PtxlabError as error:
+        with collection_paused():
+            return _lint_module(text, file, target, version, dataflow)
+    except PtxSyntaxError as error:
         return list(error.diagnostics)
+
+
+def _lint_module(text: str, file: str, target: str | None, version: str | tuple[int, int] | None, dataflow: bool) -> list[Diagnostic]:
+    module = ptx.parse(text, file)
     goal = target or module.target
     number = module.version if version is None else _version(version)
     found = [_diagnostic(f) for f in check_header(goal, number)]
     outer = _module_symbols(module)
-    checked: dict[tuple[int, int], bool] = {}
     for function in module.items:
-        if not isinstance(function, ptx.Function) or function.body is None:
-            continue
-        scope = {p.name: p.type if p.space == "reg" else "." + p.space for p in (*function.params, *function.returns)}
-        for instruction, symbols in _instructions(function.body, outer | scope, {}):
-            findings = check_instruction(instruction, goal, number, symbols)
-            if findings is not None:
-                checked[instruction.line, instruction.column] = True
-            else:
-                findings = check_row(instruction, goal, number, symbols)
-            found += [_placed(module, instruction, f) for f in findings]
+        if isinstance(function, ptx.Function) and function.body is not None:
+            scope = {p.name: p.type if p.space == "reg" else "." + p.space for p in (*function.params, *function.returns)}
+            names = Names(verdicts_of(goal, number), outer | scope, {})
+            found += [_placed(module, instruction, f) for instruction, f in check_block(function.body, names, goal, number)]
     found += [_placed(module, instruction, f) for instruction, f in _mixed_groups(module)]
     programs: dict[str, Program] = {}
     whole = True
     for function in module.functions.values():
         if function.kind == "entry" and function.body is not None:
-            lowered, program = _lowering(module, function)
-            found += _without_taken([d for d in lowered if not _is_checked(d, checked)], found)
+            lowered, program = _lowered(module, function, dataflow)
+            found += _without_taken(lowered, found)
             whole = whole and program is not None
             if program is not None:
                 programs[function.name] = program
@@ -155,13 +156,13 @@ def _issue_group(opcode: str) -> str | None:
 
 def _mixed_groups(module: ptx.Module) -> Iterator[tuple[ptx.Instruction, Finding]]:
     """For each entry whose instructions, those of called functions included, have both groups: the first of the second group."""
-    from ptxlab.engine.lowering.functions import called_functions, instructions
-
     for function in module.functions.values():
         if function.kind != "entry":
             continue
         called = [each.body for each in called_functions(module, function) if each.body is not None]
-        uses = [(i, group) for body in called for i in instructions(body) if (group := _issue_group(i.opcode)) is not None]
+        written = [each for body in called for each in instructions(body)]
+        groups = {opcode: _issue_group(opcode) for opcode in {each.opcode for each in written}}
+        uses = [(each, group) for each in written if (group := groups[each.opcode]) is not None]
         for instruction, group in uses:
             first, other = uses[0]
             if group != other:
@@ -179,21 +180,31 @@ def _sourced(module: ptx.Module, found: Iterable[Diagnostic]) -> list[Diagnostic
     return [d if d.source or not d.place else d.at(d.place, d.excerpt, sources.at(d.place.line)) for d in found]
 
 
-def _is_checked(diagnostic: Diagnostic, checked: dict[tuple[int, int], bool]) -> bool:
-    """Whether the declarations have spoken about the instruction: what is not executed yet may be legal."""
-    place = diagnostic.place
-    return place is not None and any(line == place.line for line, _ in checked) and diagnostic.code in ("L129", "U202", "U206", "U207")
+_NOT_EXECUTED = frozenset({"L129", "U202", "U206", "U207"})
+"""What the lowering says of an instruction that ptxlab does not execute yet, and that may be legal."""
 
 
-def _lowering(module: ptx.Module, function: ptx.Function) -> tuple[list[Diagnostic], Program | None]:
-    from ptxlab.engine import lower
+def _lowered(module: ptx.Module, function: ptx.Function, dataflow: bool) -> tuple[list[Diagnostic], Program | None]:
+    """What the lowering says, but for instructions about which the declarations have spoken."""
+    found, program = _lowering(module, function, dataflow)
+    if any(d.code in _NOT_EXECUTED for d in found):
+        bodies = [each.body for each in module.functions.values() if each.body is not None]
+        declared = {i.line for body in bodies for i in instructions(body) if find_forms(i.opcode) or is_declared(i.opcode)}
+        found = [d for d in found if d.code not in _NOT_EXECUTED or d.place is None or d.place.line not in declared]
+    return found, program
+
+
+def _lowering(module: ptx.Module, function: ptx.Function, dataflow: bool) -> tuple[list[Diagnostic], Program | None]:
+    from ptxlab.engine import check_lowering, lower
 
     try:
-        return [], lower(module, function)
+        if dataflow:
+            return [], lower(module, function)
+        check_lowering(module, function)
     except PtxlabError as error:
         # That ptxlab cannot execute an instruction says nothing about its legality.
-        found = [d if d.code != "U201" else diagnose("L129", d.message).at(d.place, d.excerpt, d.source) for d in error.diagnostics]
-        return found, None
+        return [d if d.code != "U201" else diagnose("L129", d.message).at(d.place, d.excerpt, d.source) for d in error.diagnostics], None
+    return [], None
 
 
 def _followed(module: ptx.Module, program: Program, target: str) -> Iterator[Diagnostic]:
@@ -220,35 +231,6 @@ def _guard(instruction: ptx.Instruction, symbols: Symbols) -> list[Finding]:
 
 def _module_symbols(module: ptx.Module) -> dict[str, str]:
     return {item.name: "." + item.space for item in module.items if isinstance(item, ptx.Variable)}
-
-
-def _instructions(
-    block: ptx.Block, outer: Mapping[str, str], above: Mapping[str, tuple[str, int]]
-) -> Iterator[tuple[ptx.Instruction, Symbols]]:
-    """The instructions of a block with what their names stand for; a family ``%r<10>`` is kept as its stem and count."""
-    names, families = dict(outer), dict(above)
-
-    def symbols(name: str) -> str | None:
-        found = names.get(name)
-        if found is None:
-            stem = name.rstrip("0123456789")
-            digits = name[len(stem) :]
-            known = families.get(stem)
-            if known and digits and (digits == "0" or digits[0] != "0") and int(digits) < known[1]:
-                found = names[name] = known[0]
-        return found
-
-    for statement in block.statements:
-        match statement:
-            case ptx.Instruction():
-                yield statement, symbols
-            case ptx.RegisterDeclaration():
-                names.update((name, statement.type) for name, count in statement.names if count is None)
-                families.update((name, (statement.type, count)) for name, count in statement.names if count is not None)
-            case ptx.Variable():
-                names[statement.name] = "." + statement.space
-            case ptx.Block():
-                yield from _instructions(statement, names, families)
 
 
 def _diagnostic(finding: Finding) -> Diagnostic:

@@ -43,13 +43,13 @@ Given = tuple[tuple[Resolved, ...], tuple[Resolved, ...]]
 """Results and arguments."""
 
 
-def call(low: Lowering, statement: ast.Instruction, scope: Scope, number: int) -> None:
+def call(low: Lowering, statement: ast.Instruction, scope: Scope) -> None:
     """Lower a call."""
     results, target, arguments, through = parts(statement)
-    given = tuple(low.operand(o, scope, number) for o in results), tuple(low.operand(o, scope, number) for o in arguments)
+    given = tuple(low.operand(o, scope) for o in results), tuple(low.operand(o, scope) for o in arguments)
     guard = low.guard(statement, scope)
     if through is not None or not isinstance(target, ast.Name) or low.table.lookup(scope, target.text) is not None:
-        _indirect(low, statement, scope, number, given, guard)
+        _indirect(low, statement, scope, given, guard)
         return
     name = target.text
     function = definition(low.module, name)
@@ -146,10 +146,10 @@ def _table(variable: ast.Variable | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(item.symbol for item in items if isinstance(item, ast.SymbolValue)))
 
 
-def _indirect(low: Lowering, statement: ast.Instruction, scope: Scope, number: int, given: Given, guard: Reg | None) -> None:
+def _indirect(low: Lowering, statement: ast.Instruction, scope: Scope, given: Given, guard: Reg | None) -> None:
     """Compare the pointer with each function that it may name, and call that one; their bodies stand here one after the other."""
     target = parts(statement)[1]
-    pointer = low.operand(target, scope, number) if target is not None else Unused()
+    pointer = low.operand(target, scope) if target is not None else Unused()
     if not isinstance(pointer, Reg) or low.table.registers[pointer.index].bits not in (32, 64):
         low.error(
             statement,

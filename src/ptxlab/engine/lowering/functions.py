@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from ptxlab.engine.lowering.matching import candidates
 from ptxlab.engine.lowering.scope import instructions
@@ -62,6 +63,7 @@ def called_functions(module: ast.Module, function: ast.Function) -> list[ast.Fun
     return list(found.values())
 
 
+@lru_cache(maxsize=65536)
 def is_call(opcode: str) -> bool:
     """Whether an instruction calls a function."""
     rows = candidates(opcode)

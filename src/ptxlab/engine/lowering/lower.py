@@ -13,7 +13,7 @@ from ptxlab.engine.lowering._inlining import begin_stack, call, jump, uses_stack
 from ptxlab.engine.lowering._loaded_values import find_loaded_values
 from ptxlab.engine.lowering.frame import assign_frame
 from ptxlab.engine.lowering.functions import called_functions, definition, function_addresses
-from ptxlab.engine.lowering.matching import Mismatch, candidates, fit
+from ptxlab.engine.lowering.matching import Mismatch, candidates, fits, shape_of
 from ptxlab.engine.lowering.scope import Scope, Table, names, near, variables
 from ptxlab.engine.lowering.special_registers import CONSTANTS
 from ptxlab.engine.lowering.variable_layout import local_layout, parameter_layout, shared_layout
@@ -22,7 +22,7 @@ from ptxlab.isa import load_all, refusal
 from ptxlab.isa.address_space import PARAM_BASE
 from ptxlab.isa.catalogue import Control, Qualifiers, Row
 from ptxlab.isa.control import inserted
-from ptxlab.isa.kinds import HIDDEN, type_bits
+from ptxlab.isa.kinds import type_bits
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.native.collection import collection_paused
 from ptxlab.ptx import ast, line_text, operand_span, text_without_bodies
@@ -55,6 +55,13 @@ def lower(module: ast.Module, function: ast.Function, *, contract: bool = False)
         return Lowering(module, function).run(contract)
 
 
+def check_lowering(module: ast.Module, function: ast.Function) -> None:
+    """Raise what `lower` raises for a function; make no program."""
+    load_all()
+    with collection_paused():
+        Lowering(module, function).resolve()
+
+
 class Lowering:
     """One function being lowered."""
 
@@ -71,8 +78,6 @@ class Lowering:
         self.shared_at: dict[int, int] = {}
         self.calling: dict[str, int] = {}  # functions that are being inlined -> label number after their body
         self.calls: tuple[tuple[str, int], ...] = ()  # the same functions, and the lines of the calls
-        self.cache: dict[tuple[int, ast.Operand], Resolved] = {}
-        self.scopes = 0
 
     # ------------------------------------------------------------------------------------------------------------ errors
 
@@ -100,8 +105,8 @@ class Lowering:
 
     # ------------------------------------------------------------------------------------------------------- declarations
 
-    def run(self, contracted: bool) -> Program:
-        """Do everything."""
+    def resolve(self) -> None:
+        """Resolve names, and match instructions with rows."""
         function = self.function
         if function.body is None:
             self.error(function, "U210", f"{function.name} is declared but has no body", "link the module that defines it", function.name)
@@ -111,10 +116,10 @@ class Lowering:
                 known = self.globals.get(item.name)
                 if known is None or known.linkage == "extern":
                     self.globals[item.name] = item
-        parameters, param_bytes = parameter_layout(function.params)
-        self.parameters = {p.name: PARAM_BASE + p.offset for p in parameters}
-        called = called_functions(self.module, function)
-        bodies = [each.body for each in called if each.body is not None]
+        self.parameter_list, self.param_bytes = parameter_layout(function.params)
+        self.parameters = {p.name: PARAM_BASE + p.offset for p in self.parameter_list}
+        self.called = called_functions(self.module, function)
+        bodies = [each.body for each in self.called if each.body is not None]
         mentioned = frozenset(name for body in bodies for name in names(body))
         module_shared = [v for v in self.globals.values() if v.space.startswith("shared") and v.name in mentioned]
         module_local = [v for v in self.globals.values() if v.space == "local"]
@@ -122,34 +127,40 @@ class Lowering:
         for variable in (v for v in body_variables if v.space not in ("shared", "local", "reg", "param")):
             self.globals.setdefault(variable.name, variable)
         shared_variables = [*module_shared, *(v for v in body_variables if v.space.startswith("shared"))]
-        shared, self.shared_at = shared_layout(shared_variables)
-        formals = (v for each in called[1:] for v in (*each.params, *each.returns) if v.space == "param")
+        self.shared, self.shared_at = shared_layout(shared_variables)
+        formals = (v for each in self.called[1:] for v in (*each.params, *each.returns) if v.space == "param")
         local_variables = [*module_local, *(v for v in body_variables if v.space in ("local", "param")), *formals]
-        offsets, local_bytes = local_layout(local_variables)
+        offsets, self.local_bytes = local_layout(local_variables)
         self.local_at = {id(v): offset for v, offset in zip(local_variables, offsets, strict=True)}
+        self.local_variables = {v.name: offset for v, offset in zip(local_variables, offsets, strict=True)}
         if any(uses_stack(body) for body in bodies):
-            local_bytes = begin_stack(self, function, bodies, local_bytes)
+            self.local_bytes = begin_stack(self, function, bodies, self.local_bytes)
         self.block(function.body, Scope())
         if not self.items or self.items[-1].falls or len(self.items) in self.labels:
             last = self.insert(inserted.EXIT, line=self.items[-1].op.line if self.items else function.line, column=1)
             last.ends, last.falls = True, False
         if self.errors:
             raise PtxlabError(*sorted(self.errors, key=lambda d: (d.place.line, d.place.column) if d.place else (0, 0)))
+
+    def run(self, contracted: bool) -> Program:
+        """Do everything."""
+        self.resolve()
+        function = self.function
         ops, blocks = link(self.items, self.labels)
-        text = f"{function.name}\0{contracted}\0{text_without_bodies(self.module, called)}"
+        text = f"{function.name}\0{contracted}\0{text_without_bodies(self.module, self.called)}"
         program = Program(
             name=function.name,
             ops=ops,
             blocks=blocks,
             registers=self.table.registers,
             frame_bytes=0,
-            parameters=parameters,
-            param_bytes=param_bytes,
-            shared=shared,
-            local_bytes=local_bytes,
+            parameters=self.parameter_list,
+            param_bytes=self.param_bytes,
+            shared=self.shared,
+            local_bytes=self.local_bytes,
             symbols=list(self.symbols),
             directives=dict(function.directives),
-            local_variables={v.name: offset for v, offset in zip(local_variables, offsets, strict=True)},
+            local_variables=self.local_variables,
             digest=hashlib.sha256(text.encode()).hexdigest() if self.module.text else "",
         )
         if contracted:
@@ -168,6 +179,7 @@ class Lowering:
                         scope.registers[name] = (statement.type, statement.vector)
                     else:
                         scope.ranges[name] = (statement.type, count)
+                        scope.digits_in_stems |= name[-1].isdigit()
             elif isinstance(statement, ast.Variable):
                 scope.variables[statement.name] = statement
             elif isinstance(statement, ast.Label):
@@ -178,28 +190,26 @@ class Lowering:
     def block(self, root: ast.Block, top: Scope) -> None:
         """Walk the nested blocks without recursion; each has its own scope."""
         self._declare(root, top)
-        self.scopes += 1
-        work: list[tuple[Iterator[ast.Statement], Scope, int]] = [(iter(root.statements), top, self.scopes)]
+        work: list[tuple[Iterator[ast.Statement], Scope]] = [(iter(root.statements), top)]
         instruction = ast.Instruction
         while work:
-            rest, scope, number = work[-1]
+            rest, scope = work[-1]
             for statement in rest:
                 if type(statement) is instruction:
-                    self._instruction(statement, scope, number)
+                    self._instruction(statement, scope)
                 elif isinstance(statement, ast.Label):
                     self.place(scope.labels[statement.name])
                 elif isinstance(statement, ast.Block):
                     inner = Scope(scope)
                     self._declare(statement, inner)
-                    self.scopes += 1
-                    work.append((iter(statement.statements), inner, self.scopes))
+                    work.append((iter(statement.statements), inner))
                     break
             else:
                 work.pop()
 
     # ------------------------------------------------------------------------------------------------------- instructions
 
-    def _instruction(self, statement: ast.Instruction, scope: Scope, number: int) -> None:
+    def _instruction(self, statement: ast.Instruction, scope: Scope) -> None:
         opcode = statement.opcode
         rows = candidates(opcode)
         if not rows:
@@ -207,38 +217,22 @@ class Lowering:
             return
         try:
             if rows[0].row.semantics is Control.CALL:
-                call(self, statement, scope, number)
+                call(self, statement, scope)
                 return
             guard = self.guard(statement, scope)
-            operands = [self.operand(operand, scope, number) for operand in statement.operands]
+            known = scope.resolved
+            found = [known.get(id(operand)) or self._find(operand, scope) for operand in statement.operands]
         except _Undeclared as error:
             branches = rows[0].row.semantics in (Control.BRANCH, Control.INDEXED_BRANCH)
             code, name, message = error.args
             self.error(statement, *self._explained(code, name, message, branches, scope), name)
             return
-        registers = self.table.registers
-        trouble: Mismatch | None = None
-        for candidate in rows:
-            given = operands
-            if candidate.hidden:
-                given = list(operands)
-                for position, kind in candidate.hidden:
-                    given.insert(position, Reg(self.table.hidden(*HIDDEN[kind])))
-            fitted = fit(candidate, given, registers)
-            if not isinstance(fitted, Mismatch):
-                break
-            if trouble is None or fitted.position > trouble.position:
-                trouble = fitted
-        else:
-            assert trouble is not None
-            at = trouble.position if trouble.position >= 0 else opcode
-            self.error(statement, trouble.code, f"{opcode}: {trouble.message}", at=at)
+        operands = [resolved for _, resolved, _ in found]
+        match = fits(opcode, tuple([shape for _, _, shape in found]), operands, self.table)
+        if isinstance(match, Mismatch):
+            self.error(statement, match.code, f"{opcode}: {match.message}", at=match.position if match.position >= 0 else opcode)
             return
-        for position, resolved in enumerate(operands):
-            if isinstance(resolved, Addr) and isinstance(resolved.base, Reg) and registers[resolved.base.index].bits not in (32, 64):
-                register = registers[resolved.base.index]
-                message = f"{opcode}: the address register {register.name} is .{register.type}, but 32 or 64 bits are expected"
-                self.error(statement, "U206", message, at=position)
+        candidate, fitted = match
         row = candidate.row
         if row.semantics is Control.RETURN and self.calling:
             jump(self, statement, next(reversed(self.calling.values())), guard)
@@ -248,13 +242,14 @@ class Lowering:
             item.ends, item.falls = True, guard is not None
             item.targets = self._targets(statement, item.op, scope)
 
-    def operand(self, operand: ast.Operand, scope: Scope, number: int) -> Resolved:
-        """An operand with its names resolved; ``number`` is that of the scope."""
-        key = (number, operand)
-        resolved = self.cache.get(key)
-        if resolved is None:
-            resolved = self.cache[key] = self._resolve(operand, scope)
-        return resolved
+    def operand(self, operand: ast.Operand, scope: Scope) -> Resolved:
+        """An operand with its names resolved."""
+        return (scope.resolved.get(id(operand)) or self._find(operand, scope))[1]
+
+    def _find(self, operand: ast.Operand, scope: Scope) -> tuple[ast.Operand, Resolved, int]:
+        resolved = self._resolve(operand, scope)
+        found = scope.resolved[id(operand)] = (operand, resolved, shape_of(resolved, self.table.registers))
+        return found
 
     def add(self, opcode: str, row: Row, q: Qualifiers, operands: tuple[Resolved, ...], guard: Reg | None, line: int, column: int) -> Item:
         """Append an instruction."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import count, product
 from typing import Any
 
+from ptxlab.engine.lowering.scope import Table
 from ptxlab.engine.program import Register
 from ptxlab.isa import kinds
 from ptxlab.isa.catalogue import Qualifiers, Row, match
@@ -15,7 +16,7 @@ from ptxlab.isa.kinds import HIDDEN, TYPE_BITS
 from ptxlab.isa.operands import Addr, Const, Group, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
 from ptxlab.isa.requirements import Values
 
-__all__ = ["Candidate", "Mismatch", "OperandSpec", "candidates", "fit", "operand_specs", "read_source", "write_result"]
+__all__ = ["Candidate", "Mismatch", "OperandSpec", "candidates", "fits", "operand_specs", "read_source", "shape_of", "write_result"]
 
 _NO_ADDRESS = ("label", "func")
 _ABSENT = Unused()
@@ -211,7 +212,85 @@ def _fits(spec: OperandSpec, operand: Resolved, registers: Sequence[Register], w
     return None if isinstance(operand, SymbolAddress) and operand.space == "label" else "a label is expected"
 
 
-def fit(candidate: Candidate, operands: Sequence[Resolved], registers: Sequence[Register]) -> tuple[Resolved, ...] | Mismatch:
+_SHAPES: dict[Hashable, int] = {}
+_NUMBERS = count()
+"""No number is given twice, so that the shapes can be forgotten when there are many."""
+_FITS: dict[tuple[str, tuple[int, ...]], tuple[Candidate, tuple[int, ...]]] = {}
+"""Opcodes with the shapes of operands that fit, and which operand stands where; -1: none."""
+_MOST_FITS = 1 << 16
+
+
+def shape_of(operand: Resolved, registers: Sequence[Register]) -> int:
+    """A number for all of an operand that decides whether it fits a row."""
+    shape = _shape(operand, registers)
+    found = _SHAPES.get(shape)
+    if found is None:
+        if len(_SHAPES) >= _MOST_FITS:
+            _SHAPES.clear()
+        found = _SHAPES[shape] = next(_NUMBERS)
+    return found
+
+
+def _shape(operand: Resolved, registers: Sequence[Register]) -> Hashable:
+    match operand:
+        case Reg(index, negated):
+            return registers[index].type, bool(registers[index].special), negated
+        case Const(_, width):
+            return width
+        case SymbolAddress(space):
+            return space
+        case Addr(base):
+            return "[", None if base is None else _shape(base, registers)
+        case Group(items):
+            return "{", *[_shape(item, registers) for item in items]
+        case PairOf(first, second):
+            return "|", _shape(first, registers), _shape(second, registers)
+    return None
+
+
+def fits(opcode: str, shapes: tuple[int, ...], operands: list[Resolved], table: Table) -> tuple[Candidate, tuple[Resolved, ...]] | Mismatch:
+    """The first row that takes the operands, and the operands in its order; or why the last one that comes near does not."""
+    known = _FITS.get((opcode, shapes))
+    if known is not None:
+        return known[0], tuple([_ABSENT if at < 0 else operands[at] for at in known[1]])
+    trouble: Mismatch | None = None
+    for candidate in candidates(opcode):
+        given = operands
+        if candidate.hidden:
+            given = list(operands)
+            for position, kind in candidate.hidden:
+                given.insert(position, Reg(table.hidden(*HIDDEN[kind])))
+        fitted = _fit(candidate, given, table.registers)
+        if not isinstance(fitted, Mismatch):
+            wrong = _wrong_address(operands, table.registers)
+            if wrong is None:
+                _note(opcode, shapes, operands, candidate, fitted)
+            return wrong or (candidate, fitted)
+        if trouble is None or fitted.position > trouble.position:
+            trouble = fitted
+    assert trouble is not None
+    return trouble
+
+
+def _wrong_address(operands: Sequence[Resolved], registers: Sequence[Register]) -> Mismatch | None:
+    for position, operand in enumerate(operands):
+        if isinstance(operand, Addr) and isinstance(operand.base, Reg) and registers[operand.base.index].bits not in (32, 64):
+            register = registers[operand.base.index]
+            return Mismatch("U206", f"the address register {register.name} is .{register.type}, but 32 or 64 bits are expected", position)
+    return None
+
+
+def _note(opcode: str, shapes: tuple[int, ...], operands: Sequence[Resolved], candidate: Candidate, fitted: tuple[Resolved, ...]) -> None:
+    """Remember where operands stand that are taken as they are."""
+    places = {id(operand): at for at, operand in enumerate(operands)}
+    taken = tuple([-1 if operand is _ABSENT else places.get(id(operand), -2) for operand in fitted])
+    if len(places) == len(operands) == sum(at >= 0 for at in taken) and -2 not in taken:
+        if len(_FITS) >= _MOST_FITS:
+            _FITS.clear()
+        _FITS[opcode, shapes] = candidate, taken
+
+
+def _fit(candidate: Candidate, operands: Sequence[Resolved], registers: Sequence[Register]) -> tuple[Resolved, ...] | Mismatch:
     """The operands in the order of the row, absent ones as `Unused`; or why they do not fit."""
     lines = candidate.lines.get(len(operands))
     if lines is None:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from ptxlab.engine.lowering.special_registers import special_type
 from ptxlab.engine.program import Register
 from ptxlab.isa.kinds import TYPE_BITS
-from ptxlab.isa.operands import SymbolAddress
+from ptxlab.isa.operands import Resolved, SymbolAddress
 from ptxlab.ptx import ast
 
 __all__ = ["Scope", "Table", "instructions", "names", "near", "variables"]
@@ -22,12 +22,16 @@ class Scope:
     parent: Scope | None = None
     registers: dict[str, tuple[str, int]] = field(default_factory=dict)
     ranges: dict[str, tuple[str, int]] = field(default_factory=dict)
+    digits_in_stems: bool = False
+    """Whether the stem of a range ends in a digit, so that a name may belong to several."""
     variables: dict[str, ast.Variable] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
     targets: dict[str, ast.Targets | ast.CallPrototype] = field(default_factory=dict)
     bound: dict[str, SymbolAddress] = field(default_factory=dict)
     """Parameters of a function that is called: the caller's variables."""
     found: dict[str, int | tuple[int, ...]] = field(default_factory=dict)
+    resolved: dict[int, tuple[ast.Operand, Resolved, int]] = field(default_factory=dict)
+    """By the identity of an operand of the text, which equal operands share: the operand, what it is here, and the number of its shape."""
 
     def outwards(self) -> Iterator[Scope]:
         """Yield the scope, and those around it."""
@@ -82,6 +86,11 @@ class Table:
         declared = scope.registers.get(name)
         if declared is not None:
             return self._make(scope, name, *declared)
+        ranges = scope.ranges
+        stem = name.rstrip("0123456789")
+        entry = ranges.get(stem)
+        if entry is not None and not scope.digits_in_stems:
+            return self.add(name, entry[0]) if _counts(name[len(stem) :], entry[1]) else None
         whole, dot, component = name.rpartition(".")
         if dot and len(component) == 1 and component in "xyzwrgba":
             vector = scope.registers.get(whole)
@@ -92,8 +101,8 @@ class Table:
         cut = len(name)
         while cut > 0 and name[cut - 1].isdigit():
             cut -= 1
-            entry = scope.ranges.get(name[:cut])
-            if entry is not None and int(name[cut:]) < entry[1] and (name[cut] != "0" or cut == len(name) - 1):
+            entry = ranges.get(name[:cut])
+            if entry is not None and _counts(name[cut:], entry[1]):
                 return self.add(name, entry[0])
         return None
 
@@ -103,14 +112,26 @@ class Table:
         return tuple(self.add(f"{name}.{axis}", type) for axis in "xyzw"[:vector])
 
 
+def _counts(digits: str, count: int) -> bool:
+    """Whether what follows the stem of a range is the number of one of its registers."""
+    return digits.isdigit() and int(digits) < count and (digits[0] != "0" or len(digits) == 1)
+
+
 def near(name: str, known: Iterable[str]) -> str:
     """A suggestion for a misspelt name."""
     close = get_close_matches(name, known, 1)
     return f"did you mean {close[0]}?" if close else ""
 
 
-def _statements(block: ast.Block) -> Iterator[ast.Statement]:
-    """Statements of a body, in inner blocks too, in the order of the text; blocks may be nested deeper than Python recurses."""
+def _statements(block: ast.Block) -> Iterable[ast.Statement]:
+    """Statements of a body, in inner blocks too, in the order of the text."""
+    inner = ast.Block
+    nests = any(type(statement) is inner for statement in block.statements)
+    return _nested(block) if nests else block.statements
+
+
+def _nested(block: ast.Block) -> Iterator[ast.Statement]:
+    """Statements of blocks that may be nested deeper than Python recurses."""
     work = [iter(block.statements)]
     while work:
         for statement in work[-1]:
@@ -122,9 +143,10 @@ def _statements(block: ast.Block) -> Iterator[ast.Statement]:
             work.pop()
 
 
-def instructions(block: ast.Block) -> Iterator[ast.Instruction]:
+def instructions(block: ast.Block) -> list[ast.Instruction]:
     """Instructions of a body, in inner blocks too, in the order of the text."""
-    return (statement for statement in _statements(block) if isinstance(statement, ast.Instruction))
+    instruction = ast.Instruction
+    return [statement for statement in _statements(block) if type(statement) is instruction]
 
 
 def variables(block: ast.Block) -> Iterator[ast.Variable]:
@@ -134,9 +156,9 @@ def variables(block: ast.Block) -> Iterator[ast.Variable]:
 
 def names(block: ast.Block) -> Iterator[str]:
     """Names of variables that instructions mention."""
-    for statement in instructions(block):
-        for operand in statement.operands:
-            yield from _names_in(operand)
+    mentioned = {id(operand): operand for statement in instructions(block) for operand in statement.operands}
+    for operand in mentioned.values():
+        yield from _names_in(operand)
 
 
 def _names_in(operand: ast.Operand) -> Iterator[str]:

@@ -282,15 +282,9 @@ def setmaxnreg(warp: WarpContext) -> Wait | None:
     held: int = warp.state.setdefault("registers", each)
     free: int = state.setdefault("registers free", 0)
     change = (wanted - held) * 32
-    if warp.q.action == "dec":
-        if change > 0:
-            raise Misuse(
-                "B513",
-                f"setmaxnreg.dec to {wanted} registers, but the warp has {held}",
-                fix="use setmaxnreg.inc, or launch with more registers",
-            )
-    elif change < 0:
-        raise Misuse("B513", f"setmaxnreg.inc to {wanted} registers, but the warp has {held}", fix="use setmaxnreg.dec")
+    fault = RegisterPool(gives=warp.q.action == "dec").fault(wanted, held)
+    if fault is not None:
+        raise Misuse("B513", fault[0], fix=fault[1])
     if change > free:
 
         def describe() -> tuple[str, tuple[tuple[str, str], ...]]:

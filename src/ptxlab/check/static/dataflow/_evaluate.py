@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ptxlab.check.static.dataflow._affine import Affine, Opaque, Sum
-from ptxlab.check.static.dataflow._values import EVERYWHERE, Symbols, Value, constant
+from ptxlab.check.static.dataflow._values import EVERYWHERE, Symbol, Symbols, Value, constant
 from ptxlab.engine import Program
 from ptxlab.engine.lowering.matching import OperandSpec, operand_specs
 from ptxlab.engine.lowering.register_use import constant_bits
@@ -28,11 +28,23 @@ State = dict[int, Value]
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What an instruction has written for certain values; ``settled``: no value that is known on some path can be added to it."""
+    """What an instruction has written for certain values.
+
+    Only if all of ``symbols`` get values that are known on some path, such a value can be added to it; none: it stays as it is.
+    """
 
     read: list[Value]
     written: list[tuple[int, Value]]
-    settled: bool
+    symbols: list[Symbol]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How a pure instruction is evaluated: its sources, those that no register decides as values, with their widths; 0: not a number."""
+
+    specs: tuple[OperandSpec, ...]
+    sources: list[tuple[Resolved | Value | None, int]] | None
+    floating: bool
 
 
 class Evaluator:
@@ -43,7 +55,7 @@ class Evaluator:
         self.symbols = symbols
         self.x = Affine()
         self._memory: dict[Hashable, tuple[Value, ...]] = {}
-        self._specs: dict[int, tuple[OperandSpec, ...]] = {}
+        self._plans: dict[int, _Plan] = {}
         self._never_affine: set[Hashable] = set()
         self._results: list[dict[tuple[int, ...], _Result]] = [{} for _ in program.ops]
         self._unwritten: dict[int, Value] = {}
@@ -98,45 +110,65 @@ class Evaluator:
 
     # ----------------------------------------------------------------------------------------------- pure instructions
 
-    def pure(self, op: Op, state: State) -> list[tuple[int, Value]]:
-        """What a pure instruction writes."""
-        read = [state.get(register) or self.unwritten(register) for register in self.program.reads[op.index]]
+    def pure(self, op: Op, read: list[Value], state: State) -> list[tuple[int, Value]]:
+        """What a pure instruction writes that reads these values."""
         same = tuple(map(id, read))
         known = self._results[op.index].get(same)
-        if known is not None and (known.settled or any(value.symbol is not None and not value.symbol.options for value in read)):
-            return known.written
+        if known is not None:
+            for symbol in known.symbols:
+                if not symbol.options:
+                    return known.written
+            if not known.symbols:
+                return known.written
         written = self._pure(op, state)
-        settled = all(value.symbol is None or bool(value.symbol.options) for _, value in written)
-        self._results[op.index][same] = _Result(read, written, settled)
+        open_ = any(value.symbol is not None and not value.symbol.options for _, value in written)
+        symbols = [value.symbol for value in read if value.symbol is not None] if open_ else []
+        self._results[op.index][same] = _Result(read, written, symbols)
         return written
 
     def _pure(self, op: Op, state: State) -> list[tuple[int, Value]]:
-        outputs = op.row.outputs
-        specs = self._specs.get(op.index)
-        if specs is None:
-            specs = self._specs[op.index] = operand_specs(op)
-        if len(specs) != len(op.operands):
+        plan = self._plans.get(op.index)
+        if plan is None:
+            plan = self._plans[op.index] = self._plan(op)
+        if plan.sources is None:
             return self._opaque(op, [None], state)
-        written = self.program.writes[op.index]
         sources: list[Value | None] = []
         plain = True
-        for operand, spec in zip(op.operands[outputs:], specs[outputs:], strict=True):
-            if isinstance(operand, Unused):
-                sources.append(None)
+        for operand, bits in plan.sources:
+            if isinstance(operand, Value) or operand is None:
+                sources.append(operand)
                 continue
-            value = self.operand(operand, state, spec.bits or 64) if spec.kind in ("scalar", "pair") else None
-            plain &= value is not None
+            value = self.operand(operand, state, bits) if bits else None
+            plain = plain and value is not None
             sources.append(value)
         if not plain:
+            return self._opaque(op, sources, state)
+        pattern = (id(op.row), id(op.q), tuple([value is not None and value.symbol is not None for value in sources]))
+        if True in pattern[2] and (plan.floating or pattern in self._never_affine):
             return self._opaque(op, sources, state)
         key = (id(op.row), id(op.q), *[None if value is None else value.key for value in sources])
         made = self._memory.get(key)
         if made is None:
-            made = self._memory[key] = self._evaluate(op, specs, sources) or ()
+            made = self._memory[key] = self._evaluate(op, plan.specs, sources, pattern) or ()
         if not made:
             return self._opaque(op, sources, state)
-        found = self._destinations(op, specs, made)
-        return found if len(found) == len(written) else self._opaque(op, sources, state)
+        found = self._destinations(op, plan.specs, made)
+        return found if len(found) == len(self.program.writes[op.index]) else self._opaque(op, sources, state)
+
+    def _plan(self, op: Op) -> _Plan:
+        specs = operand_specs(op)
+        if len(specs) != len(op.operands):
+            return _Plan(specs, None, False)
+        sources: list[tuple[Resolved | Value | None, int]] = []
+        for operand, spec in zip(op.operands[op.row.outputs :], specs[op.row.outputs :], strict=True):
+            bits = (spec.bits or 64) if spec.kind in ("scalar", "pair") else 0
+            known: Resolved | Value | None = operand
+            if isinstance(operand, Unused):
+                known = None
+            elif bits and isinstance(operand, Const | SymbolAddress):
+                known = self.operand(operand, {}, bits)
+            sources.append((known, bits))
+        return _Plan(specs, sources, any(spec.type[:1] == "f" for spec in specs))
 
     def _destinations(self, op: Op, specs: tuple[OperandSpec, ...], made: tuple[Value, ...]) -> list[tuple[int, Value]]:
         found: list[tuple[int, Value]] = []
@@ -151,15 +183,12 @@ class Evaluator:
                     found.append((part.index, value))
         return found
 
-    def _evaluate(self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Value | None]) -> tuple[Value, ...] | None:
-        """The results as values; None if they have no form that is followed."""
+    def _evaluate(
+        self, op: Op, specs: tuple[OperandSpec, ...], sources: list[Value | None], pattern: Hashable = None
+    ) -> tuple[Value, ...] | None:
+        """The results as values; None if they have no form that is followed, then the pattern of the sources is remembered."""
         outputs = op.row.outputs
         if any(spec.kind not in ("scalar", "pair") or spec.bits > 64 for spec in specs[:outputs]):
-            return None
-        symbolic = tuple(value is not None and not value.exact for value in sources)
-        pattern = (id(op.row), id(op.q), symbolic)
-        types = [spec.type for spec in specs]
-        if any(symbolic) and (pattern in self._never_affine or any(type[0] == "f" for type in types)):
             return None
         given: list[Any] = [
             operand if value is None or spec.kind not in ("scalar", "pair") else self._source(value, spec.type, op, operand)
@@ -210,13 +239,15 @@ class Evaluator:
         if op.row.outputs != 1 or len(self.program.writes[op.index]) != 1 or any(value is None for value in sources):
             return (), False
         given = [value.alternatives for value in sources if value is not None]
+        if () in given:
+            return (), False
         first = all(value is not None and value.first is not None for value in sources)
         if sum(len(each) > 1 for each in given) > 1:
             given = [each[:1] for each in given] if first else [()]
         count = prod(map(len, given))
         if not 0 < count <= _MOST_OPTIONS:
             return (), False
-        specs = self._specs[op.index]
+        specs = self._plans[op.index].specs
         made = [self._evaluate(op, specs, list(choice)) for choice in product(*given)]
         return tuple(values[0] for values in made if values and values[0].exact), first and bool(made[0])
 

@@ -15,7 +15,7 @@ from ptxlab.engine import Program
 from ptxlab.engine.lowering.frame import members
 from ptxlab.isa.effects import Alloc
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess
-from ptxlab.isa.operands import Addr, Op, PairOf, Reg, Resolved, SymbolAddress
+from ptxlab.isa.operands import Addr, Group, Op, PairOf, Reg, Resolved, SymbolAddress
 
 __all__ = ["Flow", "Point", "Solver", "flow_of"]
 
@@ -63,6 +63,26 @@ class Flow:
     solver: Solver
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An instruction of a block that is executed, the registers that decide what it does, and the operands that rules ask for."""
+
+    op: Op
+    pure: bool
+    reads: tuple[int, ...]
+    asked: tuple[Resolved | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An instruction on certain values; ``written`` is None if it depends on more than these."""
+
+    read: list[Value]
+    operands: tuple[Value | None, ...]
+    point: Point | None
+    written: list[tuple[int, Value]] | None
+
+
 class Solver:
     """The fixpoint, and the execution of instructions on states."""
 
@@ -77,6 +97,8 @@ class Solver:
         self.points: dict[int, Point] = {}
         self.slots: dict[int, Value] = {}
         self.visits = [0] * count
+        self._parts: dict[int, list[_Part]] = {}
+        self._memory: dict[tuple[int, ...], _Seen] = {}
         self._live: dict[int, list[int]] = {}
         self._followed = _followed(program)
 
@@ -107,10 +129,8 @@ class Solver:
         state = {**self.specials, **(self.entry[number] or {})}
         threads = self.reached[number]
         assert threads is not None
-        for index in range(block.start, block.stop):
-            point = self.execute(program.ops[index], state, number, threads)
-            if point is not None:
-                self.points[index] = point
+        for point in self.execute(number, state, threads):
+            self.points[point.op.index] = point
         last = program.ops[block.stop - 1]
         changed: list[int] = []
         guard = None if last.guard is None else self.evaluator.operand(last.guard, state, 1)
@@ -174,26 +194,65 @@ class Solver:
 
     # ------------------------------------------------------------------------------------------------------ instructions
 
-    def execute(self, op: Op, state: State, block: int, threads: NDArray[np.bool_]) -> Point | None:
-        """Write what an instruction writes to a state; returns the instruction with its operands if the rules look at it."""
-        if not self._followed[op.index]:
-            return None
-        kind = op.row.kind
-        point: Point | None = None
-        guard = None if op.guard is None else self.evaluator.operand(op.guard, state, 1)
-        if kind == "pure":
-            written = self.evaluator.pure(op, state)
-        else:
-            operands = tuple(self.evaluator.operand(operand, state) for operand in op.operands)
-            if op.effects is not None or kind == "control" or op.index in self.program.natives:
-                native = self.program.natives.get(op.index)
-                joins = isinstance(native, Collective) and native.name == "warpsync"
-                point = Point(op, block, guard, operands, joins)
-            written = self._other(op, operands, threads)
-        if guard is not None:
-            written = [(register, self._guarded(register, value, guard, state, op)) for register, value in written]
-        state.update(written)
-        return point
+    def execute(self, number: int, state: State, threads: NDArray[np.bool_]) -> list[Point]:
+        """Execute a block on a state; returns the instructions that the rules look at."""
+        points: list[Point] = []
+        evaluator = self.evaluator
+        unwritten = evaluator.unwritten
+        parts = self._parts.get(number)
+        if parts is None:
+            parts = self._parts[number] = self._followed_in(number)
+        for part in parts:
+            op = part.op
+            read = [state.get(register) or unwritten(register) for register in part.reads]
+            if part.pure:
+                written = evaluator.pure(op, read, state)
+            else:
+                seen = self._seen(part, number, read, state)
+                if seen.point is not None:
+                    points.append(seen.point)
+                written = self._other(op, seen.operands, threads) if seen.written is None else seen.written
+            if op.guard is not None:
+                guard = evaluator.operand(op.guard, state, 1)
+                assert guard is not None
+                written = [(register, self._guarded(register, value, guard, state, op)) for register, value in written]
+            for register, value in written:
+                state[register] = value
+        return points
+
+    def _followed_in(self, number: int) -> list[_Part]:
+        """The instructions of a block that are executed."""
+        program = self.program
+        block = program.blocks[number]
+        found = []
+        for index in range(block.start, block.stop):
+            if not self._followed[index]:
+                continue
+            op = program.ops[index]
+            if op.row.kind == "pure":
+                found.append(_Part(op, True, program.reads[index], ()))
+                continue
+            asked = _asked(op)
+            bases = [operand.base if isinstance(operand, Addr) else operand for operand in (*asked, op.guard)]
+            found.append(_Part(op, False, tuple([base.index for base in bases if isinstance(base, Reg)]), asked))
+        return found
+
+    def _seen(self, part: _Part, block: int, read: list[Value], state: State) -> _Seen:
+        """An instruction that is not pure on the values that it reads."""
+        op = part.op
+        key = op.index, *map(id, read)
+        found = self._memory.get(key)
+        if found is None:
+            operands = tuple([None if operand is None else self.evaluator.operand(operand, state) for operand in part.asked])
+            native = self.program.natives.get(op.index)
+            point = None
+            if op.effects is not None or op.row.kind == "control" or native is not None:
+                guard = None if op.guard is None else self.evaluator.operand(op.guard, state, 1)
+                point = Point(op, block, guard, operands, isinstance(native, Collective) and native.name == "warpsync")
+            varies = isinstance(native, LaneAccess | Collective) or isinstance(op.effects, Alloc)
+            written = None if varies else self._other(op, operands, self.threads.everything)
+            found = self._memory[key] = _Seen(read, operands, point, written)
+        return found
 
     def _guarded(self, register: int, new: Value, guard: Value, state: State, op: Op) -> Value:
         old = state.get(register)
@@ -285,8 +344,11 @@ def _followed(program: Program) -> list[bool]:
                 address = op.operands[position]
                 if isinstance(address, Addr) and isinstance(address.base, Reg):
                     wanted.append(address.base.index)
-            case _:
+            case _ if op.row.kind == "pure":
                 wanted.extend(program.reads[op.index])
+            case _:
+                bases = [operand.base if isinstance(operand, Addr) else operand for operand in _asked(op)]
+                wanted.extend(base.index for base in bases if isinstance(base, Reg))
         if op.guard is not None:
             wanted.append(op.guard.index)
 
@@ -302,6 +364,13 @@ def _followed(program: Program) -> list[bool]:
                 followed[op.index] = True
                 follow(op)
     return followed
+
+
+def _asked(op: Op) -> tuple[Resolved | None, ...]:
+    """The operands of an instruction that is not pure whose values rules may ask for: no results, and no vectors, which hold data."""
+    outputs = op.row.outputs
+    given = enumerate(op.operands)
+    return tuple([None if isinstance(each, Group) or (at < outputs and not isinstance(each, Addr)) else each for at, each in given])
 
 
 def _is_parameter(operand: Resolved) -> bool:

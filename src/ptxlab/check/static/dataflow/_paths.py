@@ -7,9 +7,10 @@ predicate is known for it have one successor. The other branches are alternative
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,15 @@ class _Edge:
     needs: tuple[int, bool] | None
 
 
+@dataclass(slots=True)
+class _Accepted:
+    """The instructions that a test accepts: their blocks as bits, and the last one in each block."""
+
+    points: list[Point] = field(default_factory=list)
+    blocks: int = 0
+    last: dict[int, int] = field(default_factory=dict)
+
+
 @dataclass
 class Paths:
     """The graph of one class; ``thread`` is its first thread."""
@@ -44,6 +54,8 @@ class Paths:
     by_block: list[list[Point]]
     _symbols: dict[int, Symbol] = field(default_factory=dict)
     _variation: dict[tuple[int, int], bool] = field(default_factory=dict)
+    _tests: WeakKeyDictionary[Test, _Accepted] = field(default_factory=WeakKeyDictionary)
+    """What each test accepts; tests of a rule often refer to the kernel, and end with the rule."""
 
     # -------------------------------------------------------------------------------------------------------------- edges
 
@@ -112,11 +124,21 @@ class Paths:
                     work.append(edge.block)
         return found
 
-    def points(self, test: Test) -> Iterator[Point]:
+    def points(self, test: Test) -> list[Point]:
         """The instructions that the class may execute, in scheduling order."""
-        for number, inside in enumerate(self.by_block):
-            if self._entering[number] is not None:
-                yield from (point for point in inside if test(point) and self.executes(point) is not False)
+        return [point for point in self._accepted(test).points if self._entering[point.block] is not None]
+
+    def _accepted(self, test: Test) -> _Accepted:
+        found = self._tests.get(test)
+        if found is None:
+            found = self._tests[test] = _Accepted()
+            for number, inside in enumerate(self.by_block):
+                for point in inside:
+                    if test(point) and self.executes(point) is not False:
+                        found.points.append(point)
+                        found.blocks |= 1 << number
+                        found.last[number] = point.op.index
+        return found
 
     # ------------------------------------------------------------------------------------------------------------- search
 
@@ -259,21 +281,28 @@ class Paths:
 
     def reaches(self, start: Point, goal: Test) -> bool:
         """Whether any way through the blocks leads from an instruction to a goal, whatever the branches need."""
-        after = self._after[start.block]
-        for number, inside in enumerate(self.by_block):
-            if number == start.block or after >> number & 1:
-                for point in inside:
-                    if goal(point) and self.leads(start, point) and self.executes(point) is not False:
-                        return True
-        return False
+        accepted = self._accepted(goal)
+        return bool(self._after[start.block] & accepted.blocks) or accepted.last.get(start.block, -1) > start.op.index
 
-    def between(self, start: Point | None, end: Test | None, test: Test) -> bool:
-        """Whether some path from an instruction to another one, or to the end, goes past one that the test accepts."""
-        for point in self.points(test):
-            before = start is None or self.leads(start, point)
-            if before and (end is None or self.reaches(point, end)):
-                return True
-        return False
+    def comes_to(self, start: Point, end: Point) -> bool:
+        """Whether any way through the blocks leads from an instruction to another one that the class may execute."""
+        return self.leads(start, end) and self.executes(end) is not False
+
+    def last_before(self, point: Point, test: Test) -> list[Point | None]:
+        """The instructions that a test accepts and that may be the last ones before an instruction; None for the entry."""
+
+        def here(other: Point) -> bool:
+            return other is point
+
+        def others(other: Point) -> bool:
+            return test(other) and other is not point
+
+        found: list[Point | None] = [] if self.path(None, others, here) is not point else [None]
+        return found + [other for other in self.points(test) if self.path(other, others, here) is point]
+
+    def between(self, start: Point | None, end: Point, test: Test) -> bool:
+        """Whether some path from an instruction, or the entry, to another one goes past one that the test accepts."""
+        return any((start is None or self.leads(start, point)) and self.comes_to(point, end) for point in self.points(test))
 
 
 def _classes(flow: Flow) -> Iterable[NDArray[np.bool_]]:

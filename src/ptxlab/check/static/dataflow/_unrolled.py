@@ -21,7 +21,7 @@ __all__ = ["Step", "steps"]
 
 _TURNS = 6
 """How often a loop turns whose end is not known: once more than there are stages in most pipelines."""
-_BUDGET = 5000
+_BUDGET = 2000
 _SHARE = 3
 """The most instructions: the budget, and so many times those of the kernel."""
 
@@ -76,12 +76,10 @@ class _Execution:
             block = program.blocks[number]
             left -= block.stop - block.start
             certain = not group.turned and number >= group.until
-            for index in range(block.start, block.stop):
-                point = solver.execute(program.ops[index], group.state, number, group.threads)
-                if point is not None:
-                    threads, known = _executing(point.guard, group.threads)
-                    if threads.any():
-                        yield Step(point, threads, group.threads, certain and known)
+            for point in solver.execute(number, group.state, group.threads):
+                threads, known = _executing(point.guard, group.threads)
+                if threads.any():
+                    yield Step(point, threads, group.threads, certain and known)
             self._leave(number, group)
 
     def _leave(self, number: int, group: _Group) -> None:

@@ -49,6 +49,7 @@ class Value:
     data: Data
     root: str = ""
     """The variable whose address it was made from, if any."""
+    _key: Hashable = None
 
     @property
     def constant(self) -> int | None:
@@ -63,8 +64,11 @@ class Value:
     @property
     def key(self) -> Hashable:
         """Equal for equal values."""
-        data = self.data
-        return id(self.symbol), data if isinstance(data, int) else (data.dtype.char, data.tobytes())
+        found = self._key
+        if found is None:
+            data = self.data
+            found = self._key = id(self.symbol), data if isinstance(data, int) else (data.dtype.char, data.tobytes())
+        return found
 
     def same(self, other: Value) -> bool:
         """Whether two values are surely equal."""

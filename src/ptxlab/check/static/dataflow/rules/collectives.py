@@ -10,8 +10,19 @@ from numpy.typing import NDArray
 from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, of_class, synchronises
 from ptxlab.check.static.dataflow._values import Value
-from ptxlab.isa.effects import Alloc, Asynchronous, ClusterArrive, ClusterWait, CtaBarrier, Dealloc, TensorTransfer, Unit
-from ptxlab.isa.native_ops import Collective
+from ptxlab.isa.effects import (
+    Alloc,
+    Asynchronous,
+    ClusterArrive,
+    ClusterWait,
+    CtaBarrier,
+    Dealloc,
+    MbarrierArrive,
+    RegisterPool,
+    TensorTransfer,
+    Unit,
+)
+from ptxlab.isa.native_ops import Atomic, Collective, LaneAccess
 
 __all__ = ["RULES"]
 
@@ -134,13 +145,76 @@ def _ordered(kernel: Kernel, first: Point, second: Point) -> bool:
 
 
 def warpgroups(kernel: Kernel) -> Iterator[Report]:
-    """Products of a warpgroup that only some of its warps execute."""
-    for point in kernel.of(lambda p: isinstance(p.op.effects, Asynchronous) and p.op.effects.unit is Unit.WARPGROUP):
+    """Products, and changes of the number of registers, that only some warps of a warpgroup execute."""
+    for point in kernel.of(_is_of_warpgroup):
         divided = _divided(kernel, kernel.executing(point), _continuing(kernel, point), 4)
         if divided is not None:
             message = f"{point.op.short} is executed by {divided[1]} of {divided[2]} threads of warpgroup {divided[0]}"
-            fix = "let the four warps of a warpgroup execute the same wgmma instructions"
-            yield Report("W902", point.op, message, fix)
+            fix = f"let the four warps of a warpgroup execute the same {point.op.row.base} instructions"
+            yield Report("B521" if _changes_registers(point) else "W902", point.op, message, fix)
+
+
+_changes_registers = of_class(RegisterPool)
+
+
+def _is_of_warpgroup(point: Point) -> bool:
+    effect = point.op.effects
+    return _changes_registers(point) or (isinstance(effect, Asynchronous) and effect.unit is Unit.WARPGROUP)
+
+
+def register_counts(kernel: Kernel) -> Iterator[Report]:
+    """Changes to more or fewer registers than the instruction can set, and changes that no barrier separates."""
+    changes = kernel.of(_changes_registers)
+    for paths in kernel.paths if changes else ():
+        for point in paths.points(_changes_registers):
+            effect, wanted = point.op.effects, _registers(kernel, point)
+            assert isinstance(effect, RegisterPool)
+            held = [_registers(kernel, before) for before in paths.last_before(point, _changes_registers)]
+            faults = [None if wanted is None or each is None else effect.fault(wanted, each) for each in held]
+            fault = next(filter(None, faults), None)
+            if fault is not None:
+                yield Report("B513", point.op, *fault, severity=None if None not in faults else "warning")
+
+            def differs(other: Point, wanted: int | None = wanted) -> bool:
+                return _changes_registers(other) and wanted is not None and _registers(kernel, other) not in (wanted, None)
+
+            again = paths.path(point, synchronises, differs)
+            if isinstance(again, Point):
+                message = f"{again.op.short} changes the registers again, and no barrier stands after line {point.op.line}"
+                yield Report("B521", again.op, message, "execute a barrier of the warpgroup between two changes of its registers")
+
+
+def _registers(kernel: Kernel, point: Point | None) -> int | None:
+    """The registers of a thread after a change; without one, those with which the kernel starts; None if they are not known."""
+    if point is None:
+        given = kernel.program.directives.get("maxnreg")
+        return int(given[0]) if given else None
+    count = point.named("count")
+    return None if count is None else count.constant
+
+
+def register_pool(kernel: Kernel) -> Iterator[Report]:
+    """Warps that together take more registers than the others of the CTA give back, where each of them changes its number once."""
+    start = _registers(kernel, None)
+    if start is None or not kernel.flow.threads.exact:
+        return
+    wanted = 0
+    takes: list[Point] = []
+    for paths in kernel.paths:
+        points = paths.points(_changes_registers)
+        counts = [_registers(kernel, point) for point in points]
+        if len(points) > 1 or None in counts or any(kernel.program.blocks[point.block].depth for point in points):
+            return
+        for point, count in zip(points, counts, strict=True):
+            assert count is not None
+            if count > start:
+                takes.append(point)
+                if paths.path(None, lambda p, c=point: p is c, None) is not None:  # type: ignore[misc]
+                    return
+            wanted += (count - start) * int(paths.threads.sum())
+    if wanted > 0 and takes:
+        message = f"the warps of the CTA take {wanted} registers more than {'others' if len(kernel.paths) > 1 else 'they'} give back"
+        yield Report("H601", takes[-1].op, message, "let other warps execute setmaxnreg.dec to fewer registers, or take fewer")
 
 
 def partial_warps(kernel: Kernel) -> Iterator[Report]:
@@ -172,7 +246,7 @@ def repeated_arrivals(kernel: Kernel) -> Iterator[Report]:
             second = paths.path(first, synchronises, again)
             if isinstance(second, Point):
                 message = f"{second.op.short} again, with no wait since line {first.op.line}: the barrier may not be complete"
-                certain = not paths.between(first, lambda p, s=second: p is s, synchronises)  # type: ignore[misc]
+                certain = not paths.between(first, second, synchronises)
                 fix = "wait for the threads of the barrier before the next arrival"
                 yield Report("B520", second.op, message, fix, severity=None if certain else "warning")
 
@@ -183,17 +257,49 @@ def cluster_barriers(kernel: Kernel) -> Iterator[Report]:
     for paths in kernel.paths:
         wait = paths.path(None, arrives, waits)
         if isinstance(wait, Point):
-            certain = not paths.between(None, lambda p, w=wait: p is w, arrives)  # type: ignore[misc]
+            certain = not paths.between(None, wait, arrives)
             message = f"{wait.op.short} is executed by threads that have not arrived"
             fix = "execute barrier.cluster.arrive before"
             yield Report("B512", wait.op, message, fix, severity=None if certain else "warning")
         for arrival in paths.points(arrives):
             second = paths.path(arrival, waits, arrives)
             if isinstance(second, Point):
-                certain = not paths.between(arrival, lambda p, s=second: p is s, waits)  # type: ignore[misc]
+                certain = not paths.between(arrival, second, waits)
                 message = f"{second.op.short}, but these threads have not waited for their arrival at line {arrival.op.line}"
                 fix = "execute barrier.cluster.wait in between"
                 yield Report("B511", second.op, message, fix, severity=None if certain else "warning")
 
 
-RULES = (alignment, exchanges, warpgroups, partial_warps, thread_counts, repeated_arrivals, cluster_barriers)
+def peer_memory(kernel: Kernel) -> Iterator[Report]:
+    """Accesses to the shared memory of another CTA, after which the threads tell no other CTA that it may exit."""
+
+    def accesses(point: Point) -> bool:
+        native = kernel.program.natives.get(point.op.index)
+        if not isinstance(native, LaneAccess | Atomic) or native.space != "shared::cluster":
+            return False
+        address = point.operands[native.address]
+        return address is None or not address.exact
+
+    for paths in kernel.paths:
+        for point in paths.points(accesses):
+            if not paths.reaches(point, _tells_the_cluster):
+                message = f"nothing after {point.op.short} keeps the other CTA, whose shared memory it accesses, from exiting before"
+                fix = "execute barrier.cluster.arrive and barrier.cluster.wait in all threads of the cluster before they exit"
+                yield Report("M407", point.op, message, fix, severity="warning")
+
+
+_tells_the_cluster = of_class(ClusterArrive, MbarrierArrive, Asynchronous)
+
+
+RULES = (
+    alignment,
+    exchanges,
+    warpgroups,
+    register_counts,
+    register_pool,
+    partial_warps,
+    thread_counts,
+    repeated_arrivals,
+    cluster_barriers,
+    peer_memory,
+)

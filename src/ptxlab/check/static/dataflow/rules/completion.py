@@ -44,10 +44,10 @@ def unawaited(kernel: Kernel) -> Iterator[Report]:
     for paths in kernel.paths:
         if filled and isinstance(read := paths.path(None, waits, reads_copy), Point):
             message = f"{read.op.short} reads a variable that {copies[0].op.short} fills, and these threads have waited for no mbarrier"
-            severity: Severity | None = None if not paths.between(None, lambda p, r=read: p is r, waits) else "warning"  # type: ignore[misc]
+            severity: Severity | None = None if not paths.between(None, read, waits) else "warning"
             yield Report("X103", read.op, message, "wait on the mbarrier of the copy before what is copied is used", severity=severity)
         if products and not _stores(kernel) and isinstance(read := paths.path(None, waits, reads_product), Point):
-            if paths.between(None, lambda p, r=read: p is r, waits):  # type: ignore[misc]
+            if paths.between(None, read, waits):
                 continue
             message = f"{read.op.short} reads tensor memory, and these threads have waited for no commit of the products"
             yield Report("X105", read.op, message, "wait on the mbarrier of tcgen05.commit before the results are read", severity="warning")

@@ -7,8 +7,7 @@ from itertools import product
 from math import prod
 
 from ptxlab.check.static.dataflow._flow import Point
-from ptxlab.check.static.dataflow._kernel import Kernel, Report, Test, is_product, of_class
-from ptxlab.check.static.dataflow._paths import Paths
+from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_product, of_class
 from ptxlab.isa import tcgen05, wgmma
 from ptxlab.isa.context import Misuse
 from ptxlab.isa.effects import Alloc, Asynchronous, Effect, Unit
@@ -84,7 +83,7 @@ def collectors(kernel: Kernel) -> Iterator[Report]:
             return found is not None and found.name == name
 
         for paths in kernel.paths:
-            before = _before(paths, point, of_buffer)
+            before = paths.last_before(point, of_buffer)
             lacking = [b for b in before if b is None or not buffers[b.op.index].leaves_matrix]
             if lacking:
                 line = next((b.op.line for b in lacking if b is not None), None)
@@ -99,21 +98,6 @@ def collectors(kernel: Kernel) -> Iterator[Report]:
                 fix = f"give the descriptors of the instruction that fills the buffer, or .collector::{buffer.name}::fill"
                 yield Report("T632", point.op, message, fix, severity=None if len(others) == len(before) else "warning")
                 break
-
-
-def _before(paths: Paths, point: Point, test: Test) -> list[Point | None]:
-    """The instructions of the buffer that may be the last ones before an instruction; None for the entry."""
-    found: list[Point | None] = []
-
-    def here(other: Point) -> bool:
-        return other is point
-
-    if paths.path(None, lambda p: test(p) and p is not point, here) is point:
-        found.append(None)
-    for other in paths.points(test):
-        if paths.path(other, lambda p: test(p) and p is not point, here) is point:
-            found.append(other)
-    return found
 
 
 def _differs(first: Point, second: Point, operand: str) -> bool:

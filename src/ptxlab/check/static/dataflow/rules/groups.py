@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from ptxlab.check.static.dataflow._flow import Point
 from ptxlab.check.static.dataflow._kernel import Kernel, Report, Test
@@ -38,21 +39,27 @@ def _waits_for_all(of: Completion, point: Point) -> bool:
     )
 
 
+@cache
+def _tests(of: Completion) -> tuple[Test, Test]:
+    """Tests for instructions that commit the operations of a class, and that wait for them."""
+    return lambda point: _commits(of, point) or _waits_for_all(of, point), lambda point: _waits(of, point)
+
+
 def completion(kernel: Kernel) -> Iterator[Report]:
     """Operations whose group is never committed, or that nothing waits for."""
+
+    def reads(point: Point) -> bool:
+        native = kernel.program.natives.get(point.op.index)
+        return isinstance(native, LaneAccess | MatrixAccess) and not native.write and native.space in ("shared", "generic")
+
     for paths in kernel.paths:
         for start in paths.points(lambda p: _completion(p.op.effects) is not None):
             of = _completion(start.op.effects)
             assert of is not None
             commit, wait = GROUP_INSTRUCTIONS[of]
 
-            def commits(point: Point, of: Completion = of) -> bool:
-                return _commits(of, point) or _waits_for_all(of, point)
-
-            def waits(point: Point, of: Completion = of) -> bool:
-                return _waits(of, point)
-
-            code = _code(kernel, of, start)
+            commits, waits = _tests(of)
+            code = _code(kernel, of, start, reads)
             if not paths.reaches(start, commits):
                 message = f"no path from {start.op.short} reaches {commit}: nothing can wait for the operation"
                 yield Report(code, start.op, message, f"execute {commit}, and {wait} before the result is used")
@@ -70,15 +77,10 @@ def _straight(kernel: Kernel, point: Point) -> bool:
     return kernel.program.blocks[point.block].depth == 0
 
 
-def _code(kernel: Kernel, of: Completion, start: Point) -> str:
+def _code(kernel: Kernel, of: Completion, start: Point, reads: Test) -> str:
     """The code of the run: a use before completion where the kernel reads what the copy writes."""
     if of is not Completion.COPY_GROUP:
         return _CODES[of]
-
-    def reads(point: Point) -> bool:
-        native = kernel.program.natives.get(point.op.index)
-        return isinstance(native, LaneAccess | MatrixAccess) and not native.write and native.space in ("shared", "generic")
-
     return "X111" if any(_reads_after(paths, start, reads) for paths in kernel.paths) else _CODES[of]
 
 
@@ -88,14 +90,11 @@ def _reads_after(paths: Paths, start: Point, reads: Test) -> bool:
 
 def uses(kernel: Kernel) -> Iterator[Report]:
     """Reads of what cp.async writes, with no wait on any path between."""
-
-    def waits(point: Point) -> bool:
-        return _waits(Completion.COPY_GROUP, point)
-
     copies = [point for point in kernel.points if isinstance(kernel.program.natives.get(point.op.index), CopyAsync)]
     if not copies:
         return
-    classes = [(paths, list(paths.points(waits)), _reads_by_root(kernel, paths)) for paths in kernel.paths]
+    waits = _tests(Completion.COPY_GROUP)[1]
+    classes = [(paths, waiting := paths.points(waits), _reads_by_root(kernel, paths, waiting)) for paths in kernel.paths]
     for copy in copies:
         native = kernel.program.natives[copy.op.index]
         assert isinstance(native, CopyAsync)
@@ -106,15 +105,19 @@ def uses(kernel: Kernel) -> Iterator[Report]:
         for paths, waiting, reads in classes:
             if not paths.reached[copy.block] or paths.executes(copy) is False:
                 continue
-            for read in reads.get(root, ()):
-                if paths.leads(copy, read) and not any(paths.leads(copy, wait) and paths.leads(wait, read) for wait in waiting):
-                    message = f"{read.op.short} may read what {copy.op.short} at line {copy.op.line} writes before it is complete"
-                    yield Report("X111", read.op, message, "execute cp.async.wait_group, and a barrier, before the read")
+            after = sum(1 << number for number, wait in enumerate(waiting) if paths.leads(copy, wait))
+            for (_, before), together in reads.get(root, {}).items():
+                if before & after or not paths.leads(copy, together[-1]):
+                    continue
+                for read in together:
+                    if paths.leads(copy, read):
+                        message = f"{read.op.short} may read what {copy.op.short} at line {copy.op.line} writes before it is complete"
+                        yield Report("X111", read.op, message, "execute cp.async.wait_group, and a barrier, before the read")
 
 
-def _reads_by_root(kernel: Kernel, paths: Paths) -> dict[str, list[Point]]:
-    """The reads of a class of threads by the variable that their address was made from."""
-    found: dict[str, list[Point]] = {}
+def _reads_by_root(kernel: Kernel, paths: Paths, waiting: list[Point]) -> dict[str, dict[tuple[int, int], list[Point]]]:
+    """The reads of a class of threads by the variable that their address was made from, their block, and the waits before them as bits."""
+    found: dict[str, dict[tuple[int, int], list[Point]]] = {}
 
     def reads(point: Point) -> bool:
         access = kernel.program.natives.get(point.op.index)
@@ -125,7 +128,8 @@ def _reads_by_root(kernel: Kernel, paths: Paths) -> dict[str, list[Point]]:
         assert isinstance(access, LaneAccess | MatrixAccess)
         address = point.operands[access.address]
         if address is not None and address.root:
-            found.setdefault(address.root, []).append(point)
+            before = sum(1 << number for number, wait in enumerate(waiting) if paths.leads(wait, point))
+            found.setdefault(address.root, {}).setdefault((point.block, before), []).append(point)
     return found
 
 

@@ -208,16 +208,38 @@ def _total(kernel: Kernel, points: list[Point]) -> int | None:
     return total
 
 
+def _effective(kernel: Kernel, objects: _Objects) -> list[Point]:
+    """The waits that may wait for something.
+
+    The phase before the first counts as complete: a wait for its parity on an mbarrier that completes one phase only waits for nothing.
+    """
+    suppliers, inits = objects.known(kernel.of(is_supplier)), objects.known(kernel.of(_is_init))
+    waits = kernel.of(_is_wait)
+    if suppliers is None or inits is None:
+        return waits
+
+    def is_idle(point: Point) -> bool:
+        parity, offsets = point.named("phaseParity"), objects.of(point)
+        if parity is None or parity.constant != 1 or len(offsets) != 1:
+            return False
+        (offset,) = offsets
+        counts = {None if (value := init.named("expected")) is None else value.constant for init in inits.get(offset, [])}
+        total = _total(kernel, suppliers.get(offset, []))
+        return len(counts) == 1 and total is not None and (expected := counts.pop()) is not None and total <= expected
+
+    return [point for point in waits if not is_idle(point)]
+
+
 def awaited_copies(kernel: Kernel) -> Iterator[Report]:
     """Copies to shared memory whose mbarrier nothing waits for."""
     objects = _Objects(kernel)
-    waits = objects.known(kernel.of(_is_wait))
+    waits = objects.known(_effective(kernel, objects))
     if waits is None:
         return
     for point in kernel.of(lambda p: isinstance(p.op.effects, Asynchronous) and p.op.effects.completion is Completion.BYTES):
         offsets = objects.of(point)
         if offsets and not offsets & waits.keys() and point.named("ctaMask") is None:
-            message = f"{point.op.short} completes on the mbarrier at shared offset {min(offsets):#x}, and nothing waits there"
+            message = f"{point.op.short} completes on the mbarrier at shared offset {min(offsets):#x}, and nothing waits for it there"
             yield Report("X103", point.op, message, "wait on the mbarrier before what is copied is used")
 
 
@@ -230,13 +252,13 @@ def commits(kernel: Kernel) -> Iterator[Report]:
                 fix = "let the issuing thread execute tcgen05.commit, and wait on its mbarrier before the result is used"
                 yield Report("X105", start.op, message, fix)
     objects = _Objects(kernel)
-    waits = objects.known(kernel.of(_is_wait))
+    waits = objects.known(_effective(kernel, objects))
     if waits is None:
         return
     for point in kernel.of(_is_commit):
         offsets = objects.of(point)
         if offsets and not offsets & waits.keys() and _is_used(kernel):
-            message = f"{point.op.short} arrives on the mbarrier at shared offset {min(offsets):#x}, and nothing waits there"
+            message = f"{point.op.short} arrives on the mbarrier at shared offset {min(offsets):#x}, and nothing waits for it there"
             yield Report("X105", point.op, message, "wait on the mbarrier before the results are used")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +80,7 @@ def fences(kernel: Kernel) -> Iterator[Report]:
     shared = kernel.program.shared
     for read in reads:
         starts = {start for name in _SOURCES if (value := read.named(name)) is not None for start in _starts(kernel, read, name, value)}
-        exact = [store for store, (offsets, size) in written if _covers(offsets, size, starts)]
+        exact = [store for store, ranges in written if _covers(ranges, starts)]
         report = next(filter(None, (_unfenced(kernel, store, read) for store in exact)), None)
         if report is not None:
             yield report
@@ -101,20 +102,32 @@ def fences(kernel: Kernel) -> Iterator[Report]:
             yield report
 
 
-def _written(kernel: Kernel, store: Point) -> tuple[NDArray[np.int64], int] | None:
-    """The offsets that a store surely writes, and the bytes at each; None if they are not known."""
+@dataclass(frozen=True, slots=True)
+class _Ranges:
+    """Accesses of a size at some offsets; ``low`` and ``high`` are the bounds of all of them."""
+
+    offsets: NDArray[np.int64]
+    size: int
+    low: int
+    high: int
+
+
+def _written(kernel: Kernel, store: Point) -> _Ranges | None:
+    """What a store surely writes; None if that is not known."""
     address = _stores(kernel, store)
     native = kernel.program.natives[store.op.index]
     if address is None or address.symbol is not None or isinstance(native, MatrixAccess | Nothing):
         return None
     size = native.size if isinstance(native, LaneAccess | CopyAsync) else 1
     threads = kernel.surely(kernel.executing(store))
-    return np.broadcast_to(np.asarray(address.data, np.int64) & _MASK, threads.shape)[threads], size
+    offsets = np.broadcast_to(np.asarray(address.data, np.int64) & _MASK, threads.shape)[threads]
+    return _Ranges(offsets, size, int(offsets.min()), int(offsets.max()) + size) if offsets.size else None
 
 
-def _covers(offsets: NDArray[np.int64], size: int, starts: set[int]) -> bool:
+def _covers(written: _Ranges, starts: set[int]) -> bool:
     """Whether one of these accesses covers one of these bytes."""
-    return any(bool(((offsets <= start) & (start < offsets + size)).any()) for start in starts)
+    offsets, size = written.offsets, written.size
+    return any(written.low <= each < written.high and bool(((offsets <= each) & (each < offsets + size)).any()) for each in starts)
 
 
 def _starts(kernel: Kernel, read: Point, name: str, value: Value) -> set[int]:
@@ -138,9 +151,9 @@ def _unfenced(kernel: Kernel, store: Point, read: Point) -> Report | None:
     for paths in kernel.paths:
         if not paths.reached[store.block] or paths.executes(store) is False:
             continue
-        if paths.reaches(store, here):
+        if paths.comes_to(store, read):
             if paths.path(store, _orders_proxies, here) is read:
-                found.append(not paths.between(store, here, _orders_proxies))
+                found.append(not paths.between(store, read, _orders_proxies))
         elif _follows(kernel, store, read) and not paths.reaches(store, _orders_proxies):
             found.append(False)
     return _report(store, read, None if any(found) else "warning") if found else None

@@ -94,7 +94,7 @@ def leaks(kernel: Kernel) -> Iterator[Report]:
         for point in allocated:
             yield Report("T605", point.op, "no instruction of the kernel releases these columns", fix)
         return
-    holders = [paths for paths in kernel.paths if next(paths.points(_is_dealloc), None) is not None]
+    holders = [paths for paths in kernel.paths if paths.points(_is_dealloc)]
     for point in allocated:
         leaking = [paths for paths in holders if paths.reached[point.block] and paths.executes(point) is not False]
         if leaking and len(leaking) == len(holders) and all(_leaks(paths, point) for paths in leaking):
@@ -182,7 +182,7 @@ def lifetimes(kernel: Kernel) -> Iterator[Report]:
 def other_warps(kernel: Kernel) -> Iterator[Report]:
     """Loads and stores of warps that nothing orders before the release in another warp."""
     for paths in kernel.paths:
-        if next(paths.points(_is_dealloc), None) is not None:
+        if paths.points(_is_dealloc):
             continue
         for point in paths.points(of_class(TensorTransfer)):
             if not paths.reaches(point, releases) and kernel.of(_is_dealloc):

@@ -6,17 +6,21 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ptxlab.check.static.dataflow._kernel import Kernel, Report, mbarrier_operand, of_class
+from ptxlab.check.static.dataflow._flow import Point
+from ptxlab.check.static.dataflow._kernel import Kernel, Report, is_supplier, mbarrier_operand, of_class
 from ptxlab.check.static.dataflow._unrolled import Step
 from ptxlab.check.static.dataflow._values import Value
 from ptxlab.check.static.dataflow.rules import addresses, constants
 from ptxlab.check.static.dataflow.rules._stages import Copies, Products
 from ptxlab.check.static.dataflow.rules._written import Uncommitted, Unfenced
-from ptxlab.isa.effects import MbarrierInit
+from ptxlab.isa.effects import MbarrierInit, MbarrierWait
+from ptxlab.isa.native_ops import Atomic, LaneAccess
 
 __all__ = ["RULES"]
 
 Check = Callable[[Kernel, Step], Iterator[Report]]
+_ELSEWHERE = ("global", "const", "param", "local")
+"""State spaces with which the rules on shared memory have nothing to do."""
 
 
 def _places(kernel: Kernel, step: Step) -> Iterator[Report]:
@@ -88,17 +92,89 @@ class _Initialised:
             yield Report("B503", step.point.op, message, fix, severity=None if step.certain else "warning")
 
 
+class _Parities:
+    """Mbarriers that complete phase after phase, while all waits there, again and again, are for one parity."""
+
+    def __init__(self) -> None:
+        self.waits: dict[int, dict[int, Step]] = {}
+        """By the offset of the mbarrier and the parity: the last wait."""
+        self.supplied: set[int] = set()
+        """The mbarriers on which something has arrived since the last wait."""
+        self.repeated: dict[int, int] = {}
+        """How often such a wait has followed such an arrival."""
+        self.initialised: set[int] = set()
+        self.begun: set[int] = set()
+
+    def __call__(self, kernel: Kernel, step: Step) -> Iterator[Report]:
+        """Follow a step; what is found is known at the end."""
+        point = step.point
+        address, parity = mbarrier_operand(point), point.named("phaseParity")
+        if address is None or not address.exact:
+            return iter(())
+        offset = (address.of(int(step.threads.argmax())) or 0) & addresses.OFFSET_MASK
+        effect = point.op.effects
+        if isinstance(effect, MbarrierInit):
+            if offset in self.begun:
+                self.initialised.add(offset)
+            self.begun.add(offset)
+        elif isinstance(effect, MbarrierWait):
+            value = None if parity is None else parity.of(int(step.threads.argmax()))
+            before = self.waits.setdefault(offset, {})
+            if value in before and offset in self.supplied and before[value].point is point:
+                self.repeated[offset] = self.repeated.get(offset, 0) + 1
+            before[-1 if value is None else value & 1] = step
+            self.supplied.discard(offset)
+        elif is_supplier(point):
+            self.supplied.add(offset)
+        return iter(())
+
+    def reports(self) -> Iterator[Report]:
+        """What the whole execution shows."""
+        for offset, count in self.repeated.items():
+            parities = self.waits[offset]
+            if count > 1 and len(parities) == 1 and -1 not in parities and offset not in self.initialised:
+                ((parity, step),) = parities.items()
+                message = f"each wait on the mbarrier at shared offset {offset:#x} is for parity {parity}, and its phases go on"
+                yield Report("B522", step.point.op, message, "flip the parity after each phase that a thread has waited for")
+
+
 def _is_use(step: Step, address: Value) -> bool:
     return address.exact and bool(address.root) and not isinstance(step.point.op.effects, MbarrierInit) and bool(step.threads.any())
 
 
 def executions(kernel: Kernel) -> Iterator[Report]:
     """What the executions of instructions show."""
-    stages: list[Check] = [Copies(kernel), Products(kernel), Unfenced(kernel), Uncommitted(kernel)]
-    checks: list[Check] = [_places, _descriptors, _divided, _Initialised(kernel), *stages]
+    every = (Copies(kernel), Products(kernel), Unfenced(kernel), Uncommitted(kernel))
+    stages: list[Check] = [each for each in every if each.active]
+    initialised, parities = _Initialised(kernel), _Parities()
+    looking: dict[int, list[Check]] = {}
     for step in kernel.steps():
+        index = step.point.op.index
+        checks = looking.get(index)
+        if checks is None:
+            checks = looking[index] = _looking(kernel, step.point, initialised, parities, stages)
         for check in checks:
             yield from check(kernel, step)
+    yield from parities.reports()
+
+
+def _looking(kernel: Kernel, point: Point, initialised: _Initialised, parities: _Parities, stages: list[Check]) -> list[Check]:
+    """The checks that may have something to do with an instruction."""
+    op = point.op
+    found: list[Check] = []
+    if next(addresses.accesses(kernel, point), None) is not None:
+        found.append(_places)
+    if constants.check_of(point) is not None:
+        found.append(_descriptors)
+    if op.aligned and op.effects is not None and kernel.program.blocks[point.block].loop >= 0:
+        found.append(_divided)
+    if initialised.known and mbarrier_operand(point) is not None:
+        found += [initialised, parities]
+    native = kernel.program.natives.get(op.index)
+    elsewhere = isinstance(native, LaneAccess | Atomic) and native.space in _ELSEWHERE
+    if op.effects is not None or point.joins_warp or (native is not None and not elsewhere):
+        found += stages
+    return found
 
 
 RULES = (executions,)

@@ -53,6 +53,7 @@ class TileArray:
     swizzle : the swizzling mode, by its name in shared-memory descriptors; empty if descriptors have no such mode
     per_chunk : elements in a chunk of shared memory
     address : of the first element
+    whole_rows : whether a row of the box is a row of the array, which may be arranged in blocks of columns
     """
 
     element: str
@@ -61,6 +62,7 @@ class TileArray:
     swizzle: str
     per_chunk: int
     address: int
+    whole_rows: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -75,8 +75,8 @@ def located(positions: Entries, array: TileArray) -> Entries:
     return np.stack(np.unravel_index(positions, array.counts, order="F"), axis=-1).astype(np.int64)
 
 
-def image_of(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, CopiedTile]) -> Image | Mismatch:
-    """The image of an operand, all of whose chunks come from copied tiles.
+def image_of(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, CopiedTile]) -> Image | Mismatch | None:
+    """The image of an operand, all of whose chunks come from copied tiles; None if what its rows are is not known.
 
     ``tiles`` are those tiles by their numbers. ``entries`` is in the form of `MatrixOperand.chunks`: its lines are rows if the operand is
     K-major, and steps of k otherwise.
@@ -94,6 +94,8 @@ def image_of(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, Copie
     line_dims = _varying(where, numbers, 0)
     slot_dims = _varying(where, numbers, 1)
     if line_dims & slot_dims:
+        if operand.major == "mn" and _stands_in_blocks(where, numbers, list(found.values())):
+            return None
         return _striped(operand, entries, tiles, where, slot_dims) or _mixed(where, numbers, operand, line_dims & slot_dims)
     lines, slots = (_linear(where, counts, dims) for dims in (line_dims, slot_dims))
     k_major = operand.major == "k"
@@ -170,6 +172,12 @@ def _striped(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, Copie
         return None
     found = image_of(operand, entries[:GROUP], tiles)
     return found if isinstance(found, Image) else None
+
+
+def _stands_in_blocks(where: Entries, numbers: Entries, arrays: Sequence[TileArray]) -> bool:
+    """Whether an MN-major operand consists of blocks of columns that stand in the array one after the other, each as wide as its rows."""
+    apart = where != where[:, :1] + where[:1] - where[:1, :1]
+    return all(array.whole_rows for array in arrays) and not apart[(numbers == numbers[:, :1]) & (numbers == numbers[:1])].any()
 
 
 def _mixed(where: Entries, numbers: Entries, operand: MatrixOperand, shared: set[int]) -> Mismatch:

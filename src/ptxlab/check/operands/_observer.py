@@ -13,6 +13,7 @@ from ptxlab.check.operands._candidates import Candidate, best, rows_of_tiles
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of
 from ptxlab.check.operands._images import PAIR, Images, tiles_under
 from ptxlab.check.operands._loaded import halves_loaded, used_as
+from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._report import Reporter, fix_text, rows_text
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
@@ -94,10 +95,11 @@ class OperandCheck(Observer):
         """The element types of D, each with an instruction."""
         self._products: dict[int, Products] = {}
         self._reporter = Reporter(launch)
-        self._tile_reporter = TileReporter(self._reporter)
+        self._repetitions = Repetitions()
+        self._tile_reporter = TileReporter(self._reporter, self._repetitions)
         self._words: dict[int, Words] = {}
         self._rest = RestRows(launch.program, launch.warps_per_cta)
-        self._word_check = WordCheck(WordReporter(launch, self._reporter), self._rest)
+        self._word_check = WordCheck(WordReporter(launch, self._reporter, self._repetitions), self._rest, self._repetitions)
         self._by_words = copies_words(launch.program)
         self._typed: set[tuple[int, MatrixOperand, TileArray]] = set()
         """Instructions, operands and arrays whose element types have been compared."""
@@ -202,6 +204,7 @@ class OperandCheck(Observer):
 
     def _multiplied(self, operation: AsyncOperation, product: MatrixProduct, cta: Any) -> None:
         """Compare the operands in one CTA with what was copied, and with those of the instruction before that added to the same D."""
+        self._repetitions.taken(product.operands)
         if self._by_words:
             self._word_check.multiplied(operation, product, self._words[id(cta)], cta)
         shared, products = self._shared[id(cta)], self._products[id(cta)]
@@ -220,10 +223,17 @@ class OperandCheck(Observer):
         images = products.images.get(product.operands)
         if images is None or not images.current(shared):
             images = products.images[product.operands] = self._images(operation, product, shared, cta)
-        placed = [None if offset is None else shared.placed[offset] for offset in images.offsets]
+        kept = self._reporter.kept(operation.op)
+        placed = [
+            None if offset is None or operand.name == kept else shared.placed[offset]
+            for operand, offset in zip(product.operands, images.offsets, strict=True)
+        ]
         before = products.last.get(product.accumulator) if product.accumulate else None
         products.last[product.accumulator] = images, placed
-        if before is not None and None not in placed and before[1] == placed:
+        in_same_tiles = before is not None and None not in placed and before[1] == placed
+        again = in_same_tiles and before is not None and before[0] is images
+        self._repetitions.follows((id(cta), product.accumulator), product.operands, again)
+        if before is not None and in_same_tiles:
             if (before[0], images) not in products.steps:
                 products.steps.add((before[0], images))
                 self._tile_reporter.step(operation, before[0].located(before[1]), images.located(placed), shared, cta)
@@ -320,6 +330,8 @@ class OperandCheck(Observer):
 
     def finished(self) -> tuple[Diagnostic, ...]:
         """Compare the element type of D with the types as which its elements are used, and its size with that of the tiles."""
+        for report in self._repetitions.mistakes():
+            report()
         for rest in self._rest.unused():
             self._reporter.unused_rows(rest)
         if len(self._types) == 1:

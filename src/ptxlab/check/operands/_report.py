@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ptxlab.check.operands._candidates import Candidate
 from ptxlab.check.operands._rest import Rest
+from ptxlab.isa.tcgen05.constants import buffer_of
 from ptxlab.isa.tiles import MatrixOperand, TileArray
 from ptxlab.tables import TENSOR_MAP_SWIZZLES
 
@@ -46,6 +47,7 @@ class Reporter:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._reported: set[Any] = set()
+        self._kept: dict[int, str] = {}
 
     def has(self, *key: Any) -> bool:
         """Whether a defect has been reported."""
@@ -70,6 +72,13 @@ class Reporter:
             return None
         return next((each for each in found.arrays if len(each.indices(np.array([address])))), None)
 
+    def kept(self, op: Op) -> str:
+        """The name of the matrix that an instruction takes from a collector buffer; empty for none."""
+        if op.index not in self._kept:
+            buffer = buffer_of(op)
+            self._kept[op.index] = buffer.matrix[0].upper() if buffer is not None and buffer.needs_matrix else ""
+        return self._kept[op.index]
+
     def line(self, op: Op) -> str:
         """The place and the text of an instruction."""
         return self._launch.reports.name(op)
@@ -78,13 +87,11 @@ class Reporter:
         self,
         operation: AsyncOperation,
         operand: MatrixOperand,
-        fitting: Callable[[], Candidate[Any] | None],
+        candidate: Candidate[Any] | None,
         array: TileArray | None,
         cta: Any,
     ) -> None:
-        """Two elements of an operand lie in the same bytes; ``fitting`` looks for another descriptor."""
-        if not self.first(operation.op.index, operand.name, "bytes"):
-            return
+        """Two elements of an operand lie in the same bytes; ``candidate`` is another descriptor."""
         flat = operand.chunks.reshape(-1)
         order = np.argsort(flat, kind="stable")
         again = order[1:][np.diff(flat[order]) == 0].min()
@@ -95,7 +102,7 @@ class Reporter:
             f"{here} and {there} of {operand.title} are the same bytes of shared memory",
             operation,
             cta,
-            fix=fix_text(fitting(), operand, array),
+            fix=fix_text(candidate, operand, array),
             details=[("descriptor", fields_text(operand))],
         )
 

@@ -17,7 +17,7 @@ from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._report import Reporter, fix_text, rows_text
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
-from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
+from ptxlab.check.operands._shared_tiles import Layout, PlacedTile, SharedTiles
 from ptxlab.check.operands._tile_report import TileReporter
 from ptxlab.check.operands._word_check import WordCheck, Words
 from ptxlab.check.operands._word_images import WORD, fitting_descriptor, is_image_of_words, rows_of_words
@@ -72,15 +72,11 @@ class Products:
 
     Attributes
     ----------
-    images : of the operands of an instruction
     last : by accumulator the instruction that last wrote or added to it, and the tiles in which its operands begin
-    steps : pairs of instructions that have been compared
     operands, tensor_a : by accumulator those of the instruction that last wrote or added to it, and the first column of its A
     """
 
-    images: dict[tuple[MatrixOperand, ...], Images] = field(default_factory=dict)
     last: dict[Any, tuple[Images, list[PlacedTile | None]]] = field(default_factory=dict)
-    steps: set[tuple[Images, Images]] = field(default_factory=set)
     operands: dict[Any, tuple[MatrixOperand, ...]] = field(default_factory=dict)
     tensor_a: dict[Any, int] = field(default_factory=dict)
 
@@ -94,6 +90,11 @@ class OperandCheck(Observer):
         self._types: dict[str, AsyncOperation] = {}
         """The element types of D, each with an instruction."""
         self._products: dict[int, Products] = {}
+        self._layouts: dict[Layout, int] = {}
+        self._images: dict[tuple[tuple[MatrixOperand, ...], int], Images] = {}
+        """Of the operands of an instruction, by the layout of the tiles in shared memory: CTAs with the same layout share them."""
+        self._steps: set[tuple[Images, Images]] = set()
+        """Pairs of instructions that have been compared."""
         self._reporter = Reporter(launch)
         self._repetitions = Repetitions()
         self._tile_reporter = TileReporter(self._reporter, self._repetitions)
@@ -101,7 +102,7 @@ class OperandCheck(Observer):
         self._rest = RestRows(launch.program, launch.warps_per_cta)
         self._word_check = WordCheck(WordReporter(launch, self._reporter, self._repetitions), self._rest, self._repetitions)
         self._by_words = copies_words(launch.program)
-        self._typed: set[tuple[int, MatrixOperand, TileArray]] = set()
+        self._typed: set[tuple[int, str, str, TileArray]] = set()
         """Instructions, operands and arrays whose element types have been compared."""
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
         """Operands of an instruction and of the one before, of which none has fewer rows."""
@@ -111,7 +112,7 @@ class OperandCheck(Observer):
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         for cta in ctas:
-            self._shared[id(cta)], self._products[id(cta)] = SharedTiles(cta), Products()
+            self._shared[id(cta)], self._products[id(cta)] = SharedTiles(cta, self._layouts), Products()
         if self._by_words:
             self._words.update(zip(map(id, ctas), Words.of_cluster(len(ctas), len(ctas[0].shared)), strict=True))
 
@@ -220,22 +221,21 @@ class OperandCheck(Observer):
                 self._reporter.wrong_tensor_step(operation, column - before_a, columns, cta)
         if self._by_words and not shared.placed:
             return
-        images = products.images.get(product.operands)
+        images = self._images.get((product.operands, shared.layout))
         if images is None or not images.current(shared):
-            images = products.images[product.operands] = self._images(operation, product, shared, cta)
+            images = self._images[product.operands, shared.layout] = self._compared(operation, product, shared, cta)
+        placed = [None if offset is None else shared.placed[offset] for offset in images.offsets]
         kept = self._reporter.kept(operation.op)
-        placed = [
-            None if offset is None or operand.name == kept else shared.placed[offset]
-            for operand, offset in zip(product.operands, images.offsets, strict=True)
-        ]
+        if kept:
+            placed = [None if operand.name == kept else held for operand, held in zip(product.operands, placed, strict=True)]
         before = products.last.get(product.accumulator) if product.accumulate else None
         products.last[product.accumulator] = images, placed
         in_same_tiles = before is not None and None not in placed and before[1] == placed
         again = in_same_tiles and before is not None and before[0] is images
         self._repetitions.follows((id(cta), product.accumulator), product.operands, again)
         if before is not None and in_same_tiles:
-            if (before[0], images) not in products.steps:
-                products.steps.add((before[0], images))
+            if (before[0], images) not in self._steps:
+                self._steps.add((before[0], images))
                 self._tile_reporter.step(operation, before[0].located(before[1]), images.located(placed), shared, cta)
         elif not images.agree:
             self._tile_reporter.pair(operation, images.located(placed), shared, cta)
@@ -266,7 +266,7 @@ class OperandCheck(Observer):
             return operand.placed.bounds[1] <= len(shared.cta.shared) and is_image(operand, shared, operand.chunks)
         return words is None or is_image_of_words(operand, words.sources)
 
-    def _images(self, operation: AsyncOperation, product: MatrixProduct, shared: SharedTiles, cta: Any) -> Images:
+    def _compared(self, operation: AsyncOperation, product: MatrixProduct, shared: SharedTiles, cta: Any) -> Images:
         """The images of the operands in a CTA; reports those that are not images of what was copied."""
         found = [self._image(operation, operand, shared, cta) for operand in product.operands]
         images: list[Image | None] = []
@@ -279,13 +279,13 @@ class OperandCheck(Observer):
             images.append(known)
             offsets.append(None if known is None else under[known.first].tile.offset)
             if known is not None:
-                typed = operation.op.index, operand, under[known.first].tile.array
+                typed = operation.op.index, operand.name, operand.element, under[known.first].tile.array
                 if typed not in self._typed:
                     self._typed.add(typed)
                     self._tile_reporter.element_type(operation, operand, under[known.first], cta)
                 self._rest.multiplied(operation, product, operand, partial(is_image, operand, shared), cta)
         arrays = tuple(tiles_under(under) for _, under in found)
-        return Images(product.operands, shared.version, arrays, tuple(images), tuple(offsets))
+        return Images(product.operands, arrays, tuple(images), tuple(offsets))
 
     def _image(
         self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, cta: Any
@@ -298,10 +298,10 @@ class OperandCheck(Observer):
         key = tiles_under(under)
         image: Image | Mismatch | None = operand.known.get(key)
         if image is None:
-            image = operand.known[key] = self._compared(operation, operand, shared, under, cta)
+            image = operand.known[key] = self._image_in(operation, operand, shared, under, cta)
         return image, under
 
-    def _compared(
+    def _image_in(
         self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, under: list[PlacedTile], cta: Any
     ) -> Image | Mismatch | None:
         """The image of an operand in these tiles; None if part of it is not known."""

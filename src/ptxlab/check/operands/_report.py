@@ -70,7 +70,7 @@ class Reporter:
         found = self._launch.device.memory.find(address)
         if found is None:
             return None
-        return next((each for each in found.arrays if len(each.indices(np.array([address])))), None)
+        return next((each for each in found.arrays if each.holds(address)), None)
 
     def kept(self, op: Op) -> str:
         """The name of the matrix that an instruction takes from a collector buffer; empty for none."""

@@ -102,7 +102,9 @@ class TakenWords(NamedTuple):
         one, other = (each.operand.descriptor.start // LINE for each in (self, before))
         if self.operand.major == "k" and one == other:
             return True
-        return bool(np.intersect1d(self.operand.chunks, before.operand.chunks).size)
+        bounds = self.operand.placed.bounds, before.operand.placed.bounds
+        apart = bounds[0][1] <= bounds[1][0] or bounds[1][1] <= bounds[0][0]
+        return not apart and bool(np.intersect1d(self.operand.chunks, before.operand.chunks).size)
 
 
 def sources_of(sources: NDArray[np.uint64], chunks: NDArray[np.intp]) -> Sources:

@@ -180,18 +180,20 @@ class MatrixOperand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScaleFactors:
-    """The scale factors of matrix A or B of a product in tensor memory.
+    """The scale factors of matrix A or B of a product in tensor memory, or the metadata of a sparse A.
 
     Attributes
     ----------
-    name : ``"A"`` or ``"B"``
-    number : the scale factor ID, the first byte of a row's cell
-    count : scale factors of a row
+    name : ``"A"`` or ``"B"``: the matrix
+    kind : what they are, ``"scale factors"`` or ``"metadata"``
+    number : the scale factor ID, the first byte of a row's cell; the sparsity selector
+    count : how many a row has
     column, lane, byte : where the first one of the first row is
     columns : from ``column``, those in which there are any
     """
 
     name: str
+    kind: str
     number: int
     count: int
     column: int
@@ -229,7 +231,7 @@ class MatrixProduct:
     d : the element type of D
     accumulate : whether the product is added to D
     columns, lanes : of D in tensor memory, the lanes among those that a warp can access; 0 for D in registers
-    scales : the scale factors of A and of B
+    scales : the scale factors of A and of B, and the metadata of a sparse A
     tensor_a : the first column of an A in tensor memory, and how many columns it has
     """
 

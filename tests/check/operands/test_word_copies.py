@@ -139,3 +139,15 @@ def test_instructions_that_add_to_one_accumulator_take_a_from_different_memories
     result, _ = launch(text, check="operands", undefined="zero")
     assert result.completed
     assert result.diagnostics == ()
+
+
+def test_d_of_f16_in_an_array_of_f32() -> None:
+    """Stores of words say nothing about their type, but the array does."""
+    untyped = TEXT.replace("st.global.f32", "st.global.b32")
+    assert launch(untyped)[0].diagnostics == ()
+    result, right = launch(untyped.replace(INSTRUCTION, "0x08100000"), check="operands")
+    assert not right
+    (found,) = result.diagnostics
+    assert found.code == "O106"
+    assert "st.global.b32" in dict(found.details)["used by"]
+    assert found.fix.startswith("give f32 as the type of D")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ptxlab.check.operands._candidates import Candidate, best, rows_of_tiles
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of
 from ptxlab.check.operands._images import PAIR, Images, tiles_under
-from ptxlab.check.operands._loaded import halves_loaded, used_as
+from ptxlab.check.operands._loaded import halves_loaded, stored_in, used_as
 from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._report import Reporter, fix_text, rows_text
 from ptxlab.check.operands._rest import RestRows
@@ -336,7 +336,7 @@ class OperandCheck(Observer):
             self._reporter.unused_rows(rest)
         if len(self._types) == 1:
             (element, operation), program = next(iter(self._types.items())), self._launch.program
-            if element == "f16" and (found := used_as(program, "f32")) is not None:
+            if element == "f16" and (found := used_as(program, "f32") or stored_in(self._launch, "float32")) is not None:
                 self._reporter.read_as_f32(operation, *found)
             elif element == "f32" and (packed := halves_loaded(program)) is not None:
                 self._reporter.read_as_f16(operation, packed)

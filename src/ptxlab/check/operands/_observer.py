@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from ptxlab.check.operands._candidates import Candidate, best, rows_of_tiles
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of
 from ptxlab.check.operands._images import PAIR, Images, tiles_under
-from ptxlab.check.operands._loaded import halves_loaded, stored_in, used_as
+from ptxlab.check.operands._loaded import halves_loaded, loads, loads_used_as
 from ptxlab.check.operands._repetitions import Repetitions
-from ptxlab.check.operands._report import Reporter, fix_text, rows_text
+from ptxlab.check.operands._report import Reporter, fix_text, kept_matrices, rows_text
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
 from ptxlab.check.operands._shared_tiles import Layout, PlacedTile, SharedTiles
@@ -59,6 +59,9 @@ def copies_words(program: Program) -> bool:
 
 def is_image(operand: MatrixOperand, shared: SharedTiles, chunks: NDArray[np.intp]) -> bool:
     """Whether an operand that consists of more chunks, of tiles of the same array, has an image."""
+    first, last, end = (shared.at(CHUNK * int(chunk)) for chunk in (operand.chunks.item(0), operand.chunks.item(-1), chunks.max()))
+    if first is None or last is None or end is None or end.tile.array not in (first.tile.array, last.tile.array):
+        return False
     entries, tiles = shared.entries().take(chunks), {number: held.tile for number, held in shared.tiles().items()}
     own = {tiles[number].array for number in (shared.entries().take(operand.chunks) >> SHIFT).reshape(-1).tolist()}
     if not entries.all() or not own.issuperset(tiles[number].array for number in np.unique(entries >> SHIFT).tolist()):
@@ -95,11 +98,12 @@ class OperandCheck(Observer):
         """Of the operands of an instruction, by the layout of the tiles in shared memory: CTAs with the same layout share them."""
         self._steps: set[tuple[Images, Images]] = set()
         """Pairs of instructions that have been compared."""
+        self._kept = launch.facts.of(kept_matrices)
         self._reporter = Reporter(launch)
         self._repetitions = Repetitions()
         self._tile_reporter = TileReporter(self._reporter, self._repetitions)
         self._words: dict[int, Words] = {}
-        self._rest = RestRows(launch.program, launch.warps_per_cta)
+        self._rest = RestRows(launch)
         self._word_check = WordCheck(WordReporter(launch, self._reporter, self._repetitions), self._rest, self._repetitions)
         self._by_words = copies_words(launch.program)
         self._typed: set[tuple[int, str, str, TileArray]] = set()
@@ -225,8 +229,8 @@ class OperandCheck(Observer):
         if images is None or not images.current(shared):
             images = self._images[product.operands, shared.layout] = self._compared(operation, product, shared, cta)
         placed = [None if offset is None else shared.placed[offset] for offset in images.offsets]
-        kept = self._reporter.kept(operation.op)
-        if kept:
+        kept = self._kept.get(operation.op.index)
+        if kept is not None:
             placed = [None if operand.name == kept else held for operand, held in zip(product.operands, placed, strict=True)]
         before = products.last.get(product.accumulator) if product.accumulate else None
         products.last[product.accumulator] = images, placed
@@ -334,12 +338,14 @@ class OperandCheck(Observer):
             report()
         for rest in self._rest.unused():
             self._reporter.unused_rows(rest)
-        if len(self._types) == 1:
-            (element, operation), program = next(iter(self._types.items())), self._launch.program
-            if element == "f16" and (found := used_as(program, "f32") or stored_in(self._launch, "float32")) is not None:
-                self._reporter.read_as_f32(operation, *found)
-            elif element == "f32" and (packed := halves_loaded(program)) is not None:
-                self._reporter.read_as_f16(operation, packed)
+        program, only = self._launch.program, len(self._types) == 1
+        if "f16" in self._types:
+            # Where some D have another type, all that is loaded must be used as f32: which load reads which D is not known.
+            used = loads_used_as(self._launch, "f32", "float32")
+            if used and (only or len(used) == loads(program)):
+                self._reporter.read_as_f32(self._types["f16"], *next(iter(used.values())))
+        elif only and "f32" in self._types and (packed := halves_loaded(program)) is not None:
+            self._reporter.read_as_f16(self._types["f32"], packed)
         return ()
 
     def retire_hook(self, op: Op) -> None:

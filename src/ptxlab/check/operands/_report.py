@@ -14,12 +14,13 @@ from ptxlab.isa.tiles import MatrixOperand, TileArray
 from ptxlab.tables import TENSOR_MAP_SWIZZLES
 
 if TYPE_CHECKING:
+    from ptxlab.engine.program import Program
     from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.elements import ArrayPlace
 
-__all__ = ["FLOATS", "Reporter", "element_name", "fields_text", "fix_text", "is_turned", "rows_text"]
+__all__ = ["FLOATS", "Reporter", "element_name", "fields_text", "fix_text", "is_turned", "kept_matrices", "rows_text"]
 
 FLOATS: dict[str, tuple[str, ...]] = {
     "f16": ("f16",),
@@ -47,7 +48,7 @@ class Reporter:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._reported: set[Any] = set()
-        self._kept: dict[int, str] = {}
+        self._kept = launch.facts.of(kept_matrices)
 
     def has(self, *key: Any) -> bool:
         """Whether a defect has been reported."""
@@ -72,12 +73,9 @@ class Reporter:
             return None
         return next((each for each in found.arrays if each.holds(address)), None)
 
-    def kept(self, op: Op) -> str:
-        """The name of the matrix that an instruction takes from a collector buffer; empty for none."""
-        if op.index not in self._kept:
-            buffer = buffer_of(op)
-            self._kept[op.index] = buffer.matrix[0].upper() if buffer is not None and buffer.needs_matrix else ""
-        return self._kept[op.index]
+    def kept(self, op: Op) -> str | None:
+        """The name of the matrix that an instruction takes from a collector buffer."""
+        return self._kept.get(op.index)
 
     def line(self, op: Op) -> str:
         """The place and the text of an instruction."""
@@ -238,6 +236,12 @@ class Reporter:
             fix="give f16 as the type of D in the instruction descriptor, or load whole columns",
             details=[("loaded by", self.line(transfer))],
         )
+
+
+def kept_matrices(program: Program) -> dict[int, str]:
+    """By instruction the name of the matrix that it takes from a collector buffer."""
+    buffers = {op.index: buffer_of(op) for op in program.ops}
+    return {index: buffer.matrix[0].upper() for index, buffer in buffers.items() if buffer is not None and buffer.needs_matrix}
 
 
 def is_turned(before: MatrixOperand, now: MatrixOperand) -> bool:

@@ -90,8 +90,8 @@ class WordReporter:
             self._reporter.first(*key)
             self._reporter.same_bytes(operation, operand, candidate, None, cta)
 
-    def kept(self, operation: AsyncOperation) -> str:
-        """The name of the matrix that an instruction takes from a collector buffer; empty for none."""
+    def kept(self, operation: AsyncOperation) -> str | None:
+        """The name of the matrix that an instruction takes from a collector buffer."""
         return self._reporter.kept(operation.op)
 
     def element_type(self, operation: AsyncOperation, operand: MatrixOperand, address: int, cta: Any) -> None:

@@ -72,6 +72,11 @@ class Images:
                 return False
         return True
 
+    def leads_to(self, other: Images) -> bool:
+        """Whether another instruction takes the next k of the same rows, from the same tiles."""
+        pairs = list(zip(self.images, other.images, strict=True))
+        return all(a is not None and b is not None and a.row == b.row and b.k - a.k == a.reach for a, b in pairs)
+
     def located(self, placed: list[PlacedTile | None]) -> list[Located | None]:
         """The operands with their images, and the tiles in which they begin."""
         return [

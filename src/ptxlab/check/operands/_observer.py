@@ -13,7 +13,7 @@ from ptxlab.check.operands._candidates import Candidate, best, rows_of_tiles
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of
 from ptxlab.check.operands._images import PAIR, Images, tiles_under
 from ptxlab.check.operands._loaded import halves_loaded, loads, loads_used_as
-from ptxlab.check.operands._repetitions import Repetitions
+from ptxlab.check.operands._repetitions import ColumnSteps, Repetitions
 from ptxlab.check.operands._report import Reporter, fix_text, kept_matrices, rows_text
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
@@ -101,6 +101,7 @@ class OperandCheck(Observer):
         self._kept = launch.facts.of(kept_matrices)
         self._reporter = Reporter(launch)
         self._repetitions = Repetitions()
+        self._column_steps = ColumnSteps()
         self._tile_reporter = TileReporter(self._reporter, self._repetitions)
         self._words: dict[int, Words] = {}
         self._rest = RestRows(launch)
@@ -217,12 +218,14 @@ class OperandCheck(Observer):
         products.operands[product.accumulator] = product.operands
         if before_operands is not None and (before_operands, product.operands) not in self._alike:
             self._compare_sizes(operation, product, before_operands, cta)
+        moved = 0
         if product.tensor_a is not None:
             column, columns = product.tensor_a
-            before_a = products.tensor_a.get(product.accumulator, column) if product.accumulate else column
+            moved = column - (products.tensor_a.get(product.accumulator, column) if product.accumulate else column)
             products.tensor_a[product.accumulator] = column
-            if 0 < abs(column - before_a) < columns:
-                self._reporter.wrong_tensor_step(operation, column - before_a, columns, cta)
+            self._column_steps.taken(column)
+            if 0 < abs(moved) < columns:
+                self._reporter.wrong_tensor_step(operation, moved, columns, cta)
         if self._by_words and not shared.placed:
             return
         images = self._images.get((product.operands, shared.layout))
@@ -238,6 +241,10 @@ class OperandCheck(Observer):
         again = in_same_tiles and before is not None and before[0] is images
         self._repetitions.follows((id(cta), product.accumulator), product.operands, again)
         if before is not None and in_same_tiles:
+            if product.tensor_a is not None and moved > product.tensor_a[1] and before[0].leads_to(images):
+                column, columns = product.tensor_a
+                report = partial(self._reporter.wrong_tensor_step, operation, moved, columns, cta)
+                self._column_steps.over(column - moved, columns, moved, report)
             if (before[0], images) not in self._steps:
                 self._steps.add((before[0], images))
                 self._tile_reporter.step(operation, before[0].located(before[1]), images.located(placed), shared, cta)
@@ -334,7 +341,7 @@ class OperandCheck(Observer):
 
     def finished(self) -> tuple[Diagnostic, ...]:
         """Compare the element type of D with the types as which its elements are used, and its size with that of the tiles."""
-        for report in self._repetitions.mistakes():
+        for report in (*self._repetitions.mistakes(), *self._column_steps.mistakes()):
             report()
         for rest in self._rest.unused():
             self._reporter.unused_rows(rest)

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from ptxlab.isa.tiles import MatrixOperand
 
-__all__ = ["Repetitions"]
+__all__ = ["ColumnSteps", "Repetitions"]
+
+_SEVERAL = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,3 +62,29 @@ class Repetitions:
             left_out = any((doubt.name, start) not in self._starts for start in doubt.others)
             if left_out and self._longest.get(doubt.operands, 0) <= len(doubt.others) + 1:
                 yield doubt.report
+
+
+class ColumnSteps:
+    """Steps of an A in tensor memory from instruction to instruction, where B goes on to the next k; one for each launch.
+
+    A step over columns is a mistake if several steps are alike and no instruction takes what is left out.
+    """
+
+    def __init__(self) -> None:
+        self._taken: set[int] = set()
+        self._steps: dict[int, dict[int, tuple[range, Callable[[], None]]]] = {}
+
+    def taken(self, column: int) -> None:
+        """An instruction takes A from this column on."""
+        self._taken.add(column)
+
+    def over(self, first: int, columns: int, moved: int, report: Callable[[], None]) -> None:
+        """The instruction after the one that takes ``columns`` from the ``first`` one on begins further on than behind them."""
+        left_out = range(first + columns, first + moved, columns)
+        self._steps.setdefault(moved, {}).setdefault(first, (left_out, report))
+
+    def mistakes(self) -> Iterator[Callable[[], None]]:
+        """How those are reported that leave out some k."""
+        for steps in self._steps.values():
+            if len(steps) >= _SEVERAL and all(self._taken.isdisjoint(left_out) for left_out, _ in steps.values()):
+                yield next(iter(steps.values()))[1]

@@ -95,3 +95,22 @@ def test_a_matrix_in_a_collector_buffer(use: str) -> None:
     assert box_kernels.launch(layout, text)[0].diagnostics == ()
     codes = {found.code for found in box_kernels.launch(layout, text.replace(f".collector::a::{use}", ""))[0].diagnostics}
     assert codes == {"O105"}
+
+
+def blocks_in_boxes(text: str) -> set[str]:
+    """The codes of a kernel whose operands stand in the array in blocks of 64 columns with 32 rows of k, each of which is a box."""
+    rows = np.random.default_rng(5).integers(-4, 5, (64, 64)).astype(np.float16)
+    kernel = ptxlab.loads(text.replace("{64, 0}", "{0, 32}")).kernel()
+    result = kernel.launch(block=128, args=[ptxlab.TensorMap(rows, box=(64, 32), swizzle="128B"), np.zeros((128, 64), np.float32)])
+    return {found.code for found in result.diagnostics}
+
+
+def test_blocks_of_columns_in_boxes() -> None:
+    assert blocks_in_boxes(box_kernels.ptx("M-major, 32 k in a box")) == set()
+
+
+@pytest.mark.parametrize("more", [1, 2, 4])
+def test_an_operand_that_begins_inside_a_block(more: int) -> None:
+    """Its last columns are those of the next rows."""
+    text = box_kernels.ptx("M-major, 32 k in a box").replace(box_kernels.MMA, f"    add.u64 %rd11, %rd11, {more};\n{box_kernels.MMA}")
+    assert blocks_in_boxes(text) == {"O101"}

@@ -117,6 +117,9 @@ def image_of(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, Copie
         row_dims = line_dims if k_major else slot_dims
         places = numbers if k_major else numbers.T
         if (apart := _different_k(places, tiles, k_dims)) is not None:
+            if operand.major == "mn" and all(array.whole_rows for array in found.values()):
+                # The other columns are in other rows of the array: it is arranged in blocks of columns.
+                return None
             return Mismatch("its rows come from tiles that begin at different k", *(apart if k_major else apart[::-1]))
         if (again := _same_k_again(places[0], tiles, row_dims)) is not None:
             return Mismatch("its rows go on in a tile of other rows and the same k", *((0, again) if k_major else (again, 0)))
@@ -176,8 +179,11 @@ def _striped(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, Copie
 
 def _stands_in_blocks(where: Entries, numbers: Entries, arrays: Sequence[TileArray]) -> bool:
     """Whether an MN-major operand consists of blocks of columns that stand in the array one after the other, each as wide as its rows."""
+    width = arrays[0].counts[0]
+    begins = (where[0, :, 0] == np.arange(where.shape[1]) % width).all()
     apart = where != where[:, :1] + where[:1] - where[:1, :1]
-    return all(array.whole_rows for array in arrays) and not apart[(numbers == numbers[:, :1]) & (numbers == numbers[:1])].any()
+    whole = all(array.whole_rows and array.counts[0] == width for array in arrays)
+    return bool(whole and begins) and not apart[(numbers == numbers[:, :1]) & (numbers == numbers[:1])].any()
 
 
 def _mixed(where: Entries, numbers: Entries, operand: MatrixOperand, shared: set[int]) -> Mismatch:

@@ -15,7 +15,7 @@ from benchmarks.mutations.operands.taken import A, B, copies, products, record
 
 import ptxlab
 from ptxlab.engine import Executable
-from tests.check.operands import scaled_kernels
+from tests.check.operands import scaled_kernels, sparse_kernels
 from tests.check.operands.word_kernels import TEXT, mistaken
 
 
@@ -140,3 +140,16 @@ def test_a_kernel_with_findings_has_no_mutants() -> None:
     made = Launch(mistaken("swizzle 64B")[0])
     with pytest.raises(Unsound, match="O101"):
         next(judge("product", made.kernel, made))
+
+
+def test_metadata() -> None:
+    """The address of the metadata and the sparsity selector are changed."""
+    kernel = ptxlab.loads(sparse_kernels.TEXT).kernel()
+    args = [np.zeros((128, 128), np.float16), np.full(128, sparse_kernels.FIRST_TWO, np.uint32), np.zeros((128, 64), np.float32)]
+    made = SimpleNamespace(case=SimpleNamespace(args=args), launch=lambda **o: (kernel.launch(block=128, args=args, **o), {"c": args[2]}))
+    found = list(judge("sparse", kernel, made, lambda mutant: mutant.operator in ("metadata column", "sparsity selector")))
+    assert {(v.mutant.operator, v.mutant.how) for v in found} == {
+        ("metadata column", "1 columns later"),
+        ("metadata column", "2 columns later"),
+        ("sparsity selector", "0 -> 1"),
+    }

@@ -26,7 +26,7 @@ from ptxlab.isa.native_ops import TensorAccess
 from ptxlab.isa.operands import Addr, Const, Op
 from ptxlab.tables import TENSOR_MAP_SWIZZLES
 
-from .taken import INSTRUCTION, SCALES_A, SCALES_B, SOURCE, A, B, Taken, changed, copies, products, tensor_copies, with_handler
+from .taken import INSTRUCTION, METADATA, SCALES_A, SCALES_B, SOURCE, A, B, Taken, changed, copies, products, tensor_copies, with_handler
 
 __all__ = ["Mutant", "mutants"]
 
@@ -75,6 +75,7 @@ def mutants(program: Program, taken: Taken) -> Iterator[Mutant]:
         yield from _of_instruction(raw, ops)
     yield from _of_modifiers([op for op in found if _by_warpgroup(op)])
     yield from _of_scales(program, found, taken)
+    yield from _of_metadata(found)
     yield from _of_maps(copies(program), taken)
     yield from _of_loads(program)
 
@@ -231,6 +232,8 @@ def _of_instruction(raw: int, ops: list[Op]) -> Iterator[Mutant]:
             how = f"{name}: {getattr(given, field)} -> {number}"
             text = rf"scale factor ID of {name} to {getattr(given, field)}\b"
             yield from made("scale factor id", how, text, **{field: number})
+    for number in range(2) if sparse else ():
+        yield from made("sparsity selector", f"{given.selector} -> {number}", "and the sparsity selector", selector=number)
     for other in ("f16", "f32"):
         yield from made("type of D", f"{given.d} -> {other}", f"give {given.d} as the type of D", d=other)
     for size in ("m", "n"):
@@ -268,6 +271,19 @@ def _of_scales(program: Program, ops: list[Op], taken: Taken) -> Iterator[Mutant
                         rf"{text} to {value}\b",
                         partial(_replacing, alike, SOURCE, partial(_with, SharedMemoryDescriptor, fields, {attribute: other})),
                     )
+
+
+def _of_metadata(ops: list[Op]) -> Iterator[Mutant]:
+    """Where the metadata of a sparse A is in tensor memory."""
+    sparse = [op for op in ops if any(name == "sp-meta-tmem" for name, _ in op.row.operands)]
+    for columns in (1, 2) if sparse else ():
+        yield Mutant(
+            "metadata column",
+            f"{columns} columns later",
+            _lines(sparse),
+            "address of the metadata",
+            partial(_replacing, sparse, METADATA, partial(int.__add__, columns)),
+        )
 
 
 # -------------------------------------------------------------------------------------------------------------- wgmma

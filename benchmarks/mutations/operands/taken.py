@@ -18,6 +18,7 @@ from ptxlab.isa.operands import Op
 
 __all__ = [
     "INSTRUCTION",
+    "METADATA",
     "SCALES_A",
     "SCALES_B",
     "SOURCE",
@@ -32,9 +33,9 @@ __all__ = [
     "with_handler",
 ]
 
-A, B, INSTRUCTION, SCALES_A, SCALES_B = 1, 2, 3, 5, 6
-"""The positions of both matrix descriptors, of the instruction descriptor, and of the addresses of the scale factors among the operands
-that `tcgen05.mma` fetches.
+A, B, INSTRUCTION, METADATA, SCALES_A, SCALES_B = 1, 2, 3, 4, 5, 6
+"""The positions of both matrix descriptors, of the instruction descriptor, and of the addresses of metadata and scale factors among the
+operands that `tcgen05.mma` fetches.
 
 The matrix descriptors of `wgmma` are its operands 1 and 2.
 """

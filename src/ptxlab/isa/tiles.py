@@ -53,6 +53,7 @@ class TileArray:
     swizzle : the swizzling mode, by its name in shared-memory descriptors; empty if descriptors have no such mode
     per_chunk : elements in a chunk of shared memory
     address : of the first element
+    whole_rows : whether a row of the box is a row of the array, which may be arranged in blocks of columns
     """
 
     element: str
@@ -61,6 +62,7 @@ class TileArray:
     swizzle: str
     per_chunk: int
     address: int
+    whole_rows: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,18 +180,20 @@ class MatrixOperand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScaleFactors:
-    """The scale factors of matrix A or B of a product in tensor memory.
+    """The scale factors of matrix A or B of a product in tensor memory, or the metadata of a sparse A.
 
     Attributes
     ----------
-    name : ``"A"`` or ``"B"``
-    number : the scale factor ID, the first byte of a row's cell
-    count : scale factors of a row
+    name : ``"A"`` or ``"B"``: the matrix
+    kind : what they are, ``"scale factors"`` or ``"metadata"``
+    number : the scale factor ID, the first byte of a row's cell; the sparsity selector
+    count : how many a row has
     column, lane, byte : where the first one of the first row is
     columns : from ``column``, those in which there are any
     """
 
     name: str
+    kind: str
     number: int
     count: int
     column: int
@@ -227,7 +231,7 @@ class MatrixProduct:
     d : the element type of D
     accumulate : whether the product is added to D
     columns, lanes : of D in tensor memory, the lanes among those that a warp can access; 0 for D in registers
-    scales : the scale factors of A and of B
+    scales : the scale factors of A and of B, and the metadata of a sparse A
     tensor_a : the first column of an A in tensor memory, and how many columns it has
     """
 

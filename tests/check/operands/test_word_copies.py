@@ -139,3 +139,24 @@ def test_instructions_that_add_to_one_accumulator_take_a_from_different_memories
     result, _ = launch(text, check="operands", undefined="zero")
     assert result.completed
     assert result.diagnostics == ()
+
+
+@pytest.mark.parametrize("store", ["st.global.b32", "red.global.add.f32"])
+def test_what_says_that_d_is_f32(store: str) -> None:
+    """Stores of words say nothing about their type, but the array does; additions say it themselves."""
+    text = TEXT.replace("st.global.f32", store)
+    assert launch(text)[0].diagnostics == ()
+    result, right = launch(text.replace(INSTRUCTION, "0x08100000"), check="operands")
+    assert not right
+    (found,) = result.diagnostics
+    assert found.code == "O106"
+    assert store in dict(found.details)["used by"]
+    assert found.fix.startswith("give f32 as the type of D")
+
+
+def test_one_product_with_d_of_f16() -> None:
+    """The last product of the sum has the right type."""
+    last = "setp.ne.u32 %p4, %r15, 0;\n    setp.eq.u32 %p7, %r15, 3;\n    @%p7 mov.b32 %r6, 0x08100010;"
+    text = TEXT.replace(INSTRUCTION, "0x08100000").replace("setp.ne.u32 %p4, %r15, 0;", last)
+    (found,) = launch(text, check="operands")[0].diagnostics
+    assert found.code == "O106"

@@ -1,7 +1,7 @@
 """Real mistakes, each as a kernel: the first line on the screen names the cause, and the report is no longer than a screen.
 
-The kernels are those of `test_faults` and `test_complaints`, which say under every schedule what is found. Here is the table of which
-mistake is which kernel, with the line that a person reads first.
+The kernels are those of `test_faults`, `test_complaints` and `tests/check/operands`, which say under every schedule what is found. Here
+is the table of which mistake is which kernel, with the line that a person reads first.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pytest
 
 import ptxlab
 from ptxlab.diagnostics import render_report
+from tests.check.operands import scaled_kernels, word_kernels
 
 from . import test_complaints, test_faults
 from .small_kernels import launch as launch_small
@@ -122,6 +123,39 @@ SMALL = {
 }
 
 
+OPERANDS = {
+    # mistake of word_kernels: (issues that report it, the first line, what its fix says)
+    "no swizzle": (
+        "MatmulTutorial#10, #14",
+        "warning[O102]: A[1, 0] and A[0, 8] of matrix A are the same bytes of shared memory",
+        "set the swizzling mode to 128B",
+    ),
+    "swizzle 64B": (
+        "cutlass#1396, #1688",
+        "warning[O101]: matrix A is not an image of the rows that were copied: it has no equal steps; A[2, 0] is a[1, 0], but A[0, 0] is "
+        "a[0, 0]",
+        "set the swizzling mode to 128B",
+    ),
+    "stride 512": (
+        "SageAttention#178, hopper-gemm#2",
+        "warning[O102]: A[8, 0] and A[4, 0] of matrix A are the same bytes of shared memory",
+        "set the stride dimension byte offset to 1024",
+    ),
+    "M of 64": (
+        "tilelang#2877, DeepGEMM#291",
+        "warning[O107]: matrix A has 64 rows, and the tile that was copied has 128: no instruction multiplies the others, but tcgen05.ld "
+        "loads all lanes",
+        "set M to 128",
+    ),
+    "K step of 16 bytes": (
+        "cutlass#2902",
+        "warning[O105]: between two instructions that add to the same D k of A moves by 8, where an instruction takes 16 elements of k; "
+        "the start address of A changes by 16 bytes",
+        "advance the start address of A by 32 bytes",
+    ),
+}
+
+
 def report(result: ptxlab.Result) -> list[str]:
     return render_report(result.diagnostics).split("\n")
 
@@ -151,8 +185,30 @@ def test_the_first_line_of_small_kernels(name: str) -> None:
     assert first.endswith(end)
 
 
+@pytest.mark.parametrize("name", OPERANDS)
+def test_the_first_line_of_descriptors(name: str) -> None:
+    """Legal descriptors that do not fit what was copied."""
+    _, first, fix = OPERANDS[name]
+    result, right = word_kernels.launch(word_kernels.mistaken(name)[0])
+    assert not right
+    lines = report(result)
+    assert lines[0] == first
+    assert fix in next(line for line in lines if line.startswith("  fix: "))
+
+
+def test_the_first_line_of_scale_factors() -> None:
+    """DeepGEMM#289: the second instruction takes the scale factors of the first one."""
+    text = scaled_kernels.TEXT.replace(scaled_kernels.IDS, f"setp.ne.u32 %p7, %r15, 0;\n    @%p7 {scaled_kernels.IDS}")
+    result, right = scaled_kernels.launch(text)
+    assert not right
+    assert report(result)[0] == (
+        "warning[O108]: two instructions that add to the same D take the same scale factors of A, byte 0 of columns 64 to 67, and other "
+        "scale factors are taken less often"
+    )
+
+
 def test_there_are_twenty() -> None:
-    assert len(FIRST) + len(SMALL) >= 20
+    assert len(FIRST) + len(SMALL) + len(OPERANDS) >= 30
 
 
 MASKED = """.version 9.0

@@ -15,7 +15,7 @@ from ptxlab.check.operands._shared_tiles import SharedTiles
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand
 from ptxlab.tables import SWIZZLES
 
-__all__ = ["Candidate", "Fitting", "agree", "best", "most_rows", "rows_of_tiles", "search", "step_of", "turned"]
+__all__ = ["Candidate", "Fitting", "agree", "best", "following", "most_rows", "rows_of_tiles", "search", "step_of", "turned"]
 
 _ROW = 128
 _TOGETHER = (
@@ -201,3 +201,13 @@ def step_of(operand: MatrixOperand, start: int, shared: SharedTiles, last: Image
         if image is not None and image.row == last.row and image.k == last.k + last.reach:
             return step
     return None
+
+
+def following(operand: MatrixOperand, shared: SharedTiles, image: Image) -> list[int]:
+    """The start addresses at which the next elements of k of the same rows stand, one after the other, as far as the tile goes."""
+    found: list[int] = []
+    start, last = operand.descriptor.start, image
+    while (step := step_of(operand, start, shared, last)) is not None:
+        start, last = start + step, replace(last, k=last.k + last.reach)
+        found.append(start)
+    return found

@@ -75,8 +75,8 @@ def located(positions: Entries, array: TileArray) -> Entries:
     return np.stack(np.unravel_index(positions, array.counts, order="F"), axis=-1).astype(np.int64)
 
 
-def image_of(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, CopiedTile]) -> Image | Mismatch:
-    """The image of an operand, all of whose chunks come from copied tiles.
+def image_of(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, CopiedTile]) -> Image | Mismatch | None:
+    """The image of an operand, all of whose chunks come from copied tiles; None if what its rows are is not known.
 
     ``tiles`` are those tiles by their numbers. ``entries`` is in the form of `MatrixOperand.chunks`: its lines are rows if the operand is
     K-major, and steps of k otherwise.
@@ -94,6 +94,8 @@ def image_of(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, Copie
     line_dims = _varying(where, numbers, 0)
     slot_dims = _varying(where, numbers, 1)
     if line_dims & slot_dims:
+        if operand.major == "mn" and _stands_in_blocks(where, numbers, list(found.values())):
+            return None
         return _striped(operand, entries, tiles, where, slot_dims) or _mixed(where, numbers, operand, line_dims & slot_dims)
     lines, slots = (_linear(where, counts, dims) for dims in (line_dims, slot_dims))
     k_major = operand.major == "k"
@@ -115,6 +117,9 @@ def image_of(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, Copie
         row_dims = line_dims if k_major else slot_dims
         places = numbers if k_major else numbers.T
         if (apart := _different_k(places, tiles, k_dims)) is not None:
+            if operand.major == "mn" and all(array.whole_rows for array in found.values()):
+                # The other columns are in other rows of the array: it is arranged in blocks of columns.
+                return None
             return Mismatch("its rows come from tiles that begin at different k", *(apart if k_major else apart[::-1]))
         if (again := _same_k_again(places[0], tiles, row_dims)) is not None:
             return Mismatch("its rows go on in a tile of other rows and the same k", *((0, again) if k_major else (again, 0)))
@@ -170,6 +175,15 @@ def _striped(operand: MatrixOperand, entries: Entries, tiles: Mapping[int, Copie
         return None
     found = image_of(operand, entries[:GROUP], tiles)
     return found if isinstance(found, Image) else None
+
+
+def _stands_in_blocks(where: Entries, numbers: Entries, arrays: Sequence[TileArray]) -> bool:
+    """Whether an MN-major operand consists of blocks of columns that stand in the array one after the other, each as wide as its rows."""
+    width = arrays[0].counts[0]
+    begins = (where[0, :, 0] == np.arange(where.shape[1]) % width).all()
+    apart = where != where[:, :1] + where[:1] - where[:1, :1]
+    whole = all(array.whole_rows and array.counts[0] == width for array in arrays)
+    return bool(whole and begins) and not apart[(numbers == numbers[:, :1]) & (numbers == numbers[:1])].any()
 
 
 def _mixed(where: Entries, numbers: Entries, operand: MatrixOperand, shared: set[int]) -> Mismatch:

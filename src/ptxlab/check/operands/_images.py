@@ -37,9 +37,9 @@ class Located:
 
 
 class Images:
-    """What a matrix instruction takes from the shared memory of a CTA.
+    """What a matrix instruction takes from the shared memory of a CTA in which tiles stand at certain places.
 
-    It is the same whenever tiles of the same arrays stand at the same places.
+    It is the same in all CTAs whose tiles at these places are of the same arrays.
 
     Attributes
     ----------
@@ -48,24 +48,21 @@ class Images:
     agree : whether A and B have the same k, as far as both are known
     """
 
-    __slots__ = ("_arrays", "_version", "agree", "images", "offsets", "operands")
+    __slots__ = ("_arrays", "agree", "images", "offsets", "operands")
 
     def __init__(
         self,
         operands: tuple[MatrixOperand, ...],
-        version: int,
         arrays: tuple[TilesUnder, ...],
         images: tuple[Image | None, ...],
         offsets: tuple[int | None, ...],
     ) -> None:
         self.operands, self.images, self.offsets = operands, images, offsets
-        self._version, self._arrays = version, arrays
+        self._arrays = arrays
         self.agree = len(images) < PAIR or None in images or agree(*(image for image in images if image is not None))
 
     def current(self, shared: SharedTiles) -> bool:
-        """Whether the shared memory holds the same tiles, perhaps of other coordinates."""
-        if self._version != shared.version:
-            return False
+        """Whether tiles of the same arrays stand there, perhaps of other coordinates."""
         placed = shared.placed
         for arrays, relative in self._arrays:
             for offset, array in arrays:
@@ -74,6 +71,11 @@ class Images:
             if len(arrays) > 1 and relative != relative_places([placed[offset].tile for offset, _ in arrays]):
                 return False
         return True
+
+    def leads_to(self, other: Images) -> bool:
+        """Whether another instruction takes the next k of the same rows, from the same tiles."""
+        pairs = list(zip(self.images, other.images, strict=True))
+        return all(a is not None and b is not None and a.row == b.row and b.k - a.k == a.reach for a, b in pairs)
 
     def located(self, placed: list[PlacedTile | None]) -> list[Located | None]:
         """The operands with their images, and the tiles in which they begin."""

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from ptxlab.check.operands._candidates import Candidate, best, rows_of_tiles
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, image_of
 from ptxlab.check.operands._images import PAIR, Images, tiles_under
-from ptxlab.check.operands._loaded import halves_loaded, used_as
-from ptxlab.check.operands._report import Reporter, fix_text, rows_text
+from ptxlab.check.operands._loaded import halves_loaded, loads, loads_used_as
+from ptxlab.check.operands._repetitions import ColumnSteps, Repetitions
+from ptxlab.check.operands._report import Reporter, fix_text, kept_matrices, rows_text
 from ptxlab.check.operands._rest import RestRows
 from ptxlab.check.operands._scale_factors import ScaleCheck, TensorSources
-from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
+from ptxlab.check.operands._shared_tiles import Layout, PlacedTile, SharedTiles
 from ptxlab.check.operands._tile_report import TileReporter
 from ptxlab.check.operands._word_check import WordCheck, Words
 from ptxlab.check.operands._word_images import WORD, fitting_descriptor, is_image_of_words, rows_of_words
@@ -58,6 +59,9 @@ def copies_words(program: Program) -> bool:
 
 def is_image(operand: MatrixOperand, shared: SharedTiles, chunks: NDArray[np.intp]) -> bool:
     """Whether an operand that consists of more chunks, of tiles of the same array, has an image."""
+    first, last, end = (shared.at(CHUNK * int(chunk)) for chunk in (operand.chunks.item(0), operand.chunks.item(-1), chunks.max()))
+    if first is None or last is None or end is None or end.tile.array not in (first.tile.array, last.tile.array):
+        return False
     entries, tiles = shared.entries().take(chunks), {number: held.tile for number, held in shared.tiles().items()}
     own = {tiles[number].array for number in (shared.entries().take(operand.chunks) >> SHIFT).reshape(-1).tolist()}
     if not entries.all() or not own.issuperset(tiles[number].array for number in np.unique(entries >> SHIFT).tolist()):
@@ -71,15 +75,11 @@ class Products:
 
     Attributes
     ----------
-    images : of the operands of an instruction
     last : by accumulator the instruction that last wrote or added to it, and the tiles in which its operands begin
-    steps : pairs of instructions that have been compared
     operands, tensor_a : by accumulator those of the instruction that last wrote or added to it, and the first column of its A
     """
 
-    images: dict[tuple[MatrixOperand, ...], Images] = field(default_factory=dict)
     last: dict[Any, tuple[Images, list[PlacedTile | None]]] = field(default_factory=dict)
-    steps: set[tuple[Images, Images]] = field(default_factory=set)
     operands: dict[Any, tuple[MatrixOperand, ...]] = field(default_factory=dict)
     tensor_a: dict[Any, int] = field(default_factory=dict)
 
@@ -93,13 +93,21 @@ class OperandCheck(Observer):
         self._types: dict[str, AsyncOperation] = {}
         """The element types of D, each with an instruction."""
         self._products: dict[int, Products] = {}
+        self._layouts: dict[Layout, int] = {}
+        self._images: dict[tuple[tuple[MatrixOperand, ...], int], Images] = {}
+        """Of the operands of an instruction, by the layout of the tiles in shared memory: CTAs with the same layout share them."""
+        self._steps: set[tuple[Images, Images]] = set()
+        """Pairs of instructions that have been compared."""
+        self._kept = launch.facts.of(kept_matrices)
         self._reporter = Reporter(launch)
-        self._tile_reporter = TileReporter(self._reporter)
+        self._repetitions = Repetitions()
+        self._column_steps = ColumnSteps()
+        self._tile_reporter = TileReporter(self._reporter, self._repetitions)
         self._words: dict[int, Words] = {}
-        self._rest = RestRows(launch.program, launch.warps_per_cta)
-        self._word_check = WordCheck(WordReporter(launch, self._reporter), self._rest)
+        self._rest = RestRows(launch)
+        self._word_check = WordCheck(WordReporter(launch, self._reporter, self._repetitions), self._rest, self._repetitions)
         self._by_words = copies_words(launch.program)
-        self._typed: set[tuple[int, MatrixOperand, TileArray]] = set()
+        self._typed: set[tuple[int, str, str, TileArray]] = set()
         """Instructions, operands and arrays whose element types have been compared."""
         self._alike: set[tuple[tuple[MatrixOperand, ...], tuple[MatrixOperand, ...]]] = set()
         """Operands of an instruction and of the one before, of which none has fewer rows."""
@@ -109,7 +117,7 @@ class OperandCheck(Observer):
 
     def started(self, ctas: tuple[CtaState, ...]) -> None:
         for cta in ctas:
-            self._shared[id(cta)], self._products[id(cta)] = SharedTiles(cta), Products()
+            self._shared[id(cta)], self._products[id(cta)] = SharedTiles(cta, self._layouts), Products()
         if self._by_words:
             self._words.update(zip(map(id, ctas), Words.of_cluster(len(ctas), len(ctas[0].shared)), strict=True))
 
@@ -202,6 +210,7 @@ class OperandCheck(Observer):
 
     def _multiplied(self, operation: AsyncOperation, product: MatrixProduct, cta: Any) -> None:
         """Compare the operands in one CTA with what was copied, and with those of the instruction before that added to the same D."""
+        self._repetitions.taken(product.operands)
         if self._by_words:
             self._word_check.multiplied(operation, product, self._words[id(cta)], cta)
         shared, products = self._shared[id(cta)], self._products[id(cta)]
@@ -209,23 +218,35 @@ class OperandCheck(Observer):
         products.operands[product.accumulator] = product.operands
         if before_operands is not None and (before_operands, product.operands) not in self._alike:
             self._compare_sizes(operation, product, before_operands, cta)
+        moved = 0
         if product.tensor_a is not None:
             column, columns = product.tensor_a
-            before_a = products.tensor_a.get(product.accumulator, column) if product.accumulate else column
+            moved = column - (products.tensor_a.get(product.accumulator, column) if product.accumulate else column)
             products.tensor_a[product.accumulator] = column
-            if 0 < abs(column - before_a) < columns:
-                self._reporter.wrong_tensor_step(operation, column - before_a, columns, cta)
+            self._column_steps.taken(column)
+            if 0 < abs(moved) < columns:
+                self._reporter.wrong_tensor_step(operation, moved, columns, cta)
         if self._by_words and not shared.placed:
             return
-        images = products.images.get(product.operands)
+        images = self._images.get((product.operands, shared.layout))
         if images is None or not images.current(shared):
-            images = products.images[product.operands] = self._images(operation, product, shared, cta)
+            images = self._images[product.operands, shared.layout] = self._compared(operation, product, shared, cta)
         placed = [None if offset is None else shared.placed[offset] for offset in images.offsets]
+        kept = self._kept.get(operation.op.index)
+        if kept is not None:
+            placed = [None if operand.name == kept else held for operand, held in zip(product.operands, placed, strict=True)]
         before = products.last.get(product.accumulator) if product.accumulate else None
         products.last[product.accumulator] = images, placed
-        if before is not None and None not in placed and before[1] == placed:
-            if (before[0], images) not in products.steps:
-                products.steps.add((before[0], images))
+        in_same_tiles = before is not None and None not in placed and before[1] == placed
+        again = in_same_tiles and before is not None and before[0] is images
+        self._repetitions.follows((id(cta), product.accumulator), product.operands, again)
+        if before is not None and in_same_tiles:
+            if product.tensor_a is not None and moved > product.tensor_a[1] and before[0].leads_to(images):
+                column, columns = product.tensor_a
+                report = partial(self._reporter.wrong_tensor_step, operation, moved, columns, cta)
+                self._column_steps.over(column - moved, columns, moved, report)
+            if (before[0], images) not in self._steps:
+                self._steps.add((before[0], images))
                 self._tile_reporter.step(operation, before[0].located(before[1]), images.located(placed), shared, cta)
         elif not images.agree:
             self._tile_reporter.pair(operation, images.located(placed), shared, cta)
@@ -256,7 +277,7 @@ class OperandCheck(Observer):
             return operand.placed.bounds[1] <= len(shared.cta.shared) and is_image(operand, shared, operand.chunks)
         return words is None or is_image_of_words(operand, words.sources)
 
-    def _images(self, operation: AsyncOperation, product: MatrixProduct, shared: SharedTiles, cta: Any) -> Images:
+    def _compared(self, operation: AsyncOperation, product: MatrixProduct, shared: SharedTiles, cta: Any) -> Images:
         """The images of the operands in a CTA; reports those that are not images of what was copied."""
         found = [self._image(operation, operand, shared, cta) for operand in product.operands]
         images: list[Image | None] = []
@@ -269,13 +290,13 @@ class OperandCheck(Observer):
             images.append(known)
             offsets.append(None if known is None else under[known.first].tile.offset)
             if known is not None:
-                typed = operation.op.index, operand, under[known.first].tile.array
+                typed = operation.op.index, operand.name, operand.element, under[known.first].tile.array
                 if typed not in self._typed:
                     self._typed.add(typed)
                     self._tile_reporter.element_type(operation, operand, under[known.first], cta)
                 self._rest.multiplied(operation, product, operand, partial(is_image, operand, shared), cta)
         arrays = tuple(tiles_under(under) for _, under in found)
-        return Images(product.operands, shared.version, arrays, tuple(images), tuple(offsets))
+        return Images(product.operands, arrays, tuple(images), tuple(offsets))
 
     def _image(
         self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, cta: Any
@@ -288,10 +309,10 @@ class OperandCheck(Observer):
         key = tiles_under(under)
         image: Image | Mismatch | None = operand.known.get(key)
         if image is None:
-            image = operand.known[key] = self._compared(operation, operand, shared, under, cta)
+            image = operand.known[key] = self._image_in(operation, operand, shared, under, cta)
         return image, under
 
-    def _compared(
+    def _image_in(
         self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, under: list[PlacedTile], cta: Any
     ) -> Image | Mismatch | None:
         """The image of an operand in these tiles; None if part of it is not known."""
@@ -320,14 +341,18 @@ class OperandCheck(Observer):
 
     def finished(self) -> tuple[Diagnostic, ...]:
         """Compare the element type of D with the types as which its elements are used, and its size with that of the tiles."""
+        for report in (*self._repetitions.mistakes(), *self._column_steps.mistakes()):
+            report()
         for rest in self._rest.unused():
             self._reporter.unused_rows(rest)
-        if len(self._types) == 1:
-            (element, operation), program = next(iter(self._types.items())), self._launch.program
-            if element == "f16" and (found := used_as(program, "f32")) is not None:
-                self._reporter.read_as_f32(operation, *found)
-            elif element == "f32" and (packed := halves_loaded(program)) is not None:
-                self._reporter.read_as_f16(operation, packed)
+        program, only = self._launch.program, len(self._types) == 1
+        if "f16" in self._types:
+            # Where some D have another type, all that is loaded must be used as f32: which load reads which D is not known.
+            used = loads_used_as(self._launch, "f32", "float32")
+            if used and (only or len(used) == loads(program)):
+                self._reporter.read_as_f32(self._types["f16"], *next(iter(used.values())))
+        elif only and "f32" in self._types and (packed := halves_loaded(program)) is not None:
+            self._reporter.read_as_f16(self._types["f32"], packed)
         return ()
 
     def retire_hook(self, op: Op) -> None:

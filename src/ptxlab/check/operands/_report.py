@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ptxlab.check.operands._candidates import Candidate
 from ptxlab.check.operands._rest import Rest
+from ptxlab.isa.tcgen05.constants import buffer_of
 from ptxlab.isa.tiles import MatrixOperand, TileArray
 from ptxlab.tables import TENSOR_MAP_SWIZZLES
 
 if TYPE_CHECKING:
+    from ptxlab.engine.program import Program
     from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.operands import Op
     from ptxlab.machine.launch.launch import Launch
     from ptxlab.machine.memory.elements import ArrayPlace
 
-__all__ = ["FLOATS", "Reporter", "element_name", "fields_text", "fix_text", "is_turned", "rows_text"]
+__all__ = ["FLOATS", "Reporter", "element_name", "fields_text", "fix_text", "is_turned", "kept_matrices", "rows_text"]
 
 FLOATS: dict[str, tuple[str, ...]] = {
     "f16": ("f16",),
@@ -46,6 +48,7 @@ class Reporter:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._reported: set[Any] = set()
+        self._kept = launch.facts.of(kept_matrices)
 
     def has(self, *key: Any) -> bool:
         """Whether a defect has been reported."""
@@ -68,7 +71,11 @@ class Reporter:
         found = self._launch.device.memory.find(address)
         if found is None:
             return None
-        return next((each for each in found.arrays if len(each.indices(np.array([address])))), None)
+        return next((each for each in found.arrays if each.holds(address)), None)
+
+    def kept(self, op: Op) -> str | None:
+        """The name of the matrix that an instruction takes from a collector buffer."""
+        return self._kept.get(op.index)
 
     def line(self, op: Op) -> str:
         """The place and the text of an instruction."""
@@ -78,13 +85,11 @@ class Reporter:
         self,
         operation: AsyncOperation,
         operand: MatrixOperand,
-        fitting: Callable[[], Candidate[Any] | None],
+        candidate: Candidate[Any] | None,
         array: TileArray | None,
         cta: Any,
     ) -> None:
-        """Two elements of an operand lie in the same bytes; ``fitting`` looks for another descriptor."""
-        if not self.first(operation.op.index, operand.name, "bytes"):
-            return
+        """Two elements of an operand lie in the same bytes; ``candidate`` is another descriptor."""
         flat = operand.chunks.reshape(-1)
         order = np.argsort(flat, kind="stable")
         again = order[1:][np.diff(flat[order]) == 0].min()
@@ -95,7 +100,7 @@ class Reporter:
             f"{here} and {there} of {operand.title} are the same bytes of shared memory",
             operation,
             cta,
-            fix=fix_text(fitting(), operand, array),
+            fix=fix_text(candidate, operand, array),
             details=[("descriptor", fields_text(operand))],
         )
 
@@ -231,6 +236,12 @@ class Reporter:
             fix="give f16 as the type of D in the instruction descriptor, or load whole columns",
             details=[("loaded by", self.line(transfer))],
         )
+
+
+def kept_matrices(program: Program) -> dict[int, str]:
+    """By instruction the name of the matrix that it takes from a collector buffer."""
+    buffers = {op.index: buffer_of(op) for op in program.ops}
+    return {index: buffer.matrix[0].upper() for index, buffer in buffers.items() if buffer is not None and buffer.needs_matrix}
 
 
 def is_turned(before: MatrixOperand, now: MatrixOperand) -> bool:

@@ -17,6 +17,7 @@ from ptxlab.layout import fragment
 if TYPE_CHECKING:
     from ptxlab.engine.program import Program
     from ptxlab.isa.context import AsyncOperation
+    from ptxlab.machine.launch.launch import Launch
 
 __all__ = ["Rest", "RestRows"]
 
@@ -40,12 +41,9 @@ class Rest:
 class RestRows:
     """One for each launch."""
 
-    def __init__(self, program: Program, warps: int) -> None:
-        loads = [(program.ops[i], native) for i, native in program.natives.items() if isinstance(native, TensorAccess) and not native.write]
-        placed = [fragment(native.shape, native.repeat, native.pack, _split(op, native)) for op, native in loads]
-        self._columns = max((int(found.column.max()) + 1 for found in placed), default=0)
-        self._warps = warps
-        self._lanes = max((int(found.lane.max()) + 1 for found in placed), default=0)
+    def __init__(self, launch: Launch) -> None:
+        self._lanes, self._columns = launch.facts.of(_largest_load)
+        self._warps = launch.warps_per_cta
         self._used: set[int] = set()
         self._seen: set[MatrixOperand] = set()
         self._rests: list[Rest] = []
@@ -83,6 +81,15 @@ class RestRows:
     def unused(self) -> list[Rest]:
         """The rows that no instruction has multiplied."""
         return [rest for rest in self._rests if self._used.isdisjoint(rest.chunks.tolist())]
+
+
+def _largest_load(program: Program) -> tuple[int, int]:
+    """The lanes and columns of the largest tcgen05.ld."""
+    loads = [(program.ops[i], native) for i, native in program.natives.items() if isinstance(native, TensorAccess) and not native.write]
+    placed = [fragment(native.shape, native.repeat, native.pack, _split(op, native)) for op, native in loads]
+    return max((int(found.lane.max()) + 1 for found in placed), default=0), max(
+        (int(found.column.max()) + 1 for found in placed), default=0
+    )
 
 
 def _split(op: Op, native: TensorAccess) -> int:

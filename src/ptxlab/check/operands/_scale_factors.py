@@ -1,8 +1,8 @@
-"""Scale factors of block-scaled products: each belongs to the k that it scales.
+"""Scale factors of block-scaled products, and the metadata of sparse ones: each belongs to the k of its matrix.
 
 Tensor memory knows for the cells that tcgen05.cp has written from which word of a tile or of global memory they come. Instructions that
-add to the same D go through k; so do their scale factors: each is taken once, or all of them equally often in a row. Other orders repeat
-some scale factors and leave out others.
+add to the same D go through k; so do their scale factors and metadata: each is taken once, or all of them equally often in a row. Other
+orders repeat some and leave out others.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _WORDS = CHUNK // _CELL
 _IN_GLOBAL = 1 << 62
 """Added to addresses, so that they are not taken for words of tiles."""
 _ROW = 128
+_SCALES = "scale factors"
 _LONGEST = 256
 """Instructions that are compared at a time."""
 
@@ -90,7 +91,7 @@ class ScaleCheck:
     def multiplied(self, operation: AsyncOperation, product: MatrixProduct, sources: TensorSources, cta: Any) -> None:
         """Note which scale factors an instruction takes; compare those of one D when it is written anew."""
         for each in product.scales:
-            key = product.accumulator, each.name
+            key = product.accumulator, each.name, each.kind
             uses = sources.uses.get(key, [])
             if not product.accumulate or (uses is not None and len(uses) == _LONGEST):
                 self._compare(uses, cta)
@@ -116,18 +117,20 @@ class ScaleCheck:
         number, wanted = _odd(uses)
         use = uses[number]
         other = next((each for i, each in enumerate(uses) if i != number and each.source == use.source), None)
-        name, scales = use.scales.name, use.scales
-        if other is None or not self._reporter.first(use.operation.op.index, name, "scales"):
+        name, kind, scales = use.scales.name, use.scales.kind, use.scales
+        if other is None or not self._reporter.first(use.operation.op.index, name, kind):
             return
         first, end = scales.column, scales.column + scales.columns - 1
-        by = f"set the scale factor ID of {name} to {wanted}" if wanted is not None else f"check the address of those of {name}"
+        selector = "" if kind == _SCALES else ", and the sparsity selector"
+        address = f"check the address of the {kind} of {name}{selector}"
+        by = f"set the scale factor ID of {name} to {wanted}" if wanted is not None else address
         self._reporter.add(
             "O108",
-            f"two instructions that add to the same D take the same scale factors of {name}, byte {scales.byte} of columns {first} to "
-            f"{end}, and other scale factors are taken less often",
+            f"two instructions that add to the same D take the same {kind} of {name}, byte {scales.byte} of columns {first} to "
+            f"{end}, and other {kind} are taken less often",
             use.operation,
             cta,
-            fix=f"let each instruction take the scale factors of its own k: {by}",
+            fix=f"let each instruction take the {kind} of its own k: {by}",
             details=[("the other one", self._reporter.line(other.operation.op))],
         )
 
@@ -137,7 +140,7 @@ class ScaleCheck:
         if not product.accumulate or len(takers) > 2 * _LONGEST:
             takers.clear()
         for each in product.scales:
-            source = sources.source(each, cta)
+            source = sources.source(each, cta) if each.kind == _SCALES else None
             if (
                 source is not None
                 and takers.setdefault(source, each.name) != each.name
@@ -177,11 +180,12 @@ def _again_in_a_row(uses: list[_Use]) -> bool:
 
 def _odd(uses: list[_Use]) -> tuple[int, int | None]:
     """The first instruction whose ID is not the next one, and that ID; else the first one that repeats scale factors."""
-    count = uses[0].scales.count
-    in_a_cell = max(_CELL // count, 1)
-    for number, use in enumerate(uses):
-        wanted = number % in_a_cell * count
-        if use.scales.number != wanted:
-            return number, wanted
+    scales = uses[0].scales
+    if scales.kind == _SCALES:
+        in_a_cell = max(_CELL // scales.count, 1)
+        for number, use in enumerate(uses):
+            wanted = number % in_a_cell * scales.count
+            if use.scales.number != wanted:
+                return number, wanted
     sources = [use.source for use in uses]
     return next((i for i, source in enumerate(sources) if source in sources[:i]), 0), None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,10 @@ from ptxlab.tables import SWIZZLES
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
 
-__all__ = ["PlacedTile", "SharedTiles"]
+__all__ = ["Layout", "PlacedTile", "SharedTiles"]
+
+Layout: TypeAlias = frozenset[tuple[int, int]]
+"""The places of tiles: of each the first byte, and the end."""
 
 
 @dataclass(slots=True, eq=False)
@@ -47,17 +50,18 @@ class SharedTiles:
     Attributes
     ----------
     placed : by the offset of their first byte
-    version : changes when a tile is placed where another one was, or none
+    layout : a number for the places of the tiles, the same in all CTAs with tiles at the same places
     """
 
-    __slots__ = ("_chunks", "_count", "cta", "placed", "version")
+    __slots__ = ("_chunks", "_count", "_layouts", "cta", "layout", "placed")
 
-    def __init__(self, cta: Any) -> None:
+    def __init__(self, cta: Any, layouts: dict[Layout, int]) -> None:
         self.cta = cta
+        self._layouts = layouts
         self.placed: dict[int, PlacedTile] = {}
         self._chunks = -(-len(cta.shared) // CHUNK)
         self._count = 0
-        self.version = 0
+        self._arranged()
 
     def copied(self, tile: CopiedTile, op: Op) -> None:
         """A tile has been placed."""
@@ -70,15 +74,23 @@ class SharedTiles:
                     self.placed[other] = replace(self.placed[other], end=offset)
                 else:
                     del self.placed[other]
-            self.version += 1
-        self.placed[offset] = PlacedTile(self._count, tile, op, end)
+            self.placed[offset] = PlacedTile(self._count, tile, op, end)
+            self._arranged()
+        else:
+            self.placed[offset] = PlacedTile(self._count, tile, op, end)
 
     def forget(self, offset: int, size: int) -> None:
         """Other bytes have been copied there."""
         over = [o for o, held in self.placed.items() if o < offset + size and offset < held.end]
         for number in over:
             del self.placed[number]
-        self.version += bool(over)
+        if over:
+            self._arranged()
+
+    def _arranged(self) -> None:
+        """The places of the tiles have changed."""
+        places = frozenset([(offset, held.end) for offset, held in self.placed.items()])
+        self.layout = self._layouts.setdefault(places, len(self._layouts))
 
     def under(self, operand: MatrixOperand) -> list[PlacedTile]:
         """The tiles between the first and the last byte of an operand, in the order of their addresses."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.operands._candidates import Candidate, best, rows_of_tiles, step_of, turned
+from ptxlab.check.operands._candidates import Candidate, best, following, rows_of_tiles, step_of, turned
 from ptxlab.check.operands._image import SHIFT, Image, Mismatch, located
 from ptxlab.check.operands._images import Located
+from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._report import FLOATS, Reporter, element_name, fields_text, fix_text, is_turned, rows_text
 from ptxlab.check.operands._shared_tiles import PlacedTile, SharedTiles
 from ptxlab.isa.tiles import CHUNK, CopiedTile, MatrixOperand
@@ -29,8 +31,9 @@ Found = Located | None
 class TileReporter:
     """Reports each defect of an instruction once, together with a `Reporter`."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Reporter, repetitions: Repetitions) -> None:
         self._reporter = reporter
+        self._repetitions = repetitions
 
     def mismatch(
         self, operation: AsyncOperation, operand: MatrixOperand, found: Mismatch, other: Image | None, shared: SharedTiles, cta: Any
@@ -94,11 +97,16 @@ class TileReporter:
         )
 
     def overlapping(self, operation: AsyncOperation, operand: MatrixOperand, shared: SharedTiles, cta: Any) -> None:
-        """Two elements of an operand lie in the same bytes."""
+        """Two elements of an operand lie in the same bytes; it is wrong if another descriptor has an image."""
+        key = operation.op.index, operand.name, "bytes"
+        if self._reporter.has(*key) or not self._reporter.first(*key, operand.descriptor):
+            return
         entries = shared.entries()
         held = next((shared.tiles()[int(entry) >> SHIFT] for entry in entries.take(operand.chunks.reshape(-1)) if entry), None)
-        array = None if held is None else held.tile.array
-        self._reporter.same_bytes(operation, operand, lambda: None if held is None else best(operand, shared, held.tile, None), array, cta)
+        candidate = None if held is None else best(operand, shared, held.tile, None)
+        if held is not None and candidate is not None:
+            self._reporter.first(*key)
+            self._reporter.same_bytes(operation, operand, candidate, held.tile.array, cta)
 
     def element_type(self, operation: AsyncOperation, operand: MatrixOperand, placed: PlacedTile, cta: Any) -> None:
         """The element type of the instruction is not that of the tensor map."""
@@ -117,7 +125,7 @@ class TileReporter:
     def pair(self, operation: AsyncOperation, images: list[Found], shared: SharedTiles, cta: Any) -> None:
         """A and B must have the same k for every product."""
         a, b = images
-        if a is None or b is None or self._reporter.has(operation.op.index, "pair"):
+        if a is None or b is None or self._reporter.has(operation.op.index, "pair") or self._reporter.kept(operation.op):
             return
         if not all(shared.unchanged(shared.entries().take(operand.chunks)) for operand in (a.operand, b.operand)):
             return
@@ -160,7 +168,13 @@ class TileReporter:
             other = turned(operand, shared) if abs(rows) == now.image.reach and not k else None
             wanted = None if other else step_of(operand, before.operand.descriptor.start, shared, before.image)
             copied = [("copied by", self._reporter.line(now.placed.op))]
-            self._reporter.wrong_step(operation, before.operand, operand, (rows, k, now.image.reach), wanted, other, copied, cta)
+            moved_k = rows, k, now.image.reach
+            report = partial(self._reporter.wrong_step, operation, before.operand, operand, moved_k, wanted, other, copied, cta)
+            if again:
+                operands = tuple(each.operand for each in images if each is not None)
+                self._repetitions.doubt(operands, operand, following(operand, shared, now.image), report)
+            else:
+                report()
 
 
 def _realigned(shared: SharedTiles, a: Located, b: Located) -> tuple[Candidate[Image] | None, str]:

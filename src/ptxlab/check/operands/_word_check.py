@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxlab.check.operands._repetitions import Repetitions
 from ptxlab.check.operands._rest import RestRows
-from ptxlab.check.operands._word_images import WORD, TakenWords, WordImage, image_of_words, sources_of, stands_as_copied
+from ptxlab.check.operands._word_images import WORD, TakenWords, WordImage, image_of_words, sources_of, stands_as_copied, stands_in_blocks
 from ptxlab.check.operands._word_report import WordReporter
 from ptxlab.engine.context import NO_SOURCE
 from ptxlab.isa.tiles import CHUNK, CopiedBytes, MatrixOperand, MatrixProduct
@@ -99,9 +100,13 @@ class Words:
         every: NDArray[np.uint64] = np.zeros((ctas, -(-size // WORD)), np.uint64)
         return [cls(sources, sources.view(np.int64), np.zeros(len(sources), np.bool_)) for sources in every]
 
-    def are_prepared(self, chunks: NDArray[np.intp]) -> bool:
+    def were_brought(self, chunks: NDArray[np.intp]) -> bool:
         """Whether bulk copies have brought some of these chunks."""
         return bool(self.prepared.take(chunks * (CHUNK // WORD)).any())
+
+    def are_prepared(self, chunks: NDArray[np.intp]) -> bool:
+        """Whether bulk copies have brought some of these chunks, or threads all of them as they stand in global memory."""
+        return self.were_brought(chunks) or stands_as_copied(sources_of(self.sources, chunks), chunks)
 
     def copied(self, rows: NDArray[np.uint64]) -> None:
         """Deferred copies are performed, in order: see `ptxlab.isa.context.AsyncOperation.words`."""
@@ -129,9 +134,10 @@ class Words:
 class WordCheck:
     """One for each launch."""
 
-    def __init__(self, reporter: WordReporter, rest: RestRows) -> None:
+    def __init__(self, reporter: WordReporter, rest: RestRows, repetitions: Repetitions) -> None:
         self._reporter = reporter
         self._rest = rest
+        self._repetitions = repetitions
         self._attempts: dict[tuple[int, str], int] = {}
         self._judged: set[MatrixOperand] = set()
         self._steps: set[tuple[tuple[MatrixOperand, MatrixOperand, int], ...]] = set()
@@ -143,13 +149,16 @@ class WordCheck:
         last = words.last.get(product.accumulator) if product.accumulate else None
         repeated = self._repeated.get(product.operands)
         bases = None if repeated is None else repeated.bases(words.addresses)
+        key = id(words), product.accumulator
         if repeated is None or bases is None:
             before = {} if last is None else last if isinstance(last, dict) else last[0].taken(last[1])
-            words.last[product.accumulator] = self._found(operation, product, words, cta, before)
+            found = words.last[product.accumulator] = self._found(operation, product, words, cta, before)
+            self._repetitions.follows(key, product.operands, bool(found) and found == before)
             return
         words.last[product.accumulator] = repeated, bases
         if last is None:
             return
+        self._repetitions.follows(key, product.operands, last == (repeated, bases))
         if isinstance(last, dict):
             self._compare(operation, last, repeated.taken(bases), words, cta)
             return
@@ -164,9 +173,10 @@ class WordCheck:
     ) -> dict[str, TakenWords]:
         """The operands of an instruction by name, as far as their words are known, compared with those of the one before."""
         found: dict[str, TakenWords] = {}
+        kept = self._reporter.kept(operation)
         for operand in product.operands:
             taken = self._taken(operation, operand, words, cta, before.get(operand.name))
-            if taken is not None:
+            if taken is not None and operand.name != kept:
                 found[operand.name] = taken
         for taken in found.values():
             if taken.operand not in self._judged:
@@ -192,7 +202,9 @@ class WordCheck:
     def copied(self, operation: AsyncOperation, source: MatrixOperand, words: Words, cta: Any) -> None:
         """Report rows that tcgen05.cp copies and that have no image, if another descriptor has one."""
         found = sources_of(words.sources, source.chunks)
-        if not found.all() or image_of_words(found) is not None or words.are_prepared(source.chunks):
+        if not found.all() or image_of_words(found) is not None or words.were_brought(source.chunks):
+            return
+        if source.descriptor.swizzle != "none" and stands_as_copied(found, source.chunks):
             return
         key = operation.op.index, source.name
         attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
@@ -210,14 +222,14 @@ class WordCheck:
             if firsts.tobytes() == known.relative:
                 return TakenWords(operand, WordImage(base, known.line, known.word))
         if operand.overlaps:
-            self._reporter.overlapping(operation, operand, words.sources, cta)
+            self._reporter.overlapping(operation, operand, words.sources, words.are_prepared(operand.chunks), cta)
             return None
         if not words.addresses.item(operand.chunks.item(0) * CHUNK // WORD):
             return None
         found = sources_of(words.sources, operand.chunks)
         if not found.all() or not (found > NO_SOURCE).any():
             return None
-        prepared = words.are_prepared(operand.chunks) or stands_as_copied(found, operand.chunks)
+        prepared = words.are_prepared(operand.chunks) or (operand.major == "mn" and stands_in_blocks(found))
         image = None if prepared else image_of_words(found)
         if image is not None:
             if (found > NO_SOURCE).all():

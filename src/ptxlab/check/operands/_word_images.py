@@ -25,12 +25,14 @@ __all__ = [
     "TakenWords",
     "WordImage",
     "fitting_descriptor",
+    "following_words",
     "image_of_words",
     "is_image_of_words",
     "is_rearranged",
     "rows_of_words",
     "sources_of",
     "stands_as_copied",
+    "stands_in_blocks",
     "step_of_words",
 ]
 
@@ -40,6 +42,8 @@ LINE = 128
 """Bytes of the widest row of a swizzling mode."""
 _STRIDES = (1024, 512, 256, 128, 2048, 4096, 8192, 16384)
 _FARTHEST = 4096
+_LONGEST = 64
+"""Starts of further elements of k that are looked for."""
 
 Sources = NDArray[np.int64]
 """The global address of each word of an operand, ``[line, word]``; `NO_SOURCE` for zeros, 0 if it is not known."""
@@ -98,7 +102,9 @@ class TakenWords(NamedTuple):
         one, other = (each.operand.descriptor.start // LINE for each in (self, before))
         if self.operand.major == "k" and one == other:
             return True
-        return bool(np.intersect1d(self.operand.chunks, before.operand.chunks).size)
+        bounds = self.operand.placed.bounds, before.operand.placed.bounds
+        apart = bounds[0][1] <= bounds[1][0] or bounds[1][1] <= bounds[0][0]
+        return not apart and bool(np.intersect1d(self.operand.chunks, before.operand.chunks).size)
 
 
 def sources_of(sources: NDArray[np.uint64], chunks: NDArray[np.intp]) -> Sources:
@@ -140,6 +146,23 @@ def is_rearranged(found: Sources, origin: int, pitch: int) -> bool:
         return not (found - found[row] != found[:, slot : slot + 1] - found[row, slot])[together].any()
     rows, offsets = np.divmod(found - origin, pitch)
     return any(_equal(rows, known, axis) and _equal(offsets, known, 1 - axis) for axis in (0, 1))
+
+
+def stands_in_blocks(found: Sources) -> bool:
+    """Whether the words of an MN-major operand stand in blocks of columns: in each, the lines of a row follow each other without a gap.
+
+    The program, or its host, has arranged the matrix so; blocks have the width of the swizzling mode, and each line of a block ends where
+    the next one begins.
+    """
+    apart = np.flatnonzero((np.diff(found, axis=1) != WORD).any(axis=0)) + 1
+    if not len(apart) or (found <= NO_SOURCE).any():
+        return False
+    width = int(apart[0])
+    if found.shape[1] % width or (apart % width).any() or width * WORD < CHUNK:
+        return False
+    blocks = found.reshape(len(found), -1, width)
+    expected = blocks[:1, :, :1] + np.arange(0, len(found) * width * WORD, width * WORD)[:, None, None] + np.arange(0, width * WORD, WORD)
+    return bool((blocks == expected).all())
 
 
 def _equal(values: NDArray[np.int64], known: NDArray[np.bool_], axis: int) -> bool:
@@ -229,6 +252,20 @@ def step_of_words(taken: TakenWords, before: TakenWords, sources: NDArray[np.uin
             if image == WordImage(wanted, before.image.line, before.image.word):
                 return step
     return None
+
+
+def following_words(taken: TakenWords, sources: NDArray[np.uint64]) -> list[int]:
+    """The start addresses at which the next elements of k of the same rows stand, one after the other."""
+    found: list[int] = []
+    while len(found) < _LONGEST and (step := step_of_words(taken, taken, sources)) is not None:
+        operand = taken.operand
+        start = operand.descriptor.start + step
+        found.append(start)
+        taken = TakenWords(
+            replace(operand, descriptor=replace(operand.descriptor, start=start)),
+            taken.image._replace(base=taken.image.base + taken.reach),
+        )
+    return found
 
 
 def _starts(operand: MatrixOperand) -> list[int]:

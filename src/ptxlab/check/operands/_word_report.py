@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxlab.check.operands._report import Reporter, element_name, fields_text, fix_text, is_turned
+from ptxlab.check.operands._repetitions import Repetitions
+from ptxlab.check.operands._report import FLOATS, Reporter, element_name, fields_text, fix_text, is_turned
 from ptxlab.check.operands._word_images import (
     LINE,
     WORD,
     Sources,
     TakenWords,
     fitting_descriptor,
+    following_words,
     is_rearranged,
     sources_of,
     step_of_words,
@@ -33,9 +36,10 @@ __all__ = ["WordReporter"]
 class WordReporter:
     """Reports each defect of an instruction once, together with a `Reporter`."""
 
-    def __init__(self, launch: Launch, reporter: Reporter) -> None:
+    def __init__(self, launch: Launch, reporter: Reporter, repetitions: Repetitions) -> None:
         self._memory = launch.device.memory
         self._reporter = reporter
+        self._repetitions = repetitions
 
     def mismatch(
         self, operation: AsyncOperation, operand: MatrixOperand, found: Sources, sources: NDArray[np.uint64], wanted: int | None, cta: Any
@@ -69,9 +73,26 @@ class WordReporter:
             details=[("descriptor", fields_text(operand))],
         )
 
-    def overlapping(self, operation: AsyncOperation, operand: MatrixOperand, sources: NDArray[np.uint64], cta: Any) -> None:
-        """Two elements of an operand lie in the same bytes."""
-        self._reporter.same_bytes(operation, operand, lambda: fitting_descriptor(operand, sources, None), None, cta)
+    def overlapping(self, operation: AsyncOperation, operand: MatrixOperand, sources: NDArray[np.uint64], prepared: bool, cta: Any) -> None:
+        """Two elements of an operand lie in the same bytes; it is wrong if another descriptor has an image.
+
+        Of words that may have been prepared no image is known. Elements of an array of the operand's type are those of a matrix.
+        """
+        key = operation.op.index, operand.name, "bytes"
+        if self._reporter.has(*key) or not self._reporter.first(*key, operand.descriptor):
+            return
+        candidate = fitting_descriptor(operand, sources, None)
+        address = int(sources_of(sources, operand.chunks).max())
+        array = self._reporter.array_at(address) if address > NO_SOURCE else None
+        if prepared and (array is None or operand.element not in FLOATS.get(array.dtype, ())):
+            return
+        if candidate is not None or prepared:
+            self._reporter.first(*key)
+            self._reporter.same_bytes(operation, operand, candidate, None, cta)
+
+    def kept(self, operation: AsyncOperation) -> str | None:
+        """The name of the matrix that an instruction takes from a collector buffer."""
+        return self._reporter.kept(operation.op)
 
     def element_type(self, operation: AsyncOperation, operand: MatrixOperand, address: int, cta: Any) -> None:
         """The element type of the instruction is not that of the array in which an address lies."""
@@ -102,7 +123,12 @@ class WordReporter:
             rows, k = move
             turned = fitting_descriptor(n.operand, sources, None, ("major",)) if rows and not k else None
             wanted = None if turned else step_of_words(n, b, sources)
-            self._reporter.wrong_step(operation, b.operand, n.operand, (rows, k, n.reach_of_k), wanted, turned, [], cta)
+            report = partial(self._reporter.wrong_step, operation, b.operand, n.operand, (rows, k, n.reach_of_k), wanted, turned, [], cta)
+            if again:
+                operands = tuple(now.operand for _, now in pairs)
+                self._repetitions.doubt(operands, n.operand, following_words(n, sources), report)
+            else:
+                report()
 
     def _unchanged(self, operand: MatrixOperand, found: Sources, cta: Any) -> bool:
         """Whether the words still hold what was copied."""

@@ -86,6 +86,7 @@ def array_of(box: Box | Columns, element: str, regular: bool) -> TileArray | Non
         swizzle=mode if mode in SWIZZLES else "",
         per_chunk=16 if box.padded else CHUNK * 8 // box.bits,
         address=box.address,
+        whole_rows=isinstance(box, Box) and box.dims[0] <= box.counts[0],
     )
 
 

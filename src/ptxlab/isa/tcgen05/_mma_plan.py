@@ -90,9 +90,12 @@ class Plan:
         lanes = np.concatenate([np.arange(128)[unit.lanes] for unit in self.units])
         self.lanes, self.d_lane = len(np.unique(lanes % _WARP_LANES)), int(lanes[0])
         self.columns = max(unit.column + unit.columns for unit in self.units)
+        found = self.instruction
         if self.scaling is not None:
-            found = self.instruction
-            self._scale_factors = self.scaling.a.scale_factors("A", found.scale_a_id), self.scaling.b.scale_factors("B", found.scale_b_id)
+            of_a, of_b = (("A", self.scaling.a, found.scale_a_id), ("B", self.scaling.b, found.scale_b_id))
+            self._scale_factors = tuple(fields.scale_factors(name, "scale factors", number) for name, fields, number in (of_a, of_b))
+        if self.metadata:
+            self._scale_factors += (self.metadata[0].scale_factors("A", "metadata", found.selector),)
         if self._gathers_a and self._gathers_b:
             self.program = self._program(())
 

@@ -48,11 +48,12 @@ class TensorBitFields:
         found: U8 = (words[self.column + self.place, self.lane] >> self.bit & np.uint32(self.limit)).astype(np.uint8)
         return found
 
-    def scale_factors(self, name: str, number: int) -> ScaleFactors:
-        """The same for observers, if the fields are the scale factors of a matrix."""
+    def scale_factors(self, name: str, kind: str, number: int) -> ScaleFactors:
+        """The same for observers."""
         byte = int(self.bit.reshape(-1)[0]) // 8
         return ScaleFactors(
             name,
+            kind,
             number,
             self.lane.shape[-1],
             self.column + int(self.place.reshape(-1)[0]),

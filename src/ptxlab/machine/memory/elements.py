@@ -62,6 +62,24 @@ class ArrayPlace:
         found = found[held & (left < self.itemsize)]
         return found[np.append(True, (np.diff(found, axis=0) != 0).any(axis=1))] if len(found) else found
 
+    def holds(self, address: int) -> bool:
+        """Whether a byte belongs to an element.
+
+        Examples
+        --------
+        >>> c = ArrayPlace("c", 0x1000, "float32", 4, (2, 3), (16, 4))
+        >>> c.holds(0x1000 + 11), c.holds(0x1000 + 12), c.holds(0x1000 + 16), c.holds(0x1000 + 32)
+        (True, False, True, False)
+        """
+        left = address - self.address - sum(s * (n - 1) for s, n in zip(self.strides, self.shape, strict=True) if s < 0)
+        if left < 0 or 0 in self.shape:
+            return False
+        for step, count in sorted(((abs(s), n) for s, n in zip(self.strides, self.shape, strict=True) if s and n > 1), reverse=True):
+            at, left = divmod(left, step)
+            if at >= count:
+                return False
+        return left < self.itemsize
+
     def element(self, index: Sequence[int]) -> str:
         """``c[2, 0]``."""
         return f"{self.name}[{', '.join(map(str, index))}]"

@@ -1,0 +1,90 @@
+"""Products that are repeated: instructions that add to the same D, one after the other, and take the same operands.
+
+It is a mistake if the start addresses do not advance through k. Nothing is wrong with a product that is repeated on purpose, as in a
+measurement: there is no other k of the same rows in shared memory, or other instructions take it, or the product is repeated more
+often than there are k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ptxlab.isa.tiles import MatrixOperand
+
+__all__ = ["ColumnSteps", "Repetitions"]
+
+_SEVERAL = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Doubt:
+    """An operand that an instruction has taken again, the start addresses of the other k of its rows, and how it is reported."""
+
+    operands: tuple[MatrixOperand, ...]
+    name: str
+    others: Sequence[int]
+    report: Callable[[], None]
+
+
+class Repetitions:
+    """One for each launch."""
+
+    def __init__(self) -> None:
+        self._taken: set[tuple[MatrixOperand, ...]] = set()
+        self._starts: set[tuple[str, int]] = set()
+        self._runs: dict[Hashable, int] = {}
+        self._longest: dict[tuple[MatrixOperand, ...], int] = {}
+        self._doubts: list[_Doubt] = []
+
+    def taken(self, operands: tuple[MatrixOperand, ...]) -> None:
+        """An instruction takes these operands."""
+        if operands not in self._taken:
+            self._taken.add(operands)
+            self._starts.update((operand.name, operand.descriptor.start) for operand in operands)
+
+    def follows(self, accumulator: Hashable, operands: tuple[MatrixOperand, ...], again: bool) -> None:
+        """Whether an instruction takes ``again`` what the one before it has taken, which added to the same D."""
+        if again:
+            run = self._runs[accumulator] = self._runs.get(accumulator, 1) + 1
+            self._longest[operands] = max(run, self._longest.get(operands, 0))
+        elif accumulator in self._runs:
+            del self._runs[accumulator]
+
+    def doubt(self, operands: tuple[MatrixOperand, ...], operand: MatrixOperand, others: Sequence[int], report: Callable[[], None]) -> None:
+        """One of the operands is taken again, though there are ``others`` in shared memory: the same rows, with the next k."""
+        if others:
+            self._doubts.append(_Doubt(operands, operand.name, others, report))
+
+    def mistakes(self) -> Iterator[Callable[[], None]]:
+        """How those are reported that leave out some k."""
+        for doubt in self._doubts:
+            left_out = any((doubt.name, start) not in self._starts for start in doubt.others)
+            if left_out and self._longest.get(doubt.operands, 0) <= len(doubt.others) + 1:
+                yield doubt.report
+
+
+class ColumnSteps:
+    """Steps of an A in tensor memory from instruction to instruction, where B goes on to the next k; one for each launch.
+
+    A step over columns is a mistake if several steps are alike and no instruction takes what is left out.
+    """
+
+    def __init__(self) -> None:
+        self._taken: set[int] = set()
+        self._steps: dict[int, dict[int, tuple[range, Callable[[], None]]]] = {}
+
+    def taken(self, column: int) -> None:
+        """An instruction takes A from this column on."""
+        self._taken.add(column)
+
+    def over(self, first: int, columns: int, moved: int, report: Callable[[], None]) -> None:
+        """The instruction after the one that takes ``columns`` from the ``first`` one on begins further on than behind them."""
+        left_out = range(first + columns, first + moved, columns)
+        self._steps.setdefault(moved, {}).setdefault(first, (left_out, report))
+
+    def mistakes(self) -> Iterator[Callable[[], None]]:
+        """How those are reported that leave out some k."""
+        for steps in self._steps.values():
+            if len(steps) >= _SEVERAL and all(self._taken.isdisjoint(left_out) for left_out, _ in steps.values()):
+                yield next(iter(steps.values()))[1]

@@ -313,9 +313,10 @@ class ShadowVocabulary(UndefinedBounds):
     def repeated(self, a: Shadowed) -> Shadowed:
         return Shadowed(self.x.repeated(a.value), None if a.undefined is None else self.x.repeated(a.undefined))
 
-    def table(self, index: Shadowed, table: tuple[int, ...]) -> tuple[Shadowed, Shadowed]:
-        low, high = self.x.table(index.value, table)
-        return self._all_or_nothing(low, index), self._all_or_nothing(high, index)
+    def table(self, a: Shadowed, first: int, table: tuple[int, ...]) -> tuple[Shadowed, Shadowed]:
+        selecting = self.and_(a, self.const((1 << (len(table) - 1).bit_length()) - 1 << first, "i32"))
+        low, high = self.x.table(a.value, first, table)
+        return self._all_or_nothing(low, selecting), self._all_or_nothing(high, selecting)
 
     def rarely(self, condition: Shadowed, function: Callable[..., Shadowed], usual: Shadowed, *args: Shadowed) -> Shadowed:
         return self.select(condition, self.call(function, *args), usual)

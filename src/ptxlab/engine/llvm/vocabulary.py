@@ -245,10 +245,31 @@ class LlvmVocabulary:
         packed = a.cast(halves)
         return self.code.emit(f"shufflevector {packed}, {halves} poison, <{2 * self.width} x i32> <{places}>", halves).cast(a.type)
 
-    def table(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
+    def table(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
         if self.width > 16:
-            low, high = zip(*(half.table(each, table) for half, each in self._in_halves(index)), strict=True)
+            low, high = zip(*(half.table(each, first, table) for half, each in self._in_halves(a)), strict=True)
             return self._joined(low), self._joined(high)
+        index = self.lshr(a, self.const(first, "i32"))
+        if self.width == 16 == host().vector_bits // 32 and len(table) in (64, 128):
+            return self._permuted(index, [entry & 0xFFFFFFFF for entry in table]), self._permuted(index, [entry >> 32 for entry in table])
+        return self._looked_up(self.and_(index, self.const((1 << (len(table) - 1).bit_length()) - 1, "i32")), table)
+
+    def _permuted(self, index: Value, table: list[int]) -> Value:
+        """Words of a table in registers, of which an instruction selects from 32 by the low five bits of an index."""
+        words, name = self.vectors["i32"], "llvm.x86.avx512.vpermi2var.d.512"
+        self.code.module.declare(f"@{name}", f"declare {words} @{name}({words}, {words}, {words})")
+        memory = self.code.opaque(self.code.constants("i32", table))
+        parts = [memory.load(words, at) for at in range(0, len(table), 16)]
+        found = [self.code.call(name, words, parts[i], index, parts[i + 1]) for i in range(0, len(parts), 2)]
+        bit = 32
+        while len(found) > 1:
+            upper = (index & self.const(bit, "i32")).ne(0)
+            found = [upper.select(found[i + 1], found[i]) for i in range(0, len(found), 2)]
+            bit *= 2
+        return found[0]
+
+    def _looked_up(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
+        """Entries from memory."""
         entries, half = self.code.constants("i64", table), f"<{self.width // 2} x i64>"
         if host().vector_bits == 512 and self.width == 16:
             return self._words([self._gathered(entries, index, first) for first in (0, 8)], (range(0, 32, 2), range(1, 32, 2)))

@@ -122,14 +122,27 @@ def followed(replay: Replay, masks: dict[int, Bytes], make: Any = Followed) -> A
     return observer
 
 
+_ALIKE = ({"f": 0.0, "i": 0, "u": 0}, {"f": -np.inf, "i": -1, "u": -1}, {"f": np.nan, "i": 1, "u": 1}, {"f": np.inf, "i": -2, "u": -2})
+"""By the kind of a NumPy type, the value of all undefined elements in four of 16 fillings: random bits hardly ever give such values."""
+
+
 def randomised(replay: Replay, masks: Mapping[int, Bytes], seed: int) -> DeviceMemory:
-    """The memory of a launch with other random bits where ``masks`` say that they are undefined."""
+    """The memory of a launch with other bits where ``masks`` say that they are undefined: random ones, or those of one value."""
     rng = np.random.default_rng(seed)
     memory = replay.memory.copy()
+    types = {found.base: each.dtype for each in reversed(replay.arrays) if (found := memory.find(each.address)) is not None}
+    alike = _ALIKE[seed % 16 - 1] if 0 < seed % 16 <= len(_ALIKE) else {}
     for allocation in memory.live():
         mask = masks.get(allocation.base)
-        if mask is not None:
-            allocation.data[:] = allocation.data & ~mask | np.frombuffer(rng.bytes(mask.size), np.uint8) & mask
+        if mask is None:
+            continue
+        type = types.get(allocation.base, np.dtype(np.uint8))
+        if type.kind in alike:
+            value = np.array(alike[type.kind]).astype(type)
+            bits = np.resize(np.frombuffer(value.tobytes(), np.uint8), mask.size)
+        else:
+            bits = np.frombuffer(rng.bytes(mask.size), np.uint8)
+        allocation.data[:] = allocation.data & ~mask | bits & mask
     return memory
 
 

@@ -250,7 +250,7 @@ class LlvmVocabulary:
             low, high = zip(*(half.table(each, first, table) for half, each in self._in_halves(a)), strict=True)
             return self._joined(low), self._joined(high)
         index = self.lshr(a, self.const(first, "i32"))
-        if self.width == 16 == host().vector_bits // 32 and len(table) in (64, 128):
+        if host().has_register_tables and self.width == 16 and len(table) in (64, 128):
             return self._permuted(index, [entry & 0xFFFFFFFF for entry in table]), self._permuted(index, [entry >> 32 for entry in table])
         return self._looked_up(self.and_(index, self.const((1 << (len(table) - 1).bit_length()) - 1, "i32")), table)
 

@@ -247,12 +247,17 @@ class LlvmVocabulary:
 
     def table(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
         if self.width > 16:
-            low, high = zip(*(half.table(each, first, table) for half, each in self._in_halves(a)), strict=True)
-            return self._joined(low), self._joined(high)
+            found = zip(*(half.table(each, first, table) for half, each in self._in_halves(a)), strict=True)
+            low, high = map(self._joined, found)
+            return low, high
         index = self.lshr(a, self.const(first, "i32"))
+        words = [entry & 0xFFFFFFFF for entry in table], [entry >> 32 for entry in table]
         if host().has_register_tables and self.width == 16 and len(table) in (64, 128):
-            return self._permuted(index, [entry & 0xFFFFFFFF for entry in table]), self._permuted(index, [entry >> 32 for entry in table])
-        return self._looked_up(self.and_(index, self.const((1 << (len(table) - 1).bit_length()) - 1, "i32")), table)
+            return self._permuted(index, words[0]), self._permuted(index, words[1])
+        index = index & self.const((1 << (len(table) - 1).bit_length()) - 1, "i32")
+        if host().vector_bits == 512 and self.width == 16:
+            return self._gathered(index, words[0]), self._gathered(index, words[1])
+        return self._one_by_one(index, table)
 
     def _permuted(self, index: Value, table: list[int]) -> Value:
         """Words of a table in registers, of which an instruction selects from 32 by the low five bits of an index."""
@@ -268,12 +273,19 @@ class LlvmVocabulary:
             bit *= 2
         return found[0]
 
-    def _looked_up(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
-        """Entries from memory."""
+    def _gathered(self, index: Value, table: list[int]) -> Value:
+        """Words of a table in memory, 16 with one instruction."""
+        words, name = self.vectors["i32"], "llvm.x86.avx512.mask.gather.dpi.512"
+        self.code.module.declare(f"@{name}", f"declare {words} @{name}({words}, ptr, {words}, <16 x i1>, i32 immarg)")
+        memory = self.code.constants("i32", table)
+        return self.code.emit(f"call {words} @{name}({words} zeroinitializer, {memory}, {index}, <16 x i1> splat (i1 true), i32 4)", words)
+
+    def _one_by_one(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
+        """Entries lane by lane, which takes less time than a gather on Zen 3.
+
+        The lanes of two vectors stand as one shuffle a word needs them.
+        """
         entries, half = self.code.constants("i64", table), f"<{self.width // 2} x i64>"
-        if host().vector_bits == 512 and self.width == 16:
-            return self._words([self._gathered(entries, index, first) for first in (0, 8)], (range(0, 32, 2), range(1, 32, 2)))
-        # Lane by lane, which takes less time than a gather on Zen 3. The lanes of two vectors stand as one shuffle a word needs them.
         pairs = index.cast(half)
         found = ["poison", "poison"]
         for lane in range(self.width):
@@ -283,16 +295,6 @@ class LlvmVocabulary:
             found[which] = self.code.emit(f"insertelement {half} {found[which]}, {entry}, i32 {place}", half).ref
         lanes = [4 * (lane // 4) + 2 * (lane % 2) + self.width * (lane // 2 % 2) for lane in range(self.width)]
         return self._words([Value(self.code, half, ref) for ref in found], (lanes, [lane + 1 for lane in lanes]))
-
-    def _gathered(self, entries: Value, index: Value, first: int) -> Value:
-        """The entries of eight lanes."""
-        lanes = ", ".join(f"i32 {first + lane}" for lane in range(8))
-        eight = self.code.emit(f"shufflevector {index}, {index.type} poison, <8 x i32> <{lanes}>", "<8 x i32>")
-        name = "llvm.x86.avx512.mask.gather.dpq.512"
-        self.code.module.declare(f"@{name}", f"declare <8 x i64> @{name}(<8 x i64>, ptr, <8 x i32>, <8 x i1>, i32 immarg)")
-        return self.code.emit(
-            f"call <8 x i64> @{name}(<8 x i64> zeroinitializer, {entries}, {eight}, <8 x i1> splat (i1 true), i32 8)", "<8 x i64>"
-        )
 
     def _words(self, entries: Iterable[Value], places: Iterable[Sequence[int]]) -> tuple[Value, Value]:
         """The low and the high words of the entries in two vectors, which stand in these places."""

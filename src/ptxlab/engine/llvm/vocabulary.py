@@ -247,16 +247,15 @@ class LlvmVocabulary:
 
     def table(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
         if self.width > 16:
-            found = zip(*(half.table(each, first, table) for half, each in self._in_halves(a)), strict=True)
-            low, high = map(self._joined, found)
+            low, high = map(self._joined, zip(*(half.table(each, first, table) for half, each in self._in_halves(a)), strict=True))
             return low, high
         index = self.lshr(a, self.const(first, "i32"))
-        words = [entry & 0xFFFFFFFF for entry in table], [entry >> 32 for entry in table]
         if host().has_register_tables and self.width == 16 and len(table) in (64, 128):
-            return self._permuted(index, words[0]), self._permuted(index, words[1])
+            low, high = (self._permuted(index, [entry >> bit & 0xFFFFFFFF for entry in table]) for bit in (0, 32))
+            return low, high
         index = index & self.const((1 << (len(table) - 1).bit_length()) - 1, "i32")
         if host().vector_bits == 512 and self.width == 16:
-            return self._gathered(index, words[0]), self._gathered(index, words[1])
+            return self._gathered(index, table)
         return self._one_by_one(index, table)
 
     def _permuted(self, index: Value, table: list[int]) -> Value:
@@ -273,12 +272,16 @@ class LlvmVocabulary:
             bit *= 2
         return found[0]
 
-    def _gathered(self, index: Value, table: list[int]) -> Value:
-        """Words of a table in memory, 16 with one instruction."""
-        words, name = self.vectors["i32"], "llvm.x86.avx512.mask.gather.dpi.512"
-        self.code.module.declare(f"@{name}", f"declare {words} @{name}({words}, ptr, {words}, <16 x i1>, i32 immarg)")
-        memory = self.code.constants("i32", table)
-        return self.code.emit(f"call {words} @{name}({words} zeroinitializer, {memory}, {index}, <16 x i1> splat (i1 true), i32 4)", words)
+    def _gathered(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
+        """Entries from memory, eight with one instruction."""
+        name, entries = "llvm.x86.avx512.mask.gather.dpq.512", self.code.constants("i64", table)
+        self.code.module.declare(f"@{name}", f"declare <8 x i64> @{name}(<8 x i64>, ptr, <8 x i32>, <8 x i1>, i32 immarg)")
+        every = "<8 x i1> splat (i1 true), i32 8"
+        eights = [
+            self.code.emit(f"call <8 x i64> @{name}(<8 x i64> zeroinitializer, {entries}, {index.part(first, 8)}, {every})", "<8 x i64>")
+            for first in (0, 8)
+        ]
+        return self._words(eights, (range(0, 32, 2), range(1, 32, 2)))
 
     def _one_by_one(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
         """Entries lane by lane, which takes less time than a gather on Zen 3.

@@ -126,23 +126,27 @@ _ALIKE = ({"f": 0.0, "i": 0, "u": 0}, {"f": -np.inf, "i": -1, "u": -1}, {"f": np
 """By the kind of a NumPy type, the value of all undefined elements in four of 16 fillings: random bits hardly ever give such values."""
 
 
+def filling(type: np.dtype[Any], size: int, seed: int, rng: np.random.Generator) -> Bytes:
+    """So many bytes: in four of 16 fillings elements of one value, in four floats of moderate size, else random bits."""
+    number = seed % 16 - 1
+    if type.kind in "fiu" and 0 <= number < 4:
+        return np.resize(np.array(_ALIKE[number][type.kind]).astype(type).reshape(1).view(np.uint8), size)
+    if type.kind == "f" and 4 <= number < 8:
+        found = rng.standard_normal(-(-size // type.itemsize)) * 4.0 ** (number - 4)
+        return found.astype(type).view(np.uint8)[:size]
+    return np.frombuffer(rng.bytes(size), np.uint8)
+
+
 def randomised(replay: Replay, masks: Mapping[int, Bytes], seed: int) -> DeviceMemory:
-    """The memory of a launch with other bits where ``masks`` say that they are undefined: random ones, or those of one value."""
+    """The memory of a launch with other bits where ``masks`` say that they are undefined."""
     rng = np.random.default_rng(seed)
     memory = replay.memory.copy()
     types = {found.base: each.dtype for each in reversed(replay.arrays) if (found := memory.find(each.address)) is not None}
-    alike = _ALIKE[seed % 16 - 1] if 0 < seed % 16 <= len(_ALIKE) else {}
     for allocation in memory.live():
         mask = masks.get(allocation.base)
-        if mask is None:
-            continue
-        type = types.get(allocation.base, np.dtype(np.uint8))
-        if type.kind in alike:
-            value = np.array(alike[type.kind]).astype(type)
-            bits = np.resize(np.frombuffer(value.tobytes(), np.uint8), mask.size)
-        else:
-            bits = np.frombuffer(rng.bytes(mask.size), np.uint8)
-        allocation.data[:] = allocation.data & ~mask | bits & mask
+        if mask is not None:
+            bits = filling(types.get(allocation.base, np.dtype(np.uint8)), mask.size, seed, rng)
+            allocation.data[:] = allocation.data & ~mask | bits & mask
     return memory
 
 

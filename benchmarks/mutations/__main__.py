@@ -12,7 +12,7 @@ from rich.progress import Progress
 
 from .expected import EXPECTED, NOTHING
 from .judge import Unsound, Verdict, judge, models
-from .kernels import kernels
+from .kernels import keep_compiled, kernels
 from .mutants import Mutant
 from .report import as_data, table_of, unexplained
 
@@ -24,17 +24,25 @@ def main() -> None:
     parser.add_argument("--model", choices=("practice", "spec"), help="default: both; under spec the removed instruction is tcgen05.fence")
     parser.add_argument("--line", type=int, help="only mutants of this line of the PTX")
     parser.add_argument("--every", type=int, default=1, help="only each n-th mutant of all")
+    parser.add_argument("--first", type=int, default=0, help="with --every, the number of the first mutant; default: 0")
     parser.add_argument("--json", action="store_true", help="print all verdicts as JSON")
     parser.add_argument("--output", type=Path, help="write the JSON to this file after each kernel")
+    parser.add_argument("--keep", type=Path, help="only write the kernels that need a compiler to this folder, for --kept elsewhere")
+    parser.add_argument("--kept", type=Path, help="take the kernels that need a compiler from this folder")
     options = parser.parse_args()
+    if options.keep is not None:
+        for source, reason in keep_compiled(options.keep).items():
+            Console().print(f"skipped   {source}: {reason}", highlight=False)
+        return
 
     numbers = count()
 
     def wanted(number: int, mutant: Mutant) -> bool:
-        return next(numbers) % options.every == 0 and options.line in (None, mutant.line)
+        return next(numbers) % options.every == options.first and options.line in (None, mutant.line)
 
-    makers, skipped = kernels()
-    chosen = {name: make for name, make in makers.items() if not options.kernels or name.startswith(tuple(options.kernels))}
+    makers, skipped = kernels(options.kept)
+    begins = tuple(given for given in options.kernels if given not in makers)
+    chosen = {name: make for name, make in makers.items() if not options.kernels or name in options.kernels or name.startswith(begins)}
     verdicts: list[Verdict] = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("kernels", total=len(chosen))

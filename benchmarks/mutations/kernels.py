@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import ptxlab
 from ptxlab.interop import nvcc
 
 from .inputs import fill
+from .kept import keep, kept
 from .launches import captured
 
-__all__ = ["Kernel", "kernels"]
+__all__ = ["Kernel", "keep_compiled", "kernels"]
 
 _PERSISTENT = {"m": 1664, "n": 1536, "k": 64}
 """More tiles than there are programs."""
@@ -147,19 +149,43 @@ def _from_cuda() -> Makers:
     return {name: partial(_of_tests, name, ptxlab.Kernel, sizes) for name, sizes in calls.items()}
 
 
-_SOURCES: dict[str, Callable[[], Makers]] = {"Triton and Gluon": _from_files, "CuTe DSL": _from_cute, "CUDA C++": _from_cuda}
+_COMPILED: dict[str, Callable[[], Makers]] = {"CuTe DSL": _from_cute, "CUDA C++": _from_cuda}
 
 
-def kernels() -> tuple[Makers, dict[str, str]]:
-    """All kernels by name, with random inputs; and the sources that need a compiler which is not there, with what is missing."""
+def kernels(folder: Path | None = None) -> tuple[Makers, dict[str, str]]:
+    """All kernels by name, with random inputs; and the sources that need a compiler which is not there, with what is missing.
+
+    ``folder``: where `keep_compiled` has written the kernels of these sources.
+    """
+    found = {name: partial(_with_random_inputs, make) for name, make in _from_files().items()}
+    if folder is not None:
+        return found | {name: partial(_of_folder, name, read) for name, read in kept(folder).items()}, {}
+    compiled, skipped = _compiled()
+    return found | compiled, skipped
+
+
+def keep_compiled(folder: Path) -> dict[str, str]:
+    """Write the launches of the kernels that need a compiler; the sources whose compiler is not there, with what is missing."""
+    compiled, skipped = _compiled()
+    for name, make in compiled.items():
+        keep(folder, name, make().launches)
+    return skipped
+
+
+def _compiled() -> tuple[Makers, dict[str, str]]:
     found: Makers = {}
     skipped = {}
-    for source, makers in _SOURCES.items():
+    for source, makers in _COMPILED.items():
         try:
             found |= {name: partial(_with_random_inputs, make) for name, make in makers().items()}
         except ptxlab.PtxlabError as error:
             skipped[source] = error.diagnostic.message
     return found, skipped
+
+
+def _of_folder(name: str, read: Callable[[], dict[str, Any]]) -> Kernel:
+    launches = read()
+    return Kernel(name, next(iter(launches.values())).kernel, launches)
 
 
 def _with_random_inputs(make: Callable[[], Kernel]) -> Kernel:

@@ -15,6 +15,7 @@ from benchmarks.mutations.adversary import ADVERSARIES, against
 from benchmarks.mutations.expected import EXPECTED, Expected
 from benchmarks.mutations.inputs import KEPT, arrays_of
 from benchmarks.mutations.judge import SCHEDULES, Unsound, Verdict, judge
+from benchmarks.mutations.kept import keep, kept
 from benchmarks.mutations.launches import captured
 from benchmarks.mutations.mutants import mutants
 from benchmarks.mutations.observers import Recorder, observed_by, reached
@@ -257,6 +258,16 @@ def test_every_mutant_is_reported_with_its_repair() -> None:
     assert {size for size, _ in found[-1].explored} == {"1 turn", "3 turns"}
 
 
+def test_mutants_of_a_launch_that_was_kept_in_a_file_are_judged_alike(tmp_path: Path) -> None:
+    keep(tmp_path, "copy", {"1 turn": Copy(1), "3 turns": Copy(3)})
+    (read,) = kept(tmp_path).values()
+    launches = read()
+    kernel = launches["1 turn"].kernel
+    assert list(judge("copy", kernel, launches)) == verdicts()
+    with observed_by(Recorder):
+        assert [(v.state, v.explored) for v in judge("copy", kernel, launches)] == [(v.state, v.explored) for v in verdicts()]
+
+
 def test_what_nothing_reports_survives_with_the_reason() -> None:
     """With a sanitizer that sees nothing."""
     with observed_by(Recorder):
@@ -368,7 +379,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
         "copy": lambda: sources.Kernel("copy", sound.kernel, {"2 turns": sound}),
         "racing": lambda: sources.Kernel("racing", racing.kernel, {"2 turns": racing}),
     }
-    monkeypatch.setattr(command, "kernels", lambda: (makers, {"CUDA C++": "nvcc was not found"}))
+    monkeypatch.setattr(command, "kernels", lambda folder: (makers, {"CUDA C++": "nvcc was not found"}))
     monkeypatch.setattr("sys.argv", ["mutations", *arguments])
     command.main()
 
@@ -395,6 +406,31 @@ def test_the_summary_names_what_is_skipped(monkeypatch: pytest.MonkeyPatch, caps
     lines = capsys.readouterr().out.splitlines()
     assert "skipped   CUDA C++: nvcc was not found" in lines
     assert any(line.startswith("skipped   racing (practice): 2 turns: X102: cp.async.bulk reads") for line in lines)
+
+
+def test_a_part_of_the_mutants(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines = []
+    for first in ("0", "1"):
+        run(monkeypatch, "copy", "--every", "2", "--first", first, "--output", str(tmp_path / "found.json"))
+        lines.append([verdict["line"] for verdict in json.loads((tmp_path / "found.json").read_text())["verdicts"]])
+    assert [len(each) for each in lines] == [3, 2]
+    assert sorted(lines[0] + lines[1]) == [v.mutant.line for v in verdicts()]
+
+
+def test_compiled_kernels_come_from_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    case = Copy(2)
+    made = sources.Kernel("copy", case.kernel, {"2 turns": case})
+    monkeypatch.setattr(sources, "_COMPILED", {"CUDA C++": lambda: {"copy": lambda: made}})
+    monkeypatch.setattr(sources, "fill", lambda *_: None)
+    monkeypatch.setattr("sys.argv", ["mutations", "--keep", str(tmp_path)])
+    command.main()
+    found, skipped = sources.kernels(tmp_path)
+    assert not skipped
+    assert "gl_mm_fp16" in found
+    (launch,) = found["copy"]().launches.values()
+    result, after = launch.launch(check=RACE, policy="lazy", seed=0)
+    assert result.ok
+    assert [memory.view(np.uint32)[: 2 * 128].reshape(2, 128).tolist() for memory in after.values()] == [right(2)]
 
 
 def test_kernels_whose_compiler_is_absent_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,7 +464,7 @@ def test_kernels_of_every_source() -> None:
 def test_arrays_hold_many_values(source: str) -> None:
     """Unordered writes of the same bits change nothing: inputs and the memory of results are random."""
     try:
-        makers = sources._SOURCES[source]()
+        makers = ({"Triton and Gluon": sources._from_files} | sources._COMPILED)[source]()
     except ptxlab.PtxlabError as error:
         pytest.skip(error.diagnostic.message)
     found, _ = sources.kernels()

@@ -1,6 +1,6 @@
-"""Undefined bits that decide branches and addresses: which of them are the same in all random fillings.
+"""Undefined bits that decide branches and addresses: which of them are the same in all fillings.
 
-A launch runs again and again with other random bits in what is undefined, and follows them as in the first run. Compared is the first
+A launch runs again and again with other bits in what is undefined, and follows them as in the first run. Compared is the first
 decision of each thread in which undefined bits take part. Later ones depend on it.
 """
 

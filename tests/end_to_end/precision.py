@@ -1,4 +1,4 @@
-"""How many of the bits that are called undefined are the same in 64 random fillings: ``python -m tests.end_to_end.precision [KERNEL ...]``.
+"""How many of the bits that are called undefined are the same in 64 fillings: ``python -m tests.end_to_end.precision [KERNEL ...]``.
 
 Counted by the family of the instruction that computed them, and apart: the bits of global memory at the end of a launch (stores), and the
 bits that decide branches and addresses. At stores a kernel counts if at least 1,000 bits are called undefined; undefined are what nothing
@@ -39,9 +39,10 @@ KERNELS = (
 )
 DECIDING = (
     *("h200_bitonic_sort.full", "h200_sparse_vector", "h200_histogram", "h200_radix_sort", "h200_top_k", "histogram_i32"),
-    *("h200_reductions", "h200_scan_segments", "h200_warp_operations"),
+    *("h200_reductions", "h200_scan_segments", "h200_warp_operations", "h200_colliding_atomics", "h200_lu_decomposition"),
+    *("h200_softmax_online", "h200_rotary", "h200_quantise", "h200_attention_causal", "h200_attention_exact", "h200_big_integers"),
 )
-"""Kernels in which undefined bits of the arguments decide branches or addresses."""
+"""Kernels in which undefined bits of the arguments decide branches or addresses; those of the last line compare floats, or long numbers."""
 
 
 def elements(replay: Replay) -> dict[int, Bytes]:

@@ -1,12 +1,12 @@
-"""Few bits are called undefined without reason: of those in global memory at the end, at most 5 % are the same in 64 random fillings.
+"""Few bits are called undefined without reason: of those in global memory at the end, at most 5 % are the same in 64 fillings.
 
 Over all kernels of the table it is 4.9 %. Most of it is the upper bits of exponents: the rule of floating-point instructions calls all
 bits of a result undefined but the sign of what is computed from operands without a sign.
 
-Bits that decide addresses and branches are within the limit too: of 1,507 that decide branches none is the same. The kernels of that table
-compare integers. Over all kernels, 64 fillings do not show a difference for a third of 19,000 bits: random floats, of which all bits are
-undefined, hardly ever take such branches. They ask whether the maximum of a row is -infinity, or not above zero, whether a float is a NaN,
-or whether a number of 64 bits is zero.
+Bits that decide addresses and branches are within the limit, each by themselves: of 4,119 that decide addresses none is the same, of 4,579
+that decide branches 4.2 %. These ask whether a product with zero is a large number, or whether the upper half of a sum of products is zero.
+Four fillings of 16 give all undefined elements one value (zero, infinities, NaN), and four give floats of moderate size: random bits alone
+hardly ever take branches that ask for such values.
 """
 
 from __future__ import annotations

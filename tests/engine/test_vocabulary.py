@@ -11,7 +11,7 @@ import pytest
 from tests.isa.form_helpers import WIDTH, Body, Compiled, body_of, cases, form, run_numpy
 
 COUNT = 512
-ENTRIES = tuple(number * 0x123456789ABCDEF & (1 << 64) - 1 for number in (3, 1, 4, 15, 92, 65, 35, 89))
+ENTRIES = tuple(number * 0x9E3779B97F4A7C15 & (1 << 64) - 1 for number in range(1, 129))
 INTEGERS = ("u8", "u16", "u32", "u64")
 FLOATS = ("f32", "f64")
 Word = Callable[..., Any]
@@ -46,7 +46,12 @@ def integer_bodies() -> dict[str, Body]:
         made[f"flags {type}"] = Body(lambda x, c, to=f"i{type[1:]}": (x.zext(c, to), x.sext(c, to)), ("pred",), (type, type))
         made[f"low bit {type}"] = Body(lambda x, a: x.trunc(a, "i1"), (type,), ("pred",))
     made["predicates"] = Body(lambda x, a, b: x.or_(x.and_(a, x.not_(b)), x.xor(a, b)), ("pred", "pred"), ("pred",))
-    made["table"] = Body(lambda x, a: x.table(x.and_(a, x.const(7, "i32")), ENTRIES), ("u32",), ("u32", "u32"))
+    for count, first in ((8, 0), (64, 0), (64, 26), (128, 17), (128, 25)):
+
+        def table(x: Any, a: Any, count: int = count, first: int = first) -> Any:
+            return x.table(a, first, ENTRIES[:count])
+
+        made[f"table of {count} from bit {first}"] = Body(table, ("u32",), ("u32", "u32"))
     made["dot"] = Body(lambda x, a, b: x.dot(a, b), ("u32", "u32"), ("u32",))
     made["repeated"] = Body(lambda x, a: x.repeated(a), ("u32",), ("u32",))
     made["rarely"] = Body(lambda x, c, a, b: x.rarely(c, lambda x, a, b: x.sub(a, b), x.add(a, b), a, b), ("pred", "u32", "u32"), ("u32",))

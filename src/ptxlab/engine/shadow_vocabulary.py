@@ -94,7 +94,8 @@ class ShadowVocabulary(UndefinedBounds):
 
     def mul(self, a: Shadowed, b: Shadowed) -> Shadowed:
         """Two bounds. The lowest bit that may change is that of one operand times the lowest bit that may be 1 of the other; the highest
-        is that in which the smallest and the largest product differ, if none is too wide. By a power of two it is a shift.
+        is that in which the smallest and the largest product differ, if none is too wide. By a power of two it is a shift. It is exact for
+        one undefined bit, too.
         """
         x, result = self.x, self.x.mul(a.value, b.value)
         pairs = [(each, other) for each, other in ((a, b), (b, a)) if each.undefined is not None]
@@ -111,6 +112,10 @@ class ShadowVocabulary(UndefinedBounds):
             many = x.and_(other.value, x.sub(other.value, x.const(1, type)))
             exact = x.eq(many if other.undefined is None else x.or_(many, other.undefined), self.zeros(type))
             undefined = x.select(exact, x.mul(each.undefined, other.value), undefined)
+            if other.undefined is None:  # of one undefined bit there are two products
+                rest = x.and_(each.undefined, x.sub(each.undefined, x.const(1, type)))
+                two = x.xor(*(x.mul(bound, other.value) for bound in self._bounds(each)))
+                undefined = x.select(x.eq(rest, self.zeros(type)), two, undefined)
         product = Shadowed(result, undefined)
         return self._ranged(product, self._product_range(a, b, product))
 
@@ -313,9 +318,10 @@ class ShadowVocabulary(UndefinedBounds):
     def repeated(self, a: Shadowed) -> Shadowed:
         return Shadowed(self.x.repeated(a.value), None if a.undefined is None else self.x.repeated(a.undefined))
 
-    def table(self, index: Shadowed, table: tuple[int, ...]) -> tuple[Shadowed, Shadowed]:
-        low, high = self.x.table(index.value, table)
-        return self._all_or_nothing(low, index), self._all_or_nothing(high, index)
+    def table(self, a: Shadowed, first: int, table: tuple[int, ...]) -> tuple[Shadowed, Shadowed]:
+        selecting = self.and_(a, self.const((1 << (len(table) - 1).bit_length()) - 1 << first, "i32"))
+        low, high = self.x.table(a.value, first, table)
+        return self._all_or_nothing(low, selecting), self._all_or_nothing(high, selecting)
 
     def rarely(self, condition: Shadowed, function: Callable[..., Shadowed], usual: Shadowed, *args: Shadowed) -> Shadowed:
         return self.select(condition, self.call(function, *args), usual)

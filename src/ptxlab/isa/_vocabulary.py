@@ -134,8 +134,11 @@ class Vocabulary(Protocol):
     def repeated(self, a: Value) -> Value:
         """The low half of an i32 in both halves."""
 
-    def table(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
-        """Look up a small constant table: the low and the high word of a 64-bit entry; the index (i32) must be in range."""
+    def table(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
+        """Look up a constant table: the low and the high word of the 64-bit entry that the bits of an i32 from ``first`` on select.
+
+        Of these bits so many count as the number of the last entry has.
+        """
 
     def rarely(self, condition: Value, function: Callable[..., Value], usual: Value, *args: Value) -> Value:
         """``function(x, *args)`` where the i1 condition holds, which is rare, else ``usual``; compiled code goes around the function."""

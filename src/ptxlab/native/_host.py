@@ -14,7 +14,8 @@ AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 class Host:
     """Name and features as LLVM states them, the widest vector in bits, and what it has.
 
-    That is: fused multiply-add, 16-bit floats, sums of two products of 16-bit integers.
+    That is: fused multiply-add, 16-bit floats, sums of two products of 16-bit integers, tables in registers that take less time than a
+    gather from memory.
     """
 
     cpu: str
@@ -23,6 +24,7 @@ class Host:
     has_fma: bool
     has_half: bool
     has_dot: bool
+    has_register_tables: bool
 
 
 @cache
@@ -41,11 +43,13 @@ def host() -> Host:
         bits = 512
     else:
         bits = 256 if features.get("avx2") else 128
+    name = binding.get_host_cpu_name()
     return Host(
-        binding.get_host_cpu_name(),
+        name,
         features.flatten(),
         bits,
         bool(features.get("fma") or features.get("neon")),
         bool(features.get("f16c") or features.get("neon")),
         bool(features.get("sse2")),
+        bits == 512 and name.startswith("znver"),
     )

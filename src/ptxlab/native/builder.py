@@ -60,7 +60,7 @@ class Module:
         name = self._arrays.get(text)
         if name is None:
             name = self._arrays[text] = f"@k{len(self._arrays)}"
-            self.declare(name, f"{name} = private unnamed_addr constant {text}, align 8")
+            self.declare(name, f"{name} = private unnamed_addr constant {text}, align 64")
         return name
 
     def text(self) -> str:
@@ -137,6 +137,10 @@ class Function:
     def constants(self, type: str, values: Iterable[int]) -> Value:
         """The address of an array of constants."""
         return Value(self, "ptr", self.module.array(type, values))
+
+    def opaque(self, value: Value) -> Value:
+        """The same value, of which LLVM knows nothing: what stands in memory at an address is loaded from there, and not made anew."""
+        return self.emit(f'call {value.type} asm "", "=r,0"({value})', value.type)
 
     def call(self, target: str | Value, type: str, *arguments: Value) -> Value:
         """Call a function by name, or through a pointer."""

@@ -22,7 +22,7 @@ Cells = NDArray[np.uint32]
 
 
 @cache
-def _kernel(instruction: str, group: int, target: str, issuer: int) -> ptxlab.Kernel:
+def _kernel(instruction: str, group: int, target: str, issuer: int, columns: int) -> ptxlab.Kernel:
     first = "setp.eq.and.u32 p, tid, 0, lead;" if group == 2 else "setp.eq.u32 p, tid, 0;"
     # In a pair one CTA issues, and the commit signals both.
     commit = (
@@ -102,7 +102,7 @@ ld.global.u32 v, [g];
 add.u32 at, taddr, i;
 tcgen05.st.sync.aligned.32x32b.x1.b32 [at], {{v}};
 add.u32 i, i, 1;
-setp.lt.u32 q, i, 512;
+setp.lt.u32 q, i, {columns};
 @q bra ST;
 tcgen05.wait::st.sync.aligned;
 tcgen05.fence::before_thread_sync;
@@ -157,15 +157,17 @@ def launch(
     group: int = 1,
     target: str = "sm_100a",
     issuer: int = 0,
+    columns: int = 512,
     **options: Any,
 ) -> tuple[Cells, ptxlab.Result]:
     """Tensor memory [CTA, column, lane] after one instruction, and what the launch found.
 
     The instruction may name the registers da (a tensor memory address), ad and bd (b64), at (the low half of ad), id, e (predicate), m0-m7,
     sa and sb (``factors``), sp (``metadata``), zd (``zero_columns``, b64). ``issuer`` is the CTA of a pair that issues it.
+    So many ``columns`` of tensor memory are written before.
     """
     after = np.zeros_like(before)
-    result = _kernel(instruction, group, target, issuer).launch(
+    result = _kernel(instruction, group, target, issuer, columns).launch(
         grid=group,
         block=128,
         cluster=group,

@@ -244,6 +244,17 @@ def test_metadata_that_selects_nothing():
     assert found.fix == "write 0b0100, 0b0110, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110; check the address and the sparsity selector"
 
 
+@pytest.mark.parametrize("policy", ["eager", "lazy"])
+@pytest.mark.parametrize(("columns", "codes"), [(512, {"D707"}), (300, {"D707", "T614"})])
+def test_metadata_that_nothing_has_written(policy, columns, codes):
+    """The undefined bits have decided the refusal, and are named, too."""
+    text = MMA.replace(".mma.", ".mma.sp.").replace("bd, ", "bd, [sp], ")
+    image, before = np.zeros((1, 1 << 17), np.uint8), np.zeros((1, 512, 128), np.uint32)
+    given = {"a": A, "b": A, "idesc": idesc(sparse=True), "metadata": 300, "columns": columns}
+    _, result = launch(text, image, before, policy=policy, check="all", **given)
+    assert {d.code for d in result.diagnostics if d.severity == "error"} == codes
+
+
 def test_scale_factors_that_differ_between_the_groups_of_lanes():
     image, before = np.zeros((1, 1 << 17), np.uint8), np.full((1, 512, 128), 0x7F7F7F7F, np.uint32)
     before[0, 301, 70] ^= 0x0100

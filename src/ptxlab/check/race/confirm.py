@@ -61,7 +61,7 @@ class ConditionalFindings:
         """What uses the values, by the key of a finding: None if nothing does. Nothing is said of findings that the run does not decide.
 
         ``launch`` is the first run. What it has lost by way of shared memory, the second one reports. If a finding has ended the first run,
-        a value counts as used if something used it until then.
+        a value counts as used if something used it until then, or if the finding is about an operation that has read it.
         """
         for key, pair in islice(self.writes.items(), _MOST_PAIRS):
             values = values_text(replay, launch, pair)
@@ -82,6 +82,7 @@ class ConditionalFindings:
             launch.device.memory.forget_mirrors()
             if completed or observer.raised is not None:
                 return {}
+            observer.ended_by_finding()
             return {key: _first(observer.used(left=True), readers) for key, readers in open_.items()}
         for origin, use in observer.static_uses():
             if not is_unwritten(launch, (origin,)):

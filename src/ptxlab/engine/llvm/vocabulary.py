@@ -235,14 +235,50 @@ class LlvmVocabulary:
         packed = a.cast(halves)
         return self.code.emit(f"shufflevector {packed}, {halves} poison, <{2 * self.width} x i32> <{places}>", halves).cast(a.type)
 
-    def table(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
+    def table(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
         if self.width > 16:
-            low, high = zip(*(half.table(each, table) for half, each in self._in_halves(index)), strict=True)
-            return self._joined(low), self._joined(high)
-        entries, half = self.code.constants("i64", table), f"<{self.width // 2} x i64>"
+            low, high = map(self._joined, zip(*(half.table(each, first, table) for half, each in self._in_halves(a)), strict=True))
+            return low, high
+        index = self.lshr(a, self.const(first, "i32"))
+        if host().has_register_tables and self.width == 16 and len(table) in (64, 128):
+            low, high = (self._permuted(index, [entry >> bit & 0xFFFFFFFF for entry in table]) for bit in (0, 32))
+            return low, high
+        index = index & self.const((1 << (len(table) - 1).bit_length()) - 1, "i32")
         if host().vector_bits == 512 and self.width == 16:
-            return self._words([self._gathered(entries, index, first) for first in (0, 8)], (range(0, 32, 2), range(1, 32, 2)))
-        # Lane by lane, which takes less time than a gather on Zen 3. The lanes of two vectors stand as one shuffle a word needs them.
+            return self._gathered(index, table)
+        return self._one_by_one(index, table)
+
+    def _permuted(self, index: Value, table: list[int]) -> Value:
+        """Words of a table in registers, of which an instruction selects from 32 by the low five bits of an index."""
+        words, name = self.vectors["i32"], "llvm.x86.avx512.vpermi2var.d.512"
+        self.code.module.declare(f"@{name}", f"declare {words} @{name}({words}, {words}, {words})")
+        memory = self.code.opaque(self.code.constants("i32", table))
+        parts = [memory.load(words, at) for at in range(0, len(table), 16)]
+        found = [self.code.call(name, words, parts[i], index, parts[i + 1]) for i in range(0, len(parts), 2)]
+        bit = 32
+        while len(found) > 1:
+            upper = (index & self.const(bit, "i32")).ne(0)
+            found = [upper.select(found[i + 1], found[i]) for i in range(0, len(found), 2)]
+            bit *= 2
+        return found[0]
+
+    def _gathered(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
+        """Entries from memory, eight with one instruction."""
+        name, entries = "llvm.x86.avx512.mask.gather.dpq.512", self.code.constants("i64", table)
+        self.code.module.declare(f"@{name}", f"declare <8 x i64> @{name}(<8 x i64>, ptr, <8 x i32>, <8 x i1>, i32 immarg)")
+        every = "<8 x i1> splat (i1 true), i32 8"
+        eights = [
+            self.code.emit(f"call <8 x i64> @{name}(<8 x i64> zeroinitializer, {entries}, {index.part(first, 8)}, {every})", "<8 x i64>")
+            for first in (0, 8)
+        ]
+        return self._words(eights, (range(0, 32, 2), range(1, 32, 2)))
+
+    def _one_by_one(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
+        """Entries lane by lane, which takes less time than a gather on Zen 3.
+
+        The lanes of two vectors stand as one shuffle a word needs them.
+        """
+        entries, half = self.code.constants("i64", table), f"<{self.width // 2} x i64>"
         pairs = index.cast(half)
         found = ["poison", "poison"]
         for lane in range(self.width):
@@ -252,16 +288,6 @@ class LlvmVocabulary:
             found[which] = self.code.emit(f"insertelement {half} {found[which]}, {entry}, i32 {place}", half).ref
         lanes = [4 * (lane // 4) + 2 * (lane % 2) + self.width * (lane // 2 % 2) for lane in range(self.width)]
         return self._words([Value(self.code, half, ref) for ref in found], (lanes, [lane + 1 for lane in lanes]))
-
-    def _gathered(self, entries: Value, index: Value, first: int) -> Value:
-        """The entries of eight lanes."""
-        lanes = ", ".join(f"i32 {first + lane}" for lane in range(8))
-        eight = self.code.emit(f"shufflevector {index}, {index.type} poison, <8 x i32> <{lanes}>", "<8 x i32>")
-        name = "llvm.x86.avx512.mask.gather.dpq.512"
-        self.code.module.declare(f"@{name}", f"declare <8 x i64> @{name}(<8 x i64>, ptr, <8 x i32>, <8 x i1>, i32 immarg)")
-        return self.code.emit(
-            f"call <8 x i64> @{name}(<8 x i64> zeroinitializer, {entries}, {eight}, <8 x i1> splat (i1 true), i32 8)", "<8 x i64>"
-        )
 
     def _words(self, entries: Iterable[Value], places: Iterable[Sequence[int]]) -> tuple[Value, Value]:
         """The low and the high words of the entries in two vectors, which stand in these places."""

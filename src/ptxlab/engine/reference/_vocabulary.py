@@ -230,7 +230,8 @@ class NumpyVocabulary:
     def repeated(self, a: Value) -> Value:
         return (a & np.uint32(0xFFFF)) * np.uint32(0x10001)
 
-    def table(self, index: Value, table: tuple[int, ...]) -> tuple[Value, Value]:
+    def table(self, a: Value, first: int, table: tuple[int, ...]) -> tuple[Value, Value]:
+        index = a >> np.uint32(first) & np.uint32((1 << (len(table) - 1).bit_length()) - 1)
         found = np.array(table, np.uint64)[index]
         return found.astype(np.uint32), (found >> np.uint64(32)).astype(np.uint32)
 

@@ -66,7 +66,7 @@ def _ex2(x: Vocabulary, a: Value) -> Value:
     # A negative number with a fraction is complemented, not negated: one less.
     whole = x.eq(masked(x, fixed, 0x7FFFFF), x.const(0, "i32"))
     fixed = x.add(fixed, x.select(whole, x.const(0, "i32"), x.ashr(fixed, x.const(31, "i32"))))
-    result = x.add(fixed, x.lshr(excess(x, _EX2, x.shl(fixed, x.const(9, "i32"))), x.const(2, "i32")))
+    result = x.add(fixed, x.lshr(excess(x, _EX2, fixed, 17), x.const(2, "i32")))
     return x.fabs(settled(x, a, _at_least(x, result, _NORMAL)))
 
 

@@ -19,12 +19,11 @@ __all__ = ["Binade", "Binades", "binade", "binades", "excess", "interpolated", "
 
 @dataclass(frozen=True)
 class Binade:
-    """A function whose results lie in one binade: ``entries`` as `excess` reads them, and how many bits select the interval."""
+    """A function whose results lie in one binade: ``entries`` as `excess` reads them."""
 
     entries: tuple[int, ...]
     scale: int
     offset: int
-    interval: int
     even: bool
 
 
@@ -33,23 +32,21 @@ def binade(
 ) -> Binade:
     """The sum is ``(value << scale) + offset + slope * rest + 2 * curvature * square``; ``2**scale`` is a quarter of a result's last bit.
 
-    So that 32 bits hold every sum, an entry lacks ``linear`` times the place in all intervals; ``more`` is added to it. From the lowest
-    bit on it has 32 bits of the value, 16 of the curvature and 16 of the slope. `excess` multiplies the slope with the low 16 bits of the
-    rest as a signed number, so that each interval has an entry for each value of the bits of the rest from bit 15 on. With ``even`` the
-    lowest bit of every rest is 0, and is left out. The rows begin with even exponents; with ``odd``, the entries begin with odd ones.
+    So that 32 bits hold every sum, an entry counts the rest from the middle of its interval and lacks ``linear`` times the place in all
+    intervals; ``more`` is added to it. From the lowest bit on it has 32 bits of the value, 16 of the curvature and 16 of the slope. With
+    ``even`` the lowest bit of every rest is 0, and is left out. The rows begin with even exponents; with ``odd``, the entries begin with
+    odd ones.
     """
-    parts = 2 if even else 4
 
-    def entry(number: int, part: int, value: int, slope: int, second: int) -> int:
+    def entry(number: int, value: int, slope: int, second: int) -> int:
         slope -= linear << scale
-        value += ((part + 1) // 2 * slope << 16 + even >> scale) - (linear * number << 17) + (offset >> scale) + more
-        factor = second * curvature << 1 - even
-        return value & 0xFFFFFFFF | (factor & 0xFFFF | (slope & 0xFFFF) << 16) << 32
+        value += (slope << 16 >> scale) - (linear * number << 17) + (offset >> scale) + more
+        return value & 0xFFFFFFFF | (second * curvature & 0xFFFF | (slope & 0xFFFF) << 16) << 32
 
-    entries = tuple(entry(number, part, *row) for number, row in enumerate(coefficients) for part in range(parts))
+    entries = tuple(entry(number, *row) for number, row in enumerate(coefficients))
     if odd:
         entries = entries[len(entries) // 2 :] + entries[: len(entries) // 2]
-    return Binade(entries, scale, offset & (1 << scale) - 1, (len(coefficients) - 1).bit_length(), even)
+    return Binade(entries, scale, offset & (1 << scale) - 1, even)
 
 
 @dataclass(frozen=True)
@@ -91,33 +88,29 @@ def _mean(x: Vocabulary, a: Value, b: Value) -> Value:
     return x.trunc(x.lshr(x.add(x.add(x.zext(a, "i32"), x.zext(b, "i32")), one), one), "i16")
 
 
-def excess(x: Vocabulary, of: Binade, at: Value) -> Value:
+def excess(x: Vocabulary, of: Binade, place: Value, first: int) -> Value:
     """The sum without ``linear`` times the place and with ``more``, truncated to a quarter of the last bit of the results.
 
-    The place is given from bit 31 of ``at`` on down: the bits that select the interval, and the 17 bits of the rest.
+    The bits of ``place`` from ``first`` on select the interval; those below are the rest, without the lowest of its 17 bits if ``even``.
     """
-    bits = (len(of.entries) - 1).bit_length()
-    value, factors = x.table(_lshr(x, at, 32 - bits), of.entries)
-    both = x.repeated(_lshr(x, _shl(x, at, of.interval), 16))
-    rest = _shl(x, at, bits - 1)
-    products = x.dot(factors, x.or_(masked(x, rest, 0xFFFF0000), masked(x, _square(x, both), 0xFFFF)))
-    sum = x.add(products, x.const(of.offset >> of.even, "i32"))
-    return x.add(value, x.ashr(sum, x.const(of.scale - of.even, "i32")))
-
-
-def _shl(x: Vocabulary, a: Value, amount: int) -> Value:
-    return x.shl(a, x.const(amount, "i32"))
-
-
-def _lshr(x: Vocabulary, a: Value, amount: int) -> Value:
-    return x.lshr(a, x.const(amount, "i32"))
+    value, factors = x.table(place, first, of.entries)
+    rest = x.shl(place, x.const(32 - first, "i32"))
+    square = _square(x, x.repeated(x.lshr(rest, x.const(16, "i32"))))
+    centred = x.xor(rest, x.const(1 << 31, "i32"))
+    sum = x.dot(factors, x.or_(masked(x, centred, 0xFFFF0000), masked(x, square, 0xFFFF)))
+    if of.even:
+        return x.add(value, x.ashr(x.add(sum, x.const(of.offset >> 1, "i32")), x.const(of.scale - 1, "i32")))
+    odd = x.ne(masked(x, rest, 1 << 15), x.const(0, "i32"))
+    sum = x.add(x.add(sum, sum), x.const(of.offset, "i32"))
+    sum = x.add(sum, x.select(odd, x.ashr(factors, x.const(16, "i32")), x.const(0, "i32")))
+    return x.add(value, x.ashr(sum, x.const(of.scale, "i32")))
 
 
 def interpolated(x: Vocabulary, of: Binades, place: Value) -> Value:
     """The sum in f64, for a place in an i32: its low 17 bits are the rest, the others select the interval."""
-    low, high = x.table(x.lshr(place, x.const(17, "i32")), of.entries)
+    low, high = x.table(place, 17, of.entries)
     rest = masked(x, place, 0x1FFFF)
-    square = masked(x, _square(x, x.repeated(_lshr(x, place, 1))), 0xFFFF)
+    square = masked(x, _square(x, x.repeated(x.lshr(place, x.const(1, "i32")))), 0xFFFF)
     value, slope = masked(x, low, (1 << 26) - 1), x.lshr(high, x.const(13, "i32"))
     curvature = x.or_(x.lshr(low, x.const(26, "i32")), x.shl(masked(x, high, 0x1FFF), x.const(6, "i32")))
     value, slope, curvature, rest, square = (x.sitof(part, "f64") for part in (value, slope, curvature, rest, square))

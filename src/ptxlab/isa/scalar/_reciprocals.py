@@ -53,7 +53,7 @@ def _large(x: Vocabulary, a: Value) -> Value:
 def _usual_rcp(x: Vocabulary, a: Value) -> tuple[Value, Value]:
     """1/a where a and 1/a are normal, and where they are not; 2**126 is the largest such a."""
     word = x.bitcast(a, "i32")
-    found = excess(x, _RCP, _shl(x, word, 9))
+    found = excess(x, _RCP, word, 16)
     result = x.sub(x.ashr(found, x.const(2, "i32")), word)
     result = x.or_(masked(x, result, _MAGNITUDE), masked(x, word, _SIGN))
     return x.bitcast(result, "f32"), _outside(x, _shl(x, word, 1), 1 << 24, (253 << 24) + 1)
@@ -156,7 +156,7 @@ def div_approx(x: Vocabulary, q: Qualifiers, a: Value, b: Value) -> Value:
 def _usual_sqrt(x: Vocabulary, a: Value) -> tuple[Value, Value]:
     """The root of a normal positive number, and where a is not one."""
     word = x.bitcast(a, "i32")
-    result = _lshr(x, x.add(word, _lshr(x, excess(x, _SQRT, _shl(x, word, 8)), 1)), 1)
+    result = _lshr(x, x.add(word, _lshr(x, excess(x, _SQRT, word, 17), 1)), 1)
     return x.bitcast(result, "f32"), _outside(x, word, _NORMAL, _INFINITY)
 
 
@@ -170,15 +170,15 @@ def _rare_sqrt(x: Vocabulary, a: Value) -> Value:
 def _usual_rsqrt(x: Vocabulary, a: Value) -> tuple[Value, Value]:
     """1/sqrt(a) of a normal positive number, and where a is not one."""
     word = x.bitcast(a, "i32")
-    found = x.ashr(_exact_at_one(x, _shl(x, word, 8)), x.const(1, "i32"))
+    found = x.ashr(_exact_at_one(x, word, 17), x.const(1, "i32"))
     result = _lshr(x, x.add(x.sub(x.const(377 << 23, "i32"), word), found), 1)
     return x.bitcast(result, "f32"), _outside(x, word, _NORMAL, _INFINITY)
 
 
-def _exact_at_one(x: Vocabulary, at: Value) -> Value:
+def _exact_at_one(x: Vocabulary, word: Value, first: int) -> Value:
     """What `excess` gives for 1/sqrt; the result for 1 is 1."""
-    one = x.select(x.eq(at, x.const(_SIGN, "i32")), x.const(4, "i32"), x.const(0, "i32"))
-    return x.add(excess(x, _RSQRT, at), one)
+    at_one = x.eq(_shl(x, word, 25 - first), x.const(_SIGN, "i32"))
+    return x.add(excess(x, _RSQRT, word, first), x.select(at_one, x.const(4, "i32"), x.const(0, "i32")))
 
 
 def _rare_rsqrt(x: Vocabulary, a: Value) -> Value:
@@ -245,7 +245,7 @@ def _settled_high(x: Vocabulary, magnitude: Value, result: Value) -> Value:
 def _rcp_high(x: Vocabulary, a: Value) -> Value:
     word = _high_word(x, a)
     magnitude = masked(x, word, _MAGNITUDE)
-    found = x.ashr(excess(x, _RCP, _shl(x, word, 12)), x.const(5, "i32"))
+    found = x.ashr(excess(x, _RCP, word, 13), x.const(5, "i32"))
     result = x.add(x.sub(x.const(2048 << 20, "i32"), magnitude), found)
     result = x.select(x.slt(result, x.const(_HIGH_NORMAL, "i32")), x.const(0, "i32"), result)
     result = x.select(x.ult(magnitude, x.const(_HIGH_NORMAL, "i32")), x.const(_HIGH_INFINITY, "i32"), result)
@@ -255,7 +255,7 @@ def _rcp_high(x: Vocabulary, a: Value) -> Value:
 def _rsqrt_high(x: Vocabulary, a: Value) -> Value:
     word = _high_word(x, a)
     magnitude = masked(x, word, _MAGNITUDE)
-    found = x.ashr(_exact_at_one(x, _shl(x, word, 11)), x.const(4, "i32"))
+    found = x.ashr(_exact_at_one(x, word, 14), x.const(4, "i32"))
     result = _lshr(x, x.add(x.sub(x.const(3065 << 20, "i32"), magnitude), found), 1)
     result = x.select(x.eq(word, x.const(_HIGH_INFINITY, "i32")), x.const(0, "i32"), result)
     result = x.select(x.slt(word, x.const(0, "i32")), x.const(NAN32, "i32"), result)

@@ -87,6 +87,8 @@ class UndefinedBitsObserver(UsesOfUndefinedBits):
         self._tensors: dict[int, WatchedMemory] = {}
         self._owned: dict[int, set[tuple[int, int]]] = {}
         self._issued: dict[int, _Issue] = {}
+        self._performing: tuple[Op, set[int]] | None = None
+        """The operation that performs, and the origins of the undefined bits that it reads."""
         self._callback = _CALLBACK(self._called)
         self._address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
@@ -138,12 +140,14 @@ class UndefinedBitsObserver(UsesOfUndefinedBits):
 
     def performing(self, operation: AsyncOperation) -> None:
         issue = self._issued.pop(id(operation), None)
+        self._performing = None
         if issue is None:
             return
         origins = set(issue.origins)
         op = operation.op
         for held, first, stop in self._mirrors.undefined(access for access in issue.accesses if not access.write or access.reads):
             origins |= self._reads(issue.warp, op, issue.lanes, held, slice(first, stop)) | {READ | op.index}
+        self._performing = op, origins
         writes = [access for access in issue.accesses if access.write]
         if operation.undefined is None:
             self._mirrors.fill(writes, bool(origins))
@@ -160,6 +164,12 @@ class UndefinedBitsObserver(UsesOfUndefinedBits):
                 self._note(origins, op)
                 for origin in origins:
                     self._register_uses.setdefault(origin, _stored(op, issue))
+
+    def ended_by_finding(self) -> None:
+        """The launch has ended before its end. If it ended while an operation performed, what that has read is used: it decided the end."""
+        if self._launch.scheduler.performing is not None and self._performing is not None:
+            op, origins = self._performing
+            self._note(origins, op)
 
     def accessed(self, warp: Warp, accesses: Iterable[MemoryAccess]) -> None:
         listed = tuple(accesses)

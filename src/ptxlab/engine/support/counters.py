@@ -64,9 +64,14 @@ _SHARED_PATTERN, _GLOBAL_PATTERN, PATTERN_WORDS = 0, _DISTANCES + 32, 2 * (_DIST
 
 
 def count_executions(context: Value, op: int) -> None:
-    """Count that the converged lanes execute a node, which begins with an op."""
-    row = _row(context, context.function.const("i64", op))
-    _add(row, Counter.EXECUTIONS, context.function.const("i64", 1))
+    """Count that the converged lanes execute a node, which begins with an op, and note it in the trace of the warp, if there is one."""
+    code = context.function
+    place = context.word(Word.TRACE)
+    with code.when(place.ne(0)):
+        context.pointer(Word.TRACE).store(code.const("i32", op), align=4)
+        context.set_word(Word.TRACE, place + 4)
+    row = _row(context, code.const("i64", op))
+    _add(row, Counter.EXECUTIONS, code.const("i64", 1))
     _add(row, Counter.THREADS, context.load("i32", 2 * Word.MASK).intrinsic("ctpop").to("i64"))
 
 

@@ -54,7 +54,15 @@ _BY_BASE = {
     "mma": Pipe.MATRIX,
 }
 _ARITHMETIC = (Pipe.ADD, Pipe.MULTIPLY, Pipe.FLOAT, Pipe.LOGIC)
-_FLOATS = {"f32": Pipe.FLOAT, "f32x2": Pipe.FLOAT, "f64": Pipe.DOUBLE, "f16": Pipe.HALF, "f16x2": Pipe.HALF, "bf16": Pipe.HALF, "bf16x2": Pipe.HALF}
+_FLOATS = {
+    "f32": Pipe.FLOAT,
+    "f32x2": Pipe.FLOAT,
+    "f64": Pipe.DOUBLE,
+    "f16": Pipe.HALF,
+    "f16x2": Pipe.HALF,
+    "bf16": Pipe.HALF,
+    "bf16x2": Pipe.HALF,
+}
 
 
 def pipe_of(op: Op) -> Pipe:

@@ -177,7 +177,13 @@ class Profile:
 
     @classmethod
     def of(
-        cls, launch: Launch, roles: tuple[Role, ...], table: NDArray[np.int64], products: tuple[ProductCounts, ...], tensor_columns: int, sample: Sample
+        cls,
+        launch: Launch,
+        roles: tuple[Role, ...],
+        table: NDArray[np.int64],
+        products: tuple[ProductCounts, ...],
+        tensor_columns: int,
+        sample: Sample,
     ) -> Self:
         """The profile of a launch that has ended, with ``table[role, op, column]``."""
         executed = np.flatnonzero(table[..., 0].any(axis=0))
@@ -195,6 +201,15 @@ class Profile:
     def estimate(self) -> Estimate | None:
         """How long the launch would take; None if no CTA ran to its end."""
         return estimate(self.sample, self.occupancy.ctas_per_sm)
+
+    def waits_by_line(self) -> dict[int, float]:
+        """By line of the PTX the part of the time of warps that they would wait there, by the estimate."""
+        found: dict[int, float] = {}
+        waits = {} if self.estimate is None else self.estimate.waits_of
+        for index, part in waits.items():
+            line = self.sample.launch.program.ops[index].line
+            found[line] = found.get(line, 0.0) + part
+        return found
 
     @property
     def totals(self) -> Counts:
@@ -247,6 +262,7 @@ class Profile:
             ],
             "products": [each.as_dict() for each in self.products],
             "occupancy": self.occupancy.as_dict(),
+            "estimate": None if self.estimate is None else self.estimate.as_dict(),
             "assembled": None if self.assembled is None else asdict(self.assembled),
             "ptx_lines": [line.as_dict() for line in self.lines()],
             "source_lines": [line.as_dict() for line in self.lines("source") if line.place is not None],

@@ -108,7 +108,9 @@ def _cost(
     effects = op.effects
     if isinstance(effects, Asynchronous):
         if effects.unit is Unit.COPY:
-            return Cost(Kind.COPY, Pipe.MEMORY, max(wavefronts * known.copy_wavefronts, 1.0), 0.0, reads, (), moved * _SECTOR, effects.completion)
+            return Cost(
+                Kind.COPY, Pipe.MEMORY, max(wavefronts * known.copy_wavefronts, 1.0), 0.0, reads, (), moved * _SECTOR, effects.completion
+            )
         if effects.unit is Unit.WARPGROUP and shape is not None:
             product, operands = _product(op, shape, known)
             return Cost(Kind.PRODUCT, pipe, cycles, 0.0, (), (), product, effects.completion, shared=operands)
@@ -130,7 +132,9 @@ def _cost(
     if isinstance(effects, TensorTransfer):
         return Cost(Kind.SHARED, pipe, cycles, known.shared_latency, reads, writes, 4.0)
     if sectors:
-        return Cost(Kind.GLOBAL, pipe, max(wavefronts, sectors / _SECTORS_IN_A_CYCLE, cycles), known.l2_latency, reads, writes, moved * _SECTOR)
+        return Cost(
+            Kind.GLOBAL, pipe, max(wavefronts, sectors / _SECTORS_IN_A_CYCLE, cycles), known.l2_latency, reads, writes, moved * _SECTOR
+        )
     if wavefronts:
         return Cost(Kind.SHARED, pipe, wavefronts, known.shared_latency, reads, writes, wavefronts)
     if pipe is Pipe.MATRIX:

@@ -56,7 +56,7 @@ class Parameters:
     l2_latency: float = _known(_MICRO, 275.0)
     dram_latency: float = _known(_MICRO, 640.0)
     shared_latency: float = _known(_MICRO, 23.0)
-    l2_bytes: float = _known(_KERNELS, 64.0)
+    l2_bytes: float = _known(_KERNELS, 72.0)
     """Between an SM and L2 in a cycle, when all SMs use it."""
     dram_bytes: float = _known(_KERNELS, 2150.0)
     """In a cycle, for all SMs."""
@@ -73,7 +73,7 @@ class Parameters:
     """From the issue of a wgmma to its wait, without the product itself."""
     operand_bytes: float = _known(_MICRO, 128.0)
     """Of shared memory that the tensor core reads in a cycle."""
-    operand_share: float = _known(_KERNELS, 0.5)
+    operand_share: float = _known(_KERNELS, 1.0)
     """The part of these reads that other accesses of shared memory wait for."""
     copy_wavefronts: float = _known(_KERNELS, 1.5)
     """Wavefronts of cp.async, by those of its words in shared memory."""

@@ -2,6 +2,8 @@
 
 ``ptxlab profile``: launch it, and say what its instructions execute, what their accesses cost, and how long it would take.
 
+``ptxlab report``: the same as one page.
+
 ``ptxlab warmup``: compile ahead what a first launch would compile.
 """
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from ptxlab.machine import Result
     from ptxlab.profile import Profile
 
-__all__ = ["compare", "profile", "run", "unexpected", "warmup"]
+__all__ = ["compare", "profile", "report", "run", "unexpected", "warmup"]
 
 
 _FILE_WIDTH = 120
@@ -102,8 +104,10 @@ def profile(launch_file: Path, by: str | None, everything: bool, compare: Path |
         result, counted = _profiled(launch_file, options)
         other = None if compare is None else _profiled(compare, options)
     found = (*result.diagnostics, *(other[0].diagnostics if other is not None else ()))
-    compared = {} if other is None else {"compared": other[1].as_dict()}
-    emit(found, form, profile=counted.as_dict(), stats=result.stats.as_dict(), **compared)
+    facts: dict[str, Any] = {"profile": counted.as_dict(), "stats": result.stats.as_dict()}
+    if other is not None:
+        facts["compared"] = other[1].as_dict()
+    emit(found, form, **facts)
     if not form:
         has_source = any(each.source is not None for each in counted.instructions)
         console = Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH)
@@ -112,6 +116,28 @@ def profile(launch_file: Path, by: str | None, everything: bool, compare: Path |
         else:
             console.print(profile_comparison(counted, other[1]))
     sys.exit(1 if findings(found) else 0)
+
+
+@click.command()
+@click.argument("launch_file", type=click.Path(path_type=Path))
+@launch_options(LaunchOptions)
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), default=Path("report.html"), show_default=True)
+@JSON
+def report(launch_file: Path, output: Path, form: str | None, options: dict[str, str]) -> None:
+    """Write one page about the kernel of LAUNCH_FILE: estimated timeline, counters by line, rooflines, findings.
+
+    No check runs unless --check names one. The page loads nothing from a network.
+    """
+    from ptxlab.view import report_page
+
+    with refusing(form, interrupted="interrupted: there is no report"):
+        result, counted = _profiled(launch_file, options)
+    with writing(output):
+        output.write_text(report_page(counted, result.diagnostics), encoding="utf-8")
+    emit(result.diagnostics, form, report=str(output))
+    if not form:
+        click.echo(f"{output}: {output.stat().st_size:,} bytes")
+    sys.exit(1 if findings(result.diagnostics) else 0)
 
 
 def _profiled(launch_file: Path, options: dict[str, str]) -> tuple[Result, Profile]:

@@ -9,6 +9,7 @@ from ptxlab.view._picture import EMPTY, Panel, Picture
 from ptxlab.view._profile import profile_comparison, profile_tables
 from ptxlab.view._provenance import draw_provenance
 from ptxlab.view._registers import draw_fragment, draw_wgmma_fragment
+from ptxlab.view._report import report_page
 from ptxlab.view._shared_memory import draw_banks, draw_operand
 from ptxlab.view._tensor_memory import draw_accumulator, draw_copy, draw_matrix_a, draw_metadata, draw_scale_factors
 
@@ -33,4 +34,5 @@ __all__ = [
     "explorer_tables",
     "profile_comparison",
     "profile_tables",
+    "report_page",
 ]

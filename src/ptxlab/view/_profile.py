@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ptxlab.profile import COLUMNS, Counts, Estimate, LineCounts, Profile
 
-__all__ = ["profile_comparison", "profile_tables"]
+__all__ = ["estimate_words", "profile_comparison", "profile_tables", "summary_words"]
 
 _LONGEST = 44
 """Characters of a line of PTX that are shown."""
@@ -68,7 +68,7 @@ def profile_tables(found: Profile, by: str = "ptx", everything: bool = False) ->
     if len(found.roles) > 1:
         roles.add_section()
         roles.add_row("all", *(heading.cell(totals) for heading in shown))
-    parts: list[Text | Table] = [Text(line) for line in _summary(found)]
+    parts: list[Text | Table] = [Text(line) for line in summary_words(found)]
     parts.append(roles)
     if found.products:
         parts.append(_products(found))
@@ -76,7 +76,7 @@ def profile_tables(found: Profile, by: str = "ptx", everything: bool = False) ->
     title = "source line" if by == "source" else "PTX line"
     parts.append(_table(title, shown, ((_title(line), line.counts) for line in lines)))
     if found.estimate is not None:
-        parts += [Text(line) for line in _estimated(found, found.estimate)]
+        parts += [Text(line) for line in estimate_words(found, found.estimate)]
     return Group(*parts)
 
 
@@ -135,10 +135,11 @@ def _costs(counts: Counts) -> bool:
     return any(heading.number(counts) for heading in _HEADINGS[1:])
 
 
-def _estimated(found: Profile, estimate: Estimate) -> Iterator[str]:
+def estimate_words(found: Profile, estimate: Estimate) -> Iterator[str]:
     """The estimate of time in words."""
     known = estimate.parameters
-    yield f"estimate for {known.target}: {estimate.cycles:,.0f} cycles, {estimate.nanoseconds / 1000:,.1f} us at {known.clock:g} GHz; memory is warm"
+    time = f"{estimate.cycles:,.0f} cycles, {estimate.nanoseconds / 1000:,.1f} us at {known.clock:g} GHz"
+    yield f"estimate for {known.target}: {time}; memory is warm"
     peak = max(estimate.roofline, key=lambda name: estimate.roofline[name])
     yield f"limited by {estimate.limiter}; {estimate.fraction_of_peak:.0%} of the peak of {peak}"
     yield _parts("an SM is busy with", estimate.occupied)
@@ -153,7 +154,7 @@ def _parts(what: str, parts: dict[str, float]) -> str:
     return f"{what} " + ", ".join(f"{name} {part:.0%}" for name, part in parts.items() if part >= _LEAST_SHOWN)
 
 
-def _summary(found: Profile) -> Iterator[str]:
+def summary_words(found: Profile) -> Iterator[str]:
     """The occupancy in words."""
     held = found.occupancy
     yield f"{found.kernel} for {found.target}: {found.ctas} of {held.ctas} CTAs executed"

@@ -26,7 +26,7 @@ CONSUME = """
 
 @dataclass(frozen=True)
 class Access:
-    """``form``: the instruction in short; ``text``: in PTX, where %r4 is the address in shared memory, and %rd5 the one in global memory."""
+    """``form``: the instruction in short; ``text``: in PTX; %r4 is the address in shared memory, %rd5 the one in global memory."""
 
     form: str
     text: str

@@ -100,6 +100,10 @@ def _triton(name: str, problem: Problem, configuration: Configuration) -> Kernel
     return Kernel(name, text, tuple(args), grid, info["block"], info["shared_bytes"], (arrays[-1],), info["entry"], module=True)
 
 
+def _multicast(entry: str, a: str, b: str, shape: tuple[int, int, int], cluster: tuple[int, int]) -> Kernel:
+    return warpgroup_gemm(entry, a, b, shape, 512, cluster=cluster)
+
+
 def _warp_gemm(entry: str, kind: str, rows: int, columns: int, size: int) -> Kernel:
     a, b = (np.resize(data("fp16", 1 << 16, seed=seed).view(np.uint8), (side, size)) for seed, side in ((1, rows), (2, columns)))
     d = np.zeros((rows, columns), np.uint32)
@@ -130,8 +134,16 @@ CUDA: tuple[tuple[str, str, Callable[[], Kernel]], ...] = (
     ("GEMM", "gemm_e4m3/2048x2048x16", partial(warpgroup_gemm, "gemm_e4m3", "e4m3", "e4m3", (2048, 2048, 16), 512)),
     ("GEMM", "gemm_e4m3_promoted/2048x2048x16", partial(warpgroup_gemm, "gemm_e4m3_promoted", "e4m3", "e4m3", (2048, 2048, 16), 512)),
     ("GEMM", "gemm_tf32_persistent/2048x2048x32", partial(warpgroup_gemm, "gemm_tf32_persistent", "tf32", "tf32", (2048, 2048, 32), 132)),
-    ("GEMM", "gemm_f16_multicast_a/2048x2048x32", partial(warpgroup_gemm, "gemm_f16_multicast_a", "f16", "f16", (2048, 2048, 32), 512, cluster=(1, 2))),
-    ("GEMM", "gemm_s8_multicast_b/2048x2048x16", partial(warpgroup_gemm, "gemm_s8_multicast_b", "s8", "u8", (2048, 2048, 16), 512, cluster=(2, 1))),
+    (
+        "GEMM",
+        "gemm_f16_multicast_a/2048x2048x32",
+        partial(warpgroup_gemm, "gemm_f16_multicast_a", "f16", "f16", (2048, 2048, 32), 512, cluster=(1, 2)),
+    ),
+    (
+        "GEMM",
+        "gemm_s8_multicast_b/2048x2048x16",
+        partial(warpgroup_gemm, "gemm_s8_multicast_b", "s8", "u8", (2048, 2048, 16), 512, cluster=(2, 1)),
+    ),
     ("GEMM", "warp_f32_f16/1024x1024x2048", partial(_warp_gemm, "warp_f32_f16", "f16", 1024, 1024, 2048)),
     ("GEMM", "warp_f32_bf16/2048x2048x1024", partial(_warp_gemm, "warp_f32_bf16", "bf16", 2048, 2048, 1024)),
     ("GEMM", "warp_s32_s8/2048x2048x1024", partial(_warp_gemm, "warp_s32_s8", "u8", 2048, 2048, 1024)),
@@ -140,7 +152,7 @@ CUDA: tuple[tuple[str, str, Callable[[], Kernel]], ...] = (
     ("softmax", "softmax_online/4096x4096", partial(_rows, "softmax_online", 4096, 4096)),
     ("softmax", "log_softmax_fast/4096x2048", partial(_rows, "log_softmax_fast", 4096, 2048)),
     ("norms", "layer_norm_welford/8192x1024", partial(_layer_norm, 8192, 1024)),
-)  # fmt: skip
+)
 """Kernels in CUDA C++ of `tests.hardware.kernels`, each a problem of its own."""
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -142,10 +141,9 @@ def main(which: str, *words: str) -> None:
     names = [name for name in chosen if not words or any(word in name for word in words)]
     found = []
     for name in names:
-        begin = time.time()
         each = compared(name)
         found.append(each)
-        print(f"{name:42} {each.cycles:9.0f} {each.estimate:9.0f} {each.error:+7.1%}  {each.limiter:24} {time.time() - begin:5.1f} s", flush=True)
+        print(f"{name:42} {each.cycles:9.0f} {each.estimate:9.0f} {each.error:+7.1%}  {each.limiter}", flush=True)
     halves = {"fitted": [e for e in found if not held_out(e.name)], "held out": [e for e in found if held_out(e.name)]}
     for title, half in halves.items():
         if half:
@@ -156,7 +154,8 @@ def main(which: str, *words: str) -> None:
         commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
         median, ninth = errors(halves["held out"])
         with (DATA / "evaluations.log").open("a") as log:
-            log.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M} on {commit}: {len(halves['held out'])} kernels, median {median:.1%}, 90th {ninth:.1%}\n")
+            now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} on {commit}"
+            log.write(f"{now}: {len(halves['held out'])} kernels, median {median:.1%}, 90th percentile {ninth:.1%}\n")
 
 
 if __name__ == "__main__":

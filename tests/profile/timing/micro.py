@@ -43,9 +43,21 @@ def _chains(step: str, chains: int) -> str:
 
 
 def _measure(
-    name: str, step: str, *, warps: int = 1, chains: int = 1, unroll: int = UNROLL, loops: int = LOOPS, before: str = "", size: int = 1 << 16,
-    grid: int = 1, cluster: tuple[int, int, int] = (1, 1, 1), maps: bool = False, only: str = "", after: str = "",
-) -> Micro:  # fmt: skip
+    name: str,
+    step: str,
+    *,
+    warps: int = 1,
+    chains: int = 1,
+    unroll: int = UNROLL,
+    loops: int = LOOPS,
+    before: str = "",
+    size: int = 1 << 16,
+    grid: int = 1,
+    cluster: tuple[int, int, int] = (1, 1, 1),
+    maps: bool = False,
+    only: str = "",
+    after: str = "",
+) -> Micro:
     """``step`` with # for the number of a chain; ``before`` is executed once; ``only`` a guard for what is measured."""
     body = "\n".join(_chains(step, chains) for _ in range(unroll))
     set_up = "\n".join(
@@ -55,7 +67,8 @@ def _measure(
     )
     uses = "\n".join(
         f"xor.b32 %r40, %r40, %r{c}; mov.b32 %r41, %f{c}; xor.b32 %r40, %r40, %r41; cvt.u32.u64 %r41, %d{c}; xor.b32 %r40, %r40, %r41;"
-        f"mov.b64 %d41, %fd{c % 8}; cvt.u32.u64 %r41, %d41; xor.b32 %r40, %r40, %r41; mov.b32 %r41, {{%h{2 * c}, %h{2 * c + 1}}}; xor.b32 %r40, %r40, %r41;"
+        f"mov.b64 %d41, %fd{c % 8}; cvt.u32.u64 %r41, %d41; xor.b32 %r40, %r40, %r41;"
+        f"mov.b32 %r41, {{%h{2 * c}, %h{2 * c + 1}}}; xor.b32 %r40, %r40, %r41;"
         for c in range(8)
     )
     text = f"""
@@ -97,6 +110,8 @@ setp.eq.u32 %p10, %r40, 0x3ac51e77;
     return Micro(name, unroll * loops * chains, kernel)
 
 
+USE = " xor.b32 %r40, %r40, %r20; xor.b32 %r40, %r40, %r21; xor.b32 %r40, %r40, %r22;"
+MULTIPLIED = "{%r30, %r31, %r30, %r31}, {%r30, %r31}"
 SCALAR = {
     "add_xor.u32": "add.u32 %r#, %r#, %r30; xor.b32 %r#, %r#, %r31;",
     "mad.lo.u32": "mad.lo.u32 %r#, %r#, %r30, %r31;",
@@ -135,10 +150,10 @@ SCALAR = {
     "redux": "redux.sync.add.u32 %r#, %r#, -1;",
     "activemask": "bar.warp.sync -1;",
     "ld.shared.b32": "ld.shared.u32 %r#, [%r#];",
-    "ld.shared.v4": "ld.shared.v4.u32 {%r#, %r20, %r21, %r22}, [%r#]; xor.b32 %r40, %r40, %r20; xor.b32 %r40, %r40, %r21; xor.b32 %r40, %r40, %r22;",
+    "ld.shared.v4": "ld.shared.v4.u32 {%r#, %r20, %r21, %r22}, [%r#];" + USE,
     "st.shared.b32": "st.shared.u32 [%r32], %r#;",
     "st.shared.v4": "st.shared.v4.u32 [%r32], {%r#, %r30, %r31, %r32};",
-    "ldmatrix.x4": "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r#, %r20, %r21, %r22}, [%r#]; xor.b32 %r40, %r40, %r20; xor.b32 %r40, %r40, %r21; xor.b32 %r40, %r40, %r22;",
+    "ldmatrix.x4": "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r#, %r20, %r21, %r22}, [%r#];" + USE,
     "stmatrix.x4": "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r32], {%r#, %r30, %r31, %r33};",
     "atom.shared": "atom.shared.add.u32 %r#, [%r32], %r#;",
     "ld.global.l1": "ld.global.ca.u32 %r20, [%d#]; cvt.u64.u32 %d32, %r20; add.u64 %d#, %d#, %d32;",
@@ -151,9 +166,9 @@ SCALAR = {
     "fence.gpu": "fence.acq_rel.gpu;",
     "fence.proxy.async": "fence.proxy.async;",
     "cp.async.wait": "cp.async.cg.shared.global [%r32], [%d30], 16; cp.async.commit_group; cp.async.wait_group 0;",
-    "mma.f16": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f#, %f8, %f9, %f10}, {%r30, %r31, %r30, %r31}, {%r30, %r31}, {%f#, %f8, %f9, %f10};",
-    "mma.tf32": "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f#, %f8, %f9, %f10}, {%r30, %r31, %r30, %r31}, {%r30, %r31}, {%f#, %f8, %f9, %f10};",
-    "mma.s8": "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r#, %r24, %r25, %r26}, {%r30, %r31, %r30, %r31}, {%r30, %r31}, {%r#, %r24, %r25, %r26};",
+    "mma.f16": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f#, %f8, %f9, %f10}, " + MULTIPLIED + ", {%f#, %f8, %f9, %f10};",
+    "mma.tf32": "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f#, %f8, %f9, %f10}, " + MULTIPLIED + ", {%f#, %f8, %f9, %f10};",
+    "mma.s8": "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r#, %r24, %r25, %r26}, " + MULTIPLIED + ", {%r#, %r24, %r25, %r26};",
     "clock": "mov.u32 %r#, %clock;",
     "bar.sync": "bar.sync 0;",
 }  # fmt: skip
@@ -186,7 +201,8 @@ def _warpgroup(kind: str, n: int, products: int, from_registers: bool) -> tuple[
     step = f"wgmma.fence.sync.aligned; {one * products} wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"
     before = f".reg .{'s32' if kind == 's8' else 'f32'} %w<{n // 2}>; .reg .pred %p; setp.ne.u32 %p, %r30, 1234567;"
     before += "".join(f"mov.b32 %w{i}, 0;" for i in range(n // 2))
-    before += "cvt.u64.u32 %d42, %s; shr.u64 %d42, %d42, 4; and.b64 %d42, %d42, 0x3fff; or.b64 %d42, %d42, 0x4000004000010000; mov.u64 %d43, %d42;"
+    before += "cvt.u64.u32 %d42, %s; shr.u64 %d42, %d42, 4; and.b64 %d42, %d42, 0x3fff;"
+    before += "or.b64 %d42, %d42, 0x4000004000010000; mov.u64 %d43, %d42;"
     return step, before
 
 
@@ -196,7 +212,8 @@ def _keep(n: int) -> str:
 
 def _stream(load: str, bytes_of_thread: int | str) -> str:
     step = "".join(
-        f"ld.global.{load}.v4.u32 {{%r{8 + 4 * i}, %r{9 + 4 * i}, %r{10 + 4 * i}, %r{11 + 4 * i}}}, [%d30]; add.u64 %d30, %d30, {bytes_of_thread};"
+        f"ld.global.{load}.v4.u32 {{%r{8 + 4 * i}, %r{9 + 4 * i}, %r{10 + 4 * i}, %r{11 + 4 * i}}}, [%d30];"
+        f"add.u64 %d30, %d30, {bytes_of_thread};"
         for i in range(4)
     )
     return step + "".join(f"xor.b32 %r40, %r40, %r{i};" for i in range(8, 24))
@@ -218,7 +235,9 @@ def _all() -> Iterator[Micro]:
     arrive = f"mbarrier.arrive.shared.b64 %d31, [%s+40000]; {WAIT}"
     yield _measure("mbarrier.arrive_wait", arrive, only=ONE)
     yield _measure("cluster.barrier", "barrier.cluster.arrive; barrier.cluster.wait;", warps=4, grid=2, cluster=(2, 1, 1))
-    yield _measure("ld.dsmem.w1.c1", "ld.shared::cluster.u32 %r0, [%r0];", grid=2, cluster=(2, 1, 1), before="mapa.shared::cluster.u32 %r0, %s, 1; st.shared::cluster.u32 [%r0], %r0;", only=MEET, after=MEET)  # fmt: skip
+    other = "mapa.shared::cluster.u32 %r0, %s, 1; st.shared::cluster.u32 [%r0], %r0;"
+    load = "ld.shared::cluster.u32 %r0, [%r0];"
+    yield _measure("ld.dsmem.w1.c1", load, grid=2, cluster=(2, 1, 1), before=other, only=MEET, after=MEET)
     for kind, sides in (("f16", (8, 32, 64, 128, 256)), ("tf32", (128, 256)), ("e4m3", (128, 256)), ("s8", (128, 256))):
         for n in sides:
             for products in (1, 4):

@@ -69,8 +69,14 @@ def _blocks(*listed: tuple[int, int]) -> tuple[Configuration, ...]:
 
 
 _GEMM = _tiles(
-    (64, 64, 64, 4, 2), (64, 64, 64, 4, 4), (64, 128, 64, 4, 3), (128, 128, 32, 4, 3), (128, 128, 64, 4, 3), (128, 128, 64, 8, 4), (128, 256, 64, 8, 3)
-)  # fmt: skip
+    (64, 64, 64, 4, 2),
+    (64, 64, 64, 4, 4),
+    (64, 128, 64, 4, 3),
+    (128, 128, 32, 4, 3),
+    (128, 128, 64, 4, 3),
+    (128, 128, 64, 8, 4),
+    (128, 256, 64, 8, 3),
+)
 _TMA = _tiles(
     (64, 64, 64, 4, 3), (64, 128, 64, 4, 4), (128, 128, 64, 4, 2), (128, 128, 64, 8, 3), (128, 256, 64, 8, 3), (128, 128, 64, 8, 4)
 )
@@ -79,7 +85,15 @@ _FLASH = _pairs((64, 32, 4), (64, 64, 4), (64, 128, 4), (128, 64, 4), (128, 64, 
 _F16 = ("fp16", "fp16", "fp16")
 
 
-def _gemm(name: str, m: int, n: int, k: int, types: tuple[str, ...] = _F16, configurations: tuple[Configuration, ...] = _GEMM, kernel: str = "gemm") -> Problem:  # fmt: skip
+def _gemm(
+    name: str,
+    m: int,
+    n: int,
+    k: int,
+    types: tuple[str, ...] = _F16,
+    configurations: tuple[Configuration, ...] = _GEMM,
+    kernel: str = "gemm",
+) -> Problem:
     return Problem(name, kernel, "GEMM", {"M": m, "N": n, "K": k}, types, configurations)
 
 
@@ -93,14 +107,51 @@ PROBLEMS = (
     Problem("attention", "attention", "attention", {"S": 2048}, ("fp16",) * 4, _FLASH, {"D": 64, "CAUSAL": False}),
     Problem("attention_causal", "attention", "attention", {"S": 2048}, ("fp16",) * 4, _FLASH[:5], {"D": 64, "CAUSAL": True}),
     Problem("softmax", "softmax", "softmax", {"N": 4096}, ("fp32",) * 2, _blocks((4096, 1), (4096, 4), (4096, 8), (4096, 16))),
-    Problem("softmax_loop", "softmax_loop", "softmax", {"N": 16384}, ("fp32",) * 2, _blocks((256, 4), (512, 4), (1024, 4), (2048, 8), (4096, 8))),
-    Problem("layer_norm", "layer_norm", "norms", {"N": 4096}, ("fp16", "fp32", "fp32", "fp16"), _blocks((4096, 1), (4096, 4), (4096, 8), (4096, 16))),
-    Problem("rms_norm", "rms_norm", "norms", {"N": 8192}, ("fp16", "fp32", "fp16"), _blocks((512, 4), (1024, 4), (2048, 8), (4096, 8), (1024, 1))),
+    Problem(
+        "softmax_loop", "softmax_loop", "softmax", {"N": 16384}, ("fp32",) * 2, _blocks((256, 4), (512, 4), (1024, 4), (2048, 8), (4096, 8))
+    ),
+    Problem(
+        "layer_norm",
+        "layer_norm",
+        "norms",
+        {"N": 4096},
+        ("fp16", "fp32", "fp32", "fp16"),
+        _blocks((4096, 1), (4096, 4), (4096, 8), (4096, 16)),
+    ),
+    Problem(
+        "rms_norm",
+        "rms_norm",
+        "norms",
+        {"N": 8192},
+        ("fp16", "fp32", "fp16"),
+        _blocks((512, 4), (1024, 4), (2048, 8), (4096, 8), (1024, 1)),
+    ),
     Problem("add", "add", "element-wise", {}, ("fp32",) * 3, _blocks((128, 4), (256, 4), (1024, 4), (1024, 8), (4096, 8))),
     Problem("add_small", "add", "element-wise", {}, ("fp32",) * 3, _blocks((128, 4), (1024, 4), (4096, 8))),
     Problem("gelu", "gelu", "element-wise", {}, ("fp16",) * 2, _blocks((256, 1), (1024, 1), (1024, 4), (4096, 4), (4096, 8))),
     Problem("row_sum", "row_sum", "reductions", {"N": 8192}, ("fp32",) * 2, _blocks((128, 4), (512, 4), (1024, 4), (4096, 8), (1024, 1))),
-    Problem("column_sum", "column_sum", "reductions", {"M": 8192, "N": 4096}, ("fp32",) * 2, _pairs((32, 32, 4), (64, 32, 4), (128, 32, 8), (16, 64, 4))),
-    Problem("transpose_f32", "transpose", "transposes", {"M": 4096, "N": 4096}, ("fp32",) * 2, _pairs((32, 32, 4), (64, 32, 4), (64, 64, 4), (64, 64, 8), (128, 64, 8))),
-    Problem("transpose_f16", "transpose", "transposes", {"M": 4096, "N": 8192}, ("fp16",) * 2, _pairs((32, 32, 4), (64, 64, 4), (64, 128, 8), (128, 128, 8))),
-)  # fmt: skip
+    Problem(
+        "column_sum",
+        "column_sum",
+        "reductions",
+        {"M": 8192, "N": 4096},
+        ("fp32",) * 2,
+        _pairs((32, 32, 4), (64, 32, 4), (128, 32, 8), (16, 64, 4)),
+    ),
+    Problem(
+        "transpose_f32",
+        "transpose",
+        "transposes",
+        {"M": 4096, "N": 4096},
+        ("fp32",) * 2,
+        _pairs((32, 32, 4), (64, 32, 4), (64, 64, 4), (64, 64, 8), (128, 64, 8)),
+    ),
+    Problem(
+        "transpose_f16",
+        "transpose",
+        "transposes",
+        {"M": 4096, "N": 8192},
+        ("fp16",) * 2,
+        _pairs((32, 32, 4), (64, 64, 4), (64, 128, 8), (128, 128, 8)),
+    ),
+)

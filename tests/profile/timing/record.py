@@ -1,4 +1,6 @@
-"""Record times and counters on a GPU: ``python -m tests.profile.timing.record OUTPUT``. Needs an sm_90a GPU, cupy, ptxas; and ncu for counters.
+"""Record times and counters on a GPU: ``python -m tests.profile.timing.record OUTPUT``.
+
+Needs an sm_90a GPU, cupy, ptxas; and ncu for counters.
 
 Writes ``times.json`` (whole kernels, from CUDA graphs of several launches), ``micro.json`` (cycles), ``access_counters.json`` and
 ``kernel_counters.json`` (ncu). Each names the GPU, the driver, the tools, and the clocks that were read between the measurements.
@@ -21,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.hardware.suite._gpu import _Attribute, _Config, CLUSTER_ATTRIBUTE, Device, compile_all
+from tests.hardware.suite._gpu import CLUSTER_ATTRIBUTE, Device, _Attribute, _Config, compile_all
 from tests.hardware.suite._kernel import Kernel, entry, packed
 from tests.hardware.suite._tools import tools
 from tests.profile.timing import accesses
@@ -213,7 +215,8 @@ def measure(which: str, folder: Path, out: Path) -> None:
 
 
 def _known(metrics: Iterable[str]) -> list[str]:
-    said = subprocess.run(["ncu", "--query-metrics-collection", "profiling", "--query-metrics", "--chip", "gh100"], capture_output=True, text=True).stdout  # fmt: skip
+    query = ["ncu", "--query-metrics-collection", "profiling", "--query-metrics", "--chip", "gh100"]
+    said = subprocess.run(query, capture_output=True, text=True).stdout
     names = {line.split()[0] for line in said.splitlines() if line.strip()}
     if not names:
         return list(metrics)

@@ -14,7 +14,7 @@ def gemm(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr)
     ap = a + rm[:, None] * K + rk[None, :]
     bp = b + rn[None, :] * K + rk[:, None]
     acc = tl.zeros((BM, BN), tl.float32)
-    for _ in range(0, tl.cdiv(K, BK)):
+    for _ in range(tl.cdiv(K, BK)):
         acc = tl.dot(tl.load(ap), tl.load(bp), acc)
         ap += BK
         bp += BK
@@ -28,7 +28,7 @@ def gemm_tma(ad, bd, cd, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.con
     pm = pid % nm * BM
     pn = pid // nm * BN
     acc = tl.zeros((BM, BN), tl.float32)
-    for k in range(0, tl.cdiv(K, BK)):
+    for k in range(tl.cdiv(K, BK)):
         acc = tl.dot(ad.load([pm, k * BK]), bd.load([pn, k * BK]).T, acc)
     cd.store([pm, pn], acc.to(tl.float16))
 

@@ -17,6 +17,7 @@ from ptxlab.isa.effects import (
     ClusterWait,
     CommitGroup,
     Completion,
+    CompletionArrival,
     CtaBarrier,
     Fence,
     MbarrierWait,
@@ -74,7 +75,8 @@ class Kind(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Cost:
     """``pipe``: occupied for ``cycles``; ``amount``: wavefronts of shared memory or bytes of global memory of an execution, groups that may
-    be pending, or cycles of a product; ``shared``: cycles for which a product reads shared memory."""
+    be pending, or cycles of a product; ``shared``: cycles for which a product reads shared memory.
+    """
 
     kind: Kind
     pipe: Pipe
@@ -115,6 +117,8 @@ def _cost(
             product, operands = _product(op, shape, known)
             return Cost(Kind.PRODUCT, pipe, cycles, 0.0, (), (), product, effects.completion, shared=operands)
         return Cost(Kind.OPERATION, pipe, cycles, 0.0, reads, (), completion=effects.completion)
+    if isinstance(effects, CompletionArrival):
+        return Cost(Kind.OPERATION, pipe, cycles, 0.0, reads, (), completion=effects.of)
     if isinstance(effects, CommitGroup):
         return Cost(Kind.COMMIT, pipe, cycles, 0.0, (), (), completion=effects.of)
     if isinstance(effects, WaitGroup):

@@ -130,6 +130,7 @@ def estimate(sample: Sample, resident: int) -> Estimate | None:
         ends = sorted(replay.ends)
         middle = len(ends) // 2
         cycles += (ctas - replayed) * (ends[-1] - ends[middle - 1]) / (len(ends) - middle)
+    end = max(end, 1.0)
     occupied = {name: min(busy / end, 1.0) for name, busy in sorted(replay.busy.items(), key=lambda item: -item[1])}
     warps = sum(len(trace.warps) for trace in traces) / len(traces) * replayed
     lifetime = max(end * warps * min(resident, ctas) / max(replayed, 1), 1.0)

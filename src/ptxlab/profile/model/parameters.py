@@ -25,16 +25,48 @@ def _by_pipe(source: str, values: Mapping[Pipe, float]) -> Any:
     return field(default_factory=lambda: values, metadata={"source": source})
 
 
-_COSTS = MappingProxyType({
-    Pipe.NONE: 0.0, Pipe.ADD: 1.2, Pipe.LOGIC: 2.0, Pipe.MULTIPLY: 2.0, Pipe.FLOAT: 1.05, Pipe.HALF: 1.4, Pipe.DOUBLE: 2.2, Pipe.CONVERT: 1.1,
-    Pipe.CONVERT_INTEGER: 8.0, Pipe.SPECIAL: 8.0, Pipe.DIVIDE: 16.0, Pipe.BRANCH: 2.0, Pipe.EXCHANGE: 4.0, Pipe.REDUCE: 8.0, Pipe.MEMORY: 1.0,
-    Pipe.MATRIX: 8.0, Pipe.ISSUE: 1.0,
-})  # fmt: skip
-_LATENCIES = MappingProxyType({
-    Pipe.NONE: 0.0, Pipe.ADD: 5.0, Pipe.LOGIC: 5.0, Pipe.MULTIPLY: 4.0, Pipe.FLOAT: 4.0, Pipe.HALF: 8.0, Pipe.DOUBLE: 8.0, Pipe.CONVERT: 5.0,
-    Pipe.CONVERT_INTEGER: 17.0, Pipe.SPECIAL: 17.0, Pipe.DIVIDE: 45.0, Pipe.BRANCH: 8.0, Pipe.EXCHANGE: 17.0, Pipe.REDUCE: 44.0,
-    Pipe.MEMORY: 23.0, Pipe.MATRIX: 24.0, Pipe.ISSUE: 4.0,
-})  # fmt: skip
+_COSTS = MappingProxyType(
+    {
+        Pipe.NONE: 0.0,
+        Pipe.ADD: 1.2,
+        Pipe.LOGIC: 2.0,
+        Pipe.MULTIPLY: 2.0,
+        Pipe.FLOAT: 1.05,
+        Pipe.HALF: 1.4,
+        Pipe.DOUBLE: 2.2,
+        Pipe.CONVERT: 1.1,
+        Pipe.CONVERT_INTEGER: 8.0,
+        Pipe.SPECIAL: 8.0,
+        Pipe.DIVIDE: 16.0,
+        Pipe.BRANCH: 2.0,
+        Pipe.EXCHANGE: 4.0,
+        Pipe.REDUCE: 8.0,
+        Pipe.MEMORY: 1.0,
+        Pipe.MATRIX: 8.0,
+        Pipe.ISSUE: 1.0,
+    }
+)
+_LATENCIES = MappingProxyType(
+    {
+        Pipe.NONE: 0.0,
+        Pipe.ADD: 5.0,
+        Pipe.LOGIC: 5.0,
+        Pipe.MULTIPLY: 4.0,
+        Pipe.FLOAT: 4.0,
+        Pipe.HALF: 8.0,
+        Pipe.DOUBLE: 8.0,
+        Pipe.CONVERT: 5.0,
+        Pipe.CONVERT_INTEGER: 17.0,
+        Pipe.SPECIAL: 17.0,
+        Pipe.DIVIDE: 45.0,
+        Pipe.BRANCH: 8.0,
+        Pipe.EXCHANGE: 17.0,
+        Pipe.REDUCE: 44.0,
+        Pipe.MEMORY: 23.0,
+        Pipe.MATRIX: 24.0,
+        Pipe.ISSUE: 4.0,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

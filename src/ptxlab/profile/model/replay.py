@@ -96,6 +96,7 @@ class Replay:
         self._tensor = [0.0] * _PARTITIONS
         self._shared = self._port = self._copies = self._fifth = 0.0
         self._heap: list[tuple[float, int, _Warp]] = []
+        self._active: list[_Cta] = []
         self._order = self._placed = 0
         self._shown = 0
 
@@ -104,7 +105,6 @@ class Replay:
         self._shown = shown
         waiting = list(enumerate(traces))[::-1]
         last_start = -self.known.cta_interval
-        self._running = 0
         self._free: list[float] = [0.0] * resident
         while waiting or self._heap:
             if waiting and self._free:
@@ -112,15 +112,25 @@ class Replay:
                 last_start = start
                 self._start(*waiting.pop(), start)
                 continue
-            if not self._heap:
+            if not self._heap and not self._release():
                 break
             _, _, warp = heappop(self._heap)
             self._node(warp)
         return max(self.ends, default=0.0)
 
+    def _release(self) -> bool:
+        """Continue warps that wait for phases which warps that were not recorded would complete; whether there are any."""
+        for cta in self._active:
+            for phase in cta.phases.values():
+                for warp in phase.waiting:
+                    self._push(warp)
+                phase.waiting.clear()
+        return bool(self._heap)
+
     def _start(self, number: int, trace: CtaTrace, start: float) -> None:
         phases = {phase: _Phase(count) for phase, count in trace.expected.items()}
         cta = _Cta(number, trace, start, phases, len(trace.warps))
+        self._active.append(cta)
         for which, warp in trace.warps.items():
             nodes = np.concatenate(warp.nodes).tolist() if warp.nodes else []
             self._push(_Warp(cta, which, nodes, start, (self._placed + which) % _PARTITIONS))
@@ -211,6 +221,7 @@ class Replay:
         cta.end = max(cta.end, warp.time, *warp.uncommitted.values(), *(time for group in warp.groups.values() for time in group), 0.0)
         cta.left -= 1
         if not cta.left:
+            self._active.remove(cta)
             self.ends.append(cta.end)
             heappush(self._free, cta.end)
 
@@ -298,6 +309,9 @@ class Replay:
             self.busy["global memory"] += operation.copied / self.traffic
             done = port + operation.copied / rate + self.known.copy_latency - self.known.mbarrier + self.latency - self.known.l2_latency
             track = "TMA"
+        elif cost.completion is Completion.COPY_GROUP:
+            begin, track = start, "cp.async"
+            done = max([start, *warp.uncommitted.values(), *warp.groups[cost.completion]])
         else:
             m, n, k = operation.shape or (0, 0, 0)
             begin = max(start, self._fifth)

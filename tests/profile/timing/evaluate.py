@@ -81,7 +81,7 @@ def compared(name: str) -> Comparison:
         grid=kernel.grid,
         block=kernel.block,
         shared_bytes=kernel.shared_bytes,
-        cluster=kernel.cluster,
+        cluster=kernel.cluster if kernel.cluster != (1, 1, 1) else None,
         args=[int(a) if isinstance(a, np.integer) else a for a in kernel.args],
         check="none",
         profile=True,
@@ -143,7 +143,7 @@ def main(which: str, *words: str) -> None:
     for name in names:
         each = compared(name)
         found.append(each)
-        print(f"{name:42} {each.cycles:9.0f} {each.estimate:9.0f} {each.error:+7.1%}  {each.limiter}", flush=True)
+        print(f"{name:42} {each.cycles:9.0f} {each.estimate:9.0f} {each.error:+7.1%} {each.roofline:9.0f}  {each.limiter}", flush=True)
     halves = {"fitted": [e for e in found if not held_out(e.name)], "held out": [e for e in found if held_out(e.name)]}
     for title, half in halves.items():
         if half:

@@ -90,7 +90,7 @@ class Parameters:
     shared_latency: float = _known(_MICRO, 23.0)
     l2_bytes: float = _known(_KERNELS, 72.0)
     """Between an SM and L2 in a cycle, when all SMs use it."""
-    dram_bytes: float = _known(_KERNELS, 2150.0)
+    dram_bytes: float = _known(_KERNELS, 2050.0)
     """In a cycle, for all SMs."""
     l2_size: float = _known("attribute of the device (60 MB), less what is not kept", 45e6)
     copy_latency: float = _known(_MICRO, 330.0)

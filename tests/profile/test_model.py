@@ -93,7 +93,7 @@ SHOWN = (
 @pytest.mark.recording
 @pytest.mark.sweep
 def test_estimates_beside_times_of_an_h200() -> None:
-    """Some kernels of the fitted half; the half that is held out is evaluated by `tests.profile.timing.evaluate` only, which keeps a log."""
+    """Some kernels of the fitted half; `tests.profile.timing.evaluate` alone uses the half that is held out, and keeps a log."""
     assert not any(map(held_out, SHOWN))
     found = [compared(name) for name in SHOWN]
     assert errors(found)[0] < 0.2

@@ -92,7 +92,8 @@ def test_nothing_is_wider_than_the_window(page: Any, width: int) -> None:
 
 def test_the_timeline_zooms_and_goes_back(page: Any) -> None:
     browser = page()
-    wheel = "document.getElementById('timeline').dispatchEvent(new WheelEvent('wheel', {deltaY: -100, clientX: 640, clientY: 0, cancelable: true}));"
+    event = "new WheelEvent('wheel', {deltaY: -100, clientX: 640, clientY: 0, cancelable: true})"
+    wheel = f"document.getElementById('timeline').dispatchEvent({event});"
     whole = browser.run("return view.to - view.from")
     browser.run(wheel * 3)
     assert browser.run("return view.to - view.from") == pytest.approx(whole * 0.8**3)

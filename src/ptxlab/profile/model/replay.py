@@ -310,7 +310,7 @@ class Replay:
             done = port + operation.copied / rate + self.known.copy_latency - self.known.mbarrier + self.latency - self.known.l2_latency
             track = "TMA"
         elif cost.completion is Completion.COPY_GROUP:
-            begin, track = start, "cp.async"
+            begin, track = start, Unit.COPY.value
             done = max([start, *warp.uncommitted.values(), *warp.groups[cost.completion]])
         else:
             m, n, k = operation.shape or (0, 0, 0)

@@ -1,6 +1,6 @@
 """Which part of an SM executes an instruction, by its row: for models of time.
 
-Section titles of the PTX ISA name instructions; how an SM executes them is not in it. The classes are those of micro-benchmarks.
+The PTX ISA does not say how an SM executes instructions. The classes are those that micro-benchmarks on an H200 show.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def pipe_of(op: Op) -> Pipe:
     >>> import ptxlab
     >>> text = ".version 8.0 .target sm_90a .address_size 64 .visible .entry k() { .reg .f32 %f<2>; .reg .b32 %r<2>;"
     >>> kernel = ptxlab.loads(text + " ex2.approx.f32 %f1, %f0; add.f32 %f0, %f0, %f1; and.b32 %r0, %r0, %r1; ret; }").kernel()
-    >>> [each.op_pipe.value for each in kernel.launch(profile=True).profile.instructions]
+    >>> [pipe_of(op).value for op in kernel.launch(block=32, profile=True).profile.counted.ops]
     ['special functions', 'f32', 'integer and logic', 'nothing']
     """
     base = op.row.base

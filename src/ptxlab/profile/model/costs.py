@@ -13,8 +13,6 @@ from ptxlab.engine.lowering.register_use import operand_registers
 from ptxlab.engine.program import Program
 from ptxlab.isa.effects import (
     Asynchronous,
-    ClusterArrive,
-    ClusterWait,
     CommitGroup,
     Completion,
     CompletionArrival,
@@ -68,8 +66,7 @@ class Kind(IntEnum):
     WAIT_GROUP = 8
     BARRIER = 9
     MBARRIER = 10
-    CLUSTER = 11
-    FENCE = 12
+    FENCE = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,6 @@ class Cost:
     writes: tuple[int, ...]
     amount: float = 0.0
     completion: Completion | None = None
-    waits: bool = True
     shared: float = 0.0
 
 
@@ -126,11 +122,9 @@ def _cost(
         pending = 0.0 if effects.everything or not numbers else float(numbers[0])
         return Cost(Kind.WAIT_GROUP, pipe, cycles, 0.0, (), writes, pending, effects.of)
     if isinstance(effects, CtaBarrier):
-        return Cost(Kind.BARRIER, pipe, cycles, 0.0, (), (), waits=effects.waits)
+        return Cost(Kind.BARRIER, pipe, cycles, 0.0, (), ())
     if isinstance(effects, MbarrierWait):
         return Cost(Kind.MBARRIER, pipe, cycles, latency, reads, writes)
-    if isinstance(effects, ClusterArrive | ClusterWait):
-        return Cost(Kind.CLUSTER, pipe, cycles, 0.0, (), (), waits=isinstance(effects, ClusterWait))
     if isinstance(effects, Fence | TensorWait):
         return Cost(Kind.FENCE, pipe, cycles, 10.0, (), ())
     if isinstance(effects, TensorTransfer):

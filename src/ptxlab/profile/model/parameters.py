@@ -84,7 +84,6 @@ class Parameters:
     """From the end of a kernel to the begin of the next one."""
     cta_interval: float = _known("empty kernels on an H200: 132,000 CTAs", 158.0)
     """Between the starts of two CTAs on an SM."""
-    cluster_start: float = _known("empty kernels on an H200, in clusters", 400.0)
     l2_latency: float = _known(_MICRO, 275.0)
     dram_latency: float = _known(_MICRO, 640.0)
     shared_latency: float = _known(_MICRO, 23.0)
@@ -100,7 +99,6 @@ class Parameters:
     """Of bulk copies in a cycle, for one SM alone."""
     barrier: float = _known(_MICRO, 14.0)
     mbarrier: float = _known(_MICRO, 25.0)
-    cluster_barrier: float = _known(_MICRO, 175.0)
     wgmma_latency: float = _known(_MICRO, 50.0)
     """From the issue of a wgmma to its wait, without the product itself."""
     operand_bytes: float = _known(_MICRO, 128.0)

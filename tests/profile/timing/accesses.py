@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from tests.profile.access_helpers import TEXT, patterns
 
 __all__ = ["ACCESSES", "Access", "kernel"]
 
+DATA = Path(__file__).parents[1] / "data"
 PATTERNS = 20
 """Of each instruction; from the list of the test by the definitions."""
 REGISTERS = {1: "{%r10}", 2: "{%r10, %r11}", 4: "{%r10, %r11, %r12, %r13}"}

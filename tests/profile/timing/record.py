@@ -2,8 +2,9 @@
 
 Needs an sm_90a GPU, cupy, ptxas; and ncu for counters.
 
-Writes ``times.json`` (whole kernels, from CUDA graphs of several launches), ``micro.json`` (cycles), ``access_counters.json`` and
-``kernel_counters.json`` (ncu). Each names the GPU, the driver, the tools, and the clocks that were read between the measurements.
+Writes ``times.json`` (whole kernels, from CUDA graphs of several launches), ``micro.json`` (cycles), ``accesses_counters.json`` and
+``kernels_counters.json`` (ncu). Each names the GPU, the driver and the tools. ``python -m tests.profile.timing.record condense OUTPUT``
+makes of them the data that tests read.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import ctypes
 import io
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -59,10 +61,12 @@ KERNEL_METRICS = (
     "smsp__issue_active.avg.pct_of_peak_sustained_active",
 )
 LAUNCHES, REPEATS = 20, 9
+LEAST = 0.5
+"""Cycles of an instruction; if there are fewer, the assembler has made one of many."""
 CLOCK = entry("clock", "out", """
-mov.u64 %d2, %clock64; mov.u32 %r1, 1000000;
+mov.u64 %d2, %clock64; mov.u32 %r1, 1000000; cvt.rn.f32.u64 %f1, %d2;
 SPIN: fma.rn.f32 %f1, %f1, %f1, %f1; sub.u32 %r1, %r1, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra SPIN;
-mov.u64 %d4, %clock64; sub.u64 %d4, %d4, %d2; st.global.u64 [%out], %d4;
+mov.u64 %d4, %clock64; sub.u64 %d4, %d4, %d2; st.global.u64 [%out], %d4; st.global.f32 [%out+8], %f1;
 """)  # fmt: skip
 """Runs for some milliseconds, and stores how many cycles they were."""
 
@@ -239,7 +243,36 @@ def counters(which: str, folder: Path, out: Path, metrics: tuple[str, ...]) -> N
     (out / f"{which}_counters.json").write_text(json.dumps({"tools": [*tools(), version], "metrics": chosen, "kernels": found}, indent=0))
 
 
+def condense(folder: Path) -> None:
+    """Write the data that tests read, from the files of a recording: medians, the fewest cycles, and numbers in place of ncu's words."""
+    given = {
+        name: json.loads((folder / f"{name}.json").read_text()) for name in ("micro", "times", "accesses_counters", "kernels_counters")
+    }
+    counted, seen = given["accesses_counters"], given["kernels_counters"]
+    rows = {name: [int(_number(word)) for word in words] for name, words in counted["kernels"].items()}
+    cycles = {name: [each["count"], min(each["cycles"])] for name, each in given["micro"]["measured"].items()}
+    micro = {name: pair for name, pair in cycles.items() if pair[1] >= LEAST * pair[0]}
+    kernels = {name: {"ns": statistics.median(each["ns"]), "clock": each["clock"]} for name, each in given["times"]["measured"].items()}
+    for name, words in seen["kernels"].items():
+        kernels[name]["ncu"] = [_number(word) for word in words]
+    about = {"tools": seen["tools"], "launches": given["times"]["launches"], "metrics": seen["metrics"]}
+    for name, data in (
+        ("accesses_h200", {"tools": counted["tools"], "metrics": counted["metrics"], "kernels": rows}),
+        ("micro_h200", {"tools": given["micro"]["tools"], "measured": micro}),
+        ("kernels_h200", about | {"kernels": kernels}),
+    ):
+        (accesses.DATA / f"{name}.json").write_text(json.dumps(data, indent=0))
+
+
+def _number(word: str) -> float:
+    value = float(word.replace(",", ""))
+    return int(value) if value.is_integer() else value
+
+
 def main(*arguments: str) -> None:
+    if arguments[0] == "condense":
+        condense(Path(arguments[1]))
+        return
     if arguments[0] == "launch":
         _launch(arguments[1], Path(arguments[2]))
         return

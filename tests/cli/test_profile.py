@@ -93,7 +93,7 @@ def test_json(launch_file: Path) -> None:
     ]
     assert profile["roles"][0]["warps"] == [0, 1]
     assert set(profile["totals"]) <= set(profile["counters"])
-    assert profile["counters"]["shared_wavefronts"]["fidelity"] == "deduced"
+    assert profile["counters"]["shared_wavefronts"]["fidelity"] == "hardware"
 
 
 def test_checks_are_off_unless_they_are_named(launch_file: Path) -> None:

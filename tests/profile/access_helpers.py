@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cache
 
@@ -60,18 +60,26 @@ def measured_together(access: str, given: Sequence[tuple[Sequence[int], Sequence
     return line.counts
 
 
-def wavefronts(places: Sequence[int], active: Sequence[int], size: int, shares: bool = True) -> tuple[int, int]:
+def wavefronts(places: Sequence[int], active: Sequence[int], size: int, shares: bool = True, loads: bool = False) -> tuple[int, int]:
     """Wavefronts of shared memory, and how many there would be without conflicts.
 
     CUDA C++ Programming Guide, "Shared Memory" of the compute capabilities: 32 banks, successive 32-bit words in successive banks, and no
     conflict between threads that access the same word. A wavefront moves at most 128 bytes, so lanes with 8 or 16 bytes each take part in
-    half or quarter warps.
+    half or quarter warps. Two such parts of a load (``loads``) are one if neighbouring lanes load from the same address or only one of them
+    loads: an H200 counts so (`data/accesses_h200.json`).
     """
     lanes = BANKS * BANK_BYTES // max(size, BANK_BYTES)
     total = least = 0
-    for first in range(0, 32, lanes):
+    parts = [range(first, first + lanes) for first in range(0, 32, lanes)]
+    if loads and lanes < 32:
+        parts = []
+        for first in range(0, 32, 2 * lanes):
+            pairs = [(i, i + 1) for i in range(first, first + 2 * lanes, 2)]
+            fits = all(places[i] == places[j] or not active[i] or not active[j] for i, j in pairs)
+            parts += [range(first, first + 2 * lanes)] if fits else [range(first, first + lanes), range(first + lanes, first + 2 * lanes)]
+    for part in parts:
         wanted: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
-        for lane in range(first, first + lanes):
+        for lane in part:
             if active[lane]:
                 for byte in range(places[lane], places[lane] + size):
                     word = byte // BANK_BYTES
@@ -85,6 +93,15 @@ def sectors(places: Sequence[int], active: Sequence[int], size: int) -> tuple[in
     """Sectors and cache lines of global memory, and how many sectors the different bytes would fill."""
     touched = {byte for lane in range(32) if active[lane] for byte in range(places[lane], places[lane] + size)}
     return len({byte // SECTOR for byte in touched}), len({byte // LINE for byte in touched}), -(-len(touched) // SECTOR)
+
+
+def atomic_sectors(places: Sequence[int], active: Sequence[int]) -> int:
+    """Sectors of atomic operations: each is moved as often as its most wanted address has lanes."""
+    wanted: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for place, takes_part in zip(places, active, strict=True):
+        if takes_part:
+            wanted[place // SECTOR][place] += 1
+    return sum(max(counts.values()) for counts in wanted.values())
 
 
 def patterns(size: int, seed: int) -> list[tuple[list[int], list[int]]]:

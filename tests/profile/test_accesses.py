@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.profile.access_helpers import measured, measured_together, patterns, sectors, wavefronts
+from tests.profile.access_helpers import atomic_sectors, measured, measured_together, patterns, sectors, wavefronts
 
 REGISTERS = {1: "%r10", 2: "{%r10, %r11}", 4: "{%r10, %r11, %r12, %r13}"}
 WIDE = "{%rd10, %rd11, %rd12, %rd13}"
@@ -27,7 +27,7 @@ def test_wavefronts_of_loads_and_stores(size: int, write: bool) -> None:
     conflicts = 0
     for places, active in patterns(size, size):
         counts = measured(_instruction(size, "shared", write, "%r4"), places, active)
-        total, least = wavefronts(places, active, size)
+        total, least = wavefronts(places, active, size, loads=not write)
         assert (counts.shared_wavefronts, counts.shared_least) == (total, least), (places, active)
         assert (counts.shared_requests, counts.shared_bytes) == (any(active), sum(active) * size)
         assert counts.global_requests == counts.global_sectors == 0
@@ -52,7 +52,7 @@ def test_accesses_that_repeat_the_distances_of_earlier_ones(size: int) -> None:
     shifts = (0, size, 4 * size, 0, 128, 32 * size)
     given = [([at + shift for at in places], active) for places, active in chosen + chosen[::-1] for shift in shifts]
     counts = measured_together(_instruction(size, "shared", False, "%r4"), given)
-    expected = np.array([wavefronts(places, active, size) for places, active in given]).sum(axis=0)
+    expected = np.array([wavefronts(places, active, size, loads=True) for places, active in given]).sum(axis=0)
     assert [counts.shared_wavefronts, counts.shared_least] == expected.tolist()
     counts = measured_together(_instruction(size, "global", True, "%rd5"), given)
     expected = np.array([sectors(places, active, size) for places, active in given]).sum(axis=0)
@@ -70,7 +70,8 @@ def test_lanes_of_atomics_do_not_share_a_word(size: int) -> None:
 def test_reductions_in_global_memory_have_sectors() -> None:
     for places, active in patterns(4, 300):
         counts = measured("@%p red.global.add.u32 [%rd5], %r10;", places, active)
-        assert (counts.global_sectors, counts.global_lines, counts.global_least) == sectors(places, active, 4)
+        _, lines, least = sectors(places, active, 4)
+        assert (counts.global_sectors, counts.global_lines, counts.global_least) == (atomic_sectors(places, active), lines, least)
 
 
 @pytest.mark.parametrize("write", [False, True], ids=["ldmatrix", "stmatrix"])

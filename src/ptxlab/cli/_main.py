@@ -20,7 +20,8 @@ COMMANDS = {
     "layout": "Where is element (m, k)? Draw operands, accumulators and register fragments.",
     "lint": "Check PTX files: syntax, names, operands, the legality of their instructions, and what their paths show.",
     "lsp": "Serve an editor over standard input and output, by the Language Server Protocol.",
-    "profile": "Count what the kernel of LAUNCH_FILE executes: bank conflicts, sectors, copies, products, waits, occupancy.",
+    "profile": "Count what the kernel of LAUNCH_FILE executes, and estimate its time.",
+    "report": "Write one page about the kernel of LAUNCH_FILE: estimated timeline, counters by line, rooflines, findings.",
     "record-kit": "Write a folder of kernels, with a script that runs them on a GPU of the target and writes one file of results.",
     "rule": "Explain a diagnostic code such as L113; for an instruction such as tcgen05.cp, print its legal forms.",
     "run": "Run the kernel that LAUNCH_FILE (TOML, or a replay bundle) describes.",
@@ -33,6 +34,7 @@ _ELSEWHERE = {
     "import-records": ("_record_kit", "import_records"),
     "lsp": ("_lint", "lsp"),
     "profile": ("_run", "profile"),
+    "report": ("_run", "report"),
     "rule": ("_lint", "rule"),
     "warmup": ("_run", "warmup"),
 }

@@ -1,6 +1,8 @@
 """``ptxlab run``: launch the kernel of a launch file or a bundle, report what was found, compare with what was expected.
 
-``ptxlab profile``: launch it, and say what its instructions execute and what their accesses cost.
+``ptxlab profile``: launch it, and say what its instructions execute, what their accesses cost, and how long it would take.
+
+``ptxlab report``: the same as one page.
 
 ``ptxlab warmup``: compile ahead what a first launch would compile.
 """
@@ -12,7 +14,7 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -24,7 +26,11 @@ from ptxlab.machine import warmup_parts
 from ptxlab.machine.launch.options import LaunchOptions
 from ptxlab.machine.replay.bundle import write_bundle
 
-__all__ = ["profile", "run", "warmup"]
+if TYPE_CHECKING:
+    from ptxlab.machine import Result
+    from ptxlab.profile import Profile
+
+__all__ = ["profile", "report", "run", "warmup"]
 
 
 _FILE_WIDTH = 120
@@ -81,31 +87,67 @@ def run(
 @launch_options(LaunchOptions)
 @click.option("--by", type=click.Choice(["source", "ptx"]), help="Show source lines or PTX lines; default: source lines if there are any.")
 @click.option("--all", "everything", is_flag=True, help="Show lines, too, whose instructions only execute.")
+@click.option("--compare", type=click.Path(path_type=Path), help="Compare with the kernel of another launch file.")
 @JSON
-def profile(launch_file: Path, by: str | None, everything: bool, form: str | None, options: dict[str, str]) -> None:
-    """Count what the kernel of LAUNCH_FILE executes: bank conflicts, sectors, copies, products, waits, occupancy.
+def profile(launch_file: Path, by: str | None, everything: bool, compare: Path | None, form: str | None, options: dict[str, str]) -> None:
+    """Count what the kernel of LAUNCH_FILE executes, and estimate its time.
 
-    No check runs unless --check names one.
+    The counters are bank conflicts, sectors, copies, products, waits, occupancy. No check runs unless --check names one.
     """
     from rich.console import Console
 
-    from ptxlab.interop import nvcc
-    from ptxlab.view import profile_tables
+    from ptxlab.view import profile_comparison, profile_tables
 
     with refusing(form, interrupted="interrupted: there is no profile"):
-        spec = read_launchable(launch_file)
-        spec.options = spec.options.read({"check": "none"} | options)
-        result = spec.launch(profile=True)
-    counted = result.profile
-    assembled = nvcc.assembled(spec.module.ast.text, spec.module.target, counted.kernel)
-    if assembled is not None:
-        counted = counted.with_assembled(assembled)
-    emit(result.diagnostics, form, profile=counted.as_dict(), stats=result.stats.as_dict())
+        result, counted = _profiled(launch_file, options)
+        other = None if compare is None else _profiled(compare, options)
+    found = (*result.diagnostics, *(other[0].diagnostics if other is not None else ()))
+    facts: dict[str, Any] = {"profile": counted.as_dict(), "stats": result.stats.as_dict()}
+    if other is not None:
+        facts["compared"] = other[1].as_dict()
+    emit(found, form, **facts)
     if not form:
         has_source = any(each.source is not None for each in counted.instructions)
         console = Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH)
-        console.print(profile_tables(counted, by or ("source" if has_source else "ptx"), everything))
+        if other is None:
+            console.print(profile_tables(counted, by or ("source" if has_source else "ptx"), everything))
+        else:
+            console.print(profile_comparison(counted, other[1]))
+    sys.exit(1 if findings(found) else 0)
+
+
+@click.command()
+@click.argument("launch_file", type=click.Path(path_type=Path))
+@launch_options(LaunchOptions)
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), default=Path("report.html"), show_default=True)
+@JSON
+def report(launch_file: Path, output: Path, form: str | None, options: dict[str, str]) -> None:
+    """Write one page about the kernel of LAUNCH_FILE: estimated timeline, counters by line, rooflines, findings.
+
+    No check runs unless --check names one. The page loads nothing from a network.
+    """
+    from ptxlab.view import report_page
+
+    with refusing(form, interrupted="interrupted: there is no report"):
+        result, counted = _profiled(launch_file, options)
+    with writing(output):
+        output.write_text(report_page(counted, result.diagnostics), encoding="utf-8")
+    emit(result.diagnostics, form, report=str(output))
+    if not form:
+        click.echo(f"{output}: {output.stat().st_size:,} bytes")
     sys.exit(1 if findings(result.diagnostics) else 0)
+
+
+def _profiled(launch_file: Path, options: dict[str, str]) -> tuple[Result, Profile]:
+    """Launch what a file says; its result, and its profile with what an assembler says, if there is one."""
+    from ptxlab.interop import nvcc
+
+    spec = read_launchable(launch_file)
+    spec.options = spec.options.read({"check": "none"} | options)
+    result = spec.launch(profile=True)
+    counted: Profile = result.profile
+    assembled = nvcc.assembled(spec.module.ast.text, spec.module.target, counted.kernel)
+    return result, counted if assembled is None else counted.with_assembled(assembled)
 
 
 @contextmanager

@@ -129,6 +129,8 @@ class Word(IntEnum):
     """in, of counted programs: address of a row of counters for each op (`support.counters`)"""
     PATTERNS = 54
     """in, of counted programs: address of what the last accesses of each op have cost (`support.counters`)"""
+    TRACE = 55
+    """in/out, of counted programs: address where the index of the next node is noted, 32 bits each (`support.counters`); 0 if none is"""
 
 
 WORDS = 56

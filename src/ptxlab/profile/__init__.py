@@ -1,6 +1,6 @@
 """What a launch executes, and what it costs: counters by instruction, PTX line, source line and warp role, and occupancy.
 
-``counters`` holds what is exact. A model of time takes its numbers from there.
+``counters`` holds what is exact. ``model`` estimates the time from there.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from ptxlab.profile._profile import InstructionCounts, LineCounts, ProductCounts, Profile
 from ptxlab.profile.counters.columns import COLUMNS, Column, Counts
 from ptxlab.profile.counters.roles import Role
+from ptxlab.profile.model.estimate import Estimate
+from ptxlab.profile.model.parameters import Parameters, parameters_of
 from ptxlab.profile.occupancy import Assembled, Occupancy, occupancy
 
 __all__ = [
@@ -15,11 +17,14 @@ __all__ = [
     "Assembled",
     "Column",
     "Counts",
+    "Estimate",
     "InstructionCounts",
     "LineCounts",
     "Occupancy",
+    "Parameters",
     "ProductCounts",
     "Profile",
     "Role",
     "occupancy",
+    "parameters_of",
 ]

@@ -16,6 +16,7 @@ from ptxlab.diagnostics import Place
 from ptxlab.machine.launch.options import refuse
 from ptxlab.profile.counters.columns import COLUMNS, Counts
 from ptxlab.profile.counters.roles import Role
+from ptxlab.profile.model.estimate import Estimate, Sample, estimate
 from ptxlab.profile.occupancy import Assembled, Occupancy, occupancy
 
 if TYPE_CHECKING:
@@ -139,6 +140,7 @@ class Profile:
     products : products of matrices by instruction, types and shape
     occupancy : how the grid fills the device; the columns of tensor memory are the most that a CTA has had
     counted : the counters, of which the methods make sums
+    sample : what the time model needs
     assembled : what an assembler says that the kernel needs; None if none was asked
 
     Examples
@@ -170,23 +172,44 @@ class Profile:
     products: tuple[ProductCounts, ...]
     occupancy: Occupancy
     counted: _CountedOps = field(repr=False)
+    sample: Sample = field(repr=False)
     assembled: Assembled | None = None
 
     @classmethod
     def of(
-        cls, launch: Launch, roles: tuple[Role, ...], table: NDArray[np.int64], products: tuple[ProductCounts, ...], tensor_columns: int
+        cls,
+        launch: Launch,
+        roles: tuple[Role, ...],
+        table: NDArray[np.int64],
+        products: tuple[ProductCounts, ...],
+        tensor_columns: int,
+        sample: Sample,
     ) -> Self:
         """The profile of a launch that has ended, with ``table[role, op, column]``."""
         executed = np.flatnonzero(table[..., 0].any(axis=0))
         counted = _CountedOps(launch.module, tuple(launch.program.ops[index] for index in executed.tolist()), table[:, executed])
         device = launch.device.sms, prod(launch.options.grid), launch.ctas_per_sm
         found = occupancy(launch.threads, launch.shared_bytes, launch.registers, *device, tensor_columns)
-        return cls(launch.program.name, launch.target, launch.done_ctas, tuple(roles), products, found, counted)
+        return cls(launch.program.name, launch.target, launch.done_ctas, tuple(roles), products, found, counted, sample)
 
     @cached_property
     def instructions(self) -> tuple[InstructionCounts, ...]:
         """Those that were executed, in order of the PTX."""
         return tuple(self.counted.instructions())
+
+    @cached_property
+    def estimate(self) -> Estimate | None:
+        """How long the launch would take; None if no CTA ran to its end."""
+        return estimate(self.sample, self.occupancy.ctas_per_sm)
+
+    def waits_by_line(self) -> dict[int, float]:
+        """By line of the PTX the part of the time of warps that they would wait there, by the estimate."""
+        found: dict[int, float] = {}
+        waits = {} if self.estimate is None else self.estimate.waits_of
+        for index, part in waits.items():
+            line = self.sample.launch.program.ops[index].line
+            found[line] = found.get(line, 0.0) + part
+        return found
 
     @property
     def totals(self) -> Counts:
@@ -239,6 +262,7 @@ class Profile:
             ],
             "products": [each.as_dict() for each in self.products],
             "occupancy": self.occupancy.as_dict(),
+            "estimate": None if self.estimate is None else self.estimate.as_dict(),
             "assembled": None if self.assembled is None else asdict(self.assembled),
             "ptx_lines": [line.as_dict() for line in self.lines()],
             "source_lines": [line.as_dict() for line in self.lines("source") if line.place is not None],

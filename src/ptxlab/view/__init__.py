@@ -6,9 +6,10 @@ Every ``draw_...`` function gives a `Picture`, which notebooks show by themselve
 from ptxlab.view._bits import draw_descriptor, draw_explanation, draw_zero_columns
 from ptxlab.view._explorer import explorer_page, explorer_tables
 from ptxlab.view._picture import EMPTY, Panel, Picture
-from ptxlab.view._profile import profile_tables
+from ptxlab.view._profile import profile_comparison, profile_tables
 from ptxlab.view._provenance import draw_provenance
 from ptxlab.view._registers import draw_fragment, draw_wgmma_fragment
+from ptxlab.view._report import report_page
 from ptxlab.view._shared_memory import draw_banks, draw_operand
 from ptxlab.view._tensor_memory import draw_accumulator, draw_copy, draw_matrix_a, draw_metadata, draw_scale_factors
 
@@ -31,5 +32,7 @@ __all__ = [
     "draw_zero_columns",
     "explorer_page",
     "explorer_tables",
+    "profile_comparison",
     "profile_tables",
+    "report_page",
 ]

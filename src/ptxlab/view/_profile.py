@@ -10,12 +10,14 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from ptxlab.profile import Counts, LineCounts, Profile
+from ptxlab.profile import COLUMNS, Counts, Estimate, LineCounts, Profile
 
-__all__ = ["profile_tables"]
+__all__ = ["estimate_words", "profile_comparison", "profile_tables", "summary_words"]
 
 _LONGEST = 44
 """Characters of a line of PTX that are shown."""
+_WAITS, _LEAST_SHOWN = 3, 0.01
+"""Lines with waits that are named, and the least part of the time that is."""
 _EXACT = 100_000
 """Smaller numbers are shown as they are."""
 _SUFFIXES = ("", "k", "M", "G", "T", "P")
@@ -66,14 +68,28 @@ def profile_tables(found: Profile, by: str = "ptx", everything: bool = False) ->
     if len(found.roles) > 1:
         roles.add_section()
         roles.add_row("all", *(heading.cell(totals) for heading in shown))
-    parts: list[Text | Table] = [Text(line) for line in _summary(found)]
+    parts: list[Text | Table] = [Text(line) for line in summary_words(found)]
     parts.append(roles)
     if found.products:
         parts.append(_products(found))
     lines = [line for line in found.lines(by) if everything or _costs(line.counts)]
     title = "source line" if by == "source" else "PTX line"
     parts.append(_table(title, shown, ((_title(line), line.counts) for line in lines)))
+    if found.estimate is not None:
+        parts += [Text(line) for line in estimate_words(found, found.estimate)]
     return Group(*parts)
+
+
+def profile_comparison(first: Profile, second: Profile) -> Table:
+    """A table of what two profiles differ in: the totals, and the estimates of time; it shows only what one of them has."""
+    table = Table("", "first", "second", "second by first", box=SIMPLE, padding=(0, 1), pad_edge=False)
+    rows = [(column.name, getattr(first.totals, column.name), getattr(second.totals, column.name)) for column in COLUMNS]
+    if first.estimate is not None and second.estimate is not None:
+        rows.append(("estimated cycles", round(first.estimate.cycles), round(second.estimate.cycles)))
+    for name, one, other in rows:
+        if one or other:
+            table.add_row(name, _short(one), _short(other), f"{other / one:.2f}" if one else "")
+    return table
 
 
 def _table(title: str, headings: list[_Heading], rows: Iterable[tuple[str, Counts]]) -> Table:
@@ -119,7 +135,26 @@ def _costs(counts: Counts) -> bool:
     return any(heading.number(counts) for heading in _HEADINGS[1:])
 
 
-def _summary(found: Profile) -> Iterator[str]:
+def estimate_words(found: Profile, estimate: Estimate) -> Iterator[str]:
+    """The estimate of time in words."""
+    known = estimate.parameters
+    time = f"{estimate.cycles:,.0f} cycles, {estimate.nanoseconds / 1000:,.1f} us at {known.clock:g} GHz"
+    yield f"estimate for {known.target}: {time}; memory is warm"
+    peak = max(estimate.roofline, key=lambda name: estimate.roofline[name])
+    yield f"limited by {estimate.limiter}; {estimate.fraction_of_peak:.0%} of the peak of {peak}"
+    yield _parts("an SM is busy with", estimate.occupied)
+    yield _parts("warps wait for", estimate.waits)
+    longest = sorted(found.waits_by_line().items(), key=lambda item: -item[1])[:_WAITS]
+    yield "they wait most at " + ", ".join(f"line {line} ({part:.0%})" for line, part in longest if part >= _LEAST_SHOWN)
+    left = "" if estimate.replayed == estimate.ctas else "; the others take as long"
+    yield f"{estimate.replayed} of the {estimate.ctas} CTAs of an SM were replayed, {estimate.resident} at once{left}"
+
+
+def _parts(what: str, parts: dict[str, float]) -> str:
+    return f"{what} " + ", ".join(f"{name} {part:.0%}" for name, part in parts.items() if part >= _LEAST_SHOWN)
+
+
+def summary_words(found: Profile) -> Iterator[str]:
     """The occupancy in words."""
     held = found.occupancy
     yield f"{found.kernel} for {found.target}: {found.ctas} of {held.ctas} CTAs executed"

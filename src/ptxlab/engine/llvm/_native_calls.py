@@ -11,6 +11,7 @@ from ptxlab.engine.llvm.segment import symbol_address
 from ptxlab.engine.lowering.register_use import constant_bits, flatten
 from ptxlab.engine.program import Program
 from ptxlab.engine.support.accesses import COUNTS
+from ptxlab.engine.support.counters import ATOMIC, LOAD
 from ptxlab.isa.kinds import TYPE_BITS
 from ptxlab.isa.native_ops import Atomic, Collective, CopyAsync, LaneAccess, MatrixAccess, Native, Nothing, TensorAccess
 from ptxlab.isa.operands import Addr, Const, Op, PairOf, Reg, Resolved, SymbolAddress, Unused
@@ -119,11 +120,11 @@ class Caller:
             offset = symbol_address(code, self.program, self.context, base) + offset
         return "u", code.const("ptr", 0), offset
 
-    def count(self, frame: Value, mask: Value, space: str, operand: Resolved, size: int, op: Op, atomic: bool = False) -> None:
+    def count(self, frame: Value, mask: Value, space: str, operand: Resolved, size: int, op: Op, kind: str = "") -> None:
         """Count what an access costs, if the program is counted."""
         if self.program.counted and space not in _PRIVATE:
             source, row, offset = self.address(frame, operand)
-            name = f"count_{_SPACES.get(space, space)}_{source}_{size}" + "_atomic" * atomic
+            name = f"count_{_SPACES.get(space, space)}_{source}_{size}" + (f"_{kind}" if kind else "")
             self.helper(name, "void", self.context, mask, row, offset, self.number(op.index))
 
     # --------------------------------------------------------------------------------------------------------- natives
@@ -153,7 +154,7 @@ class Caller:
     def _lane_access(self, op: Op, native: LaneAccess, frame: Value, mask: Value, check: Check) -> None:
         size = native.size
         check(self.resolve(frame, mask, native.space, op.operands[native.address], size, native.write, op, self.hosts))
-        self.count(frame, mask, native.space, op.operands[native.address], size, op)
+        self.count(frame, mask, native.space, op.operands[native.address], size, op, "" if native.write else LOAD)
         watched = self.program.recorded and native.space not in _PRIVATE
         if watched and native.write:
             self.helper("save", "void", self.context, mask, self.hosts, self.number(size))
@@ -188,7 +189,7 @@ class Caller:
         bits = TYPE_BITS[native.type]
         size = bits // 8 * native.count
         check(self.resolve(frame, mask, native.space, op.operands[native.address], size, True, op, self.hosts))
-        self.count(frame, mask, native.space, op.operands[native.address], size, op, atomic=True)
+        self.count(frame, mask, native.space, op.operands[native.address], size, op, ATOMIC)
         self._record(op, mask, hosts=self.hosts)
         null = self.code.const("ptr", 0)
         count = native.count

@@ -65,7 +65,7 @@ _EMIT: dict[str, Emit] = {
     "observe": lambda module, name, rest: emit_observe(module),
     "save": lambda module, name, rest: emit_save(module),
     "unchanged": lambda module, name, rest: emit_unchanged(module),
-    "count": lambda module, name, rest: emit_count(module, rest[0], rest[1], int(rest[2]), rest[-1] == "atomic"),
+    "count": lambda module, name, rest: emit_count(module, rest[0], rest[1], int(rest[2]), *rest[3:]),
     "resolve": lambda module, name, rest: emit_addresses(module, *rest),
 }
 """First part of a function's name -> the emitter of its code; all other functions move data between memory and rows."""

@@ -3,9 +3,10 @@
 There is one row of `Counter` for each op. Shared memory has 32 banks, each 4 bytes wide, and gives one word of each bank in a wavefront.
 The lanes of an access take part in groups that access 128 bytes if their addresses are consecutive: all lanes with up to 4 bytes each, 16
 lanes with 8 bytes, 8 lanes with 16 bytes (`store_order` describes the same groups, which an H200 shows). A group needs as many wavefronts
-as the bank from which it wants most has words to give; lanes that want the same word share it. Lanes of an atomic operation do not.
+as the bank from which it wants most has words to give; lanes that want the same word share it. Lanes of an atomic operation do not. Two
+neighbouring groups of a load are one if lanes 2i and 2i+1 load from the same address or one of them loads nothing: so an H200 counts.
 
-Global memory moves in sectors of 32 bytes.
+Global memory moves in sectors of 32 bytes. Atomic operations on the same address move their sector again, those on others do not.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from ptxlab.engine.support.accesses import all_addresses
 from ptxlab.isa.address_space import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ptxlab.native.builder import Module, Value
 
-__all__ = ["COUNTER_WORDS", "LINE", "PATTERN_WORDS", "SECTOR", "Counter", "count_executions", "emit_count"]
+__all__ = ["ATOMIC", "COUNTER_WORDS", "LINE", "LOAD", "PATTERN_WORDS", "SECTOR", "Counter", "count_executions", "emit_count"]
+
+ATOMIC, LOAD = "atomic", "load"
+"""Accesses that cost something else than stores: atomic operations, and loads into registers."""
 
 SECTOR, LINE = 32, 128
 """Bytes of a sector and of a cache line."""
@@ -60,15 +64,20 @@ _SHARED_PATTERN, _GLOBAL_PATTERN, PATTERN_WORDS = 0, _DISTANCES + 32, 2 * (_DIST
 
 
 def count_executions(context: Value, op: int) -> None:
-    """Count that the converged lanes execute a node, which begins with an op."""
-    row = _row(context, context.function.const("i64", op))
-    _add(row, Counter.EXECUTIONS, context.function.const("i64", 1))
+    """Count that the converged lanes execute a node, which begins with an op, and note it in the trace of the warp, if there is one."""
+    code = context.function
+    place = context.word(Word.TRACE)
+    with code.when(place.ne(0)):
+        context.pointer(Word.TRACE).store(code.const("i32", op), align=4)
+        context.set_word(Word.TRACE, place + 4)
+    row = _row(context, code.const("i64", op))
+    _add(row, Counter.EXECUTIONS, code.const("i64", 1))
     _add(row, Counter.THREADS, context.load("i32", 2 * Word.MASK).intrinsic("ctpop").to("i64"))
 
 
-def emit_count(module: Module, space: str, source: str, size: int, atomic: bool) -> None:
-    """``void count_SPACE_SOURCE_SIZE[_atomic](context, mask, row, offset, op)``: count one access; SOURCE as for ``resolve_*``."""
-    _OneAccess(module, space, source, size, atomic)
+def emit_count(module: Module, space: str, source: str, size: int, kind: str = "") -> None:
+    """``void count_SPACE_SOURCE_SIZE[_KIND](context, mask, row, offset, op)``: count one access; SOURCE as for ``resolve_*``."""
+    _OneAccess(module, space, source, size, kind)
 
 
 def _row(context: Value, op: Value) -> Value:
@@ -82,10 +91,10 @@ def _add(row: Value, counter: Counter, number: Value) -> None:
 class _OneAccess:
     """The function that counts accesses of one space and size, while it is written."""
 
-    def __init__(self, module: Module, space: str, source: str, size: int, atomic: bool) -> None:
-        name = f"count_{space}_{source}_{size}" + "_atomic" * atomic
+    def __init__(self, module: Module, space: str, source: str, size: int, kind: str) -> None:
+        name = f"count_{space}_{source}_{size}" + (f"_{kind}" if kind else "")
         code, (context, mask, row, offset, op) = module.define(f"void {name}(ptr context, i32 mask, ptr row, i64 offset, i32 op)")
-        self.code, self.size, self.atomic = code, size, atomic
+        self.code, self.size, self.kind = code, size, kind
         self.row = _row(context, op.to("i64"))
         self.patterns = context.pointer(Word.PATTERNS).at(op.to("i64") * (8 * PATTERN_WORDS))
         self.addresses = all_addresses(source, row, offset)
@@ -117,12 +126,18 @@ class _OneAccess:
         group = _BANKS * _WORD // width
         places = self.addresses >> (width.bit_length() - 1)
         lanes = code.lanes("i64", 32)
-        slots = ((places & (group - 1)) | (lanes & (32 - group))).to("<32 x i32>")
+        joined = self._joined(mask, places, group) if self.kind == LOAD and group < 32 else code.const("i32", 0)
+        groups = joined.cast("<32 x i1>").select(lanes & (32 - 2 * group), lanes & (32 - group))
+        slots = ((places & (group - 1)) | groups).to("<32 x i32>")
         zero = code.const("<32 x i32>", 0)
         used = mask.cast("<32 x i1>").select(code.const("<32 x i32>", 1) << slots, zero).reduce("or")
         least = code.const("i64", 0)
         for first in range(0, 32, group):
-            least = least + (mask & ((1 << group) - 1 << first)).ne(0).to("i64")
+            counts = (mask & _lanes(first, group)).ne(0)
+            if first % (2 * group):
+                before = (mask & joined & _lanes(first - group, group)).ne(0)
+                counts = counts & ~before
+            least = least + counts.to("i64")
         _add(self.row, Counter.SHARED_LEAST, least)
         with code.when(used.intrinsic("ctpop").eq(mask.intrinsic("ctpop"))) as otherwise:
             _add(self.row, Counter.SHARED_WAVEFRONTS, least)
@@ -130,8 +145,22 @@ class _OneAccess:
             # The same distances between the lanes have the same conflicts, whatever the first bank is.
             pattern = self._pattern(_SHARED_PATTERN, mask, places - self._of_first_lane(mask, places))
             with code.when(~pattern.known):
-                pattern.keep(self._conflicts(mask, places, slots, group))
+                pattern.keep(self._conflicts(mask, places, slots, group, joined))
             _add(self.row, Counter.SHARED_WAVEFRONTS, pattern.number(0))
+
+    def _joined(self, mask: Value, places: Value, group: int) -> Value:
+        """The lanes whose group is one with its neighbour, as bits."""
+        code = self.code
+        order = ", ".join(f"i32 {lane ^ 1}" for lane in range(32))
+        other = code.emit(f"shufflevector {places}, <32 x i64> poison, <32 x i32> <{order}>", "<32 x i64>")
+        odd = code.const("i32", 0x55555555)
+        neighbours = ((mask & odd) << 1) | ((mask >> 1) & odd)
+        fits = places.eq(other).cast("i32") | ~neighbours | ~mask
+        joined = code.const("i32", 0)
+        for first in range(0, 32, 2 * group):
+            both = _lanes(first, 2 * group)
+            joined = joined | (fits & both).eq(both).select(code.const("i32", both), code.const("i32", 0))
+        return joined
 
     def _of_first_lane(self, mask: Value, values: Value) -> Value:
         self.kept.store(values, align=64)
@@ -141,7 +170,7 @@ class _OneAccess:
         place = self.patterns.at(8 * first_word)
         return _Pattern(place, mask, mask.cast("<32 x i1>").select(distances, self.code.const("<32 x i64>", 0)))
 
-    def _conflicts(self, mask: Value, places: Value, slots: Value, group: int) -> Value:
+    def _conflicts(self, mask: Value, places: Value, slots: Value, group: int, joined: Value) -> Value:
         """The wavefronts of all groups: of each the most accesses to one slot."""
         code = self.code
         kept, wanted = code.stack("<32 x i32>", align=64), code.stack("<32 x i8>", align=32)
@@ -152,11 +181,15 @@ class _OneAccess:
         with code.loop_while(lambda: rest.get().ne(0)):
             left = rest.get()
             lane = left.lowest_bit()
-            if self.atomic:
+            if self.kind == ATOMIC:
                 rest.set(left & (left - 1))
             else:
                 same = places.eq(self.kept.load("i64", lane.to("i64"))).cast("i32")
-                rest.set(left & ~(same & (code.const("i32", (1 << group) - 1) << (lane & (32 - group)))))
+                own = code.const("i32", _lanes(0, group)) << (lane & (32 - group))
+                if self.kind == LOAD and group < 32:
+                    both = code.const("i32", _lanes(0, 2 * group)) << (lane & (32 - 2 * group))
+                    own = (joined & own).ne(0).select(both, own)
+                rest.set(left & ~(same & own))
             place = wanted.at(kept.load("i32", lane.to("i64")).to("i64"))
             place.store(place.load("i8") + 1)
         counts = wanted.load("<32 x i8>", align=32)
@@ -175,15 +208,18 @@ class _OneAccess:
         first = active.select(self.addresses, code.const("<32 x i64>", -1)).reduce("umin")
         base = first & -LINE
         places = (self.addresses - base) >> (size.bit_length() - 1)
+        bits = active.select(code.const("<32 x i64>", 1) << (places & 63), zero).reduce("or")
         near = active.select(places, zero).reduce("umax").ult(64)
+        if self.kind == ATOMIC:
+            near = near & bits.intrinsic("ctpop").eq(mask.intrinsic("ctpop").to("i64"))
         with code.when(near) as otherwise:
-            bits = active.select(code.const("<32 x i64>", 1) << (places & 63), zero).reduce("or")
             self._add_global(_folded(bits, SECTOR // size), _folded(bits, LINE // size), self._least(bits.intrinsic("ctpop")))
             otherwise()
             # The same distances from the beginning of a line touch as many sectors.
             pattern = self._pattern(_GLOBAL_PATTERN, mask, self.addresses - base)
             with code.when(~pattern.known):
-                pattern.keep(self._different(mask, SECTOR), self._different(mask, LINE), self._least(self._different(mask, size)))
+                moved = self._repeated(mask) if self.kind == ATOMIC else self._different(mask, SECTOR)
+                pattern.keep(moved, self._different(mask, LINE), self._least(self._different(mask, size)))
             self._add_global(*map(pattern.number, range(3)))
 
     def _add_global(self, sectors: Value, lines: Value, least: Value) -> None:
@@ -207,6 +243,27 @@ class _OneAccess:
             count.set(count.get() + 1)
         return count.get()
 
+    def _repeated(self, mask: Value) -> Value:
+        """How many sectors atomic operations move: of each one as many as its most wanted address has lanes."""
+        code = self.code
+        sectors = self.addresses >> (SECTOR.bit_length() - 1)
+        self.kept.store(self.addresses, align=64)
+        rest, total = mask.variable(), code.variable("i64", 0)
+        with code.loop_while(lambda: rest.get().ne(0)):
+            left = rest.get()
+            first = self.kept.load("i64", left.lowest_bit().to("i64"))
+            together = left & sectors.eq(first >> (SECTOR.bit_length() - 1)).cast("i32")
+            rest.set(left & ~together)
+            inner, most = together.variable(), code.variable("i64", 0)
+            with code.loop_while(lambda: inner.get().ne(0)):
+                some = inner.get()
+                same = some & self.addresses.eq(self.kept.load("i64", some.lowest_bit().to("i64"))).cast("i32")
+                inner.set(some & ~same)
+                number = same.intrinsic("ctpop").to("i64")
+                most.set(number.max(most.get()))
+            total.set(total.get() + most.get())
+        return total.get()
+
 
 class _Pattern:
     """What the last access of an op has cost whose lanes had other distances: the mask, numbers, and the distances."""
@@ -224,6 +281,11 @@ class _Pattern:
 
     def number(self, index: int) -> Value:
         return self._place.word(1 + index)
+
+
+def _lanes(first: int, count: int) -> int:
+    """So many lanes as bits."""
+    return ((1 << count) - 1) << first
 
 
 def _folded(bits: Value, pieces: int) -> Value:

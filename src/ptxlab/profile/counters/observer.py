@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ from ptxlab.native import address_of
 from ptxlab.profile._profile import ProductCounts, Profile
 from ptxlab.profile.counters.columns import COLUMNS, COMPILED
 from ptxlab.profile.counters.roles import roles_of
+from ptxlab.profile.model.estimate import Sample
+from ptxlab.profile.model.trace import TraceRecorder
 
 if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
@@ -68,16 +71,19 @@ class CountingObserver(Profiling):
         self._tensor_columns = 0
         self._waits = [_wait_column(op) for op in launch.program.ops]
         self._retrying: set[ConvergedLanes] = set()
+        self._recorder = TraceRecorder(launch)
 
     def fill(self, warp: Warp) -> None:
         """Give a warp the rows of its number, and the patterns that all warps share."""
         warp.words[Word.COUNTERS] = address_of(self._compiled[warp.warp_id])
         warp.words[Word.PATTERNS] = address_of(self._patterns)
+        self._recorder.fill(warp)
 
     # -------------------------------------------------------------------------------------------------------------- waits
 
     def stopped(self, warp: Warp, split: ConvergedLanes) -> None:
         """Count a wait; an instruction that is executed again after a wait is still the same one."""
+        self._recorder.read(warp)
         if split in self._retrying:
             self._retrying.discard(split)
         elif split.state == WAIT:
@@ -87,6 +93,14 @@ class CountingObserver(Profiling):
         """Note that the instruction will be executed again."""
         if split.wait is not None and split.wait.retry:
             self._retrying.add(split)
+
+    def arrived(self, barrier: Any) -> None:
+        """Note for the time model who arrives at a barrier."""
+        self._recorder.arrived(barrier)
+
+    def acquired(self, barrier: Any) -> None:
+        """Note for the time model who has waited for a phase."""
+        self._recorder.acquired(barrier)
 
     # ------------------------------------------------------------------------------------------- asynchronous operations
 
@@ -107,25 +121,32 @@ class CountingObserver(Profiling):
         effects = operation.op.effects
         warp = self.launch.scheduler.current
         if warp is None or not isinstance(effects, Asynchronous):
+            self._recorder.issued(operation, 0)
             return
+        copied = 0
         if operation.details is not None:
             self._multiplied(warp, operation.op, operation.details())
         elif effects.unit in _COPYING and operation.accesses is not None:
             row = self._observed[warp.warp_id, operation.op.index]
             row[_COPIES] += 1
-            self._copied(row, operation)
+            copied = self._copied(row, operation)
+        self._recorder.issued(operation, copied)
 
-    def _copied(self, row: NDArray[np.int64], operation: AsyncOperation) -> None:
+    def _copied(self, row: NDArray[np.int64], operation: AsyncOperation) -> int:
+        """Count the bytes of a copy; returns those that it reads or writes in global memory."""
         written: list[int] = []
+        read = 0
         assert operation.accesses is not None
         for access in operation.accesses():
             for cta in operation.cta.cluster:
                 number = _bytes_in(access, cta.shared_address, len(cta.shared))
                 if number and access.write:
                     written.append(number)
+                read += 0 if access.write else number
                 row[_TO_SHARED if access.write else _FROM_SHARED] += number
         if written:
             row[_SAVED] += sum(written) - max(written)
+        return max(written, default=read)
 
     def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
         """Count the product of an mma of one warp."""
@@ -154,7 +175,10 @@ class CountingObserver(Profiling):
         roles = roles_of(program, table[..., _EXECUTIONS] > 0, started)
         products = tuple(ProductCounts(*key, count) for key, count in self._products.items())
         by_role = np.array([table[list(role.warps)].sum(axis=0) for role in roles]).reshape(len(roles), *table.shape[1:])
-        return Profile.of(self.launch, roles, by_role, products, self._tensor_columns)
+        grid = prod(self.launch.options.grid)
+        held = int(self.launch.allocations[:, 1].sum()) if len(self.launch.allocations) else 0
+        sample = Sample(self.launch, self._recorder, table.sum(axis=0), grid, held)
+        return Profile.of(self.launch, roles, by_role, products, self._tensor_columns, sample)
 
 
 def _wait_column(op: Op) -> int:

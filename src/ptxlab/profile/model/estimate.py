@@ -1,0 +1,159 @@
+"""The estimate of a launch: its time, what limits it, and where warps wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.engine.llvm.entry_points import Nodes
+from ptxlab.profile.counters.columns import COLUMNS
+from ptxlab.profile.model.costs import costs_of
+from ptxlab.profile.model.parameters import Parameters, parameters_of
+from ptxlab.profile.model.replay import Replay, Span
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.launch import Launch
+    from ptxlab.profile.model.trace import TraceRecorder
+
+__all__ = ["Estimate", "Sample", "estimate"]
+
+_NAMES = [column.name for column in COLUMNS]
+MOST_REPLAYED = 300_000
+"""Instructions of warps that are replayed; further CTAs take as long as those before."""
+_SATURATED = 0.75
+"""A resource that is occupied for so much of the time is called the limit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What the estimate needs of a launch that has ended.
+
+    ``table[op, column]``: counters of all CTAs that ran; ``grid``: CTAs of the grid; ``bytes_held``: of device memory.
+    """
+
+    launch: Launch
+    recorder: TraceRecorder
+    table: NDArray[np.int64]
+    grid: int
+    bytes_held: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How long a launch would take.
+
+    Attributes
+    ----------
+    cycles, nanoseconds : from the end of the kernel before it to its end, memory warm
+    limiter : what is occupied for most of the time, or why warps wait
+    occupied : of each resource the part of the time of an SM for which it is busy
+    waits : the parts of the time of warps that they wait, by reason
+    waits_of : the same by instruction
+    resident, replayed, ctas : CTAs on an SM at once, CTAs that were replayed, and CTAs of the fullest SM
+    roofline : cycles that the tensor core, DRAM and L2 would need alone
+    parameters : of the target
+    spans : the timeline of the first CTAs
+    """
+
+    cycles: float
+    limiter: str
+    occupied: dict[str, float]
+    waits: dict[str, float]
+    waits_of: dict[int, float]
+    resident: int
+    replayed: int
+    ctas: int
+    roofline: dict[str, float]
+    parameters: Parameters
+    spans: tuple[Span, ...] = field(repr=False)
+
+    @property
+    def nanoseconds(self) -> float:
+        """The cycles at the clock of the target."""
+        return self.cycles / self.parameters.clock
+
+    @property
+    def fraction_of_peak(self) -> float:
+        """The largest roofline by the estimate: 1 would be the peak of that resource."""
+        return max(self.roofline.values()) / self.cycles
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "target": self.parameters.target,
+            "cycles": round(self.cycles),
+            "nanoseconds": round(self.nanoseconds),
+            "limiter": self.limiter,
+            "fraction_of_peak": round(self.fraction_of_peak, 4),
+            "occupied": {name: round(part, 4) for name, part in self.occupied.items()},
+            "waits": {name: round(part, 4) for name, part in self.waits.items()},
+            "roofline_cycles": {name: round(cycles) for name, cycles in self.roofline.items()},
+            "ctas": {"resident": self.resident, "replayed": self.replayed, "of the fullest SM": self.ctas},
+        }
+
+
+def estimate(sample: Sample, resident: int) -> Estimate | None:
+    """Estimate a launch with so many CTAs on an SM at once; None if no CTA was recorded."""
+    launch, recorder = sample.launch, sample.recorder
+    known = parameters_of(launch.target)
+    traces = [trace for trace in recorder.ctas.values() if trace.warps and all(warp.nodes for warp in trace.warps.values())]
+    if not traces or not resident:
+        return None
+    ran = max(launch.done_ctas, 1)
+    whole = sample.table.sum(axis=0) * (sample.grid / ran)
+    count = dict(zip(_NAMES, whole.tolist(), strict=True))
+    sms = launch.device.sms
+    moved = count["global_least"] * 32 + count["bytes_to_shared"] - count["multicast_saved"] + count["bytes_from_shared"]
+    held = min(moved, sample.bytes_held)
+    used = min(sms, sample.grid)
+    at_once = held / sample.grid * min(resident * used, sample.grid)
+    again = min(max(at_once / known.l2_size - 1.0, 0.0), 1.0) * min(moved - held, held / 2)
+    from_dram = 0.0 if held < known.l2_size else held + again
+    share = from_dram / moved if moved else 0.0
+    needed = max(1.0 / known.l2_bytes, share * used / known.dram_bytes, held / moved * used / known.l2_total if moved else 0.0)
+    traffic = 1.0 / needed
+    latency = known.l2_latency + share * (known.dram_latency - known.l2_latency)
+    nodes = {node.start: node.stop for node in Nodes(launch.program).nodes}
+    costs = costs_of(launch.program, sample.table, recorder.products, known)
+    ctas = ceil(sample.grid / sms)
+    size = sum(nodes.get(first, first + 1) - first for warp in traces[0].warps.values() for part in warp.nodes for first in part.tolist())
+    most = max(2 * resident, MOST_REPLAYED // max(size, 1))
+    replayed = min(ctas, most)
+    replay = Replay(costs, nodes, known, traffic, latency)
+    end = replay.run([traces[i % len(traces)] for i in range(replayed)], min(resident, ctas), shown=2)
+    cycles = end
+    if ctas > replayed:
+        ends = sorted(replay.ends)
+        middle = len(ends) // 2
+        cycles += (ctas - replayed) * (ends[-1] - ends[middle - 1]) / (len(ends) - middle)
+    end = max(end, 1.0)
+    occupied = {name: min(busy / end, 1.0) for name, busy in sorted(replay.busy.items(), key=lambda item: -item[1])}
+    warps = sum(len(trace.warps) for trace in traces) / len(traces) * replayed
+    lifetime = max(end * warps * min(resident, ctas) / max(replayed, 1), 1.0)
+    waits = {reason: time / lifetime for reason, time in sorted(replay.stalls.items(), key=lambda item: -item[1])}
+    roofline = {
+        "tensor core": count["tensor_operations"] / known.tensor_operations / sms,
+        "DRAM": from_dram / known.dram_bytes,
+        "L2": max(moved / known.l2_bytes / sms, held / known.l2_total),
+    }
+    waits_of = {op: time / lifetime for op, time in replay.waits.items()}
+    limiter = _limiter(occupied, waits, known.cta_interval * ctas / cycles if cycles else 0.0, bool(share))
+    return Estimate(
+        cycles + known.launch, limiter, occupied, waits, waits_of, resident, replayed, ctas, roofline, known, tuple(replay.spans)
+    )
+
+
+def _limiter(occupied: dict[str, float], waits: dict[str, float], starts: float, dram: bool) -> str:
+    """What is occupied nearly all the time; else what warps wait for most."""
+    names = {"global memory": "DRAM bandwidth" if dram else "L2 bandwidth", "issue": "issue slots"}
+    fullest = max(occupied, key=lambda name: occupied[name], default="")
+    if starts > _SATURATED:
+        return "start of CTAs"
+    if fullest and occupied[fullest] > _SATURATED:
+        return names.get(fullest, fullest)
+    most = max(waits, key=lambda name: waits[name], default="")
+    return f"latency: {most}" if most else "start of the kernel"

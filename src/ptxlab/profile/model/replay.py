@@ -1,0 +1,324 @@
+"""The replay of recorded CTAs on one SM: warps issue in order, and wait for registers, pipes, memory, barriers and asynchronous operations.
+
+Time is a number of cycles. Each resource is a queue that knows when it is free again. The warp that is furthest behind goes on first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+
+from ptxlab.isa.effects import Completion, Unit
+from ptxlab.isa.pipes import Pipe
+from ptxlab.profile.model.costs import Cost, Kind
+from ptxlab.profile.model.parameters import Parameters
+from ptxlab.profile.model.trace import CtaTrace
+
+__all__ = ["Replay", "Span"]
+
+_PARTITIONS = 4
+_QUEUED = 128.0
+"""Cycles of work that wait for a pipe before the warps that issue it wait, too: the assembler mixes instructions of several pipes."""
+_AHEAD = 8.0
+"""Cycles that a warp may be ahead of the others when it goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What a warp or a unit did: ``begin`` to ``end`` in cycles; ``op`` is the instruction."""
+
+    cta: int
+    track: str
+    kind: str
+    op: int
+    begin: float
+    end: float
+
+
+@dataclass(slots=True)
+class _Phase:
+    missing: int
+    time: float = 0.0
+    waiting: list[_Warp] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _Warp:
+    cta: _Cta
+    number: int
+    nodes: list[int]
+    time: float
+    part: int
+    at: int = 0
+    done: int = 0
+    ready: dict[int, float] = field(default_factory=dict)
+    reasons: dict[int, str] = field(default_factory=dict)
+    uncommitted: dict[Completion | None, float] = field(default_factory=dict)
+    groups: dict[Completion | None, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+
+@dataclass(slots=True, eq=False)
+class _Cta:
+    number: int
+    trace: CtaTrace
+    begin: float
+    phases: dict[Hashable, _Phase]
+    left: int = 0
+    end: float = 0.0
+
+
+class Replay:
+    """Executes CTAs on one SM, ``resident`` at a time.
+
+    Attributes
+    ----------
+    ends : when each CTA has ended, in the order of their ends
+    busy : cycles for which each resource was occupied
+    stalls : cycles that warps have waited, by reason
+    waits : the same by instruction
+    """
+
+    def __init__(self, costs: list[Cost], stops: dict[int, int], known: Parameters, traffic: float, latency: float) -> None:
+        """``stops``: the end of each node; ``traffic``: bytes of global memory in a cycle; ``latency``: of loads from it."""
+        self.costs, self.stops, self.known = costs, stops, known
+        self.traffic, self.latency = traffic, latency
+        self.ends: list[float] = []
+        self.busy: defaultdict[str, float] = defaultdict(float)
+        self.stalls: defaultdict[str, float] = defaultdict(float)
+        self.waits: defaultdict[int, float] = defaultdict(float)
+        self.spans: list[Span] = []
+        self._issue = [0.0] * _PARTITIONS
+        self._pipes: dict[tuple[int, Pipe], float] = defaultdict(float)
+        self._tensor = [0.0] * _PARTITIONS
+        self._shared = self._port = self._copies = self._fifth = 0.0
+        self._heap: list[tuple[float, int, _Warp]] = []
+        self._active: list[_Cta] = []
+        self._order = self._placed = 0
+        self._shown = 0
+
+    def run(self, traces: list[CtaTrace], resident: int, shown: int = 0) -> float:
+        """Run CTAs with these traces; return when the last one has ended. Spans are kept of the first ``shown`` CTAs."""
+        self._shown = shown
+        waiting = list(enumerate(traces))[::-1]
+        last_start = -self.known.cta_interval
+        self._free: list[float] = [0.0] * resident
+        while waiting or self._heap:
+            if waiting and self._free:
+                start = max(last_start + self.known.cta_interval, heappop(self._free))
+                last_start = start
+                self._start(*waiting.pop(), start)
+                continue
+            if not self._heap and not self._release():
+                break
+            _, _, warp = heappop(self._heap)
+            self._node(warp)
+        return max(self.ends, default=0.0)
+
+    def _release(self) -> bool:
+        """Continue warps that wait for phases which warps that were not recorded would complete; whether there are any."""
+        for cta in self._active:
+            for phase in cta.phases.values():
+                for warp in phase.waiting:
+                    self._push(warp)
+                phase.waiting.clear()
+        return bool(self._heap)
+
+    def _start(self, number: int, trace: CtaTrace, start: float) -> None:
+        phases = {phase: _Phase(count) for phase, count in trace.expected.items()}
+        cta = _Cta(number, trace, start, phases, len(trace.warps))
+        self._active.append(cta)
+        for which, warp in trace.warps.items():
+            nodes = np.concatenate(warp.nodes).tolist() if warp.nodes else []
+            self._push(_Warp(cta, which, nodes, start, (self._placed + which) % _PARTITIONS))
+        self._placed += len(trace.warps)
+
+    def _push(self, warp: _Warp) -> None:
+        self._order += 1
+        heappush(self._heap, (warp.time, self._order, warp))
+
+    # -------------------------------------------------------------------------------------------------------------- warps
+
+    def _node(self, warp: _Warp) -> None:
+        """Execute instructions of a node of a warp, as long as no other warp is further behind."""
+        if warp.at >= len(warp.nodes):
+            self._exit(warp)
+            return
+        first = warp.nodes[warp.at]
+        place = warp.number, warp.at
+        begin, heap = warp.time, self._heap
+        for op in range(first + warp.done, self.stops.get(first, first + 1)):
+            cost = self.costs[op]
+            if self._operands(warp, op, cost) and heap and heap[0][0] < warp.time - _AHEAD:
+                self._push(warp)
+                return
+            if cost.kind != Kind.NOTHING:
+                self._execute(warp, op, cost, place)
+            warp.done += 1
+        if warp.cta.number < self._shown and warp.time > begin:
+            self.spans.append(Span(warp.cta.number, f"warp {warp.number}", "run", first, begin, warp.time))
+        self._arrive(warp.cta, warp.cta.trace.arrivals.get(place, ()), warp.time)
+        warp.at += 1
+        warp.done = 0
+        phase = warp.cta.trace.waits.get(place)
+        found = None if phase is None else warp.cta.phases.get(phase)
+        if found is not None:
+            if found.missing > 0:
+                found.waiting.append(warp)
+                return
+            self._released(warp, found)
+        self._push(warp)
+
+    def _operands(self, warp: _Warp, op: int, cost: Cost) -> bool:
+        """Wait for the operands of an instruction; whether they were not there."""
+        ready = warp.ready
+        needed, culprit = 0.0, -1
+        for register in cost.reads:
+            time = ready.get(register, 0.0)
+            if time > needed:
+                needed, culprit = time, register
+        if cost.kind == Kind.NOTHING:
+            for register in cost.writes:
+                ready[register] = needed
+                if culprit >= 0:
+                    warp.reasons[register] = warp.reasons.get(culprit, "dependence")
+            return False
+        if needed > warp.time:
+            self._wait(warp, op, needed, warp.reasons.get(culprit, "dependence"))
+            return True
+        return False
+
+    def _released(self, warp: _Warp, phase: _Phase) -> None:
+        op = warp.nodes[warp.at - 1]
+        cost = self.costs[op]
+        overhead = self.known.mbarrier if cost.kind == Kind.MBARRIER else self.known.barrier
+        self._wait(warp, op, max(warp.time, phase.time + overhead), "mbarrier" if cost.kind == Kind.MBARRIER else "barrier")
+
+    def _wait(self, warp: _Warp, op: int, until: float, reason: str) -> None:
+        if until > warp.time:
+            self.stalls[reason] += until - warp.time
+            self.waits[op] += until - warp.time
+            if warp.cta.number < self._shown:
+                self.spans.append(Span(warp.cta.number, f"warp {warp.number}", reason, op, warp.time, until))
+            warp.time = until
+
+    def _arrive(self, cta: _Cta, phases: list[Hashable] | tuple[()], time: float) -> None:
+        for name in phases:
+            phase = cta.phases[name]
+            phase.missing -= 1
+            phase.time = max(phase.time, time)
+            if phase.missing == 0:
+                for warp in phase.waiting:
+                    self._released(warp, phase)
+                    self._push(warp)
+                phase.waiting.clear()
+
+    def _exit(self, warp: _Warp) -> None:
+        cta = warp.cta
+        cta.end = max(cta.end, warp.time, *warp.uncommitted.values(), *(time for group in warp.groups.values() for time in group), 0.0)
+        cta.left -= 1
+        if not cta.left:
+            self._active.remove(cta)
+            self.ends.append(cta.end)
+            heappush(self._free, cta.end)
+
+    # ------------------------------------------------------------------------------------------------------- instructions
+
+    def _execute(self, warp: _Warp, op: int, cost: Cost, place: tuple[int, int]) -> None:
+        kind = cost.kind
+        part = warp.part
+        key = part, cost.pipe
+        start = max(warp.time, self._issue[part], self._pipes[key] - _QUEUED)
+        if start > warp.time:
+            self.stalls["issue"] += start - warp.time
+        self._issue[part] = start + 1.0
+        self.busy["issue"] += 1.0 / _PARTITIONS
+        reason, done = "dependence", start + cost.latency
+        if kind in (Kind.COMPUTE, Kind.FENCE):
+            begin = max(start, self._pipes[key])
+            self._pipes[key] = begin + cost.cycles
+            done = begin + cost.latency
+            self.busy[cost.pipe.value] += cost.cycles / _PARTITIONS
+            if kind == Kind.FENCE:
+                start += cost.latency
+        elif kind in (Kind.SHARED, Kind.GLOBAL, Kind.COPY):
+            reason, done = self._memory(warp, cost, start)
+        elif kind == Kind.PRODUCT:
+            begin = max(start, self._tensor[part], self._shared - cost.amount)
+            read = cost.shared * self.known.operand_share / _PARTITIONS
+            self._shared = max(self._shared, start) + read
+            self.busy["shared memory"] += read
+            self._tensor[part] = begin + cost.amount
+            self.busy["tensor core"] += cost.amount / _PARTITIONS
+            self._issued(warp, cost.completion, begin + cost.amount + self.known.wgmma_latency)
+            if warp.cta.number < self._shown and part == 0:
+                self.spans.append(Span(warp.cta.number, "tensor core", "product", op, begin, begin + cost.amount))
+        elif kind == Kind.OPERATION:
+            for number in warp.cta.trace.operations.get(place, ()):
+                self._operation(warp, op, cost, number, start)
+        elif kind == Kind.COMMIT:
+            warp.groups[cost.completion].append(warp.uncommitted.pop(cost.completion, start))
+        elif kind == Kind.WAIT_GROUP:
+            groups = warp.groups[cost.completion]
+            over = len(groups) - int(cost.amount)
+            if over > 0:
+                warp.time = start
+                until = max(groups[:over])
+                del groups[:over]
+                self._wait(warp, op, until, "tensor core" if cost.completion is Completion.WGMMA_GROUP else "copies")
+                start = warp.time
+        warp.time = max(warp.time, start + 1.0)
+        for register in cost.writes:
+            warp.ready[register] = done
+            warp.reasons[register] = reason
+
+    def _issued(self, warp: _Warp, completion: Completion | None, done: float) -> None:
+        warp.uncommitted[completion] = max(warp.uncommitted.get(completion, 0.0), done)
+
+    def _memory(self, warp: _Warp, cost: Cost, start: float) -> tuple[str, float]:
+        """An access of memory by the threads of a warp: why its registers are waited for, and until when."""
+        begin = max(start, self._shared)
+        self._shared = begin + cost.cycles
+        self.busy["shared memory"] += cost.cycles
+        if cost.kind == Kind.SHARED:
+            return "shared memory", begin + cost.cycles + cost.latency
+        port = max(begin, self._port)
+        self._port = port + cost.amount / self.traffic
+        self.busy["global memory"] += cost.amount / self.traffic
+        done = self._port + self.latency
+        if cost.kind == Kind.COPY:
+            self._issued(warp, cost.completion, done)
+        return "global memory", done
+
+    def _operation(self, warp: _Warp, op: int, cost: Cost, number: int, start: float) -> None:
+        """An asynchronous operation of the TMA or of the tensor core."""
+        trace = warp.cta.trace
+        operation = trace.issued[number]
+        if operation.unit in (Unit.TMA, Unit.STORE):
+            begin = max(start, self._copies)
+            rate = min(self.known.copy_bytes, self.traffic)
+            port = max(begin, self._port)
+            self._port = port + operation.copied / self.traffic
+            self._copies = max(begin + self.known.copy_issue, port + operation.copied / rate)
+            self._shared = max(self._shared, start) + operation.copied / self.known.operand_bytes
+            self.busy["shared memory"] += operation.copied / self.known.operand_bytes
+            self.busy["TMA"] += max(self.known.copy_issue, operation.copied / self.known.copy_bytes)
+            self.busy["global memory"] += operation.copied / self.traffic
+            done = port + operation.copied / rate + self.known.copy_latency - self.known.mbarrier + self.latency - self.known.l2_latency
+            track = "TMA"
+        elif cost.completion is Completion.COPY_GROUP:
+            begin, track = start, Unit.COPY.value
+            done = max([start, *warp.uncommitted.values(), *warp.groups[cost.completion]])
+        else:
+            m, n, k = operation.shape or (0, 0, 0)
+            begin = max(start, self._fifth)
+            self._fifth = begin + 2.0 * m * n * k / self.known.tensor_operations
+            self.busy["tensor core"] += self._fifth - begin
+            done, track = self._fifth, "tensor core"
+        if warp.cta.number < self._shown:
+            self.spans.append(Span(warp.cta.number, track, "operation", op, begin, done))
+        self._issued(warp, cost.completion, done)
+        self._arrive(warp.cta, trace.completions.get(number, ()), done)

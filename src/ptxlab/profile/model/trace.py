@@ -1,0 +1,162 @@
+"""The executed trace of some CTAs: which nodes each warp has executed, what they wait for, and the asynchronous operations they started."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxlab.engine.context import Word
+from ptxlab.isa.context import AsyncOperation
+from ptxlab.isa.effects import Asynchronous, CtaBarrier, Unit
+from ptxlab.machine.schedule.barriers import ClusterBarrier, NamedBarrier
+from ptxlab.machine.warp.warp import Warp
+from ptxlab.native import address_of
+
+if TYPE_CHECKING:
+    from ptxlab.machine.launch.cta import CtaState
+    from ptxlab.machine.launch.launch import Launch
+
+__all__ = ["CtaTrace", "Operation", "TraceRecorder", "WarpTrace"]
+
+MOST_CTAS = 4
+MOST_NODES = 200_000
+"""Of all recorded warps; CTAs that start later are not recorded."""
+_CAPACITY = 1 << 17
+"""Nodes that a warp executes at most before its trace is read: more than a slice of the scheduler has."""
+
+Place: TypeAlias = tuple[int, int]
+"""A warp, and a position in its trace."""
+
+
+@dataclass(slots=True)
+class Operation:
+    """An asynchronous operation: its unit, the bytes that it copies, and the shape of its product."""
+
+    unit: Unit
+    copied: int = 0
+    shape: tuple[int, int, int] | None = None
+
+
+@dataclass(slots=True)
+class WarpTrace:
+    """``nodes``: the first op of each node, in the order of their execution."""
+
+    nodes: list[NDArray[np.int32]] = field(default_factory=list)
+    count: int = 0
+
+
+@dataclass(slots=True)
+class CtaTrace:
+    """The traces of the warps of a CTA, by their numbers.
+
+    ``arrivals``: by place and by operation, the phases of barriers that it arrives at; ``waits``: the phases that a place waits for;
+    ``expected``: how many arrivals complete a phase.
+    """
+
+    warps: dict[int, WarpTrace] = field(default_factory=dict)
+    operations: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
+    issued: list[Operation] = field(default_factory=list)
+    arrivals: dict[Place, list[Hashable]] = field(default_factory=lambda: defaultdict(list))
+    completions: dict[int, list[Hashable]] = field(default_factory=lambda: defaultdict(list))
+    waits: dict[Place, Hashable] = field(default_factory=dict)
+    expected: dict[Hashable, int] = field(default_factory=lambda: defaultdict(int))
+
+
+class TraceRecorder:
+    """Fills the traces of the first CTAs; the events are those of an observer."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.ctas: dict[CtaState, CtaTrace] = {}
+        self.products: dict[int, tuple[int, int, int]] = {}
+        """By instruction: the shape of its last product."""
+        self._buffers: dict[int, NDArray[np.int32]] = {}
+        self._nodes = 0
+        self._numbers: dict[AsyncOperation, tuple[CtaTrace, int]] = {}
+
+    def fill(self, warp: Warp) -> None:
+        """Have a warp of the first CTAs note what it executes."""
+        trace = self.ctas.get(warp.cta)
+        if trace is None:
+            if len(self.ctas) >= MOST_CTAS or self._nodes >= MOST_NODES:
+                return
+            trace = self.ctas[warp.cta] = CtaTrace()
+        trace.warps[warp.warp_id] = WarpTrace()
+        buffer = self._buffers[id(warp)] = np.zeros(_CAPACITY, np.int32)
+        warp.words[Word.TRACE] = address_of(buffer)
+
+    def read(self, warp: Warp) -> None:
+        """Take over what a warp has noted."""
+        buffer = self._buffers.get(id(warp))
+        if buffer is None:
+            return
+        start = address_of(buffer)
+        count = (warp.words[Word.TRACE] - start) // 4
+        if count:
+            trace = self.ctas[warp.cta].warps[warp.warp_id]
+            trace.nodes.append(buffer[:count].copy())
+            trace.count += count
+            self._nodes += count
+            warp.words[Word.TRACE] = start
+        if not warp.live:
+            del self._buffers[id(warp)]
+            warp.words[Word.TRACE] = 0
+
+    def _place(self, warp: Warp | None) -> tuple[CtaTrace, Place] | None:
+        """Where a recorded warp stands: at the node that it has noted last."""
+        if warp is None or id(warp) not in self._buffers:
+            return None
+        trace = self.ctas[warp.cta]
+        noted = (warp.words[Word.TRACE] - address_of(self._buffers[id(warp)])) // 4
+        return trace, (warp.warp_id, trace.warps[warp.warp_id].count + noted - 1)
+
+    def issued(self, operation: AsyncOperation, copied: int) -> None:
+        """An asynchronous operation begins, which copies so many bytes."""
+        found = self._place(self.launch.scheduler.current)
+        effects = operation.op.effects
+        shape = None
+        if operation.details is not None:
+            product = operation.details()
+            shape = self.products[operation.op.index] = product.m, product.n, product.k
+        if found is None:
+            return
+        trace, place = found
+        unit = effects.unit if isinstance(effects, Asynchronous) else Unit.TENSOR_CORE
+        self._numbers[operation] = trace, len(trace.issued)
+        trace.operations[place].append(len(trace.issued))
+        trace.issued.append(Operation(unit, copied, shape))
+
+    def arrived(self, barrier: Any) -> None:
+        """A warp, or an operation, arrives at the phase of a barrier."""
+        scheduler = self.launch.scheduler
+        phase = (barrier, barrier.generation if isinstance(barrier, NamedBarrier) else barrier.phase)
+        if scheduler.performing is not None:
+            known = self._numbers.get(scheduler.performing)
+            if known is not None:
+                trace, number = known
+                trace.completions[number].append(phase)
+                trace.expected[phase] += 1
+            return
+        found = self._place(scheduler.current)
+        if found is None:
+            return
+        trace, place = found
+        trace.arrivals[place].append(phase)
+        trace.expected[phase] += 1
+        warp = scheduler.current
+        assert warp is not None
+        effects = warp.op.effects
+        if isinstance(effects, CtaBarrier) and effects.waits and not isinstance(barrier, ClusterBarrier):
+            trace.waits[place] = phase
+
+    def acquired(self, barrier: Any) -> None:
+        """A warp goes on because the last phase of an mbarrier is complete."""
+        found = self._place(self.launch.scheduler.current)
+        if found is not None:
+            trace, place = found
+            trace.waits[place] = barrier, barrier.phase - 1

@@ -1,0 +1,126 @@
+"""The report of a launch: one HTML page that needs nothing else, with findings, estimated timeline, lines with counters, and rooflines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ptxlab.diagnostics import Diagnostic, Place
+from ptxlab.profile import LineCounts, Profile
+from ptxlab.view._profile import estimate_words, summary_words
+
+__all__ = ["report_page"]
+
+_COLUMNS = (
+    *("executions", "shared_wavefronts", "global_sectors", "bytes_to_shared", "bytes_from_shared"),
+    *("tensor_operations", "barrier_waits", "mbarrier_waits", "other_waits"),
+)
+_MOST_SOURCE = 1 << 20
+"""Bytes of a source file that is shown."""
+
+
+def report_page(found: Profile, findings: Iterable[Diagnostic] = ()) -> str:
+    """The page's text.
+
+    Parameters
+    ----------
+    found : the profile of the launch
+    findings : what checks have reported
+
+    Examples
+    --------
+    >>> import numpy as np, ptxlab
+    >>> text = ".version 8.0 .target sm_90a .address_size 64 .visible .entry k() { bar.sync 0; ret; }"
+    >>> page = report_page(ptxlab.loads(text).kernel().launch(block=64, profile=True).profile)
+    >>> page.startswith("<!doctype html>"), "http" in page
+    (True, False)
+    """
+    folder = files("ptxlab.view") / "report"
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    parts = {
+        "/*CSS*/": (folder / "page.css").read_text(encoding="utf-8"),
+        "/*DATA*/": json.dumps(_data(found, findings), separators=(",", ":")).replace("</", "<\\/"),
+        "/*JS*/": (folder / "page.js").read_text(encoding="utf-8"),
+    }
+    for mark, text in parts.items():
+        page = page.replace(mark, text, 1)
+    return page
+
+
+def _data(found: Profile, findings: Iterable[Diagnostic]) -> dict[str, Any]:
+    estimate = found.estimate
+    waits = found.waits_by_line()
+    names = [*_COLUMNS, "bank conflicts", "estimated waits"]
+    of = {each.place.line: _name(each.source) for each in found.instructions}
+    counts = {line.place.line: line for line in found.lines() if line.place is not None}
+    ptx = [
+        {
+            "line": number,
+            "name": str(number),
+            "text": text,
+            "of": of.get(number, ""),
+            "counts": _numbers(counts.get(number), waits.get(number, 0.0)),
+        }
+        for number, text in enumerate(found.sample.launch.module.text.splitlines(), 1)
+    ]
+    waits_of: dict[str, float] = {}
+    for number, part in waits.items():
+        waits_of[of.get(number, "")] = waits_of.get(of.get(number, ""), 0.0) + part
+    source = [
+        {
+            "line": line.place.line,
+            "name": _name(line.place),
+            "text": _text(line.place),
+            "counts": _numbers(line, waits_of.get(_name(line.place), 0.0)),
+        }
+        for line in found.lines("source")
+        if line.place is not None
+    ]
+    spans = () if estimate is None else estimate.spans
+    tracks = sorted(
+        {(span.cta, span.track) for span in spans}, key=lambda key: (key[0], not key[1].startswith("warp"), len(key[1]), key[1])
+    )
+    kinds = sorted({span.kind for span in spans})
+    places = {key: number for number, key in enumerate(tracks)}
+    lines = [op.line for op in found.sample.launch.program.ops]
+    return {
+        "kernel": found.kernel,
+        "target": found.target,
+        "words": [*summary_words(found), *([] if estimate is None else estimate_words(found, estimate))],
+        "findings": [f"{each.code}: {each.message}" for each in findings],
+        "cycles": 0 if estimate is None else round(estimate.cycles),
+        "clock": 1.0 if estimate is None else estimate.parameters.clock,
+        "roofline": [] if estimate is None else [[name, round(cycles)] for name, cycles in estimate.roofline.items()],
+        "columns": names,
+        "ptx": ptx,
+        "source": source,
+        "tracks": [f"CTA {cta} {track}" for cta, track in tracks],
+        "kinds": kinds,
+        "spans": [
+            [places[span.cta, span.track], kinds.index(span.kind), lines[span.op], round(span.begin, 1), round(span.end, 1)]
+            for span in spans
+        ],
+    }
+
+
+def _numbers(line: LineCounts | None, waits: float) -> list[float]:
+    if line is None:
+        return []
+    return [*(getattr(line.counts, name) for name in _COLUMNS), line.counts.bank_conflicts, round(waits, 5)]
+
+
+def _name(place: Place | None) -> str:
+    return "" if place is None else f"{place.file}:{place.line}"
+
+
+def _text(place: Place) -> str:
+    """A line of the source, if its file is there."""
+    path = Path(place.file)
+    if path.is_file() and path.stat().st_size < _MOST_SOURCE:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        if place.line <= len(lines):
+            return lines[place.line - 1]
+    return path.name

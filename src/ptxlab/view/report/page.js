@@ -1,0 +1,167 @@
+"use strict";
+const get = (id) => document.getElementById(id);
+const add = (parent, tag, text, cls) => {
+  const made = parent.appendChild(document.createElement(tag));
+  if (text !== undefined) made.textContent = text;
+  if (cls) made.className = cls;
+  return made;
+};
+const short = (n) => n < 1 && n > 0 ? (100 * n).toFixed(1) + " %" : n < 1e5 ? String(Math.round(n)) : n.toExponential(2);
+
+// ---------------------------------------------------------------------------------------------------------------- words
+get("kernel").textContent = `${DATA.kernel} for ${DATA.target}`;
+for (const line of DATA.words) add(get("words"), "li", line);
+for (const line of DATA.findings.length ? DATA.findings : ["none"]) add(get("findings"), "li", line);
+const most = Math.max(DATA.cycles, 1, ...DATA.roofline.map(([, cycles]) => cycles));
+for (const [name, cycles] of [...DATA.roofline, ["estimate", DATA.cycles]]) {
+  const row = add(get("bars"), "div", undefined, "bar");
+  add(row, "span", name);
+  add(add(row, "span"), "i").style.width = `${100 * cycles / most}%`;
+  add(row, "b", `${Math.round(cycles).toLocaleString("en")}`);
+}
+
+// ---------------------------------------------------------------------------------------------------------------- lines
+const rows = new Map();
+for (const name of DATA.columns) add(get("heat"), "option", name);
+function fill(table, lines, key) {
+  const column = DATA.columns.indexOf(get("heat").value);
+  const top = lines.reduce((most, line) => Math.max(most, line.counts[column] || 0), 1e-9);
+  table.replaceChildren();
+  for (const line of lines) {
+    const row = add(table, "tr");
+    const value = line.counts[column] || 0;
+    add(row, "td", line.line, "number");
+    add(row, "td", value ? short(value) : "", "number").style.background = value ? `rgba(var(--heat), ${0.08 + 0.6 * value / top})` : "";
+    add(row, "td", line.text);
+    row.addEventListener("click", () => select(key, line));
+    rows.set(`${key} ${line.name}`, row);
+  }
+}
+function draw_lines() {
+  rows.clear();
+  fill(get("source"), DATA.source, "source");
+  fill(get("ptx"), DATA.ptx, "ptx");
+  search();
+}
+function select(key, line) {
+  for (const row of document.querySelectorAll("tr.selected")) row.classList.remove("selected");
+  const names = key === "ptx" ? [["ptx", line.name], ["source", line.of]]
+    : [["source", line.name], ...DATA.ptx.filter((other) => other.of === line.name).map((other) => ["ptx", other.name])];
+  for (const [side, name] of names) {
+    const row = rows.get(`${side} ${name}`);
+    if (row) row.classList.add("selected");
+  }
+  for (const side of ["ptx", "source"]) {
+    const first = document.querySelector(`#${side} tr.selected`);
+    if (first) first.scrollIntoView({ block: "nearest" });
+  }
+}
+function search() {
+  const text = get("search").value.toLowerCase();
+  let count = 0, first = null;
+  for (const row of rows.values()) {
+    const found = text !== "" && row.textContent.toLowerCase().includes(text);
+    row.classList.toggle("found", found);
+    count += found;
+    first = first || (found ? row : null);
+  }
+  get("matches").textContent = text === "" ? "" : `${count} lines`;
+  if (first) first.scrollIntoView({ block: "nearest" });
+}
+get("heat").addEventListener("change", draw_lines);
+get("search").addEventListener("input", search);
+
+// ------------------------------------------------------------------------------------------------------------- timeline
+const canvas = get("timeline"), pen = canvas.getContext("2d");
+const end = DATA.spans.reduce((last, span) => Math.max(last, span[4]), 1);
+const colours = ["#4c8bc9", "#d0803c", "#9b5fb5", "#c9504c", "#5a9e57", "#7c8894", "#b8a13a", "#3fa3a0"];
+DATA.kinds.forEach((kind, at) => {
+  const box = add(get("legend"), "span", kind, "kind");
+  box.style.borderColor = colours[at % colours.length];
+});
+const by_track = DATA.tracks.map(() => []);
+for (const span of DATA.spans) by_track[span[0]].push(span);
+for (const spans of by_track) spans.sort((a, b) => a[3] - b[3]);
+const view = { from: 0, to: end };
+const LABEL = 130, ROW = 18;
+canvas.style.height = `${Math.max(80, ROW * DATA.tracks.length + 24)}px`;
+function draw() {
+  const scale = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
+  canvas.width = width * scale;
+  canvas.height = height * scale;
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  const style = getComputedStyle(document.documentElement);
+  pen.font = "11px system-ui, sans-serif";
+  const x = (time) => LABEL + (width - LABEL) * (time - view.from) / (view.to - view.from);
+  by_track.forEach((spans, track) => {
+    const y = ROW * track;
+    pen.fillStyle = style.getPropertyValue("--text");
+    pen.fillText(DATA.tracks[track], 6, y + 13);
+    let at = first_after(spans, view.from), last = -1;
+    for (; at < spans.length && spans[at][3] <= view.to; at++) {
+      const [, kind, , begin, stop] = spans[at];
+      const left = Math.max(x(begin), LABEL), right = Math.min(Math.max(x(stop), left + 0.5), width);
+      if (right <= last + 0.5) continue; // smaller than a point, and drawn over
+      pen.fillStyle = colours[kind % colours.length];
+      pen.fillRect(left, y + 3, right - left, ROW - 5);
+      last = right;
+    }
+  });
+  pen.fillStyle = style.getPropertyValue("--dim");
+  for (let i = 0; i <= 4; i++) {
+    const time = view.from + (view.to - view.from) * i / 4;
+    pen.textAlign = i === 4 ? "right" : "left";
+    pen.fillText(`${(time / DATA.clock).toFixed(0)} ns`, Math.min(x(time) + 2, width - 2), height - 6);
+  }
+  pen.textAlign = "left";
+  get("window").textContent = `${Math.round(view.from)} to ${Math.round(view.to)} cycles`;
+}
+function first_after(spans, time) {
+  let low = 0, high = spans.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (spans[middle][4] < time) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+function under(event) {
+  const box = canvas.getBoundingClientRect();
+  const time = view.from + (view.to - view.from) * (event.clientX - box.left - LABEL) / (box.width - LABEL);
+  const spans = by_track[Math.floor((event.clientY - box.top) / ROW)] || [];
+  const found = spans[first_after(spans, time)];
+  return { time, span: found && found[3] <= time ? found : null };
+}
+canvas.addEventListener("wheel", (event) => {
+  event.preventDefault();
+  const { time } = under(event), factor = event.deltaY > 0 ? 1.25 : 0.8;
+  view.from = Math.max(0, time - (time - view.from) * factor);
+  view.to = Math.min(end, Math.max(time + (view.to - time) * factor, view.from + 1));
+  draw();
+}, { passive: false });
+let held = null;
+canvas.addEventListener("pointerdown", (event) => { held = { x: event.clientX, from: view.from, to: view.to, moved: false }; });
+window.addEventListener("pointerup", (event) => {
+  if (held && !held.moved && event.target === canvas) {
+    const { span } = under(event), line = span && DATA.ptx.find((each) => each.line === span[2]);
+    if (line) select("ptx", line);
+  }
+  held = null;
+});
+canvas.addEventListener("pointermove", (event) => {
+  if (held && Math.abs(event.clientX - held.x) > 2) {
+    const by = (held.to - held.from) * (held.x - event.clientX) / (canvas.clientWidth - LABEL);
+    const shift = Math.min(Math.max(by, -held.from), end - held.to);
+    Object.assign(view, { from: held.from + shift, to: held.to + shift });
+    held.moved = true;
+    draw();
+    return;
+  }
+  const { span } = under(event);
+  get("hover").textContent = span ? `${DATA.tracks[span[0]]}: ${DATA.kinds[span[1]]}, line ${span[2]}, ${Math.round(span[4] - span[3])} cycles` : "";
+});
+get("whole").addEventListener("click", () => { Object.assign(view, { from: 0, to: end }); draw(); });
+get("theme").addEventListener("click", () => { document.documentElement.classList.toggle("dark"); draw(); });
+if (matchMedia("(prefers-color-scheme: dark)").matches) document.documentElement.classList.add("dark");
+window.addEventListener("resize", draw);
+draw_lines();
+draw();

@@ -1,0 +1,139 @@
+"""The report page in a real browser: timeline, lines, search, dark mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ptxlab
+from ptxlab.profile.model.replay import Span
+from ptxlab.view import report_page
+from tests.view import webdriver_helpers as webdriver
+
+TEXT = """.version 8.0
+.target sm_90a
+.address_size 64
+.file 1 "work.cu"
+.visible .entry k(.param .u64 out)
+{
+  .reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .pred %p;
+  .loc 1 7 0
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, 0;
+  .loc 1 8 0
+AGAIN:
+  add.u32 %r2, %r2, %r1;
+  bar.sync 0;
+  setp.lt.u32 %p, %r2, 4000;
+  @%p bra AGAIN;
+  .loc 1 9 0
+  mad.wide.u32 %rd2, %r1, 4, %rd1;
+  st.global.u32 [%rd2], %r2;
+  ret;
+}
+"""
+WIDTHS = (1280, 1920)
+
+
+@pytest.fixture(scope="module")
+def profile() -> Any:
+    text = TEXT.replace("add.u32 %r2, %r2, %r1;", "add.u32 %r2, %r2, 100;")
+    return ptxlab.loads(text, file="work.ptx").kernel().launch(block=128, args=[np.zeros(128, np.uint32)], profile=True).profile
+
+
+@pytest.fixture(scope="module")
+def browsers() -> Iterator[Any]:
+    if webdriver.MISSING:
+        pytest.skip(webdriver.MISSING)
+    opened = {dark: webdriver.Browser(dark=dark) for dark in (False, True)}
+    yield opened
+    for browser in opened.values():
+        browser.close()
+
+
+@pytest.fixture
+def page(profile: Any, browsers: Any, tmp_path: Path) -> Any:
+    path = tmp_path / "report.html"
+    path.write_text(report_page(profile), encoding="utf-8")
+
+    def show(dark: bool = False) -> Any:
+        browsers[dark].open(path.as_uri())
+        return browsers[dark]
+
+    return show
+
+
+def test_it_loads_nothing_from_a_network(profile: Any) -> None:
+    text = report_page(profile)
+    assert not any(word in text for word in ("http:", "https:", "<link", "src=", "@import", "fetch("))
+
+
+def test_a_closing_tag_in_the_source_ends_no_script(profile: Any) -> None:
+    assert report_page(profile).count("</script>") == 1
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_wider_than_the_window(page: Any, width: int) -> None:
+    browser = page()
+    browser.resize(width, 1000)
+    assert browser.run("return document.documentElement.scrollWidth") == width
+    boxes = browser.run(
+        "return [...document.querySelectorAll('section')].map(s => { const b = s.getBoundingClientRect(); return [b.left, b.right] })"
+    )
+    assert all(0 <= left < right <= width for left, right in boxes)
+    browser.resize(0, 0)
+
+
+def test_the_timeline_zooms_and_goes_back(page: Any) -> None:
+    browser = page()
+    event = "new WheelEvent('wheel', {deltaY: -100, clientX: 640, clientY: 0, cancelable: true})"
+    wheel = f"document.getElementById('timeline').dispatchEvent({event});"
+    whole = browser.run("return view.to - view.from")
+    browser.run(wheel * 3)
+    assert browser.run("return view.to - view.from") == pytest.approx(whole * 0.8**3)
+    browser.run("document.getElementById('whole').click()")
+    assert browser.run("return view.to - view.from") == whole
+
+
+def test_a_line_of_the_ptx_selects_its_source_line_and_the_other_way_round(page: Any) -> None:
+    browser = page()
+    names = "return [...document.querySelectorAll('#{} tr.selected')].map(row => row.firstChild.textContent)"
+    browser.run("[...document.querySelectorAll('#ptx tr')].find(row => row.textContent.includes('bar.sync')).click()")
+    assert browser.run(names.format("source")) == ["8"]
+    browser.run("[...document.querySelectorAll('#source tr')].find(row => row.firstChild.textContent === '9').click()")
+    lines = TEXT.splitlines()
+    expected = [str(number) for number, line in enumerate(lines, 1) if any(word in line for word in ("mad.wide", "st.global", "ret;"))]
+    assert browser.run(names.format("ptx")) == expected
+
+
+def test_search_marks_lines(page: Any) -> None:
+    browser = page()
+    browser.run("const s = document.getElementById('search'); s.value = 'BAR.sync'; s.dispatchEvent(new Event('input'))")
+    assert browser.run("return document.getElementById('matches').textContent") == "1 lines"
+    assert browser.run("return document.querySelectorAll('tr.found').length") == 1
+
+
+def test_dark_mode_follows_the_system_and_the_button(page: Any) -> None:
+    colour = "return getComputedStyle(document.body).backgroundColor"
+    light, dark = page().run(colour), page(dark=True).run(colour)
+    assert light != dark
+    browser = page()
+    browser.run("document.getElementById('theme').click()")
+    assert browser.run(colour) == dark
+
+
+def test_half_a_million_spans_are_drawn_soon(profile: Any, browsers: Any, tmp_path: Path) -> None:
+    """A page of about 15 MB."""
+    many = tuple(Span(0, f"warp {i % 64}", "run", 0, float(i), i + 0.9) for i in range(500_000))
+    large = replace(profile)
+    large.__dict__["estimate"] = replace(profile.estimate, spans=many)
+    path = tmp_path / "large.html"
+    path.write_text(report_page(large), encoding="utf-8")
+    browsers[False].open(path.as_uri())
+    assert browsers[False].run("const t = performance.now(); draw(); return performance.now() - t") < 1000

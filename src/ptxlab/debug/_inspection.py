@@ -15,7 +15,7 @@ from ptxlab.debug._execution import Execution
 from ptxlab.debug._memory import barriers_of, digest, memory_bytes, operations_of, tensor_words, typed, variables
 from ptxlab.debug._points import Event, Point, refuse
 from ptxlab.debug._registers import RegisterValues, dtype_of, one_register, registers_of, special_values
-from ptxlab.debug._stops import find_warp, read_value
+from ptxlab.debug._stops import read_value
 from ptxlab.machine.warp.warp import CONVERGE, WAIT
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Inspection:
     # ------------------------------------------------------------------------------------------------------------- threads
 
     def _warp(self) -> Warp:
-        found = find_warp(self._execution, (self.focus.cta, self.focus.warp))
+        found = self._execution.find((self.focus.cta, self.focus.warp))
         if found is None:
             raise refuse("G103", f"{self.focus} is not resident: it has ended or not started", fix="choose a thread that `warps` lists")
         return found
@@ -92,7 +92,7 @@ class Inspection:
 
     def op(self) -> Op | None:
         """The instruction at which the chosen thread stands; None if it has ended."""
-        warp = find_warp(self._execution, (self.focus.cta, self.focus.warp))
+        warp = self._execution.find((self.focus.cta, self.focus.warp))
         if warp is None or not warp.live >> self.focus.lane & 1:
             return None
         return self._op_of(warp, self.focus.lane)
@@ -180,7 +180,7 @@ class Inspection:
         start = self._address(space, address)
         size = max(count, 0) * dtype_of(type).itemsize
         cta = next((c for c in self.launch.resident if c.ctaid == self.focus.cta), None)
-        warp = find_warp(self._execution, (self.focus.cta, self.focus.warp))
+        warp = self._execution.find((self.focus.cta, self.focus.warp))
         return typed(memory_bytes(self.launch, space, start, size, cta, warp, self.focus.lane), type)
 
     def _address(self, space: str, address: int | str) -> int:

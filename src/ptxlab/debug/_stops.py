@@ -10,7 +10,7 @@ import numpy as np
 
 from ptxlab.debug._conditions import Expression
 from ptxlab.debug._memory import memory_bytes, shared_offset, tensor_words
-from ptxlab.debug._points import Author, Change, DebugError, Event, Point, WarpName, refuse, warp_name
+from ptxlab.debug._points import Author, Change, DebugError, Event, Point, refuse
 from ptxlab.debug._registers import one_register, special_values
 from ptxlab.isa.native_ops import LaneAccess
 from ptxlab.ptx import SourceMap
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ptxlab.isa.operands import Op
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["KINDS", "Breakpoint", "Stops", "Watchpoint", "find_warp", "read_value"]
+__all__ = ["KINDS", "Breakpoint", "Stops", "Watchpoint", "read_value"]
 
 KINDS = ("line", "source", "function", "instruction", "finding")
 
@@ -82,7 +82,7 @@ class Watchpoint:
                 return tensor_words(cta, *self.place).tobytes()
         except DebugError:
             return None
-        warp = find_warp(execution, (self.cta, self.warp))
+        warp = execution.find((self.cta, self.warp))
         name, lane = self.place
         found = None if warp is None else one_register(execution, warp, name, None)
         return None if found is None else found.raw[lane] if found.undefined[lane] == 0 else None
@@ -99,11 +99,6 @@ class Watchpoint:
         first, size = self.place
         reach = sum(1 << lane for lane, at in enumerate(starts) if at < first + size and at + native.size > first)
         return author.mask & reach or author.mask
-
-
-def find_warp(execution: Execution, name: WarpName) -> Warp | None:
-    """A warp by name, if its CTA is resident."""
-    return next((w for cta in execution.launch.resident for w in cta.warps if warp_name(w) == name), None)
 
 
 def read_value(execution: Execution, warp: Warp, op: Op | None, lane: int, name: str) -> Any:
@@ -142,10 +137,6 @@ class Stops:
         self._last += 1
         return self._last
 
-    def begin(self) -> None:
-        """Count anew: an execution starts."""
-        self.counts, self._seen = {}, {}
-
     def watch(self, watchpoint: Watchpoint, execution: Execution) -> None:
         """Watch a value from now on."""
         self.watchpoints[watchpoint.number] = watchpoint
@@ -180,6 +171,16 @@ class Stops:
     def _first(op: Op, ops: list[Op]) -> bool:
         """Whether an instruction is the first of its function's body, of one call."""
         return op.index == min(o.index for o in ops if o.calls == op.calls)
+
+    @property
+    def places(self) -> frozenset[int]:
+        """The instructions at which a breakpoint may stop."""
+        return frozenset(self._begins)
+
+    @property
+    def watching(self) -> bool:
+        """Whether some value is watched."""
+        return any(watch.enabled for watch in self.watchpoints.values())
 
     def is_at(self, op: Op, where: str) -> bool:
         """Whether an instruction belongs to a line of the source, ``file:line``; the file may be given without its folder."""

@@ -129,6 +129,8 @@ class Word(IntEnum):
     """in, of counted programs: address of a row of counters for each op (`support.counters`)"""
     PATTERNS = 54
     """in, of counted programs: address of what the last accesses of each op have cost (`support.counters`)"""
+    WRITTEN = 55
+    """in, of stepped programs: address of uint32 for each register: the lanes in which something has written it"""
 
 
 WORDS = 56

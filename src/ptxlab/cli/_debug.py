@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -13,9 +14,10 @@ from ptxlab.cli._launch_file import read_launchable
 from ptxlab.cli._output import JSON, findings, launch_options, refusing
 from ptxlab.debug import Answer, Console, DebugError, Session
 from ptxlab.diagnostics import Diagnostic, render_report
+from ptxlab.machine import Replay, Result
 from ptxlab.machine.launch.options import LaunchOptions
 
-__all__ = ["debug"]
+__all__ = ["LaunchDebugger", "debug"]
 
 _PROMPT = "(ptxlab) "
 _EXPECTATION = "G105"
@@ -24,10 +26,13 @@ _EXPECTATION = "G105"
 @click.command()
 @click.argument("launch_file", type=click.Path(path_type=Path))
 @click.option("-x", "files", multiple=True, type=click.Path(path_type=Path), help="Execute the commands of this file.")
+@click.option("--debug-on-finding", is_flag=True, help="Run the checks first, and begin where the first finding is made.")
 @click.option("--batch", is_flag=True, help="Do not read commands from standard input; end at a command that is refused.")
 @launch_options(LaunchOptions, "trace", "keep_inputs")
 @JSON
-def debug(launch_file: Path, files: tuple[Path, ...], batch: bool, form: str | None, options: dict[str, str]) -> None:
+def debug(
+    launch_file: Path, files: tuple[Path, ...], debug_on_finding: bool, batch: bool, form: str | None, options: dict[str, str]
+) -> None:
     """Step through the kernel that LAUNCH_FILE (TOML, or a replay bundle) describes, forwards and backwards.
 
     The command `help` lists the commands. With --json, each command prints one line: its answer, or the diagnostics that refuse it.
@@ -38,8 +43,41 @@ def debug(launch_file: Path, files: tuple[Path, ...], batch: bool, form: str | N
         spec = read_launchable(launch_file)
         spec.options = spec.options.read(options)
         with Session(spec.prepare()) as session:
-            status = _Runner(Console(session), form, batch).run(files)
+            first = ("check", "continue") if debug_on_finding else ()
+            status = _Runner(Console(session), form, batch).run(files, first)
     sys.exit(status)
+
+
+class LaunchDebugger:
+    """Debugs launches of a program: the one after each call of ``breakpoint()``, and with ``on_finding`` those with findings.
+
+    Parameters
+    ----------
+    on_finding : whether launches with findings are debugged, from where the first finding is made
+    files : commands; without them they are read from standard input
+    """
+
+    def __init__(self, on_finding: bool, files: tuple[Path, ...]) -> None:
+        self._on_finding, self._files = on_finding, files
+        self._asked = False
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the next launch may be debugged."""
+        return self._asked or self._on_finding
+
+    def ask(self, *arguments: object, **named: object) -> None:
+        """Debug the next launch: what ``breakpoint()`` does."""
+        self._asked = True
+
+    def __call__(self, replay: Replay, result: Result) -> None:
+        """Debug a launch that has ended, from its start or from its first finding."""
+        found = self._on_finding and findings(result.diagnostics) > 0
+        if found or self._asked:
+            self._asked = False
+            with Session(replay) as session:
+                first = ("check", "continue") if found else ("where",)
+                _Runner(Console(session), None, bool(self._files)).run(self._files, first)
 
 
 class _Runner:
@@ -49,9 +87,9 @@ class _Runner:
         self.console, self.form, self.batch = console, form, batch
         self.refused = self.failed = False
 
-    def run(self, files: tuple[Path, ...]) -> int:
-        """The exit status."""
-        for line in self._lines(files):
+    def run(self, files: tuple[Path, ...], first: tuple[str, ...] = ()) -> int:
+        """Execute some commands and those of files; the exit status."""
+        for line in chain(first, self._lines(files)):
             if line.strip() in ("quit", "q"):
                 break
             try:

@@ -227,6 +227,12 @@ def _list(session: Session, words: list[str]) -> Answer:
     return Answer("\n".join(f"{'>' if n == mark else ' '}{n:5} {text}" for n, text in rows), None, dict(rows))
 
 
+def _check(session: Session, words: list[str]) -> Answer:
+    found = session.check()
+    lines = [f"point {each.step if each.step >= 0 else 'unknown'}\n{each.finding}" for each in found]
+    return Answer("\n".join(lines) or "no findings", None, [{"step": each.step, "finding": each.finding.as_dict()} for each in found])
+
+
 def _save(session: Session, words: list[str]) -> Answer:
     position = session.position.as_dict()
     if words:
@@ -278,6 +284,8 @@ _LISTED = (
     Command("watch", "global|shared ADDRESS [BYTES] | tensor LANE COLUMN [LANES COLUMNS] | register NAME", "Stop at changes.", _watch),
     Command("breakpoints", "", "List breakpoints and watchpoints.", _breakpoints),
     Command("delete", "N", "Remove a breakpoint or watchpoint.", _delete),
+    Command("check", "", "Run the checks of the launch; continue stops where they find something.", _check),
+    Command("earlier", "", "Go back to the earlier of the two accesses that a finding is about.", _moves(Session.earlier_access)),
     Command("thread", "[cta X,Y,Z] [warp N] [lane N]", "Choose a thread, or say which is chosen.", _thread),
     Command("warps", "", "List the resident warps, and where their lanes stand.", lambda session, words: _rows(session.warps())),
     Command("stack", "", "Show the functions that the thread is in.", _stack),

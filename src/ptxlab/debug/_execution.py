@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +22,7 @@ from ptxlab.debug._snapshots import Snapshot, Snapshots
 from ptxlab.debug._stepper import Stepper
 from ptxlab.engine import Word
 from ptxlab.machine.launch.launch import Launch, execute
-from ptxlab.machine.observe.observer import Observer
+from ptxlab.machine.observe.observer import EarlierAccess, Observer
 
 if TYPE_CHECKING:
     from ptxlab.diagnostics import Diagnostic
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from ptxlab.machine.replay.replay import Replay
     from ptxlab.machine.warp.warp import Warp
 
-__all__ = ["Decision", "Execution", "Look"]
+__all__ = ["NEVER", "Decision", "Execution", "Look"]
 
 Decision = Callable[[Point], bool]
 """Whether to stand still at a point."""
 
-_NEVER = 1 << 62
+NEVER = 1 << 62
 _LONGEST_RUN, _LONGEST_NOTED_RUN = 50_000, 500
 
 
@@ -58,7 +58,7 @@ class Look(NamedTuple):
 
     ops: frozenset[int] | None = None
     thread: tuple[WarpName, int] | None = None
-    until: int = _NEVER
+    until: int = NEVER
     crossed: Callable[[int], bool] | None = None
     passed: Callable[[int, int, WarpName, int], None] | None = None
 
@@ -79,6 +79,7 @@ class Execution(OrderObserver):
     replay : the launch
     stepper : executes the program
     choices : made at points, by the number of the point; the session may add some while the execution stands still
+    marked : numbers of points about which is decided
     counts : belong to the point where the execution stands
     changed : called at each point with who has executed since the last one; returns which watched values have changed
 
@@ -98,6 +99,7 @@ class Execution(OrderObserver):
         replay: Replay,
         stepper: Stepper,
         choices: Mapping[int, Choice],
+        marked: Collection[int],
         counts: dict[int, int],
         changed: Callable[[Execution, Author], list[Change]],
     ) -> None:
@@ -111,7 +113,7 @@ class Execution(OrderObserver):
         self.issuers: dict[AsyncOperation, Author] = {}
         self.snapshots = Snapshots()
         self._replay = replay
-        self._counts = counts
+        self._marked, self._counts = marked, counts
         self._changed = changed
         self._changes: list[Change] = []
         self._issued = 0
@@ -253,8 +255,8 @@ class Execution(OrderObserver):
             gone = name[0] in self._ended if found is None else not found.live >> lane & 1
             if gone or found is warp:
                 return 0
-        if self._choices:
-            until = min((step for step in self._choices if self._step < step < until), default=until)
+        if self._choices or self._marked:
+            until = min((step for step in (*self._choices, *self._marked) if self._step < step < until), default=until)
         return until - 1 - self._step
 
     def skip(self, warp: Warp, count: int, lanes: int, op: Op | None, active: int) -> None:
@@ -266,6 +268,10 @@ class Execution(OrderObserver):
         self.author = Author(warp, op, active)
         if self._look.crossed is not None and self._changed(self, self.author) and self._look.crossed(first):
             self._look = Look()
+
+    def executed(self, op: Op) -> int:
+        """The instructions that the launch has executed, with one at which the current warp stands."""
+        return self.order.now() - self.stepper.behind(op.index)
 
     @property
     def longest_run(self) -> int:
@@ -316,7 +322,7 @@ class Execution(OrderObserver):
         self.author = self._before
         del self.numbers[operation], self.issuers[operation]
 
-    def reported(self, finding: Diagnostic) -> None:
+    def reported(self, finding: Diagnostic, op: Op | None, earlier: EarlierAccess | None) -> None:
         self._visit(Event.FINDING, warp=self.order.current, op=self.author.op, mask=self.author.mask, finding=finding)
 
     def blocked(self) -> None:

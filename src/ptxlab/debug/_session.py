@@ -27,7 +27,7 @@ class Session(Motion):
     """Debugs a launch: `Kernel.prepare` or `ptxlab.read_bundle` give what it needs.
 
     The kernel executes with the same bits and in the same order as in a plain launch: in compiled code, and instruction by instruction in
-    the NumPy back end where something may stop. The race check and the check of operands do not run. Everything is deterministic: a
+    the NumPy back end where something may stop. `check` runs the checks of the launch. Everything is deterministic: a
     `Position` can be saved and reached again. To go back, the launch returns to a snapshot and runs again from there.
 
     Parameters

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from ptxlab.debug._findings import ends_threads
 from ptxlab.engine import Context, Executable, Program, Status, Word
 from ptxlab.engine.llvm.entry_points import Node
 from ptxlab.engine.lowering.register_use import observed_registers
 from ptxlab.engine.reference.interpreter import Interpreter, Warp
-from ptxlab.isa.catalogue import Control
 
 if TYPE_CHECKING:
     from ptxlab.debug._execution import Execution
@@ -42,7 +42,7 @@ class Stepper(Interpreter):
     @staticmethod
     def _ends_lanes(op: Op) -> bool:
         """Whether some lanes may exit at an op while others go on."""
-        return op.guard is not None and op.row.semantics in (Control.EXIT, Control.RETURN)
+        return op.guard is not None and ends_threads(op)
 
     def _reports(self, op: Op) -> bool:
         """Whether compiled code may report undefined bits at an op, and go on."""
@@ -98,14 +98,14 @@ class Stepper(Interpreter):
             return status if head and (status is Status.YIELD or fuel <= used) else None
         index = words[_INFO]
         if status is Status.CONVERGE or status is Status.FAULT:
-            used -= self._behind(index)
+            used -= self.behind(index)
         if status is Status.CONVERGE:
             self._stays(warp.context.address, index, words[_MASK])
         self._execution.skip(warp, used, mask, self.program.ops[index], words[_ACTIVE])
         return status
 
-    def _behind(self, index: int) -> int:
-        """How many instructions of a node stand behind one that has ended it, and have been counted."""
+    def behind(self, index: int) -> int:
+        """How many instructions of a node stand behind one, and have been counted before they execute."""
         return self.nodes.nodes[self.nodes.at(index)].stop - index - 1
 
     def _step(self, context: Context) -> Status | None:

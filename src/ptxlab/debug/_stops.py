@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptxlab.debug._conditions import Expression
+from ptxlab.debug._findings import CheckFinding
 from ptxlab.debug._memory import memory_bytes, shared_offset, tensor_words
 from ptxlab.debug._points import Author, Change, DebugError, Event, Point, refuse
 from ptxlab.debug._registers import one_register, special_values
@@ -17,6 +18,7 @@ from ptxlab.ptx import SourceMap
 
 if TYPE_CHECKING:
     from ptxlab.debug._execution import Execution
+    from ptxlab.diagnostics import Diagnostic
     from ptxlab.isa.operands import Op
     from ptxlab.machine.warp.warp import Warp
 
@@ -122,12 +124,14 @@ class Stops:
     ----------
     breakpoints, watchpoints : by number
     counts : by breakpoint, how often it has been hit in this execution
+    found : what checks find, by the number of the point
     """
 
     sources: SourceMap
     breakpoints: dict[int, Breakpoint] = field(default_factory=dict)
     watchpoints: dict[int, Watchpoint] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
+    found: dict[int, list[CheckFinding]] = field(default_factory=dict)
     _seen: dict[int, Any] = field(default_factory=dict)
     _last: int = 0
     _begins: dict[int, list[Breakpoint]] = field(default_factory=dict)
@@ -199,19 +203,20 @@ class Stops:
                 found.append(Change(number, before, value, author))
         return found
 
+    def findings(self, point: Point) -> list[Diagnostic]:
+        """What is found at a point."""
+        own = [] if point.finding is None else [point.finding]
+        return own + [each.finding for each in self.found.get(point.step, ())]
+
     def hit(self, execution: Execution, point: Point) -> list[Breakpoint]:
         """The breakpoints that stop at a point; counts their hits."""
         if point.again:
             return []
-        if point.event is Event.FINDING:
-            assert point.finding is not None
-            code = point.finding.code
-            reached = [b for b in self.breakpoints.values() if b.kind == "finding" and code.startswith(b.where)]
-        elif point.event is Event.INSTRUCTION and point.mask:
+        codes = [finding.code for finding in self.findings(point)]
+        reached = [b for b in self.breakpoints.values() if b.kind == "finding" and any(code.startswith(b.where) for code in codes)]
+        if point.event is Event.INSTRUCTION and point.mask:
             assert point.op is not None
-            reached = self._begins.get(point.op.index, [])
-        else:
-            return []
+            reached += self._begins.get(point.op.index, [])
         found = []
         for each in reached:
             if each.enabled and self._holds(execution, each, point):

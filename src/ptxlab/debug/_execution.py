@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ptxlab.diagnostics import Diagnostic
     from ptxlab.isa.context import AsyncOperation
     from ptxlab.isa.operands import Op
+    from ptxlab.isa.tiles import Product
     from ptxlab.machine.launch.cta import CtaState
     from ptxlab.machine.launch.result import Result
     from ptxlab.machine.replay.replay import Replay
@@ -112,6 +113,8 @@ class Execution(OrderObserver):
         """The operations that are outstanding, by the number of issue."""
         self.issuers: dict[AsyncOperation, Author] = {}
         self.snapshots = Snapshots()
+        self.multiplied_hook: Callable[[Product], None] | None = None
+        """Called with each product of one warp."""
         self._replay = replay
         self._marked, self._counts = marked, counts
         self._changed = changed
@@ -312,6 +315,15 @@ class Execution(OrderObserver):
         self.numbers[operation] = self._issued
         self.issuers[operation] = self.author
         self._issued += 1
+
+    @property
+    def issued_operations(self) -> int:
+        """How many operations have been issued."""
+        return self._issued
+
+    def multiplied(self, warp: Warp, details: Callable[[], Product]) -> None:
+        if self.multiplied_hook is not None:
+            self.multiplied_hook(details())
 
     def performing(self, operation: AsyncOperation) -> None:
         self._visit(Event.PERFORMING, warp=self.order.current, operation=operation, op=operation.op)

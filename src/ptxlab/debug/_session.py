@@ -10,11 +10,11 @@ from ptxlab.debug._conditions import Expression
 from ptxlab.debug._execution import Look
 from ptxlab.debug._inspection import Focus
 from ptxlab.debug._memory import memory_bytes, tensor_words
-from ptxlab.debug._motion import Motion
 from ptxlab.debug._points import Choice, WarpName, refuse
 from ptxlab.debug._report import Stop
 from ptxlab.debug._stepper import Stepper
 from ptxlab.debug._stops import KINDS, Breakpoint, Stops, Watchpoint
+from ptxlab.debug.views.views import Views
 from ptxlab.engine import separate
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Session"]
 
 
-class Session(Motion):
+class Session(Views):
     """Debugs a launch: `Kernel.prepare` or `ptxlab.read_bundle` give what it needs.
 
     The kernel executes with the same bits and in the same order as in a plain launch: in compiled code, and instruction by instruction in

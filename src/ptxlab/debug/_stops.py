@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -145,6 +147,26 @@ class Stops:
         """Watch a value from now on."""
         self.watchpoints[watchpoint.number] = watchpoint
         self._seen[watchpoint.number] = watchpoint.read(execution)
+
+    @contextmanager
+    def set_aside(self, ops: list[Op]) -> Iterator[None]:
+        """Leave all out for a while; what is set meanwhile is forgotten."""
+        kept = dict(self.breakpoints), dict(self.watchpoints), dict(self.found)
+        self._replace(ops, {}, {}, {})
+        try:
+            yield
+        finally:
+            self._replace(ops, *kept)
+
+    def _replace(
+        self, ops: list[Op], breakpoints: dict[int, Breakpoint], watchpoints: dict[int, Watchpoint], found: dict[int, list[CheckFinding]]
+    ) -> None:
+        for each in (self.breakpoints, self.watchpoints, self.found):
+            each.clear()
+        self.breakpoints.update(breakpoints)
+        self.watchpoints.update(watchpoints)
+        self.found.update(found)
+        self.place(ops)
 
     def can_reach(self, each: Breakpoint, ops: list[Op]) -> bool:
         """Whether a breakpoint can stop anywhere."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,28 +27,77 @@ _EXPECTATION = "G105"
 
 
 @click.command()
-@click.argument("launch_file", type=click.Path(path_type=Path))
+@click.argument("launch_file", type=click.Path(path_type=Path), required=False)
 @click.option("-x", "files", multiple=True, type=click.Path(path_type=Path), help="Execute the commands of this file.")
 @click.option("--debug-on-finding", is_flag=True, help="Run the checks first, and begin where the first finding is made.")
+@click.option("--dap", is_flag=True, help="Serve an editor over standard input and output, by the Debug Adapter Protocol.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Serve editors at this port of this computer instead, one after the other; 0: any."
+)
 @click.option("--batch", is_flag=True, help="Do not read commands from standard input; end at a command that is refused.")
 @launch_options(LaunchOptions, "trace", "keep_inputs")
 @JSON
 def debug(
-    launch_file: Path, files: tuple[Path, ...], debug_on_finding: bool, batch: bool, form: str | None, options: dict[str, str]
+    launch_file: Path | None,
+    files: tuple[Path, ...],
+    debug_on_finding: bool,
+    dap: bool,
+    port: int | None,
+    batch: bool,
+    form: str | None,
+    options: dict[str, str],
 ) -> None:
     """Step through the kernel that LAUNCH_FILE (TOML, or a replay bundle) describes, forwards and backwards.
 
-    The command `help` lists the commands. With --json, each command prints one line: its answer, or the diagnostics that refuse it.
+    The command `help` lists the commands. With --json, each command prints one line: its answer, or the diagnostics that refuse it. With
+    --dap or --port an editor debugs, and may name LAUNCH_FILE itself.
 
     Exit status: 0 clean, 1 if the launch or an `expect` has findings, 2 after wrong use.
     """
-    with refusing(form):
-        spec = read_launchable(launch_file)
-        spec.options = spec.options.read(options)
-        with Session(spec.prepare()) as session:
-            first = ("check", "continue") if debug_on_finding else ()
-            status = _Runner(Console(session), form, batch).run(files, first)
+    if dap or port is not None:
+        serve(launch_file, options, port)
+        return
+    if launch_file is None:
+        raise click.UsageError("name a launch file or a bundle")
+    with refusing(form), Session(_prepared(launch_file, options)) as session:
+        first = ("check", "continue") if debug_on_finding else ()
+        status = _Runner(Console(session), form, batch).run(files, first)
     sys.exit(status)
+
+
+def _prepared(launch_file: Path, options: dict[str, str]) -> Replay:
+    spec = read_launchable(launch_file)
+    spec.options = spec.options.read(options)
+    replay: Replay = spec.prepare()
+    return replay
+
+
+def serve(launch_file: Path | None, options: dict[str, str], port: int | None) -> None:
+    """Serve editors by the Debug Adapter Protocol: one over standard input and output, or one after the other at a port."""
+    from ptxlab.debug.dap.adapter import Adapter
+    from ptxlab.debug.dap.protocol import Connection
+
+    def load(arguments: dict[str, Any]) -> Replay:
+        named = arguments.get("program")
+        if named is None and launch_file is None:
+            raise KeyError("program")
+        given = {name: str(arguments[name]) for name in LaunchOptions.described() if name in arguments}
+        try:
+            return _prepared(Path(named) if named is not None else launch_file or Path(), options | given)
+        except click.ClickException as error:
+            raise ValueError(error.format_message()) from None
+
+    if port is None:
+        editor = Connection(sys.stdin.buffer, sys.stdout.buffer)
+        with redirect_stdout(sys.stderr):
+            Adapter(editor, load).serve()
+        return
+    with socket.create_server(("127.0.0.1", port)) as listening:
+        click.echo(f"listening on port {listening.getsockname()[1]}", err=True)
+        while True:
+            connection, _ = listening.accept()
+            with connection, connection.makefile("rb") as received, connection.makefile("wb") as sent:
+                Adapter(Connection(received, sent), load).serve()
 
 
 class LaunchDebugger:

@@ -149,6 +149,10 @@ class Execution(OrderObserver):
         self._back_to, self.result = snapshot, None
         return self.advance(decide, look)
 
+    def interrupt(self) -> None:
+        """Stand still at the next point."""
+        self._interrupted = True
+
     def close(self) -> None:
         """Give the execution up."""
         if self._thread.is_alive():

@@ -13,7 +13,7 @@ from ptxlab import ptx
 from ptxlab.debug._conditions import Expression
 from ptxlab.debug._execution import Execution
 from ptxlab.debug._memory import barriers_of, digest, memory_bytes, operations_of, tensor_words, typed, variables
-from ptxlab.debug._points import Event, Point, refuse
+from ptxlab.debug._points import DebugError, Event, Point, WarpName, refuse
 from ptxlab.debug._registers import RegisterValues, dtype_of, one_register, registers_of, special_values
 from ptxlab.debug._stops import read_value
 from ptxlab.machine.warp.warp import CONVERGE, WAIT
@@ -82,6 +82,13 @@ class Inspection:
         found = self._execution.find((self.focus.cta, self.focus.warp))
         if found is None:
             raise refuse("G103", f"{self.focus} is not resident: it has ended or not started", fix="choose a thread that `warps` lists")
+        return found
+
+    def warp_named(self, name: WarpName) -> Warp:
+        """A resident warp by the coordinates of its CTA and its number, for readers who know `ptxlab.machine`."""
+        found = self._execution.find(name)
+        if found is None:
+            raise refuse("G103", f"CTA {name[0]} warp {name[1]} is not resident: it has ended or not started", fix="choose one of `warps`")
         return found
 
     def _cta(self) -> CtaState:
@@ -182,6 +189,18 @@ class Inspection:
         cta = next((c for c in self.launch.resident if c.ctaid == self.focus.cta), None)
         warp = self._execution.find((self.focus.cta, self.focus.warp))
         return typed(memory_bytes(self.launch, space, start, size, cta, warp, self.focus.lane), type)
+
+    def readable(self, space: str, address: int, size: int) -> int:
+        """How many bytes from an address on can be read, of so many."""
+        low, high = 0, size
+        while low < high:
+            middle = (low + high + 1) // 2
+            try:
+                self.memory(space, address, middle, "u8")
+                low = middle
+            except DebugError:
+                high = middle - 1
+        return low
 
     def _address(self, space: str, address: int | str) -> int:
         if not isinstance(address, str):

@@ -80,6 +80,10 @@ class Session(Views):
         """End the session."""
         self._execution.close()
 
+    def interrupt(self) -> None:
+        """Let the launch stand still at its next point; for another thread, while it moves."""
+        self._execution.interrupt()
+
     # -------------------------------------------------------------------------------------------------------------- choices
 
     def _choose(self, action: str, warp: WarpName | None = None, operation: int = -1) -> Stop:

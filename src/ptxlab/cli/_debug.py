@@ -6,7 +6,7 @@ import json
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,7 @@ def serve(launch_file: Path | None, options: dict[str, str], port: int | None) -
         click.echo(f"listening on port {listening.getsockname()[1]}", err=True)
         while True:
             connection, _ = listening.accept()
-            with connection, connection.makefile("rb") as received, connection.makefile("wb") as sent:
+            with suppress(OSError), connection, connection.makefile("rb") as received, connection.makefile("wb") as sent:
                 Adapter(Connection(received, sent), load).serve()
 
 

@@ -186,6 +186,7 @@ def test_pause_while_the_launch_moves() -> None:
         client.ask("continue", threadId=1)
         client.send("pause", threadId=1)
         assert client.event("stopped")["reason"] == "pause"
+        assert client.answer()["command"] == "pause"
 
 
 @pytest.mark.parametrize("seed", range(4))

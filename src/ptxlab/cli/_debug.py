@@ -30,6 +30,9 @@ _EXPECTATION = "G105"
 @click.argument("launch_file", type=click.Path(path_type=Path), required=False)
 @click.option("-x", "files", multiple=True, type=click.Path(path_type=Path), help="Execute the commands of this file.")
 @click.option("--debug-on-finding", is_flag=True, help="Run the checks first, and begin where the first finding is made.")
+@click.option(
+    "--tui", is_flag=True, help="Show source, PTX, registers, memory and barriers in panes of the terminal (pip install 'ptxlab[debug]')."
+)
 @click.option("--dap", is_flag=True, help="Serve an editor over standard input and output, by the Debug Adapter Protocol.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Serve editors at this port of this computer instead, one after the other; 0: any."
@@ -41,6 +44,7 @@ def debug(
     launch_file: Path | None,
     files: tuple[Path, ...],
     debug_on_finding: bool,
+    tui: bool,
     dap: bool,
     port: int | None,
     batch: bool,
@@ -61,6 +65,9 @@ def debug(
         raise click.UsageError("name a launch file or a bundle")
     with refusing(form), Session(_prepared(launch_file, options)) as session:
         first = ("check", "continue") if debug_on_finding else ()
+        if tui:
+            _show_panes(session, first)
+            return
         status = _Runner(Console(session), form, batch).run(files, first)
     sys.exit(status)
 
@@ -70,6 +77,16 @@ def _prepared(launch_file: Path, options: dict[str, str]) -> Replay:
     spec.options = spec.options.read(options)
     replay: Replay = spec.prepare()
     return replay
+
+
+def _show_panes(session: Session, first: tuple[str, ...]) -> None:
+    try:
+        from ptxlab.debug.terminal.app import DebuggerApp
+    except ModuleNotFoundError as error:
+        raise click.UsageError(f"--tui needs the package {error.name}: pip install 'ptxlab[debug]'") from None
+    for command in first:
+        Console(session).execute(command)
+    DebuggerApp(session).run()
 
 
 def serve(launch_file: Path | None, options: dict[str, str], port: int | None) -> None:

@@ -15,6 +15,7 @@ from ptxlab.debug._execution import Execution
 from ptxlab.debug._memory import barriers_of, digest, memory_bytes, operations_of, tensor_words, typed, variables
 from ptxlab.debug._points import DebugError, Event, Point, WarpName, refuse
 from ptxlab.debug._registers import RegisterValues, dtype_of, one_register, registers_of, special_values
+from ptxlab.debug._snapshots import Snapshot
 from ptxlab.debug._stops import read_value
 from ptxlab.machine.warp.warp import CONVERGE, WAIT
 
@@ -70,6 +71,11 @@ class Inspection:
     def point(self) -> Point:
         """Where the launch stands."""
         return self._execution.point
+
+    @property
+    def snapshots(self) -> list[Snapshot]:
+        """The snapshots from which the launch can go on."""
+        return self._execution.snapshots.taken
 
     @cached_property
     def sources(self) -> ptx.SourceMap:

@@ -17,6 +17,7 @@ from .gemm_kernels import NAMES, compiled
 from .test_motion import walk
 
 POLICIES = ("eager", "lazy", "random")
+EXAMPLE = Path(__file__).parents[2] / "examples" / "gemm" / "launch.toml"
 
 
 def stepped(session: Session, every: int) -> dict[int, str]:
@@ -99,8 +100,7 @@ def test_a_thousand_random_walks(tens: int) -> None:
 
 def test_a_step_back_is_quick() -> None:
     """The example GEMM has 99,168 points; executed from its start in the NumPy back end a step back takes 8 seconds."""
-    example = Path(__file__).parents[2] / "examples" / "gemm" / "launch.toml"
-    with Session(read_launchable(example).prepare()) as session:
+    with Session(read_launchable(EXAMPLE).prepare()) as session:
         session.run()
         session.step_any_back()
         taken = []
@@ -109,3 +109,18 @@ def test_a_step_back_is_quick() -> None:
             session.step_back()
             taken.append(time.process_time() - started)
         assert sorted(taken)[2] < 0.2
+
+
+@pytest.mark.sweep
+def test_a_launch_without_stops_takes_three_times_as_long_at_most() -> None:
+    replay = read_launchable(EXAMPLE).prepare()
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(6):
+        started = time.process_time()
+        replay.run(check="none")
+        times[0].append(time.process_time() - started)
+        started = time.process_time()
+        with Session(replay) as session:
+            assert session.run().reason == "ended"
+        times[1].append(time.process_time() - started)
+    assert min(times[1]) <= 3 * min(times[0])
